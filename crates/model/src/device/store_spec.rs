@@ -1,0 +1,76 @@
+//! What a user says of the backing store.
+
+use serde::{Deserialize, Serialize};
+use tierscope_units::{Bandwidth, Duration, Problems, Size};
+
+/// A backing store: parallel units of a medium behind a controller.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StoreSpec {
+    /// Capacity.
+    pub capacity: Size,
+    /// Bytes read or written as one: a power of two.
+    pub page: Size,
+    /// Time of the medium to read a page, transfers not included.
+    pub read_latency: Duration,
+    /// Time of the medium to write a page, transfers not included.
+    pub write_latency: Duration,
+    /// Units (packages, dies) that work in parallel; pages are dealt to them in turn.
+    pub units: u32,
+    /// Bandwidth between one unit and the device's controller.
+    pub unit_bandwidth: Bandwidth,
+    /// Time of the device's controller for each command.
+    pub controller_latency: Duration,
+    /// Page requests that the device holds at most.
+    pub queue_depth: u32,
+}
+
+/// A link: bandwidth is a resource in time, each direction its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkSpec {
+    /// Bandwidth of each direction, encoding already taken off.
+    pub bandwidth: Bandwidth,
+    /// Bytes of payload in each packet at most.
+    pub payload: Size,
+    /// Bytes that each packet adds.
+    pub packet_overhead: Size,
+    /// Time from one end to the other (root complex, switches), added to each transfer.
+    pub latency: Duration,
+}
+
+impl StoreSpec {
+    /// Collects every semantic mistake below `path`.
+    pub fn check(&self, path: &str, problems: &mut Problems) {
+        problems.at_least(path, "units", self.units, 1);
+        problems.at_least(path, "queue_depth", self.queue_depth, 1);
+        problems.at_least(path, "unit_bandwidth", self.unit_bandwidth.bytes_per_second(), 1);
+        if !self.page.bytes().is_power_of_two() || self.page.bytes() < 64 {
+            problems.add(
+                "impossible-value",
+                format!("{path}.page"),
+                self.page.to_string(),
+                "a store's page is a power of two of at least 64B".into(),
+                "write 4KiB".into(),
+            );
+        } else if self.capacity.bytes() < self.page.bytes()
+            || !self.capacity.bytes().is_multiple_of(self.page.bytes())
+        {
+            problems.add(
+                "contradiction",
+                format!("{path}.capacity"),
+                self.capacity.to_string(),
+                format!("the capacity is not a whole number of pages of {}", self.page),
+                "write a multiple of the page".into(),
+            );
+        }
+    }
+}
+
+impl LinkSpec {
+    /// Collects every semantic mistake below `path`.
+    pub fn check(&self, path: &str, problems: &mut Problems) {
+        problems.at_least(path, "bandwidth", self.bandwidth.bytes_per_second(), 1);
+        problems.at_least(path, "payload", self.payload.bytes(), 1);
+    }
+}

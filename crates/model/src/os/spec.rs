@@ -1,0 +1,89 @@
+//! What a user says of the operating system.
+
+use serde::{Deserialize, Serialize};
+use tierscope_units::{Duration, Problems, Size};
+
+/// The operating system: pages, scheduler, and what its paths cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OsSpec {
+    /// Page size of translation and of the page cache.
+    pub page: Size,
+    /// How frames are given out on first touch.
+    pub allocation: Allocation,
+    /// A thread runs this long at most while others are ready.
+    pub time_slice: Duration,
+    /// Cycles per instruction of kernel code.
+    pub kernel_cpi: f64,
+    /// What each path through the kernel costs.
+    pub paths: KernelPathsSpec,
+}
+
+/// How physical frames are given out on first touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Allocation {
+    /// In ascending order, as on a machine just started.
+    Contiguous,
+    /// In a seeded random order, as on a machine that has run for long.
+    Fragmented,
+}
+
+/// One path through the kernel: processor work, and lines of kernel data that it touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PathSpec {
+    /// Instructions executed.
+    pub instructions: u32,
+    /// Lines of kernel data touched, which displace the program's in the on-chip caches.
+    pub lines: u32,
+}
+
+/// The kernel's paths, each charged to the stage of its name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KernelPathsSpec {
+    /// Exception entry, look-up of the mapping, and return.
+    pub fault: PathSpec,
+    /// Look-up in, insertion into and removal from the page cache or swap cache, for a page.
+    pub page_cache: PathSpec,
+    /// File system: from file offset to block, for a request.
+    pub file_system: PathSpec,
+    /// Block layer: building, queueing and completing a request.
+    pub block_layer: PathSpec,
+    /// Driver: command set-up and doorbell, for a request.
+    pub driver: PathSpec,
+    /// Interrupt entry, completion and return.
+    pub interrupt: PathSpec,
+    /// Making a blocked thread ready.
+    pub wake_up: PathSpec,
+    /// Switching a core to another thread.
+    pub context_switch: PathSpec,
+    /// Entry to and return from a system call, its own work not included.
+    pub system_call: PathSpec,
+}
+
+impl OsSpec {
+    /// Collects every semantic mistake below `path`.
+    pub fn check(&self, path: &str, problems: &mut Problems) {
+        if !self.page.bytes().is_power_of_two() || self.page.bytes() < 4096 {
+            problems.add(
+                "impossible-value",
+                format!("{path}.page"),
+                self.page.to_string(),
+                "a page is a power of two of at least 4KiB".into(),
+                "write 4KiB".into(),
+            );
+        }
+        problems.at_least(path, "time_slice", self.time_slice.picoseconds(), 1_000_000);
+        if !(self.kernel_cpi.is_finite() && self.kernel_cpi > 0.0) {
+            problems.add(
+                "impossible-value",
+                format!("{path}.kernel_cpi"),
+                self.kernel_cpi.to_string(),
+                "cycles per instruction are above zero".into(),
+                "write 1.0".into(),
+            );
+        }
+    }
+}

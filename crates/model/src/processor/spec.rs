@@ -1,0 +1,192 @@
+//! What a user says of a processor.
+
+use serde::{Deserialize, Serialize};
+use tierscope_units::{Frequency, Problems, Size};
+
+/// The processor: cores, reorder window, on-chip caches and TLB.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessorSpec {
+    /// Number of cores.
+    pub cores: u32,
+    /// Hardware threads of each core. They share its private caches and TLB, and its width evenly.
+    pub threads_per_core: u32,
+    /// Instructions that a core issues in a cycle at most.
+    pub width: u32,
+    /// Clock frequency of the cores.
+    pub clock: Frequency,
+    /// Cycles per instruction when nothing waits for memory (branches, dependences, functional
+    /// units), at least 1/width.
+    pub base_cpi: f64,
+    /// Instructions that may be in flight behind the oldest unfinished load.
+    pub reorder_window: u32,
+    /// Lines that a hardware thread may be waiting for at once beyond its first-level cache.
+    pub miss_registers: u32,
+    /// On-chip caches for data, from the first level outwards.
+    pub caches: Vec<OnChipCacheSpec>,
+    /// Translation look-aside buffer and page walks.
+    pub tlb: TlbSpec,
+}
+
+/// One level of on-chip cache.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OnChipCacheSpec {
+    /// Name in results, such as `L1D`.
+    pub name: String,
+    /// Capacity of one such cache. The number of sets need not be a power of two; what is left
+    /// over beyond whole sets is not used.
+    pub capacity: Size,
+    /// Associativity.
+    pub ways: u32,
+    /// Line size: the same at every level.
+    pub line: Size,
+    /// Cycles from an access's issue to its data on a hit in this level, look-ups of the levels
+    /// before it included.
+    pub latency_cycles: u32,
+    /// Whether all cores share one such cache. Shared levels come after private ones.
+    pub shared: bool,
+}
+
+/// Translation look-aside buffers of a core, and page walks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TlbSpec {
+    /// Entries of the first level; a hit costs nothing beyond the first-level cache's latency.
+    pub entries: u32,
+    /// Associativity of the first level.
+    pub ways: u32,
+    /// Entries of the second level, 0 for none.
+    pub second_level_entries: u32,
+    /// Associativity of the second level.
+    pub second_level_ways: u32,
+    /// Cycles that a hit in the second level adds.
+    pub second_level_latency_cycles: u32,
+    /// Entries of the cache of upper page-table levels: with a hit there, a walk reads the last
+    /// level only.
+    pub walk_cache_entries: u32,
+    /// Levels of the page table.
+    pub levels: u32,
+}
+
+impl ProcessorSpec {
+    /// Collects every semantic mistake below `path`.
+    pub fn check(&self, path: &str, problems: &mut Problems) {
+        problems.at_least(path, "cores", self.cores, 1);
+        problems.at_most(path, "cores", self.cores, 256);
+        problems.at_least(path, "threads_per_core", self.threads_per_core, 1);
+        problems.at_most(path, "threads_per_core", self.threads_per_core, 8);
+        problems.at_least(path, "width", self.width, 1);
+        problems.at_least(path, "reorder_window", self.reorder_window, 1);
+        problems.at_least(path, "miss_registers", self.miss_registers, 1);
+        problems.at_least(path, "clock", self.clock.hertz(), 1_000_000);
+        if !(self.base_cpi.is_finite() && self.base_cpi * f64::from(self.width) >= 1.0) {
+            problems.add(
+                "impossible-value",
+                format!("{path}.base_cpi"),
+                self.base_cpi.to_string(),
+                format!("a core of width {} needs at least 1/{0} cycles an instruction", self.width),
+                format!("write {} or more", 1.0 / f64::from(self.width.max(1))),
+            );
+        }
+        if self.caches.is_empty() {
+            problems.add(
+                "missing-part",
+                format!("{path}.caches"),
+                "[]".into(),
+                "a processor needs at least one on-chip cache".into(),
+                "add a [[processor.caches]] table".into(),
+            );
+        }
+        let mut latency_cycles = 0;
+        let mut shared = false;
+        for (level, cache) in self.caches.iter().enumerate() {
+            let at = format!("{path}.caches[{level}]");
+            cache.check(&at, problems);
+            if cache.line != self.caches[0].line {
+                problems.add(
+                    "contradiction",
+                    format!("{at}.line"),
+                    cache.line.to_string(),
+                    format!("the first level has lines of {}", self.caches[0].line),
+                    "use one line size at every level".into(),
+                );
+            }
+            if cache.latency_cycles <= latency_cycles {
+                problems.add(
+                    "contradiction",
+                    format!("{at}.latency_cycles"),
+                    cache.latency_cycles.to_string(),
+                    format!("the latency must exceed that of the level before, {latency_cycles}"),
+                    format!("write {} or more: latencies count from issue", latency_cycles + 1),
+                );
+            }
+            if shared && !cache.shared {
+                problems.add(
+                    "contradiction",
+                    format!("{at}.shared"),
+                    "false".into(),
+                    "a private level cannot lie behind a shared one".into(),
+                    "list private levels first".into(),
+                );
+            }
+            latency_cycles = cache.latency_cycles;
+            shared |= cache.shared;
+        }
+        self.tlb.check(&format!("{path}.tlb"), problems);
+    }
+}
+
+impl OnChipCacheSpec {
+    fn check(&self, path: &str, problems: &mut Problems) {
+        problems.at_least(path, "ways", self.ways, 1);
+        problems.at_most(path, "ways", self.ways, 64);
+        if !self.line.bytes().is_power_of_two() || !(16..=256).contains(&self.line.bytes()) {
+            problems.add(
+                "impossible-value",
+                format!("{path}.line"),
+                self.line.to_string(),
+                "a line is a power of two from 16B to 256B".into(),
+                "write 64B".into(),
+            );
+        }
+        let set = self.line.bytes().saturating_mul(u64::from(self.ways));
+        if self.capacity.bytes() < set {
+            problems.add(
+                "impossible-value",
+                format!("{path}.capacity"),
+                self.capacity.to_string(),
+                format!("one set of {} ways takes {set} bytes", self.ways),
+                format!("write at least {set}B, or fewer ways"),
+            );
+        }
+    }
+
+    /// Number of sets: whole sets only.
+    pub fn sets(&self) -> u64 {
+        self.capacity.bytes() / (self.line.bytes() * u64::from(self.ways))
+    }
+}
+
+impl TlbSpec {
+    fn check(&self, path: &str, problems: &mut Problems) {
+        problems.at_least(path, "levels", self.levels, 1);
+        problems.at_most(path, "levels", self.levels, 5);
+        for (name, entries, ways) in [
+            ("entries", self.entries, self.ways),
+            ("second_level_entries", self.second_level_entries, self.second_level_ways),
+        ] {
+            let absent = name == "second_level_entries" && entries == 0;
+            if !absent && (ways == 0 || entries == 0 || entries % ways != 0) {
+                problems.add(
+                    "contradiction",
+                    format!("{path}.{name}"),
+                    entries.to_string(),
+                    format!("{entries} entries do not divide into sets of {ways} ways"),
+                    "write a multiple of the ways".into(),
+                );
+            }
+        }
+    }
+}
+

@@ -1,0 +1,10 @@
+//! Workloads: threads that compute, load, store, map and call on files.
+//!
+//! A workload is a [`Stream`]: generated (`generator`), replayed from a recording (`trace`) or fed
+//! live by a program under the recorder (`feed`).
+
+pub mod op;
+pub mod stream;
+
+pub use op::{Call, FileId, Op, OpKind, ThreadId};
+pub use stream::{FileInfo, Pull, Stream, StreamError};

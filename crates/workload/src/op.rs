@@ -1,0 +1,258 @@
+//! One operation of a thread: what every stream carries and every machine consumes.
+//!
+//! An [`Op`] has a fixed size of 16 bytes, so that streams can be copied, spilled and stored as
+//! they are. A call on the operating system is one header operation followed by its arguments,
+//! two to an operation, in the same format (see [`Call`]).
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum OpKind {
+    /// Instructions without an access to memory; `word` is unused.
+    Compute = 0,
+    /// A load of `size` bytes from the virtual address `word`.
+    Load = 1,
+    /// A store of `size` bytes to the virtual address `word`.
+    Store = 2,
+    /// A header of a [`Call`]; `word` is the call's code, `size` the number of argument operations.
+    Call = 3,
+    /// Two arguments of the call before it: `word` and `meta` are both arguments.
+    /// Never seen as a kind of its own, because `meta` carries no kind here.
+    Argument = 4,
+}
+
+/// The address of this access depends on the value of the thread's previous load.
+pub const FLAG_DEPENDENT: u8 = 1;
+/// The access is atomic (a locked read-modify-write).
+pub const FLAG_ATOMIC: u8 = 2;
+
+/// One operation: 16 bytes.
+///
+/// `meta` holds, from the low bits: kind (8), flags (8), size in bytes (16), instructions (32).
+/// `instructions` counts those retired since the previous operation, this one included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct Op {
+    /// Virtual address, call code or argument.
+    pub word: u64,
+    /// Kind, flags, size and instructions, or a second argument.
+    pub meta: u64,
+}
+
+impl Op {
+    /// Packs an operation.
+    #[inline]
+    pub const fn new(kind: OpKind, flags: u8, size: u16, instructions: u32, word: u64) -> Self {
+        let meta = kind as u64
+            | (flags as u64) << 8
+            | (size as u64) << 16
+            | (instructions as u64) << 32;
+        Op { word, meta }
+    }
+
+    /// A load; `instructions` includes the load itself.
+    #[inline]
+    pub const fn load(address: u64, size: u16, instructions: u32) -> Self {
+        Op::new(OpKind::Load, 0, size, instructions, address)
+    }
+
+    /// A store; `instructions` includes the store itself.
+    #[inline]
+    pub const fn store(address: u64, size: u16, instructions: u32) -> Self {
+        Op::new(OpKind::Store, 0, size, instructions, address)
+    }
+
+    /// Instructions that do not access memory.
+    #[inline]
+    pub const fn compute(instructions: u32) -> Self {
+        Op::new(OpKind::Compute, 0, 0, instructions, 0)
+    }
+
+    /// The kind's code; compare with `OpKind::… as u8`.
+    #[inline]
+    pub const fn kind_code(self) -> u8 {
+        self.meta as u8
+    }
+
+    /// The kind, or `None` where the code is unknown (a corrupted stream).
+    #[inline]
+    pub const fn kind(self) -> Option<OpKind> {
+        match self.meta as u8 {
+            0 => Some(OpKind::Compute),
+            1 => Some(OpKind::Load),
+            2 => Some(OpKind::Store),
+            3 => Some(OpKind::Call),
+            4 => Some(OpKind::Argument),
+            _ => None,
+        }
+    }
+
+    /// Flags: [`FLAG_DEPENDENT`], [`FLAG_ATOMIC`].
+    #[inline]
+    pub const fn flags(self) -> u8 {
+        (self.meta >> 8) as u8
+    }
+
+    /// Bytes accessed, or the number of argument operations of a call.
+    #[inline]
+    pub const fn size(self) -> u16 {
+        (self.meta >> 16) as u16
+    }
+
+    /// Instructions since the previous operation, this one included.
+    #[inline]
+    pub const fn instructions(self) -> u32 {
+        (self.meta >> 32) as u32
+    }
+
+    /// The same operation with further flags.
+    #[inline]
+    pub const fn with_flags(self, flags: u8) -> Self {
+        Op { word: self.word, meta: self.meta | (flags as u64) << 8 }
+    }
+}
+
+/// A thread of a workload, numbered from 0 in the order of creation.
+pub type ThreadId = u32;
+/// A file of a workload, numbered from 0 in the order of first use.
+pub type FileId = u32;
+
+/// A mapping is shared with its file: stores reach the file.
+pub const MAP_SHARED: u64 = 1;
+/// Stores to the mapping are allowed.
+pub const MAP_WRITABLE: u64 = 2;
+
+/// `file` of a mapping that has none.
+pub const NO_FILE: FileId = FileId::MAX;
+
+/// Advice on a mapping, as `madvise` gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Advice {
+    /// No special treatment.
+    Normal = 0,
+    /// Expect random references: no readahead.
+    Random = 1,
+    /// Expect sequential references.
+    Sequential = 2,
+    /// Expect access soon.
+    WillNeed = 3,
+    /// The pages may be dropped.
+    DontNeed = 4,
+}
+
+macro_rules! calls {
+    ($( $(#[$doc:meta])* $name:ident = $code:literal { $( $(#[$fdoc:meta])* $field:ident : $ty:ty ),* } ),* $(,)?) => {
+        /// A call on the operating system, or a mark of the partial order of synchronization.
+        ///
+        /// All offsets and lengths are in bytes, all addresses virtual.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Call {
+            $( $(#[$doc])* $name { $( $(#[$fdoc])* $field: $ty ),* } ),*
+        }
+
+        impl Call {
+            /// Appends the header and the argument operations to `out`.
+            ///
+            /// `instructions` counts those retired since the previous operation, the call included.
+            pub fn encode(&self, instructions: u32, out: &mut Vec<Op>) {
+                let (code, arguments): (u64, Vec<u64>) = match *self {
+                    $( Call::$name { $( $field ),* } => ($code, vec![$( $field as u64 ),*]) ),*
+                };
+                let pairs = arguments.len().div_ceil(2);
+                out.push(Op::new(OpKind::Call, 0, pairs as u16, instructions, code));
+                for pair in arguments.chunks(2) {
+                    out.push(Op { word: pair[0], meta: pair.get(1).copied().unwrap_or(0) });
+                }
+            }
+
+            /// Reads a call from its header and the `header.size()` operations that follow it.
+            ///
+            /// `None` where the code is unknown or arguments are missing (a corrupted stream).
+            pub fn decode(header: Op, arguments: &[Op]) -> Option<Call> {
+                let words: Vec<u64> = arguments
+                    .iter()
+                    .take(header.size() as usize)
+                    .flat_map(|op| [op.word, op.meta])
+                    .collect();
+                let mut next = words.into_iter();
+                match header.word {
+                    $( $code => Some(Call::$name { $( $field: <$ty>::try_from(next.next()?).ok()? ),* }), )*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+calls! {
+    /// Maps `length` bytes at `address`; `file` is [`NO_FILE`] for anonymous memory.
+    Map = 1 { address: u64, length: u64, flags: u64, file: FileId, offset: u64 },
+    /// Removes a mapping.
+    Unmap = 2 { address: u64, length: u64 },
+    /// Moves or resizes a mapping.
+    Remap = 3 { old_address: u64, old_length: u64, new_address: u64, new_length: u64 },
+    /// Advice on a range; see [`Advice`].
+    Advise = 4 { address: u64, length: u64, advice: u64 },
+    /// Opens a file of `size` bytes at this moment.
+    Open = 5 { file: FileId, size: u64 },
+    /// Closes a file.
+    Close = 6 { file: FileId },
+    /// Reads from a file into memory at `address`.
+    Read = 7 { file: FileId, offset: u64, length: u64, address: u64 },
+    /// Writes memory at `address` to a file.
+    Write = 8 { file: FileId, offset: u64, length: u64, address: u64 },
+    /// Forces a file to the store (fsync, fdatasync).
+    Sync = 9 { file: FileId },
+    /// Forces a mapped range to the store (msync).
+    SyncRange = 10 { address: u64, length: u64 },
+    /// Sets a file's size.
+    Truncate = 11 { file: FileId, length: u64 },
+    /// Starts `thread`, whose stream waits until now.
+    Spawn = 12 { thread: ThreadId },
+    /// The thread has passed its `sequence`-th signal (counted from 1, per thread).
+    Signal = 13 { sequence: u64 },
+    /// The thread goes on only once `thread` has passed its signal `sequence`.
+    Wait = 14 { thread: ThreadId, sequence: u64 },
+    /// The thread sleeps for a time given in picoseconds.
+    Sleep = 15 { duration_ps: u64 },
+    /// Any other system call, by its number.
+    Other = 16 { number: u64 },
+    /// A mark of the program: region of interest, phase.
+    Marker = 17 { mark: u64 },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_keeps_its_fields() {
+        let op = Op::new(OpKind::Store, FLAG_DEPENDENT, 64, 7, 0xdead_beef);
+        assert_eq!(op.kind(), Some(OpKind::Store));
+        assert_eq!((op.flags(), op.size(), op.instructions(), op.word), (1, 64, 7, 0xdead_beef));
+        assert_eq!(std::mem::size_of::<Op>(), 16);
+    }
+
+    #[test]
+    fn a_call_decodes_to_what_was_encoded() {
+        let call =
+            Call::Map { address: 4096, length: 8192, flags: MAP_SHARED, file: 3, offset: 1 << 40 };
+        let mut ops = Vec::new();
+        call.encode(12, &mut ops);
+        assert_eq!(ops.len(), 4);
+        assert_eq!(ops[0].instructions(), 12);
+        assert_eq!(Call::decode(ops[0], &ops[1..]), Some(call));
+    }
+
+    #[test]
+    fn a_damaged_call_is_refused() {
+        let mut ops = Vec::new();
+        Call::Read { file: 1, offset: 0, length: 10, address: 0 }.encode(1, &mut ops);
+        assert_eq!(Call::decode(ops[0], &ops[1..2]), None, "arguments missing");
+        ops[1].word = u64::MAX;
+        assert_eq!(Call::decode(ops[0], &ops[1..]), None, "a file number beyond 32 bits");
+        let unknown = Op::new(OpKind::Call, 0, 0, 1, 999);
+        assert_eq!(Call::decode(unknown, &[]), None);
+    }
+}

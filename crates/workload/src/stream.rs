@@ -1,0 +1,55 @@
+//! Streams: where a machine gets the operations of each thread from.
+
+use crate::op::{Op, ThreadId};
+use std::sync::Arc;
+
+/// Why a stream cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StreamError {
+    /// The recording is truncated, corrupted or of another version.
+    #[error("{0}")]
+    Damaged(String),
+    /// The program that feeds the stream was killed or the feed was cut.
+    #[error("{0}")]
+    Cut(String),
+}
+
+/// What a pull gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pull {
+    /// At least one operation was appended.
+    More,
+    /// The thread has ended: nothing was appended, and nothing ever will be.
+    End,
+}
+
+/// A workload as one machine sees it: for each thread a sequence of operations, which it takes at
+/// its own pace.
+///
+/// Thread 0 exists from the start. Every other thread starts when a `Call::Spawn` that names it is
+/// consumed. The operations of a thread depend on nothing but the workload and its seed: neither
+/// on the machine nor on the order or size of the pulls.
+pub trait Stream: Send {
+    /// Appends up to `limit` operations of `thread` to `out`, at least one unless it has ended.
+    ///
+    /// A live stream waits here, in the host, until the program has gone on. A call's header and
+    /// its arguments are never separated: all are appended, beyond the limit if need be.
+    fn pull(&mut self, thread: ThreadId, limit: usize, out: &mut Vec<Op>) -> Result<Pull, StreamError>;
+
+    /// A second stream that stands where this one stands, and goes on by itself.
+    fn fork(&self) -> Box<dyn Stream>;
+
+    /// The files that the workload used so far, by number: name and size at first use.
+    fn files(&self) -> Arc<Vec<FileInfo>> {
+        Arc::new(Vec::new())
+    }
+}
+
+/// A file that a workload uses.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct FileInfo {
+    /// Path as the program gave it, or a generator's name for it.
+    pub name: String,
+    /// Size when it was first used, in bytes.
+    pub size_bytes: u64,
+}
