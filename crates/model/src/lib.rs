@@ -1,1 +1,11 @@
-//! model
+//! The components of a machine.
+
+pub mod cache;
+pub mod device;
+pub mod link;
+pub mod medium;
+pub mod organization;
+pub mod os;
+pub mod processor;
+pub mod replacement;
+pub mod request;

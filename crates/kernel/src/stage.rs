@@ -1,0 +1,252 @@
+//! Stages: where a request spends its time. They add up to its latency, exactly.
+
+/// One place where a request spends time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Stage {
+    /// Waiting in the core: for a miss register, for an older access, for its own turn.
+    Core,
+    /// On-chip caches.
+    Cache,
+    /// TLB look-ups and page walks.
+    Tlb,
+    /// Exception entry, look-up of the mapping, first touch, and return.
+    Fault,
+    /// Entry to and return from system calls.
+    SystemCall,
+    /// Page cache and swap cache, copies included.
+    PageCache,
+    /// File system.
+    FileSystem,
+    /// Block layer.
+    BlockLayer,
+    /// Device driver.
+    Driver,
+    /// Waiting in the host for a place at the device.
+    HostQueue,
+    /// Context switches.
+    ContextSwitch,
+    /// Interrupt handling.
+    Interrupt,
+    /// Making a thread ready again.
+    WakeUp,
+    /// Ready, but no hardware thread is free.
+    Ready,
+    /// A hardware controller's own time: tags, buffers.
+    Controller,
+    /// Waiting for a hardware controller: full queues and buffers, a page already in flight.
+    ControllerQueue,
+    /// Waiting at DRAM: channel queue, refresh, banks of other requests.
+    DramQueue,
+    /// DRAM: commands and data.
+    Dram,
+    /// Links between host and device.
+    Link,
+    /// Waiting at the device: for a unit, for its bus.
+    StoreQueue,
+    /// The device's controller and inner buses.
+    Device,
+    /// The store's medium.
+    Medium,
+    /// Moving data between link and DRAM.
+    Dma,
+}
+
+impl Stage {
+    /// All stages, in order from the core to the medium.
+    pub const ALL: [Stage; 23] = [
+        Stage::Core,
+        Stage::Cache,
+        Stage::Tlb,
+        Stage::Fault,
+        Stage::SystemCall,
+        Stage::PageCache,
+        Stage::FileSystem,
+        Stage::BlockLayer,
+        Stage::Driver,
+        Stage::HostQueue,
+        Stage::ContextSwitch,
+        Stage::Interrupt,
+        Stage::WakeUp,
+        Stage::Ready,
+        Stage::Controller,
+        Stage::ControllerQueue,
+        Stage::DramQueue,
+        Stage::Dram,
+        Stage::Link,
+        Stage::StoreQueue,
+        Stage::Device,
+        Stage::Medium,
+        Stage::Dma,
+    ];
+
+    /// The name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stage::Core => "core",
+            Stage::Cache => "cache",
+            Stage::Tlb => "tlb",
+            Stage::Fault => "fault",
+            Stage::SystemCall => "system_call",
+            Stage::PageCache => "page_cache",
+            Stage::FileSystem => "file_system",
+            Stage::BlockLayer => "block_layer",
+            Stage::Driver => "driver",
+            Stage::HostQueue => "host_queue",
+            Stage::ContextSwitch => "context_switch",
+            Stage::Interrupt => "interrupt",
+            Stage::WakeUp => "wake_up",
+            Stage::Ready => "ready",
+            Stage::Controller => "controller",
+            Stage::ControllerQueue => "controller_queue",
+            Stage::DramQueue => "dram_queue",
+            Stage::Dram => "dram",
+            Stage::Link => "link",
+            Stage::StoreQueue => "store_queue",
+            Stage::Device => "device",
+            Stage::Medium => "medium",
+            Stage::Dma => "dma",
+        }
+    }
+}
+
+/// Picoseconds by stage, in the order of [`Stage::ALL`].
+pub type StageTimes = [u64; Stage::ALL.len()];
+
+const SEGMENTS: usize = 15;
+
+/// The stages of one request, in the order in which it passed them.
+///
+/// A segment packs the stage (8 bits) and its duration (56 bits: up to 20 simulated hours).
+/// Neighbours of the same stage merge; when all segments are taken, further time is added to the
+/// last segment of the same stage, so that the sum stays exact.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Timeline {
+    length: u8,
+    segments: [u64; SEGMENTS],
+}
+
+impl Default for Timeline {
+    fn default() -> Self {
+        Timeline::new()
+    }
+}
+
+impl Timeline {
+    /// No time yet.
+    #[inline]
+    pub const fn new() -> Self {
+        Timeline { length: 0, segments: [0; SEGMENTS] }
+    }
+
+    /// Adds `duration_ps` in `stage` at the end.
+    #[inline]
+    pub fn push(&mut self, stage: Stage, duration_ps: u64) {
+        if duration_ps == 0 {
+            return;
+        }
+        debug_assert!(duration_ps < 1 << 56);
+        let length = usize::from(self.length);
+        if length > 0 && (self.segments[length - 1] >> 56) as u8 == stage as u8 {
+            self.segments[length - 1] += duration_ps;
+        } else if length < SEGMENTS {
+            self.segments[length] = (stage as u64) << 56 | duration_ps;
+            self.length += 1;
+        } else {
+            let same = self.segments.iter().rposition(|s| (s >> 56) as u8 == stage as u8);
+            let place = same.unwrap_or(SEGMENTS - 1);
+            self.segments[place] += duration_ps;
+        }
+    }
+
+    /// Adds all segments of `other` at the end.
+    #[inline]
+    pub fn append(&mut self, other: &Timeline) {
+        for (stage, duration_ps) in other.iter() {
+            self.push(stage, duration_ps);
+        }
+    }
+
+    /// Stage and duration of each segment, in order.
+    #[inline]
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (Stage, u64)> + '_ {
+        self.segments[..usize::from(self.length)]
+            .iter()
+            .map(|s| (Stage::ALL[(s >> 56) as usize], s & ((1 << 56) - 1)))
+    }
+
+    /// Sum of all segments.
+    #[inline]
+    pub fn total_ps(&self) -> u64 {
+        self.iter().map(|(_, duration_ps)| duration_ps).sum()
+    }
+
+    /// Adds each segment to its stage in `times`.
+    #[inline]
+    pub fn add_to(&self, times: &mut StageTimes) {
+        for (stage, duration_ps) in self.iter() {
+            times[stage as usize] += duration_ps;
+        }
+    }
+
+    /// Charges the last `duration_ps` of this request to its stages in `times`: what a thread that
+    /// waited for the request only at its end has lost to each. What the request is too short for
+    /// goes to [`Stage::Core`].
+    #[inline]
+    pub fn charge_tail(&self, duration_ps: u64, times: &mut StageTimes) {
+        let mut left_ps = duration_ps;
+        for (stage, segment_ps) in self.iter().rev() {
+            let part_ps = segment_ps.min(left_ps);
+            times[stage as usize] += part_ps;
+            left_ps -= part_ps;
+            if left_ps == 0 {
+                return;
+            }
+        }
+        times[Stage::Core as usize] += left_ps;
+    }
+}
+
+impl std::fmt::Debug for Timeline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter().map(|(stage, ps)| (stage.name(), ps))).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_keep_their_order_and_sum() {
+        let mut t = Timeline::new();
+        t.push(Stage::Cache, 10);
+        t.push(Stage::Dram, 20);
+        t.push(Stage::Dram, 5);
+        t.push(Stage::Cache, 1);
+        let all: Vec<_> = t.iter().collect();
+        assert_eq!(all, [(Stage::Cache, 10), (Stage::Dram, 25), (Stage::Cache, 1)]);
+        assert_eq!(t.total_ps(), 36);
+    }
+
+    #[test]
+    fn the_sum_stays_exact_when_segments_run_out() {
+        let mut t = Timeline::new();
+        for i in 0..100u64 {
+            t.push(Stage::ALL[(i % 23) as usize], i + 1);
+        }
+        assert_eq!(t.total_ps(), 5050);
+    }
+
+    #[test]
+    fn the_tail_is_charged_from_the_end() {
+        let mut t = Timeline::new();
+        t.push(Stage::Cache, 10);
+        t.push(Stage::Dram, 20);
+        let mut times = StageTimes::default();
+        t.charge_tail(25, &mut times);
+        assert_eq!((times[Stage::Cache as usize], times[Stage::Dram as usize]), (5, 20));
+        t.charge_tail(40, &mut times);
+        assert_eq!(times[Stage::Core as usize], 10);
+    }
+}

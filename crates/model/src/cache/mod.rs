@@ -1,0 +1,1 @@
+//! One tag store for on-chip caches, DRAM caches and page caches.

@@ -1,0 +1,1 @@
+//! Links: what carries data.

@@ -1,0 +1,5 @@
+//! Media: what holds bits.
+
+mod dram_spec;
+
+pub use dram_spec::DramSpec;

@@ -1,0 +1,5 @@
+//! The operating system.
+
+mod spec;
+
+pub use spec::*;

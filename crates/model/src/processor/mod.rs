@@ -1,0 +1,5 @@
+//! The processor.
+
+mod spec;
+
+pub use spec::*;

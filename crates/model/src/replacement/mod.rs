@@ -1,0 +1,1 @@
+//! Replacement policies, shared by every cache.

@@ -1,0 +1,133 @@
+//! Requests between the parts of a machine below its on-chip caches.
+//!
+//! Every part is a state machine without I/O: it takes a request and the time, and says when it
+//! wants to be asked again. It never sleeps, spawns or reads a clock.
+
+use tierscope_kernel::stage::Timeline;
+
+/// A part cannot take the request now. Offer it again after the part's next event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// A request to a device: DRAM or a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Chosen by the requester, returned with the completion.
+    pub id: u32,
+    /// First byte, in the device's own address space.
+    pub address: u64,
+    /// Bytes: one line for demand, a page for fills and evictions.
+    pub bytes: u32,
+    /// Whether the device is written.
+    pub write: bool,
+    /// Whether nobody waits for it (write-back, prefetch): counted apart, queued behind demand
+    /// where the device has a choice.
+    pub background: bool,
+}
+
+/// A device has finished a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The request's.
+    pub id: u32,
+    /// When the last byte had moved.
+    pub at_ps: u64,
+    /// The request's stages from submission to `at_ps`: their sum is exactly that time.
+    pub stages: Timeline,
+}
+
+/// A device: media behind a controller.
+///
+/// Law of every implementation: requests in = completions out + in flight; completions come in
+/// order of `at_ps`; stages sum to `at_ps` − submission; equal calls give equal answers; `clone`
+/// gives a device that goes on identically.
+pub trait Device: Clone {
+    /// Takes a request at `now_ps`, which never goes back between calls.
+    fn submit(&mut self, now_ps: u64, request: Request) -> Result<(), Full>;
+
+    /// When something happens next (a completion, room in a queue), if anything will without a
+    /// further request.
+    fn next_event_ps(&self) -> Option<u64>;
+
+    /// Does all that is due until `now_ps` and appends what completed by then.
+    fn advance(&mut self, now_ps: u64, out: &mut Vec<Completion>);
+
+    /// Requests taken and not yet reported complete.
+    fn in_flight(&self) -> usize;
+}
+
+/// A request for one line of physical memory, from the on-chip caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineRequest {
+    /// Chosen by the requester, returned with the response. Writes are answered too.
+    pub id: u32,
+    /// Physical address of the line.
+    pub address: u64,
+    /// A write-back of a dirty line, or a read.
+    pub write: bool,
+    /// Version of the line's data, for writes, where data are checked; otherwise 0.
+    pub version: u64,
+}
+
+/// The answer to a [`LineRequest`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineResponse {
+    /// The request's.
+    pub id: u32,
+    /// When the data had reached the on-chip caches, or the write was accepted for good.
+    pub at_ps: u64,
+    /// Stages from submission to `at_ps`, exactly.
+    pub stages: Timeline,
+    /// Version of the line's data, for reads, where data are checked; otherwise 0.
+    pub version: u64,
+}
+
+/// A request of the operating system to move one page between main memory and the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRequest {
+    /// Chosen by the requester, returned with the response.
+    pub id: u32,
+    /// Byte address in the store.
+    pub store_address: u64,
+    /// Physical address in main memory.
+    pub memory_address: u64,
+    /// Bytes: a whole number of pages.
+    pub bytes: u32,
+    /// From memory to the store (true), or from the store to memory.
+    pub write: bool,
+    /// Whether nobody waits for it.
+    pub background: bool,
+}
+
+/// The answer to a [`PageRequest`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageResponse {
+    /// The request's.
+    pub id: u32,
+    /// When the device raised its interrupt.
+    pub at_ps: u64,
+    /// Stages from submission to `at_ps`, exactly.
+    pub stages: Timeline,
+}
+
+/// What an organization answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Response {
+    /// To a line request.
+    Line(LineResponse),
+    /// To a page request.
+    Page(PageResponse),
+}
+
+/// Bytes and operations that an organization has moved, for results and conservation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Traffic {
+    /// Bytes read from the store.
+    pub store_read_bytes: u64,
+    /// Bytes written to the store.
+    pub store_written_bytes: u64,
+    /// Bytes read from DRAM.
+    pub dram_read_bytes: u64,
+    /// Bytes written to DRAM.
+    pub dram_written_bytes: u64,
+}
