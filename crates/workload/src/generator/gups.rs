@@ -1,0 +1,268 @@
+//! `gups`: random updates of a table in anonymous memory ([HYB15] §3.2; the DIS benchmark's
+//! giga-updates per second).
+//!
+//! An update loads an element of 8 B, modifies it and stores it. With probability `random` the
+//! element is drawn uniformly from the whole table; otherwise it is the next one after the
+//! thread's own last element, `step` further. Updates are a total, divided over the threads.
+
+use super::{Generator, Parameter, ParameterError, flag, integer, share, size};
+use crate::op::{Call, FLAG_DEPENDENT, MAP_WRITABLE, NO_FILE, Op, ThreadId};
+use crate::stream::{Pull, Stream, StreamError};
+use serde_json::Value;
+use tierscope_kernel::random::Counter;
+
+/// Registration.
+pub const GENERATOR: Generator = Generator {
+    name: "gups",
+    summary: "random and sequential updates of a table in anonymous memory",
+    parameters: &[
+        Parameter {
+            name: "table",
+            default: "\"512MiB\"",
+            meaning: "table size; [HYB15] §3.2 takes 1/8 of the store (128GiB at full scale)",
+        },
+        Parameter {
+            name: "updates",
+            default: "5000",
+            meaning: "updates in all, divided over the threads ([HYB15] §3.2)",
+        },
+        Parameter {
+            name: "random",
+            default: "1.0",
+            meaning: "probability that an update goes to a random element ([HYB15] §4.3)",
+        },
+        Parameter {
+            name: "step",
+            default: "\"8B\"",
+            meaning: "distance of a sequential update from the one before: 8B or a page",
+        },
+        Parameter { name: "threads", default: "1", meaning: "threads, 1 to 16 in [HYB15] §4.1" },
+        Parameter {
+            name: "instructions",
+            default: "10",
+            meaning: "instructions of an update, its load and store included; assumption: \
+                      index arithmetic, random step, modification",
+        },
+        Parameter {
+            name: "touched",
+            default: "false",
+            meaning: "whether the table is walked once in address order before the updates",
+        },
+    ],
+    build,
+};
+
+const BASE_ADDRESS: u64 = 0x10_0000_0000;
+const ELEMENT_BYTES: u64 = 8;
+const PAGE_BYTES: u64 = 4096;
+
+fn build(parameters: &[(String, Value)], seed: u64) -> Result<Box<dyn Stream>, ParameterError> {
+    let table_bytes = size(parameters, "table")?;
+    let step_bytes = size(parameters, "step")?;
+    let threads = integer(parameters, "threads", 1..=4096)? as u32;
+    let per_thread_bytes = table_bytes / ELEMENT_BYTES;
+    if per_thread_bytes == 0 || !table_bytes.is_multiple_of(PAGE_BYTES) {
+        return Err(super::wrong(
+            "table",
+            super::find_value(parameters, "table"),
+            "not a whole number of pages of 4KiB",
+            "write a size such as 512MiB",
+        ));
+    }
+    if step_bytes == 0 || !step_bytes.is_multiple_of(ELEMENT_BYTES) || step_bytes > table_bytes {
+        return Err(super::wrong(
+            "step",
+            super::find_value(parameters, "step"),
+            "not a whole number of elements of 8B within the table",
+            "write 8B or 4KiB",
+        ));
+    }
+    let gups = Gups {
+        table_bytes,
+        updates: integer(parameters, "updates", 0..=u64::MAX / 4)?,
+        random: share(parameters, "random")?,
+        step_bytes,
+        threads,
+        instructions: integer(parameters, "instructions", 2..=1_000_000)? as u32,
+        touched: flag(parameters, "touched")?,
+        seed,
+        states: Vec::new(),
+    };
+    let states = (0..threads).map(|thread| gups.start(thread)).collect();
+    Ok(Box::new(Gups { states, ..gups }))
+}
+
+/// The stream; its state is one position and one element a thread, so that it can be forked and
+/// sought at no cost.
+#[derive(Clone)]
+struct Gups {
+    table_bytes: u64,
+    updates: u64,
+    random: f64,
+    step_bytes: u64,
+    threads: u32,
+    instructions: u32,
+    touched: bool,
+    seed: u64,
+    states: Vec<ThreadState>,
+}
+
+#[derive(Clone)]
+struct ThreadState {
+    draws: Counter,
+    mapped: bool,
+    started: bool,
+    walked_bytes: u64,
+    update: u64,
+    element_bytes: u64,
+}
+
+impl Gups {
+    fn start(&self, thread: ThreadId) -> ThreadState {
+        let share_bytes = self.table_bytes / u64::from(self.threads) / PAGE_BYTES * PAGE_BYTES;
+        ThreadState {
+            draws: Counter::stream(self.seed, &format!("gups/{thread}")),
+            mapped: false,
+            started: false,
+            walked_bytes: 0,
+            update: 0,
+            element_bytes: share_bytes * u64::from(thread) % self.table_bytes,
+        }
+    }
+
+    fn updates_of(&self, thread: ThreadId) -> u64 {
+        let threads = u64::from(self.threads);
+        self.updates / threads + u64::from(u64::from(thread) < self.updates % threads)
+    }
+
+    /// Thread 0 maps the table, walks it where asked to, and starts the others.
+    fn begin(&mut self, out: &mut Vec<Op>, limit: usize) -> bool {
+        let state = &mut self.states[0];
+        if !state.mapped {
+            state.mapped = true;
+            let flags = MAP_WRITABLE;
+            let (address, length) = (BASE_ADDRESS, self.table_bytes);
+            Call::Map { address, length, flags, file: NO_FILE, offset: 0 }.encode(100, out);
+        }
+        while self.touched && state.walked_bytes < self.table_bytes {
+            if out.len() >= limit {
+                return false;
+            }
+            out.push(Op::store(BASE_ADDRESS + state.walked_bytes, 8, 4));
+            state.walked_bytes += PAGE_BYTES;
+        }
+        for thread in 1..self.threads {
+            Call::Spawn { thread }.encode(1000, out);
+        }
+        true
+    }
+
+    fn next_element(&mut self, thread: ThreadId) -> u64 {
+        let elements = self.table_bytes / ELEMENT_BYTES;
+        let state = &mut self.states[thread as usize];
+        let draw = state.update * 2;
+        if state.draws.unit_at(draw) < self.random {
+            state.element_bytes = state.draws.below_at(draw + 1, elements) * ELEMENT_BYTES;
+        } else {
+            state.element_bytes = (state.element_bytes + self.step_bytes) % self.table_bytes;
+        }
+        state.update += 1;
+        state.element_bytes
+    }
+}
+
+impl Stream for Gups {
+    fn pull(
+        &mut self,
+        thread: ThreadId,
+        limit: usize,
+        out: &mut Vec<Op>,
+    ) -> Result<Pull, StreamError> {
+        let target = out.len() + limit.max(2);
+        let before = out.len();
+        if thread == 0 && !self.states[0].started {
+            if !self.begin(out, target) {
+                return Ok(Pull::More);
+            }
+            self.states[0].started = true;
+        }
+        let total = self.updates_of(thread);
+        while out.len() + 2 <= target && self.states[thread as usize].update < total {
+            let address = BASE_ADDRESS + self.next_element(thread);
+            out.push(Op::load(address, 8, self.instructions - 1));
+            out.push(Op::store(address, 8, 1).with_flags(FLAG_DEPENDENT));
+        }
+        Ok(if out.len() > before { Pull::More } else { Pull::End })
+    }
+
+    fn fork(&self) -> Box<dyn Stream> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generator::find;
+    use crate::op::OpKind;
+
+    fn all(thread: ThreadId, limit: usize, sets: &[(&str, Value)]) -> Vec<Op> {
+        let sets: Vec<_> = sets.iter().map(|(n, v)| (n.to_string(), v.clone())).collect();
+        let (mut stream, _) = find("gups").unwrap().make(&sets, 1).unwrap();
+        let mut out = Vec::new();
+        while stream.pull(thread, limit, &mut out).unwrap() == Pull::More {}
+        out
+    }
+
+    #[test]
+    fn operations_do_not_depend_on_the_size_of_the_pulls() {
+        let sets = [("updates", 1000.into()), ("threads", 3.into()), ("random", 0.5.into())];
+        for thread in 0..3 {
+            assert_eq!(all(thread, 1, &sets), all(thread, 999, &sets));
+        }
+    }
+
+    #[test]
+    fn updates_are_divided_over_the_threads() {
+        let sets = [("updates", 1000.into()), ("threads", 3.into())];
+        let loads = |t| {
+            all(t, 64, &sets).iter().filter(|op| op.kind() == Some(OpKind::Load)).count()
+        };
+        assert_eq!((loads(0), loads(1), loads(2)), (334, 333, 333));
+    }
+
+    #[test]
+    fn the_share_of_random_updates_is_as_asked() {
+        let sets = [("updates", 20_000.into()), ("random", 0.25.into())];
+        let ops = all(0, 64, &sets);
+        let addresses: Vec<u64> = ops
+            .iter()
+            .filter(|op| op.kind() == Some(OpKind::Load))
+            .map(|op| op.word)
+            .collect();
+        let jumps = addresses.windows(2).filter(|w| w[1] != w[0] + 8).count() as f64;
+        // 20,000 draws at 0.25: six standard deviations are 368.
+        assert!((jumps - 5000.0).abs() < 368.0, "{jumps} jumps");
+    }
+
+    #[test]
+    fn a_walked_table_is_touched_once_in_address_order() {
+        let sets = [("table", "1MiB".into()), ("updates", 0.into()), ("touched", true.into())];
+        let stores: Vec<u64> = all(0, 7, &sets)
+            .iter()
+            .filter(|op| op.kind_code() == OpKind::Store as u8)
+            .map(|op| op.word - BASE_ADDRESS)
+            .collect();
+        assert_eq!(stores, (0..256).map(|page| page * 4096).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn wrong_parameters_are_refused_with_their_mend() {
+        let gups = find("gups").unwrap();
+        let error = gups.make(&[("tabel".into(), 1.into())], 1).err().unwrap();
+        assert!(error.to_string().contains("it has table, updates"), "{error}");
+        let error = gups.make(&[("random".into(), 2.into())], 1).err().unwrap();
+        assert!(error.to_string().contains("write a number from 0 to 1"), "{error}");
+        assert!(gups.make(&[("table".into(), 512.into())], 1).is_err());
+    }
+}
