@@ -1,0 +1,246 @@
+//! Translation look-aside buffers of one core: two levels, and a cache of upper page-table levels.
+
+use super::TlbSpec;
+
+/// A translation as the hardware keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Translation {
+    /// Physical frame number.
+    pub frame: u64,
+    /// Stores are allowed without a further look at the page table.
+    pub writable: bool,
+}
+
+/// What a look-up found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlbHit {
+    /// In the first level.
+    First(Translation),
+    /// In the second level; it is now in the first, too.
+    Second(Translation),
+    /// Nowhere: the page table has to be walked.
+    None,
+}
+
+const FREE: u64 = u64::MAX;
+
+/// A small set-associative table with least-recently-used replacement.
+#[derive(Clone, Debug)]
+struct Table {
+    sets: u64,
+    ways: usize,
+    pages: Vec<u64>,
+    payloads: Vec<u64>,
+    stamps: Vec<u64>,
+    clock: u64,
+}
+
+impl Table {
+    fn new(entries: u32, ways: u32) -> Self {
+        let ways = ways.max(1) as usize;
+        let size = entries as usize / ways * ways;
+        Table {
+            sets: (size / ways) as u64,
+            ways,
+            pages: vec![FREE; size],
+            payloads: vec![0; size],
+            stamps: vec![0; size],
+            clock: 0,
+        }
+    }
+
+    #[inline]
+    fn start(&self, page: u64) -> usize {
+        let set = if self.sets.is_power_of_two() { page & (self.sets - 1) } else { page % self.sets };
+        set as usize * self.ways
+    }
+
+    #[inline]
+    fn find(&mut self, page: u64) -> Option<usize> {
+        if self.sets == 0 {
+            return None;
+        }
+        let start = self.start(page);
+        let way = self.pages[start..start + self.ways].iter().position(|p| *p == page)?;
+        self.clock += 1;
+        self.stamps[start + way] = self.clock;
+        Some(start + way)
+    }
+
+    fn insert(&mut self, page: u64, payload: u64) {
+        if self.sets == 0 {
+            return;
+        }
+        let place = self.find(page).unwrap_or_else(|| {
+            let start = self.start(page);
+            let set = start..start + self.ways;
+            set.min_by_key(|i| if self.pages[*i] == FREE { 0 } else { self.stamps[*i] })
+                .unwrap_or(start)
+        });
+        self.clock += 1;
+        self.pages[place] = page;
+        self.payloads[place] = payload;
+        self.stamps[place] = self.clock;
+    }
+
+    fn remove(&mut self, page: u64) {
+        if let Some(place) = self.find(page) {
+            self.pages[place] = FREE;
+        }
+    }
+
+    fn clear(&mut self) {
+        self.pages.fill(FREE);
+    }
+}
+
+fn pack(translation: Translation) -> u64 {
+    translation.frame << 1 | u64::from(translation.writable)
+}
+
+fn unpack(payload: u64) -> Translation {
+    Translation { frame: payload >> 1, writable: payload & 1 == 1 }
+}
+
+/// The TLB of a core.
+#[derive(Clone, Debug)]
+pub struct Tlb {
+    first: Table,
+    second: Table,
+    upper: Table,
+    last_page: u64,
+    last: Translation,
+}
+
+impl Tlb {
+    /// An empty TLB.
+    pub fn new(spec: &TlbSpec) -> Self {
+        Tlb {
+            first: Table::new(spec.entries, spec.ways),
+            second: Table::new(spec.second_level_entries, spec.second_level_ways),
+            upper: Table::new(spec.walk_cache_entries, spec.walk_cache_entries),
+            last_page: FREE,
+            last: Translation { frame: 0, writable: false },
+        }
+    }
+
+    /// Looks a virtual page number up. A page used again at once is found without a search; it is
+    /// the most recently used of its set already, so that nothing changes by that.
+    #[inline]
+    pub fn lookup(&mut self, page: u64) -> TlbHit {
+        if page == self.last_page {
+            return TlbHit::First(self.last);
+        }
+        if let Some(place) = self.first.find(page) {
+            self.last_page = page;
+            self.last = unpack(self.first.payloads[place]);
+            return TlbHit::First(self.last);
+        }
+        let Some(place) = self.second.find(page) else { return TlbHit::None };
+        let payload = self.second.payloads[place];
+        self.first.insert(page, payload);
+        self.last_page = page;
+        self.last = unpack(payload);
+        TlbHit::Second(self.last)
+    }
+
+    /// Enters a translation in both levels.
+    pub fn insert(&mut self, page: u64, translation: Translation) {
+        self.first.insert(page, pack(translation));
+        self.second.insert(page, pack(translation));
+        self.last_page = page;
+        self.last = translation;
+    }
+
+    /// Whether a walk for this page finds all but the last level in the cache of upper levels;
+    /// afterwards it will.
+    pub fn upper_levels_cached(&mut self, page: u64) -> bool {
+        let region = page >> 9;
+        let hit = self.upper.find(region).is_some();
+        if !hit {
+            self.upper.insert(region, 0);
+        }
+        hit
+    }
+
+    /// Forgets a page.
+    pub fn invalidate(&mut self, page: u64) {
+        self.first.remove(page);
+        self.second.remove(page);
+        self.last_page = FREE;
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.first.clear();
+        self.second.clear();
+        self.upper.clear();
+        self.last_page = FREE;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn spec(entries: u32, ways: u32, second: u32) -> TlbSpec {
+        TlbSpec {
+            entries,
+            ways,
+            second_level_entries: second,
+            second_level_ways: 4,
+            second_level_latency_cycles: 7,
+            walk_cache_entries: 4,
+            levels: 4,
+        }
+    }
+
+    fn at(page: u64) -> Translation {
+        Translation { frame: page + 1000, writable: page.is_multiple_of(2) }
+    }
+
+    #[test]
+    fn reach_is_the_number_of_entries() {
+        let mut tlb = Tlb::new(&spec(64, 64, 0));
+        for page in 0..64 {
+            tlb.insert(page, at(page));
+        }
+        assert!((0..64).all(|page| tlb.lookup(page) == TlbHit::First(at(page))));
+        tlb.insert(64, at(64));
+        assert_eq!(tlb.lookup(0), TlbHit::None, "the least recently used entry makes room");
+    }
+
+    #[test]
+    fn a_page_dropped_by_the_first_level_is_found_in_the_second() {
+        let mut tlb = Tlb::new(&spec(4, 4, 64));
+        for page in 0..5 {
+            tlb.insert(page, at(page));
+        }
+        assert_eq!(tlb.lookup(0), TlbHit::Second(at(0)));
+        assert_eq!(tlb.lookup(0), TlbHit::First(at(0)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_look_up_never_gives_what_was_invalidated(
+            steps in proptest::collection::vec((0u8..3, 0u64..40), 1..400)
+        ) {
+            let mut tlb = Tlb::new(&spec(8, 2, 16));
+            let mut valid = std::collections::BTreeSet::new();
+            for (what, page) in steps {
+                match what {
+                    0 => { tlb.insert(page, at(page)); valid.insert(page); }
+                    1 => { tlb.invalidate(page); valid.remove(&page); }
+                    _ => match tlb.lookup(page) {
+                        TlbHit::None => {}
+                        TlbHit::First(t) | TlbHit::Second(t) => {
+                            prop_assert!(valid.contains(&page));
+                            prop_assert_eq!(t, at(page));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
