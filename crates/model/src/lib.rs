@@ -1,6 +1,8 @@
 //! The components of a machine.
 
 pub mod cache;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 pub mod device;
 pub mod link;
 pub mod medium;

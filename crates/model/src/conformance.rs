@@ -1,0 +1,491 @@
+//! Laws that every device and every organization must keep, as tests to call.
+//!
+//! An implementation calls [`device_laws`] or [`organization_laws`] from its own tests, with a
+//! function that makes a fresh one. The laws are those of [`Device`] and [`Organization`]: requests
+//! are conserved, answers come in order of their time, stages sum to the latency, equal calls give
+//! equal answers however finely time is cut, queues are bounded and go on after pushing back, a
+//! clone or fork goes on identically, and with data checked no read is stale. Random mixes of
+//! requests are shrunk to the shortest that breaks a law.
+//!
+//! Built for tests only: by this crate's own, or with the feature `conformance`.
+
+use crate::organization::Organization;
+use crate::request::{Completion, Device, Full, LineRequest, PageRequest, Request, Response};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use std::collections::HashMap;
+use tierscope_kernel::stage::Timeline;
+
+/// Bytes of a line in every script.
+pub const LINE_BYTES: u64 = 64;
+/// Bytes of a page in every script.
+pub const PAGE_BYTES: u64 = 4096;
+/// Devices and stores must be at least this large.
+pub const SPACE_BYTES: u64 = 1 << 20;
+
+/// Random scripts for each law.
+const CASES: u32 = 48;
+/// Requests of the longest script.
+const LONGEST: usize = 160;
+/// A part that takes more at one instant has no bound.
+const UNBOUNDED: u32 = 1 << 17;
+
+/// Checks every law of [`Device`] on devices made by `make`, each of at least [`SPACE_BYTES`].
+///
+/// # Panics
+/// When a law is broken, with the shortest script of requests that breaks it.
+pub fn device_laws<D: Device>(make: impl Fn() -> D) {
+    let scripts = || proptest::collection::vec((gaps(), device_requests()), 1..LONGEST);
+    laws(|| DeviceUnderTest(make()), scripts);
+}
+
+/// Checks every law of [`Organization`] that concerns lines on organizations made by `make`.
+/// They must check data, and are the sharper a test the smaller their caches and queues are.
+///
+/// # Panics
+/// When a law is broken, with the shortest script of requests that breaks it.
+pub fn organization_laws(make: impl Fn() -> Box<dyn Organization>) {
+    let memory_bytes = make().memory_bytes();
+    assert!(memory_bytes >= PAGE_BYTES, "a memory of {memory_bytes} bytes holds no page");
+    let scripts = || proptest::collection::vec((gaps(), line_requests(memory_bytes)), 1..LONGEST);
+    laws(|| OrganizationUnderTest(make()), scripts);
+    check("a flush ends, and all is answered", scripts(), |script| {
+        flush_ends(OrganizationUnderTest(make()), script);
+    });
+}
+
+/// Checks the laws of [`Organization`] on mixes of line and page requests, for organizations whose
+/// memory the operating system pages. Stores must be of at least [`SPACE_BYTES`].
+///
+/// # Panics
+/// When a law is broken, with the shortest script of requests that breaks it.
+pub fn page_organization_laws(make: impl Fn() -> Box<dyn Organization>) {
+    let memory_bytes = make().memory_bytes();
+    let ask = move || prop_oneof![3 => line_reads(memory_bytes), 1 => page_requests(memory_bytes)];
+    let scripts = || proptest::collection::vec((gaps(), ask()), 1..LONGEST);
+    laws(|| OrganizationUnderTest(make()), scripts);
+}
+
+/// Something to ask of a part; the harness chooses `id` and `version`.
+#[derive(Clone, Copy, Debug)]
+enum Ask {
+    Device(Request),
+    Line(LineRequest),
+    Page(PageRequest),
+}
+
+/// What a part answered, whatever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Answer {
+    id: u32,
+    at_ps: u64,
+    stages: Timeline,
+    version: u64,
+}
+
+/// A device or an organization, seen alike.
+trait Part: Sized {
+    /// Whether requests in flight are exactly those taken and not answered: an organization also
+    /// counts its background work.
+    const EXACT: bool;
+
+    fn submit(&mut self, now_ps: u64, ask: Ask) -> Result<(), Full>;
+    fn next_event_ps(&self) -> Option<u64>;
+    fn advance(&mut self, now_ps: u64, out: &mut Vec<Answer>);
+    fn in_flight(&self) -> usize;
+    fn fork(&mut self) -> Self;
+    fn stale_reads(&self) -> u64;
+}
+
+struct DeviceUnderTest<D>(D);
+
+impl<D: Device> Part for DeviceUnderTest<D> {
+    const EXACT: bool = true;
+
+    fn submit(&mut self, now_ps: u64, ask: Ask) -> Result<(), Full> {
+        match ask {
+            Ask::Device(request) => self.0.submit(now_ps, request),
+            other => panic!("a device was asked {other:?}"),
+        }
+    }
+
+    fn next_event_ps(&self) -> Option<u64> {
+        self.0.next_event_ps()
+    }
+
+    fn advance(&mut self, now_ps: u64, out: &mut Vec<Answer>) {
+        let mut completions = Vec::new();
+        self.0.advance(now_ps, &mut completions);
+        out.extend(completions.into_iter().map(|Completion { id, at_ps, stages }| Answer {
+            id,
+            at_ps,
+            stages,
+            version: 0,
+        }));
+    }
+
+    fn in_flight(&self) -> usize {
+        self.0.in_flight()
+    }
+
+    fn fork(&mut self) -> Self {
+        DeviceUnderTest(self.0.clone())
+    }
+
+    fn stale_reads(&self) -> u64 {
+        0
+    }
+}
+
+struct OrganizationUnderTest(Box<dyn Organization>);
+
+impl Part for OrganizationUnderTest {
+    const EXACT: bool = false;
+
+    fn submit(&mut self, now_ps: u64, ask: Ask) -> Result<(), Full> {
+        match ask {
+            Ask::Line(request) => self.0.submit(now_ps, request),
+            Ask::Page(request) => self.0.submit_page(now_ps, request),
+            Ask::Device(request) => panic!("an organization was asked {request:?}"),
+        }
+    }
+
+    fn next_event_ps(&self) -> Option<u64> {
+        self.0.next_event_ps()
+    }
+
+    fn advance(&mut self, now_ps: u64, out: &mut Vec<Answer>) {
+        let mut responses = Vec::new();
+        self.0.advance(now_ps, &mut responses);
+        out.extend(responses.into_iter().map(|response| match response {
+            Response::Line(r) => {
+                Answer { id: r.id, at_ps: r.at_ps, stages: r.stages, version: r.version }
+            }
+            Response::Page(r) => Answer { id: r.id, at_ps: r.at_ps, stages: r.stages, version: 0 },
+        }));
+    }
+
+    fn in_flight(&self) -> usize {
+        self.0.in_flight()
+    }
+
+    fn fork(&mut self) -> Self {
+        OrganizationUnderTest(self.0.fork())
+    }
+
+    fn stale_reads(&self) -> u64 {
+        self.0.report().stale_reads
+    }
+}
+
+/// What the harness knows of a request that was taken.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    at_ps: u64,
+    /// The oldest version that a read may return.
+    oldest: u64,
+    line: Option<u64>,
+    write: bool,
+    answered: bool,
+}
+
+/// A part, the requests that it took, and what it answered. Every step is checked.
+struct Run<P> {
+    part: P,
+    now_ps: u64,
+    taken: Vec<Taken>,
+    answers: Vec<Answer>,
+    /// Versions written to each line, oldest first: the only use of a hash map, never iterated.
+    written: HashMap<u64, Vec<u64>>,
+    refusals: u32,
+}
+
+impl<P: Part> Run<P> {
+    fn new(part: P) -> Self {
+        Run {
+            part,
+            now_ps: 0,
+            taken: Vec::new(),
+            answers: Vec::new(),
+            written: HashMap::new(),
+            refusals: 0,
+        }
+    }
+
+    fn fork(&mut self) -> Self {
+        Run {
+            part: self.part.fork(),
+            now_ps: self.now_ps,
+            taken: self.taken.clone(),
+            answers: self.answers.clone(),
+            written: self.written.clone(),
+            refusals: self.refusals,
+        }
+    }
+
+    /// The request with the next free id and, for a write of a line, the next version.
+    fn numbered(&self, ask: Ask) -> Ask {
+        let id = self.taken.len() as u32;
+        match ask {
+            Ask::Device(request) => Ask::Device(Request { id, ..request }),
+            Ask::Page(request) => Ask::Page(PageRequest { id, ..request }),
+            Ask::Line(request) => {
+                let version = if request.write { u64::from(id) + 1 } else { 0 };
+                Ask::Line(LineRequest { id, version, ..request })
+            }
+        }
+    }
+
+    /// Submits once, at the present time.
+    fn submit(&mut self, ask: Ask) -> Result<(), Full> {
+        let ask = self.numbered(ask);
+        self.part.submit(self.now_ps, ask)?;
+        let mut taken =
+            Taken { at_ps: self.now_ps, oldest: 0, line: None, write: false, answered: false };
+        if let Ask::Line(request) = ask {
+            let versions = self.written.entry(request.address / LINE_BYTES).or_default();
+            if request.write {
+                versions.push(request.version);
+            }
+            taken.oldest = versions.last().copied().unwrap_or(0);
+            taken.line = Some(request.address / LINE_BYTES);
+            taken.write = request.write;
+        }
+        self.taken.push(taken);
+        self.check_conservation();
+        Ok(())
+    }
+
+    /// Submits, and where the part is full offers the request again after each of its events.
+    fn offer(&mut self, ask: Ask) {
+        while self.submit(ask).is_err() {
+            self.refusals += 1;
+            let Some(next_ps) = self.part.next_event_ps() else {
+                panic!("{ask:?} is refused at {} ps and nothing will ever happen", self.now_ps);
+            };
+            self.advance(next_ps);
+        }
+    }
+
+    /// Advances to `now_ps` in one step.
+    fn advance(&mut self, now_ps: u64) {
+        let before_ps = self.now_ps;
+        self.now_ps = now_ps.max(before_ps);
+        let mut fresh = Vec::new();
+        let announced_ps = self.part.next_event_ps();
+        self.part.advance(self.now_ps, &mut fresh);
+        if announced_ps.is_none_or(|at_ps| at_ps > self.now_ps) {
+            assert!(fresh.is_empty(), "{fresh:?} came before the announced {announced_ps:?} ps");
+        }
+        for answer in fresh {
+            assert!(answer.at_ps <= self.now_ps, "{answer:?} lies behind {} ps", self.now_ps);
+            assert!(answer.at_ps >= before_ps, "{answer:?} was due before {before_ps} ps");
+            self.take_answer(answer);
+        }
+        if let Some(next_ps) = self.part.next_event_ps() {
+            assert!(
+                next_ps > self.now_ps,
+                "an event at {next_ps} ps is left at {} ps",
+                self.now_ps
+            );
+        }
+        self.check_conservation();
+    }
+
+    fn take_answer(&mut self, answer: Answer) {
+        let last_ps = self.answers.last().map_or(0, |last| last.at_ps);
+        assert!(answer.at_ps >= last_ps, "{answer:?} comes after one of {last_ps} ps");
+        let Some(taken) = self.taken.get_mut(answer.id as usize) else {
+            panic!("{answer:?} answers no request");
+        };
+        assert!(!taken.answered, "{answer:?} comes twice");
+        taken.answered = true;
+        let latency_ps = answer.at_ps - taken.at_ps;
+        assert_eq!(answer.stages.total_ps(), latency_ps, "stages of {answer:?}, {taken:?}");
+        if let Some(line) = taken.line
+            && !taken.write
+        {
+            let versions = &self.written[&line];
+            assert!(
+                answer.version == 0 || versions.contains(&answer.version),
+                "{answer:?} returns what was never written to line {line}"
+            );
+            assert!(answer.version >= taken.oldest, "{answer:?} is stale: {taken:?}");
+        }
+        self.answers.push(answer);
+    }
+
+    fn check_conservation(&self) {
+        let open = self.taken.len() - self.answers.len();
+        let in_flight = self.part.in_flight();
+        let kept = if P::EXACT { in_flight == open } else { in_flight >= open };
+        assert!(kept, "{open} requests are open, {in_flight} said to be in flight");
+    }
+
+    /// Goes on, event by event, until nothing is in flight.
+    fn drain(&mut self) {
+        while self.part.in_flight() > 0 {
+            let Some(next_ps) = self.part.next_event_ps() else {
+                panic!("{} in flight and nothing will ever happen", self.part.in_flight());
+            };
+            self.advance(next_ps);
+        }
+        assert_eq!(self.answers.len(), self.taken.len(), "requests left without an answer");
+        assert_eq!(self.part.stale_reads(), 0, "the part itself reports stale reads");
+    }
+
+    fn play(&mut self, script: &[(u64, Ask)]) {
+        for &(gap_ps, ask) in script {
+            self.advance(self.now_ps + gap_ps);
+            self.offer(ask);
+        }
+    }
+
+    /// As [`Run::play`], stopping at every event on the way.
+    fn play_in_small_steps(&mut self, script: &[(u64, Ask)]) {
+        for &(gap_ps, ask) in script {
+            let until_ps = self.now_ps + gap_ps;
+            while let Some(next_ps) = self.part.next_event_ps().filter(|&t| t <= until_ps) {
+                self.advance(next_ps);
+                self.advance((next_ps + 1).min(until_ps));
+            }
+            self.advance(until_ps);
+            self.offer(ask);
+        }
+    }
+}
+
+fn laws<P: Part, S: Strategy<Value = Vec<(u64, Ask)>>>(
+    make: impl Fn() -> P,
+    scripts: impl Fn() -> S,
+) {
+    check("conservation, order, stages and data", scripts(), |script| {
+        let mut run = Run::new(make());
+        run.play(script);
+        run.drain();
+    });
+    check("equal calls give equal answers, however finely time is cut", scripts(), |script| {
+        let mut coarse = Run::new(make());
+        coarse.play(script);
+        coarse.drain();
+        let mut fine = Run::new(make());
+        fine.play_in_small_steps(script);
+        fine.drain();
+        assert_eq!(coarse.answers, fine.answers);
+    });
+    check("a fork in mid-flight goes on identically", scripts(), |script| {
+        let (head, tail) = script.split_at(script.len() / 2);
+        let mut original = Run::new(make());
+        original.play(head);
+        let mut fork = original.fork();
+        fork.play(tail);
+        fork.drain();
+        let mut second = original.fork();
+        original.play(tail);
+        original.drain();
+        assert_eq!(original.answers, fork.answers, "the fork");
+        second.play(tail);
+        second.drain();
+        assert_eq!(original.answers, second.answers, "the fork that waited");
+    });
+    check("queues are bounded and go on after pushing back", scripts(), |script| {
+        queues_are_bounded(make(), script);
+    });
+}
+
+/// Offers the script's requests over and over at one instant until one is refused, then all of
+/// the script again.
+fn queues_are_bounded<P: Part>(part: P, script: &[(u64, Ask)]) {
+    let mut run = Run::new(part);
+    let mut asks = script.iter().map(|&(_, ask)| ask).cycle();
+    while let Some(ask) = asks.next()
+        && run.submit(ask).is_ok()
+    {
+        assert!(run.taken.len() < UNBOUNDED as usize, "nothing bounds what is taken at once");
+    }
+    run.play(script);
+    run.drain();
+}
+
+fn flush_ends(part: OrganizationUnderTest, script: &[(u64, Ask)]) {
+    let mut run = Run::new(part);
+    run.play(script);
+    while !run.part.0.flush(run.now_ps) {
+        let Some(next_ps) = run.part.next_event_ps() else {
+            panic!("dirty pages are left and nothing will ever happen");
+        };
+        run.advance(next_ps);
+    }
+    run.drain();
+}
+
+/// Runs `law` on random scripts; the shortest that breaks it is told.
+fn check<S: Strategy<Value = Vec<(u64, Ask)>>>(
+    name: &str,
+    scripts: S,
+    law: impl Fn(&[(u64, Ask)]),
+) {
+    let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
+    let outcome = TestRunner::new(config).run(&scripts, |script| {
+        law(&script);
+        Ok::<(), TestCaseError>(())
+    });
+    if let Err(failure) = outcome {
+        panic!("broken: {name}\n{failure}");
+    }
+}
+
+/// Times between requests: none, as short as a burst, as long as a DRAM access, as a store's.
+fn gaps() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), 1..5_000u64, 1..200_000u64, 1..60_000_000u64]
+}
+
+/// Lines, pages and larger, some of them on top of each other.
+fn device_requests() -> impl Strategy<Value = Ask> {
+    let size = prop_oneof![4 => Just(LINE_BYTES), 3 => Just(PAGE_BYTES), 1 => Just(4 * PAGE_BYTES)];
+    let place = prop_oneof![0..8u64, 0..SPACE_BYTES / LINE_BYTES];
+    (place, size, any::<bool>(), any::<bool>()).prop_map(|(place, bytes, write, background)| {
+        let address = place * LINE_BYTES / bytes * bytes;
+        Ask::Device(Request { id: 0, address, bytes: bytes as u32, write, background })
+    })
+}
+
+/// Lines: of a few pages often, so that they meet, and of all memory.
+fn line_requests(memory_bytes: u64) -> impl Strategy<Value = Ask> {
+    let pages = memory_bytes / PAGE_BYTES;
+    let page = prop_oneof![3 => 0..pages.min(4), 2 => 0..pages.min(64), 2 => 0..pages];
+    let line = prop_oneof![0..2u64, 0..PAGE_BYTES / LINE_BYTES];
+    (page, line, any::<bool>()).prop_map(|(page, line, write)| {
+        let address = page * PAGE_BYTES + line * LINE_BYTES;
+        Ask::Line(LineRequest { id: 0, address, write, version: 0 })
+    })
+}
+
+/// Reads of lines: where pages move under the operating system's orders, only it knows which
+/// version a line must have.
+fn line_reads(memory_bytes: u64) -> impl Strategy<Value = Ask> {
+    line_requests(memory_bytes).prop_map(|ask| match ask {
+        Ask::Line(request) => Ask::Line(LineRequest { write: false, ..request }),
+        other => other,
+    })
+}
+
+/// Moves of one or four pages.
+fn page_requests(memory_bytes: u64) -> impl Strategy<Value = Ask> {
+    let size = prop_oneof![2 => Just(PAGE_BYTES), 1 => Just(4 * PAGE_BYTES)];
+    let store = 0..SPACE_BYTES;
+    let memory = 0..memory_bytes.min(SPACE_BYTES);
+    (store, memory, size, any::<bool>(), any::<bool>()).prop_map(
+        move |(store, memory, bytes, write, background)| {
+            let bytes = bytes.min(memory_bytes);
+            Ask::Page(PageRequest {
+                id: 0,
+                store_address: store / bytes * bytes,
+                memory_address: (memory / bytes * bytes).min(memory_bytes - bytes),
+                bytes: bytes as u32,
+                write,
+                background,
+            })
+        },
+    )
+}
