@@ -1,5 +1,22 @@
 //! Simulated time, events, queues, random streams, statistics and stages.
 //!
-//! Time is an integer of picoseconds everywhere (`_ps`). No devices, no I/O, no wall clock.
+//! Time is an integer of picoseconds everywhere (`_ps`). No devices, no I/O, no wall clock. All
+//! types are `Clone`, and equal calls give equal answers on every computer.
 
+pub mod clock;
+pub mod cow;
+pub mod event;
+pub mod histogram;
+pub mod queue;
+pub mod random;
+pub mod slab;
 pub mod stage;
+
+pub use clock::{Clock, Pace};
+pub use cow::{CowMap, CowVec};
+pub use event::EventQueue;
+pub use histogram::LatencyHistogram;
+pub use queue::BoundedQueue;
+pub use random::{Counter, Permutation, Random};
+pub use slab::Slab;
+pub use stage::{Stage, StageTimes, Timeline};

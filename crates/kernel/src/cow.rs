@@ -1,0 +1,409 @@
+//! Large state that is forked, not copied.
+//!
+//! A vector and a map over an implicit base value. Memory is taken in chunks, when they are first
+//! written; a fork shares all chunks with its origin, and each copies a chunk when it first writes
+//! to it. Reads never allocate, and writes to a chunk of one's own do no atomic operations.
+
+use std::fmt;
+use std::sync::Arc;
+
+const CHUNK_ELEMENTS: u64 = 4096;
+const LEAF_BITS: u32 = 9;
+const LEAF: usize = 1 << LEAF_BITS;
+const LEAF_MASK: u64 = LEAF as u64 - 1;
+
+/// A run of elements, all chunks of a structure having the same length.
+enum Chunk<T> {
+    /// Never written: every element is the base value.
+    Base,
+    Owned(Box<[T]>),
+    Shared(Arc<Box<[T]>>),
+}
+
+impl<T: Copy> Clone for Chunk<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Chunk::Base => Chunk::Base,
+            Chunk::Owned(elements) => Chunk::Owned(elements.clone()),
+            Chunk::Shared(elements) => Chunk::Owned(elements.as_ref().clone()),
+        }
+    }
+}
+
+impl<T: Copy> Chunk<T> {
+    /// The elements; `blank` is a chunk of base values.
+    #[inline]
+    fn read<'a>(&'a self, blank: &'a [T]) -> &'a [T] {
+        match self {
+            Chunk::Owned(elements) => elements,
+            Chunk::Shared(elements) => elements,
+            Chunk::Base => blank,
+        }
+    }
+
+    /// The elements, to be written.
+    #[inline]
+    fn write(&mut self, blank: &[T]) -> &mut [T] {
+        if !matches!(self, Chunk::Owned(_)) {
+            self.own(blank);
+        }
+        match self {
+            Chunk::Owned(elements) => elements,
+            _ => unreachable!("the chunk is owned by now"),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn own(&mut self, blank: &[T]) {
+        *self = match std::mem::replace(self, Chunk::Base) {
+            Chunk::Base => Chunk::Owned(blank.into()),
+            Chunk::Owned(elements) => Chunk::Owned(elements),
+            Chunk::Shared(elements) => Chunk::Owned(Arc::unwrap_or_clone(elements)),
+        };
+    }
+
+    /// A second handle on the same elements; from now on both copy before they write.
+    fn share(&mut self) -> Self {
+        *self = match std::mem::replace(self, Chunk::Base) {
+            Chunk::Owned(elements) => Chunk::Shared(Arc::new(elements)),
+            other => other,
+        };
+        match self {
+            Chunk::Shared(elements) => Chunk::Shared(Arc::clone(elements)),
+            _ => Chunk::Base,
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        match self {
+            Chunk::Base => 0,
+            Chunk::Owned(elements) => size_of_val::<[T]>(elements) as u64,
+            Chunk::Shared(elements) => size_of_val::<[T]>(elements.as_ref()) as u64,
+        }
+    }
+}
+
+fn touched_bytes<T: Copy>(chunks: &[Chunk<T>]) -> u64 {
+    chunks.iter().map(Chunk::bytes).sum()
+}
+
+/// A vector of fixed length over an implicit base value, in chunks that are copied on write.
+///
+/// `clone` copies all touched chunks; [`fork`](CowVec::fork) shares them.
+#[derive(Clone)]
+pub struct CowVec<T: Copy> {
+    len: u64,
+    chunk_len: u64,
+    /// ⌈2⁶⁴ / `chunk_len`⌉: division by multiplication.
+    reciprocal: u64,
+    blank: Arc<[T]>,
+    chunks: Vec<Chunk<T>>,
+}
+
+impl<T: Copy> CowVec<T> {
+    /// A vector of `len` elements, all `base`, in chunks of a power of two of elements.
+    pub fn new(len: u64, base: T) -> Self {
+        CowVec::with_group(len, base, 1)
+    }
+
+    /// A vector of `len` elements, all `base`, whose chunks have `group` times a power of two
+    /// elements, about 4,096 and at least one group: so groups (the ways of a set) never lie
+    /// across chunks.
+    ///
+    /// # Panics
+    /// If `group` is 0, or if `len` times the length of a chunk is not below 2⁶³.
+    pub fn with_group(len: u64, base: T, group: u64) -> Self {
+        assert!(group > 0, "a group has at least one element");
+        let chunk_len = chunk_len(len, group);
+        assert!(
+            u128::from(len) * u128::from(chunk_len) < 1 << 63,
+            "{len} elements in chunks of {chunk_len} are too many"
+        );
+        let chunks = len.div_ceil(chunk_len) as usize;
+        CowVec {
+            len,
+            chunk_len,
+            reciprocal: ((1u128 << 64).div_ceil(u128::from(chunk_len))) as u64,
+            blank: vec![base; chunk_len as usize].into(),
+            chunks: (0..chunks).map(|_| Chunk::Base).collect(),
+        }
+    }
+
+    /// Number of elements.
+    #[inline]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are no elements.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Element `i`.
+    ///
+    /// # Panics
+    /// If `i` is not below the length.
+    #[inline]
+    pub fn get(&self, i: u64) -> T {
+        let (chunk, place) = self.place(i, 1);
+        self.chunks[chunk].read(&self.blank)[place]
+    }
+
+    /// Element `i`, to be written: its chunk is copied first if it is shared, allocated if it was
+    /// never written.
+    ///
+    /// # Panics
+    /// If `i` is not below the length.
+    #[inline]
+    pub fn get_mut(&mut self, i: u64) -> &mut T {
+        let (chunk, place) = self.place(i, 1);
+        &mut self.chunks[chunk].write(&self.blank)[place]
+    }
+
+    /// Elements `i` to `i + n` − 1. They lie in one chunk where `n` divides the length of a chunk
+    /// (for instance the group, a divisor of it, or its double) and `i` is a multiple of `n`.
+    ///
+    /// # Panics
+    /// If the elements are not all in the vector, or not in one chunk.
+    #[inline]
+    pub fn slice(&self, i: u64, n: u64) -> &[T] {
+        let (chunk, place) = self.place(i, n);
+        &self.chunks[chunk].read(&self.blank)[place..][..n as usize]
+    }
+
+    /// Elements `i` to `i + n` − 1, to be written. As for [`slice`](CowVec::slice) and
+    /// [`get_mut`](CowVec::get_mut).
+    ///
+    /// # Panics
+    /// If the elements are not all in the vector, or not in one chunk.
+    #[inline]
+    pub fn slice_mut(&mut self, i: u64, n: u64) -> &mut [T] {
+        let (chunk, place) = self.place(i, n);
+        &mut self.chunks[chunk].write(&self.blank)[place..][..n as usize]
+    }
+
+    /// A second vector with the same elements: all chunks are shared until one of the two writes
+    /// to them. Costs a few nanoseconds per chunk.
+    #[must_use]
+    pub fn fork(&mut self) -> Self {
+        CowVec {
+            blank: Arc::clone(&self.blank),
+            chunks: self.chunks.iter_mut().map(Chunk::share).collect(),
+            ..*self
+        }
+    }
+
+    /// Bytes of all chunks that were ever written, those shared with forks included.
+    pub fn touched_bytes(&self) -> u64 {
+        touched_bytes(&self.chunks)
+    }
+
+    /// Chunk, and place in it, of element `i`, the first of `n`.
+    #[inline]
+    fn place(&self, i: u64, n: u64) -> (usize, usize) {
+        assert!(i < self.len && n <= self.len - i, "elements {i} + {n} of {}", self.len);
+        let chunk = ((u128::from(i) * u128::from(self.reciprocal)) >> 64) as u64;
+        (chunk as usize, (i - chunk * self.chunk_len) as usize)
+    }
+}
+
+impl<T: Copy> fmt::Debug for CowVec<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CowVec")
+            .field("len", &self.len)
+            .field("touched_bytes", &self.touched_bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+/// `group` times a power of two, about [`CHUNK_ELEMENTS`], but not much more than `len`. At least
+/// two, so that its reciprocal fits 64 bits.
+fn chunk_len(len: u64, group: u64) -> u64 {
+    let mut chunk_len = group;
+    while chunk_len < 2 || chunk_len * 2 <= CHUNK_ELEMENTS && chunk_len < len {
+        chunk_len *= 2;
+    }
+    chunk_len
+}
+
+/// A map from all numbers of 64 bits to values, of which all but some are an implicit default.
+///
+/// A radix tree of nodes of 512 entries, as high as the greatest key that was written needs.
+/// Values lie in leaves of 512 neighbours, which are copied on write. `clone` copies all leaves;
+/// [`fork`](CowMap::fork) shares them.
+#[derive(Clone)]
+pub struct CowMap<T: Copy> {
+    blank: Arc<[T]>,
+    /// How many nodes lie above each leaf.
+    height: u32,
+    root: u32,
+    /// All nodes, one after another; node 0 is the empty node, from which nothing is reached but
+    /// itself and leaf 0. An entry is the number of a node, or of a leaf in the lowest nodes.
+    nodes: Vec<u32>,
+    /// Leaf 0 is never written.
+    leaves: Vec<Chunk<T>>,
+    /// The keys of each leaf, without their lowest bits.
+    prefixes: Vec<u64>,
+}
+
+impl<T: Copy> CowMap<T> {
+    /// A map in which each key has the value `default`.
+    pub fn new(default: T) -> Self {
+        CowMap {
+            blank: vec![default; LEAF].into(),
+            height: 0,
+            root: 0,
+            nodes: vec![0; LEAF],
+            leaves: vec![Chunk::Base],
+            prefixes: vec![0],
+        }
+    }
+
+    /// The value of `key`.
+    #[inline]
+    pub fn get(&self, key: u64) -> T {
+        let prefix = key >> LEAF_BITS;
+        if self.is_beyond(prefix) {
+            return self.blank[0];
+        }
+        let mut number = self.root;
+        for level in (0..self.height).rev() {
+            number = self.nodes[entry(number, prefix, level)];
+        }
+        self.leaves[number as usize].read(&self.blank)[place(key)]
+    }
+
+    /// Gives `key` the value `value`.
+    #[inline]
+    pub fn set(&mut self, key: u64, value: T) {
+        *self.get_mut(key) = value;
+    }
+
+    /// The value of `key`, to be written: its leaf is copied first if it is shared, allocated if
+    /// it was never written.
+    #[inline]
+    pub fn get_mut(&mut self, key: u64) -> &mut T {
+        let prefix = key >> LEAF_BITS;
+        let mut number = if self.is_beyond(prefix) { 0 } else { self.root };
+        for level in (0..self.height).rev() {
+            number = self.nodes[entry(number, prefix, level)];
+        }
+        if number == 0 {
+            number = self.add_leaf(prefix);
+        }
+        &mut self.leaves[number as usize].write(&self.blank)[place(key)]
+    }
+
+    /// A second map with the same values: all leaves are shared until one of the two writes to
+    /// them. Costs a few nanoseconds per leaf, and four bytes per entry of a node.
+    #[must_use]
+    pub fn fork(&mut self) -> Self {
+        CowMap {
+            blank: Arc::clone(&self.blank),
+            height: self.height,
+            root: self.root,
+            nodes: self.nodes.clone(),
+            leaves: self.leaves.iter_mut().map(Chunk::share).collect(),
+            prefixes: self.prefixes.clone(),
+        }
+    }
+
+    /// Bytes of all leaves that were ever written, those shared with forks included.
+    pub fn touched_bytes(&self) -> u64 {
+        touched_bytes(&self.leaves)
+    }
+
+    /// Keys and values, in order of the keys, where the value is not the default.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, T)> + '_
+    where
+        T: PartialEq,
+    {
+        let mut order: Vec<usize> = (1..self.leaves.len()).collect();
+        order.sort_unstable_by_key(|&leaf| self.prefixes[leaf]);
+        order
+            .into_iter()
+            .flat_map(|leaf| self.leaf(leaf))
+            .filter(|(_, value)| *value != self.blank[0])
+    }
+
+    fn leaf(&self, leaf: usize) -> impl Iterator<Item = (u64, T)> + '_ {
+        let first = self.prefixes[leaf] << LEAF_BITS;
+        (first..=first | LEAF_MASK).zip(self.leaves[leaf].read(&self.blank).iter().copied())
+    }
+
+    /// Whether the tree is too low for `prefix`.
+    #[inline]
+    fn is_beyond(&self, prefix: u64) -> bool {
+        prefix.checked_shr(self.height * LEAF_BITS).unwrap_or(0) != 0
+    }
+
+    /// Makes the leaf of `prefix`, and the nodes on the way to it; the leaf's number.
+    #[cold]
+    #[inline(never)]
+    fn add_leaf(&mut self, prefix: u64) -> u32 {
+        let leaf = number(self.leaves.len());
+        self.leaves.push(Chunk::Base);
+        self.prefixes.push(prefix);
+        self.grow(prefix);
+        if self.height == 0 {
+            self.root = leaf;
+            return leaf;
+        }
+        let mut node = self.root;
+        for level in (1..self.height).rev() {
+            node = self.child_or_new(entry(node, prefix, level));
+        }
+        self.nodes[entry(node, prefix, 0)] = leaf;
+        leaf
+    }
+
+    /// Puts nodes above the root until the tree is high enough for `prefix`.
+    fn grow(&mut self, prefix: u64) {
+        while self.is_beyond(prefix) {
+            let above = self.add_node();
+            self.nodes[entry(above, 0, 0)] = self.root;
+            self.root = above;
+            self.height += 1;
+        }
+    }
+
+    fn child_or_new(&mut self, entry: usize) -> u32 {
+        if self.nodes[entry] == 0 {
+            self.nodes[entry] = self.add_node();
+        }
+        self.nodes[entry]
+    }
+
+    fn add_node(&mut self) -> u32 {
+        let node = number(self.nodes.len() >> LEAF_BITS);
+        self.nodes.resize(self.nodes.len() + LEAF, 0);
+        node
+    }
+}
+
+impl<T: Copy> fmt::Debug for CowMap<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CowMap")
+            .field("leaves", &(self.leaves.len() - 1))
+            .field("touched_bytes", &self.touched_bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where the entry for `prefix` is in `node`, `level` nodes above the lowest.
+#[inline]
+fn entry(node: u32, prefix: u64, level: u32) -> usize {
+    (node as usize) << LEAF_BITS | (prefix >> (level * LEAF_BITS) & LEAF_MASK) as usize
+}
+
+#[inline]
+fn place(key: u64) -> usize {
+    (key & LEAF_MASK) as usize
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).expect("a map has fewer than 2^32 leaves and nodes")
+}

@@ -1,0 +1,226 @@
+//! The queue of coming events.
+
+const COUNT_BITS: u32 = 48;
+const ARITY: usize = 4;
+
+/// Events in order of (time, source, number of the push among the pushes of its source).
+///
+/// The order depends only on what each source pushes, not on how the pushes of different sources
+/// interleave: however work is cut into batches, events come in the same order. A source is one
+/// part of a machine; numbers from 0 upwards keep the table of counts short.
+///
+/// A 4-ary heap of `Copy` items: shallower than a binary one, and the children of a node are
+/// neighbours in memory.
+#[derive(Clone, Debug)]
+pub struct EventQueue<E: Copy> {
+    heap: Vec<Entry<E>>,
+    pushes: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry<E> {
+    at_ps: u64,
+    /// Source in the upper 16 bits, number of the push in the lower 48.
+    order: u64,
+    event: E,
+}
+
+impl<E> Entry<E> {
+    #[inline]
+    fn key(&self) -> u128 {
+        u128::from(self.at_ps) << 64 | u128::from(self.order)
+    }
+}
+
+impl<E: Copy> Default for EventQueue<E> {
+    fn default() -> Self {
+        EventQueue::new()
+    }
+}
+
+impl<E: Copy> EventQueue<E> {
+    /// No events.
+    pub const fn new() -> Self {
+        EventQueue { heap: Vec::new(), pushes: Vec::new() }
+    }
+
+    /// Adds what `source` wants to happen at `at_ps`.
+    #[inline]
+    pub fn push(&mut self, at_ps: u64, source: u16, event: E) {
+        let order = self.next_order(source);
+        let entry = Entry { at_ps, order, event };
+        self.heap.push(entry);
+        self.sift_up(self.heap.len() - 1, entry);
+    }
+
+    /// Takes the first event, with its time in picoseconds.
+    #[inline]
+    pub fn pop(&mut self) -> Option<(u64, E)> {
+        let last = self.heap.pop()?;
+        let Some(&first) = self.heap.first() else {
+            return Some((last.at_ps, last.event));
+        };
+        let hole = self.sink_hole();
+        self.sift_up(hole, last);
+        Some((first.at_ps, first.event))
+    }
+
+    /// When the first event happens, in picoseconds.
+    #[inline]
+    pub fn peek_ps(&self) -> Option<u64> {
+        self.heap.first().map(|entry| entry.at_ps)
+    }
+
+    /// Number of events.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Whether nothing will happen.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
+    #[inline]
+    fn next_order(&mut self, source: u16) -> u64 {
+        let index = usize::from(source);
+        if index >= self.pushes.len() {
+            self.pushes.resize(index + 1, 0);
+        }
+        let count = self.pushes[index];
+        debug_assert!(count < 1 << COUNT_BITS);
+        self.pushes[index] = count + 1;
+        u64::from(source) << COUNT_BITS | count
+    }
+
+    /// Puts `entry` at `hole` or above it, wherever the order of the heap wants it.
+    #[inline]
+    fn sift_up(&mut self, mut hole: usize, entry: Entry<E>) {
+        let heap = self.heap.as_mut_slice();
+        while hole > 0 {
+            let parent = (hole - 1) / ARITY;
+            if heap[parent].key() <= entry.key() {
+                break;
+            }
+            heap[hole] = heap[parent];
+            hole = parent;
+        }
+        heap[hole] = entry;
+    }
+
+    /// Moves the least child up from the root to a leaf; the place that becomes free. The entry
+    /// that fills it comes from the bottom and seldom rises, so it is not compared on the way.
+    #[inline]
+    fn sink_hole(&mut self) -> usize {
+        let heap = self.heap.as_mut_slice();
+        let mut hole = 0;
+        loop {
+            let first = hole * ARITY + 1;
+            let least = match heap.get(first..first + ARITY) {
+                Some(children) => first + least_of_four(children),
+                None if first < heap.len() => first + least_of(&heap[first..]),
+                None => return hole,
+            };
+            heap[hole] = heap[least];
+            hole = least;
+        }
+    }
+}
+
+#[inline]
+fn least_of_four<E>(children: &[Entry<E>]) -> usize {
+    let [a, b, c, d] = [0, 1, 2, 3].map(|i: usize| children[i].key());
+    let (left, left_key) = if b < a { (1, b) } else { (0, a) };
+    let (right, right_key) = if d < c { (3, d) } else { (2, c) };
+    if right_key < left_key { right } else { left }
+}
+
+#[inline]
+fn least_of<E>(children: &[Entry<E>]) -> usize {
+    let mut least = 0;
+    for i in 1..children.len() {
+        if children[i].key() < children[least].key() {
+            least = i;
+        }
+    }
+    least
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn equal_times_go_by_source_and_then_by_push() {
+        let mut queue = EventQueue::new();
+        queue.push(5, 2, 'd');
+        queue.push(5, 1, 'b');
+        queue.push(5, 1, 'c');
+        queue.push(4, 9, 'a');
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        assert_eq!(order, [(4, 'a'), (5, 'b'), (5, 'c'), (5, 'd')]);
+    }
+
+    #[test]
+    fn the_count_of_a_source_outlives_its_events() {
+        let mut queue = EventQueue::new();
+        queue.push(1, 0, 0);
+        queue.pop();
+        let mut fork = queue.clone();
+        for queue in [&mut queue, &mut fork] {
+            queue.push(7, 0, 1);
+            queue.push(7, 0, 2);
+            assert_eq!((queue.pop(), queue.pop(), queue.pop()), (Some((7, 1)), Some((7, 2)), None));
+        }
+    }
+
+    /// A push (time, source) or a pop.
+    fn steps() -> impl Strategy<Value = Vec<Option<(u64, u16)>>> {
+        prop::collection::vec(prop::option::weighted(0.6, (0..20u64, 0..4u16)), 0..400)
+    }
+
+    proptest! {
+        #[test]
+        fn the_heap_equals_a_sorted_list(steps in steps()) {
+            let mut queue = EventQueue::new();
+            let mut list: Vec<(u64, u16, usize)> = Vec::new();
+            for (number, step) in steps.into_iter().enumerate() {
+                if let Some((at_ps, source)) = step {
+                    queue.push(at_ps, source, number);
+                    list.push((at_ps, source, number));
+                    list.sort_unstable();
+                } else {
+                    let expected = (!list.is_empty()).then(|| list.remove(0));
+                    prop_assert_eq!(queue.pop(), expected.map(|(at_ps, _, number)| (at_ps, number)));
+                }
+                prop_assert_eq!(queue.len(), list.len());
+                prop_assert_eq!(queue.is_empty(), list.is_empty());
+                prop_assert_eq!(queue.peek_ps(), list.first().map(|first| first.0));
+            }
+        }
+
+        #[test]
+        fn the_order_does_not_depend_on_how_sources_interleave(
+            pushes in prop::collection::vec((0..8u64, 0..4u16), 0..200),
+        ) {
+            let mut interleaved = EventQueue::new();
+            let mut by_source = EventQueue::new();
+            for (number, &(at_ps, source)) in pushes.iter().enumerate() {
+                interleaved.push(at_ps, source, number);
+            }
+            for wanted in (0..4).rev() {
+                for (number, &(at_ps, source)) in pushes.iter().enumerate() {
+                    if source == wanted {
+                        by_source.push(at_ps, source, number);
+                    }
+                }
+            }
+            for _ in 0..=pushes.len() {
+                prop_assert_eq!(interleaved.pop(), by_source.pop());
+            }
+        }
+    }
+}
