@@ -1,0 +1,43 @@
+//! Least recently used, exactly, for any number of ways up to 64.
+//!
+//! [HYB15] §2.2 (hybrid), and the usual assumption for on-chip caches in the simulators that the
+//! papers used.
+
+use super::{Policy, recency};
+
+/// Least recently used: the ways of each set in the order of their last use, a byte each.
+#[derive(Clone, Copy, Debug)]
+pub struct Lru {
+    ways: u8,
+}
+
+impl Policy for Lru {
+    fn new(ways: usize, _seed: u64) -> Self {
+        Lru { ways: ways as u8 }
+    }
+
+    #[inline]
+    fn words(ways: usize) -> usize {
+        recency::words(ways)
+    }
+
+    #[inline]
+    fn on_hit(&mut self, state: &mut [u64], _set: usize, way: usize) {
+        recency::move_to_front(state, way);
+    }
+
+    #[inline]
+    fn on_fill(&mut self, state: &mut [u64], _set: usize, way: usize) {
+        recency::move_to_front(state, way);
+    }
+
+    #[inline]
+    fn victim(&self, state: &[u64], _set: usize, candidates: u64) -> usize {
+        recency::last(state, usize::from(self.ways), candidates)
+    }
+
+    #[inline]
+    fn first_guess(state: &[u64]) -> usize {
+        recency::front(state)
+    }
+}
