@@ -6,6 +6,13 @@
 const PS_PER_SECOND: u64 = 1_000_000_000_000;
 
 /// A clock: its period is an exact fraction of picoseconds, in lowest terms.
+///
+/// ```
+/// use tierscope_kernel::Clock;
+/// let ddr4_2400 = Clock::from_hertz(1_200_000_000);
+/// assert_eq!(ddr4_2400.cycles_to_ps(3), 2_500);
+/// assert_eq!(ddr4_2400.ps_to_cycles_ceil(13_320), 16);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Clock {
     period_num_ps: u64,
@@ -71,6 +78,12 @@ impl Clock {
 /// Converts units of work (instructions, flits, beats) to time, and carries the fraction of a
 /// picosecond that is left from one call to the next: the sum of all advances is the floor of the
 /// exact total.
+///
+/// ```
+/// use tierscope_kernel::{Clock, Pace};
+/// let mut core = Pace::new(Clock::from_hertz(3_000_000_000), 1, 1);
+/// assert_eq!([core.advance(1), core.advance(1), core.advance(1)], [333, 333, 334]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     whole_ps: u64,

@@ -91,6 +91,15 @@ fn touched_bytes<T: Copy>(chunks: &[Chunk<T>]) -> u64 {
 /// A vector of fixed length over an implicit base value, in chunks that are copied on write.
 ///
 /// `clone` copies all touched chunks; [`fork`](CowVec::fork) shares them.
+///
+/// ```
+/// use tierscope_kernel::CowVec;
+/// let mut tags = CowVec::with_group(1 << 30, 0u32, 16);
+/// tags.slice_mut(16 * 5, 16)[3] = 7;
+/// let mut fork = tags.fork();
+/// *fork.get_mut(16 * 5 + 3) = 8;
+/// assert_eq!((tags.get(16 * 5 + 3), fork.get(16 * 5 + 3)), (7, 8));
+/// ```
 #[derive(Clone)]
 pub struct CowVec<T: Copy> {
     len: u64,
@@ -112,19 +121,19 @@ impl<T: Copy> CowVec<T> {
     /// across chunks.
     ///
     /// # Panics
-    /// If `group` is 0, or if `len` times the length of a chunk is not below 2⁶³.
+    /// If `group` is 0, or if `len` times the length of a chunk is not below 2⁶⁴.
     pub fn with_group(len: u64, base: T, group: u64) -> Self {
         assert!(group > 0, "a group has at least one element");
         let chunk_len = chunk_len(len, group);
         assert!(
-            u128::from(len) * u128::from(chunk_len) < 1 << 63,
+            u128::from(len) * u128::from(chunk_len) < 1 << 64,
             "{len} elements in chunks of {chunk_len} are too many"
         );
         let chunks = len.div_ceil(chunk_len) as usize;
         CowVec {
             len,
             chunk_len,
-            reciprocal: ((1u128 << 64).div_ceil(u128::from(chunk_len))) as u64,
+            reciprocal: reciprocal(chunk_len),
             blank: vec![base; chunk_len as usize].into(),
             chunks: (0..chunks).map(|_| Chunk::Base).collect(),
         }
@@ -227,6 +236,13 @@ fn chunk_len(len: u64, group: u64) -> u64 {
         chunk_len *= 2;
     }
     chunk_len
+}
+
+/// ⌈2⁶⁴ / `chunk_len`⌉. Its product with `i` is too great by less than `i` × `chunk_len`, so that
+/// the upper half is exactly `i` / `chunk_len` while `i` × `chunk_len` is below 2⁶⁴ (Granlund and
+/// Montgomery, "Division by invariant integers using multiplication", PLDI 1994).
+fn reciprocal(chunk_len: u64) -> u64 {
+    (1u128 << 64).div_ceil(u128::from(chunk_len)) as u64
 }
 
 /// A map from all numbers of 64 bits to values, of which all but some are an implicit default.
@@ -406,4 +422,207 @@ fn place(key: u64) -> usize {
 
 fn number(count: usize) -> u32 {
     u32::try_from(count).expect("a map has fewer than 2^32 leaves and nodes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// What is done to one of several forks.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Write(u64, u32),
+        WriteGroup(u64, u32),
+        Fork,
+        Clone,
+        Drop,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<(prop::sample::Index, Step)>> {
+        let step = prop_oneof![
+            6 => any::<(u64, u32)>().prop_map(|(i, value)| Step::Write(i, value)),
+            4 => any::<(u64, u32)>().prop_map(|(i, value)| Step::WriteGroup(i, value)),
+            2 => Just(Step::Fork),
+            1 => Just(Step::Clone),
+            1 => Just(Step::Drop),
+        ];
+        prop::collection::vec((any::<prop::sample::Index>(), step), 0..60)
+    }
+
+    fn check_vec(vec: &CowVec<u32>, model: &[u32], group: u64) {
+        assert_eq!((vec.len(), vec.is_empty()), (model.len() as u64, model.is_empty()));
+        for (i, &value) in model.iter().enumerate() {
+            assert_eq!(vec.get(i as u64), value);
+        }
+        for (number, values) in model.chunks_exact(group as usize).enumerate() {
+            assert_eq!(vec.slice(number as u64 * group, group), values);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn forks_equal_plain_vectors_that_are_copied(
+            len in 1..20_000u64, group in prop_oneof![Just(1), 2..40u64, Just(5000)], steps in steps(),
+        ) {
+            let mut forks = vec![(CowVec::with_group(len, 7, group), vec![7; len as usize])];
+            for (choice, step) in steps {
+                let chosen = choice.index(forks.len());
+                let (vec, model) = &mut forks[chosen];
+                match step {
+                    Step::Write(i, value) => {
+                        *vec.get_mut(i % len) = value;
+                        model[(i % len) as usize] = value;
+                    }
+                    Step::WriteGroup(i, value) if len >= group => {
+                        let first = i % (len / group) * group;
+                        vec.slice_mut(first, group).fill(value);
+                        model[first as usize..][..group as usize].fill(value);
+                    }
+                    Step::WriteGroup(..) => {}
+                    Step::Fork => {
+                        let fork = (vec.fork(), model.clone());
+                        forks.push(fork);
+                    }
+                    Step::Clone => {
+                        let copy = (vec.clone(), model.clone());
+                        forks.push(copy);
+                    }
+                    Step::Drop if forks.len() > 1 => drop(forks.swap_remove(chosen)),
+                    Step::Drop => {}
+                }
+            }
+            for (vec, model) in &forks {
+                check_vec(vec, model, group);
+            }
+        }
+
+        #[test]
+        fn groups_and_their_divisors_never_lie_across_chunks(len in 1..1u64 << 40, group in 1..10_000u64) {
+            let chunk_len = chunk_len(len, group);
+            prop_assert!(chunk_len.is_multiple_of(group) && (chunk_len / group).is_power_of_two());
+            prop_assert!(chunk_len <= CHUNK_ELEMENTS.max(group));
+        }
+
+        #[test]
+        fn division_by_multiplication_is_exact(i in 0..1u64 << 49, group in 1..10_000u64) {
+            let chunk_len = chunk_len(1 << 49, group);
+            let vec = CowVec {
+                len: 1 << 49,
+                chunk_len,
+                reciprocal: reciprocal(chunk_len),
+                blank: vec![(); 0].into(),
+                chunks: Vec::new(),
+            };
+            let expected = ((i / chunk_len) as usize, (i % chunk_len) as usize);
+            prop_assert_eq!(vec.place(i, 1), expected);
+            let edge = i / chunk_len * chunk_len;
+            prop_assert_eq!(vec.place(edge, 1), (expected.0, 0));
+        }
+
+        #[test]
+        fn forks_equal_ordered_maps_that_are_copied(bits in 0..=64u32, steps in steps()) {
+            let mask = u64::MAX.checked_shr(64 - bits).unwrap_or(0);
+            let mut forks = vec![(CowMap::new(7), BTreeMap::new())];
+            let mut keys = vec![0, u64::MAX];
+            for (choice, step) in steps {
+                let chosen = choice.index(forks.len());
+                let (map, model) = &mut forks[chosen];
+                match step {
+                    Step::Write(key, value) => {
+                        map.set(key & mask, value);
+                        model.insert(key & mask, value);
+                        keys.push(key & mask);
+                    }
+                    Step::WriteGroup(key, value) => {
+                        for key in (key & mask)..=(key & mask | 3) {
+                            *map.get_mut(key) = value % 8;
+                            model.insert(key, value % 8);
+                            keys.push(key);
+                        }
+                    }
+                    Step::Fork => {
+                        let fork = (map.fork(), model.clone());
+                        forks.push(fork);
+                    }
+                    Step::Clone => {
+                        let copy = (map.clone(), model.clone());
+                        forks.push(copy);
+                    }
+                    Step::Drop if forks.len() > 1 => drop(forks.swap_remove(chosen)),
+                    Step::Drop => {}
+                }
+            }
+            for (map, model) in &forks {
+                for key in keys.iter().flat_map(|&key| [key, key ^ 1, key ^ 1 << 40]) {
+                    prop_assert_eq!(map.get(key), model.get(&key).copied().unwrap_or(7));
+                }
+                let others = model.iter().map(|(&key, &value)| (key, value)).filter(|e| e.1 != 7);
+                prop_assert!(map.iter().eq(others));
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_is_written_takes_memory() {
+        let mut vec = CowVec::new(1 << 30, 0u64);
+        assert_eq!(vec.get(1 << 29), 0);
+        assert_eq!(vec.slice(4096, 4096), [0; 4096]);
+        assert_eq!(vec.touched_bytes(), 0);
+        *vec.get_mut(1 << 29) = 1;
+        *vec.get_mut((1 << 29) + 1) = 1;
+        assert_eq!(vec.touched_bytes(), 8 * CHUNK_ELEMENTS);
+
+        let mut map = CowMap::new(0u32);
+        assert_eq!(map.get(u64::MAX), 0);
+        assert_eq!(map.touched_bytes(), 0);
+        map.set(u64::MAX, 1);
+        map.set(0, 1);
+        assert_eq!(map.touched_bytes(), 2 * 4 * LEAF as u64);
+    }
+
+    #[test]
+    fn a_fork_copies_only_the_chunks_that_it_writes() {
+        let mut vec = CowVec::new(1 << 20, 0u64);
+        (0..1 << 20).step_by(4096).for_each(|i| *vec.get_mut(i) = i);
+        let mut fork = vec.fork();
+        *fork.get_mut(5) = 1;
+        let owned = |vec: &CowVec<u64>| {
+            vec.chunks.iter().filter(|chunk| matches!(chunk, Chunk::Owned(_))).count()
+        };
+        assert_eq!((owned(&vec), owned(&fork), fork.touched_bytes()), (0, 1, 8 << 20));
+    }
+
+    #[test]
+    fn the_last_holder_of_a_chunk_takes_it_without_a_copy() {
+        let mut vec = CowVec::new(4096, 0u64);
+        *vec.get_mut(0) = 1;
+        drop(vec.fork());
+        let before = vec.slice(0, 4096).as_ptr();
+        *vec.get_mut(0) = 2;
+        assert_eq!(vec.slice(0, 4096).as_ptr(), before);
+    }
+
+    #[test]
+    fn small_vectors_take_small_chunks() {
+        let mut vec = CowVec::with_group(24, 0u8, 12);
+        *vec.get_mut(23) = 1;
+        assert_eq!(vec.touched_bytes(), 24);
+    }
+
+    #[test]
+    #[should_panic(expected = "elements 8 + 4 of 10")]
+    fn a_slice_past_the_end_is_refused() {
+        CowVec::new(10, 0u8).slice(8, 4);
+    }
+
+    #[test]
+    fn forks_may_run_on_other_threads() {
+        fn is_send_and_sync<T: Send + Sync>() {}
+        is_send_and_sync::<CowVec<u64>>();
+        is_send_and_sync::<CowMap<u64>>();
+    }
 }

@@ -11,6 +11,14 @@ const ARITY: usize = 4;
 ///
 /// A 4-ary heap of `Copy` items: shallower than a binary one, and the children of a node are
 /// neighbours in memory.
+///
+/// ```
+/// use tierscope_kernel::EventQueue;
+/// let mut events = EventQueue::new();
+/// events.push(50, 1, "second of its time");
+/// events.push(50, 0, "first of its time");
+/// assert_eq!(events.pop(), Some((50, "first of its time")));
+/// ```
 #[derive(Clone, Debug)]
 pub struct EventQueue<E: Copy> {
     heap: Vec<Entry<E>>,

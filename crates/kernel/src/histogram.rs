@@ -120,12 +120,15 @@ impl LatencyHistogram {
     /// nearest rank, within 0.1 %. `q` below 0 or NaN counts as 0 (the least value), above 1 as 1
     /// (the greatest). 0 without values.
     pub fn quantile_ps(&self, q: f64) -> u64 {
-        if q >= 1.0 || self.count == 0 {
-            return self.max_ps;
+        if self.count == 0 {
+            return 0;
         }
         let rank = self.rank_of(q);
         if rank == 1 {
             return self.min_ps;
+        }
+        if rank == self.count {
+            return self.max_ps;
         }
         let mut below = 0;
         for (value_ps, count) in self.iter() {
@@ -185,4 +188,147 @@ fn middle_of(bucket: usize) -> u64 {
     let significant = (bucket - (shift << SUB_BITS)) as u64;
     let width = 1u64 << shift;
     significant * width + (width - 1) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Values of every magnitude, with their numbers.
+    fn values() -> impl Strategy<Value = Vec<(u64, u64)>> {
+        let value = (0..57u32, any::<u64>()).prop_map(|(bits, value)| value & ((1 << bits) - 1));
+        prop::collection::vec((value, 0..4u64), 0..200)
+    }
+
+    fn histogram_of(values: &[(u64, u64)]) -> LatencyHistogram {
+        let mut histogram = LatencyHistogram::new();
+        for &(ps, n) in values {
+            histogram.record_n(ps, n);
+        }
+        histogram
+    }
+
+    fn sorted(values: &[(u64, u64)]) -> Vec<u64> {
+        let repeat = |&(ps, n): &(u64, u64)| std::iter::repeat_n(ps, n as usize);
+        let mut sorted: Vec<u64> = values.iter().flat_map(repeat).collect();
+        sorted.sort_unstable();
+        sorted
+    }
+
+    fn is_within_a_thousandth(value_ps: u64, exact_ps: u64) -> bool {
+        value_ps.abs_diff(exact_ps) * 1000 <= exact_ps
+    }
+
+    #[test]
+    fn a_histogram_without_values_is_all_zero() {
+        let empty = LatencyHistogram::default();
+        assert_eq!((empty.count(), empty.sum_ps(), empty.mean_ps()), (0, 0, 0.0));
+        assert_eq!((empty.min_ps(), empty.max_ps(), empty.quantile_ps(0.5)), (0, 0, 0));
+        assert_eq!(empty.iter().next(), None);
+    }
+
+    #[test]
+    fn buckets_are_adjacent_and_in_order() {
+        for bits in 0..56 {
+            for value in [1u64 << bits, (1 << bits) + 1, (2 << bits) - 2] {
+                let step = bucket_of(value + 1) - bucket_of(value);
+                assert!(step == 1 || step == 0 && value >= EXACT_BELOW, "{value}");
+            }
+            assert_eq!(bucket_of(2 << bits), bucket_of((2 << bits) - 1) + usize::from(bits < 55));
+        }
+    }
+
+    #[test]
+    fn values_beyond_the_limit_are_counted_in_the_last_bucket() {
+        let mut histogram = LatencyHistogram::new();
+        histogram.record(u64::MAX);
+        histogram.record(LIMIT_PS - 1);
+        assert_eq!(histogram.iter().map(|(_, count)| count).collect::<Vec<_>>(), [2]);
+        assert_eq!((histogram.max_ps(), histogram.quantile_ps(1.0)), (u64::MAX, u64::MAX));
+        assert_eq!(histogram.sum_ps(), u128::from(u64::MAX) + u128::from(LIMIT_PS - 1));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_grows_with_the_range_only() {
+        let mut histogram = LatencyHistogram::new();
+        (1 << 20..1 << 21).step_by(1000).for_each(|ps| histogram.record(ps));
+        assert_eq!(histogram.counts.capacity(), SUB_BUCKETS);
+        histogram.record(0);
+        histogram.record(u64::MAX);
+        assert_eq!(histogram.counts.len() * size_of::<u64>(), 192 << 10);
+    }
+
+    #[test]
+    fn a_share_that_rounds_up_keeps_its_rank() {
+        let values: Vec<(u64, u64)> = (1..=100).map(|ps| (ps, 1)).collect();
+        let histogram = histogram_of(&values);
+        for percent in 1..=100u64 {
+            assert_eq!(histogram.quantile_ps(percent as f64 / 100.0), percent);
+        }
+        assert_eq!([-1.0, 0.0, f64::NAN].map(|q| histogram.quantile_ps(q)), [1; 3]);
+        assert_eq!(histogram.quantile_ps(2.0), 100);
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_within_a_thousandth_of_the_sorted_list(
+            values in values(), shares in prop::collection::vec(0.0..=1.0f64, 10),
+        ) {
+            let (histogram, sorted) = (histogram_of(&values), sorted(&values));
+            prop_assume!(!sorted.is_empty());
+            for q in shares {
+                let shares = (1..=sorted.len()).map(|rank| rank as f64 / sorted.len() as f64);
+                let exact_ps = sorted[shares.take_while(|&share| share < q).count()];
+                let value_ps = histogram.quantile_ps(q);
+                prop_assert!(is_within_a_thousandth(value_ps, exact_ps), "{value_ps} {exact_ps}");
+            }
+            prop_assert_eq!(histogram.quantile_ps(0.0), sorted[0]);
+            prop_assert_eq!(histogram.quantile_ps(1.0), sorted[sorted.len() - 1]);
+        }
+
+        #[test]
+        fn count_sum_and_extremes_are_exact(values in values()) {
+            let (histogram, sorted) = (histogram_of(&values), sorted(&values));
+            let sum_ps: u128 = sorted.iter().map(|&ps| u128::from(ps)).sum();
+            prop_assert_eq!(histogram.count(), sorted.len() as u64);
+            prop_assert_eq!(histogram.sum_ps(), sum_ps);
+            prop_assert_eq!(histogram.min_ps(), sorted.first().copied().unwrap_or(0));
+            prop_assert_eq!(histogram.max_ps(), sorted.last().copied().unwrap_or(0));
+            let mean_ps = sum_ps as f64 / (sorted.len() as f64).max(1.0);
+            prop_assert_eq!(histogram.mean_ps(), mean_ps);
+        }
+
+        #[test]
+        fn buckets_account_for_every_value_in_order(values in values()) {
+            let (histogram, sorted) = (histogram_of(&values), sorted(&values));
+            let buckets: Vec<(u64, u64)> = histogram.iter().collect();
+            prop_assert!(buckets.is_sorted_by(|a, b| a.0 < b.0));
+            prop_assert!(buckets.iter().all(|bucket| bucket.1 > 0));
+            let spread = buckets.iter().flat_map(|&(ps, n)| std::iter::repeat_n(ps, n as usize));
+            prop_assert_eq!(spread.clone().count(), sorted.len());
+            prop_assert!(spread.zip(sorted).all(|(ps, exact)| is_within_a_thousandth(ps, exact)));
+        }
+
+        #[test]
+        fn merging_equals_recording_everything(a in values(), b in values()) {
+            let mut merged = histogram_of(&a);
+            merged.merge(&histogram_of(&b));
+            prop_assert_eq!(merged, histogram_of(&[a, b].concat()));
+        }
+
+        #[test]
+        fn quantiles_agree_with_hdrhistogram(values in values(), q in 0.0..=1.0f64) {
+            let histogram = histogram_of(&values);
+            prop_assume!(histogram.count() > 0);
+            let mut reference =
+                hdrhistogram::Histogram::<u64>::new_with_bounds(1, 1 << 56, 3).unwrap();
+            for &(ps, n) in &values {
+                reference.record_n(ps, n).unwrap();
+            }
+            let (ours, theirs) = (histogram.quantile_ps(q), reference.value_at_quantile(q));
+            // Each is within a thousandth of the same value.
+            prop_assert!(ours.abs_diff(theirs) as f64 <= 0.0021 * theirs as f64, "{ours} {theirs}");
+        }
+    }
 }

@@ -12,6 +12,13 @@ const UNIT: f64 = 1.0 / (1u64 << 53) as f64;
 
 /// A sequential stream: xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number
 /// generators", ACM TOMS 47(4), 2021).
+///
+/// ```
+/// use tierscope_kernel::Random;
+/// let mut random = Random::stream(1, "placement");
+/// let mut again = Random::stream(1, "placement");
+/// assert_eq!(random.below(6), again.below(6));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Random {
     state: Xoshiro256PlusPlus,
@@ -97,17 +104,28 @@ impl Counter {
 
 const ROUNDS: usize = 6;
 
+/// A smaller table than 8 × 8 would make some orders of a few numbers likelier than others.
+const LEAST_BITS: u32 = 3;
+
 /// A random order of the numbers 0 to n − 1, in constant memory.
 ///
-/// A Feistel network over the least power of two that holds n; what falls outside is encrypted
-/// again until it falls inside (cycle walking: Black and Rogaway, "Ciphers with arbitrary finite
-/// domains", CT-RSA 2002), fewer than two times on average.
+/// A Feistel network over the least table of 2ᵏ columns, about as many as √n, that holds n: in
+/// turn the row is shifted by a function of the column and the column changed by a function of the
+/// row. What falls into the few places behind the n-th is sent through again until it falls
+/// before it (cycle walking: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA
+/// 2002).
+///
+/// ```
+/// use tierscope_kernel::Permutation;
+/// let order = Permutation::new(1, "pages", 1 << 40);
+/// assert_eq!(order.inverse(order.at(123_456_789)), 123_456_789);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permutation {
     n: u64,
-    low_bits: u32,
-    low_mask: u64,
-    high_mask: u64,
+    rows: u64,
+    column_bits: u32,
+    column_mask: u64,
     keys: [u64; ROUNDS],
 }
 
@@ -115,22 +133,15 @@ impl Permutation {
     /// The order `name` of a run with `seed`, over 0 to `n` − 1.
     pub fn new(seed: u64, name: &str, n: u64) -> Self {
         let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
-        let low_bits = bits / 2;
+        let column_bits = (bits / 2).max(LEAST_BITS);
         let counter = Counter::stream(seed, name);
         Permutation {
             n,
-            low_bits,
-            low_mask: (1 << low_bits) - 1,
-            high_mask: (1 << (bits - low_bits)) - 1,
+            rows: n.div_ceil(1 << column_bits).max(1 << LEAST_BITS),
+            column_bits,
+            column_mask: (1 << column_bits) - 1,
             keys: std::array::from_fn(|round| counter.at(round as u64)),
         }
-    }
-
-    /// How many numbers are permuted.
-    #[inline]
-    #[allow(clippy::len_without_is_empty)]
-    pub fn len(&self) -> u64 {
-        self.n
     }
 
     /// The number at place `i`.
@@ -140,10 +151,13 @@ impl Permutation {
     #[inline]
     pub fn at(&self, i: u64) -> u64 {
         assert!(i < self.n, "place {i} of a permutation of {}", self.n);
-        self.walk(i, |halves| {
-            for pair in self.keys.chunks_exact(2) {
-                self.round(halves, pair[0], pair[1]);
+        self.walk(i, |mut row, mut column| {
+            for keys in self.keys.chunks_exact(2) {
+                row += self.shift(column, keys[0]);
+                row -= if row < self.rows { 0 } else { self.rows };
+                column ^= scramble(row, keys[1]) & self.column_mask;
             }
+            (row, column)
         })
     }
 
@@ -154,40 +168,38 @@ impl Permutation {
     #[inline]
     pub fn inverse(&self, i: u64) -> u64 {
         assert!(i < self.n, "number {i} of a permutation of {}", self.n);
-        self.walk(i, |halves| {
-            for pair in self.keys.rchunks_exact(2) {
-                self.unround(halves, pair[0], pair[1]);
+        self.walk(i, |mut row, mut column| {
+            for keys in self.keys.rchunks_exact(2) {
+                column ^= scramble(row, keys[1]) & self.column_mask;
+                let shift = self.shift(column, keys[0]);
+                row += if row < shift { self.rows } else { 0 };
+                row -= shift;
             }
+            (row, column)
         })
     }
 
     #[inline]
-    fn walk(&self, i: u64, encrypt: impl Fn(&mut (u64, u64))) -> u64 {
-        let mut halves = (i & self.low_mask, i >> self.low_bits);
+    fn walk(&self, i: u64, step: impl Fn(u64, u64) -> (u64, u64)) -> u64 {
+        let (mut row, mut column) = (i >> self.column_bits, i & self.column_mask);
         loop {
-            encrypt(&mut halves);
-            let number = halves.1 << self.low_bits | halves.0;
-            if number < self.n {
-                return number;
+            (row, column) = step(row, column);
+            let place = row << self.column_bits | column;
+            if place < self.n {
+                return place;
             }
         }
     }
 
+    /// By how many rows a round shifts the places of `column`.
     #[inline]
-    fn round(&self, (low, high): &mut (u64, u64), first: u64, second: u64) {
-        *high ^= scramble(*low, first) & self.high_mask;
-        *low ^= scramble(*high, second) & self.low_mask;
-    }
-
-    #[inline]
-    fn unround(&self, (low, high): &mut (u64, u64), first: u64, second: u64) {
-        *low ^= scramble(*high, second) & self.low_mask;
-        *high ^= scramble(*low, first) & self.high_mask;
+    fn shift(&self, column: u64, key: u64) -> u64 {
+        (scramble(column, key) * self.rows) >> 32
     }
 }
 
-/// The function of a Feistel round: half a word (at most 32 bits), multiplied by an odd key-free
-/// constant after the key is added, its well-mixed upper half returned.
+/// The function of a Feistel round: 32 bits, each of which depends on all bits of row or column
+/// (at most 32) and of the key.
 #[inline]
 fn scramble(half: u64, key: u64) -> u64 {
     let product = (half ^ key).wrapping_mul(GOLDEN_RATIO);
@@ -238,5 +250,186 @@ fn bounded_checked(n: u64, mut bits: u64, mut again: impl FnMut(u64) -> u64) -> 
             return (product >> 64) as u64;
         }
         bits = again(bits);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, HashSet};
+
+    #[test]
+    fn the_mixing_function_is_that_of_splitmix64() {
+        // The first two outputs of the authors' splitmix64.c for seed 0.
+        assert_eq!(mix(GOLDEN_RATIO), 0xe220_a839_7b1d_cdaf);
+        assert_eq!(mix(GOLDEN_RATIO.wrapping_mul(2)), 0x6e78_9e6a_a1b9_65f4);
+    }
+
+    #[test]
+    fn sequential_streams_never_change() {
+        let mut random = Random::stream(42, "golden");
+        assert_eq!(
+            [(); 3].map(|()| random.next_u64()),
+            [8_647_256_670_730_359_733, 16_361_335_671_045_406_352, 4_740_377_365_060_852_924]
+        );
+        assert_eq!([(); 6].map(|()| random.below(1000)), [250, 335, 481, 941, 295, 606]);
+        assert_eq!(random.unit_f64(), 0.37546287573780945);
+        assert_eq!(Random::stream(0, "").next_u64(), 12_528_691_612_956_660_509);
+    }
+
+    #[test]
+    fn counter_streams_never_change() {
+        let counter = Counter::stream(42, "golden");
+        assert_eq!(
+            [0, 1, u64::MAX].map(|index| counter.at(index)),
+            [18_158_980_888_860_329_008, 7_564_013_979_899_690_709, 821_071_171_218_311_629]
+        );
+        assert_eq!(
+            [0, 1, 2, 3, 4, 5].map(|index| counter.below_at(index, 1000)),
+            [984, 410, 578, 13, 941, 921]
+        );
+        assert_eq!(counter.unit_at(7), 0.05601737336520429);
+        let half = (1 << 63) + 1;
+        assert_eq!(
+            [0, 1, 2, 3].map(|index| counter.below_at(index, half)),
+            [
+                9_079_490_444_430_164_504,
+                3_782_006_989_949_845_354,
+                302_915_666_372_047_520,
+                128_947_678_537_448_645
+            ]
+        );
+    }
+
+    #[test]
+    fn permutations_never_change() {
+        let order = |n| Permutation::new(42, "golden", n);
+        assert_eq!([0, 1, 2, 3, 4, 5, 6].map(|i| order(7).at(i)), [5, 2, 4, 0, 1, 6, 3]);
+        assert_eq!([0, 1, 999_999].map(|i| order(1_000_000).at(i)), [717_778, 556_819, 324_015]);
+        assert_eq!(
+            [0, u64::MAX - 1].map(|i| order(u64::MAX).at(i)),
+            [13_578_104_098_443_348_620, 13_037_990_932_937_474_469]
+        );
+    }
+
+    #[test]
+    fn seed_and_name_choose_the_stream() {
+        let mut firsts = HashSet::new();
+        for seed in 0..50 {
+            for name in ["", "a", "b", "ab", "ba", "core-0", "core-1"] {
+                assert!(firsts.insert(Random::stream(seed, name).next_u64()));
+                assert!(firsts.insert(Counter::stream(seed, name).at(0)));
+            }
+        }
+    }
+
+    #[test]
+    fn chance_draws_once_and_knows_its_limits() {
+        let mut random = Random::stream(1, "chance");
+        let mut twin = random.clone();
+        for p in [0.0, -1.0, f64::NAN, 1.0, 2.0, 0.5] {
+            let drawn = random.chance(p);
+            assert_eq!(drawn, twin.unit_f64() < p);
+            assert!(p == 0.5 || drawn == (p >= 1.0));
+        }
+        assert_eq!(random, twin);
+    }
+
+    /// Pearson's statistic over its degrees of freedom: near 1 for uniform counts.
+    fn unevenness(counts: &[u64]) -> f64 {
+        let mean = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
+        let squares: f64 = counts.iter().map(|&c| (c as f64 - mean).powi(2) / mean).sum();
+        squares / (counts.len() - 1) as f64
+    }
+
+    #[test]
+    fn draws_below_n_are_uniform() {
+        let mut random = Random::stream(3, "uniform");
+        let counter = Counter::stream(3, "uniform");
+        let (mut drawn, mut seeked) = (vec![0; 1000], vec![0; 1000]);
+        for index in 0..500_000 {
+            drawn[random.below(1000) as usize] += 1;
+            seeked[counter.below_at(index, 1000) as usize] += 1;
+        }
+        // Five standard deviations of chi-square with 999 degrees of freedom.
+        let bound = 1.0 + 5.0 * (2.0f64 / 999.0).sqrt();
+        assert!(unevenness(&drawn) < bound && unevenness(&seeked) < bound);
+    }
+
+    #[test]
+    fn draws_are_unbiased_where_n_does_not_divide_the_range() {
+        // Without rejection, a third of the numbers below ¾ · 2⁶⁴ would come twice as often.
+        let n = 3 << 62;
+        let mut random = Random::stream(4, "thirds");
+        let counter = Counter::stream(4, "thirds");
+        let (mut drawn, mut seeked) = ([0; 3], [0; 3]);
+        for index in 0..300_000 {
+            drawn[(random.below(n) % 3) as usize] += 1;
+            seeked[(counter.below_at(index, n) % 3) as usize] += 1;
+        }
+        assert!(unevenness(&drawn) < 8.0 && unevenness(&seeked) < 8.0);
+    }
+
+    #[test]
+    fn neighbouring_indices_are_independent() {
+        let counter = Counter::stream(5, "neighbours");
+        let flips: u32 = (0..100_000u64)
+            .map(|index| (counter.at(index) ^ counter.at(index + 1)).count_ones())
+            .sum();
+        let mean = f64::from(flips) / 100_000.0;
+        assert!((mean - 32.0).abs() < 5.0 * 4.0 / 100_000f64.sqrt(), "{mean}");
+    }
+
+    #[test]
+    fn all_orders_of_a_few_numbers_are_equally_likely() {
+        let mut orders: BTreeMap<Vec<u64>, u64> = BTreeMap::new();
+        for seed in 0..24_000 {
+            let order = Permutation::new(seed, "orders", 5);
+            *orders.entry((0..5).map(|i| order.at(i)).collect()).or_default() += 1;
+        }
+        let counts: Vec<u64> = orders.into_values().collect();
+        assert_eq!(counts.len(), 120);
+        assert!(unevenness(&counts) < 1.0 + 5.0 * (2.0f64 / 119.0).sqrt());
+    }
+
+    #[test]
+    #[should_panic(expected = "place 3 of a permutation of 3")]
+    fn places_beyond_a_permutation_are_refused() {
+        Permutation::new(0, "small", 3).at(3);
+    }
+
+    proptest! {
+        #[test]
+        fn every_number_has_exactly_one_place(seed: u64, n in 1..3000u64) {
+            let order = Permutation::new(seed, "bijection", n);
+            let mut seen = vec![false; n as usize];
+            for i in 0..n {
+                let number = order.at(i);
+                prop_assert!(!std::mem::replace(&mut seen[number as usize], true));
+                prop_assert_eq!(order.inverse(number), i);
+            }
+        }
+
+        #[test]
+        fn the_inverse_undoes_a_permutation_of_any_size(seed: u64, n in 1..=u64::MAX, i: u64) {
+            let order = Permutation::new(seed, "inverse", n);
+            let i = i % n;
+            prop_assert!(order.at(i) < n);
+            prop_assert_eq!(order.inverse(order.at(i)), i);
+            prop_assert_eq!(order.at(order.inverse(i)), i);
+        }
+
+        #[test]
+        fn draws_stay_below_n(seed: u64, n in 1..=u64::MAX) {
+            let mut random = Random::stream(seed, "below");
+            let counter = Counter::stream(seed, "below");
+            for index in 0..20 {
+                prop_assert!(random.below(n) < n);
+                prop_assert!(counter.below_at(index, n) < n);
+                prop_assert!((0.0..1.0).contains(&random.unit_f64()));
+                prop_assert!((0.0..1.0).contains(&counter.unit_at(index)));
+            }
+        }
     }
 }
