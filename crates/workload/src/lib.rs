@@ -3,6 +3,7 @@
 //! A workload is a [`Stream`]: generated (`generator`), replayed from a recording (`trace`) or fed
 //! live by a program under the recorder (`feed`).
 
+pub mod feed;
 pub mod generator;
 pub mod op;
 pub mod stream;
