@@ -4,6 +4,18 @@
 //! resolved machine with each value's source, or every mistake at once.
 
 mod check;
+mod load;
+mod presets;
+mod print;
+mod sets;
+mod shape;
+mod tree;
+mod walk;
+
+pub use load::{Resolved, Source, load, load_all, load_json, load_text};
+pub use presets::list;
+pub use print::{show, to_toml};
+pub use shape::{Field, Shape, Table, Word, json_schema, shape};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,339 @@
+//! From a name or a file to a resolved machine, or to every mistake at once.
+
+use super::presets::{self, Preset};
+use super::tree::{self, Data, Node};
+use super::{SystemSpec, sets, walk};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tierscope_units::{Problem, Problems, nearest};
+
+/// A machine, checked, with where each of its values comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resolved {
+    /// The machine.
+    pub spec: SystemSpec,
+    /// The source of each value by its path, such as `processor.caches[0].ways`.
+    pub sources: BTreeMap<String, Source>,
+    /// What was laid over what: the name or file asked for first, its base next, and so on.
+    pub origin: Vec<String>,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// What the comment behind the value says: paper, standard, file; empty where there is none.
+    pub text: String,
+    /// Where the value was written: file, line and column, or `--set …`.
+    pub place: String,
+}
+
+/// Loads a preset (`hybrid`, `hybrid/quick`) or a TOML file, and changes it by `sets` (path and
+/// value of each `--set`).
+///
+/// A file may name a `base`, a preset or another file (relative to itself), and then say only what
+/// differs: tables merge, all else is replaced. A file with a base and no `name` is called as the
+/// file.
+///
+/// # Errors
+/// Every mistake of form, in file order; where there is none, every mistake of meaning.
+pub fn load(reference: &str, sets: &[(String, String)]) -> Result<Resolved, Problems> {
+    resolve(layers(reference)?, sets)
+}
+
+/// Loads several machines. A change applies to each machine that has the part: `hybrid.cache.ways`
+/// passes by a `storage` machine, unless no machine of all has it.
+///
+/// # Errors
+/// Every mistake of every machine, each told once.
+pub fn load_all(
+    references: &[String],
+    sets: &[(String, String)],
+) -> Result<Vec<Resolved>, Problems> {
+    let mut problems = Problems::new();
+    let mut all = Vec::new();
+    for reference in references {
+        match layers(reference) {
+            Ok(layered) => all.push(layered),
+            Err(found) => append_new(&mut problems, found),
+        }
+    }
+    let shared = |layered: &Layered| -> Vec<(String, String)> {
+        let somewhere = |path: &str| all.iter().any(|other| sets::applies(&other.root, path));
+        let kept = |path: &str| sets::applies(&layered.root, path) || !somewhere(path);
+        sets.iter().filter(|(path, _)| kept(path)).cloned().collect()
+    };
+    let with_sets: Vec<_> = all.iter().map(|layered| (layered.clone(), shared(layered))).collect();
+    let mut resolved = Vec::new();
+    for (layered, sets) in with_sets {
+        match resolve(layered, &sets) {
+            Ok(one) => resolved.push(one),
+            Err(found) => append_new(&mut problems, found),
+        }
+    }
+    if problems.is_empty() { Ok(resolved) } else { Err(problems) }
+}
+
+/// Loads TOML that is not in a file, called `name` in messages. Its base is a preset, or a file
+/// relative to the working directory.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_text(name: &str, text: &str, sets: &[(String, String)]) -> Result<Resolved, Problems> {
+    let mut loader = Loader::default();
+    let root = loader.text(name, text, Path::new(""), None)?;
+    resolve(Layered { root, origin: loader.origin }, sets)
+}
+
+/// Loads what `over` says laid over `base`, or `over` alone. Null means that nothing is said.
+///
+/// # Errors
+/// As [`load`]. Places are `who`.
+pub fn load_json(
+    base: Option<&str>,
+    over: &serde_json::Value,
+    who: &str,
+    sets: &[(String, String)],
+) -> Result<Resolved, Problems> {
+    let mut layered = match base {
+        Some(base) => layers(base)?,
+        None => {
+            Layered { root: Node::new(Data::Table(Vec::new()), "", who, who), origin: Vec::new() }
+        }
+    };
+    layered.origin.insert(0, who.to_owned());
+    layered.root.merge(Node::from_json(over, who));
+    resolve(layered, sets)
+}
+
+/// A description with its bases below it, not yet checked.
+#[derive(Clone, Debug)]
+struct Layered {
+    root: Node,
+    origin: Vec<String>,
+}
+
+fn layers(reference: &str) -> Result<Layered, Problems> {
+    let mut loader = Loader::default();
+    let root = match presets::find(reference) {
+        Some(preset) => loader.preset(preset)?,
+        None if looks_like_a_path(reference) => loader.file(Path::new(reference))?,
+        None => return Err(one(unknown_system(reference, String::new(), ""))),
+    };
+    Ok(Layered { root, origin: loader.origin })
+}
+
+fn looks_like_a_path(reference: &str) -> bool {
+    reference.ends_with(".toml") || reference.contains(std::path::MAIN_SEPARATOR)
+}
+
+/// Reads a description and its bases, from the top down.
+#[derive(Default)]
+struct Loader {
+    /// Names of what was read, as they are shown.
+    origin: Vec<String>,
+    /// The same, in a form that is equal for equal files.
+    seen: Vec<PathBuf>,
+}
+
+impl Loader {
+    fn preset(&mut self, preset: &'static Preset) -> Result<Node, Problems> {
+        self.text(&format!("preset {}", preset.name), preset.text, Path::new(""), Some(preset))
+    }
+
+    fn file(&mut self, path: &Path) -> Result<Node, Problems> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| one(unreadable(&name, &error)))?;
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        let same = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if self.seen.contains(&same) {
+            return Err(one(cycle(&name, &self.origin)));
+        }
+        self.seen.push(same);
+        let mut node = self.text(&name, &text, &folder, None)?;
+        if let (None, Some(stem)) = (own_name(&name, &text), stem.filter(|_| self.origin.len() > 1))
+        {
+            let named = Node::new(Data::Text(stem.clone()), &stem, &name, "the file's name");
+            node.put("name", named);
+        }
+        Ok(node)
+    }
+
+    fn text(
+        &mut self,
+        name: &str,
+        text: &str,
+        folder: &Path,
+        preset: Option<&'static Preset>,
+    ) -> Result<Node, Problems> {
+        self.origin.push(name.to_owned());
+        let mut top = tree::read(name, text)
+            .map_err(|(reason, place)| one(bad_syntax(name, reason, place)))?;
+        let Some(base) = top.remove("base") else { return Ok(top) };
+        let mut below = self.base(&base, folder, preset)?;
+        below.merge(top);
+        Ok(below)
+    }
+
+    fn base(
+        &mut self,
+        base: &Node,
+        folder: &Path,
+        within: Option<&'static Preset>,
+    ) -> Result<Node, Problems> {
+        let Data::Text(name) = &base.data else {
+            let reason = format!("a base is a text, not {}", base.data.words());
+            let mend = "write a preset or a file, such as base = \"hybrid\"".into();
+            return Err(one(walk::problem("wrong-type", base, "base", reason, mend)));
+        };
+        let preset = match within {
+            Some(_) => presets::find_base(name),
+            None => presets::find(name),
+        };
+        match preset {
+            Some(preset) => self.preset(preset),
+            None if looks_like_a_path(name) => {
+                let path: PathBuf = folder.join(name);
+                self.file(&path).map_err(|problems| placed(problems, base))
+            }
+            None => Err(one(unknown_system(name, base.place.clone(), "base"))),
+        }
+    }
+}
+
+/// The name that a file itself gives, its base aside.
+fn own_name(file: &str, text: &str) -> Option<Node> {
+    tree::read(file, text).ok()?.remove("name")
+}
+
+/// A base that cannot be read is a mistake of the file that names it.
+fn placed(mut problems: Problems, base: &Node) -> Problems {
+    for problem in problems.iter_mut().filter(|problem| problem.place.is_empty()) {
+        problem.place = base.place.clone();
+    }
+    problems
+}
+
+fn resolve(layered: Layered, sets: &[(String, String)]) -> Result<Resolved, Problems> {
+    let Layered { mut root, origin } = layered;
+    let mut problems = Problems::new();
+    for (path, value) in sets {
+        sets::set(&mut root, path, value, &mut problems);
+    }
+    walk::walk(&root, &mut problems);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let spec = deserialize(&root)?;
+    let mut problems = spec.check();
+    if !problems.is_empty() {
+        for problem in problems.iter_mut() {
+            add_place(problem, &root);
+        }
+        return Err(problems);
+    }
+    Ok(Resolved { spec, sources: sources(&root), origin })
+}
+
+fn deserialize(root: &Node) -> Result<SystemSpec, Problems> {
+    serde_path_to_error::deserialize(root.to_json()).map_err(|error| {
+        let path = error.path().to_string();
+        let (node, _) = root.at(&path);
+        let mend = "compare it with the reference".into();
+        one(walk::problem("wrong-type", node, &path, error.inner().to_string(), mend))
+    })
+}
+
+/// Says of a mistake of meaning where the value was written, and how.
+fn add_place(problem: &mut Problem, root: &Node) {
+    let (node, exact) = root.at(&problem.path);
+    problem.place = node.place.clone();
+    if exact && node.is_leaf() {
+        problem.value = node.written.clone();
+    }
+}
+
+fn sources(root: &Node) -> BTreeMap<String, Source> {
+    let mut all = BTreeMap::new();
+    root.leaves("", &mut |path, node| {
+        let source = Source { text: node.source.clone(), place: node.place.clone() };
+        all.insert(path.to_owned(), source);
+    });
+    all
+}
+
+fn one(problem: Problem) -> Problems {
+    let mut problems = Problems::new();
+    problems.push(problem);
+    problems
+}
+
+fn append_new(problems: &mut Problems, found: Problems) {
+    for problem in found {
+        if !problems.iter().any(|known| *known == problem) {
+            problems.push(problem);
+        }
+    }
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    presets::list().into_iter().map(|(name, _)| name)
+}
+
+fn unknown_system(name: &str, place: String, path: &str) -> Problem {
+    let near = nearest(name, names()).map(|near| format!("did you mean \"{near}\"?"));
+    let all = || format!("the presets are {}", names().collect::<Vec<_>>().join(", "));
+    Problem {
+        code: "unknown-system",
+        path: if path.is_empty() { "system".into() } else { path.to_owned() },
+        value: format!("\"{name}\""),
+        reason: "it is no preset, and a file's name ends with .toml".into(),
+        mend: near.unwrap_or_else(all),
+        place,
+    }
+}
+
+fn unreadable(name: &str, error: &std::io::Error) -> Problem {
+    let mend = match nearest(name, names()) {
+        Some(near) => format!("did you mean the preset \"{near}\"?"),
+        None => "name a preset, or a file that can be read".into(),
+    };
+    Problem {
+        code: "unreadable-file",
+        path: "system".into(),
+        value: format!("\"{name}\""),
+        reason: format!("the file cannot be read: {}", plain(error)),
+        mend,
+        place: String::new(),
+    }
+}
+
+/// The system's message without its number.
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let plain = text.split(" (os error").next().unwrap_or(&text);
+    plain.to_lowercase()
+}
+
+fn cycle(name: &str, origin: &[String]) -> Problem {
+    Problem {
+        code: "base-cycle",
+        path: "base".into(),
+        value: format!("\"{name}\""),
+        reason: format!("the bases lead back to it: {} → {name}", origin.join(" → ")),
+        mend: "give one of them another base, or none".into(),
+        place: String::new(),
+    }
+}
+
+fn bad_syntax(name: &str, reason: String, place: String) -> Problem {
+    Problem {
+        code: "bad-syntax",
+        path: name.to_owned(),
+        value: String::new(),
+        reason: format!("this is not TOML: {reason}"),
+        mend: "mend it at the place named".into(),
+        place,
+    }
+}

@@ -1,0 +1,232 @@
+//! `--set path=value`: changes of single values.
+
+use super::shape::{Shape, Table, shape};
+use super::tree::{Data, Node, read_value};
+use super::walk::{join, keys};
+use tierscope_units::{Problem, Problems, nearest};
+
+/// Changes the value at `path` of `root` to what `text` says, or adds why that cannot be.
+///
+/// Form and meaning of the value are checked with the rest of the description.
+pub(super) fn set(root: &mut Node, path: &str, text: &str, problems: &mut Problems) {
+    let place = format!("--set {path}={text}");
+    match steps(path) {
+        Some(steps) => {
+            let leaves = leaves(root);
+            let mut setter = Setter { path, text, place: &place, leaves };
+            if let Err(problem) = setter.table(root, shape(), "", &steps) {
+                problems.push(*problem);
+            }
+        }
+        None => problems.push(Problem {
+            code: "bad-syntax",
+            path: path.to_owned(),
+            value: text.to_owned(),
+            reason: "that is no path".into(),
+            mend: "write names with dots between, such as hybrid.cache.ways".into(),
+            place,
+        }),
+    }
+}
+
+/// Whether a machine has the part that `path` changes: false where it lies in a table that the
+/// description may leave out, and `root` does.
+pub(super) fn applies(root: &Node, path: &str) -> bool {
+    let part = path.split(['.', '[']).next().unwrap_or_default();
+    let optional = shape().field(part).is_some_and(|field| !field.required);
+    !optional || part == path || root.get(part).is_some()
+}
+
+/// `a.b[0].c` as `a`, `b`, `0`, `c`.
+fn steps(path: &str) -> Option<Vec<&str>> {
+    let mut steps = Vec::new();
+    for part in path.split('.') {
+        let (name, indices) = match part.split_once('[') {
+            Some((name, rest)) => (name, Some(rest.strip_suffix(']')?)),
+            None => (part, None),
+        };
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if name.is_empty() || !name.chars().all(plain) {
+            return None;
+        }
+        steps.push(name);
+        for index in indices.into_iter().flat_map(|indices| indices.split("][")) {
+            index.parse::<usize>().ok()?;
+            steps.push(index);
+        }
+    }
+    Some(steps)
+}
+
+fn leaves(root: &Node) -> Vec<String> {
+    let mut all = Vec::new();
+    root.leaves("", &mut |path, _| all.push(path.to_owned()));
+    all
+}
+
+struct Setter<'a> {
+    path: &'a str,
+    text: &'a str,
+    place: &'a str,
+    /// Paths of all values of the machine, to propose.
+    leaves: Vec<String>,
+}
+
+impl Setter<'_> {
+    fn table(
+        &mut self,
+        node: &mut Node,
+        table: &Table,
+        path: &str,
+        steps: &[&str],
+    ) -> Result<(), Box<Problem>> {
+        let [step, rest @ ..] = steps else { return self.whole(node, "a table") };
+        let Some(field) = table.field(step) else {
+            let reason = format!("{} has no key `{step}`", here(path));
+            return Err(self.unknown(reason, || format!("the keys there are {}", keys(table))));
+        };
+        let path = join(path, step);
+        if !rest.is_empty() && !field.required && node.get(step).is_none() {
+            let reason = format!("this machine has no [{path}]");
+            let mend = format!("set {path} as a whole, or choose a machine that has it");
+            return Err(Box::new(self.problem("unknown-key", reason, mend)));
+        }
+        let empty = Node::new(Data::Table(Vec::new()), "", self.place, self.place);
+        let below = node.entry(step, empty);
+        self.value(below, &field.shape, &path, rest)
+    }
+
+    fn value(
+        &mut self,
+        node: &mut Node,
+        shape: &Shape,
+        path: &str,
+        steps: &[&str],
+    ) -> Result<(), Box<Problem>> {
+        match shape {
+            Shape::Table(table) => self.table(node, table, path, steps),
+            Shape::List(items) => self.list(node, items, path, steps),
+            _ if !steps.is_empty() => {
+                let reason = format!("`{path}` is {} and has no keys", shape.words());
+                Err(self.unknown(reason, || format!("set {path} itself")))
+            }
+            Shape::Text | Shape::Word(_) | Shape::Quantity(_) => {
+                let quoted = read_value(self.place, self.text);
+                let text = match quoted.map(|node| node.data) {
+                    Some(Data::Text(text)) => text,
+                    _ => self.text.to_owned(),
+                };
+                self.put(node, Data::Text(text))
+            }
+            _ => {
+                let read = read_value(self.place, self.text).map(|node| node.data);
+                self.put(node, read.unwrap_or_else(|| Data::Text(self.text.to_owned())))
+            }
+        }
+    }
+
+    fn list(
+        &mut self,
+        node: &mut Node,
+        shape: &Shape,
+        path: &str,
+        steps: &[&str],
+    ) -> Result<(), Box<Problem>> {
+        let [step, rest @ ..] = steps else { return self.whole(node, "a list") };
+        let names: Vec<String> = match &node.data {
+            Data::List(items) => items.iter().map(name_of).collect(),
+            _ => Vec::new(),
+        };
+        let index = match step.parse::<usize>() {
+            Ok(index) => Some(index).filter(|index| *index < names.len()),
+            Err(_) => names.iter().position(|name| name == step),
+        };
+        let Some(index) = index else {
+            let reason = format!("`{path}` has no item {step}");
+            let near = nearest(step, names.iter().map(String::as_str));
+            let mend = match near {
+                Some(name) => format!("did you mean {path}.{name}?"),
+                None => format!("its items are {}", listed(&names)),
+            };
+            return Err(Box::new(self.problem("unknown-key", reason, mend)));
+        };
+        let Data::List(items) = &mut node.data else { return Ok(()) };
+        self.value(&mut items[index], shape, &format!("{path}[{index}]"), rest)
+    }
+
+    /// A whole table or list: written as in TOML.
+    fn whole(&mut self, node: &mut Node, what: &str) -> Result<(), Box<Problem>> {
+        match read_value(self.place, self.text) {
+            Some(read) => {
+                node.merge(read);
+                Ok(())
+            }
+            None => {
+                let reason = format!("{what} is needed, and this is not TOML");
+                let mend = "set a value below it, or write { key = value, … }".into();
+                Err(Box::new(self.problem("bad-syntax", reason, mend)))
+            }
+        }
+    }
+
+    fn put(&self, node: &mut Node, data: Data) -> Result<(), Box<Problem>> {
+        *node = Node::new(data, self.text, self.place, self.place);
+        Ok(())
+    }
+
+    /// A path that leads nowhere: proposes the closest ones.
+    fn unknown(&self, reason: String, or: impl Fn() -> String) -> Box<Problem> {
+        let mend = match self.near().as_slice() {
+            [] => or(),
+            near => format!("did you mean {}?", near.join(", ")),
+        };
+        Box::new(self.problem("unknown-key", reason, mend))
+    }
+
+    /// Up to three paths whose last name is the one given or close to it; those that share the
+    /// most names with the path come first.
+    fn near(&self) -> Vec<String> {
+        let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
+        let given = last(self.path);
+        let Some(name) = nearest(&given, self.leaves.iter().map(|path| tail(path))) else {
+            return Vec::new();
+        };
+        let parts: Vec<_> = self.path.split('.').collect();
+        let mut near: Vec<_> = self.leaves.iter().filter(|path| tail(path) == name).collect();
+        near.sort_by_key(|path| {
+            std::cmp::Reverse(path.split('.').filter(|part| parts.contains(part)).count())
+        });
+        near.into_iter().take(3).map(|path| format!("`{path}`")).collect()
+    }
+
+    fn problem(&self, code: &'static str, reason: String, mend: String) -> Problem {
+        Problem {
+            code,
+            path: self.path.to_owned(),
+            value: self.text.to_owned(),
+            reason,
+            mend,
+            place: self.place.to_owned(),
+        }
+    }
+}
+
+fn tail(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}
+
+fn here(path: &str) -> String {
+    if path.is_empty() { "a machine".into() } else { format!("`{path}`") }
+}
+
+fn name_of(item: &Node) -> String {
+    match item.get("name").map(|name| &name.data) {
+        Some(Data::Text(name)) => name.clone(),
+        _ => String::new(),
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    let items = names.iter().enumerate().map(|(index, name)| format!("[{index}] {name}"));
+    items.map(|item| item.trim_end().to_owned()).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,210 @@
+//! Compares a description with the shape that it must have, and finds every mistake.
+
+use super::shape::{Field, Shape, Table, Word, shape};
+use super::tree::{Data, Node};
+use tierscope_units::{Problem, Problems, nearest};
+
+/// Adds every mistake of form in `root`: unknown and missing keys, wrong types, bad units.
+pub(super) fn walk(root: &Node, problems: &mut Problems) {
+    Walker { problems }.table(shape(), root, "");
+}
+
+struct Walker<'a> {
+    problems: &'a mut Problems,
+}
+
+impl Walker<'_> {
+    fn table(&mut self, table: &Table, node: &Node, path: &str) {
+        let Data::Table(fields) = &node.data else {
+            return self.wrong_type(&Shape::Table(table.clone()), node, path);
+        };
+        for (key, value) in fields {
+            let below = join(path, key);
+            match table.field(key) {
+                Some(field) => self.value(&field.shape, value, &below),
+                None => self.unknown_key(table, key, value, below),
+            }
+        }
+        for field in table.fields.iter().filter(|field| field.required) {
+            if node.get(&field.name).is_none() {
+                self.missing_key(field, node, path);
+            }
+        }
+    }
+
+    fn value(&mut self, shape: &Shape, node: &Node, path: &str) {
+        match (shape, &node.data) {
+            (Shape::Table(table), _) => self.table(table, node, path),
+            (Shape::List(shape), Data::List(items)) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.value(shape, item, &format!("{path}[{index}]"));
+                }
+            }
+            (Shape::Quantity(kind), Data::Text(text)) => {
+                if let Err(error) = kind.parse(text) {
+                    self.add(error.code, node, path, error.reason, error.mend);
+                }
+            }
+            (Shape::Quantity(kind), Data::Integer(_) | Data::Float(_)) => {
+                let error = kind.bare(&node.written);
+                self.add(error.code, node, path, error.reason, error.mend);
+            }
+            (Shape::Quantity(kind), _) => {
+                let error = kind.not_a_text();
+                self.add(error.code, node, path, error.reason, error.mend);
+            }
+            (Shape::Integer { min, max }, Data::Integer(value)) => {
+                if !(min..=max).contains(&value) {
+                    let reason = format!("it must lie between {min} and {max}");
+                    let mend = format!("write {}", if value < min { min } else { max });
+                    self.add("impossible-value", node, path, reason, mend);
+                }
+            }
+            (Shape::Number, Data::Float(value)) if !value.is_finite() => {
+                let mend = "write a number such as 0.5".into();
+                self.add("impossible-value", node, path, "it must be finite".into(), mend);
+            }
+            (Shape::Word(words), Data::Text(text)) => self.word(words, text, node, path),
+            (Shape::Number, Data::Float(_) | Data::Integer(_))
+            | (Shape::Boolean, Data::Boolean(_))
+            | (Shape::Text, Data::Text(_)) => {}
+            _ => self.wrong_type(shape, node, path),
+        }
+    }
+
+    fn word(&mut self, words: &[Word], text: &str, node: &Node, path: &str) {
+        let names = || words.iter().map(|word| word.name.as_str());
+        if names().any(|name| name == text) {
+            return;
+        }
+        let all = names().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+        let mend = match nearest(text, names()) {
+            Some(name) => format!("did you mean \"{name}\"?"),
+            None => "write one of them".into(),
+        };
+        self.add("unknown-value", node, path, format!("the words here are {all}"), mend);
+    }
+
+    fn unknown_key(&mut self, table: &Table, key: &str, node: &Node, path: String) {
+        let mend = match nearest(key, table.fields.iter().map(|field| field.name.as_str())) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => match elsewhere(key) {
+                Some(other) => format!("did you mean `{other}`?"),
+                None => format!("the keys here are {}", keys(table)),
+            },
+        };
+        let mut problem = problem("unknown-key", node, &path, "there is no such key".into(), mend);
+        problem.place = node.key_place.clone();
+        self.problems.push(problem);
+    }
+
+    fn missing_key(&mut self, field: &Field, node: &Node, path: &str) {
+        let path = join(path, &field.name);
+        let what = match &field.shape {
+            Shape::Table(_) => format!("add a [{path}] table"),
+            Shape::List(_) => format!("add [[{path}]] tables"),
+            Shape::Quantity(kind) => {
+                format!("add it, such as {} = \"{}\"", field.name, kind.examples[0])
+            }
+            Shape::Word(words) => format!("add it, such as {} = \"{}\"", field.name, words[0].name),
+            other => format!("add {}", other.words()),
+        };
+        let mut problem = problem(
+            "missing-key",
+            node,
+            &path,
+            "it is required, and no base gives it".into(),
+            format!("{what}, or begin the file with base = \"{}\"", base_for(&path)),
+        );
+        problem.value = String::new();
+        self.problems.push(problem);
+    }
+
+    fn wrong_type(&mut self, shape: &Shape, node: &Node, path: &str) {
+        let reason = format!("{} is needed, not {}", shape.words(), node.data.words());
+        let mend = match (shape, &node.data) {
+            (Shape::Integer { .. }, Data::Text(text)) if text.parse::<u64>().is_ok() => {
+                format!("write {text}, without quotes")
+            }
+            (Shape::Number, Data::Text(text)) if text.parse::<f64>().is_ok() => {
+                format!("write {text}, without quotes")
+            }
+            (Shape::Boolean, Data::Text(text)) if ["true", "false"].contains(&text.as_str()) => {
+                format!("write {text}, without quotes")
+            }
+            (Shape::Integer { .. }, Data::Float(value)) => format!("write {:.0}", value.trunc()),
+            (Shape::Boolean, _) => "write true or false, without quotes".into(),
+            (Shape::Text, _) => "write it in quotes".into(),
+            (Shape::Word(words), _) => format!("write \"{}\", in quotes", words[0].name),
+            (Shape::Table(table), _) => format!("its keys are {}", keys(table)),
+            (Shape::List(_), _) => format!("write [[{path}]] tables"),
+            (other, _) => format!("write {}", other.words()),
+        };
+        self.add("wrong-type", node, path, reason, mend);
+    }
+
+    fn add(&mut self, code: &'static str, node: &Node, path: &str, reason: String, mend: String) {
+        self.problems.push(problem(code, node, path, reason, mend));
+    }
+}
+
+/// The preset that has the part at `path`.
+fn base_for(path: &str) -> &str {
+    let part = path.split('.').next().unwrap_or_default();
+    if ["oracle", "storage"].contains(&part) { part } else { "hybrid" }
+}
+
+/// A mistake in what `node` says.
+pub(super) fn problem(
+    code: &'static str,
+    node: &Node,
+    path: &str,
+    reason: String,
+    mend: String,
+) -> Problem {
+    Problem {
+        code,
+        path: path.to_owned(),
+        value: node.written.clone(),
+        reason,
+        mend,
+        place: node.place.clone(),
+    }
+}
+
+pub(super) fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+/// The keys of a table, for a message.
+pub(super) fn keys(table: &Table) -> String {
+    table.fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// The path of a key of that very name in another table, if there is just one.
+fn elsewhere(key: &str) -> Option<String> {
+    let mut found = Vec::new();
+    find(shape(), "", key, &mut found);
+    match found.as_slice() {
+        [one] => Some(one.clone()),
+        _ => None,
+    }
+}
+
+fn find(table: &Table, path: &str, key: &str, found: &mut Vec<String>) {
+    for field in &table.fields {
+        let path = join(path, &field.name);
+        if field.name == key {
+            found.push(path.clone());
+        }
+        match &field.shape {
+            Shape::Table(inner) => find(inner, &path, key, found),
+            Shape::List(items) => {
+                if let Shape::Table(inner) = &**items {
+                    find(inner, &format!("{path}[0]"), key, found);
+                }
+            }
+            _ => {}
+        }
+    }
+}
