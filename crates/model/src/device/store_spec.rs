@@ -44,7 +44,12 @@ impl StoreSpec {
     pub fn check(&self, path: &str, problems: &mut Problems) {
         problems.at_least(path, "units", self.units, 1);
         problems.at_least(path, "queue_depth", self.queue_depth, 1);
-        problems.at_least(path, "unit_bandwidth", self.unit_bandwidth.bytes_per_second(), 1);
+        problems.at_least(
+            path,
+            "unit_bandwidth",
+            self.unit_bandwidth,
+            Bandwidth::from_bytes_per_second(1),
+        );
         if !self.page.bytes().is_power_of_two() || self.page.bytes() < 64 {
             problems.add(
                 "impossible-value",
@@ -70,7 +75,7 @@ impl StoreSpec {
 impl LinkSpec {
     /// Collects every semantic mistake below `path`.
     pub fn check(&self, path: &str, problems: &mut Problems) {
-        problems.at_least(path, "bandwidth", self.bandwidth.bytes_per_second(), 1);
-        problems.at_least(path, "payload", self.payload.bytes(), 1);
+        problems.at_least(path, "bandwidth", self.bandwidth, Bandwidth::from_bytes_per_second(1));
+        problems.at_least(path, "payload", self.payload, Size::from_bytes(1));
     }
 }

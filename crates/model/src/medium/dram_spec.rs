@@ -62,7 +62,7 @@ impl DramSpec {
             problems.at_least(path, name, value, 1);
         }
         problems.at_most(path, "channels", self.channels, 1024);
-        problems.at_least(path, "clock_period", self.clock_period.picoseconds(), 1);
+        problems.at_least(path, "clock_period", self.clock_period, Duration::from_picoseconds(1));
         if !self.bus_bits.is_multiple_of(8) || self.bus_bits == 0 {
             problems.add(
                 "impossible-value",

@@ -92,7 +92,7 @@ pub struct StorageSpec {
 impl OracleSpec {
     /// Collects every semantic mistake below `path`.
     pub fn check(&self, path: &str, problems: &mut Problems) {
-        problems.at_least(path, "capacity", self.capacity.bytes(), 1 << 20);
+        problems.at_least(path, "capacity", self.capacity, Size::from_bytes(1 << 20));
     }
 }
 
@@ -146,7 +146,7 @@ impl DramCacheSpec {
 impl StorageSpec {
     /// Collects every semantic mistake below `path`.
     pub fn check(&self, path: &str, problems: &mut Problems) {
-        problems.at_least(path, "dram_capacity", self.dram_capacity.bytes(), 1 << 20);
+        problems.at_least(path, "dram_capacity", self.dram_capacity, Size::from_bytes(1 << 20));
         problems.at_least(path, "host_queue_depth", self.host_queue_depth, 1);
         problems.at_least(path, "swap_cluster_pages", self.swap_cluster_pages, 1);
         for (name, ratio) in [

@@ -75,7 +75,12 @@ impl OsSpec {
                 "write 4KiB".into(),
             );
         }
-        problems.at_least(path, "time_slice", self.time_slice.picoseconds(), 1_000_000);
+        problems.at_least(
+            path,
+            "time_slice",
+            self.time_slice,
+            Duration::from_picoseconds(1_000_000),
+        );
         if !(self.kernel_cpi.is_finite() && self.kernel_cpi > 0.0) {
             problems.add(
                 "impossible-value",

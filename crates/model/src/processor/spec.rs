@@ -79,13 +79,16 @@ impl ProcessorSpec {
         problems.at_least(path, "width", self.width, 1);
         problems.at_least(path, "reorder_window", self.reorder_window, 1);
         problems.at_least(path, "miss_registers", self.miss_registers, 1);
-        problems.at_least(path, "clock", self.clock.hertz(), 1_000_000);
+        problems.at_least(path, "clock", self.clock, Frequency::from_hertz(1_000_000));
         if !(self.base_cpi.is_finite() && self.base_cpi * f64::from(self.width) >= 1.0) {
             problems.add(
                 "impossible-value",
                 format!("{path}.base_cpi"),
                 self.base_cpi.to_string(),
-                format!("a core of width {} needs at least 1/{0} cycles an instruction", self.width),
+                format!(
+                    "a core of width {} needs at least 1/{0} cycles an instruction",
+                    self.width
+                ),
                 format!("write {} or more", 1.0 / f64::from(self.width.max(1))),
             );
         }
@@ -189,4 +192,3 @@ impl TlbSpec {
         }
     }
 }
-
