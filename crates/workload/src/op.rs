@@ -145,8 +145,10 @@ macro_rules! calls {
     ($( $(#[$doc:meta])* $name:ident = $code:literal { $( $(#[$fdoc:meta])* $field:ident : $ty:ty ),* } ),* $(,)?) => {
         /// A call on the operating system, or a mark of the partial order of synchronization.
         ///
-        /// All offsets and lengths are in bytes, all addresses virtual.
+        /// All offsets and lengths are in bytes, all addresses virtual; fields are as the system
+        /// calls name them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "fields bear the names of the system calls' arguments")]
         pub enum Call {
             $( $(#[$doc])* $name { $( $(#[$fdoc])* $field: $ty ),* } ),*
         }

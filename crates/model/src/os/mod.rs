@@ -1,5 +1,8 @@
-//! The operating system.
+//! The operating system: address spaces, frames, page cache, swap.
 
+pub mod address_space;
+pub mod frames;
+pub mod paging;
 mod spec;
 
 pub use spec::*;

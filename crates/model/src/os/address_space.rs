@@ -1,0 +1,283 @@
+//! The address space of the program: its mappings and its page table.
+
+use std::collections::BTreeMap;
+use tierscope_kernel::cow::CowMap;
+use tierscope_workload::op::FileId;
+
+/// Advice on a mapping that matters to readahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Pattern {
+    /// None.
+    #[default]
+    Normal,
+    /// Random: no readahead.
+    Random,
+    /// Sequential: read ahead of the fault, not around it.
+    Sequential,
+}
+
+/// A mapping: pages of a file, or anonymous memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// Number of pages.
+    pub pages: u64,
+    /// The file and the page of it that the mapping starts with; anonymous without.
+    pub file: Option<(FileId, u64)>,
+    /// Stores reach the file.
+    pub shared: bool,
+    /// Advice.
+    pub pattern: Pattern,
+}
+
+/// A page-table entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pte {
+    /// Never touched.
+    None,
+    /// In memory.
+    Present {
+        /// Frame number.
+        frame: u64,
+        /// Stores do not fault.
+        writable: bool,
+    },
+    /// In the swap slot of this number.
+    Swapped(u64),
+}
+
+const PRESENT: u64 = 1;
+const WRITABLE: u64 = 2;
+const SWAPPED: u64 = 4;
+
+fn pack(pte: Pte) -> u64 {
+    match pte {
+        Pte::None => 0,
+        Pte::Present { frame, writable } => {
+            frame << 3 | PRESENT | if writable { WRITABLE } else { 0 }
+        }
+        Pte::Swapped(slot) => slot << 3 | SWAPPED,
+    }
+}
+
+fn unpack(word: u64) -> Pte {
+    if word & PRESENT != 0 {
+        Pte::Present { frame: word >> 3, writable: word & WRITABLE != 0 }
+    } else if word & SWAPPED != 0 {
+        Pte::Swapped(word >> 3)
+    } else {
+        Pte::None
+    }
+}
+
+/// Mappings and page table. All addresses are virtual page numbers.
+#[derive(Clone, Debug)]
+pub struct AddressSpace {
+    mappings: BTreeMap<u64, Mapping>,
+    entries: CowMap<u64>,
+    tables: CowMap<u64>,
+}
+
+impl Default for AddressSpace {
+    fn default() -> Self {
+        AddressSpace {
+            mappings: BTreeMap::new(),
+            entries: CowMap::new(0),
+            tables: CowMap::new(0),
+        }
+    }
+}
+
+impl AddressSpace {
+    /// Adds a mapping, which replaces what it covers. Pages that were there before have to be
+    /// released with [`AddressSpace::take`] first.
+    pub fn map(&mut self, start: u64, mapping: Mapping) {
+        self.unmap(start, mapping.pages);
+        self.mappings.insert(start, mapping);
+    }
+
+    /// Removes mappings from a range, splitting those that reach beyond it.
+    pub fn unmap(&mut self, start: u64, pages: u64) {
+        let end = start.saturating_add(pages);
+        let touching: Vec<(u64, Mapping)> = self
+            .mappings
+            .range(..end)
+            .rev()
+            .take_while(|(at, mapping)| **at + mapping.pages > start)
+            .map(|(at, mapping)| (*at, *mapping))
+            .collect();
+        for (at, mapping) in touching {
+            self.mappings.remove(&at);
+            if at < start {
+                self.mappings.insert(at, Mapping { pages: start - at, ..mapping });
+            }
+            let mapping_end = at + mapping.pages;
+            if mapping_end > end {
+                let skipped = end - at;
+                let file = mapping.file.map(|(file, page)| (file, page + skipped));
+                self.mappings.insert(end, Mapping { pages: mapping_end - end, file, ..mapping });
+            }
+        }
+    }
+
+    /// The mapping that covers a page, and its first page. Mappings never overlap.
+    pub fn find(&self, page: u64) -> Option<(u64, Mapping)> {
+        let (at, mapping) = self.mappings.range(..=page).next_back()?;
+        (page < at + mapping.pages).then_some((*at, *mapping))
+    }
+
+    /// Sets the advice of a range.
+    pub fn advise(&mut self, start: u64, pages: u64, pattern: Pattern) {
+        let end = start.saturating_add(pages);
+        let mut page = start;
+        while page < end {
+            let Some((at, mapping)) = self.find(page) else {
+                match self.mappings.range(page..end).next() {
+                    Some((next, _)) => page = *next,
+                    None => return,
+                }
+                continue;
+            };
+            let until = end.min(at + mapping.pages);
+            let file = mapping.file.map(|(file, first)| (file, first + page - at));
+            self.map(page, Mapping { pages: until - page, file, pattern, ..mapping });
+            page = until;
+        }
+    }
+
+    /// The entry of a page.
+    #[inline]
+    pub fn get(&self, page: u64) -> Pte {
+        unpack(self.entries.get(page))
+    }
+
+    /// Sets the entry of a page.
+    pub fn set(&mut self, page: u64, pte: Pte) {
+        self.entries.set(page, pack(pte));
+    }
+
+    /// Clears the entry of a page and returns what it was.
+    pub fn take(&mut self, page: u64) -> Pte {
+        let pte = self.get(page);
+        if pte != Pte::None {
+            self.set(page, Pte::None);
+        }
+        pte
+    }
+
+    /// Pages of a range that have an entry, in order.
+    pub fn touched(&self, start: u64, pages: u64) -> Vec<u64> {
+        let end = start.saturating_add(pages);
+        if pages <= 1 << 16 {
+            return (start..end).filter(|page| self.entries.get(*page) != 0).collect();
+        }
+        self.entries.iter().map(|(page, _)| page).filter(|p| (start..end).contains(p)).collect()
+    }
+
+    /// Virtual pages that map page `index` of a file, by the mappings.
+    pub fn pages_of(&self, file: FileId, index: u64) -> Vec<u64> {
+        let of_file = |(at, mapping): (&u64, &Mapping)| {
+            let (mapped, first) = mapping.file?;
+            let skipped = index.checked_sub(first)?;
+            (mapped == file && skipped < mapping.pages).then_some(at + skipped)
+        };
+        self.mappings.iter().filter_map(of_file).collect()
+    }
+
+    /// The frame of the page-table page at `level` (0: the one that holds the entry itself) for a
+    /// virtual page, if it exists.
+    pub fn table_frame(&self, level: u32, page: u64) -> Option<u64> {
+        self.tables.get(Self::table_key(level, page)).checked_sub(1)
+    }
+
+    /// Enters the frame of a page-table page.
+    pub fn set_table_frame(&mut self, level: u32, page: u64, frame: u64) {
+        self.tables.set(Self::table_key(level, page), frame + 1);
+    }
+
+    /// Each level resolves nine bits of the page number; levels share one map, apart by high bits.
+    fn table_key(level: u32, page: u64) -> u64 {
+        u64::from(level) << 52 | page >> (9 * (level + 1))
+    }
+
+    /// A second one; the tables are shared until written.
+    pub fn fork(&mut self) -> Self {
+        AddressSpace {
+            mappings: self.mappings.clone(),
+            entries: self.entries.fork(),
+            tables: self.tables.fork(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn file(pages: u64, first: u64) -> Mapping {
+        Mapping { pages, file: Some((1, first)), shared: true, pattern: Pattern::Normal }
+    }
+
+    #[test]
+    fn a_hole_splits_a_mapping_and_keeps_its_file_offsets() {
+        let mut space = AddressSpace::default();
+        space.map(100, file(50, 7));
+        space.unmap(110, 5);
+        assert_eq!(space.find(109), Some((100, file(10, 7))));
+        assert_eq!(space.find(112), None);
+        assert_eq!(space.find(120), Some((115, file(35, 22))));
+    }
+
+    #[test]
+    fn advice_holds_for_its_range_only() {
+        let mut space = AddressSpace::default();
+        space.map(100, file(50, 0));
+        space.advise(110, 10, Pattern::Random);
+        let pattern = |page| space.find(page).unwrap().1.pattern;
+        assert_eq!(pattern(109), Pattern::Normal);
+        assert_eq!(pattern(110), Pattern::Random);
+        assert_eq!(pattern(119), Pattern::Random);
+        assert_eq!(pattern(120), Pattern::Normal);
+        assert_eq!(space.find(115).unwrap().1.file, Some((1, 10)));
+    }
+
+    proptest! {
+        #[test]
+        fn mappings_are_as_a_plain_array_says(
+            steps in proptest::collection::vec((any::<bool>(), 0u64..200, 1u64..60), 1..60)
+        ) {
+            let mut space = AddressSpace::default();
+            let mut plain = vec![None; 300];
+            for (n, (map, start, pages)) in steps.into_iter().enumerate() {
+                let first = 1000 * n as u64;
+                if map {
+                    space.map(start, file(pages, first));
+                } else {
+                    space.unmap(start, pages);
+                }
+                for i in 0..pages {
+                    plain[(start + i) as usize] = map.then_some(first + i);
+                }
+                for page in 0..300u64 {
+                    let found = space.find(page).map(|(at, m)| m.file.unwrap().1 + page - at);
+                    prop_assert_eq!(found, plain[page as usize]);
+                }
+            }
+        }
+
+        #[test]
+        fn entries_come_back_as_they_were_set(page in 0u64..1 << 36, number in 0u64..1 << 40) {
+            let mut space = AddressSpace::default();
+            for pte in [
+                Pte::Present { frame: number, writable: true },
+                Pte::Present { frame: number, writable: false },
+                Pte::Swapped(number),
+            ] {
+                space.set(page, pte);
+                prop_assert_eq!(space.get(page), pte);
+            }
+            space.take(page);
+            prop_assert_eq!(space.get(page), Pte::None);
+        }
+    }
+}

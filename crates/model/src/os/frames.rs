@@ -1,0 +1,249 @@
+//! Physical frames: who has them, and in which order they are reclaimed.
+
+use super::Allocation;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use tierscope_kernel::cow::CowVec;
+use tierscope_kernel::random::Permutation;
+use tierscope_workload::op::FileId;
+
+/// What a frame holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Owner {
+    /// Nothing.
+    #[default]
+    Free,
+    /// Anonymous memory of this virtual page.
+    Anonymous(u64),
+    /// A page of a file.
+    File(FileId, u64),
+    /// The kernel's own data, page tables included: never reclaimed.
+    Kernel,
+}
+
+/// A frame's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// What it holds.
+    pub owner: Owner,
+    /// Virtual page that maps it, or [`Frame::UNMAPPED`]; a second mapping of a file page sets
+    /// [`Frame::mapped_twice`].
+    pub mapped_at: u64,
+    /// When it was last seen used.
+    pub touched_ps: u64,
+    /// Its content is newer than the store's.
+    pub dirty: bool,
+    /// More than one virtual page maps it.
+    pub mapped_twice: bool,
+    /// The transfer in which it takes part, plus 1; 0 for none.
+    pub transfer: u32,
+    /// The transfer reads from the store: the content is not there yet.
+    pub reading: bool,
+    /// Swap slot that holds a copy of it, plus 1; 0 for none.
+    pub slot: u64,
+    /// Its last use as its entry among the candidates for reclaim has it.
+    entered_ps: u64,
+}
+
+impl Frame {
+    /// No virtual page maps the frame.
+    pub const UNMAPPED: u64 = u64::MAX;
+
+    const FREE: Frame = Frame {
+        owner: Owner::Free,
+        mapped_at: Frame::UNMAPPED,
+        touched_ps: 0,
+        dirty: false,
+        mapped_twice: false,
+        transfer: 0,
+        reading: false,
+        slot: 0,
+        entered_ps: u64::MAX,
+    };
+}
+
+/// All frames of a machine.
+#[derive(Clone, Debug)]
+pub struct Frames {
+    info: CowVec<Frame>,
+    total: u64,
+    fresh: u64,
+    order: Option<Permutation>,
+    recycled: Vec<u64>,
+    /// Candidates for reclaim by last use as it was when they were entered: the least recently
+    /// used is found by re-entering those that were used since.
+    candidates: BinaryHeap<Reverse<(u64, u64)>>,
+}
+
+impl Frames {
+    /// `total` free frames.
+    pub fn new(total: u64, allocation: Allocation, seed: u64) -> Self {
+        let order = match allocation {
+            Allocation::Contiguous => None,
+            Allocation::Fragmented => Some(Permutation::new(seed, "frames", total)),
+        };
+        Frames {
+            info: CowVec::new(total, Frame::FREE),
+            total,
+            fresh: 0,
+            order,
+            recycled: Vec::new(),
+            candidates: BinaryHeap::new(),
+        }
+    }
+
+    /// Frames in all.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Frames that are free now.
+    pub fn free(&self) -> u64 {
+        self.total - self.fresh + self.recycled.len() as u64
+    }
+
+    /// A frame's state.
+    #[inline]
+    pub fn get(&self, frame: u64) -> Frame {
+        self.info.get(frame)
+    }
+
+    /// A frame's state, to change.
+    #[inline]
+    pub fn get_mut(&mut self, frame: u64) -> &mut Frame {
+        self.info.get_mut(frame)
+    }
+
+    /// Gives a free frame to an owner.
+    pub fn allocate(&mut self, owner: Owner, now_ps: u64) -> Option<u64> {
+        let frame = match self.recycled.pop() {
+            Some(frame) => frame,
+            None if self.fresh < self.total => {
+                self.fresh += 1;
+                let next = self.fresh - 1;
+                self.order.as_ref().map_or(next, |order| order.at(next))
+            }
+            None => return None,
+        };
+        *self.info.get_mut(frame) = Frame { owner, touched_ps: now_ps, ..Frame::FREE };
+        if owner != Owner::Kernel {
+            self.enter(frame);
+        }
+        Some(frame)
+    }
+
+    /// Takes a frame back.
+    pub fn release(&mut self, frame: u64) {
+        *self.info.get_mut(frame) = Frame::FREE;
+        self.recycled.push(frame);
+    }
+
+    /// The frame was used.
+    #[inline]
+    pub fn touch(&mut self, frame: u64, now_ps: u64) {
+        let info = self.info.get_mut(frame);
+        info.touched_ps = info.touched_ps.max(now_ps);
+    }
+
+    /// Enters a frame as a candidate again.
+    pub fn enter(&mut self, frame: u64) {
+        let info = self.info.get_mut(frame);
+        info.entered_ps = info.touched_ps;
+        self.candidates.push(Reverse((info.touched_ps, frame)));
+        // Frames released by their owner leave their entries behind.
+        let bound = 4 * (self.fresh as usize - self.recycled.len()) + 1024;
+        if self.candidates.len() > bound {
+            let info = &self.info;
+            self.candidates.retain(|Reverse((at_ps, frame))| info.get(*frame).entered_ps == *at_ps);
+        }
+    }
+
+    /// Takes the least recently used frame out of the candidates. Frames in transfer are left out:
+    /// the end of the transfer has to enter them again.
+    pub fn least_recent(&mut self) -> Option<u64> {
+        while let Some(Reverse((entered_ps, frame))) = self.candidates.pop() {
+            let info = self.info.get(frame);
+            let stale = info.entered_ps != entered_ps || info.transfer != 0;
+            if stale || matches!(info.owner, Owner::Free | Owner::Kernel) {
+                continue;
+            }
+            if info.touched_ps > entered_ps {
+                self.enter(frame);
+                continue;
+            }
+            return Some(frame);
+        }
+        None
+    }
+
+    /// A second one; the states are shared until written.
+    pub fn fork(&mut self) -> Self {
+        Frames {
+            info: self.info.fork(),
+            total: self.total,
+            fresh: self.fresh,
+            order: self.order.clone(),
+            recycled: self.recycled.clone(),
+            candidates: self.candidates.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn frames_come_in_ascending_order_when_contiguous() {
+        let mut frames = Frames::new(4, Allocation::Contiguous, 1);
+        let all: Vec<_> = (0..5).map(|i| frames.allocate(Owner::Anonymous(i), 0)).collect();
+        assert_eq!(all, [Some(0), Some(1), Some(2), Some(3), None]);
+    }
+
+    #[test]
+    fn fragmented_frames_are_a_permutation() {
+        let mut frames = Frames::new(1000, Allocation::Fragmented, 1);
+        let mut all: Vec<_> =
+            (0..1000).map(|i| frames.allocate(Owner::Anonymous(i), 0).unwrap()).collect();
+        assert_ne!(all, (0..1000).collect::<Vec<u64>>());
+        all.sort_unstable();
+        assert_eq!(all, (0..1000).collect::<Vec<u64>>());
+    }
+
+    proptest! {
+        #[test]
+        fn reclaim_takes_the_least_recently_used_as_a_list_says(
+            steps in proptest::collection::vec((0u8..4, 0u64..20), 1..200)
+        ) {
+            let mut frames = Frames::new(20, Allocation::Contiguous, 1);
+            let mut list: Vec<u64> = Vec::new();
+            for (step, (what, pick)) in steps.into_iter().enumerate() {
+                let now_ps = step as u64 + 1;
+                match what {
+                    0 | 1 => {
+                        if let Some(frame) = frames.allocate(Owner::Anonymous(now_ps), now_ps) {
+                            list.push(frame);
+                        } else {
+                            prop_assert_eq!(list.len(), 20);
+                        }
+                    }
+                    2 => if let Some(at) = list.iter().position(|frame| *frame == pick) {
+                        frames.touch(pick, now_ps);
+                        let frame = list.remove(at);
+                        list.push(frame);
+                    },
+                    _ => {
+                        let victim = frames.least_recent();
+                        prop_assert_eq!(victim, list.first().copied());
+                        if let Some(victim) = victim {
+                            list.remove(0);
+                            frames.release(victim);
+                        }
+                    }
+                }
+                prop_assert_eq!(frames.free(), 20 - list.len() as u64);
+            }
+        }
+    }
+}

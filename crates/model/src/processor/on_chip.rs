@@ -1,0 +1,232 @@
+//! A stack of on-chip caches: the private levels of a core, or the levels that all cores share.
+//!
+//! A line comes into every level of its stack. A dirty line that a level drops goes to the next
+//! one; what the last level drops dirty leaves the stack. Coherence between stacks is not modelled
+//! here: a line may be in several private stacks at once.
+
+use super::OnChipCacheSpec;
+use crate::cache::{TagStore, flag};
+use crate::replacement::Lru;
+use tierscope_kernel::{Clock, CowMap};
+
+/// A dirty line that leaves a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirtyLine {
+    /// Line number.
+    pub line: u64,
+    /// Version of its data, where data are checked; otherwise 0.
+    pub version: u64,
+}
+
+/// Levels of on-chip cache, from the inside outwards.
+#[derive(Debug)]
+pub struct Stack {
+    levels: Vec<TagStore<Lru>>,
+    latencies_ps: Vec<u64>,
+    /// Newest version of each line in the stack; only where data are checked. It means nothing for
+    /// lines that are not in the stack.
+    versions: Option<CowMap<u64>>,
+}
+
+impl Stack {
+    /// An empty stack.
+    pub fn new<'a>(
+        specs: impl Iterator<Item = &'a OnChipCacheSpec>,
+        clock: Clock,
+        check_data: bool,
+    ) -> Self {
+        let (mut levels, mut latencies_ps) = (Vec::new(), Vec::new());
+        for spec in specs {
+            levels.push(TagStore::new(spec.sets(), spec.ways as usize, false, 0));
+            latencies_ps.push(clock.cycles_to_ps(u64::from(spec.latency_cycles)));
+        }
+        Stack { levels, latencies_ps, versions: check_data.then(|| CowMap::new(0)) }
+    }
+
+    /// Number of levels.
+    pub fn depth(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// Time from issue to data on a hit in a level of this stack.
+    #[inline]
+    pub fn latency_ps(&self, level: usize) -> u64 {
+        self.latencies_ps[level]
+    }
+
+    /// Whether the first level has the line: the fast path. A write makes it dirty.
+    #[inline]
+    pub fn hit_first(&mut self, line: u64, write: bool) -> bool {
+        self.levels[0].access(line, write).is_some()
+    }
+
+    /// Looks beyond the first level, which has missed; on a hit the line moves into the levels
+    /// before. The level that had it.
+    pub fn hit_beyond(&mut self, line: u64, write: bool, out: &mut Vec<DirtyLine>) -> Option<usize> {
+        let level = (1..self.levels.len()).find(|l| self.levels[*l].access(line, false).is_some())?;
+        self.enter(line, level, write, out);
+        Some(level)
+    }
+
+    /// Looks in all levels. The level that had it.
+    pub fn access(&mut self, line: u64, out: &mut Vec<DirtyLine>) -> Option<usize> {
+        if self.levels.is_empty() {
+            return None;
+        }
+        if self.hit_first(line, false) { Some(0) } else { self.hit_beyond(line, false, out) }
+    }
+
+    /// A line arrives from outside, and comes into every level.
+    pub fn fill(&mut self, line: u64, write: bool, version: u64, out: &mut Vec<DirtyLine>) {
+        self.set_version(line, version);
+        self.enter(line, self.levels.len(), write, out);
+    }
+
+    /// A dirty line arrives from the stack before this one.
+    pub fn put_dirty(&mut self, dirty: DirtyLine, out: &mut Vec<DirtyLine>) {
+        if self.levels.is_empty() {
+            out.push(dirty);
+            return;
+        }
+        self.set_version(dirty.line, dirty.version);
+        self.put_at(0, dirty.line, out);
+    }
+
+    /// Puts the line into levels `0..until` where it is absent.
+    fn enter(&mut self, line: u64, until: usize, write: bool, out: &mut Vec<DirtyLine>) {
+        for level in (0..until).rev() {
+            let flags = if write && level == 0 { flag::DIRTY } else { 0 };
+            if let Some(at) = self.levels[level].lookup(line) {
+                if flags != 0 {
+                    self.levels[level].set_dirty(at);
+                }
+                continue;
+            }
+            let evicted = self.levels[level].insert(line, flags);
+            if let Some(evicted) = evicted
+                && evicted.dirty()
+                && let Some(victim) = evicted.line
+            {
+                self.put_at(level + 1, victim, out);
+            }
+        }
+    }
+
+    /// A dirty line comes down to `level`.
+    fn put_at(&mut self, level: usize, line: u64, out: &mut Vec<DirtyLine>) {
+        if level == self.levels.len() {
+            out.push(DirtyLine { line, version: self.version(line) });
+            return;
+        }
+        if let Some(at) = self.levels[level].lookup(line) {
+            self.levels[level].set_dirty(at);
+            return;
+        }
+        if let Some(evicted) = self.levels[level].insert(line, flag::DIRTY)
+            && evicted.dirty()
+            && let Some(victim) = evicted.line
+        {
+            self.put_at(level + 1, victim, out);
+        }
+    }
+
+    /// Takes a line out of every level; whether any had it dirty, and its version.
+    pub fn take(&mut self, line: u64) -> (bool, u64) {
+        let mut dirty = false;
+        for level in &mut self.levels {
+            dirty |= level.invalidate(line).is_some_and(|flags| flags & flag::DIRTY != 0);
+        }
+        (dirty, self.version(line))
+    }
+
+    /// Version of a line that is in the stack.
+    #[inline]
+    pub fn version(&self, line: u64) -> u64 {
+        self.versions.as_ref().map_or(0, |versions| versions.get(line))
+    }
+
+    /// A line that is in the stack was written.
+    #[inline]
+    pub fn set_version(&mut self, line: u64, version: u64) {
+        if let Some(versions) = &mut self.versions {
+            versions.set(line, version);
+        }
+    }
+
+    /// A second one; state is shared until written.
+    pub fn fork(&mut self) -> Self {
+        Stack {
+            levels: self.levels.iter_mut().map(TagStore::fork).collect(),
+            latencies_ps: self.latencies_ps.clone(),
+            versions: self.versions.as_mut().map(CowMap::fork),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+    use tierscope_units::Size;
+
+    fn stack(sizes: &[u64]) -> Stack {
+        let specs: Vec<OnChipCacheSpec> = sizes
+            .iter()
+            .enumerate()
+            .map(|(level, lines)| OnChipCacheSpec {
+                name: format!("L{}", level + 1),
+                capacity: Size::from_bytes(lines * 64),
+                ways: 2,
+                line: Size::from_bytes(64),
+                latency_cycles: 4 * (level as u32 + 1),
+                shared: false,
+            })
+            .collect();
+        Stack::new(specs.iter(), Clock::from_hertz(2_000_000_000), true)
+    }
+
+    #[test]
+    fn latencies_count_from_issue() {
+        let stack = stack(&[8, 32]);
+        assert_eq!((stack.latency_ps(0), stack.latency_ps(1)), (2000, 4000));
+    }
+
+    proptest! {
+        /// Against one plain map of what memory would hold: no write is lost, none is invented.
+        #[test]
+        fn no_write_is_lost_on_its_way_through_the_levels(
+            sizes in prop_oneof![Just(vec![4u64]), Just(vec![4, 8]), Just(vec![2, 4, 16])],
+            steps in proptest::collection::vec((0u64..40, any::<bool>(), 0u8..10), 1..400)
+        ) {
+            let mut stack = stack(&sizes);
+            let mut memory: BTreeMap<u64, u64> = BTreeMap::new();
+            let mut newest: BTreeMap<u64, u64> = BTreeMap::new();
+            let mut out = Vec::new();
+            for (step, (line, write, what)) in steps.into_iter().enumerate() {
+                let version = step as u64 + 1;
+                if what == 0 {
+                    let (dirty, version) = stack.take(line);
+                    if dirty {
+                        memory.insert(line, version);
+                    }
+                } else {
+                    let hit = stack.hit_first(line, write)
+                        || stack.hit_beyond(line, write, &mut out).is_some();
+                    if !hit {
+                        let held = memory.get(&line).copied().unwrap_or(0);
+                        stack.fill(line, write, held, &mut out);
+                    }
+                    prop_assert_eq!(stack.version(line), newest.get(&line).copied().unwrap_or(0));
+                    if write {
+                        stack.set_version(line, version);
+                        newest.insert(line, version);
+                    }
+                }
+                for dirty in out.drain(..) {
+                    memory.insert(dirty.line, dirty.version);
+                }
+            }
+        }
+    }
+}
