@@ -1,0 +1,99 @@
+//! Requests per second of wall time through the devices, on one core.
+//!
+//! `cargo bench -p tierscope-model --bench devices` prints a line for each case: name, requests,
+//! seconds, requests per second. With `--test`, as `cargo test --benches` passes, each case runs
+//! small, so that it cannot rot.
+
+use std::time::Instant;
+use tierscope_kernel::Counter;
+use tierscope_model::medium::{DramSpec, dram::Dram};
+use tierscope_model::request::{Completion, Device, Request};
+use tierscope_units::{Duration, Size};
+
+fn ddr3_1333(channels: u32) -> DramSpec {
+    DramSpec {
+        channels,
+        ranks: 1,
+        banks: 8,
+        row: Size::from_bytes(1024),
+        bus_bits: 64,
+        clock_period: Duration::from_picoseconds(1500),
+        t_cl: 10,
+        t_rcd: 10,
+        t_rp: 10,
+        t_ras: 24,
+        t_cwl: 7,
+        t_wr: 10,
+        burst_length: 8,
+        t_refi: Duration::from_picoseconds(7_800_000),
+        t_rfc: Duration::from_picoseconds(160_500),
+        queue_depth: 512,
+        controller_latency: Duration::from_picoseconds(3_000),
+    }
+}
+
+/// Keeps `outstanding` requests in flight until `count` are done.
+fn closed_loop<D: Device>(
+    mut device: D,
+    outstanding: usize,
+    count: u64,
+    request: impl Fn(u64) -> Request,
+) -> u64 {
+    let mut out: Vec<Completion> = Vec::with_capacity(outstanding);
+    let (mut now_ps, mut sent) = (0, 0);
+    while sent < count {
+        while device.in_flight() < outstanding
+            && sent < count
+            && device.submit(now_ps, request(sent)).is_ok()
+        {
+            sent += 1;
+        }
+        now_ps = device.next_event_ps().unwrap_or(now_ps);
+        device.advance(now_ps, &mut out);
+        out.clear();
+    }
+    now_ps
+}
+
+fn case(name: &str, count: u64, run: impl Fn(u64) -> u64) {
+    let small = std::env::args().any(|argument| argument == "--test");
+    let count = if small { 1_000 } else { count };
+    let start = Instant::now();
+    let simulated_ps = run(count);
+    let seconds = start.elapsed().as_secs_f64();
+    let rate = count as f64 / seconds / 1e6;
+    println!("{name:42} {count:>10} {seconds:8.3} s {rate:8.2} M/s, {simulated_ps} ps simulated");
+}
+
+fn main() {
+    let random = Counter::stream(1, "bench");
+    let line = |i: u64, address: u64| Request {
+        id: i as u32,
+        address,
+        bytes: 64,
+        write: false,
+        background: false,
+    };
+    let anywhere = |i: u64| line(i, random.at(i) % (1 << 30) * 64);
+    let in_order = |i: u64| line(i, i % (1 << 30) * 64);
+    let page = |i: u64| Request { bytes: 4096, ..line(i, random.at(i) % (1 << 24) * 4096) };
+    let dram = |channels| Dram::new(&ddr3_1333(channels), 64 << 30, 64);
+    for channels in [1, 4, 16] {
+        let name = |what| format!("dram {what}, {channels} channels");
+        case(&name("lines in order, 16 in flight"), 20_000_000, |n| {
+            closed_loop(dram(channels), 16, n, in_order)
+        });
+        case(&name("random lines, 16 in flight"), 20_000_000, |n| {
+            closed_loop(dram(channels), 16, n, anywhere)
+        });
+        case(&name("random lines, 1 in flight"), 20_000_000, |n| {
+            closed_loop(dram(channels), 1, n, anywhere)
+        });
+        case(&name("pages written, 4 in flight"), 2_000_000, |n| {
+            closed_loop(dram(channels), 4, n, |i| Request { write: true, ..page(i) })
+        });
+        case(&name("background pages, 4 in flight"), 2_000_000, |n| {
+            closed_loop(dram(channels), 4, n, |i| Request { background: true, ..page(i) })
+        });
+    }
+}
