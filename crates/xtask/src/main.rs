@@ -1,1 +1,45 @@
-fn main() {}
+//! Chores that the build does not do by itself.
+//!
+//! - `generate` writes what is made from the Rust types: JSON schemas, reference pages and the
+//!   Python classes of descriptions;
+//! - `check` fails if one of those files is not what `generate` would write;
+//! - `licences` fails if the recorder's library, which is loaded into QEMU (GPLv2), depends on a
+//!   crate whose licence does not allow that.
+
+mod generated;
+mod licences;
+mod python;
+mod reference;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo run -p tierscope-xtask -- generate|check|licences";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["generate"] => generated::write(&root()),
+        ["check"] => generated::check(&root()),
+        ["licences"] => licences::check(&root()),
+        _ => Err(USAGE.to_owned()),
+    };
+    match done {
+        Ok(said) => {
+            println!("{said}");
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    let here = std::env::var("CARGO_MANIFEST_DIR")
+        .unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
+    let here = Path::new(&here);
+    here.parent().and_then(Path::parent).unwrap_or(here).to_owned()
+}

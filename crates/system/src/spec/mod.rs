@@ -26,8 +26,9 @@ use tierscope_model::os::OsSpec;
 use tierscope_model::processor::ProcessorSpec;
 use tierscope_units::Problems;
 
-/// A machine: processor, operating system, DRAM, a store behind a link where the organization has
-/// one, and exactly one organization (`oracle`, `hybrid` or `storage`).
+/// A machine, and how it is organized. It has a processor, an operating system, DRAM, a store behind
+/// a link where the organization has one, and exactly one organization (`oracle`, `hybrid` or
+/// `storage`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SystemSpec {

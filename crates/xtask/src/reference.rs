@@ -1,0 +1,166 @@
+//! Reference pages and schemas.
+
+use schemars::schema_for;
+use std::fmt::Write;
+use tierscope_system::result::RunResult;
+use tierscope_system::spec::{self, Field, Shape, Table};
+use tierscope_units::{CODES, KINDS, Kind};
+
+/// The JSON schema of a machine's description.
+pub fn system_schema() -> String {
+    pretty(&spec::json_schema())
+}
+
+/// The JSON schema of a result.
+pub fn result_schema() -> String {
+    pretty(&schema_for!(RunResult).to_value())
+}
+
+fn pretty(value: &serde_json::Value) -> String {
+    format!("{value:#}\n")
+}
+
+/// The page of error codes.
+pub fn errors_page() -> String {
+    let mut page = String::from(
+        "# Error codes\n\n\
+         A description that is wrong is refused with every mistake at once. Each line gives the\n\
+         mistake's code, its path, what was written, why it is wrong and what to do; the next line\n\
+         says where it was written:\n\n\
+         ```text\n\
+         error[ambiguous-unit]: hybrid.cache.capacity = \"64GB\": `GB` is read as 10^9 and as 2^30 \
+         bytes; write \"64GiB\" or \"64000000000B\"\n  --> my-machine.toml:4:12\n\
+         ```\n\n\
+         Mistakes of form (syntax, keys, types, units) are told together, and mistakes of meaning \
+         (values and\ncontradictions) once the form is right. The codes are a closed list.\n\n\
+         | code | meaning |\n|---|---|\n",
+    );
+    for (code, meaning) in CODES {
+        line(&mut page, &format!("| `{code}` | {meaning} |"));
+    }
+    page
+}
+
+/// The page of a machine's keys.
+pub fn system_page() -> String {
+    let mut page = String::from(
+        "# Describing a machine\n\n\
+         A machine is a TOML file, or Python objects of the same names. A file may begin with\n\
+         `base = \"hybrid\"` (a preset, or another file, relative to this one) and then say only \
+         what differs:\n\
+         tables merge, lists and values are replaced. Without a base every key is required, except \
+         that of the\n\
+         organizations `oracle`, `hybrid` and `storage` exactly one is given, and that `oracle` \
+         needs neither\n`store` nor `link`. A file with a base and no `name` is called as the \
+         file.\n\n\
+         `--set path=value` changes one value: `--set hybrid.cache.ways=64`,\n\
+         `--set processor.caches.L2.capacity=1MiB`.\n\n\
+         The comment behind a value is its source: `tierscope show` prints it, and a result keeps \
+         it.\n\n",
+    );
+    let mut tables = Vec::new();
+    collect("", spec::shape(), &mut tables);
+    for (path, heading, table) in &tables {
+        section(&mut page, path, heading, table);
+    }
+    kinds(&mut page);
+    page
+}
+
+/// Each table with its path, in order; a type that occurs again is not repeated.
+fn collect<'a>(path: &str, table: &'a Table, all: &mut Vec<(String, String, &'a Table)>) {
+    if all.iter().any(|(.., known)| known.name == table.name) {
+        return;
+    }
+    all.push((path.to_owned(), heading(path, table), table));
+    for field in &table.fields {
+        let below =
+            if path.is_empty() { field.name.clone() } else { format!("{path}.{}", field.name) };
+        match &field.shape {
+            Shape::Table(inner) => collect(&below, inner, all),
+            Shape::List(items) => {
+                if let Shape::Table(inner) = &**items {
+                    collect(&below, inner, all);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn heading(path: &str, table: &Table) -> String {
+    match (path, table.name.as_str()) {
+        ("", _) => "Top level".into(),
+        ("processor.caches", _) => format!("`[[{path}]]`"),
+        (_, "Path") => "Each path of `[os.paths]`".into(),
+        _ => format!("`[{path}]`"),
+    }
+}
+
+fn section(page: &mut String, path: &str, heading: &str, table: &Table) {
+    line(page, &format!("## {heading}\n"));
+    line(page, &format!("{} In Python: `{}`.\n", table.description, table.name));
+    line(page, "| key | type | meaning |\n|---|---|---|");
+    for field in &table.fields {
+        let meaning = meaning(field);
+        line(page, &format!("| `{}` | {} | {meaning} |", field.name, kind_of(field, path)));
+    }
+    page.push('\n');
+}
+
+fn meaning(field: &Field) -> String {
+    let mut meaning = field.description.clone();
+    if let Shape::Word(words) = &field.shape {
+        for word in words {
+            meaning.push_str(&format!(" `\"{}\"`: {}", word.name, word.description));
+        }
+    }
+    meaning.replace('|', "\\|")
+}
+
+fn kind_of(field: &Field, path: &str) -> String {
+    let below = if path.is_empty() { field.name.clone() } else { format!("{path}.{}", field.name) };
+    let kind = match &field.shape {
+        Shape::Quantity(kind) => format!("[{}](#{})", kind.name, kind.name),
+        Shape::Integer { .. } => "integer".into(),
+        Shape::Number => "number".into(),
+        Shape::Boolean => "`true` or `false`".into(),
+        Shape::Text => "text".into(),
+        Shape::Word(_) => "word".into(),
+        Shape::Table(table) if table.name == "Path" => "`{ instructions, lines }`".into(),
+        Shape::Table(_) => format!("table `[{below}]`"),
+        Shape::List(_) => format!("tables `[[{below}]]`"),
+    };
+    if field.required { kind } else { format!("{kind}, if any") }
+}
+
+fn kinds(page: &mut String) {
+    line(
+        page,
+        "## Quantities\n\n\
+         A number with a dimension is a text with a unit, taken exactly: what would have to be \
+         rounded is an\nerror, and so is a number without a unit.\n",
+    );
+    for kind in KINDS {
+        line(page, &format!("### {}\n", kind.name));
+        line(
+            page,
+            &format!("{} Units: {}. Such as {}.\n", kind.description, units(kind), such(kind)),
+        );
+    }
+    page.truncate(page.trim_end().len());
+    page.push('\n');
+}
+
+fn units(kind: &Kind) -> String {
+    kind.units.iter().map(|unit| format!("`{}`", unit.symbol)).collect::<Vec<_>>().join(", ")
+}
+
+fn such(kind: &Kind) -> String {
+    kind.examples.map(|example| format!("`\"{example}\"`")).join(", ")
+}
+
+fn line(page: &mut String, text: &str) {
+    let written = writeln!(page, "{text}");
+    debug_assert!(written.is_ok(), "writing to a text cannot fail");
+}

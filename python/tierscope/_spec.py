@@ -1,0 +1,461 @@
+# Generated from the Rust types by `cargo run -p tierscope-xtask -- generate`. Do not edit.
+"""Descriptions of machines, typed. None means: as the base has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+__all__ = [
+    "Dram",
+    "DramCache",
+    "Hybrid",
+    "KernelPaths",
+    "Link",
+    "OnChipCache",
+    "Oracle",
+    "Os",
+    "Path",
+    "Processor",
+    "Storage",
+    "Store",
+    "System",
+    "Tlb",
+]
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, _Spec):
+        return value.to_dict()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Spec:
+    """A part of a description."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What is said, as plain dictionaries, lists, texts and numbers; None is left out."""
+        said = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: _plain(value) for name, value in said if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnChipCache(_Spec):
+    """One level of on-chip cache."""
+
+    name: str | None = None
+    """Name in results, such as `L1D`."""
+
+    capacity: str | None = None
+    """Capacity of one such cache.
+
+    The number of sets need not be a power of two; what is left over beyond whole sets is not used.
+    A size such as ``"64GiB"``.
+    """
+
+    ways: int | None = None
+    """Associativity."""
+
+    line: str | None = None
+    """Line size: the same at every level. A size such as ``"64GiB"``."""
+
+    latency_cycles: int | None = None
+    """Cycles from an access's issue to its data on a hit in this level, look-ups of the levels
+    before it included.
+    """
+
+    shared: bool | None = None
+    """Whether all cores share one such cache. Shared levels come after private ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tlb(_Spec):
+    """Translation look-aside buffers of a core, and page walks."""
+
+    entries: int | None = None
+    """Entries of the first level; a hit costs nothing beyond the first-level cache's latency."""
+
+    ways: int | None = None
+    """Associativity of the first level."""
+
+    second_level_entries: int | None = None
+    """Entries of the second level, 0 for none."""
+
+    second_level_ways: int | None = None
+    """Associativity of the second level."""
+
+    second_level_latency_cycles: int | None = None
+    """Cycles that a hit in the second level adds."""
+
+    walk_cache_entries: int | None = None
+    """Entries of the cache of upper page-table levels: with a hit there, a walk reads the last
+    level only.
+    """
+
+    levels: int | None = None
+    """Levels of the page table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Processor(_Spec):
+    """The processor: cores, reorder window, on-chip caches and TLB."""
+
+    cores: int | None = None
+    """Number of cores."""
+
+    threads_per_core: int | None = None
+    """Hardware threads of each core.
+
+    They share its private caches and TLB, and its width evenly.
+    """
+
+    width: int | None = None
+    """Instructions that a core issues in a cycle at most."""
+
+    clock: str | None = None
+    """Clock frequency of the cores. A frequency such as ``"2GHz"``."""
+
+    base_cpi: float | None = None
+    """Cycles per instruction when nothing waits for memory (branches, dependences, functional
+    units), at least 1/width.
+    """
+
+    reorder_window: int | None = None
+    """Instructions that may be in flight behind the oldest unfinished load."""
+
+    miss_registers: int | None = None
+    """Lines that a hardware thread may be waiting for at once beyond its first-level cache."""
+
+    caches: Sequence[OnChipCache] | None = None
+    """On-chip caches for data, from the first level outwards."""
+
+    tlb: Tlb | None = None
+    """Translation look-aside buffer and page walks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Path(_Spec):
+    """One path through the kernel: processor work, and lines of kernel data that it touches."""
+
+    instructions: int | None = None
+    """Instructions executed."""
+
+    lines: int | None = None
+    """Lines of kernel data touched, which displace the program's in the on-chip caches."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelPaths(_Spec):
+    """The kernel's paths, each charged to the stage of its name."""
+
+    fault: Path | None = None
+    """Exception entry, look-up of the mapping, and return."""
+
+    page_cache: Path | None = None
+    """Look-up in, insertion into and removal from the page cache or swap cache, for a page."""
+
+    file_system: Path | None = None
+    """File system: from file offset to block, for a request."""
+
+    block_layer: Path | None = None
+    """Block layer: building, queueing and completing a request."""
+
+    driver: Path | None = None
+    """Driver: command set-up and doorbell, for a request."""
+
+    interrupt: Path | None = None
+    """Interrupt entry, completion and return."""
+
+    wake_up: Path | None = None
+    """Making a blocked thread ready."""
+
+    context_switch: Path | None = None
+    """Switching a core to another thread."""
+
+    system_call: Path | None = None
+    """Entry to and return from a system call, its own work not included."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Os(_Spec):
+    """The operating system: pages, scheduler, and what its paths cost."""
+
+    page: str | None = None
+    """Page size of translation and of the page cache. A size such as ``"64GiB"``."""
+
+    allocation: Literal["contiguous", "fragmented"] | None = None
+    """How frames are given out on first touch.
+
+    ``"contiguous"``: In ascending order, as on a machine just started. ``"fragmented"``: In a
+    seeded random order, as on a machine that has run for long.
+    """
+
+    time_slice: str | None = None
+    """A thread runs this long at most while others are ready. A duration such as ``"25us"``."""
+
+    kernel_cpi: float | None = None
+    """Cycles per instruction of kernel code."""
+
+    paths: KernelPaths | None = None
+    """What each path through the kernel costs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dram(_Spec):
+    """DRAM behind its controller: channels, banks, rows and timing.
+
+    Its capacity is said where it is used (`hybrid.cache.capacity`, `storage.dram_capacity` …): rows
+    extend to it.
+    """
+
+    channels: int | None = None
+    """Channels, each with its own data bus and controller."""
+
+    ranks: int | None = None
+    """Ranks of each channel."""
+
+    banks: int | None = None
+    """Banks of each rank."""
+
+    row: str | None = None
+    """Bytes of an open row over all chips of a rank. A size such as ``"64GiB"``."""
+
+    bus_bits: int | None = None
+    """Width of the data bus of a channel, in bits."""
+
+    clock_period: str | None = None
+    """Period of the command clock; data move twice in it. A duration such as ``"25us"``."""
+
+    t_cl: int | None = None
+    """Column read to first data, in clocks."""
+
+    t_rcd: int | None = None
+    """Activate to column command, in clocks."""
+
+    t_rp: int | None = None
+    """Precharge to activate, in clocks."""
+
+    t_ras: int | None = None
+    """Activate to precharge, in clocks."""
+
+    t_cwl: int | None = None
+    """Column write to first data, in clocks."""
+
+    t_wr: int | None = None
+    """End of write data to precharge, in clocks."""
+
+    burst_length: int | None = None
+    """Data transfers of a burst: 8 for 64 B over 64 bits."""
+
+    t_refi: str | None = None
+    """Mean time between refreshes of a rank; all its banks close. A duration such as ``"25us"``."""
+
+    t_rfc: str | None = None
+    """Time of one refresh. A duration such as ``"25us"``."""
+
+    queue_depth: int | None = None
+    """Line requests that a channel's controller holds at most."""
+
+    controller_latency: str | None = None
+    """Time of the controller itself, added to each request. A duration such as ``"25us"``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Store(_Spec):
+    """A backing store: parallel units of a medium behind a controller."""
+
+    capacity: str | None = None
+    """Capacity. A size such as ``"64GiB"``."""
+
+    page: str | None = None
+    """Bytes read or written as one: a power of two. A size such as ``"64GiB"``."""
+
+    read_latency: str | None = None
+    """Time of the medium to read a page, transfers not included. A duration such as ``"25us"``."""
+
+    write_latency: str | None = None
+    """Time of the medium to write a page, transfers not included. A duration such as ``"25us"``."""
+
+    units: int | None = None
+    """Units (packages, dies) that work in parallel; pages are dealt to them in turn."""
+
+    unit_bandwidth: str | None = None
+    """Bandwidth between one unit and the device's controller. A bandwidth such as ``"16GB/s"``."""
+
+    controller_latency: str | None = None
+    """Time of the device's controller for each command. A duration such as ``"25us"``."""
+
+    queue_depth: int | None = None
+    """Page requests that the device holds at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link(_Spec):
+    """A link: bandwidth is a resource in time, each direction its own."""
+
+    bandwidth: str | None = None
+    """Bandwidth of each direction, encoding already taken off. A bandwidth such as ``"16GB/s"``."""
+
+    payload: str | None = None
+    """Bytes of payload in each packet at most. A size such as ``"64GiB"``."""
+
+    packet_overhead: str | None = None
+    """Bytes that each packet adds. A size such as ``"64GiB"``."""
+
+    latency: str | None = None
+    """Time from one end to the other (root complex, switches), added to each transfer.
+
+    A duration such as ``"25us"``.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Oracle(_Spec):
+    """`oracle`: all in DRAM, however large."""
+
+    capacity: str | None = None
+    """Main memory. A workload that needs more is an error. A size such as ``"64GiB"``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DramCache(_Spec):
+    """DRAM as a set-associative cache of pages."""
+
+    capacity: str | None = None
+    """Capacity. A size such as ``"64GiB"``."""
+
+    ways: int | None = None
+    """Associativity, 1 to 64."""
+
+    page: str | None = None
+    """Page: the unit of tags and fills. A size such as ``"64GiB"``."""
+
+    tags: Literal["sram", "with-data"] | None = None
+    """Where the tags are.
+
+    ``"sram"``: In SRAM beside the controller. ``"with-data"``: With the data: tag and data come in
+    one DRAM access. Direct-mapped caches only.
+    """
+
+    tag_latency: str | None = None
+    """Time of a look-up in a tag store of SRAM; nothing where tags are with the data.
+
+    A duration such as ``"25us"``.
+    """
+
+    initial: Literal["empty", "prefilled"] | None = None
+    """What the cache holds at the start.
+
+    ``"empty"``: Nothing: every frame is invalid. ``"prefilled"``: Unrelated clean pages in every
+    frame.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hybrid(_Spec):
+    """`hybrid`: hardware manages DRAM as a cache of the store ([HYB15] §2.2)."""
+
+    cache: DramCache | None = None
+    """The DRAM cache."""
+
+    controller_latency: str | None = None
+    """Time of the controller for each request, tag look-up not included.
+
+    A duration such as ``"25us"``.
+    """
+
+    queue_depth: int | None = None
+    """Requests that the controller holds at most."""
+
+    fills: int | None = None
+    """Pages in flight from the store at most, demand and prefetch."""
+
+    write_back_buffer_pages: int | None = None
+    """Dirty victims that wait for the store at most. When it is full, misses wait."""
+
+    prefetch_pages: int | None = None
+    """Pages that a demand miss prefetches in physical order; 0 for none."""
+
+    critical_line_first: bool | None = None
+    """Whether the requested line goes ahead of the rest of its page."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Storage(_Spec):
+    """`storage`: the operating system pages between DRAM and the store ([HYB15] §2.2)."""
+
+    dram_capacity: str | None = None
+    """Main memory. A size such as ``"64GiB"``."""
+
+    initial: Literal["empty", "prefilled"] | None = None
+    """What DRAM holds at the start.
+
+    ``"empty"``: Nothing: every frame is invalid. ``"prefilled"``: Unrelated clean pages in every
+    frame.
+    """
+
+    readahead: str | None = None
+    """Largest readahead window for files; 0 for none. A size such as ``"64GiB"``."""
+
+    swap_cluster_pages: int | None = None
+    """Pages read at once from swap, a power of two (`page_cluster`); 1 for no readahead."""
+
+    dirty_ratio: float | None = None
+    """Share of DRAM that may be dirty file pages before a writer has to wait."""
+
+    dirty_background_ratio: float | None = None
+    """Share of DRAM above which dirty file pages are written in the background."""
+
+    host_queue_depth: int | None = None
+    """Page requests that the host has at the device at once (NCQ tags, NVMe queue)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class System(_Spec):
+    """A machine, and how it is organized.
+
+    It has a processor, an operating system, DRAM, a store behind a link where the organization has
+    one, and exactly one organization (`oracle`, `hybrid` or `storage`).
+    """
+
+    name: str | None = None
+    """Name in results. A file that has a base and gives no name is called as the file."""
+
+    description: str | None = None
+    """What it is, in a line."""
+
+    seed: int | None = None
+    """Seed of every random choice that the machine makes."""
+
+    check_data: bool | None = None
+    """Whether every line carries the version last written to it, so that a stale or lost read is
+    found as it happens.
+    """
+
+    processor: Processor | None = None
+    """Cores, on-chip caches and TLB."""
+
+    os: Os | None = None
+    """The operating system."""
+
+    dram: Dram | None = None
+    """DRAM behind its controllers."""
+
+    store: Store | None = None
+    """The backing store."""
+
+    link: Link | None = None
+    """What connects the store."""
+
+    oracle: Oracle | None = None
+    """Organization: all in DRAM."""
+
+    hybrid: Hybrid | None = None
+    """Organization: hardware manages DRAM as a cache of the store."""
+
+    storage: Storage | None = None
+    """Organization: the operating system pages between DRAM and the store."""
