@@ -7,6 +7,7 @@ pub mod feed;
 pub mod generator;
 pub mod op;
 pub mod stream;
+pub mod trace;
 
 pub use op::{Call, FileId, Op, OpKind, ThreadId};
 pub use stream::{FileInfo, Pull, Stream, StreamError};

@@ -1,0 +1,6 @@
+//! Recordings on disk: readers and writers, one file a format.
+
+mod codec;
+pub mod tst;
+
+pub use tst::{TstError, TstMetadata, TstReader, TstTotals, TstWriter};
