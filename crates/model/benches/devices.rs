@@ -57,6 +57,10 @@ fn closed_loop<D: Device>(
 
 fn case(name: &str, count: u64, run: impl Fn(u64) -> u64) {
     let small = std::env::args().any(|argument| argument == "--test");
+    let only = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
+    if only.is_some_and(|only| !name.contains(&only)) {
+        return;
+    }
     let count = if small { 1_000 } else { count };
     let start = Instant::now();
     let simulated_ps = run(count);

@@ -222,32 +222,34 @@ impl Dram {
         }
     }
 
-    /// The completion of the request whose run has ended, if that was its last.
+    /// Reports the request whose run has ended, if that was its last.
     #[inline]
-    fn finish(&mut self, flight: Flight) -> Option<Completion> {
-        let mut id = flight.owner.id;
-        if flight.owner.shared {
-            let group = &mut self.groups[flight.owner.id];
+    fn finish(&mut self, flight: &Flight, out: &mut Vec<Completion>) {
+        let mut id = flight.id;
+        if flight.shared {
+            let group = &mut self.groups[flight.id];
             group.runs_left -= 1;
             if group.runs_left > 0 {
-                return None;
+                return;
             }
-            id = self.groups.remove(flight.owner.id).id;
+            id = self.groups.remove(flight.id).id;
         }
         self.in_flight -= 1;
-        Some(Completion { id, at_ps: flight.end_ps, stages: self.stages(&flight) })
+        // The stages are written where they stay: a completion is large.
+        out.push(Completion { id, at_ps: flight.end_ps, stages: Timeline::new() });
+        if let Some(completion) = out.last_mut() {
+            self.write_stages(flight, &mut completion.stages);
+        }
     }
 
     #[inline]
-    fn stages(&self, flight: &Flight) -> Timeline {
+    fn write_stages(&self, flight: &Flight, stages: &mut Timeline) {
         let controller_ps = self.timing.controller_ps;
-        let latency_ps = flight.end_ps - flight.owner.submitted_ps - controller_ps;
-        let own_ps = self.timing.clock.cycles_to_ps(flight.own_clocks).min(latency_ps);
-        let mut stages = Timeline::new();
+        let latency_ps = flight.end_ps - flight.submitted_ps - controller_ps;
+        let own_ps = self.timing.clock.cycles_to_ps(u64::from(flight.own_clocks)).min(latency_ps);
         stages.push(Stage::Controller, controller_ps);
         stages.push(Stage::DramQueue, latency_ps - own_ps);
         stages.push(Stage::Dram, own_ps);
-        stages
     }
 }
 
@@ -284,8 +286,8 @@ impl Device for Dram {
             }
             let flight = self.channels[index].step(&self.timing);
             self.earliest.set(index, self.channels[index].next_event_ps());
-            if let Some(completion) = flight.and_then(|flight| self.finish(flight)) {
-                out.push(completion);
+            if let Some(flight) = flight {
+                self.finish(&flight, out);
             }
         }
     }

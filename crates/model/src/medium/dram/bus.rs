@@ -1,5 +1,6 @@
 //! The data bus of a channel: which clocks are taken, and by whom.
 
+use super::earliest::NEVER;
 use super::timing::Timing;
 
 /// Who moves data in an interval, as far as the next one has to know.
@@ -29,6 +30,7 @@ pub struct Bus {
     free: u64,
     last: User,
     gaps: [Gap; GAPS],
+    /// No gap ends later than here.
     latest_gap_end: u64,
 }
 
@@ -65,13 +67,17 @@ impl Bus {
     }
 
     fn fill_gap(&mut self, timing: &Timing, earliest: u64, clocks: u64, user: User) -> Option<u64> {
-        let fit = |gap: &Gap| {
-            let start = earliest.max(gap.start + timing.turnaround(gap.before, user));
-            let fits = start + clocks + timing.turnaround(user, gap.after) <= gap.end;
-            fits.then_some(start)
-        };
-        let (start, index) =
-            (0..GAPS).filter_map(|i| fit(&self.gaps[i]).map(|start| (start, i))).min()?;
+        let (mut start, mut index) = (NEVER, 0);
+        for (i, gap) in self.gaps.iter().enumerate() {
+            let from = earliest.max(gap.start + timing.turnaround(gap.before, user));
+            let fits = from + clocks + timing.turnaround(user, gap.after) <= gap.end;
+            let better = fits & (from < start);
+            start = if better { from } else { start };
+            index = if better { i } else { index };
+        }
+        if start == NEVER {
+            return None;
+        }
         let gap = self.gaps[index];
         self.gaps[index] = Gap { start: start + clocks, before: user, ..gap };
         if start - gap.start >= timing.line_clocks {
@@ -84,7 +90,7 @@ impl Bus {
     fn remember(&mut self, gap: Gap) {
         let oldest = (0..GAPS).min_by_key(|&i| self.gaps[i].end).unwrap_or(0);
         self.gaps[oldest] = gap;
-        self.latest_gap_end = self.gaps.iter().map(|gap| gap.end).max().unwrap_or(0);
+        self.latest_gap_end = self.latest_gap_end.max(gap.end);
     }
 }
 

@@ -51,12 +51,16 @@ pub struct Owner {
 pub struct Flight {
     /// When its last data have moved.
     pub end_ps: u64,
+    /// When its request was submitted.
+    pub submitted_ps: u64,
     /// Clocks of its own commands and data, without any wait.
-    pub own_clocks: u64,
+    pub own_clocks: u32,
     /// Number of lines.
     pub lines: u32,
-    /// Whose it is.
-    pub owner: Owner,
+    /// As in [`Owner`].
+    pub id: u32,
+    /// As in [`Owner`].
+    pub shared: bool,
 }
 
 /// The state of a channel.
@@ -221,20 +225,23 @@ impl Channel {
         let before = u64::from(run.lines_before) * timing.line_clocks;
         self.fly(Flight {
             end_ps: timing.clock.cycles_to_ps(end),
-            own_clocks: opening + to_data + clocks + before,
+            submitted_ps: run.owner.submitted_ps,
+            own_clocks: (opening + to_data + clocks + before) as u32,
             lines: run.lines,
-            owner: run.owner,
+            id: run.owner.id,
+            shared: run.owner.shared,
         });
     }
 
-    /// Keeps flights in order of their end: nearly always the new one is the last.
+    /// Keeps flights in order of their end: nearly always the new one is among the last.
     #[inline]
     fn fly(&mut self, flight: Flight) {
         self.flights.push_back(flight);
         let mut place = self.flights.len() - 1;
         while place > 0 && self.flights[place - 1].end_ps > flight.end_ps {
-            self.flights.swap(place - 1, place);
+            self.flights[place] = self.flights[place - 1];
             place -= 1;
         }
+        self.flights[place] = flight;
     }
 }

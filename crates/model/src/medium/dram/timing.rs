@@ -75,10 +75,9 @@ impl Timing {
     /// the last data written to its rank.
     #[inline]
     pub fn turnaround(&self, before: User, after: User) -> u64 {
-        match (before.write, after.write) {
-            (true, false) if before.rank == after.rank => self.cl,
-            (false, true) => READ_TO_WRITE_CLOCKS,
-            _ => 0,
-        }
+        // Without branches: nothing about random requests can be predicted.
+        let to_read = before.write & !after.write & (before.rank == after.rank);
+        let to_write = !before.write & after.write;
+        u64::from(to_read) * self.cl + u64::from(to_write) * READ_TO_WRITE_CLOCKS
     }
 }

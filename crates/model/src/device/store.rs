@@ -1,0 +1,177 @@
+//! A backing store: parallel units of a medium behind a controller, and the link to it.
+//!
+//! [`Store`] is the device without its link, page by page; [`StoreDevice`] puts it behind a link
+//! and takes requests of any size. What is modelled is said in `docs/models/store.md`.
+
+mod linked;
+mod unit;
+
+use super::StoreSpec;
+pub use linked::StoreDevice;
+use std::collections::VecDeque;
+use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
+use unit::{Turn, Unit, UnitTiming};
+
+/// A page to read or write as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageAccess {
+    /// Chosen by the requester, returned when it is done.
+    pub token: u32,
+    /// Number of the page in the store.
+    pub page: u64,
+    /// Whether it is written.
+    pub write: bool,
+    /// Whether nobody waits for it.
+    pub background: bool,
+}
+
+/// A page that has been read into the controller, or written to the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageDone {
+    /// The access's.
+    pub token: u32,
+    /// When it was done.
+    pub at_ps: u64,
+    /// When the controller had passed it to its unit.
+    queued_ps: u64,
+    controller_ps: u64,
+    turn: Turn,
+}
+
+impl PageDone {
+    /// Adds the stages from submission to `at_ps`.
+    #[inline]
+    pub fn write_stages(&self, stages: &mut Timeline) {
+        let turn = &self.turn;
+        let (first, second) = if turn.write {
+            (Stage::Device, Stage::Medium)
+        } else {
+            (Stage::Medium, Stage::Device)
+        };
+        stages.push(Stage::Device, self.controller_ps);
+        stages.push(Stage::StoreQueue, turn.first_ps - self.queued_ps);
+        stages.push(first, turn.first_end_ps - turn.first_ps);
+        stages.push(Stage::StoreQueue, turn.second_ps - turn.first_end_ps);
+        stages.push(second, self.at_ps - turn.second_ps);
+    }
+}
+
+/// An access that the store holds.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    access: PageAccess,
+    unit: u32,
+    queued_ps: u64,
+}
+
+/// A store without its link. Requests in it are bounded by whoever submits.
+#[derive(Clone, Debug)]
+pub struct Store {
+    timing: UnitTiming,
+    controller_ps: u64,
+    pages: u64,
+    units: Vec<Unit>,
+    held: Slab<Held>,
+    /// On their way through the controller, which takes the same time for each.
+    arriving: VecDeque<(u64, u32)>,
+    /// The ends of steps, by unit.
+    steps: EventQueue<u32>,
+}
+
+impl Store {
+    /// A store with nothing to do. The description has been checked ([`StoreSpec::check`]).
+    pub fn new(spec: &StoreSpec) -> Self {
+        let bus_bytes_per_second = spec.unit_bandwidth.bytes_per_second();
+        Store {
+            timing: UnitTiming {
+                page_bytes: spec.page.bytes(),
+                read_ps: spec.read_latency.picoseconds(),
+                write_ps: spec.write_latency.picoseconds(),
+            },
+            controller_ps: spec.controller_latency.picoseconds(),
+            pages: spec.capacity.bytes() / spec.page.bytes(),
+            units: (0..spec.units).map(|_| Unit::new(bus_bytes_per_second)).collect(),
+            held: Slab::new(),
+            arriving: VecDeque::new(),
+            steps: EventQueue::new(),
+        }
+    }
+
+    /// Takes a page at `now_ps`, which never goes back between calls.
+    ///
+    /// # Panics
+    /// If there is no such page: callers know what they own.
+    #[inline]
+    pub fn submit(&mut self, now_ps: u64, access: PageAccess) {
+        self.assert_holds(access.page);
+        let queued_ps = now_ps + self.controller_ps;
+        let unit = (access.page % self.units.len() as u64) as u32;
+        let index = self.held.insert(Held { access, unit, queued_ps });
+        self.arriving.push_back((queued_ps, index));
+    }
+
+    #[inline]
+    fn assert_holds(&self, page: u64) {
+        assert!(page < self.pages, "page {page} of a store of {}", self.pages);
+    }
+
+    /// When something happens next, if anything will.
+    #[inline]
+    pub fn next_event_ps(&self) -> Option<u64> {
+        let arrival_ps = self.arriving.front().map(|&(at_ps, _)| at_ps);
+        match (arrival_ps, self.steps.peek_ps()) {
+            (Some(arrival_ps), Some(step_ps)) => Some(arrival_ps.min(step_ps)),
+            (arrival_ps, step_ps) => arrival_ps.or(step_ps),
+        }
+    }
+
+    /// Does all that is due until `now_ps` and appends what was done by then, in order of time. Of
+    /// what happens at the same time, arrivals come first: a unit that becomes free chooses from
+    /// all that has come by then.
+    pub fn advance(&mut self, now_ps: u64, out: &mut Vec<PageDone>) {
+        while let Some(at_ps) = self.next_event_ps()
+            && at_ps <= now_ps
+        {
+            match self.arriving.front() {
+                Some(&(arrival_ps, index)) if arrival_ps == at_ps => {
+                    self.arriving.pop_front();
+                    self.arrive(at_ps, index);
+                }
+                _ => self.step(out),
+            }
+        }
+    }
+
+    fn arrive(&mut self, at_ps: u64, index: u32) {
+        let Held { access, unit, .. } = self.held[index];
+        self.units[unit as usize].queue(index, access.write, access.background);
+        self.start(at_ps, unit);
+    }
+
+    fn step(&mut self, out: &mut Vec<PageDone>) {
+        let Some((at_ps, unit)) = self.steps.pop() else { return };
+        if let Some((index, turn)) = self.units[unit as usize].end_step(at_ps) {
+            let Held { access, queued_ps, .. } = self.held.remove(index);
+            let controller_ps = self.controller_ps;
+            out.push(PageDone { token: access.token, at_ps, queued_ps, controller_ps, turn });
+        }
+        self.start(at_ps, unit);
+    }
+
+    /// Starts what the unit can start at `now_ps`.
+    #[inline]
+    fn start(&mut self, now_ps: u64, unit: u32) {
+        let timing = &self.timing;
+        for end_ps in self.units[unit as usize].start_steps(now_ps, timing).into_iter().flatten() {
+            self.steps.push(end_ps, 0, unit);
+        }
+    }
+
+    /// Accesses taken and not yet done.
+    pub fn in_flight(&self) -> usize {
+        self.held.len()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,319 @@
+//! The ladder of trust for stores: formulas, timing edges, conservation, sensitivity.
+
+use super::*;
+use crate::conformance::device_laws;
+use crate::device::LinkSpec;
+use crate::link::tests::spec as link_spec;
+use crate::request::{Completion, Device, Request};
+use tierscope_kernel::{Counter, StageTimes};
+use tierscope_units::{Bandwidth, Duration, Size};
+
+const PAGE: u32 = 4096;
+const US: u64 = 1_000_000;
+
+/// SLC NAND as [HYB15] and its authors' simulator have it: 25 us and 10 times that, 400 MB/s for
+/// each of 16 packages (HYB-060, HYB-069; NVDIMMSim).
+fn spec() -> StoreSpec {
+    StoreSpec {
+        capacity: Size::from_bytes(1 << 40),
+        page: Size::from_bytes(u64::from(PAGE)),
+        read_latency: Duration::from_picoseconds(25 * US),
+        write_latency: Duration::from_picoseconds(250 * US),
+        units: 16,
+        unit_bandwidth: Bandwidth::from_bytes_per_second(400_000_000),
+        controller_latency: Duration::from_picoseconds(US),
+        queue_depth: 256,
+    }
+}
+
+/// 4 KiB on a bus of 400 MB/s.
+const BUS_PS: u64 = 10_240_000;
+/// A packet without payload, and a page in 16 packets, with the link's latency.
+const COMMAND_PS: u64 = 1_500 + 100_000;
+const PAGE_PS: u64 = 280_000 + 100_000;
+
+fn read(id: u32, page: u64) -> Request {
+    let address = page * u64::from(PAGE);
+    Request { id, address, bytes: PAGE, write: false, background: false }
+}
+
+fn write(id: u32, page: u64) -> Request {
+    Request { write: true, ..read(id, page) }
+}
+
+fn background(request: Request) -> Request {
+    Request { background: true, ..request }
+}
+
+/// Submits each at its time and returns all completions, by id.
+fn run(spec: &StoreSpec, link: &LinkSpec, requests: &[(u64, Request)]) -> Vec<Completion> {
+    let mut device = StoreDevice::new(spec, link);
+    let mut out = Vec::new();
+    for &(at_ps, request) in requests {
+        device.advance(at_ps, &mut out);
+        while device.submit(at_ps, request).is_err() {
+            let next_ps = device.next_event_ps().expect("a full device has something to do");
+            device.advance(next_ps, &mut out);
+        }
+    }
+    device.advance(u64::MAX, &mut out);
+    assert_eq!(device.in_flight(), 0);
+    out.sort_by_key(|completion| completion.id);
+    out
+}
+
+fn stages(completion: &Completion) -> Vec<(Stage, u64)> {
+    completion.stages.iter().collect()
+}
+
+#[test]
+fn an_unloaded_read_takes_what_the_formula_says() {
+    let all = run(&spec(), &link_spec(), &[(7, read(0, 5))]);
+    let expected = [
+        (Stage::Link, COMMAND_PS),
+        (Stage::Device, US),
+        (Stage::Medium, 25 * US),
+        (Stage::Device, BUS_PS),
+        (Stage::Link, PAGE_PS),
+    ];
+    assert_eq!(stages(&all[0]), expected);
+    assert_eq!(all[0].at_ps, 7 + expected.iter().map(|(_, ps)| ps).sum::<u64>());
+}
+
+#[test]
+fn an_unloaded_write_takes_what_the_formula_says() {
+    let all = run(&spec(), &link_spec(), &[(0, write(0, 5))]);
+    let expected =
+        [(Stage::Link, PAGE_PS), (Stage::Device, US + BUS_PS), (Stage::Medium, 250 * US)];
+    assert_eq!(stages(&all[0]), expected);
+}
+
+#[test]
+fn a_part_of_a_page_takes_a_page_in_the_store_and_its_bytes_on_the_link() {
+    let line = Request { bytes: 64, address: 4096 * 5 + 64, ..read(0, 0) };
+    let all = run(&spec(), &link_spec(), &[(0, line)]);
+    let link_ps = 1_500 + 100_000 + 64 * 125 / 2 + 1_500 + 100_000;
+    assert_eq!(all[0].at_ps, link_ps + US + 25 * US + BUS_PS);
+}
+
+#[test]
+fn a_request_of_several_pages_is_read_by_units_at_once_and_comes_up_page_by_page() {
+    let all = run(&spec(), &link_spec(), &[(0, Request { bytes: 4 * PAGE, ..read(0, 0) })]);
+    assert_eq!(all[0].at_ps, COMMAND_PS + US + 25 * US + BUS_PS + 3 * 280_000 + PAGE_PS);
+}
+
+#[test]
+fn a_write_of_several_pages_starts_with_the_first_that_has_come() {
+    let all = run(&spec(), &link_spec(), &[(0, Request { bytes: 4 * PAGE, ..write(0, 0) })]);
+    assert_eq!(all[0].at_ps, 3 * 280_000 + PAGE_PS + US + BUS_PS + 250 * US);
+}
+
+/// Waits of the second of two requests, submitted `gap_ps` after the first.
+fn wait_of_second(spec: &StoreSpec, first: Request, second: Request, gap_ps: u64) -> u64 {
+    let all = run(spec, &link_spec(), &[(0, first), (gap_ps, second)]);
+    let mut times = StageTimes::default();
+    all[1].stages.add_to(&mut times);
+    times[Stage::StoreQueue as usize]
+}
+
+/// 1 ps too early, a request waits for 1 ps; from `t_ps` on for nothing.
+fn assert_edge(spec: &StoreSpec, first: Request, second: Request, t_ps: u64) {
+    let wait = |gap_ps| wait_of_second(spec, first, second, gap_ps);
+    assert_eq!([wait(t_ps - 1), wait(t_ps), wait(t_ps + 1)], [1, 0, 0], "not at {t_ps} ps");
+}
+
+#[test]
+fn the_medium_of_a_unit_does_one_thing_at_a_time() {
+    assert_edge(&spec(), read(0, 0), read(1, 16), 25 * US);
+    assert_eq!(wait_of_second(&spec(), read(0, 0), read(1, 1), 0), 0, "another unit");
+    // The second comes as soon as its data have followed the first's over bus and into the medium.
+    let slow_bus = StoreSpec { write_latency: Duration::from_picoseconds(US), ..spec() };
+    assert_edge(&slow_bus, write(0, 0), write(1, 16), BUS_PS);
+}
+
+#[test]
+fn the_bus_of_a_unit_does_one_thing_at_a_time() {
+    let fast = StoreSpec { read_latency: Duration::from_picoseconds(US), ..spec() };
+    assert_edge(&fast, read(0, 0), read(1, 16), BUS_PS);
+    assert_edge(&spec(), write(0, 0), write(1, 16), 250 * US);
+}
+
+#[test]
+fn a_unit_changes_direction_when_both_steps_are_done() {
+    // The write's data come later than the read's command, and by so much it may be submitted
+    // earlier.
+    let later_ps = PAGE_PS - COMMAND_PS;
+    assert_edge(&spec(), read(0, 0), write(1, 16), 25 * US + BUS_PS - later_ps);
+    assert_edge(&spec(), write(0, 0), read(1, 16), 250 * US + BUS_PS + later_ps);
+}
+
+#[test]
+fn demand_goes_before_background_and_waits_for_what_is_in_service_only() {
+    let mut requests: Vec<_> =
+        (0..20).map(|i| (0, background(read(i, u64::from(i) * 16)))).collect();
+    requests.push((3 * US, read(20, 320)));
+    let all = run(&spec(), &link_spec(), &requests);
+    let mut times = StageTimes::default();
+    all[20].stages.add_to(&mut times);
+    assert_eq!(
+        times[Stage::StoreQueue as usize],
+        22 * US,
+        "the first in the background, to its end"
+    );
+}
+
+#[test]
+fn what_is_ready_first_goes_up_the_link_first() {
+    // A slow link: four pages of background occupy it when a page of demand is ready.
+    let slow = LinkSpec { bandwidth: Bandwidth::from_bytes_per_second(100_000_000), ..link_spec() };
+    let quick = StoreSpec { read_latency: Duration::from_picoseconds(US), ..spec() };
+    let mut requests: Vec<_> = (0..8).map(|i| (0, background(read(i, u64::from(i))))).collect();
+    requests.push((5 * US, read(8, 8)));
+    let all = run(&quick, &slow, &requests);
+    let order: Vec<_> = {
+        let mut ids: Vec<_> = all.iter().map(|c| (c.at_ps, c.id)).collect();
+        ids.sort_unstable();
+        ids.into_iter().map(|(_, id)| id).collect()
+    };
+    assert_eq!(order, [0, 8, 1, 2, 3, 4, 5, 6, 7], "demand passes what waits, not what is sent");
+}
+
+#[test]
+fn a_request_that_is_done_earlier_is_not_held_up_by_one_that_came_earlier() {
+    let all = run(&spec(), &link_spec(), &[(0, write(0, 0)), (1, read(1, 16)), (2, read(2, 1))]);
+    assert!(all[2].at_ps < all[0].at_ps && all[0].at_ps < all[1].at_ps);
+}
+
+#[test]
+fn the_queue_is_bounded_and_larger_requests_are_taken_when_idle() {
+    let mut device = StoreDevice::new(&StoreSpec { queue_depth: 2, ..spec() }, &link_spec());
+    assert!(device.submit(0, Request { bytes: 4 * PAGE, ..read(0, 0) }).is_ok());
+    assert_eq!(device.submit(0, read(1, 0)), Err(crate::request::Full));
+    let mut out = Vec::new();
+    device.advance(u64::MAX / 2, &mut out);
+    let now_ps = u64::MAX / 2;
+    assert!(device.submit(now_ps, read(1, 0)).is_ok() && device.submit(now_ps, read(2, 1)).is_ok());
+    assert_eq!(device.submit(now_ps, read(3, 2)), Err(crate::request::Full));
+}
+
+/// Bytes per second of `count` pages, submitted as fast as they are taken.
+fn bandwidth(spec: &StoreSpec, link: &LinkSpec, count: u64, write: bool) -> f64 {
+    let requests: Vec<_> =
+        (0..count).map(|i| (0, Request { write, ..read(i as u32, i) })).collect();
+    let all = run(spec, link, &requests);
+    let end_ps = all.iter().map(|completion| completion.at_ps).max().expect("some");
+    (count * u64::from(PAGE)) as f64 / end_ps as f64 * 1e12
+}
+
+#[test]
+fn bandwidth_is_the_least_of_units_buses_and_link() {
+    let page = f64::from(PAGE);
+    let slow =
+        LinkSpec { bandwidth: Bandwidth::from_bytes_per_second(1_000_000_000), ..link_spec() };
+    let slow_bus =
+        StoreSpec { unit_bandwidth: Bandwidth::from_bytes_per_second(50_000_000), ..spec() };
+    let cases = [
+        ("units reading", spec(), link_spec(), false, 16.0 * page / 25e-6),
+        ("units writing", spec(), link_spec(), true, 16.0 * page / 250e-6),
+        ("buses", slow_bus.clone(), link_spec(), false, 16.0 * 50e6),
+        ("link up", spec(), slow.clone(), false, 1e9 * 256.0 / 280.0),
+        ("link down", StoreSpec { units: 128, ..spec() }, slow, true, 1e9 * 256.0 / 280.0),
+    ];
+    for (name, spec, link, write, expected) in cases {
+        let count = 20_000;
+        let value = bandwidth(&spec, &link, count, write);
+        let off = (value / expected - 1.0).abs();
+        assert!(off < 0.005, "{name}: {value:.4e} against {expected:.4e}");
+    }
+}
+
+#[test]
+fn the_devices_laws_hold() {
+    let small = StoreSpec { capacity: Size::from_bytes(1 << 20), ..spec() };
+    device_laws(|| StoreDevice::new(&small, &link_spec()));
+    let odd = StoreSpec {
+        units: 3,
+        queue_depth: 5,
+        unit_bandwidth: Bandwidth::from_bytes_per_second(333_333_333),
+        read_latency: Duration::from_picoseconds(125_000),
+        write_latency: Duration::from_picoseconds(1_250_000),
+        ..small.clone()
+    };
+    let slow = LinkSpec { bandwidth: Bandwidth::from_bytes_per_second(700_000_001), ..link_spec() };
+    device_laws(|| StoreDevice::new(&odd, &slow));
+    let instant = Duration::from_picoseconds(0);
+    let timeless = StoreSpec {
+        read_latency: instant,
+        write_latency: instant,
+        controller_latency: instant,
+        page: Size::from_bytes(512),
+        ..small.clone()
+    };
+    let direct = LinkSpec { packet_overhead: Size::from_bytes(0), latency: instant, ..link_spec() };
+    device_laws(|| StoreDevice::new(&timeless, &direct));
+}
+
+/// Random pages, one every 4 us, of which a quarter are written.
+fn random_pages() -> impl Iterator<Item = (u64, Request)> {
+    let random = Counter::stream(3, "store");
+    (0..5_000u32).map(move |i| {
+        let value = random.at(u64::from(i));
+        let page = (value >> 8) % (1 << 28);
+        (u64::from(i) * 4 * US, Request { write: value % 4 == 0, ..read(i, page) })
+    })
+}
+
+#[test]
+fn occupancy_equals_rate_times_latency() {
+    let mut device = StoreDevice::new(&StoreSpec { units: 64, ..spec() }, &link_spec());
+    let mut out = Vec::new();
+    let (mut area, mut last_ps) = (0u128, 0);
+    let mut advance = |device: &mut StoreDevice, to_ps: u64| {
+        while let Some(next_ps) = device.next_event_ps().filter(|&next_ps| next_ps <= to_ps) {
+            area += u128::from(next_ps - last_ps) * device.in_flight() as u128;
+            device.advance(next_ps, &mut out);
+            last_ps = next_ps;
+        }
+        area += u128::from(to_ps - last_ps) * device.in_flight() as u128;
+        last_ps = to_ps;
+    };
+    for (at_ps, request) in random_pages() {
+        advance(&mut device, at_ps);
+        device.submit(at_ps, request).expect("the queue is deep enough for the rate");
+    }
+    advance(&mut device, 1 << 50);
+    let latency_ps: u128 = out.iter().map(|c| u128::from(c.stages.total_ps())).sum();
+    assert_eq!(area, latency_ps, "Little's law over the whole run");
+}
+
+#[test]
+fn every_parameter_changes_an_output_in_its_direction() {
+    let mean_ps = |change: &dyn Fn(&mut StoreSpec, &mut LinkSpec)| {
+        let (mut spec, mut link) = (StoreSpec { units: 64, ..spec() }, link_spec());
+        change(&mut spec, &mut link);
+        let requests: Vec<_> = random_pages().collect();
+        let all = run(&spec, &link, &requests);
+        all.iter().map(|c| c.stages.total_ps() as f64).sum::<f64>() / all.len() as f64
+    };
+    let was_ps = mean_ps(&|_, _| ());
+    let longer = Duration::from_picoseconds(300 * US);
+    let slower = |name: &str, change: &dyn Fn(&mut StoreSpec, &mut LinkSpec)| {
+        assert!(mean_ps(change) > was_ps, "{name} makes requests slower");
+    };
+    slower("read_latency", &|s, _| s.read_latency = longer);
+    slower("write_latency", &|s, _| s.write_latency = longer);
+    slower("units", &|s, _| s.units = 32);
+    slower("unit_bandwidth", &|s, _| s.unit_bandwidth = Bandwidth::from_bytes_per_second(1 << 28));
+    slower("controller_latency", &|s, _| s.controller_latency = longer);
+    slower("page", &|s, _| s.page = Size::from_bytes(8192));
+    slower("bandwidth", &|_, l| l.bandwidth = Bandwidth::from_bytes_per_second(1 << 30));
+    slower("payload", &|_, l| l.payload = Size::from_bytes(64));
+    slower("packet_overhead", &|_, l| l.packet_overhead = Size::from_bytes(64));
+    slower("latency", &|_, l| l.latency = longer);
+    let mut shallow = StoreDevice::new(&StoreSpec { queue_depth: 1, ..spec() }, &link_spec());
+    shallow.submit(0, read(0, 0)).expect("room");
+    assert!(shallow.submit(0, read(1, 1)).is_err(), "queue_depth");
+    let halved = StoreSpec { capacity: Size::from_bytes(1 << 39), ..spec() };
+    let beyond = || StoreDevice::new(&halved, &link_spec()).submit(0, read(0, 1 << 27));
+    assert!(std::panic::catch_unwind(beyond).is_err(), "capacity");
+}
