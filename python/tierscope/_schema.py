@@ -1,0 +1,82 @@
+"""The shape of a result, for type checkers. The schema is `tierscope._core.schema("result")`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+
+class WorkloadInfo(TypedDict):
+    """What ran."""
+
+    name: str
+    kind: Literal["generated", "recorded", "live"]
+    command: list[str] | None
+    parameters: dict[str, Any]
+    seed: int
+    threads: int
+
+
+class ProgramInfo(TypedDict):
+    """What is known of a program that ran under the recorder. Times in seconds."""
+
+    exit_status: int | None
+    native_s: float | None
+    recorded_s: float
+    slowdown_against_native: float | None
+    accesses: int
+    instructions: int
+    delivered_accesses_per_s: float
+    seen: str
+
+
+class Latency(TypedDict):
+    """Latency of the accesses to memory, in nanoseconds."""
+
+    mean: float
+    p50: float
+    p99: float
+    p999: float
+    max: float
+
+
+class ReadWritten(TypedDict):
+    """Bytes in each direction."""
+
+    read: int
+    written: int
+
+
+class SystemResult(TypedDict):
+    """What one system did. Units are in the names; shares are of one."""
+
+    organization: str
+    time_s: float
+    time_ps: int
+    instructions: int
+    kernel_instructions: int
+    ipc: float
+    slowdown: float | None
+    accesses: int
+    miss_rate: float
+    miss_kind: str
+    latency_ns: Latency
+    stages_ns: dict[str, float]
+    time_breakdown_ns: dict[str, float]
+    store_bytes: ReadWritten
+    dram_bytes: ReadWritten
+    counters: dict[str, int]
+    wall_s: float
+    accesses_per_wall_s: float
+    notes: list[str]
+
+
+class ResultData(TypedDict):
+    """A whole result."""
+
+    version: str
+    schema: int
+    workload: WorkloadInfo
+    completeness: Literal["complete", "partial"]
+    partial_reason: str | None
+    program: ProgramInfo | None
+    systems: dict[str, SystemResult]

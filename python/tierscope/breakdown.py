@@ -1,0 +1,96 @@
+"""Where the time goes: the owners of time, gathered into groups that fit a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Owners of time that one colour and one fill stand for.
+
+    Attributes:
+        label: its name in legends.
+        owners: keys of ``time_breakdown_ns`` or ``stages_ns``.
+        fill: the character that fills it in a terminal.
+        ascii_fill: the same where the terminal knows only ASCII.
+        colour: hexadecimal, for plots (Okabe and Ito's palette: told apart by colour-blind readers).
+        style: the colour in a terminal, as rich names it.
+    """
+
+    label: str
+    owners: tuple[str, ...]
+    fill: str
+    ascii_fill: str
+    colour: str
+    style: str
+
+    @property
+    def order(self) -> int:
+        """Place in the stack, from the bottom."""
+        return GROUPS.index(self) if self in GROUPS else len(GROUPS)
+
+
+GROUPS: tuple[Group, ...] = (
+    Group("busy", ("busy",), "█", "#", "#4d4d4d", "white"),
+    Group("core and on-chip caches", ("core", "cache", "tlb"), "▒", "%", "#56b4e9", "bright_blue"),
+    Group(
+        "operating system",
+        (
+            "fault",
+            "system_call",
+            "page_cache",
+            "file_system",
+            "block_layer",
+            "driver",
+            "host_queue",
+            "context_switch",
+            "interrupt",
+            "wake_up",
+        ),
+        "▚",
+        "S",
+        "#e69f00",
+        "yellow",
+    ),
+    Group("controller", ("controller", "controller_queue"), "+", "+", "#cc79a7", "magenta"),
+    Group("DRAM", ("dram_queue", "dram"), "▓", "D", "#0072b2", "blue"),
+    Group("links and DMA", ("link", "dma"), "=", "=", "#009e73", "green"),
+    Group("store", ("store_queue", "device", "medium"), "░", "o", "#d55e00", "red"),
+    Group("ready, no free core", ("ready",), "~", "~", "#f0e442", "bright_yellow"),
+    Group("blocked", ("blocked",), ":", ":", "#b3b3b3", "bright_black"),
+    Group("idle", ("idle",), "·", ".", "#e6e6e6", "bright_black"),
+)
+
+_GROUPED = frozenset(owner for group in GROUPS for owner in group.owners)
+_OTHER = Group("other", (), "?", "?", "#000000", "white")
+
+
+def grouped(times: Mapping[str, float]) -> list[tuple[Group, float]]:
+    """The time of each group, bottom of the stack first, without groups that have none.
+
+    An owner that no group knows is shown as "other" and never dropped, so that the parts keep
+    their sum.
+    """
+    parts = [(group, sum(times.get(owner, 0.0) for owner in group.owners)) for group in GROUPS]
+    other = sum(time for owner, time in times.items() if owner not in _GROUPED)
+    parts.append((_OTHER, other))
+    return [(group, time) for group, time in parts if time > 0]
+
+
+def apportion(parts: list[float], rows: int) -> list[int]:
+    """Shares ``rows`` among parts in proportion, by largest remainder: the rows are all given out.
+
+    Raises:
+        ValueError: where the parts have no positive sum.
+    """
+    total = sum(parts)
+    if total <= 0:
+        raise ValueError("the parts have no positive sum")
+    exact = [part / total * rows for part in parts]
+    given = [int(value) for value in exact]
+    by_remainder = sorted(range(len(parts)), key=lambda i: (given[i] - exact[i], i))
+    for i in by_remainder[: rows - sum(given)]:
+        given[i] += 1
+    return given

@@ -1,0 +1,71 @@
+"""Errors that tierscope raises. Each has a code, so that scripts need not read prose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class TierscopeError(Exception):
+    """Something that tierscope was asked for and cannot do.
+
+    Attributes:
+        code: short, stable, lower case, hyphenated.
+        hint: what to do about it, or ``None``.
+    """
+
+    def __init__(self, code: str, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.hint = hint
+
+    def lines(self) -> list[str]:
+        """The error as the command line prints it, one string a line."""
+        first = f"error[{self.code}]: {self}"
+        return [first] if self.hint is None else [first, f"  = {self.hint}"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in a description.
+
+    Attributes:
+        code: kind of mistake.
+        path: which value, such as ``hybrid.cache.ways``; empty for the description as a whole.
+        value: what stands there, as it was written; empty where nothing does.
+        reason: what is wrong with it.
+        mend: what to write instead.
+        place: where it was written, such as ``my-machine.toml:12:8``; empty where not known.
+    """
+
+    code: str
+    path: str
+    value: str
+    reason: str
+    mend: str
+    place: str = ""
+
+    def lines(self) -> list[str]:
+        """The mistake as the command line prints it, one string a line."""
+        what = f"{self.path} = {self.value}" if self.path and self.value else self.path or self.value
+        lines = [f"error[{self.code}]: " + ": ".join(part for part in (what, self.reason) if part)]
+        if self.place:
+            lines.append(f"  --> {self.place}")
+        if self.mend:
+            lines.append(f"  = {self.mend}")
+        return lines
+
+
+class SpecError(TierscopeError):
+    """A description with mistakes: all of them, each with its place and its mend."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = problems
+        super().__init__("spec", "\n".join(line for p in problems for line in p.lines()))
+
+    def lines(self) -> list[str]:
+        """The mistakes as the command line prints them, one string a line."""
+        return [line for problem in self.problems for line in problem.lines()]
+
+
+class RunError(TierscopeError):
+    """A run that could not start, or that ended without a result."""

@@ -1,0 +1,89 @@
+"""Numbers as people read them: a unit, three significant digits, no exponent."""
+
+from __future__ import annotations
+
+_TIME_UNITS = [(1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s")]
+_BINARY_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
+_DECIMAL_UNITS = ["", "k", "M", "G", "T", "P", "E"]
+ABSENT = "–"
+
+
+def digits(value: float) -> str:
+    """Three significant digits, without an exponent and without dropping whole digits."""
+    size = abs(value)
+    if size >= 100 or value == 0:
+        return f"{value:.0f}"
+    if size >= 10:
+        return f"{value:.1f}"
+    if size >= 1:
+        return f"{value:.2f}"
+    return f"{value:.3g}" if size >= 1e-3 else f"{value:.1e}"
+
+
+def seconds(value: float | None) -> str:
+    """A time given in seconds."""
+    if value is None:
+        return ABSENT
+    if value == 0:
+        return "0 s"
+    scale, unit = _TIME_UNITS[0]
+    for candidate in _TIME_UNITS:
+        # A value that would round to 1000 of a unit belongs to the next.
+        if abs(value) >= candidate[0] * 0.9995:
+            scale, unit = candidate
+    return f"{digits(value / scale)} {unit}"
+
+
+def nanoseconds(value: float | None) -> str:
+    """A time given in nanoseconds."""
+    return seconds(None if value is None else value * 1e-9)
+
+
+def size(value: float | None) -> str:
+    """A number of bytes, in powers of 1024."""
+    return ABSENT if value is None else _scaled(value, 1024.0, _BINARY_UNITS)
+
+
+def count(value: float | None) -> str:
+    """A number of things, in powers of 1000."""
+    return ABSENT if value is None else _scaled(value, 1000.0, _DECIMAL_UNITS).rstrip()
+
+
+def rate(value: float | None, what: str = "") -> str:
+    """A number of things each second, such as ``8.53 M accesses/s``."""
+    if value is None:
+        return ABSENT
+    number = _scaled(value, 1000.0, _DECIMAL_UNITS).rstrip()
+    return f"{number} {what}/s" if what or number[-1].isdigit() else f"{number}/s"
+
+
+def percent(share: float | None) -> str:
+    """A share of one."""
+    return ABSENT if share is None else f"{digits(share * 100)} %"
+
+
+def share(part: float, whole: float) -> str:
+    """A part of a whole, to a tenth of a percent, so that a column of them lines up."""
+    if part == 0 or whole == 0:
+        return ABSENT
+    tenths = part / whole * 100
+    return f"{tenths:.1f} %" if tenths >= 0.05 else "<0.1 %"
+
+
+def factor(value: float | None) -> str:
+    """How many times one thing is another."""
+    return ABSENT if value is None else f"{digits(value)}×"
+
+
+def plain(value: float | None) -> str:
+    """A number without a unit."""
+    return ABSENT if value is None else digits(value)
+
+
+def _scaled(value: float, step: float, units: list[str]) -> str:
+    power = 0
+    while abs(value) >= step * 0.9995 and power < len(units) - 1:
+        value /= step
+        power += 1
+    number = f"{value:.0f}" if power == 0 and value == int(value) else digits(value)
+    return f"{number} {units[power]}"

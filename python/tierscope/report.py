@@ -1,0 +1,192 @@
+"""A result as a terminal shows it: the table, the stacked columns, and what else a reader must know.
+
+Table, columns and legend share one grid: a system keeps its place from the top to the bottom.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.text import Text
+
+from tierscope import format as fmt
+from tierscope._schema import ProgramInfo, ResultData, SystemResult
+from tierscope.breakdown import Group, apportion, grouped
+
+_BAR_ROWS = 16
+_NAME_WIDTH = range(8, 18)
+_GAP = "  "
+_IN_ASCII = str.maketrans({"µ": "u", "×": "x", "–": "-", "…": "."})
+_TICKS = {_BAR_ROWS: "100 %", _BAR_ROWS // 2: "50 %", 1: "0 %"}
+
+
+def render(data: ResultData, console: Console, *, unicode: bool | None = None) -> Text:
+    """The whole report, for ``console``'s width, and its character set unless that is given."""
+    if unicode is None:
+        unicode = console.encoding.startswith("utf")
+    lines = [Text(title(data), style="bold"), Text()]
+    for page in _pages(data, console.width):
+        lines += [*table(data, page), Text()]
+        lines += [*columns(data, page, unicode=unicode), Text()]
+    lines += [Text(line) for line in closing_lines(data)]
+    report = Text("\n").join(lines)
+    if not unicode:
+        report.plain = report.plain.translate(_IN_ASCII)
+    return report
+
+
+def rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
+    """Every row of the table: its label, and its cell for each system."""
+    systems = data["systems"]
+
+    def row(label: str, cell: Callable[[SystemResult], str]) -> tuple[str, dict[str, str]]:
+        return label, {name: cell(system) for name, system in systems.items()}
+
+    def miss_rate(kind: str) -> Callable[[SystemResult], str]:
+        return lambda s: fmt.percent(s["miss_rate"]) if s["miss_kind"] == kind else fmt.ABSENT
+
+    kinds = dict.fromkeys(s["miss_kind"] for s in systems.values() if s["miss_kind"] != "none")
+    return [
+        row("Execution time", lambda s: fmt.seconds(s["time_s"])),
+        row("Instructions per cycle", lambda s: fmt.plain(s["ipc"])),
+        row("Slowdown against oracle", lambda s: fmt.factor(s["slowdown"])),
+        *(row(f"Misses, {kind}", miss_rate(kind)) for kind in kinds),
+        row("Access latency, mean", lambda s: fmt.nanoseconds(s["latency_ns"]["mean"])),
+        row("  median", lambda s: fmt.nanoseconds(s["latency_ns"]["p50"])),
+        row("  99th percentile", lambda s: fmt.nanoseconds(s["latency_ns"]["p99"])),
+        row("  99.9th percentile", lambda s: fmt.nanoseconds(s["latency_ns"]["p999"])),
+        row("Read from the store", lambda s: fmt.size(s["store_bytes"]["read"])),
+        row("Written to the store", lambda s: fmt.size(s["store_bytes"]["written"])),
+        row("Accesses simulated", lambda s: fmt.rate(s["accesses_per_wall_s"])),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The systems that stand side by side, and the widths of label and columns."""
+
+    names: Sequence[str]
+    label_width: int
+    column_width: int
+
+    @classmethod
+    def wide(cls, data: ResultData) -> Page:
+        """All systems side by side, however wide."""
+        return next(_pages(data, width=sys.maxsize))
+
+    def line(self, label: str, cells: Sequence[Text | str]) -> Text:
+        """One line of the grid, cells to the right of their columns."""
+        line = Text(label.ljust(self.label_width))
+        for cell in cells:
+            text = Text(cell) if isinstance(cell, str) else cell.copy()
+            text.truncate(self.column_width, overflow="ellipsis")
+            line.append(_GAP)
+            line.append(" " * (self.column_width - text.cell_len))
+            line.append_text(text)
+        return line
+
+
+def _pages(data: ResultData, width: int) -> Iterator[Page]:
+    """As many systems at a time as fit ``width`` side by side."""
+    names = list(data["systems"])
+    labels = [label for label, _ in rows(data)]
+    for system in data["systems"].values():
+        labels += [f"   {group.label}" for group, _ in grouped(system["time_breakdown_ns"])]
+    label_width = max(map(len, labels))
+    longest = max(map(len, names), default=0)
+    column_width = min(max(longest, _NAME_WIDTH.start), _NAME_WIDTH.stop - 1)
+    room = max(1, (width - label_width) // (column_width + len(_GAP)))
+    for start in range(0, len(names), room):
+        yield Page(names[start : start + room], label_width, column_width)
+
+
+def table(data: ResultData, page: Page) -> Iterator[Text]:
+    """The table's lines, headed by the systems' names."""
+    heading = page.line("", page.names)
+    heading.stylize("bold")
+    yield heading
+    for label, cells in rows(data):
+        yield page.line(label, [cells[name] for name in page.names])
+
+
+def columns(data: ResultData, page: Page, *, unicode: bool) -> Iterator[Text]:
+    """Where the threads' time goes: one stacked column a system, and the legend.
+
+    Told apart by fill characters, so that it reads without colour too.
+    """
+    stacks = [grouped(data["systems"][name]["time_breakdown_ns"]) for name in page.names]
+    levels = [_levels(stack) for stack in stacks]
+    corner = "┤" if unicode else "+"
+    edge = "│" if unicode else "|"
+    yield Text("Where the threads' time goes", style="bold")
+    for level in range(_BAR_ROWS, 0, -1):
+        tick = _TICKS.get(level, "")
+        axis = f"{tick} {corner if tick else edge}".rjust(page.label_width)
+        bars = [_fill(column[level - 1], page.column_width, unicode=unicode) for column in levels]
+        yield page.line(axis, bars)
+    yield Text()
+    present = {group for stack in stacks for group, _ in stack}
+    for group in sorted(present, key=lambda group: -group.order):
+        shares = [_share(stack, group) for stack in stacks]
+        mark = _fill(group, 2, unicode=unicode)
+        yield Text.assemble(mark, page.line(f"   {group.label}", shares)[2:])
+
+
+def closing_lines(data: ResultData) -> list[str]:
+    """What stands below table and columns: the program, how complete the result is, remarks."""
+    lines = list(_program_lines(data["program"])) if data["program"] is not None else []
+    if data["completeness"] == "complete":
+        lines.append("Complete: the whole workload was simulated on every system.")
+    else:
+        reason = data["partial_reason"] or "the reason is not known"
+        lines.append(f"{data['completeness'].capitalize()}: {reason}.")
+    for name, system in data["systems"].items():
+        lines += [f"{name}: {note}" for note in system["notes"]]
+    return lines
+
+
+def title(data: ResultData) -> str:
+    """What ran, in a line."""
+    workload = data["workload"]
+    threads = workload["threads"]
+    accesses = max((s["accesses"] for s in data["systems"].values()), default=0)
+    plural = "" if threads == 1 else "s"
+    return f"{workload['name']}: {threads} thread{plural}, {fmt.count(accesses)} accesses"
+
+
+def _levels(stack: list[tuple[Group, float]]) -> list[Group | None]:
+    """The group of each row, bottom first; a column without time stays empty."""
+    if not stack:
+        return [None] * _BAR_ROWS
+    heights = apportion([time for _, time in stack], _BAR_ROWS)
+    filled = zip(stack, heights, strict=True)
+    return [group for (group, _), height in filled for _ in range(height)]
+
+
+def _fill(group: Group | None, width: int, *, unicode: bool) -> Text:
+    if group is None:
+        return Text(" " * width)
+    return Text((group.fill if unicode else group.ascii_fill) * width, style=group.style)
+
+
+def _share(stack: list[tuple[Group, float]], group: Group) -> str:
+    part = sum(time for other, time in stack if other == group)
+    return fmt.share(part, sum(time for _, time in stack))
+
+
+def _program_lines(program: ProgramInfo) -> Iterator[str]:
+    accesses = f"{fmt.count(program['accesses'])} accesses"
+    yield (
+        f"Program: {program['seen']}; {accesses}, "
+        f"{fmt.count(program['instructions'])} instructions."
+    )
+    speed = f"Recorded and simulated in {fmt.seconds(program['recorded_s'])}"
+    if program["slowdown_against_native"] is not None:
+        native = fmt.seconds(program["native_s"])
+        speed += f", {fmt.factor(program['slowdown_against_native'])} its {native} alone"
+    yield f"{speed}; {fmt.rate(program['delivered_accesses_per_s'], 'accesses')} delivered."
+    if program["exit_status"] not in (0, None):
+        yield f"The program's exit status was {program['exit_status']}."

@@ -1,0 +1,300 @@
+"""Results: what a run gave, as tables, plots and files."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+import polars as pl
+from rich.console import Console
+
+from tierscope import report
+from tierscope._schema import ResultData, SystemResult
+from tierscope.errors import TierscopeError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SCHEMA = 1
+_RESULT_FILE = "result.json"
+_INTERVALS_FILE = "intervals.parquet"
+
+INTERVAL_COLUMNS: dict[str, type[pl.DataType]] = {
+    "system": pl.String,
+    "end_ps": pl.UInt64,
+    "instructions": pl.UInt64,
+    "accesses": pl.UInt64,
+    "latency_ps": pl.UInt64,
+    "misses": pl.UInt64,
+    "store_read_bytes": pl.UInt64,
+    "store_written_bytes": pl.UInt64,
+}
+"""Columns of :attr:`Result.intervals`: sums over each interval of simulated time."""
+
+
+class Table:
+    """A result's table: text when printed, HTML in a notebook."""
+
+    def __init__(self, data: ResultData) -> None:
+        self._data = data
+
+    def __str__(self) -> str:
+        """The table as text, however wide."""
+        page = report.Page.wide(self._data)
+        return "\n".join(line.plain.rstrip() for line in report.table(self._data, page))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        names = list(self._data["systems"])
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+        body = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(label.strip())}</th>"
+            + "".join(f"<td>{html.escape(cells[name])}</td>" for name in names)
+            + "</tr>"
+            for label, cells in report.rows(self._data)
+        )
+        return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+class Result:
+    """What a run gave.
+
+    Attributes:
+        data: the result object, as in ``result.json``; its schema is in the reference.
+        descriptions: the resolved description of each system, TOML by the system's name.
+        intervals: one row for each system and interval of simulated time; see
+            :data:`INTERVAL_COLUMNS`.
+    """
+
+    def __init__(
+        self,
+        data: ResultData,
+        descriptions: dict[str, str] | None = None,
+        intervals: pl.DataFrame | None = None,
+    ) -> None:
+        self.data = data
+        self.descriptions = descriptions or {}
+        self.intervals = pl.DataFrame(schema=INTERVAL_COLUMNS) if intervals is None else intervals
+
+    def __getitem__(self, name: str) -> SystemResult:
+        """One system's figures.
+
+        Raises:
+            KeyError: where no system has that name.
+        """
+        return self.data["systems"][name]
+
+    def __iter__(self) -> Iterator[str]:
+        """The systems' names, in the order in which they were given."""
+        return iter(self.data["systems"])
+
+    def __len__(self) -> int:
+        return len(self.data["systems"])
+
+    @property
+    def complete(self) -> bool:
+        """Whether the whole workload was simulated on every system."""
+        return self.data["completeness"] == "complete"
+
+    def table(self) -> Table:
+        """The figures of all systems side by side."""
+        return Table(self.data)
+
+    def report(self, width: int = 80) -> str:
+        """The report that the command line prints, without colour."""
+        console = Console(width=width, color_system=None, force_terminal=False)
+        with console.capture() as capture:
+            console.print(report.render(self.data, console, unicode=True))
+        return capture.get()
+
+    def plot_breakdown(self, by: Literal["group", "owner"] = "group") -> Figure:
+        """Where the threads' time goes, stacked, a column a system.
+
+        Args:
+            by: ``group`` for about ten groups, ``owner`` for each stage by itself.
+        """
+        from tierscope import plots
+
+        return plots.breakdown(self.data, by)
+
+    def plot_latency(self) -> Figure:
+        """Mean and percentiles of the latency of accesses."""
+        from tierscope import plots
+
+        return plots.latency(self.data)
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row for each system, one column for each figure, units last in the names."""
+        return pl.DataFrame([_flat(name, s) for name, s in self.data["systems"].items()])
+
+    def to_json(self) -> str:
+        """The result object as JSON."""
+        return json.dumps(self.data, ensure_ascii=False, indent=2)
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Writes result, resolved systems and intervals to ``directory``, all or nothing.
+
+        A directory that holds an earlier result is replaced; any other that is not empty is left
+        alone.
+
+        Raises:
+            TierscopeError: where the directory holds something else, or cannot be written.
+        """
+        target = Path(directory).absolute()
+        check_target(target)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+            try:
+                self._write(fresh)
+                _replace(target, fresh)
+            finally:
+                shutil.rmtree(fresh, ignore_errors=True)
+        except OSError as error:
+            raise TierscopeError(
+                "unwritable", f"the result cannot be written to {target}: {error.strerror}"
+            ) from None
+
+    def _write(self, directory: Path) -> None:
+        (directory / _RESULT_FILE).write_text(self.to_json() + "\n", encoding="utf-8")
+        for name, file in _description_files(list(self.descriptions)).items():
+            (directory / file).write_text(self.descriptions[name], encoding="utf-8")
+        self.intervals.write_parquet(directory / _INTERVALS_FILE)
+        # A temporary directory is private; a result is as readable as any other new directory.
+        mask = os.umask(0)
+        os.umask(mask)
+        directory.chmod(0o777 & ~mask)
+
+    def __repr__(self) -> str:
+        systems = ", ".join(self)
+        return f"<Result of {self.data['workload']['name']} on {systems}: {self.data['completeness']}>"
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<p>{html.escape(line)}</p>" for line in report.closing_lines(self.data))
+        title = html.escape(report.title(self.data))
+        return f"<h4>{title}</h4>{self.table()._repr_html_()}{lines}"
+
+
+def load(directory: str | os.PathLike[str]) -> Result:
+    """Reads a result that was kept by ``-o`` or :meth:`Result.save`.
+
+    Raises:
+        TierscopeError: where there is none, or one that this version cannot read.
+    """
+    source = Path(directory)
+    data = _read_result(source / _RESULT_FILE)
+    descriptions = {}
+    for name, file in _description_files(list(data["systems"])).items():
+        if (source / file).is_file():
+            descriptions[name] = (source / file).read_text(encoding="utf-8")
+    path = source / _INTERVALS_FILE
+    try:
+        intervals = pl.read_parquet(path) if path.is_file() else None
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise TierscopeError("unreadable", f"{path}: {error}") from None
+    return Result(data, descriptions, intervals)
+
+
+def check_target(target: Path) -> None:
+    """Refuses a directory that a result must not replace.
+
+    Raises:
+        TierscopeError: where it holds anything but an earlier result.
+    """
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise TierscopeError(
+            "not-a-directory", f"{target} is a file", "name a directory for the result"
+        )
+    foreign = [p.name for p in target.iterdir() if not _is_ours(p.name)]
+    has_result = (target / _RESULT_FILE).is_file()
+    if foreign or (any(target.iterdir()) and not has_result):
+        held = f"it holds {foreign[0]}" if foreign else f"it holds no {_RESULT_FILE}"
+        raise TierscopeError(
+            "foreign-directory",
+            f"{target} is not a result of tierscope ({held}) and is left alone",
+            "name a new directory, or an earlier result to replace",
+        )
+
+
+def _is_ours(name: str) -> bool:
+    return name in (_RESULT_FILE, _INTERVALS_FILE) or (
+        name.startswith("system-") and name.endswith(".toml")
+    )
+
+
+def _replace(target: Path, fresh: Path) -> None:
+    """Puts ``fresh`` at ``target``; what was there goes only once the new one is in place."""
+    if not target.exists() or not any(target.iterdir()):
+        fresh.rename(target)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
+    target.rename(old)
+    try:
+        fresh.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _description_files(names: list[str]) -> dict[str, str]:
+    """A file name for each system's description; equal names always give equal files."""
+    files: dict[str, str] = {}
+    for name in names:
+        stem = "system-" + (re.sub(r"[^A-Za-z0-9._=-]+", "-", name).strip("-") or "unnamed")
+        file, number = f"{stem}.toml", 2
+        while file in files.values():
+            file, number = f"{stem}-{number}.toml", number + 1
+        files[name] = file
+    return files
+
+
+def _read_result(path: Path) -> ResultData:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TierscopeError(
+            "unreadable",
+            f"{path} cannot be read: {error.strerror}",
+            "name a directory that `tierscope run -o` wrote",
+        ) from None
+    except ValueError as error:
+        raise TierscopeError("unreadable", f"{path} is not a result: {error}") from None
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if schema != _SCHEMA or not isinstance(data.get("systems"), dict):
+        raise TierscopeError(
+            "other-schema",
+            f"{path} has schema {schema}, and this version reads schema {_SCHEMA}",
+            "read it with the version of tierscope that wrote it",
+        )
+    return cast(ResultData, data)
+
+
+def _flat(name: str, system: SystemResult) -> dict[str, object]:
+    row: dict[str, object] = {"system": name}
+    for key, value in system.items():
+        if key == "latency_ns":
+            row |= {f"latency_{k}_ns": v for k, v in system["latency_ns"].items()}
+        elif key == "stages_ns":
+            row |= {f"stage_{k}_ns": v for k, v in system["stages_ns"].items()}
+        elif key == "time_breakdown_ns":
+            row |= {f"time_{k}_ns": v for k, v in system["time_breakdown_ns"].items()}
+        elif key == "store_bytes":
+            row |= {f"store_{k}_bytes": v for k, v in system["store_bytes"].items()}
+        elif key == "dram_bytes":
+            row |= {f"dram_{k}_bytes": v for k, v in system["dram_bytes"].items()}
+        elif key == "counters":
+            row |= dict(system["counters"])
+        elif key != "notes":
+            row[key] = value
+    return row
