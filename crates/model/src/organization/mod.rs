@@ -1,5 +1,7 @@
 //! Organizations: how DRAM, store and software are arranged to serve an access. One file each.
 
+pub mod hybrid;
+pub mod oracle;
 mod spec;
 
 pub use spec::*;

@@ -1,0 +1,259 @@
+//! `oracle`: everything is in DRAM, however large. The machine that others are measured against.
+
+use super::{OracleSpec, Organization, OrganizationReport};
+use crate::medium::{DramSpec, dram::Dram};
+use crate::request::{
+    Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response, Traffic,
+};
+use tierscope_kernel::{CowMap, Slab};
+
+/// All of main memory in DRAM; there is no store.
+#[derive(Clone)]
+pub struct Oracle {
+    dram: Dram,
+    line_bytes: u32,
+    data: Option<Data>,
+    /// Room for what the DRAM reports, kept to spare the allocation.
+    done: Vec<Completion>,
+}
+
+/// Versions of lines, where data are checked.
+#[derive(Clone)]
+struct Data {
+    /// Last written by whoever submits.
+    latest: CowMap<u64>,
+    /// What DRAM holds: changed when a write is done.
+    content: CowMap<u64>,
+    pending: Slab<Pending>,
+    stale_reads: u64,
+}
+
+/// A request at the DRAM, where data are checked: the DRAM knows it by its number in the slab.
+#[derive(Clone, Copy)]
+struct Pending {
+    request: LineRequest,
+    line: u64,
+    /// The oldest version that a read may return.
+    oldest: u64,
+}
+
+impl Oracle {
+    /// An oracle with all rows closed. With `check_data` every line's version is followed, and the
+    /// descriptions have been checked.
+    pub fn new(spec: &OracleSpec, dram: &DramSpec, line_bytes: u64, check_data: bool) -> Self {
+        Oracle {
+            dram: Dram::new(dram, spec.capacity.bytes(), line_bytes),
+            line_bytes: line_bytes as u32,
+            data: check_data.then(Data::new),
+            done: Vec::new(),
+        }
+    }
+}
+
+impl Data {
+    fn new() -> Self {
+        Data {
+            latest: CowMap::new(0),
+            content: CowMap::new(0),
+            pending: Slab::new(),
+            stale_reads: 0,
+        }
+    }
+
+    fn fork(&mut self) -> Self {
+        Data {
+            latest: self.latest.fork(),
+            content: self.content.fork(),
+            pending: self.pending.clone(),
+            stale_reads: self.stale_reads,
+        }
+    }
+
+    /// Numbers a request that is offered to the DRAM.
+    fn offer(&mut self, line: u64, request: LineRequest) -> u32 {
+        let oldest = self.latest.get(line);
+        self.pending.insert(Pending { request, line, oldest })
+    }
+
+    /// Notes whether the DRAM has taken the request of this number: one refused leaves no trace.
+    fn settle(&mut self, number: u32, taken: bool) {
+        if !taken {
+            self.pending.remove(number);
+            return;
+        }
+        let Pending { request, line, .. } = self.pending[number];
+        if request.write {
+            self.latest.set(line, request.version);
+        }
+    }
+
+    /// The requester's id, and the version that the DRAM returns.
+    fn complete(&mut self, number: u32) -> (u32, u64) {
+        let Pending { request, line, oldest } = self.pending.remove(number);
+        if request.write {
+            self.content.set(line, request.version);
+            return (request.id, 0);
+        }
+        let version = self.content.get(line);
+        self.stale_reads += u64::from(version < oldest);
+        (request.id, version)
+    }
+}
+
+impl Organization for Oracle {
+    fn memory_bytes(&self) -> u64 {
+        self.dram.capacity_bytes()
+    }
+
+    fn submit(&mut self, now_ps: u64, request: LineRequest) -> Result<(), Full> {
+        let LineRequest { id, address, write, .. } = request;
+        let line = address / u64::from(self.line_bytes);
+        let id = self.data.as_mut().map_or(id, |data| data.offer(line, request));
+        let bytes = self.line_bytes;
+        let access = Request { id, address, bytes, write, background: false };
+        let outcome = self.dram.submit(now_ps, access);
+        if let Some(data) = &mut self.data {
+            data.settle(id, outcome.is_ok());
+        }
+        outcome
+    }
+
+    /// Never called: there is no store, so the operating system has nothing to page.
+    fn submit_page(&mut self, _now_ps: u64, request: PageRequest) -> Result<(), Full> {
+        debug_assert!(false, "{request:?} to a machine without a store");
+        Err(Full)
+    }
+
+    fn next_event_ps(&self) -> Option<u64> {
+        self.dram.next_event_ps()
+    }
+
+    fn advance(&mut self, now_ps: u64, out: &mut Vec<Response>) {
+        self.dram.advance(now_ps, &mut self.done);
+        for Completion { id, at_ps, stages } in self.done.drain(..) {
+            let (id, version) = self.data.as_mut().map_or((id, 0), |data| data.complete(id));
+            out.push(Response::Line(LineResponse { id, at_ps, stages, version }));
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.dram.in_flight()
+    }
+
+    /// Nothing is ever dirty: there is no store.
+    fn flush(&mut self, _now_ps: u64) -> bool {
+        true
+    }
+
+    fn report(&self) -> OrganizationReport {
+        let (dram_read_bytes, dram_written_bytes) = self.dram.moved_bytes();
+        OrganizationReport {
+            traffic: Traffic { dram_read_bytes, dram_written_bytes, ..Traffic::default() },
+            stale_reads: self.data.as_ref().map_or(0, |data| data.stale_reads),
+            ..OrganizationReport::default()
+        }
+    }
+
+    fn fork(&mut self) -> Box<dyn Organization> {
+        Box::new(Oracle {
+            dram: self.dram.clone(),
+            line_bytes: self.line_bytes,
+            data: self.data.as_mut().map(Data::fork),
+            done: Vec::new(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::organization_laws;
+    use crate::medium::dram::tests::spec as dram_spec;
+    use tierscope_units::Size;
+
+    fn oracle(capacity_bytes: u64, dram: &DramSpec, check_data: bool) -> Oracle {
+        let spec = OracleSpec { capacity: Size::from_bytes(capacity_bytes) };
+        Oracle::new(&spec, dram, 64, check_data)
+    }
+
+    fn line(id: u32, address: u64, write: bool) -> LineRequest {
+        LineRequest { id, address, write, version: if write { u64::from(id) + 100 } else { 0 } }
+    }
+
+    #[test]
+    fn the_organizations_laws_hold() {
+        organization_laws(|| Box::new(oracle(1 << 20, &dram_spec(), true)));
+        let tight = DramSpec { channels: 2, queue_depth: 2, ..dram_spec() };
+        organization_laws(|| Box::new(oracle(64 << 30, &tight, true)));
+    }
+
+    #[test]
+    fn a_read_returns_the_version_written_before_it_and_every_byte_is_counted() {
+        let mut oracle = oracle(1 << 20, &dram_spec(), true);
+        for (id, write) in [(0, false), (1, true), (2, false), (3, true), (4, false)] {
+            assert!(oracle.submit(0, line(id, 4096, write)).is_ok());
+        }
+        let mut out = Vec::new();
+        oracle.advance(u64::MAX, &mut out);
+        let versions: Vec<_> = out
+            .iter()
+            .map(|response| match response {
+                Response::Line(line) => (line.id, line.version),
+                Response::Page(page) => panic!("{page:?}"),
+            })
+            .collect();
+        assert_eq!(versions, [(0, 0), (1, 0), (2, 101), (3, 0), (4, 103)]);
+        let report = oracle.report();
+        assert_eq!(report.stale_reads, 0);
+        assert_eq!(report.traffic.dram_read_bytes, 3 * 64);
+        assert_eq!(report.traffic.dram_written_bytes, 2 * 64);
+        assert_eq!(report.traffic.store_read_bytes + report.traffic.store_written_bytes, 0);
+    }
+
+    #[test]
+    fn checking_data_changes_no_time() {
+        let times = |check_data| {
+            let mut oracle = oracle(1 << 20, &dram_spec(), check_data);
+            let mut out = Vec::new();
+            for id in 0..200u32 {
+                let address = u64::from(id.wrapping_mul(2_654_435_761) >> 12) / 64 * 64;
+                assert!(oracle.submit(0, line(id, address, id % 3 == 0)).is_ok());
+            }
+            oracle.advance(u64::MAX, &mut out);
+            out.iter()
+                .map(|response| match response {
+                    Response::Line(line) => (line.id, line.at_ps),
+                    Response::Page(page) => panic!("{page:?}"),
+                })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(times(true), times(false));
+    }
+
+    #[test]
+    fn a_refused_write_leaves_no_version() {
+        let mut oracle = oracle(1 << 20, &DramSpec { queue_depth: 1, ..dram_spec() }, true);
+        assert!(oracle.submit(0, line(0, 0, false)).is_ok());
+        assert_eq!(oracle.submit(0, line(1, 64, true)), Err(Full));
+        let mut out = Vec::new();
+        oracle.advance(u64::MAX / 2, &mut out);
+        assert!(oracle.submit(u64::MAX / 2, line(2, 64, false)).is_ok());
+        oracle.advance(u64::MAX, &mut out);
+        assert_eq!((oracle.in_flight(), oracle.report().stale_reads), (0, 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "without a store")]
+    #[cfg(debug_assertions)]
+    fn there_is_no_store_to_page_to() {
+        let request = PageRequest {
+            id: 0,
+            store_address: 0,
+            memory_address: 0,
+            bytes: 4096,
+            write: false,
+            background: false,
+        };
+        let _ = oracle(1 << 20, &dram_spec(), false).submit_page(0, request);
+    }
+}
