@@ -19,7 +19,6 @@ pub const CODES: &[(&str, &str)] = &[
     ("unknown-system", "A name that is no preset, nor a path of a TOML file."),
     ("unknown-value", "A word that is not among those allowed."),
     ("unreadable-file", "A file that cannot be read."),
-    ("unused-part", "A part that this organization does not use."),
     ("wrong-type", "A value of another type than the schema's."),
 ];
 
@@ -189,7 +188,7 @@ fn join(path: &str, field: &str) -> String {
 }
 
 /// The name among `names` that is closest to `word`, if it is close enough to be what was meant:
-/// at most a third of the longer one's letters differ (Levenshtein distance, with the swap of two
+/// at most a third of the longer one's letters differ, and one may always (Levenshtein distance, with the swap of two
 /// neighbours counted once; upper and lower case, `-` and `_` count as equal).
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = fold(word);
@@ -197,7 +196,7 @@ pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
         .into_iter()
         .map(|name| {
             let other = fold(name);
-            (distance(&word, &other), word.len().max(other.len()).div_ceil(3), name)
+            (distance(&word, &other), (word.len().max(other.len()) / 3).max(1), name)
         })
         .filter(|(distance, limit, _)| distance <= limit)
         .min_by_key(|(distance, ..)| *distance)

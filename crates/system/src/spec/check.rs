@@ -70,14 +70,16 @@ impl SystemSpec {
                 "add one of the tables [oracle], [hybrid], [storage]".into(),
             ),
             [_] => {}
-            [first, others @ ..] => {
-                for other in others {
+            several => {
+                for one in several {
+                    let others = several.iter().filter(|other| *other != one);
+                    let others: Vec<_> = others.map(|other| format!("[{other}]")).collect();
                     problems.add(
                         "contradiction",
-                        (*other).into(),
+                        (*one).into(),
                         String::new(),
-                        format!("the machine is organized as `{first}` already"),
-                        format!("keep one of the tables [{first}] and [{other}]"),
+                        format!("the machine has {} too, and one organization", others.join(", ")),
+                        "keep one of the tables, or choose another base".into(),
                     );
                 }
             }
@@ -122,10 +124,11 @@ impl SystemSpec {
 
     /// A burst moves one line, and a row holds whole lines.
     fn check_burst(&self, problems: &mut Problems) {
-        let Some(line) = self.processor.caches.first().map(|cache| cache.line.bytes()) else {
-            return;
-        };
         let dram = &self.dram;
+        let line = self.processor.caches.first().map_or(0, |cache| cache.line.bytes());
+        if !line.is_power_of_two() || !dram.bus_bits.is_multiple_of(8) {
+            return; // Said of the part already.
+        }
         let burst = u64::from(dram.bus_bits / 8) * u64::from(dram.burst_length);
         if burst != line {
             let length = line * 8 / u64::from(dram.bus_bits.max(8));
@@ -177,9 +180,14 @@ impl SystemSpec {
     fn check_hybrid(&self, hybrid: &HybridSpec, store: &StoreSpec, problems: &mut Problems) {
         let cache = &hybrid.cache;
         self.check_rows("hybrid.cache.capacity", cache.capacity, problems);
-        whole("hybrid.cache.page", cache.page, "pages of the store", store.page, problems);
-        whole("store.capacity", store.capacity, "pages (os.page)", self.os.page, problems);
-        whole("store.capacity", store.capacity, "pages of the cache", cache.page, problems);
+        whole(
+            "hybrid.cache.page",
+            cache.page,
+            "pages of the store (store.page)",
+            store.page,
+            problems,
+        );
+        self.check_store(store, cache.page, problems);
         let line = self.processor.caches.first().map(|level| level.line);
         if let Some(line) = line.filter(|line| cache.page < *line) {
             problems.add(
@@ -201,12 +209,24 @@ impl SystemSpec {
         }
     }
 
+    /// The store is whole pages of those who use it; of its own pages it is, or that is said.
+    fn check_store(&self, store: &StoreSpec, page: Size, problems: &mut Problems) {
+        let (what, largest) = if page > self.os.page {
+            ("pages of the cache (hybrid.cache.page)", page)
+        } else {
+            ("pages (os.page)", self.os.page)
+        };
+        if largest > store.page {
+            whole("store.capacity", store.capacity, what, largest, problems);
+        }
+    }
+
     fn check_storage(&self, storage: &StorageSpec, problems: &mut Problems) {
         self.check_memory("storage.dram_capacity", storage.dram_capacity, problems);
         whole("storage.readahead", storage.readahead, "pages (os.page)", self.os.page, problems);
         if let Some(store) = &self.store {
-            whole("os.page", self.os.page, "pages of the store", store.page, problems);
-            whole("store.capacity", store.capacity, "pages (os.page)", self.os.page, problems);
+            whole("os.page", self.os.page, "pages of the store (store.page)", store.page, problems);
+            self.check_store(store, self.os.page, problems);
         }
         if storage.dirty_background_ratio > storage.dirty_ratio {
             problems.add(
@@ -220,9 +240,10 @@ impl SystemSpec {
     }
 }
 
-/// Adds a mistake if `value` is not a whole number of `part`s. Zero is one.
+/// Adds a mistake if `value` is not a whole number of `part`s. Zero is one. Pages that are no power
+/// of two are a mistake themselves, and all others follow from it.
 fn whole(path: &str, value: Size, what: &str, part: Size, problems: &mut Problems) {
-    if part.bytes() != 0 && !value.bytes().is_multiple_of(part.bytes()) {
+    if part.bytes().is_power_of_two() && !value.bytes().is_multiple_of(part.bytes()) {
         problems.add(
             "contradiction",
             path.into(),

@@ -123,6 +123,14 @@ fn layers(reference: &str) -> Result<Layered, Problems> {
     Ok(Layered { root, origin: loader.origin })
 }
 
+/// What a preset says at `path`, as it is written there.
+pub(super) fn preset_value(preset: &str, path: &str) -> Option<String> {
+    let layered = layers(preset).ok()?;
+    let (node, exact) = layered.root.at(path);
+    let whole = exact && node.is_leaf() && !node.written.ends_with('…');
+    whole.then(|| node.written.clone())
+}
+
 fn looks_like_a_path(reference: &str) -> bool {
     reference.ends_with(".toml") || reference.contains(std::path::MAIN_SEPARATOR)
 }
@@ -154,7 +162,12 @@ impl Loader {
         let mut node = self.text(&name, &text, &folder, None)?;
         if let (None, Some(stem)) = (own_name(&name, &text), stem.filter(|_| self.origin.len() > 1))
         {
-            let named = Node::new(Data::Text(stem.clone()), &stem, &name, "the file's name");
+            let named = Node::new(
+                Data::Text(stem.clone()),
+                &format!("\"{stem}\""),
+                &name,
+                "the file's name",
+            );
             node.put("name", named);
         }
         Ok(node)

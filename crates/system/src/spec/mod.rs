@@ -9,6 +9,8 @@ mod presets;
 mod print;
 mod sets;
 mod shape;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod walk;
 

@@ -113,7 +113,7 @@ impl Printer<'_> {
 }
 
 /// Tables of a list have no indices in TOML.
-fn without_indices(path: &str) -> String {
+pub(super) fn without_indices(path: &str) -> String {
     path.split('[').map(|part| part.split_once(']').map_or(part, |(_, rest)| rest)).collect()
 }
 

@@ -1,5 +1,6 @@
 //! `--set path=value`: changes of single values.
 
+use super::print::without_indices;
 use super::shape::{Shape, Table, shape};
 use super::tree::{Data, Node, read_value};
 use super::walk::{join, keys};
@@ -119,7 +120,9 @@ impl Setter<'_> {
                 self.put(node, Data::Text(text))
             }
             _ => {
-                let read = read_value(self.place, self.text).map(|node| node.data);
+                // Integers beyond those of TOML are refused for what they are, not as texts.
+                let large = self.text.parse().ok().map(Data::Integer);
+                let read = read_value(self.place, self.text).map(|node| node.data).or(large);
                 self.put(node, read.unwrap_or_else(|| Data::Text(self.text.to_owned())))
             }
         }
@@ -143,7 +146,10 @@ impl Setter<'_> {
         };
         let Some(index) = index else {
             let reason = format!("`{path}` has no item {step}");
-            let near = nearest(step, names.iter().map(String::as_str));
+            let near = match step.parse::<usize>() {
+                Ok(_) => None,
+                Err(_) => nearest(step, names.iter().map(String::as_str)),
+            };
             let mend = match near {
                 Some(name) => format!("did you mean {path}.{name}?"),
                 None => format!("its items are {}", listed(&names)),
@@ -196,6 +202,8 @@ impl Setter<'_> {
         near.sort_by_key(|path| {
             std::cmp::Reverse(path.split('.').filter(|part| parts.contains(part)).count())
         });
+        // Of the items of a list, one is enough.
+        near.dedup_by_key(|path| without_indices(path));
         near.into_iter().take(3).map(|path| format!("`{path}`")).collect()
     }
 

@@ -261,11 +261,15 @@ impl Reader<'_> {
         match item {
             Item::None => None,
             Item::Value(value) => Some(self.value(value, source)),
-            Item::Table(table) => Some(self.table(table, item.span().unwrap_or(0..0), source)),
+            Item::Table(table) => {
+                let node = self.table(table, item.span().unwrap_or(0..0), source);
+                Some(Node { written: String::new(), ..node })
+            }
             Item::ArrayOfTables(tables) => {
                 let each = |table: &Table| self.table(table, table.span().unwrap_or(0..0), source);
                 let items = tables.iter().map(each).collect();
-                Some(self.node(Data::List(items), item.span().unwrap_or(0..0), source))
+                let node = self.node(Data::List(items), item.span().unwrap_or(0..0), source);
+                Some(Node { written: String::new(), ..node })
             }
         }
     }

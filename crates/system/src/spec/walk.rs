@@ -1,5 +1,6 @@
 //! Compares a description with the shape that it must have, and finds every mistake.
 
+use super::load::preset_value;
 use super::shape::{Field, Shape, Table, Word, shape};
 use super::tree::{Data, Node};
 use tierscope_units::{Problem, Problems, nearest};
@@ -101,13 +102,12 @@ impl Walker<'_> {
     fn missing_key(&mut self, field: &Field, node: &Node, path: &str) {
         let path = join(path, &field.name);
         let what = match &field.shape {
-            Shape::Table(_) => format!("add a [{path}] table"),
-            Shape::List(_) => format!("add [[{path}]] tables"),
-            Shape::Quantity(kind) => {
-                format!("add it, such as {} = \"{}\"", field.name, kind.examples[0])
-            }
-            Shape::Word(words) => format!("add it, such as {} = \"{}\"", field.name, words[0].name),
-            other => format!("add {}", other.words()),
+            Shape::Table(_) => format!("add the table [{path}]"),
+            Shape::List(_) => format!("add tables [[{path}]]"),
+            other => match preset_value(base_for(&path), &path) {
+                Some(value) => format!("add it, such as {} = {value}", field.name),
+                None => format!("add {}", other.words()),
+            },
         };
         let mut problem = problem(
             "missing-key",

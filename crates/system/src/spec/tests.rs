@@ -1,0 +1,430 @@
+//! Laws of descriptions.
+
+use super::presets;
+use super::tree::{self, Data, Node};
+use super::*;
+use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use tierscope_units::CODES;
+
+const WRONG: &str = "../../tests/data/wrong-specs.toml";
+
+/// A wrong description, and what is said of it.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    /// Preset or file; the text of `toml` where there is none.
+    system: Option<String>,
+    #[serde(default)]
+    sets: Vec<String>,
+    toml: Option<String>,
+    errors: String,
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct Cases {
+    case: Vec<Case>,
+}
+
+fn wrong() -> (PathBuf, Vec<Case>) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(WRONG);
+    let text = std::fs::read_to_string(&path).expect("the cases are in the repository");
+    let cases: Cases = toml::from_str(&text).expect("the cases are TOML");
+    (path, cases.case)
+}
+
+/// What is said of a case; paths are relative to the case's own folder.
+fn said(case: &Case, number: usize) -> Problems {
+    let sets: Vec<_> = case
+        .sets
+        .iter()
+        .filter_map(|set| set.split_once('='))
+        .map(|(path, value)| (path.to_owned(), value.to_owned()))
+        .collect();
+    let folder =
+        std::env::temp_dir().join(format!("tierscope-spec-{}-{number}", std::process::id()));
+    let result = match (&case.system, &case.toml) {
+        (None, Some(toml)) => load_text("machine.toml", toml, &sets),
+        (Some(system), None) if system.ends_with(".toml") => {
+            std::fs::create_dir_all(&folder).expect("a temporary folder");
+            for (name, text) in &case.files {
+                std::fs::write(folder.join(name), text).expect("a temporary file");
+            }
+            load(&folder.join(system).display().to_string(), &sets)
+        }
+        (Some(system), None) => load(system, &sets),
+        _ => panic!("{}: a case has either a system or a toml", case.name),
+    };
+    let mut problems = result.err().unwrap_or_default();
+    let prefix = format!("{}/", folder.display());
+    for problem in problems.iter_mut() {
+        for text in [&mut problem.path, &mut problem.value, &mut problem.reason, &mut problem.place]
+        {
+            *text = text.replace(&prefix, "");
+        }
+    }
+    std::fs::remove_dir_all(&folder).ok();
+    problems
+}
+
+#[test]
+fn wrong_descriptions_are_refused_with_these_words() {
+    let (path, mut cases) = wrong();
+    let bless = std::env::var_os("TIERSCOPE_BLESS").is_some();
+    let mut differ = String::new();
+    for (number, case) in cases.iter_mut().enumerate() {
+        let said = said(case, number).to_string();
+        assert!(!said.is_empty(), "{} is not refused", case.name);
+        if said != case.errors.trim_end() {
+            differ
+                .push_str(&format!("{}\nis:\n{said}\nshould be:\n{}\n\n", case.name, case.errors));
+        }
+        case.errors = said;
+    }
+    if bless {
+        std::fs::write(&path, print_cases(&path, &cases)).expect("the cases can be written");
+    } else {
+        assert!(differ.is_empty(), "{differ}");
+    }
+    assert!(cases.len() >= 60);
+}
+
+fn print_cases(path: &PathBuf, cases: &[Case]) -> String {
+    let text = std::fs::read_to_string(path).expect("the cases are in the repository");
+    let header = text.lines().take_while(|line| line.starts_with('#'));
+    let mut out = header.map(|line| format!("{line}\n")).collect::<String>();
+    let literal = |text: &str| format!("'''\n{}\n'''\n", text.trim_end_matches('\n'));
+    for case in cases {
+        out.push_str(&format!("\n[[case]]\nname = \"{}\"\n", case.name));
+        if let Some(system) = &case.system {
+            out.push_str(&format!("system = \"{system}\"\n"));
+        }
+        if !case.sets.is_empty() {
+            out.push_str(&format!("sets = {:?}\n", case.sets));
+        }
+        if let Some(toml) = &case.toml {
+            out.push_str(&format!("toml = {}", literal(toml)));
+        }
+        out.push_str(&format!("errors = {}", literal(&case.errors)));
+        if !case.files.is_empty() {
+            out.push_str("[case.files]\n");
+        }
+        for (name, text) in &case.files {
+            out.push_str(&format!("\"{name}\" = {}", literal(text)));
+        }
+    }
+    out
+}
+
+#[test]
+fn every_code_has_a_wrong_description() {
+    let (_, cases) = wrong();
+    let all: Vec<_> = cases
+        .iter()
+        .enumerate()
+        .flat_map(|(number, case)| said(case, 1_000_000 + number))
+        .map(|problem| problem.code)
+        .collect();
+    for (code, _) in CODES {
+        assert!(all.contains(code), "{code}");
+    }
+}
+
+#[test]
+fn every_mistake_has_a_place_and_a_mend() {
+    let (_, cases) = wrong();
+    for (number, case) in cases.iter().enumerate() {
+        for problem in said(case, 2_000_000 + number) {
+            assert!(!problem.mend.is_empty() && !problem.reason.is_empty(), "{problem}");
+            let of_the_reference = problem.path == "system" && case.toml.is_none();
+            assert!(!problem.place.is_empty() || of_the_reference, "{}: {problem}", case.name);
+        }
+    }
+}
+
+#[test]
+fn every_preset_loads_and_is_called_by_its_name() {
+    for (name, summary) in list() {
+        let resolved = load(name, &[]).unwrap_or_else(|problems| panic!("{problems}"));
+        assert_eq!(resolved.spec.name, name);
+        let organization = name.split('/').next();
+        assert_eq!(resolved.spec.organization(), organization);
+        assert!(!summary.is_empty() && summary.len() <= 90 && !summary.ends_with('.'), "{summary}");
+    }
+}
+
+#[test]
+fn every_value_of_every_preset_names_its_source() {
+    let known = [
+        "[HYB15]",
+        "[NVM10]",
+        "Linux ",
+        "SimpleSSD ",
+        "x86-64",
+        "AHCI",
+        "umd-memsys/",
+        "jimstevens2001/",
+        "CMU-SAFARI/",
+        "remembered, not confirmed: ",
+        "assumption: ",
+        "our reading: ",
+        "our choice: ",
+    ];
+    for (name, _) in list() {
+        for (path, source) in load(name, &[]).unwrap().sources {
+            if ["name", "description"].contains(&path.as_str()) {
+                continue;
+            }
+            let names_one = known.iter().any(|start| source.text.starts_with(start));
+            assert!(names_one, "{name}: {path} has the source \"{}\"", source.text);
+        }
+    }
+}
+
+#[test]
+fn quick_presets_differ_in_capacities_alone_by_256() {
+    for name in ["oracle", "hybrid", "storage"] {
+        let full = load(name, &[]).unwrap().spec;
+        let quick = load(&format!("{name}/quick"), &[]).unwrap().spec;
+        let mut scaled = full.clone();
+        let part =
+            |size: tierscope_units::Size| tierscope_units::Size::from_bytes(size.bytes() / 256);
+        scaled.name.clone_from(&quick.name);
+        scaled.description.clone_from(&quick.description);
+        scaled.store.iter_mut().for_each(|store| store.capacity = part(store.capacity));
+        scaled.oracle.iter_mut().for_each(|oracle| oracle.capacity = part(oracle.capacity));
+        scaled
+            .hybrid
+            .iter_mut()
+            .for_each(|hybrid| hybrid.cache.capacity = part(hybrid.cache.capacity));
+        scaled
+            .storage
+            .iter_mut()
+            .for_each(|storage| storage.dram_capacity = part(storage.dram_capacity));
+        assert_eq!(scaled, quick);
+    }
+}
+
+#[test]
+fn hybrid_and_storage_have_the_same_store_and_dram() {
+    let hybrid = load("hybrid", &[]).unwrap().spec;
+    let storage = load("storage", &[]).unwrap().spec;
+    assert_eq!((hybrid.store, hybrid.dram), (storage.store, storage.dram.clone()));
+    assert_eq!((hybrid.processor, hybrid.os), (storage.processor, storage.os));
+    assert_eq!(load("oracle", &[]).unwrap().spec.dram, storage.dram);
+}
+
+#[test]
+fn a_set_changes_one_value_and_is_its_source() {
+    let sets = [
+        ("hybrid.cache.capacity", "256MiB"),
+        ("processor.caches[0].ways", "4"),
+        ("processor.caches.L2.ways", "16"),
+        ("os.allocation", "fragmented"),
+        ("dram.clock_period", "\"1.25ns\""),
+        ("check_data", "true"),
+        ("os.paths.fault", "{ instructions = 5 }"),
+    ]
+    .map(|(path, value)| (path.to_owned(), value.to_owned()));
+    let plain = load("hybrid", &[]).unwrap();
+    let set = load("hybrid", &sets).unwrap_or_else(|problems| panic!("{problems}"));
+    let mut expected = plain.spec.clone();
+    expected.hybrid.as_mut().unwrap().cache.capacity = "256MiB".parse().unwrap();
+    expected.processor.caches[0].ways = 4;
+    expected.processor.caches[1].ways = 16;
+    expected.os.allocation = tierscope_model::os::Allocation::Fragmented;
+    expected.dram.clock_period = "1.25ns".parse().unwrap();
+    expected.check_data = true;
+    expected.os.paths.fault.instructions = 5;
+    assert_eq!(set.spec, expected);
+    let changed: Vec<_> = set
+        .sources
+        .iter()
+        .filter(|(path, source)| plain.sources[*path] != **source)
+        .map(|(path, source)| format!("{path}: {}", source.text))
+        .collect();
+    assert_eq!(
+        changed,
+        [
+            "check_data: --set check_data=true",
+            "dram.clock_period: --set dram.clock_period=\"1.25ns\"",
+            "hybrid.cache.capacity: --set hybrid.cache.capacity=256MiB",
+            "os.allocation: --set os.allocation=fragmented",
+            "os.paths.fault.instructions: --set os.paths.fault={ instructions = 5 }",
+            "processor.caches[0].ways: --set processor.caches[0].ways=4",
+            "processor.caches[1].ways: --set processor.caches.L2.ways=16",
+        ]
+    );
+}
+
+#[test]
+fn a_set_passes_by_machines_without_the_part() {
+    let references = ["hybrid".to_owned(), "storage".to_owned(), "oracle".to_owned()];
+    let set = |path: &str, value: &str| vec![(path.to_owned(), value.to_owned())];
+    let all = load_all(&references, &set("hybrid.cache.ways", "4")).unwrap();
+    assert_eq!(all[0].spec.hybrid.as_ref().map(|hybrid| hybrid.cache.ways), Some(4));
+    assert_eq!(all[1].spec, load("storage", &[]).unwrap().spec);
+    let all = load_all(&references, &set("store.units", "8")).unwrap();
+    assert_eq!(all[1].spec.store.as_ref().map(|store| store.units), Some(8));
+    assert_eq!(all[2].spec.store, None);
+    let all = load_all(&references, &set("processor.cores", "2")).unwrap();
+    assert!(all.iter().all(|one| one.spec.processor.cores == 2));
+    let none = load_all(&references[2..], &set("hybrid.cache.ways", "4")).unwrap_err();
+    assert!(none.to_string().contains("this machine has no [hybrid]"), "{none}");
+    let every = load_all(&references, &set("processor.cores", "0")).unwrap_err();
+    assert_eq!(every.len(), 1, "the same mistake is told once: {every}");
+}
+
+#[test]
+fn a_file_with_a_base_says_only_what_differs_and_gives_the_name() {
+    let folder = std::env::temp_dir().join(format!("tierscope-spec-base-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("below")).unwrap();
+    let wide = folder.join("wide.toml");
+    std::fs::write(&wide, "base = \"below/big.toml\"\n[processor]\nwidth = 8 # mine\n").unwrap();
+    let big = "base = \"hybrid\"\nname = \"big\"\n[hybrid.cache]\ncapacity = \"128GiB\"\n";
+    std::fs::write(folder.join("below/big.toml"), big).unwrap();
+    let resolved = load(&wide.display().to_string(), &[]).unwrap_or_else(|e| panic!("{e}"));
+    std::fs::remove_dir_all(&folder).ok();
+    let mut expected = load("hybrid", &[]).unwrap().spec;
+    expected.name = "wide".into();
+    expected.processor.width = 8;
+    expected.hybrid.as_mut().unwrap().cache.capacity = "128GiB".parse().unwrap();
+    assert_eq!(resolved.spec, expected);
+    assert_eq!(resolved.sources["processor.width"].text, "mine");
+    assert!(resolved.sources["hybrid.cache.capacity"].place.ends_with("below/big.toml:4:12"));
+    assert_eq!(resolved.origin.len(), 5);
+}
+
+#[test]
+fn json_is_laid_over_a_base_and_null_says_nothing() {
+    let over = serde_json::json!({"hybrid": {"cache": {"ways": 64}, "fills": null}, "link": null});
+    let resolved = load_json(Some("hybrid"), &over, "Python", &[]).unwrap();
+    let ways = resolved.spec.hybrid.as_ref().map(|hybrid| hybrid.cache.ways);
+    assert_eq!(ways, Some(64));
+    assert_eq!(resolved.sources["hybrid.cache.ways"].text, "Python");
+    let whole = serde_json::to_value(&resolved.spec).unwrap();
+    assert_eq!(load_json(None, &whole, "Python", &[]).unwrap().spec, resolved.spec);
+    let wrong = serde_json::json!({"hybrid": {"cache": {"ways": "many"}}, "sede": 3});
+    assert_eq!(
+        load_json(Some("hybrid"), &wrong, "Python", &[]).unwrap_err().to_string(),
+        "error[wrong-type]: hybrid.cache.ways = \"many\": an integer is needed, not a text; write \
+         an integer\n  --> Python\n\
+         error[unknown-key]: sede = 3: there is no such key; did you mean `seed`?\n  --> Python"
+    );
+}
+
+#[test]
+fn a_resolved_machine_prints_as_toml_that_loads_to_the_same() {
+    for (name, _) in list() {
+        let resolved = load(name, &[]).unwrap();
+        let text = to_toml(&resolved);
+        let again = load_text("again.toml", &text, &[]).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        assert_eq!(again.spec, resolved.spec);
+        assert_eq!(to_toml(&again), text);
+        assert!(show(name).is_ok_and(|shown| shown == text));
+    }
+}
+
+#[test]
+fn what_only_other_presets_need_is_not_listed() {
+    assert!(presets::find("hyb15").is_none() && presets::find_base("hyb15").is_some());
+    assert!(list().iter().all(|(name, _)| !name.starts_with("hyb15")));
+}
+
+/// The merged tree of a preset, as the loader sees it.
+fn tree_of(name: &str) -> Node {
+    let resolved = load(name, &[]).unwrap();
+    tree::read("preset", &to_toml(&resolved)).unwrap()
+}
+
+fn values() -> impl Strategy<Value = Data> {
+    let texts = prop_oneof![
+        Just(String::new()),
+        "[0-9]{1,3}(KiB|MiB|GiB|B|ns|us|ps|MHz|GHz|GB/s|MB/s|GB|)",
+        "sram|with-data|empty|prefilled|contiguous|fragmented",
+        "[a-z0-9.]{0,6}",
+    ];
+    prop_oneof![
+        4 => texts.prop_map(Data::Text),
+        2 => (0i128..200).prop_map(Data::Integer),
+        2 => any::<i64>().prop_map(|value| Data::Integer(value.into())),
+        1 => prop::sample::select(vec![u32::MAX.into(), u64::MAX.into(), -1, 1 << 64])
+            .prop_map(Data::Integer),
+        2 => (0.0f64..4.0).prop_map(Data::Float),
+        1 => any::<bool>().prop_map(Data::Boolean),
+        1 => Just(Data::Table(Vec::new())),
+        1 => Just(Data::List(Vec::new())),
+    ]
+}
+
+/// Replaces the value of a leaf, removes it, or adds a key beside it.
+fn mutate(root: &mut Node, leaf: usize, action: u8, data: Data) {
+    let mut paths = Vec::new();
+    root.leaves("", &mut |path, _| paths.push(path.to_owned()));
+    let Some(path) = paths.get(leaf % paths.len().max(1)) else { return };
+    let mut node = root;
+    let parts: Vec<_> = path.split(['.', '[']).map(|part| part.trim_end_matches(']')).collect();
+    let (last, above) = parts.split_last().expect("a path has a part");
+    for part in above {
+        node = match part.parse::<usize>() {
+            Ok(index) => item(node, index),
+            Err(_) => node.entry(part, Node::new(Data::Date, "", "", "")),
+        };
+    }
+    match action {
+        0 => drop(node.remove(last)),
+        1 => node.put("fills", Node::new(data, "", "", "")),
+        _ => node.put(last, Node::new(data, "", "", "")),
+    }
+}
+
+fn item(node: &mut Node, index: usize) -> &mut Node {
+    match &mut node.data {
+        Data::List(items) => &mut items[index],
+        _ => unreachable!("indices are of lists"),
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_walker_accepts_what_serde_accepts(
+        preset in prop::sample::select(list()),
+        mutations in prop::collection::vec((any::<usize>(), 0u8..12, values()), 1..4),
+    ) {
+        let mut root = tree_of(preset.0);
+        for (leaf, action, data) in mutations {
+            mutate(&mut root, leaf, action, data);
+        }
+        let mut problems = Problems::new();
+        walk::walk(&root, &mut problems);
+        let read = serde_json::from_value::<SystemSpec>(root.to_json());
+        prop_assert_eq!(problems.is_empty(), read.is_ok(), "{} against {:?}", problems, read.err());
+        if let Ok(spec) = read {
+            // Any value of the right form can be checked without a panic, and what is right
+            // prints and loads back.
+            if spec.check().is_empty() {
+                let json = serde_json::to_value(&spec).unwrap();
+                let resolved = load_json(None, &json, "here", &[]).unwrap();
+                let again = load_text("again", &to_toml(&resolved), &[]);
+                prop_assert_eq!(again.map(|again| again.spec), Ok(spec));
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_and_no_set_panics(
+        text in "(base = \"hybrid\"\n)?([a-z.]{0,8} = [\\[{\"a-z0-9.,]{0,8}\n|\\[[a-z.]{0,10}\\]\n){0,4}",
+        path in "[a-z.\\[\\]0-9]{0,12}|processor\\.caches[\\[\\].0-9a-zA-Z]{0,6}",
+        value in "[{}\\[\\]a-z0-9\"=., #]{0,10}",
+    ) {
+        let sets = [(path, value)];
+        if let Err(problems) = load_text("any.toml", &text, &sets) {
+            prop_assert!(!problems.is_empty());
+        }
+    }
+}
