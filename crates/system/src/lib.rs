@@ -1,4 +1,6 @@
 //! From a description to a result: specification, validation, building, running.
 
+pub mod machine;
 pub mod result;
+pub mod run;
 pub mod spec;

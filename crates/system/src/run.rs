@@ -1,10 +1,15 @@
 //! Running one workload on several machines, each in a host thread of its own and at its own pace.
 
+use crate::machine::{Machine, MachineError};
 use crate::result::{Interval, SystemResult};
 use crate::spec::SystemSpec;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
-use tierscope_workload::Stream;
+use std::time::{Duration, Instant};
+use tierscope_workload::{Stream, StreamError};
+
+/// How often an observer hears of each machine, in wall-clock time.
+const REPORT_EVERY: Duration = Duration::from_millis(200);
 
 /// How a run is carried out. None of these changes a complete run's figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -37,7 +42,7 @@ pub trait Observer: Sync {
 }
 
 /// What became of one machine's run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The machine's result, as far as it came.
     pub result: SystemResult,
@@ -77,11 +82,14 @@ pub fn run_machines(
 
 fn broken_invariant() -> Outcome {
     Outcome {
-        result: SystemResult::default(),
         partial_reason: Some("a broken invariant stopped the simulation; please report it".into()),
         failed: true,
-        threads: 0,
+        ..Outcome::default()
     }
+}
+
+fn failed(error: &MachineError) -> Outcome {
+    Outcome { partial_reason: Some(error.to_string()), failed: true, ..Outcome::default() }
 }
 
 fn run_machine(
@@ -92,6 +100,54 @@ fn run_machine(
     observer: &dyn Observer,
     stop: &AtomicBool,
 ) -> Outcome {
-    let _ = (index, system, stream, options, observer, stop.load(Ordering::Relaxed));
-    broken_invariant()
+    let start = Instant::now();
+    let mut machine = match Machine::new(system, stream, options) {
+        Ok(machine) => machine,
+        Err(error) => return failed(&error),
+    };
+    let mut reported = Instant::now();
+    let mut intervals = 0;
+    let limit = if options.access_limit == 0 { u64::MAX } else { options.access_limit };
+    let ended = machine.run(|machine| {
+        if reported.elapsed() >= REPORT_EVERY {
+            reported = Instant::now();
+            observer.progress(index, progress(machine));
+            for interval in &machine.intervals()[intervals..] {
+                observer.interval(index, interval);
+            }
+            intervals = machine.intervals().len();
+        }
+        stop.load(Ordering::Relaxed) || machine.accesses() >= limit
+    });
+    let mut outcome = Outcome { threads: machine.threads(), ..Outcome::default() };
+    match ended {
+        Ok(true) => {}
+        Ok(false) if stop.load(Ordering::Relaxed) => {
+            outcome.partial_reason = Some("the run was interrupted".into());
+        }
+        Ok(false) => {
+            outcome.partial_reason = Some(format!("the limit of {limit} accesses was reached"));
+        }
+        Err(error) => {
+            outcome.failed = !matches!(error, MachineError::Stream(StreamError::Cut(_)));
+            outcome.partial_reason = Some(error.to_string());
+        }
+    }
+    let mut result = machine.result();
+    result.wall_s = start.elapsed().as_secs_f64();
+    result.accesses_per_wall_s = result.accesses as f64 / result.wall_s.max(1e-9);
+    for interval in &machine.intervals()[intervals..] {
+        observer.interval(index, interval);
+    }
+    observer.progress(index, progress(&machine));
+    outcome.result = result;
+    outcome
+}
+
+fn progress(machine: &Machine) -> Progress {
+    Progress {
+        accesses: machine.accesses(),
+        instructions: machine.instructions(),
+        time_ps: machine.now_ps(),
+    }
 }

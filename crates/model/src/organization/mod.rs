@@ -3,9 +3,13 @@
 pub mod hybrid;
 pub mod oracle;
 mod spec;
+pub mod storage;
 
 pub use spec::*;
 
+use crate::device::store::StoreDevice;
+use crate::device::{LinkSpec, StoreSpec};
+use crate::medium::{DramSpec, dram::Dram};
 use crate::request::{Full, LineRequest, PageRequest, Response, Traffic};
 use serde::Serialize;
 
@@ -64,4 +68,42 @@ pub struct OrganizationReport {
     pub traffic: Traffic,
     /// Reads that returned an older version than they had to: 0 unless data checking found a fault.
     pub stale_reads: u64,
+}
+
+/// The parts of a description that an organization is built from.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<'a> {
+    /// `oracle`, where it is that.
+    pub oracle: Option<&'a OracleSpec>,
+    /// `hybrid`, where it is that.
+    pub hybrid: Option<&'a HybridSpec>,
+    /// `storage`, where it is that.
+    pub storage: Option<&'a StorageSpec>,
+    /// DRAM.
+    pub dram: &'a DramSpec,
+    /// The store and its link, where there is one.
+    pub store: Option<(&'a StoreSpec, &'a LinkSpec)>,
+    /// Bytes of a line of the on-chip caches.
+    pub line_bytes: u64,
+    /// Whether versions of data are carried and checked.
+    pub check_data: bool,
+}
+
+/// Builds the organization of a description that has been checked; `None` where the description
+/// names none or lacks its store.
+pub fn build_organization(parts: &Parts<'_>) -> Option<Box<dyn Organization>> {
+    let Parts { dram, line_bytes, check_data, .. } = *parts;
+    if let Some(spec) = parts.oracle {
+        return Some(Box::new(oracle::Oracle::new(spec, dram, line_bytes, check_data)));
+    }
+    let (store, link) = parts.store?;
+    if let Some(spec) = parts.hybrid {
+        let cache = Dram::new(dram, spec.cache.capacity.bytes(), line_bytes);
+        let (bytes, device) = (store.capacity.bytes(), StoreDevice::new(store, link));
+        let line = line_bytes as u32;
+        let hybrid = hybrid::Hybrid::new(spec, bytes, line, cache, device, check_data);
+        return Some(Box::new(hybrid));
+    }
+    let spec = parts.storage?;
+    Some(Box::new(storage::Storage::new(spec, dram, store, link, line_bytes, check_data)))
 }

@@ -261,6 +261,17 @@ impl Paging {
         self.transfers.get(id).is_some()
     }
 
+    /// Whether any transfer is under way.
+    pub fn transfers_under_way(&self) -> bool {
+        !self.transfers.is_empty()
+    }
+
+    /// The file that is mapped at an address, if one is.
+    pub fn file_at(&self, address: u64) -> Option<FileId> {
+        let (_, mapping) = self.space.find(address / self.page_bytes)?;
+        mapping.file.map(|(file, _)| file)
+    }
+
     /// Physical addresses of the entries that a walk for `page` reads, from the last level to the
     /// first; the page-table pages have to exist.
     pub fn walk_addresses(&self, page: u64) -> [u64; 5] {

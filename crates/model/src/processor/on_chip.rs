@@ -76,9 +76,12 @@ impl Stack {
         if self.hit_first(line, false) { Some(0) } else { self.hit_beyond(line, false, out) }
     }
 
-    /// A line arrives from outside, and comes into every level.
+    /// A line arrives from outside, and comes into every level. Where the stack has the line by
+    /// now, its own version stays.
     pub fn fill(&mut self, line: u64, write: bool, version: u64, out: &mut Vec<DirtyLine>) {
-        self.set_version(line, version);
+        if self.versions.is_some() && self.levels.iter().all(|l| l.lookup(line).is_none()) {
+            self.set_version(line, version);
+        }
         self.enter(line, self.levels.len(), write, out);
     }
 

@@ -121,7 +121,10 @@ impl ProcessorSpec {
                     format!("{at}.latency_cycles"),
                     cache.latency_cycles.to_string(),
                     format!("the latency must exceed that of the level before, {latency_cycles}"),
-                    format!("write {} or more: latencies count from issue", latency_cycles + 1),
+                    format!(
+                        "write {} or more: latencies count from issue",
+                        latency_cycles.saturating_add(1)
+                    ),
                 );
             }
             if shared && !cache.shared {

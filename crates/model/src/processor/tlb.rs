@@ -67,6 +67,11 @@ impl Table {
         Some(start + way)
     }
 
+    fn contains(&self, page: u64) -> bool {
+        let set = || self.start(page)..self.start(page) + self.ways;
+        self.sets > 0 && self.pages[set()].contains(&page)
+    }
+
     fn insert(&mut self, page: u64, payload: u64) {
         if self.sets == 0 {
             return;
@@ -161,6 +166,11 @@ impl Tlb {
             self.upper.insert(region, 0);
         }
         hit
+    }
+
+    /// Whether a level holds a page. Asking has no effect.
+    pub fn holds(&self, page: u64) -> bool {
+        self.first.contains(page) || self.second.contains(page)
     }
 
     /// Forgets a page.

@@ -1,0 +1,434 @@
+//! `storage`: main memory is DRAM, and the operating system pages between it and a store
+//! ([HYB15] §2.2, Fig. 2a). What the operating system does is in [`crate::os::paging`]; here is
+//! the hardware that it drives: DRAM, the store behind its link, and the DMA between them.
+//!
+//! A page from the store is written to DRAM once it has crossed the link, and only then is the
+//! interrupt raised; a page to the store is read from DRAM first. Both compete with the lines of
+//! the on-chip caches for the channels. All the time that a page spends at DRAM is the stage
+//! [`Stage::Dma`].
+
+use super::{Organization, OrganizationReport, StorageSpec};
+use crate::device::store::StoreDevice;
+use crate::device::{LinkSpec, StoreSpec};
+use crate::medium::{DramSpec, dram::Dram};
+use crate::request::{
+    Completion, Device, Full, LineRequest, LineResponse, PageRequest, PageResponse, Request,
+    Response, Traffic,
+};
+use std::collections::VecDeque;
+use tierscope_kernel::{CowMap, Slab, Stage, Timeline};
+
+/// What a request at the DRAM is for.
+#[derive(Clone, Copy, Debug)]
+enum AtDram {
+    /// A line, and the oldest version that a read of it may return.
+    Line(LineRequest, u64),
+    /// The DMA of a page.
+    Page(u32),
+}
+
+/// A page on its way.
+#[derive(Clone, Debug)]
+struct Page {
+    request: PageRequest,
+    /// Time up to which `stages` reaches.
+    clock_ps: u64,
+    stages: Timeline,
+    /// Versions of its lines, where data are checked and the page goes to the store.
+    versions: Vec<u64>,
+}
+
+/// Versions of lines, where data are checked.
+#[derive(Debug)]
+struct Data {
+    /// Last written by whoever submits.
+    latest: CowMap<u64>,
+    /// What DRAM holds.
+    dram: CowMap<u64>,
+    /// What the store holds.
+    store: CowMap<u64>,
+    stale_reads: u64,
+}
+
+/// DRAM, a store and the DMA between them.
+#[derive(Debug)]
+pub struct Storage {
+    dram: Dram,
+    store: StoreDevice,
+    line_bytes: u64,
+    at_dram: Slab<AtDram>,
+    pages: Slab<Page>,
+    most_pages: usize,
+    /// Pages that wait for room at the DRAM and at the store.
+    for_dram: VecDeque<u32>,
+    for_store: VecDeque<u32>,
+    traffic: Traffic,
+    data: Option<Data>,
+    done: Vec<Completion>,
+}
+
+impl Storage {
+    /// An idle machine's memory side. The descriptions have been checked.
+    pub fn new(
+        spec: &StorageSpec,
+        dram: &DramSpec,
+        store: &StoreSpec,
+        link: &LinkSpec,
+        line_bytes: u64,
+        check_data: bool,
+    ) -> Self {
+        Storage {
+            dram: Dram::new(dram, spec.dram_capacity.bytes(), line_bytes),
+            store: StoreDevice::new(store, link),
+            line_bytes,
+            at_dram: Slab::new(),
+            pages: Slab::new(),
+            most_pages: spec.host_queue_depth as usize,
+            for_dram: VecDeque::new(),
+            for_store: VecDeque::new(),
+            traffic: Traffic::default(),
+            data: check_data.then(|| Data {
+                latest: CowMap::new(0),
+                dram: CowMap::new(0),
+                store: CowMap::new(0),
+                stale_reads: 0,
+            }),
+            done: Vec::new(),
+        }
+    }
+
+    /// Offers a page's DMA to the DRAM; false where it is full.
+    fn start_dma(&mut self, now_ps: u64, id: u32) -> bool {
+        let PageRequest { memory_address, bytes, write, .. } = self.pages[id].request;
+        let number = self.at_dram.insert(AtDram::Page(id));
+        let request =
+            Request { id: number, address: memory_address, bytes, write: !write, background: write };
+        if self.dram.submit(now_ps, request).is_err() {
+            self.at_dram.remove(number);
+            return false;
+        }
+        true
+    }
+
+    /// Offers a page to the store; false where it is full.
+    fn start_store(&mut self, now_ps: u64, id: u32) -> bool {
+        let PageRequest { store_address, bytes, write, background, .. } = self.pages[id].request;
+        let request = Request { id, address: store_address, bytes, write, background };
+        if self.store.submit(now_ps, request).is_err() {
+            return false;
+        }
+        let page = &mut self.pages[id];
+        page.stages.push(Stage::StoreQueue, now_ps - page.clock_ps);
+        page.clock_ps = now_ps;
+        true
+    }
+
+    fn retry(&mut self, now_ps: u64) {
+        while let Some(id) = self.for_dram.front().copied() {
+            if !self.start_dma(now_ps, id) {
+                break;
+            }
+            self.for_dram.pop_front();
+        }
+        while let Some(id) = self.for_store.front().copied() {
+            if !self.start_store(now_ps, id) {
+                break;
+            }
+            self.for_store.pop_front();
+        }
+    }
+
+    fn dram_done(&mut self, done: Completion, out: &mut Vec<Response>) {
+        match self.at_dram.remove(done.id) {
+            AtDram::Line(request, oldest) => {
+                let version = self.complete_line(request, oldest);
+                let (id, at_ps, stages) = (request.id, done.at_ps, done.stages);
+                out.push(Response::Line(LineResponse { id, at_ps, stages, version }));
+            }
+            AtDram::Page(id) => {
+                let page = &mut self.pages[id];
+                page.stages.push(Stage::Dma, done.at_ps - page.clock_ps);
+                page.clock_ps = done.at_ps;
+                let PageRequest { write, bytes, .. } = page.request;
+                if write {
+                    self.traffic.dram_read_bytes += u64::from(bytes);
+                    if !self.start_store(done.at_ps, id) {
+                        self.for_store.push_back(id);
+                    }
+                } else {
+                    self.traffic.dram_written_bytes += u64::from(bytes);
+                    self.end_page(id, out);
+                }
+            }
+        }
+    }
+
+    fn complete_line(&mut self, request: LineRequest, oldest: u64) -> u64 {
+        let bytes = self.line_bytes;
+        if request.write {
+            self.traffic.dram_written_bytes += bytes;
+        } else {
+            self.traffic.dram_read_bytes += bytes;
+        }
+        let Some(data) = &mut self.data else { return 0 };
+        let line = request.address / bytes;
+        if request.write {
+            data.dram.set(line, request.version);
+            return 0;
+        }
+        let version = data.dram.get(line);
+        data.stale_reads += u64::from(version < oldest);
+        version
+    }
+
+    fn store_done(&mut self, done: Completion, out: &mut Vec<Response>) {
+        let page = &mut self.pages[done.id];
+        page.stages.append(&done.stages);
+        page.clock_ps = done.at_ps;
+        let PageRequest { write, bytes, .. } = page.request;
+        if write {
+            self.traffic.store_written_bytes += u64::from(bytes);
+            self.end_page(done.id, out);
+            return;
+        }
+        self.traffic.store_read_bytes += u64::from(bytes);
+        if !self.start_dma(done.at_ps, done.id) {
+            self.for_dram.push_back(done.id);
+        }
+    }
+
+    /// The page is where it had to go: its data are there from now on.
+    fn end_page(&mut self, id: u32, out: &mut Vec<Response>) {
+        let Page { request, clock_ps, stages, versions } = self.pages.remove(id);
+        if let Some(data) = &mut self.data {
+            let lines = u64::from(request.bytes) / self.line_bytes;
+            let memory = request.memory_address / self.line_bytes;
+            let store = request.store_address / self.line_bytes;
+            for line in 0..lines {
+                if request.write {
+                    data.store.set(store + line, versions[line as usize]);
+                } else {
+                    let version = data.store.get(store + line);
+                    data.dram.set(memory + line, version);
+                    data.latest.set(memory + line, version);
+                }
+            }
+        }
+        out.push(Response::Page(PageResponse { id: request.id, at_ps: clock_ps, stages }));
+    }
+
+    /// Does what happens at `now_ps`, the time of the next event.
+    fn step(&mut self, now_ps: u64, out: &mut Vec<Response>) {
+        let mut done = std::mem::take(&mut self.done);
+        if self.dram.next_event_ps().is_some_and(|at_ps| at_ps <= now_ps) {
+            self.dram.advance(now_ps, &mut done);
+            done.drain(..).for_each(|completion| self.dram_done(completion, out));
+        }
+        if self.store.next_event_ps().is_some_and(|at_ps| at_ps <= now_ps) {
+            self.store.advance(now_ps, &mut done);
+            done.drain(..).for_each(|completion| self.store_done(completion, out));
+        }
+        self.done = done;
+        self.retry(now_ps);
+    }
+}
+
+impl Organization for Storage {
+    fn memory_bytes(&self) -> u64 {
+        self.dram.capacity_bytes()
+    }
+
+    fn submit(&mut self, now_ps: u64, request: LineRequest) -> Result<(), Full> {
+        let line = request.address / self.line_bytes;
+        let oldest = self.data.as_ref().map_or(0, |data| data.latest.get(line));
+        let id = self.at_dram.insert(AtDram::Line(request, oldest));
+        let (address, write) = (request.address, request.write);
+        let bytes = self.line_bytes as u32;
+        let access = Request { id, address, bytes, write, background: false };
+        if self.dram.submit(now_ps, access).is_err() {
+            self.at_dram.remove(id);
+            return Err(Full);
+        }
+        if let (Some(data), true) = (&mut self.data, write) {
+            data.latest.set(line, request.version);
+        }
+        Ok(())
+    }
+
+    fn submit_page(&mut self, now_ps: u64, request: PageRequest) -> Result<(), Full> {
+        if self.pages.len() >= self.most_pages {
+            return Err(Full);
+        }
+        let first = request.memory_address / self.line_bytes;
+        let lines = u64::from(request.bytes) / self.line_bytes;
+        let copied = self.data.as_ref().filter(|_| request.write);
+        let versions = copied
+            .map(|data| (first..first + lines).map(|line| data.latest.get(line)).collect())
+            .unwrap_or_default();
+        let page = Page { request, clock_ps: now_ps, stages: Timeline::new(), versions };
+        let id = self.pages.insert(page);
+        let started = if request.write {
+            self.for_dram.is_empty() && self.start_dma(now_ps, id)
+        } else {
+            self.for_store.is_empty() && self.start_store(now_ps, id)
+        };
+        if !started {
+            let waiting = if request.write { &mut self.for_dram } else { &mut self.for_store };
+            waiting.push_back(id);
+        }
+        Ok(())
+    }
+
+    fn next_event_ps(&self) -> Option<u64> {
+        match (self.dram.next_event_ps(), self.store.next_event_ps()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn advance(&mut self, now_ps: u64, out: &mut Vec<Response>) {
+        while let Some(at_ps) = self.next_event_ps()
+            && at_ps <= now_ps
+        {
+            self.step(at_ps, out);
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        let lines = self.at_dram.iter().filter(|(_, at)| matches!(at, AtDram::Line(..))).count();
+        lines + self.pages.len()
+    }
+
+    /// Nothing here is dirty: the operating system writes back.
+    fn flush(&mut self, _now_ps: u64) -> bool {
+        true
+    }
+
+    fn report(&self) -> OrganizationReport {
+        OrganizationReport {
+            traffic: self.traffic,
+            stale_reads: self.data.as_ref().map_or(0, |data| data.stale_reads),
+            ..OrganizationReport::default()
+        }
+    }
+
+    fn fork(&mut self) -> Box<dyn Organization> {
+        Box::new(Storage {
+            dram: self.dram.clone(),
+            store: self.store.clone(),
+            line_bytes: self.line_bytes,
+            at_dram: self.at_dram.clone(),
+            pages: self.pages.clone(),
+            most_pages: self.most_pages,
+            for_dram: self.for_dram.clone(),
+            for_store: self.for_store.clone(),
+            traffic: self.traffic,
+            data: self.data.as_mut().map(|data| Data {
+                latest: data.latest.fork(),
+                dram: data.dram.fork(),
+                store: data.store.fork(),
+                stale_reads: data.stale_reads,
+            }),
+            done: Vec::new(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::{organization_laws, page_organization_laws};
+    use crate::medium::dram::tests::spec as dram_spec;
+    use crate::organization::InitialContent;
+    use tierscope_units::{Bandwidth, Duration, Size};
+
+    fn storage(depth: u32, check_data: bool) -> Storage {
+        let spec = StorageSpec {
+            dram_capacity: Size::from_bytes(1 << 20),
+            initial: InitialContent::Empty,
+            readahead: Size::from_bytes(1 << 17),
+            swap_cluster_pages: 8,
+            dirty_ratio: 0.2,
+            dirty_background_ratio: 0.1,
+            host_queue_depth: depth,
+        };
+        let us = |n: u64| Duration::from_picoseconds(n * 1_000_000);
+        let store = StoreSpec {
+            capacity: Size::from_bytes(1 << 22),
+            page: Size::from_bytes(4096),
+            read_latency: us(25),
+            write_latency: us(250),
+            units: 4,
+            unit_bandwidth: "400MB/s".parse::<Bandwidth>().unwrap(),
+            controller_latency: us(1),
+            queue_depth: 3,
+        };
+        let link = LinkSpec {
+            bandwidth: "16GB/s".parse::<Bandwidth>().unwrap(),
+            payload: Size::from_bytes(256),
+            packet_overhead: Size::from_bytes(24),
+            latency: us(1),
+        };
+        Storage::new(&spec, &dram_spec(), &store, &link, 64, check_data)
+    }
+
+    fn page(id: u32, write: bool, frame: u64, place: u64) -> PageRequest {
+        PageRequest {
+            id,
+            store_address: place * 4096,
+            memory_address: frame * 4096,
+            bytes: 4096,
+            write,
+            background: write,
+        }
+    }
+
+    #[test]
+    fn the_organizations_laws_hold() {
+        organization_laws(|| Box::new(storage(8, true)));
+        page_organization_laws(|| Box::new(storage(2, true)));
+    }
+
+    #[test]
+    fn what_was_written_comes_back_through_the_store() {
+        let mut storage = storage(8, true);
+        let mut out = Vec::new();
+        let write = LineRequest { id: 9, address: 4096 + 64, write: true, version: 77 };
+        storage.submit(0, write).unwrap();
+        storage.submit_page(0, page(1, true, 1, 5)).unwrap();
+        storage.advance(1 << 50, &mut out);
+        storage.submit_page(1 << 50, page(2, false, 3, 5)).unwrap();
+        storage.advance(1 << 51, &mut out);
+        let read = LineRequest { id: 10, address: 3 * 4096 + 64, write: false, version: 0 };
+        storage.submit(1 << 51, read).unwrap();
+        storage.advance(1 << 52, &mut out);
+        let Some(Response::Line(line)) = out.last() else { panic!("{out:?}") };
+        assert_eq!((line.id, line.version), (10, 77));
+        assert_eq!((storage.in_flight(), storage.report().stale_reads), (0, 0));
+    }
+
+    #[test]
+    fn a_page_read_takes_device_link_and_dma_and_nothing_else() {
+        let mut storage = storage(8, false);
+        let mut out = Vec::new();
+        storage.submit_page(0, page(1, false, 1, 5)).unwrap();
+        storage.advance(u64::MAX, &mut out);
+        let [Response::Page(done)] = out.as_slice() else { panic!("{out:?}") };
+        assert_eq!(done.stages.total_ps(), done.at_ps);
+        let stage = |stage| done.stages.iter().filter(|(s, _)| *s == stage).map(|(_, t)| t).sum::<u64>();
+        assert_eq!(stage(Stage::Medium), 25_000_000);
+        assert_eq!(stage(Stage::StoreQueue), 0);
+        assert!(stage(Stage::Dma) > 0 && stage(Stage::Link) > 2_000_000);
+    }
+
+    #[test]
+    fn pages_at_once_are_bounded() {
+        let mut storage = storage(2, false);
+        assert!(storage.submit_page(0, page(0, false, 0, 0)).is_ok());
+        assert!(storage.submit_page(0, page(1, true, 1, 1)).is_ok());
+        assert_eq!(storage.submit_page(0, page(2, false, 2, 2)), Err(Full));
+        let mut out = Vec::new();
+        storage.advance(u64::MAX, &mut out);
+        assert_eq!(out.len(), 2);
+    }
+}

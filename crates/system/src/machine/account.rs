@@ -1,0 +1,441 @@
+//! What a machine counts, and the two accounts of time: stages of accesses, owners of threads.
+
+use super::memory::Miss;
+use super::thread::{Access, BUSY, IDLE, OWNERS, Thread, owner_name};
+use super::{Event, Fixed, Machine};
+use crate::result::{Bytes, Interval, LatencySummary, SystemResult};
+use std::collections::BTreeMap;
+use tierscope_kernel::{CowMap, LatencyHistogram, Stage, StageTimes, Timeline};
+use tierscope_model::request::Traffic;
+
+/// Length of the first intervals; after every 512 it doubles.
+pub(super) const FIRST_INTERVAL_PS: u64 = 100_000_000;
+const INTERVALS_OF_A_LENGTH: usize = 512;
+
+/// Versions of the newest data, where data are checked.
+#[derive(Debug)]
+struct Golden {
+    memory: CowMap<u64>,
+    store: CowMap<u64>,
+    /// Core that uses a line, plus 1; [`SHARED`] for several.
+    users: CowMap<u8>,
+    next: u64,
+}
+
+const SHARED: u8 = u8::MAX;
+
+/// Counters.
+#[derive(Debug)]
+pub(super) struct Account {
+    /// Hits of the program by private level, without and with the second-level TLB.
+    hits: Vec<[u64; 2]>,
+    histogram: LatencyHistogram,
+    stages: StageTimes,
+    recorded: u64,
+    pub instructions: u64,
+    pub kernel_instructions: u64,
+    pub walks: u64,
+    pub shared_hits: u64,
+    pub memory_reads: u64,
+    pub faults: u64,
+    pub calls: u64,
+    pub interrupts: u64,
+    pub context_switches: u64,
+    pub shootdowns: u64,
+    pub started: u64,
+    pub stale_loads: u64,
+    golden: Option<Golden>,
+    intervals: Vec<Interval>,
+    interval_ps: u64,
+    before: Interval,
+    end_ps: Option<u64>,
+}
+
+impl Account {
+    pub fn new(private_levels: usize, check_data: bool) -> Self {
+        Account {
+            hits: vec![[0; 2]; private_levels],
+            histogram: LatencyHistogram::new(),
+            stages: StageTimes::default(),
+            recorded: 0,
+            instructions: 0,
+            kernel_instructions: 0,
+            walks: 0,
+            shared_hits: 0,
+            memory_reads: 0,
+            faults: 0,
+            calls: 0,
+            interrupts: 0,
+            context_switches: 0,
+            shootdowns: 0,
+            started: 0,
+            stale_loads: 0,
+            golden: check_data.then(|| Golden {
+                memory: CowMap::new(0),
+                store: CowMap::new(0),
+                users: CowMap::new(0),
+                next: 0,
+            }),
+            intervals: Vec::new(),
+            interval_ps: FIRST_INTERVAL_PS,
+            before: Interval::default(),
+            end_ps: None,
+        }
+    }
+
+    /// A hit of a private level whose latency is the level's.
+    #[inline]
+    pub fn hit(&mut self, measured: bool, level: usize, second_tlb: bool) {
+        self.hits[level][usize::from(second_tlb)] += u64::from(measured);
+    }
+
+    /// The hit just counted had waited, or had faulted before: its own stages are recorded instead.
+    pub fn slow_hit(
+        &mut self,
+        access: Access,
+        thread: &mut Thread,
+        level: usize,
+        now_ps: u64,
+        (tlb_ps, latency_ps): (u64, u64),
+    ) {
+        let (start_ps, mut timeline) = thread.begin(access, now_ps);
+        if !access.measured {
+            return;
+        }
+        timeline.push(Stage::Tlb, tlb_ps);
+        timeline.push(Stage::Cache, latency_ps);
+        debug_assert_eq!(timeline.total_ps(), now_ps + tlb_ps + latency_ps - start_ps);
+        self.hits[level][usize::from(tlb_ps != 0)] -= 1;
+        self.record(timeline.total_ps(), &timeline);
+    }
+
+    /// A miss has its data.
+    pub fn finish(&mut self, miss: &Miss, at_ps: u64) {
+        assert_eq!(
+            miss.timeline.total_ps(),
+            at_ps - miss.start_ps,
+            "stages do not add up: {:?}",
+            miss.timeline
+        );
+        if miss.measured {
+            self.record(at_ps - miss.start_ps, &miss.timeline);
+        }
+    }
+
+    /// Records an access's latency and stages.
+    pub fn record(&mut self, latency_ps: u64, timeline: &Timeline) {
+        self.histogram.record(latency_ps);
+        timeline.add_to(&mut self.stages);
+        self.recorded += 1;
+    }
+
+    /// Accesses of the program so far.
+    pub fn accesses(&self) -> u64 {
+        self.recorded + self.hits.iter().flatten().sum::<u64>()
+    }
+
+    /// Compares the version that an access found with the newest; for a write, the new version.
+    pub fn check(&mut self, core: usize, line: u64, found: u64, write: bool) -> Option<u64> {
+        let golden = self.golden.as_mut()?;
+        let me = (core + 1).min(usize::from(SHARED - 1)) as u8;
+        let user = golden.users.get(line);
+        if user == 0 {
+            golden.users.set(line, me);
+        } else if user != me && user != SHARED {
+            golden.users.set(line, SHARED);
+        }
+        if (user == 0 || user == me) && found != golden.memory.get(line) {
+            self.stale_loads += 1;
+        }
+        if !write {
+            return None;
+        }
+        golden.next += 1;
+        golden.memory.set(line, golden.next);
+        Some(golden.next)
+    }
+
+    /// A page goes to the store.
+    pub fn page_out(&mut self, frame: u64, store_address: u64, fixed: &Fixed) {
+        let Some(golden) = &mut self.golden else { return };
+        for (line, stored) in page_lines(frame, store_address, fixed) {
+            golden.store.set(stored, golden.memory.get(line));
+        }
+    }
+
+    /// A page has come from the store.
+    pub fn page_in(&mut self, frame: u64, store_address: u64, fixed: &Fixed) {
+        let Some(golden) = &mut self.golden else { return };
+        for (line, stored) in page_lines(frame, store_address, fixed) {
+            golden.memory.set(line, golden.store.get(stored));
+            golden.users.set(line, 0);
+        }
+    }
+
+    /// The run is over: every thread is charged to its end, and the account must be complete.
+    pub fn end(&mut self, _now_ps: u64, threads: &mut [Thread]) {
+        let end_ps = threads.iter().map(|t| t.clock_ps).max().unwrap_or(0);
+        for thread in threads.iter_mut() {
+            thread.charge_until(IDLE, end_ps);
+            let sum_ps: u64 = thread.times.iter().sum();
+            assert_eq!(sum_ps, end_ps, "a thread's time is not fully charged");
+        }
+        self.end_ps = Some(end_ps);
+    }
+
+    pub fn fork(&mut self) -> Self {
+        Account {
+            hits: self.hits.clone(),
+            histogram: self.histogram.clone(),
+            golden: self.golden.as_mut().map(|golden| Golden {
+                memory: golden.memory.fork(),
+                store: golden.store.fork(),
+                users: golden.users.fork(),
+                next: golden.next,
+            }),
+            intervals: self.intervals.clone(),
+            before: self.before.clone(),
+            ..*self
+        }
+    }
+}
+
+fn page_lines(frame: u64, store_address: u64, fixed: &Fixed) -> impl Iterator<Item = (u64, u64)> {
+    let shift = fixed.page_shift - fixed.line_shift;
+    let (first, stored) = (frame << shift, store_address >> fixed.line_shift);
+    (0..1u64 << shift).map(move |line| (first + line, stored + line))
+}
+
+impl Machine {
+    /// Sums so far, in the form of an interval.
+    fn sums(&self, end_ps: u64) -> Interval {
+        let account = &self.account;
+        let traffic = self.organization.report().traffic;
+        let hits_ps = self.hit_latencies().map(|(ps, count, _)| ps * count).sum::<u64>();
+        Interval {
+            end_ps,
+            instructions: account.instructions,
+            accesses: account.accesses(),
+            latency_ps: hits_ps + account.stages.iter().sum::<u64>(),
+            misses: self.misses_and_lookups().0,
+            store_read_bytes: traffic.store_read_bytes,
+            store_written_bytes: traffic.store_written_bytes,
+        }
+    }
+
+    pub(super) fn schedule_interval(&mut self, at_ps: u64) {
+        let source = self.fixed.interval_sources;
+        self.queue.push(at_ps, source, Event::Interval);
+    }
+
+    pub(super) fn end_interval(&mut self, now_ps: u64) {
+        if self.finished() {
+            return;
+        }
+        self.take_interval(now_ps);
+        if self.account.intervals.len().is_multiple_of(INTERVALS_OF_A_LENGTH) {
+            self.account.interval_ps *= 2;
+        }
+        self.schedule_interval(now_ps + self.account.interval_ps);
+    }
+
+    fn take_interval(&mut self, now_ps: u64) {
+        let sums = self.sums(now_ps);
+        let before = std::mem::replace(&mut self.account.before, sums.clone());
+        self.account.intervals.push(Interval {
+            end_ps: now_ps,
+            instructions: sums.instructions - before.instructions,
+            accesses: sums.accesses - before.accesses,
+            latency_ps: sums.latency_ps - before.latency_ps,
+            misses: sums.misses - before.misses,
+            store_read_bytes: sums.store_read_bytes - before.store_read_bytes,
+            store_written_bytes: sums.store_written_bytes - before.store_written_bytes,
+        });
+    }
+
+    /// Intervals that have ended so far.
+    pub fn intervals(&self) -> &[Interval] {
+        &self.account.intervals
+    }
+
+    /// Latency, count and TLB share of the hits that are only counted.
+    fn hit_latencies(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+        self.account.hits.iter().enumerate().flat_map(|(level, counts)| {
+            let cache_ps = self.cores[0].caches.latency_ps(level);
+            let tlb_ps = self.fixed.second_tlb_ps;
+            [(cache_ps, counts[0], 0), (cache_ps + tlb_ps, counts[1], tlb_ps)]
+        })
+    }
+
+    /// Misses, and the look-ups that they are a share of.
+    fn misses_and_lookups(&self) -> (u64, u64) {
+        if self.fixed.paging {
+            let counters = &self.paging.counters;
+            let misses = counters.major_faults;
+            (misses, self.account.memory_reads + misses)
+        } else {
+            let report = self.organization.report();
+            (report.misses, report.lookups)
+        }
+    }
+
+    fn miss_kind(&self) -> &'static str {
+        if self.fixed.paging {
+            "page cache"
+        } else if self.organization.report().lookups > 0 {
+            "DRAM cache"
+        } else {
+            "none"
+        }
+    }
+
+    /// The result as far as the run has come. A run that has ended is closed exactly; one that was
+    /// stopped counts up to where each thread stands.
+    pub fn result(&mut self) -> SystemResult {
+        let end_ps = match self.account.end_ps {
+            Some(end_ps) => end_ps,
+            None => self.threads.iter().map(|t| t.clock_ps).max().unwrap_or(0),
+        };
+        if self.account.intervals.last().is_none_or(|last| last.end_ps < end_ps) {
+            self.take_interval(end_ps);
+        }
+        let accesses = self.account.accesses();
+        let (latency_ns, stages_ns) = self.latencies(accesses);
+        let mut owners = [0u64; OWNERS];
+        for thread in &self.threads {
+            for (sum, time_ps) in owners.iter_mut().zip(thread.times) {
+                *sum += time_ps;
+            }
+            owners[IDLE] += end_ps.saturating_sub(thread.clock_ps);
+        }
+        let time_breakdown_ns = owners
+            .iter()
+            .enumerate()
+            .filter(|(owner, time_ps)| **time_ps > 0 || *owner == BUSY)
+            .map(|(owner, time_ps)| (owner_name(owner).to_string(), *time_ps as f64 / 1e3))
+            .collect();
+        let (misses, lookups) = self.misses_and_lookups();
+        let cycles = self.fixed.clock.ps_to_cycles_ceil(end_ps).max(1);
+        let Traffic { store_read_bytes, store_written_bytes, dram_read_bytes, dram_written_bytes } =
+            self.organization.report().traffic;
+        SystemResult {
+            organization: self.spec.organization().unwrap_or_default().to_string(),
+            time_s: end_ps as f64 / 1e12,
+            time_ps: end_ps,
+            instructions: self.account.instructions,
+            kernel_instructions: self.account.kernel_instructions,
+            ipc: self.account.instructions as f64 / cycles as f64,
+            slowdown: None,
+            accesses,
+            miss_rate: if lookups == 0 { 0.0 } else { misses as f64 / lookups as f64 },
+            miss_kind: self.miss_kind().to_string(),
+            latency_ns,
+            stages_ns,
+            time_breakdown_ns,
+            store_bytes: Bytes { read: store_read_bytes, written: store_written_bytes },
+            dram_bytes: Bytes { read: dram_read_bytes, written: dram_written_bytes },
+            counters: self.counters(),
+            wall_s: 0.0,
+            accesses_per_wall_s: 0.0,
+            notes: self.notes(),
+        }
+    }
+
+    fn latencies(&self, accesses: u64) -> (LatencySummary, BTreeMap<String, f64>) {
+        let mut histogram = self.account.histogram.clone();
+        let mut stages = self.account.stages.map(u128::from);
+        for (latency_ps, count, tlb_ps) in self.hit_latencies() {
+            histogram.record_n(latency_ps, count);
+            stages[Stage::Cache as usize] += u128::from(latency_ps - tlb_ps) * u128::from(count);
+            stages[Stage::Tlb as usize] += u128::from(tlb_ps) * u128::from(count);
+        }
+        assert_eq!(histogram.count(), accesses, "an access's latency was not recorded");
+        assert_eq!(histogram.sum_ps(), stages.iter().sum(), "stages do not sum to latencies");
+        let ns = |ps: u64| ps as f64 / 1e3;
+        let summary = LatencySummary {
+            mean: histogram.mean_ps() / 1e3,
+            p50: ns(histogram.quantile_ps(0.5)),
+            p99: ns(histogram.quantile_ps(0.99)),
+            p999: ns(histogram.quantile_ps(0.999)),
+            max: ns(histogram.max_ps()),
+        };
+        let per_access = accesses.max(1) as f64 * 1e3;
+        let stages = Stage::ALL
+            .iter()
+            .filter(|stage| stages[**stage as usize] > 0)
+            .map(|stage| (stage.name().to_string(), stages[*stage as usize] as f64 / per_access))
+            .collect();
+        (summary, stages)
+    }
+
+    fn counters(&self) -> BTreeMap<String, u64> {
+        let account = &self.account;
+        let report = self.organization.report();
+        let os = &self.paging.counters;
+        let mut counters: BTreeMap<String, u64> = [
+            ("tlb_walks", account.walks),
+            ("shared_cache_hits", account.shared_hits),
+            ("memory_reads", account.memory_reads),
+            ("faults", account.faults),
+            ("minor_faults", os.minor_faults),
+            ("major_faults", os.major_faults),
+            ("readahead_pages", os.readahead_pages),
+            ("page_cache_hits", os.page_cache_hits),
+            ("page_cache_misses", os.page_cache_misses),
+            ("reclaimed_pages", os.reclaimed_pages),
+            ("swap_out_pages", os.swap_outs),
+            ("swap_in_pages", os.swap_ins),
+            ("file_write_back_pages", os.file_write_backs),
+            ("system_calls", account.calls),
+            ("interrupts", account.interrupts),
+            ("context_switches", account.context_switches),
+            ("tlb_shootdowns", account.shootdowns),
+            ("dram_cache_lookups", report.lookups),
+            ("dram_cache_misses", report.misses),
+            ("prefetched_pages", report.prefetched_pages),
+            ("prefetch_hits", report.prefetch_hits),
+            ("write_back_pages", report.write_backs),
+            ("tag_store_bytes", report.tag_store_bytes),
+            ("footprint_bytes", self.paging.used_bytes()),
+            ("stale_loads", self.stale_loads()),
+        ]
+        .into_iter()
+        .map(|(name, count)| (name.to_string(), count))
+        .collect();
+        for (level, counts) in account.hits.iter().enumerate() {
+            let name = &self.spec.processor.caches[level].name;
+            counters.insert(format!("hits_{}", name.to_lowercase()), counts.iter().sum());
+        }
+        counters
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let stale = self.stale_loads();
+        if stale > 0 {
+            notes.push(format!("{stale} accesses found older data than they had to"));
+        }
+        notes
+    }
+
+    /// Software threads that have started.
+    pub fn threads(&self) -> u32 {
+        self.account.started as u32
+    }
+
+    /// Laws that hold at any moment of a run: nothing is lost between the parts.
+    pub fn check_conservation(&self) -> Result<(), String> {
+        let (lines, pages) = self.waiting_outside();
+        let asked = self.line_misses.len();
+        if self.finished() && asked > 0 {
+            return Err(format!("{asked} lines asked for were never answered"));
+        }
+        if pages.len() as u64 + self.pages_at_device != self.pages.len() as u64 {
+            return Err("a page is neither queued nor at the device".into());
+        }
+        if lines > 0 && self.organization.next_event_ps().is_none() {
+            return Err("lines wait for an organization that has nothing to do".into());
+        }
+        Ok(())
+    }
+}

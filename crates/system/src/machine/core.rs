@@ -1,0 +1,530 @@
+//! What a hardware thread does by itself: instructions, and accesses that its own core serves.
+
+use super::memory::{Merged, Miss};
+use super::thread::{Access, BUSY, Fault, Place, State, Step, Thread, Trap};
+use super::{Context, Doing, Event, KERNEL_LINES, Machine, MachineError};
+use tierscope_kernel::{Stage, Timeline};
+use tierscope_model::os::address_space::Pte;
+use tierscope_model::processor::tlb::{TlbHit, Translation};
+use tierscope_model::processor::window::{Block, NO_MISS, Outstanding, UNKNOWN};
+use tierscope_workload::op::FLAG_DEPENDENT;
+use tierscope_workload::{OpKind, Pull};
+
+/// Operations pulled from the stream at once.
+const PULL: usize = 4096;
+
+/// Whether a hardware thread can go on with its batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    Continue,
+    Stop,
+}
+
+impl Machine {
+    /// Runs a hardware thread until `horizon_ps`, or until it has to wait.
+    pub(super) fn run_batch(
+        &mut self,
+        index: usize,
+        horizon_ps: u64,
+    ) -> Result<(), MachineError> {
+        let mut left = self.fixed.batch_limit;
+        let mut horizon_ps = if self.ready.is_empty() {
+            horizon_ps
+        } else {
+            let context = &mut self.contexts[index];
+            if context.now_ps >= context.slice_end_ps && context.trap.is_none() {
+                context.trap = Some(Trap::Slice);
+            }
+            horizon_ps.min(context.slice_end_ps.max(context.now_ps + 1))
+        };
+        while self.contexts[index].now_ps < horizon_ps && left > 0 {
+            left -= 1;
+            if self.batch_step(index, horizon_ps)? == Flow::Stop {
+                break;
+            }
+            // What the batch itself has sent out may come back to it.
+            horizon_ps = self.queue.peek_ps().map_or(horizon_ps, |at_ps| at_ps.min(horizon_ps));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn batch_step(&mut self, index: usize, horizon_ps: u64) -> Result<Flow, MachineError> {
+        let context = &mut self.contexts[index];
+        let thread = &mut self.threads[context.thread];
+        if context.trap.is_some() {
+            return Ok(self.drain(index));
+        }
+        if thread.access.is_some() {
+            return Ok(self.perform(index));
+        }
+        if let Some(step) = thread.steps.pop_front() {
+            self.begin_step(index, step);
+            return Ok(Flow::Continue);
+        }
+        let Some(op) = thread.buffer.get(thread.position).copied() else {
+            return self.refill(index);
+        };
+        let kind = op.kind_code();
+        if kind == OpKind::Call as u8 {
+            let instructions = u64::from(op.instructions());
+            self.account.instructions += instructions;
+            spend_program(context, thread, instructions);
+            context.trap = Some(Trap::Call);
+            return Ok(Flow::Continue);
+        }
+        if kind > OpKind::Store as u8 {
+            let thread = context.thread as u32;
+            let reason = format!("an operation of kind {kind}");
+            return Err(MachineError::BadOperation { thread, reason });
+        }
+        thread.position += 1;
+        let instructions = u64::from(op.instructions());
+        self.account.instructions += instructions;
+        spend_program(context, thread, instructions);
+        if kind == OpKind::Compute as u8 {
+            return Ok(Flow::Continue);
+        }
+        let line_bytes = 1u64 << self.fixed.line_shift;
+        let write = kind == OpKind::Store as u8;
+        let last_byte = op.word.saturating_add(u64::from(op.size().max(1)) - 1);
+        if (op.word ^ last_byte) >= line_bytes && last_byte / line_bytes != op.word / line_bytes {
+            thread.half = Some((last_byte & !(line_bytes - 1), write));
+        }
+        thread.access = Some(Access {
+            place: Place::Virtual(op.word),
+            write,
+            dependent: op.flags() & FLAG_DEPENDENT != 0,
+            measured: true,
+            issue_ps: None,
+            after_fault: false,
+        });
+        if context.now_ps < horizon_ps {
+            return Ok(self.perform(index));
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// Gets more operations, or finds that there are none.
+    fn refill(&mut self, index: usize) -> Result<Flow, MachineError> {
+        let context = &mut self.contexts[index];
+        let thread = &mut self.threads[context.thread];
+        thread.buffer.clear();
+        thread.position = 0;
+        let pulled = self.stream.pull(context.thread as u32, PULL, &mut thread.buffer)?;
+        if pulled == Pull::End {
+            thread.exhausted = true;
+            context.trap = Some(Trap::End);
+        }
+        Ok(Flow::Continue)
+    }
+
+    fn begin_step(&mut self, index: usize, step: Step) {
+        let context = &mut self.contexts[index];
+        let thread = &mut self.threads[context.thread];
+        match step {
+            Step::Run { stage, instructions } => {
+                self.account.kernel_instructions += instructions;
+                spend_kernel(context, thread, stage, instructions);
+            }
+            Step::Touch { stage, lines } => {
+                if lines > 1 {
+                    thread.steps.push_front(Step::Touch { stage, lines: lines - 1 });
+                }
+                let line = self.fixed.kernel_line + kernel_line(thread, lines);
+                thread.access = Some(Access::kernel(line << self.fixed.line_shift, false));
+            }
+            Step::Copy { stage, from, to, bytes } => self.copy_line(index, stage, from, to, bytes),
+            Step::Act(action) => context.trap = Some(Trap::Act(action)),
+            Step::Retry => thread.retry(),
+        }
+    }
+
+    /// Copies a line: a load, a store, four instructions; then the rest.
+    fn copy_line(&mut self, index: usize, stage: Stage, from: Place, to: Place, bytes: u64) {
+        let line_bytes = 1u64 << self.fixed.line_shift;
+        let context = &mut self.contexts[index];
+        let thread = &mut self.threads[context.thread];
+        let offset = match to {
+            Place::Physical(address) | Place::Virtual(address) => address % line_bytes,
+            Place::Nowhere => 0,
+        };
+        let part = bytes.min(line_bytes - offset);
+        if bytes > part {
+            let (from, to) = (from.after(part), to.after(part));
+            thread.steps.push_front(Step::Copy { stage, from, to, bytes: bytes - part });
+        }
+        thread.steps.push_front(Step::Run { stage, instructions: 2 });
+        let access = |place, write| Access {
+            place,
+            write,
+            dependent: false,
+            measured: false,
+            issue_ps: None,
+            after_fault: false,
+        };
+        if from == Place::Nowhere {
+            thread.access = Some(access(to, true));
+        } else {
+            thread.access = Some(access(from, false));
+            thread.store_after = (to != Place::Nowhere).then(|| access(to, true));
+        }
+    }
+
+    /// Offers the thread's access to its core.
+    fn perform(&mut self, index: usize) -> Flow {
+        let context = &mut self.contexts[index];
+        let thread = &mut self.threads[context.thread];
+        let Some(access) = &mut thread.access else { return Flow::Continue };
+        let issue_ps = *access.issue_ps.get_or_insert(context.now_ps);
+        let access = *access;
+        let slow = access.after_fault || issue_ps != context.now_ps;
+        if !context.window.is_empty() {
+            context.window.retire(context.now_ps);
+            let position = thread.position_instructions;
+            match context.window.blocks(position, access.dependent, context.now_ps) {
+                Block::None => {}
+                block => return wait(context, thread, block),
+            }
+        }
+        let core = &mut self.cores[context.core];
+        let (physical, tlb_ps, walk) = match access.place {
+            Place::Physical(address) => (address, 0, false),
+            Place::Nowhere => return Flow::Continue,
+            Place::Virtual(address) => {
+                let page = address >> self.fixed.page_shift;
+                let (translation, tlb_ps, walk) = match core.tlb.lookup(page) {
+                    TlbHit::First(t) => (t, 0, false),
+                    TlbHit::Second(t) => (t, self.fixed.second_tlb_ps, false),
+                    TlbHit::None => match self.paging.entry(page) {
+                        Pte::Present { frame, writable } if self.paging.tables_exist(page) => {
+                            (Translation { frame, writable }, 0, true)
+                        }
+                        _ => return fault(context, thread, page, access, issue_ps),
+                    },
+                };
+                if access.write && !translation.writable {
+                    return fault(context, thread, page, access, issue_ps);
+                }
+                let offset = address & ((1 << self.fixed.page_shift) - 1);
+                (translation.frame << self.fixed.page_shift | offset, tlb_ps, walk)
+            }
+        };
+        let line = physical >> self.fixed.line_shift;
+        if walk {
+            return self.walk(index, access, line);
+        }
+        if core.caches.hit_first(line, access.write) {
+            if !access.write {
+                context.window.load_was_immediate();
+            }
+            self.account.hit(access.measured, 0, tlb_ps != 0);
+            if slow {
+                let stages = (tlb_ps, core.caches.latency_ps(0));
+                self.account.slow_hit(access, thread, 0, context.now_ps, stages);
+            }
+            if self.fixed.check_data {
+                self.check(index, line, access.write);
+            }
+            self.access_done(index);
+            return Flow::Continue;
+        }
+        // Beyond the first level a miss register is needed.
+        let pending = context.pending.iter().find(|(pending, _)| *pending == line);
+        if let Some((_, miss)) = pending.copied() {
+            return self.merge(index, access, miss, tlb_ps);
+        }
+        match context.window.register_block() {
+            Block::None => {}
+            block => return wait(context, thread, block),
+        }
+        let mut evicted = std::mem::take(&mut self.evicted);
+        let level = core.caches.hit_beyond(line, access.write, &mut evicted);
+        self.evicted = evicted;
+        let now_ps = self.contexts[index].now_ps;
+        self.post_evicted(index, now_ps);
+        let context = &mut self.contexts[index];
+        let thread = &mut self.threads[context.thread];
+        let core = &mut self.cores[context.core];
+        if let Some(level) = level {
+            let latency_ps = core.caches.latency_ps(level);
+            context.window.push(Outstanding {
+                instruction: thread.position_instructions,
+                done_ps: context.now_ps + tlb_ps + latency_ps,
+                miss: NO_MISS,
+                holds_window: !access.write,
+                takes_register: true,
+            });
+            self.account.hit(access.measured, level, tlb_ps != 0);
+            if slow {
+                let stages = (tlb_ps, latency_ps);
+                self.account.slow_hit(access, thread, level, context.now_ps, stages);
+            }
+            if self.fixed.check_data {
+                self.check(index, line, access.write);
+            }
+            self.access_done(index);
+            return Flow::Continue;
+        }
+        let latency_ps = core.caches.latency_ps(core.caches.depth() - 1);
+        let mut miss = Miss::new(index, line, access, thread.begin(access, context.now_ps));
+        miss.timeline.push(Stage::Tlb, tlb_ps);
+        miss.timeline.push(Stage::Cache, latency_ps);
+        let at_ps = context.now_ps + tlb_ps + latency_ps;
+        miss.clock_ps = at_ps;
+        self.start_miss(index, miss, at_ps);
+        self.access_done(index);
+        Flow::Continue
+    }
+
+    /// Enters a miss in the window and sends it to the shared caches.
+    fn start_miss(&mut self, index: usize, miss: Miss, at_ps: u64) {
+        let (line, write) = (miss.line, miss.write);
+        let id = self.misses.insert(miss);
+        let context = &mut self.contexts[index];
+        let thread = &self.threads[context.thread];
+        context.pending.push((line, id));
+        context.window.push(Outstanding {
+            instruction: thread.position_instructions,
+            done_ps: UNKNOWN,
+            miss: id,
+            holds_window: !write,
+            takes_register: true,
+        });
+        self.queue.push(at_ps, index as u16, Event::Shared(id));
+    }
+
+    /// The translation is in no TLB: a walk reads the page table through the caches, and then the
+    /// access itself follows.
+    fn walk(&mut self, index: usize, access: Access, line: u64) -> Flow {
+        let context = &mut self.contexts[index];
+        let thread = &mut self.threads[context.thread];
+        match context.window.register_block() {
+            Block::None => {}
+            block => return wait(context, thread, block),
+        }
+        let Place::Virtual(address) = access.place else { return Flow::Continue };
+        let page = address >> self.fixed.page_shift;
+        let core = &mut self.cores[context.core];
+        let Pte::Present { frame, writable } = self.paging.entry(page) else {
+            return Flow::Continue;
+        };
+        self.paging.touch(frame, context.now_ps);
+        core.tlb.insert(page, Translation { frame, writable });
+        let upper_cached = core.tlb.upper_levels_cached(page);
+        let mut miss = Miss::new(index, line, access, thread.begin(access, context.now_ps));
+        miss.clock_ps = context.now_ps;
+        miss.walk = self.paging.walk_addresses(page).map(|a| a >> self.fixed.line_shift);
+        miss.walk_left = if upper_cached { 1 } else { self.fixed.walk_levels as u8 };
+        self.account.walks += 1;
+        let finished = self.advance_private(index, &mut miss);
+        let now_ps = self.contexts[index].now_ps;
+        self.post_evicted(index, now_ps);
+        if finished {
+            self.finish_private(index, &miss, access.write);
+        } else {
+            let at_ps = miss.clock_ps;
+            self.start_miss(index, miss, at_ps);
+        }
+        self.access_done(index);
+        Flow::Continue
+    }
+
+    /// Takes a miss as far as the core's own caches can: true when it has its data.
+    pub(super) fn advance_private(&mut self, index: usize, miss: &mut Miss) -> bool {
+        let core = &mut self.cores[self.contexts[index].core];
+        loop {
+            let walking = miss.walk_left > 0;
+            let (line, stage, write) = if walking {
+                (miss.walk[usize::from(miss.walk_left) - 1], Stage::Tlb, false)
+            } else {
+                (miss.line, Stage::Cache, miss.write)
+            };
+            miss.wanted = line;
+            let level = if core.caches.hit_first(line, write) {
+                Some(0)
+            } else {
+                core.caches.hit_beyond(line, write, &mut self.evicted)
+            };
+            let last = core.caches.depth() - 1;
+            let latency_ps = core.caches.latency_ps(level.unwrap_or(last));
+            miss.timeline.push(stage, latency_ps);
+            miss.clock_ps += latency_ps;
+            if level.is_none() {
+                return false;
+            }
+            if !walking {
+                miss.level = level.unwrap_or(0) as u8;
+                return true;
+            }
+            miss.walk_left -= 1;
+        }
+    }
+
+    /// A walk and its access were served by the core's own caches: their time is known.
+    fn finish_private(&mut self, index: usize, miss: &Miss, write: bool) {
+        let context = &mut self.contexts[index];
+        let thread = &self.threads[context.thread];
+        context.window.push(Outstanding {
+            instruction: thread.position_instructions,
+            done_ps: miss.clock_ps,
+            miss: NO_MISS,
+            holds_window: !write,
+            takes_register: true,
+        });
+        if self.fixed.check_data {
+            self.check(index, miss.line, write);
+        }
+        self.account.finish(miss, miss.clock_ps);
+    }
+
+    /// The line is on its way for an earlier access of the same hardware thread.
+    fn merge(&mut self, index: usize, access: Access, id: u32, tlb_ps: u64) -> Flow {
+        let context = &mut self.contexts[index];
+        let thread = &mut self.threads[context.thread];
+        if context.window.len() >= 4096 {
+            return wait(context, thread, Block::On(id));
+        }
+        let (_, mut timeline) = thread.begin(access, context.now_ps);
+        timeline.push(Stage::Tlb, tlb_ps);
+        let since_ps = context.now_ps + tlb_ps;
+        self.misses[id].merge(access, Merged { since_ps, timeline });
+        context.window.push(Outstanding {
+            instruction: thread.position_instructions,
+            done_ps: UNKNOWN,
+            miss: id,
+            holds_window: !access.write,
+            takes_register: false,
+        });
+        self.access_done(index);
+        Flow::Continue
+    }
+
+    /// The thread's access is under way or done: the next may come.
+    #[inline]
+    fn access_done(&mut self, index: usize) {
+        let thread = &mut self.threads[self.contexts[index].thread];
+        thread.access = thread.store_after.take();
+        if thread.access.is_none()
+            && let Some((address, write)) = thread.half.take()
+        {
+            thread.access = Some(Access {
+                place: Place::Virtual(address),
+                write,
+                dependent: false,
+                measured: true,
+                issue_ps: None,
+                after_fault: false,
+            });
+        }
+    }
+
+    /// Dirty lines that left the core's caches go to the shared ones.
+    #[inline]
+    pub(super) fn post_evicted(&mut self, index: usize, now_ps: u64) {
+        if self.evicted.is_empty() {
+            return;
+        }
+        let at_ps = now_ps + self.fixed.lookahead_ps;
+        for line in self.evicted.drain(..) {
+            self.posted.push(line);
+            self.queue.push(at_ps, index as u16, Event::PutDirty(line));
+        }
+    }
+
+    /// Before the kernel is entered all that is outstanding has to be finished.
+    fn drain(&mut self, index: usize) -> Flow {
+        let context = &mut self.contexts[index];
+        let thread = &mut self.threads[context.thread];
+        context.window.retire(context.now_ps);
+        match context.window.drain_block(context.now_ps) {
+            Block::None => {
+                context.doing = Doing::Entering;
+                let at_ps = context.now_ps + self.fixed.lookahead_ps;
+                self.queue.push(at_ps, index as u16, Event::Trap(index));
+                Flow::Stop
+            }
+            block => wait(context, thread, block),
+        }
+    }
+}
+
+impl Access {
+    /// An access of the kernel to its own data.
+    pub(super) fn kernel(address: u64, write: bool) -> Self {
+        Access {
+            place: Place::Physical(address),
+            write,
+            dependent: false,
+            measured: false,
+            issue_ps: None,
+            after_fault: false,
+        }
+    }
+}
+
+/// Half of a path's lines are its own data, which every pass uses again; the other half are
+/// descriptors of pages and requests, spread over the kernel's data. Each thread counts for itself,
+/// so that the choice does not depend on how batches interleave.
+fn kernel_line(thread: &Thread, lines: u32) -> u64 {
+    if lines.is_multiple_of(2) {
+        return u64::from(lines) % KERNEL_LINES;
+    }
+    let mixed = thread.position_instructions.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+    mixed % KERNEL_LINES
+}
+
+/// Instructions of the program take their time.
+#[inline]
+fn spend_program(context: &mut Context, thread: &mut Thread, instructions: u64) {
+    let duration_ps = context.pace.advance(instructions);
+    context.now_ps += duration_ps;
+    thread.position_instructions += instructions;
+    thread.times[BUSY] += duration_ps;
+    thread.clock_ps += duration_ps;
+}
+
+/// Instructions of a kernel path take theirs.
+fn spend_kernel(context: &mut Context, thread: &mut Thread, stage: Stage, instructions: u64) {
+    context.now_ps += context.kernel_pace.advance(instructions);
+    thread.position_instructions += instructions;
+    thread.charge_until(stage as usize, context.now_ps);
+}
+
+/// The hardware thread has to wait before it can issue its access.
+fn wait(context: &mut Context, thread: &mut Thread, block: Block) -> Flow {
+    match block {
+        Block::None => Flow::Continue,
+        Block::Until(at_ps, _) => {
+            context.now_ps = at_ps;
+            thread.charge_until(Stage::Cache as usize, at_ps);
+            context.window.retire(at_ps);
+            Flow::Continue
+        }
+        Block::On(miss) => {
+            context.doing = Doing::Stalled(miss);
+            Flow::Stop
+        }
+    }
+}
+
+/// The page is not there, or not for stores: the access has to be repeated after the kernel.
+fn fault(
+    context: &mut Context,
+    thread: &mut Thread,
+    page: u64,
+    access: Access,
+    start_ps: u64,
+) -> Flow {
+    thread.access = None;
+    if !access.after_fault {
+        let mut timeline = Timeline::new();
+        timeline.push(Stage::Core, context.now_ps - start_ps);
+        let (store_after, half) = (thread.store_after.take(), thread.half.take());
+        thread.fault = Some(Fault { start_ps, timeline, access, store_after, half });
+    }
+    let write = access.write;
+    context.trap = Some(Trap::Fault { page, write });
+    debug_assert!(matches!(thread.state, State::Running(_)));
+    Flow::Continue
+}

@@ -1,0 +1,434 @@
+//! What concerns more than one thread: entries to the kernel, calls, transfers, scheduling.
+
+use super::thread::{Action, BLOCKED, IDLE, Place, State, Step, Thread, Trap};
+use super::{Doing, Event, Machine, MachineError};
+use tierscope_kernel::Stage;
+use tierscope_model::os::PathSpec;
+use tierscope_model::os::paging::{Effect, Next, OsError, Work};
+use tierscope_workload::{Call, FileId, OpKind, ThreadId};
+
+impl Machine {
+    /// A hardware thread enters the kernel; nothing of it is outstanding.
+    pub(super) fn enter_kernel(&mut self, index: usize, now_ps: u64) -> Result<(), MachineError> {
+        let context = &mut self.contexts[index];
+        context.doing = Doing::Running;
+        context.now_ps = now_ps;
+        let Some(trap) = context.trap.take() else { return Ok(()) };
+        let thread = &mut self.threads[context.thread];
+        thread.charge_until(trap.stage() as usize, now_ps);
+        match trap {
+            Trap::Fault { page, write } => {
+                self.account.faults += 1;
+                let path = self.spec.os.paths.fault;
+                let mut steps = path_steps(Stage::Fault, path, 1);
+                steps.push(Step::Act(Action::Resolve { page, write }));
+                self.threads[self.contexts[index].thread].do_first(&steps);
+            }
+            Trap::Act(action) => self.act(index, action, now_ps)?,
+            Trap::Call => self.call(index, now_ps)?,
+            Trap::Slice => {
+                let thread = self.contexts[index].thread;
+                self.leave(index, State::Ready);
+                self.ready.push_back(thread);
+                self.dispatch(index, now_ps);
+            }
+            Trap::End => {
+                let thread = self.contexts[index].thread;
+                self.leave(index, State::Ended);
+                self.wake_for_signals(thread, now_ps);
+                self.dispatch(index, now_ps);
+            }
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, index: usize, action: Action, now_ps: u64) -> Result<(), MachineError> {
+        match action {
+            Action::Resolve { page, write } => {
+                let (next, work) = self.decide(|paging, work, held| {
+                    paging.fault(page, write, now_ps, work, held)
+                })?;
+                self.proceed(index, next, work, action, |_| vec![Step::Retry]);
+            }
+            Action::Submit(id) => self.submit_transfer(index, id, now_ps),
+            Action::Wait(id) => {
+                if self.paging.transfer_exists(id) {
+                    let thread = self.contexts[index].thread;
+                    self.transfers.entry(id).or_default().waiters.push(thread);
+                    self.leave(index, State::OnTransfer(id));
+                    self.dispatch(index, now_ps);
+                }
+            }
+            Action::WaitForFrame => {
+                if self.paging.transfers_under_way() {
+                    self.waiting_for_frame.push(self.contexts[index].thread);
+                    self.leave(index, State::OnFrame);
+                    self.dispatch(index, now_ps);
+                }
+            }
+            Action::Read { file, offset, left, address, last } => {
+                if left == 0 {
+                    return Ok(());
+                }
+                let page = offset >> self.fixed.page_shift;
+                let (next, work) = self.decide(|paging, work, held| {
+                    paging.read_page(file, page, last, now_ps, work, held)
+                })?;
+                let part = self.part_of_page(offset, left);
+                let rest = Action::Read {
+                    file,
+                    offset: offset + part,
+                    left: left - part,
+                    address: address + part,
+                    last,
+                };
+                let shift = self.fixed.page_shift;
+                let path = self.spec.os.paths.page_cache;
+                self.proceed(index, next, work, action, move |frame| {
+                    let from = Place::Physical((frame << shift) + (offset & ((1 << shift) - 1)));
+                    let to = Place::Virtual(address);
+                    let mut steps = path_steps(Stage::PageCache, path, 1);
+                    steps.push(Step::Copy { stage: Stage::PageCache, from, to, bytes: part });
+                    steps.push(Step::Act(rest));
+                    steps
+                });
+            }
+            Action::Write { file, offset, left, address } => {
+                if left == 0 {
+                    self.paging.extend_file(file, offset);
+                    return Ok(());
+                }
+                let page = offset >> self.fixed.page_shift;
+                let part = self.part_of_page(offset, left);
+                let whole = part == 1 << self.fixed.page_shift;
+                let (next, work) = self.decide(|paging, work, held| {
+                    paging.write_page(file, page, whole, now_ps, work, held)
+                })?;
+                let rest = Action::Write {
+                    file,
+                    offset: offset + part,
+                    left: left - part,
+                    address: address + part,
+                };
+                let shift = self.fixed.page_shift;
+                let path = self.spec.os.paths.page_cache;
+                self.proceed(index, next, work, action, move |frame| {
+                    let to = Place::Physical((frame << shift) + (offset & ((1 << shift) - 1)));
+                    let from = Place::Virtual(address);
+                    let mut steps = path_steps(Stage::PageCache, path, 1);
+                    steps.push(Step::Copy { stage: Stage::PageCache, from, to, bytes: part });
+                    steps.push(Step::Act(rest));
+                    steps
+                });
+            }
+            Action::Sync { file } => {
+                let mut work = Vec::new();
+                let wait = self.paging.sync(file, &mut work)?;
+                self.apply_effects();
+                if let Some(id) = wait {
+                    self.proceed(index, Next::Wait(id), work, action, |_| Vec::new());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn part_of_page(&self, offset: u64, left: u64) -> u64 {
+        let page_bytes = 1u64 << self.fixed.page_shift;
+        left.min(page_bytes - (offset & (page_bytes - 1)))
+    }
+
+    /// Lets the operating system decide, and tells the hardware what it has to forget.
+    fn decide(
+        &mut self,
+        ask: impl FnOnce(
+            &mut tierscope_model::os::paging::Paging,
+            &mut Vec<Work>,
+            &dyn Fn(u64) -> bool,
+        ) -> Result<Next, OsError>,
+    ) -> Result<(Next, Vec<Work>), MachineError> {
+        let mut work = Vec::new();
+        let cores = &self.cores;
+        let held = |page| cores.iter().any(|core| core.tlb.holds(page));
+        let next = ask(&mut self.paging, &mut work, &held)?;
+        self.apply_effects();
+        Ok((next, work))
+    }
+
+    fn apply_effects(&mut self) {
+        for effect in self.paging.take_effects() {
+            match effect {
+                Effect::Shootdown(page) => {
+                    self.account.shootdowns += 1;
+                    self.cores.iter_mut().for_each(|core| core.tlb.invalidate(page));
+                }
+            }
+        }
+    }
+
+    /// Gives the thread the work that a decision costs, and what comes after it: the steps for a
+    /// page that is ready, or waiting and asking again.
+    fn proceed(
+        &mut self,
+        index: usize,
+        next: Next,
+        work: Vec<Work>,
+        again: Action,
+        ready: impl FnOnce(u64) -> Vec<Step>,
+    ) {
+        let mut steps = self.work_steps(&work);
+        match next {
+            Next::Ready(frame) => steps.extend(ready(frame)),
+            Next::Wait(id) => {
+                steps.extend([Step::Act(Action::Wait(id)), Step::Act(again)]);
+            }
+            Next::WaitForFrame => {
+                steps.extend([Step::Act(Action::WaitForFrame), Step::Act(again)]);
+            }
+        }
+        self.threads[self.contexts[index].thread].do_first(&steps);
+    }
+
+    fn work_steps(&self, work: &[Work]) -> Vec<Step> {
+        let shift = self.fixed.page_shift;
+        let paths = &self.spec.os.paths;
+        let mut steps = Vec::new();
+        for item in work {
+            match *item {
+                Work::Path(stage, times) => {
+                    let path = match stage {
+                        Stage::FileSystem => paths.file_system,
+                        Stage::BlockLayer => paths.block_layer,
+                        Stage::Driver => paths.driver,
+                        Stage::Fault => paths.fault,
+                        _ => paths.page_cache,
+                    };
+                    steps.extend(path_steps(stage, path, times));
+                }
+                Work::Clear(frame) => steps.push(Step::Copy {
+                    stage: Stage::Fault,
+                    from: Place::Nowhere,
+                    to: Place::Physical(frame << shift),
+                    bytes: 1 << shift,
+                }),
+                Work::CopyFrame(from, to) => steps.push(Step::Copy {
+                    stage: Stage::Fault,
+                    from: Place::Physical(from << shift),
+                    to: Place::Physical(to << shift),
+                    bytes: 1 << shift,
+                }),
+                Work::Submit(id) => steps.push(Step::Act(Action::Submit(id))),
+            }
+        }
+        steps
+    }
+
+    /// Time of a path that no thread runs: of an interrupt, or of a wake-up.
+    pub(super) fn kernel_path_ps(&self, path: PathSpec) -> u64 {
+        let cycles = f64::from(path.instructions) * self.spec.os.kernel_cpi;
+        self.fixed.clock.cycles_to_ps(cycles.round() as u64)
+    }
+
+    // ---- Calls --------------------------------------------------------------------------------
+
+    fn call(&mut self, index: usize, now_ps: u64) -> Result<(), MachineError> {
+        let id = self.contexts[index].thread;
+        let thread = &mut self.threads[id];
+        let header = thread.buffer[thread.position];
+        debug_assert_eq!(header.kind_code(), OpKind::Call as u8);
+        let arguments = &thread.buffer[thread.position + 1..];
+        let call = Call::decode(header, arguments).ok_or_else(|| MachineError::BadOperation {
+            thread: id as u32,
+            reason: format!("a call of code {} is unknown or incomplete", header.word),
+        })?;
+        thread.position += 1 + usize::from(header.size());
+        let quiet = matches!(call, Call::Marker { .. } | Call::Spawn { .. });
+        let mut steps = Vec::new();
+        if !quiet {
+            self.account.calls += 1;
+            steps = path_steps(Stage::SystemCall, self.spec.os.paths.system_call, 1);
+        }
+        match call {
+            Call::Map { address, length, flags, file, offset } => {
+                self.paging.map(address, length, flags, file, offset);
+            }
+            Call::Unmap { address, length } => self.paging.unmap(address, length),
+            Call::Remap { old_address, old_length, new_address, new_length } => {
+                self.paging.remap(old_address, old_length, new_address, new_length);
+            }
+            Call::Advise { address, length, advice } => {
+                self.paging.advise(address, length, advice);
+            }
+            Call::Open { file, size } => {
+                self.paging.open(file, size)?;
+                steps.extend(path_steps(Stage::FileSystem, self.spec.os.paths.file_system, 1));
+            }
+            Call::Truncate { file, length } => self.paging.truncate(file, length),
+            Call::Read { file, offset, length, address } => {
+                let end = self.paging.file_size(file).min(offset.saturating_add(length));
+                if let Some(left) = end.checked_sub(offset).filter(|left| *left > 0) {
+                    let last = (end - 1) >> self.fixed.page_shift;
+                    steps.push(Step::Act(Action::Read { file, offset, left, address, last }));
+                }
+            }
+            Call::Write { file, offset, length, address } => {
+                if length > 0 {
+                    steps.push(Step::Act(Action::Write { file, offset, left: length, address }));
+                }
+            }
+            Call::Sync { file } => steps.extend(self.sync_steps(file)),
+            Call::SyncRange { address, .. } => {
+                if let Some(file) = self.paging.file_at(address) {
+                    steps.extend(self.sync_steps(file));
+                }
+            }
+            Call::Spawn { thread } => {
+                self.thread_exists(thread, id)?;
+                if self.threads[thread as usize].state == State::NotStarted {
+                    self.make_ready(thread as usize, now_ps);
+                }
+            }
+            Call::Signal { sequence } => {
+                let signals = &mut self.threads[id].signals;
+                *signals = (*signals).max(sequence);
+                if self.wake_for_signals(id, now_ps) > 0 {
+                    steps.extend(path_steps(Stage::WakeUp, self.spec.os.paths.wake_up, 1));
+                }
+            }
+            Call::Wait { thread, sequence } => {
+                self.thread_exists(thread, id)?;
+                let other = &self.threads[thread as usize];
+                let blocked = other_has_not_signalled(other.state, other.signals, sequence);
+                self.threads[id].do_first(&steps);
+                if blocked {
+                    self.leave(index, State::OnSignal(thread, sequence));
+                    self.dispatch(index, now_ps);
+                }
+                return Ok(());
+            }
+            Call::Sleep { duration_ps } => {
+                self.threads[id].do_first(&steps);
+                self.leave(index, State::Waking);
+                let source = self.memory_source();
+                let at_ps = now_ps.saturating_add(duration_ps);
+                self.queue.push(at_ps, source, Event::Wake(id as u32));
+                self.dispatch(index, now_ps);
+                return Ok(());
+            }
+            Call::Close { .. } | Call::Other { .. } | Call::Marker { .. } => {}
+        }
+        self.apply_effects();
+        self.threads[id].do_first(&steps);
+        Ok(())
+    }
+
+    fn sync_steps(&self, file: FileId) -> Vec<Step> {
+        let mut steps = path_steps(Stage::FileSystem, self.spec.os.paths.file_system, 1);
+        steps.push(Step::Act(Action::Sync { file }));
+        steps
+    }
+
+    fn thread_exists(&mut self, thread: ThreadId, named_by: usize) -> Result<(), MachineError> {
+        const MOST_THREADS: u32 = 1 << 20;
+        if thread >= MOST_THREADS {
+            let reason = format!("it names a thread {thread}");
+            return Err(MachineError::BadOperation { thread: named_by as u32, reason });
+        }
+        let needed = thread as usize + 1;
+        if self.threads.len() < needed {
+            self.threads.resize_with(needed, Thread::new);
+        }
+        Ok(())
+    }
+
+    // ---- Scheduling ---------------------------------------------------------------------------
+
+    /// Wakes the threads that wait for a signal which `id` has given by now; how many.
+    fn wake_for_signals(&mut self, id: usize, now_ps: u64) -> usize {
+        let (state, signals) = (self.threads[id].state, self.threads[id].signals);
+        let wake_up_ps = self.kernel_path_ps(self.spec.os.paths.wake_up);
+        let source = self.memory_source();
+        let mut woken = 0;
+        for (index, thread) in self.threads.iter_mut().enumerate() {
+            let State::OnSignal(on, sequence) = thread.state else { continue };
+            if on as usize != id || other_has_not_signalled(state, signals, sequence) {
+                continue;
+            }
+            woken += 1;
+            thread.charge_until(BLOCKED, now_ps);
+            let at_ps = now_ps + woken as u64 * wake_up_ps;
+            thread.charge_until(Stage::WakeUp as usize, at_ps);
+            thread.state = State::Waking;
+            self.queue.push(at_ps, source, Event::Wake(index as u32));
+        }
+        woken
+    }
+
+    /// A software thread becomes ready: it runs at once where a hardware thread is free, first of
+    /// all where it ran last.
+    pub(super) fn make_ready(&mut self, id: usize, now_ps: u64) {
+        let thread = &mut self.threads[id];
+        let owner = if thread.state == State::NotStarted { IDLE } else { BLOCKED };
+        thread.charge_until(owner, now_ps);
+        let started = thread.state != State::NotStarted;
+        thread.state = State::Ready;
+        let last = thread.last_context;
+        let idle = |index: &usize| self.contexts[*index].doing == Doing::Idle;
+        let free = Some(last).filter(|i| started && idle(i));
+        let free = free.or_else(|| (0..self.contexts.len()).find(idle));
+        self.account.started += u64::from(!started);
+        match free {
+            Some(index) => self.start_on(index, id, now_ps, started),
+            None => self.ready.push_back(id),
+        }
+    }
+
+    /// A hardware thread takes the next ready software thread, if there is one.
+    fn dispatch(&mut self, index: usize, now_ps: u64) {
+        if let Some(id) = self.ready.pop_front() {
+            self.start_on(index, id, now_ps, true);
+        }
+    }
+
+    fn start_on(&mut self, index: usize, id: usize, now_ps: u64, switch: bool) {
+        let thread = &mut self.threads[id];
+        thread.charge_until(Stage::Ready as usize, now_ps);
+        thread.state = State::Running(index);
+        thread.last_context = index;
+        if switch {
+            self.account.context_switches += 1;
+            let path = self.spec.os.paths.context_switch;
+            thread.do_first(&path_steps(Stage::ContextSwitch, path, 1));
+        }
+        let context = &mut self.contexts[index];
+        debug_assert!(context.window.is_empty() && context.pending.is_empty());
+        context.thread = id;
+        context.doing = Doing::Running;
+        context.now_ps = now_ps;
+        context.slice_end_ps = now_ps + self.spec.os.time_slice.picoseconds();
+    }
+
+    /// The running thread leaves its hardware thread.
+    fn leave(&mut self, index: usize, state: State) {
+        let context = &mut self.contexts[index];
+        context.doing = Doing::Idle;
+        self.threads[context.thread].state = state;
+    }
+}
+
+fn other_has_not_signalled(state: State, signals: u64, sequence: u64) -> bool {
+    signals < sequence && state != State::Ended
+}
+
+fn path_steps(stage: Stage, path: PathSpec, times: u32) -> Vec<Step> {
+    let instructions = u64::from(path.instructions) * u64::from(times);
+    let lines = path.lines.saturating_mul(times);
+    let mut steps = Vec::new();
+    if instructions > 0 {
+        steps.push(Step::Run { stage, instructions });
+    }
+    if lines > 0 {
+        steps.push(Step::Touch { stage, lines });
+    }
+    steps
+}

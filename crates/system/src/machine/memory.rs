@@ -1,0 +1,452 @@
+//! What happens beyond the cores: shared caches, main memory, and pages between memory and store.
+
+use super::thread::{Access, State, tail};
+use super::{Doing, Event, Machine};
+use std::collections::VecDeque;
+use tierscope_kernel::{Stage, Timeline};
+use tierscope_model::os::paging::TransferId;
+use tierscope_model::processor::on_chip::DirtyLine;
+use tierscope_model::request::{LineRequest, LineResponse, PageRequest, PageResponse};
+
+/// An access that merged with a miss under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Merged {
+    /// When it joined.
+    pub since_ps: u64,
+    /// Its stages from when it was first offered until `since_ps`.
+    pub timeline: Timeline,
+}
+
+/// An access that its core could not serve.
+#[derive(Clone, Debug)]
+pub(super) struct Miss {
+    pub context: usize,
+    /// The line of the access itself.
+    pub line: u64,
+    /// The line wanted now: of a page-table entry, or `line`.
+    pub wanted: u64,
+    pub write: bool,
+    pub measured: bool,
+    /// Level of the private caches that served it, where one did.
+    pub level: u8,
+    /// When the access was first offered.
+    pub start_ps: u64,
+    /// Time up to which `timeline` reaches.
+    pub clock_ps: u64,
+    pub timeline: Timeline,
+    /// Lines of the page table that the walk reads, the last first.
+    pub walk: [u64; 5],
+    pub walk_left: u8,
+    /// Version of the line that arrived.
+    pub version: u64,
+    merged: Vec<Merged>,
+    /// Misses of others that wait for the same line at main memory.
+    followers: Vec<u32>,
+}
+
+impl Miss {
+    pub fn new(context: usize, line: u64, access: Access, begun: (u64, Timeline)) -> Self {
+        Miss {
+            context,
+            line,
+            wanted: line,
+            write: access.write,
+            measured: access.measured,
+            level: 0,
+            start_ps: begun.0,
+            clock_ps: 0,
+            timeline: begun.1,
+            walk: [0; 5],
+            walk_left: 0,
+            version: 0,
+            merged: Vec::new(),
+            followers: Vec::new(),
+        }
+    }
+
+    /// A further access of the same hardware thread to the same line.
+    pub fn merge(&mut self, access: Access, merged: Merged) {
+        self.write |= access.write;
+        if access.measured {
+            self.merged.push(merged);
+        }
+    }
+
+    /// The merged accesses, their stages completed up to `at_ps`.
+    pub fn finished_merged(&self, at_ps: u64) -> impl Iterator<Item = (u64, Timeline)> + '_ {
+        self.merged.iter().map(move |merged| {
+            let mut timeline = merged.timeline;
+            // The line may come while the TLB is still being asked.
+            let waited_ps = at_ps.saturating_sub(merged.since_ps);
+            timeline.append(&tail(&self.timeline, Stage::Core, waited_ps));
+            (timeline.total_ps(), timeline)
+        })
+    }
+
+    /// Adds time until `at_ps`; a walk's time is the TLB's, wherever it is spent.
+    fn pass(&mut self, stage: Stage, at_ps: u64) {
+        let stage = if self.walk_left > 0 { Stage::Tlb } else { stage };
+        self.timeline.push(stage, at_ps - self.clock_ps);
+        self.clock_ps = at_ps;
+    }
+
+    /// Adds the last stages of a request that ended at `at_ps`.
+    fn pass_as(&mut self, request: &Timeline, before: Stage, at_ps: u64) {
+        let duration_ps = at_ps - self.clock_ps;
+        if self.walk_left > 0 {
+            self.timeline.push(Stage::Tlb, duration_ps);
+        } else {
+            self.timeline.append(&tail(request, before, duration_ps));
+        }
+        self.clock_ps = at_ps;
+    }
+}
+
+/// A line on its way to the organization.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Outgoing {
+    /// The read of a miss.
+    Read(u32),
+    /// A dirty line.
+    Write(DirtyLine),
+}
+
+/// A page on its way between memory and store.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PageIo {
+    transfer: TransferId,
+    frame: u64,
+    store_address: u64,
+    write: bool,
+    queued_ps: u64,
+    submitted_ps: u64,
+    background: bool,
+}
+
+/// A transfer under way, as the machine sees it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TransferIo {
+    /// Software threads that wait for it.
+    pub waiters: Vec<usize>,
+    /// Hardware thread that takes the interrupt.
+    pub context: usize,
+    /// Stages of the page that came last.
+    pub timeline: Timeline,
+}
+
+/// Requests with this id are write-backs, for which nobody waits.
+const WRITE_BACK: u32 = u32::MAX;
+
+impl Machine {
+    /// A miss arrives at the shared caches.
+    pub(super) fn look_in_shared(&mut self, id: u32, now_ps: u64) {
+        let mut out = Vec::new();
+        let wanted = self.misses[id].wanted;
+        let level = self.shared.access(wanted, &mut out);
+        self.send_out(&mut out, now_ps);
+        let private_ps = self.fixed.lookahead_ps;
+        let depth = self.shared.depth();
+        let beyond_ps = match (level, depth) {
+            (Some(level), _) => self.shared.latency_ps(level) - private_ps,
+            (None, 0) => 0,
+            (None, depth) => self.shared.latency_ps(depth - 1) - private_ps,
+        };
+        let at_ps = now_ps + beyond_ps;
+        self.misses[id].pass(Stage::Cache, at_ps);
+        if level.is_some() {
+            self.account.shared_hits += 1;
+            self.misses[id].version = self.shared.version(wanted);
+            self.queue.push(at_ps, self.memory_source(), Event::Arrive(id));
+        } else {
+            self.queue.push(at_ps, self.memory_source(), Event::Memory(id));
+        }
+    }
+
+    /// A miss arrives at main memory: it asks, or joins a miss that asked for the same line.
+    pub(super) fn ask_memory(&mut self, id: u32, now_ps: u64) {
+        let wanted = self.misses[id].wanted;
+        if let Some(first) = self.line_misses.get(&wanted) {
+            self.misses[*first].followers.push(id);
+            return;
+        }
+        self.line_misses.insert(wanted, id);
+        self.account.memory_reads += 1;
+        self.outgoing.push_back(Outgoing::Read(id));
+        self.pump(now_ps);
+    }
+
+    /// A dirty line arrives at the shared caches.
+    pub(super) fn put_posted(&mut self, line: DirtyLine, now_ps: u64) {
+        // A snoop may have taken it meanwhile.
+        if let Some(at) = self.posted.iter().position(|posted| *posted == line) {
+            self.posted.swap_remove(at);
+            self.put_dirty(line, now_ps);
+        }
+    }
+
+    fn put_dirty(&mut self, line: DirtyLine, now_ps: u64) {
+        let mut out = Vec::new();
+        self.shared.put_dirty(line, &mut out);
+        self.send_out(&mut out, now_ps);
+    }
+
+    fn send_out(&mut self, lines: &mut Vec<DirtyLine>, now_ps: u64) {
+        if lines.is_empty() {
+            return;
+        }
+        self.outgoing.extend(lines.drain(..).map(Outgoing::Write));
+        self.pump(now_ps);
+    }
+
+    /// Offers the organization what waits for it, in order, until it is full. Pages go once no
+    /// line waits, so that lines written before a page is copied to the store are in memory.
+    pub(super) fn pump(&mut self, now_ps: u64) {
+        while let Some(next) = self.outgoing.front().copied() {
+            let request = match next {
+                Outgoing::Read(id) => LineRequest {
+                    id,
+                    address: self.misses[id].wanted << self.fixed.line_shift,
+                    write: false,
+                    version: 0,
+                },
+                Outgoing::Write(dirty) => LineRequest {
+                    id: WRITE_BACK,
+                    address: dirty.line << self.fixed.line_shift,
+                    write: true,
+                    version: dirty.version,
+                },
+            };
+            if self.organization.submit(now_ps, request).is_err() {
+                return;
+            }
+            if let Outgoing::Read(id) = next {
+                self.misses[id].pass(Stage::ControllerQueue, now_ps);
+            }
+            self.outgoing.pop_front();
+        }
+        self.pump_pages(now_ps);
+    }
+
+    fn pump_pages(&mut self, now_ps: u64) {
+        while self.pages_at_device < self.fixed.host_queue_depth {
+            let Some(id) = self.page_queue.front().copied() else { return };
+            let page = self.pages[id];
+            let request = PageRequest {
+                id,
+                store_address: page.store_address,
+                memory_address: page.frame << self.fixed.page_shift,
+                bytes: 1 << self.fixed.page_shift,
+                write: page.write,
+                background: page.background,
+            };
+            if self.organization.submit_page(now_ps, request).is_err() {
+                return;
+            }
+            self.pages[id].submitted_ps = now_ps;
+            self.page_queue.pop_front();
+            self.pages_at_device += 1;
+        }
+    }
+
+    /// Main memory has answered.
+    pub(super) fn line_arrived(&mut self, response: LineResponse) {
+        if response.id == WRITE_BACK {
+            return;
+        }
+        let (id, at_ps) = (response.id, response.at_ps);
+        let line = self.misses[id].wanted;
+        self.line_misses.remove(&line);
+        let mut out = Vec::new();
+        self.shared.fill(line, false, response.version, &mut out);
+        self.send_out(&mut out, at_ps);
+        let version =
+            if self.shared.depth() > 0 { self.shared.version(line) } else { response.version };
+        let followers = std::mem::take(&mut self.misses[id].followers);
+        for miss in std::iter::once(id).chain(followers) {
+            let entry = &mut self.misses[miss];
+            entry.pass_as(&response.stages, Stage::ControllerQueue, at_ps);
+            entry.version = version;
+            self.arrive(miss, at_ps);
+        }
+    }
+
+    /// The wanted line arrives at the core.
+    pub(super) fn arrive(&mut self, id: u32, now_ps: u64) {
+        let (index, line, walking) = {
+            let miss = &self.misses[id];
+            (miss.context, miss.wanted, miss.walk_left > 0)
+        };
+        let write = self.misses[id].write && !walking;
+        let version = self.misses[id].version;
+        let core = self.contexts[index].core;
+        let mut out = Vec::new();
+        self.cores[core].caches.fill(line, write, version, &mut out);
+        for dirty in out {
+            self.put_dirty(dirty, now_ps);
+        }
+        if walking {
+            let mut miss = self.misses[id].clone();
+            miss.walk_left -= 1;
+            let finished = self.advance_private(index, &mut miss);
+            for dirty in std::mem::take(&mut self.evicted) {
+                self.put_dirty(dirty, now_ps);
+            }
+            let at_ps = miss.clock_ps;
+            self.misses[id] = miss;
+            let event = if finished { Event::Finish(id) } else { Event::Shared(id) };
+            self.queue.push(at_ps, index as u16, event);
+            return;
+        }
+        self.finish_miss(id, now_ps);
+    }
+
+    pub(super) fn finish_miss(&mut self, id: u32, now_ps: u64) {
+        let miss = self.misses.remove(id);
+        if self.fixed.check_data {
+            self.check(miss.context, miss.line, miss.write);
+        }
+        self.account.finish(&miss, now_ps);
+        for (latency_ps, timeline) in miss.finished_merged(now_ps) {
+            self.account.record(latency_ps, &timeline);
+        }
+        let context = &mut self.contexts[miss.context];
+        context.pending.retain(|(_, pending)| *pending != id);
+        context.window.finish(id, now_ps);
+        if context.doing == Doing::Stalled(id) {
+            context.doing = Doing::Running;
+            context.now_ps = now_ps;
+            let thread = &mut self.threads[context.thread];
+            thread.charge_tail(&miss.timeline, Stage::Core, now_ps);
+        }
+    }
+
+    /// Checks, and versions, the data of an access that is served now.
+    ///
+    /// While private caches are not kept coherent, lines that several cores use are not checked
+    /// here; those of one core, and all lines below the caches, are.
+    pub(super) fn check(&mut self, index: usize, line: u64, write: bool) {
+        let core = self.contexts[index].core;
+        let found = self.cores[core].caches.version(line);
+        let version = self.account.check(core, line, found, write);
+        if let Some(version) = version {
+            self.cores[core].caches.set_version(line, version);
+        }
+    }
+
+    /// A transfer goes to the device: on-chip caches give up the lines of its frames.
+    pub(super) fn submit_transfer(&mut self, index: usize, id: TransferId, now_ps: u64) {
+        self.paging.submitted(id);
+        let transfer = self.paging.transfer(id).clone();
+        let io = self.transfers.entry(id).or_default();
+        io.context = index;
+        let background = transfer.write || io.waiters.is_empty() && transfer.pages.len() > 1;
+        for page in &transfer.pages {
+            self.snoop(page.frame, transfer.write, now_ps);
+            if transfer.write {
+                self.account.page_out(page.frame, page.store_address, &self.fixed);
+            }
+            let io = PageIo {
+                transfer: id,
+                frame: page.frame,
+                store_address: page.store_address,
+                write: transfer.write,
+                queued_ps: now_ps,
+                submitted_ps: now_ps,
+                background: background && transfer.write,
+            };
+            let page = self.pages.insert(io);
+            self.page_queue.push_back(page);
+        }
+        self.pump(now_ps);
+    }
+
+    /// DMA snoops the on-chip caches: dirty lines of the frame go to memory before it is read, and
+    /// all its lines go before it is written.
+    fn snoop(&mut self, frame: u64, to_store: bool, now_ps: u64) {
+        let lines = 1u64 << (self.fixed.page_shift - self.fixed.line_shift);
+        let first = frame << (self.fixed.page_shift - self.fixed.line_shift);
+        for line in first..first + lines {
+            let mut newest = None;
+            let (dirty, version) = self.shared.take(line);
+            if dirty {
+                newest = Some(version);
+            }
+            for core in &mut self.cores {
+                let (dirty, version) = core.caches.take(line);
+                if dirty {
+                    newest = Some(version);
+                }
+            }
+            while let Some(at) = self.posted.iter().position(|posted| posted.line == line) {
+                let posted = self.posted.swap_remove(at);
+                newest = newest.or(Some(posted.version));
+            }
+            if let (Some(version), true) = (newest, to_store) {
+                self.outgoing.push_back(Outgoing::Write(DirtyLine { line, version }));
+            }
+        }
+        self.pump(now_ps);
+    }
+
+    /// The device has moved a page.
+    pub(super) fn page_moved(&mut self, response: PageResponse, now_ps: u64) {
+        let page = self.pages.remove(response.id);
+        self.pages_at_device -= 1;
+        if !page.write {
+            self.account.page_in(page.frame, page.store_address, &self.fixed);
+        }
+        let mut timeline = Timeline::new();
+        timeline.push(Stage::HostQueue, page.submitted_ps - page.queued_ps);
+        timeline.append(&response.stages);
+        let io = self.transfers.entry(page.transfer).or_default();
+        io.timeline = timeline;
+        if self.paging.page_moved(page.transfer) {
+            self.end_transfer(page.transfer, now_ps);
+        }
+    }
+
+    /// All pages have moved: an interrupt, and the threads that waited become ready.
+    fn end_transfer(&mut self, id: TransferId, now_ps: u64) {
+        self.paging.finish_transfer(id, now_ps);
+        let io = self.transfers.remove(&id).unwrap_or_default();
+        let paths = self.spec.os.paths.clone();
+        let mut at_ps = now_ps + self.kernel_path_ps(paths.interrupt);
+        self.account.interrupts += 1;
+        let woken: Vec<usize> = {
+            let frames = std::mem::take(&mut self.waiting_for_frame);
+            io.waiters.iter().copied().chain(frames).collect()
+        };
+        let interrupt_end_ps = at_ps;
+        for index in woken {
+            let thread = &mut self.threads[index];
+            if !matches!(thread.state, State::OnTransfer(_) | State::OnFrame) {
+                continue;
+            }
+            thread.charge_tail(&io.timeline, Stage::HostQueue, now_ps);
+            thread.charge_until(Stage::Interrupt as usize, interrupt_end_ps);
+            at_ps += self.kernel_path_ps(paths.wake_up);
+            let thread = &mut self.threads[index];
+            thread.charge_until(Stage::WakeUp as usize, at_ps);
+            thread.state = State::Waking;
+            let source = self.memory_source();
+            self.queue.push(at_ps, source, Event::Wake(index as u32));
+        }
+        self.interrupt(io.context, at_ps - now_ps);
+    }
+
+    /// The hardware thread that takes an interrupt loses the time, if it is running.
+    fn interrupt(&mut self, index: usize, duration_ps: u64) {
+        let context = &mut self.contexts[index];
+        if context.doing != Doing::Running {
+            return;
+        }
+        context.now_ps += duration_ps;
+        let until_ps = context.now_ps;
+        self.threads[context.thread].charge_until(Stage::Interrupt as usize, until_ps);
+    }
+
+    /// Lines and pages that wait to be taken by the organization.
+    pub(super) fn waiting_outside(&self) -> (usize, &VecDeque<u32>) {
+        (self.outgoing.len(), &self.page_queue)
+    }
+}

@@ -1,0 +1,451 @@
+//! A machine: cores, on-chip caches, operating system and organization over one clock.
+//!
+//! Hardware threads run their operations in batches, ahead of all else, as far as nothing that
+//! happens elsewhere could matter: up to the next event, and no further ahead of another running
+//! hardware thread than the time that an access takes to leave its core (`lookahead_ps`). All that
+//! concerns more than one core happens in events, ordered by time and, at equal times, by source
+//! and each source's own count. So the length of batches never changes a result.
+
+mod account;
+mod core;
+mod kernel;
+mod memory;
+mod thread;
+
+use self::thread::{Access, State, Thread, Trap};
+use crate::run::RunOptions;
+use crate::spec::SystemSpec;
+use account::Account;
+use memory::{Miss, Outgoing, PageIo, TransferIo};
+use std::collections::{BTreeMap, VecDeque};
+use tierscope_kernel::{Clock, EventQueue, Pace, Slab};
+use tierscope_model::organization::{Organization, Parts, build_organization};
+use tierscope_model::os::paging::{OsError, Paging, TransferId};
+use tierscope_model::processor::on_chip::{DirtyLine, Stack};
+use tierscope_model::processor::tlb::Tlb;
+use tierscope_model::processor::window::Window;
+use tierscope_model::request::Response;
+use tierscope_workload::{Stream, StreamError};
+
+/// Why a machine cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MachineError {
+    /// The operating system cannot serve the workload.
+    #[error(transparent)]
+    Os(#[from] OsError),
+    /// The workload's operations cannot be had.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// All threads wait, and nothing is under way that could wake one.
+    #[error("the workload waits for ever: {0}")]
+    Deadlock(String),
+    /// The description lacks its organization or its store; a checked one does not.
+    #[error("the system has no organization that can be built; check its description")]
+    Incomplete,
+    /// The workload's operations make no sense.
+    #[error("the workload's stream of thread {thread} is damaged: {reason}")]
+    BadOperation {
+        /// The thread.
+        thread: u32,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// What happens at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    /// A miss arrives at the shared caches.
+    Shared(u32),
+    /// A miss arrives at main memory.
+    Memory(u32),
+    /// A miss's line arrives from the shared caches.
+    Arrive(u32),
+    /// A miss has its data, from its core's own caches.
+    Finish(u32),
+    /// A dirty line arrives at the shared caches.
+    PutDirty(DirtyLine),
+    /// A hardware thread enters the kernel.
+    Trap(usize),
+    /// A software thread becomes ready.
+    Wake(u32),
+    /// An interval of the result ends.
+    Interval,
+}
+
+/// What a hardware thread does now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    /// Nothing: no thread is ready for it.
+    Idle,
+    /// It runs its software thread.
+    Running,
+    /// It waits for a miss.
+    Stalled(u32),
+    /// It is about to enter the kernel.
+    Entering,
+}
+
+/// A hardware thread.
+#[derive(Clone, Debug)]
+struct Context {
+    core: usize,
+    doing: Doing,
+    /// The software thread that it runs.
+    thread: usize,
+    now_ps: u64,
+    /// Time of program instructions, and of the kernel's.
+    pace: Pace,
+    kernel_pace: Pace,
+    window: Window,
+    /// Lines that it waits for, each with its miss.
+    pending: Vec<(u64, u32)>,
+    /// Why it is about to enter the kernel.
+    trap: Option<Trap>,
+    slice_end_ps: u64,
+}
+
+/// A core: what its hardware threads share.
+#[derive(Debug)]
+struct Core {
+    caches: Stack,
+    tlb: Tlb,
+}
+
+/// What does not change while a machine runs.
+#[derive(Clone, Debug)]
+struct Fixed {
+    line_shift: u32,
+    page_shift: u32,
+    walk_levels: usize,
+    second_tlb_ps: u64,
+    /// Time that an access takes to leave its core.
+    lookahead_ps: u64,
+    interval_sources: u16,
+    batch_limit: u64,
+    host_queue_depth: u64,
+    paging: bool,
+    clock: Clock,
+    /// First physical line of the kernel's own data.
+    kernel_line: u64,
+    check_data: bool,
+}
+
+/// Lines of kernel data that paths touch, in turn: 1 MiB.
+const KERNEL_LINES: u64 = 1 << 14;
+
+/// A machine with the workload that runs on it.
+pub struct Machine {
+    spec: SystemSpec,
+    fixed: Fixed,
+    stream: Box<dyn Stream>,
+    cores: Vec<Core>,
+    shared: Stack,
+    contexts: Vec<Context>,
+    threads: Vec<Thread>,
+    ready: VecDeque<usize>,
+    organization: Box<dyn Organization>,
+    paging: Paging,
+    queue: EventQueue<Event>,
+    misses: Slab<Miss>,
+    /// The miss that asked main memory for a line, by line.
+    line_misses: BTreeMap<u64, u32>,
+    /// Lines on their way to the organization, which push back while it is full.
+    outgoing: VecDeque<Outgoing>,
+    page_queue: VecDeque<u32>,
+    pages: Slab<PageIo>,
+    pages_at_device: u64,
+    transfers: BTreeMap<TransferId, TransferIo>,
+    waiting_for_frame: Vec<usize>,
+    kernel_cursor: u64,
+    account: Account,
+    responses: Vec<Response>,
+    evicted: Vec<DirtyLine>,
+    /// Dirty lines on their way from a core to the shared caches.
+    posted: Vec<DirtyLine>,
+}
+
+impl Machine {
+    /// Builds the machine of a validated description, with a workload about to start.
+    pub fn new(
+        spec: &SystemSpec,
+        stream: Box<dyn Stream>,
+        options: &RunOptions,
+    ) -> Result<Self, MachineError> {
+        let processor = &spec.processor;
+        let clock = Clock::from_hertz(processor.clock.hertz());
+        let private = || processor.caches.iter().filter(|c| !c.shared);
+        let cores: Vec<Core> = (0..processor.cores)
+            .map(|_| Core {
+                caches: Stack::new(private(), clock, spec.check_data),
+                tlb: Tlb::new(&processor.tlb),
+            })
+            .collect();
+        let shared = processor.caches.iter().filter(|c| c.shared);
+        let shared = Stack::new(shared, clock, spec.check_data);
+        let organization = build_organization(&parts(spec)).ok_or(MachineError::Incomplete)?;
+        let storage = spec.storage.as_ref().zip(spec.store.as_ref().map(|s| s.capacity.bytes()));
+        let mut paging = Paging::new(
+            &spec.os,
+            processor.tlb.levels,
+            organization.memory_bytes(),
+            storage,
+            spec.seed,
+        );
+        let line_shift = processor.caches[0].line.bytes().trailing_zeros();
+        let page_shift = spec.os.page.bytes().trailing_zeros();
+        let kernel_line = reserve_kernel(&mut paging, line_shift, page_shift)?;
+        let private_depth = cores[0].caches.depth();
+        let fixed = Fixed {
+            line_shift,
+            page_shift,
+            walk_levels: processor.tlb.levels as usize,
+            second_tlb_ps: clock.cycles_to_ps(u64::from(processor.tlb.second_level_latency_cycles)),
+            lookahead_ps: cores[0].caches.latency_ps(private_depth - 1),
+            interval_sources: (processor.cores * processor.threads_per_core) as u16 + 1,
+            batch_limit: if options.batch_limit == 0 { u64::MAX } else { options.batch_limit },
+            host_queue_depth: spec.storage.as_ref().map_or(0, |s| u64::from(s.host_queue_depth)),
+            paging: spec.storage.is_some(),
+            clock,
+            kernel_line,
+            check_data: spec.check_data,
+        };
+        let mut machine = Machine {
+            contexts: contexts(spec, clock),
+            account: Account::new(cores[0].caches.depth(), spec.check_data),
+            spec: spec.clone(),
+            fixed,
+            stream,
+            cores,
+            shared,
+            threads: vec![Thread::new()],
+            ready: VecDeque::new(),
+            organization,
+            paging,
+            queue: EventQueue::new(),
+            misses: Slab::new(),
+            line_misses: BTreeMap::new(),
+            outgoing: VecDeque::new(),
+            page_queue: VecDeque::new(),
+            pages: Slab::new(),
+            pages_at_device: 0,
+            transfers: BTreeMap::new(),
+            waiting_for_frame: Vec::new(),
+            kernel_cursor: 0,
+            responses: Vec::new(),
+            evicted: Vec::new(),
+            posted: Vec::new(),
+        };
+        machine.schedule_interval(account::FIRST_INTERVAL_PS);
+        machine.make_ready(0, 0);
+        Ok(machine)
+    }
+
+    /// Runs until every thread has ended (true), or until `pause` says so after some work (false).
+    pub fn run(&mut self, mut pause: impl FnMut(&Machine) -> bool) -> Result<bool, MachineError> {
+        let mut turns = 0u32;
+        while !self.finished() {
+            self.turn()?;
+            turns = turns.wrapping_add(1);
+            if turns & 0xff == 0 && pause(self) {
+                return Ok(false);
+            }
+        }
+        self.account.end(self.now_ps(), &mut self.threads);
+        Ok(true)
+    }
+
+    /// One batch of one hardware thread, or all that happens at one time.
+    fn turn(&mut self) -> Result<(), MachineError> {
+        let event_ps = self.next_event_ps();
+        let Some(first) = self.first_running() else {
+            return match event_ps {
+                Some(at_ps) => self.happen(at_ps),
+                None => Err(self.deadlock()),
+            };
+        };
+        let now_ps = self.contexts[first].now_ps;
+        match event_ps {
+            Some(at_ps) if at_ps <= now_ps => self.happen(at_ps),
+            _ => {
+                let others = self.contexts.iter().enumerate();
+                let running = others.filter(|(i, c)| *i != first && c.doing == Doing::Running);
+                let earliest_ps = running.map(|(_, c)| c.now_ps).min().unwrap_or(u64::MAX);
+                let horizon_ps = earliest_ps
+                    .saturating_add(self.fixed.lookahead_ps)
+                    .min(event_ps.unwrap_or(u64::MAX));
+                self.run_batch(first, horizon_ps)
+            }
+        }
+    }
+
+    /// The running hardware thread that is furthest behind.
+    fn first_running(&self) -> Option<usize> {
+        let running = self.contexts.iter().enumerate().filter(|(_, c)| c.doing == Doing::Running);
+        running.min_by_key(|(index, c)| (c.now_ps, *index)).map(|(index, _)| index)
+    }
+
+    fn next_event_ps(&self) -> Option<u64> {
+        match (self.queue.peek_ps(), self.organization.next_event_ps()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Everything that is due at a time: first the organization, then the machine's own events.
+    fn happen(&mut self, at_ps: u64) -> Result<(), MachineError> {
+        if self.organization.next_event_ps().is_some_and(|next_ps| next_ps <= at_ps) {
+            let mut responses = std::mem::take(&mut self.responses);
+            self.organization.advance(at_ps, &mut responses);
+            for response in responses.drain(..) {
+                match response {
+                    Response::Line(line) => self.line_arrived(line),
+                    Response::Page(page) => self.page_moved(page, at_ps),
+                }
+            }
+            self.responses = responses;
+            self.pump(at_ps);
+        }
+        while self.queue.peek_ps() == Some(at_ps) {
+            let Some((_, event)) = self.queue.pop() else { break };
+            match event {
+                Event::Shared(miss) => self.look_in_shared(miss, at_ps),
+                Event::Memory(miss) => self.ask_memory(miss, at_ps),
+                Event::Arrive(miss) => self.arrive(miss, at_ps),
+                Event::Finish(miss) => self.finish_miss(miss, at_ps),
+                Event::PutDirty(line) => self.put_posted(line, at_ps),
+                Event::Trap(context) => self.enter_kernel(context, at_ps)?,
+                Event::Wake(thread) => self.make_ready(thread as usize, at_ps),
+                Event::Interval => self.end_interval(at_ps),
+            }
+        }
+        Ok(())
+    }
+
+    fn finished(&self) -> bool {
+        self.threads.iter().all(|t| matches!(t.state, State::Ended | State::NotStarted))
+    }
+
+    fn deadlock(&self) -> MachineError {
+        let waiting: Vec<String> = self
+            .threads
+            .iter()
+            .enumerate()
+            .filter_map(|(index, thread)| match thread.state {
+                State::OnSignal(on, sequence) => Some(format!(
+                    "thread {index} waits for signal {sequence} of thread {on}, which has given {}",
+                    self.threads.get(on as usize).map_or(0, |t| t.signals)
+                )),
+                State::Ended | State::NotStarted => None,
+                state => Some(format!("thread {index} is {state:?}")),
+            })
+            .collect();
+        MachineError::Deadlock(waiting.join("; "))
+    }
+
+    /// Simulated time: that of the hardware thread furthest ahead.
+    pub fn now_ps(&self) -> u64 {
+        self.contexts.iter().map(|c| c.now_ps).max().unwrap_or(0)
+    }
+
+    /// Accesses of the program so far.
+    pub fn accesses(&self) -> u64 {
+        self.account.accesses()
+    }
+
+    /// Instructions of the program so far.
+    pub fn instructions(&self) -> u64 {
+        self.account.instructions
+    }
+
+    /// Loads that returned an older version of their data than they had to; always 0 unless the
+    /// description asks for data to be checked.
+    pub fn stale_loads(&self) -> u64 {
+        self.account.stale_loads + self.organization.report().stale_reads
+    }
+
+    /// A second machine that stands where this one stands, in the middle of whatever is under way,
+    /// and goes on identically. Large state is shared until written.
+    pub fn fork(&mut self) -> Self {
+        Machine {
+            spec: self.spec.clone(),
+            fixed: self.fixed.clone(),
+            stream: self.stream.fork(),
+            cores: self
+                .cores
+                .iter_mut()
+                .map(|core| Core { caches: core.caches.fork(), tlb: core.tlb.clone() })
+                .collect(),
+            shared: self.shared.fork(),
+            contexts: self.contexts.clone(),
+            threads: self.threads.clone(),
+            ready: self.ready.clone(),
+            organization: self.organization.fork(),
+            paging: self.paging.fork(),
+            queue: self.queue.clone(),
+            misses: self.misses.clone(),
+            line_misses: self.line_misses.clone(),
+            outgoing: self.outgoing.clone(),
+            page_queue: self.page_queue.clone(),
+            pages: self.pages.clone(),
+            pages_at_device: self.pages_at_device,
+            transfers: self.transfers.clone(),
+            waiting_for_frame: self.waiting_for_frame.clone(),
+            kernel_cursor: self.kernel_cursor,
+            account: self.account.fork(),
+            responses: Vec::new(),
+            evicted: Vec::new(),
+            posted: self.posted.clone(),
+        }
+    }
+
+    /// The event queue's source for events that come from no hardware thread.
+    fn memory_source(&self) -> u16 {
+        self.contexts.len() as u16
+    }
+}
+
+fn contexts(spec: &SystemSpec, clock: Clock) -> Vec<Context> {
+    let processor = &spec.processor;
+    let threads = u64::from(processor.threads_per_core);
+    // Cycles per instruction as a fraction of millionths; hardware threads share a core evenly.
+    let fraction = |cpi: f64| (cpi * 1e6).round() as u64 * threads;
+    (0..processor.cores * processor.threads_per_core)
+        .map(|index| Context {
+            core: (index / processor.threads_per_core) as usize,
+            doing: Doing::Idle,
+            thread: 0,
+            now_ps: 0,
+            pace: Pace::new(clock, fraction(processor.base_cpi), 1_000_000),
+            kernel_pace: Pace::new(clock, fraction(spec.os.kernel_cpi), 1_000_000),
+            window: Window::new(processor.reorder_window, processor.miss_registers),
+            pending: Vec::new(),
+            trap: None,
+            slice_end_ps: 0,
+        })
+        .collect()
+}
+
+fn parts(spec: &SystemSpec) -> Parts<'_> {
+    Parts {
+        oracle: spec.oracle.as_ref(),
+        hybrid: spec.hybrid.as_ref(),
+        storage: spec.storage.as_ref(),
+        dram: &spec.dram,
+        store: spec.store.as_ref().zip(spec.link.as_ref()),
+        line_bytes: spec.processor.caches[0].line.bytes(),
+        check_data: spec.check_data,
+    }
+}
+
+/// Takes frames for the kernel's data before anything runs; the first of their lines.
+fn reserve_kernel(paging: &mut Paging, line: u32, page: u32) -> Result<u64, OsError> {
+    let frames = (KERNEL_LINES << line >> page).max(1);
+    let mut first = u64::MAX;
+    for _ in 0..frames {
+        first = first.min(paging.kernel_frame()?);
+    }
+    Ok(first << (page - line))
+}
+
+const _: () = assert!(std::mem::size_of::<Access>() <= 48);

@@ -1,0 +1,305 @@
+//! A software thread of the workload as the machine runs it.
+
+use std::collections::VecDeque;
+use tierscope_kernel::{Stage, Timeline};
+use tierscope_model::os::paging::TransferId;
+use tierscope_workload::op::FileId;
+use tierscope_workload::{Op, ThreadId};
+
+/// Who a picosecond of a software thread is charged to: a stage, or one of these.
+pub const BUSY: usize = Stage::ALL.len();
+/// Waiting for another thread, or asleep.
+pub const BLOCKED: usize = BUSY + 1;
+/// Not started yet, or ended.
+pub const IDLE: usize = BUSY + 2;
+/// Number of owners.
+pub const OWNERS: usize = BUSY + 3;
+
+/// Name of an owner in results.
+pub fn owner_name(owner: usize) -> &'static str {
+    match owner {
+        BUSY => "busy",
+        BLOCKED => "blocked",
+        IDLE => "idle",
+        stage => Stage::ALL[stage].name(),
+    }
+}
+
+/// What a thread does now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Not started.
+    NotStarted,
+    /// Ready: waits for a hardware thread.
+    Ready,
+    /// Runs on this hardware thread.
+    Running(usize),
+    /// Waits for a transfer.
+    OnTransfer(TransferId),
+    /// Waits for a free frame.
+    OnFrame,
+    /// Waits for another thread's signal.
+    OnSignal(ThreadId, u64),
+    /// Asleep, or about to be woken.
+    Waking,
+    /// Ended.
+    Ended,
+}
+
+/// An end of a copy by the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nothing is read (zeroing).
+    Nowhere,
+    /// A physical address.
+    Physical(u64),
+    /// An address of the program.
+    Virtual(u64),
+}
+
+impl Place {
+    /// The place `bytes` further.
+    pub fn after(self, bytes: u64) -> Place {
+        match self {
+            Place::Nowhere => Place::Nowhere,
+            Place::Physical(address) => Place::Physical(address + bytes),
+            Place::Virtual(address) => Place::Virtual(address + bytes),
+        }
+    }
+}
+
+/// A step of kernel work that a thread has to do before its next operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Instructions of a path.
+    Run { stage: Stage, instructions: u64 },
+    /// Loads of lines of kernel data.
+    Touch { stage: Stage, lines: u32 },
+    /// A copy, line by line.
+    Copy { stage: Stage, from: Place, to: Place, bytes: u64 },
+    /// Something that concerns others: done as an event.
+    Act(Action),
+    /// The access that faulted is repeated.
+    Retry,
+}
+
+/// What a step does as an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Decides what a fault needs.
+    Resolve { page: u64, write: bool },
+    /// Hands a transfer to the device.
+    Submit(TransferId),
+    /// Waits for a transfer.
+    Wait(TransferId),
+    /// Waits for a free frame.
+    WaitForFrame,
+    /// A read call goes on.
+    Read { file: FileId, offset: u64, left: u64, address: u64, last: u64 },
+    /// A write call goes on.
+    Write { file: FileId, offset: u64, left: u64, address: u64 },
+    /// A sync goes on.
+    Sync { file: FileId },
+}
+
+/// Why a thread enters the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trap {
+    /// A page fault.
+    Fault { page: u64, write: bool },
+    /// A call, whose operations start at this place of the buffer.
+    Call,
+    /// A step that concerns others.
+    Act(Action),
+    /// The time slice is over.
+    Slice,
+    /// The stream has ended.
+    End,
+}
+
+impl Trap {
+    /// The stage that entering the kernel is charged to.
+    pub fn stage(self) -> Stage {
+        match self {
+            Trap::Fault { .. } | Trap::Act(Action::Resolve { .. }) => Stage::Fault,
+            Trap::Call | Trap::Act(_) | Trap::End => Stage::SystemCall,
+            Trap::Slice => Stage::ContextSwitch,
+        }
+    }
+}
+
+/// An access whose instructions have been issued, but which has not been performed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Where.
+    pub place: Place,
+    /// A store.
+    pub write: bool,
+    /// Its address depends on the last load.
+    pub dependent: bool,
+    /// It is one of the program's: counted, and its latency recorded.
+    pub measured: bool,
+    /// When it was first offered, once it has been.
+    pub issue_ps: Option<u64>,
+    /// It is repeated after a fault, whose time is its own.
+    pub after_fault: bool,
+}
+
+/// An access that faulted, while the kernel works on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// When the access was first offered.
+    pub start_ps: u64,
+    /// Its stages since then.
+    pub timeline: Timeline,
+    /// The access.
+    pub access: Access,
+    /// The store that follows it, where it is part of a copy.
+    pub store_after: Option<Access>,
+    /// Its other half, where it crosses a line.
+    pub half: Option<(u64, bool)>,
+}
+
+/// A software thread.
+#[derive(Clone, Debug)]
+pub struct Thread {
+    /// What it does now.
+    pub state: State,
+    /// Operations pulled and not all consumed.
+    pub buffer: Vec<Op>,
+    /// Next operation in `buffer`.
+    pub position: usize,
+    /// The stream has no more.
+    pub exhausted: bool,
+    /// Kernel work to do first.
+    pub steps: VecDeque<Step>,
+    /// Access to perform before anything else.
+    pub access: Option<Access>,
+    /// The store that follows it, where it is part of a copy.
+    pub store_after: Option<Access>,
+    /// The other half of an access that crosses a line: address and write.
+    pub half: Option<(u64, bool)>,
+    /// Instructions so far, the kernel's included: the measure of the reorder window.
+    pub position_instructions: u64,
+    /// Time up to which it is charged.
+    pub clock_ps: u64,
+    /// Time by owner.
+    pub times: [u64; OWNERS],
+    /// Signals passed.
+    pub signals: u64,
+    /// The fault under way.
+    pub fault: Option<Fault>,
+    /// Hardware thread on which it ran last.
+    pub last_context: usize,
+}
+
+impl Thread {
+    /// A thread that has not started.
+    pub fn new() -> Self {
+        Thread {
+            state: State::NotStarted,
+            buffer: Vec::new(),
+            position: 0,
+            exhausted: false,
+            steps: VecDeque::new(),
+            access: None,
+            store_after: None,
+            half: None,
+            position_instructions: 0,
+            clock_ps: 0,
+            times: [0; OWNERS],
+            signals: 0,
+            fault: None,
+            last_context: 0,
+        }
+    }
+
+    /// Charges all time until `until_ps` to an owner.
+    #[inline]
+    pub fn charge_until(&mut self, owner: usize, until_ps: u64) {
+        let duration_ps = until_ps - self.clock_ps;
+        self.times[owner] += duration_ps;
+        self.clock_ps = until_ps;
+        if let Some(fault) = &mut self.fault {
+            let stage = Stage::ALL.get(owner).copied().unwrap_or(Stage::Core);
+            fault.timeline.push(stage, duration_ps);
+        }
+    }
+
+    /// Charges all time until `until_ps` to the last stages of a request that ended then; what the
+    /// request is too short for goes to `before`.
+    pub fn charge_tail(&mut self, request: &Timeline, before: Stage, until_ps: u64) {
+        let duration_ps = until_ps - self.clock_ps;
+        let part = tail(request, before, duration_ps);
+        for (stage, ps) in part.iter() {
+            self.times[stage as usize] += ps;
+        }
+        self.clock_ps = until_ps;
+        if let Some(fault) = &mut self.fault {
+            fault.timeline.append(&part);
+        }
+    }
+
+    /// Stages that an access has behind it when it is performed at `now_ps`, and when it was first
+    /// offered. A fault that it has caused ends here.
+    pub fn begin(&mut self, access: Access, now_ps: u64) -> (u64, Timeline) {
+        if access.after_fault
+            && let Some(fault) = self.fault.take()
+        {
+            return (fault.start_ps, fault.timeline);
+        }
+        let start_ps = access.issue_ps.unwrap_or(now_ps);
+        let mut timeline = Timeline::new();
+        timeline.push(Stage::Core, now_ps - start_ps);
+        (start_ps, timeline)
+    }
+
+    /// The access that faulted is offered again.
+    pub fn retry(&mut self) {
+        let Some(fault) = &mut self.fault else { return };
+        self.access = Some(Access { after_fault: true, issue_ps: None, ..fault.access });
+        self.store_after = fault.store_after.take();
+        self.half = fault.half.take();
+    }
+
+    /// Puts steps before those that are there, in their order.
+    pub fn do_first(&mut self, steps: &[Step]) {
+        for step in steps.iter().rev() {
+            self.steps.push_front(*step);
+        }
+    }
+}
+
+/// The last `duration_ps` of a timeline, in order, exactly; what it is too short for comes first,
+/// as `before`.
+pub fn tail(timeline: &Timeline, before: Stage, duration_ps: u64) -> Timeline {
+    let mut skip_ps = timeline.total_ps().saturating_sub(duration_ps);
+    let mut part = Timeline::new();
+    part.push(before, duration_ps.saturating_sub(timeline.total_ps()));
+    for (stage, ps) in timeline.iter() {
+        let skipped_ps = ps.min(skip_ps);
+        skip_ps -= skipped_ps;
+        part.push(stage, ps - skipped_ps);
+    }
+    part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tail_is_exact_whatever_its_length() {
+        let mut whole = Timeline::new();
+        whole.push(Stage::Cache, 10);
+        whole.push(Stage::Dram, 20);
+        for duration_ps in 0..50 {
+            let part = tail(&whole, Stage::HostQueue, duration_ps);
+            assert_eq!(part.total_ps(), duration_ps);
+        }
+        let part: Vec<_> = tail(&whole, Stage::HostQueue, 25).iter().collect();
+        assert_eq!(part, [(Stage::Cache, 5), (Stage::Dram, 20)]);
+        let part: Vec<_> = tail(&whole, Stage::HostQueue, 33).iter().collect();
+        assert_eq!(part, [(Stage::HostQueue, 3), (Stage::Cache, 10), (Stage::Dram, 20)]);
+    }
+}
