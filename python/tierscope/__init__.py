@@ -1,1 +1,68 @@
-"""x"""
+"""tierscope: brings extended memory hierarchies into focus.
+
+Describe a machine once, run any program on it, and see where the time and the data go::
+
+    import tierscope as ts
+
+    base = ts.system("hybrid/quick")
+    wide = base.replace(cache=ts.DramCache(ways=64))
+    result = ts.compare([base, wide, ts.system("storage/quick")], ts.workload("gups", random=0.1))
+    print(result.table())
+    result.plot_breakdown().savefig("breakdown.png")
+"""
+
+from tierscope import _core
+from tierscope._spec import (
+    Dram,
+    DramCache,
+    Hybrid,
+    KernelPaths,
+    Link,
+    OnChipCache,
+    Oracle,
+    Os,
+    Path,
+    Processor,
+    Storage,
+    Store,
+    Tlb,
+)
+from tierscope.errors import Problem, RunError, SpecError, TierscopeError
+from tierscope._result import Result, load
+from tierscope._run import FailedRun, Progress, compare, run
+from tierscope._system import System, system
+from tierscope._workload import Generated, Recorded, workload
+
+__version__ = _core.version()
+
+__all__ = [
+    "Dram",
+    "DramCache",
+    "FailedRun",
+    "Generated",
+    "Hybrid",
+    "KernelPaths",
+    "Link",
+    "OnChipCache",
+    "Oracle",
+    "Os",
+    "Path",
+    "Problem",
+    "Processor",
+    "Progress",
+    "Recorded",
+    "Result",
+    "RunError",
+    "SpecError",
+    "Storage",
+    "Store",
+    "System",
+    "TierscopeError",
+    "Tlb",
+    "__version__",
+    "compare",
+    "load",
+    "run",
+    "system",
+    "workload",
+]

@@ -46,13 +46,10 @@ class Problem:
 
     def lines(self) -> list[str]:
         """The mistake as the command line prints it, one string a line."""
-        what = f"{self.path} = {self.value}" if self.path and self.value else self.path or self.value
-        lines = [f"error[{self.code}]: " + ": ".join(part for part in (what, self.reason) if part)]
-        if self.place:
-            lines.append(f"  --> {self.place}")
-        if self.mend:
-            lines.append(f"  = {self.mend}")
-        return lines
+        value = f" = {self.value}" if self.value else ""
+        mend = f"; {self.mend}" if self.mend else ""
+        line = f"error[{self.code}]: {self.path}{value}: {self.reason}{mend}"
+        return [line, f"  --> {self.place}"] if self.place else [line]
 
 
 class SpecError(TierscopeError):

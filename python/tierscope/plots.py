@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tierscope import format as fmt
-from tierscope._schema import ResultData
+from tierscope._shape import ResultData
 from tierscope.breakdown import GROUPS, Group, grouped
 
 _HATCHES = ("", "//", "..", "xx", "\\\\\\\\", "++")

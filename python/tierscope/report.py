@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.text import Text
 
 from tierscope import format as fmt
-from tierscope._schema import ProgramInfo, ResultData, SystemResult
+from tierscope._shape import ProgramInfo, ResultData, SystemResult
 from tierscope.breakdown import Group, apportion, grouped
 
 _BAR_ROWS = 16
-_NAME_WIDTH = range(8, 18)
+_NAME_WIDTH = range(8, 22)
 _GAP = "  "
 _IN_ASCII = str.maketrans({"µ": "u", "×": "x", "–": "-", "…": "."})
 _TICKS = {_BAR_ROWS: "100 %", _BAR_ROWS // 2: "50 %", 1: "0 %"}

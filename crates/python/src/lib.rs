@@ -1,1 +1,28 @@
-//! python
+//! `tierscope._core`: what the Python package needs of the simulator, and no more.
+//!
+//! Thin on purpose: JSON texts go in and come out, and the Python side gives them types. Nothing
+//! here simulates, validates or prints.
+
+mod describe;
+mod error;
+mod job;
+mod run;
+
+use pyo3::prelude::*;
+
+/// Version of tierscope.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The simulator behind the package `tierscope`. Private: use the package.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use crate::describe::{
+        check_file, list_systems, list_workloads, resolve, resolve_all, resolve_text, schema,
+        trace_info, version,
+    };
+    #[pymodule_export]
+    use crate::error::{RunError, SpecError};
+    #[pymodule_export]
+    use crate::run::Run;
+}

@@ -16,7 +16,7 @@ import polars as pl
 from rich.console import Console
 
 from tierscope import report
-from tierscope._schema import ResultData, SystemResult
+from tierscope._shape import ResultData, SystemResult
 from tierscope.errors import TierscopeError
 
 if TYPE_CHECKING:
@@ -133,7 +133,8 @@ class Result:
 
     def to_polars(self) -> pl.DataFrame:
         """One row for each system, one column for each figure, units last in the names."""
-        return pl.DataFrame([_flat(name, s) for name, s in self.data["systems"].items()])
+        rows = [_flat(name, s) for name, s in self.data["systems"].items()]
+        return pl.DataFrame(rows, infer_schema_length=None)
 
     def to_json(self) -> str:
         """The result object as JSON."""

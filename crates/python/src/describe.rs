@@ -1,0 +1,114 @@
+//! Presets, descriptions and workloads: listed, resolved and checked.
+
+use crate::error::{run_error, spec_error};
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use tierscope_system::result::RunResult;
+use tierscope_system::spec::{self, Resolved};
+use tierscope_workload::generator::GENERATORS;
+use tierscope_workload::trace::TstReader;
+
+/// Version of tierscope.
+#[pyfunction]
+pub fn version() -> &'static str {
+    crate::VERSION
+}
+
+/// The JSON schema of `system` (descriptions) or `result`.
+#[pyfunction]
+pub fn schema(of: &str) -> PyResult<String> {
+    match of {
+        "system" => Ok(spec::json_schema().to_string()),
+        "result" => Ok(schemars::schema_for!(RunResult).to_value().to_string()),
+        _ => Err(run_error("no-schema", format!("no schema of `{of}`: system or result"))),
+    }
+}
+
+/// Name and summary of each preset, as a JSON list of pairs.
+#[pyfunction]
+pub fn list_systems() -> String {
+    json!(spec::list()).to_string()
+}
+
+/// Name, summary and parameters (name, default, meaning) of each generated workload, as JSON.
+#[pyfunction]
+pub fn list_workloads() -> String {
+    let all = GENERATORS
+        .iter()
+        .map(|g| json!({"name": g.name, "summary": g.summary, "parameters": g.parameters}));
+    Value::from_iter(all).to_string()
+}
+
+/// Resolves what `over` (JSON) says laid over `base`, a preset or a file, or `over` alone.
+///
+/// Gives JSON: the machine, its description with sources as TOML, and what was laid over what.
+#[pyfunction]
+#[pyo3(signature = (base, over = "{}", sets = Vec::new()))]
+pub fn resolve(base: Option<&str>, over: &str, sets: Vec<(String, String)>) -> PyResult<String> {
+    let over: Value = serde_json::from_str(over).map_err(|e| run_error("bad-json", e))?;
+    let nothing_over = over.as_object().is_some_and(serde_json::Map::is_empty);
+    let resolved = match base {
+        Some(base) if nothing_over => spec::load(base, &sets),
+        _ => spec::load_json(base, &over, "Python", &sets),
+    };
+    resolved.map(|resolved| machine(&resolved).to_string()).map_err(|p| spec_error(&p))
+}
+
+/// Resolves several presets or files. A change applies to each machine that has the part.
+///
+/// Gives a JSON list of what [`resolve`] gives.
+#[pyfunction]
+#[pyo3(signature = (references, sets = Vec::new()))]
+pub fn resolve_all(references: Vec<String>, sets: Vec<(String, String)>) -> PyResult<String> {
+    let resolved = spec::load_all(&references, &sets).map_err(|p| spec_error(&p))?;
+    Ok(Value::from_iter(resolved.iter().map(machine)).to_string())
+}
+
+/// Resolves a description given as TOML, called `name` in messages. Gives what [`resolve`] gives.
+#[pyfunction]
+#[pyo3(signature = (name, text, sets = Vec::new()))]
+pub fn resolve_text(name: &str, text: &str, sets: Vec<(String, String)>) -> PyResult<String> {
+    let resolved = spec::load_text(name, text, &sets).map_err(|p| spec_error(&p))?;
+    Ok(machine(&resolved).to_string())
+}
+
+/// Raises every mistake of a description.
+#[pyfunction]
+pub fn check_file(path: &str) -> PyResult<()> {
+    spec::load(path, &[]).map(|_| ()).map_err(|p| spec_error(&p))
+}
+
+fn machine(resolved: &Resolved) -> Value {
+    json!({
+        "spec": resolved.spec,
+        "organization": resolved.spec.organization(),
+        "toml": spec::to_toml(resolved),
+        "origin": resolved.origin,
+    })
+}
+
+/// What a recording says about itself and holds, as JSON.
+#[pyfunction]
+#[pyo3(signature = (path, allow_truncated = false))]
+pub fn trace_info(py: Python<'_>, path: PathBuf, allow_truncated: bool) -> PyResult<String> {
+    let reader = py
+        .detach(|| TstReader::open(&path, allow_truncated))
+        .map_err(|e| run_error("unreadable-recording", e))?;
+    let totals = reader.totals();
+    Ok(json!({
+        "command": reader.metadata().command,
+        "recorder": reader.metadata().recorder,
+        "version": reader.metadata().tierscope_version,
+        "file_bytes": reader.file_bytes(),
+        "threads": reader.threads().len(),
+        "operations": reader.operations(),
+        "loads": totals.map(|t| t.loads),
+        "stores": totals.map(|t| t.stores),
+        "calls": totals.map(|t| t.calls),
+        "instructions": totals.map(|t| t.instructions),
+        "ended": totals.map(|t| t.ended.clone()),
+        "damage": reader.damage().map(ToString::to_string),
+    })
+    .to_string())
+}

@@ -1,0 +1,153 @@
+//! What Python asks to be run, as JSON.
+
+use crate::error::{run_error, spec_error};
+use pyo3::PyErr;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use tierscope_system::result::{WorkloadInfo, WorkloadKind};
+use tierscope_system::run::RunOptions;
+use tierscope_system::spec::SystemSpec;
+use tierscope_units::{Problem, Problems, nearest};
+use tierscope_workload::Stream;
+use tierscope_workload::generator::{GENERATORS, ParameterError, find};
+use tierscope_workload::trace::TstReader;
+
+/// A run: machines, and the workload that each of them gets.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// The machines, resolved; their names differ.
+    pub systems: Vec<SystemSpec>,
+    /// What runs on them.
+    pub workload: Workload,
+    /// How.
+    #[serde(default)]
+    pub options: RunOptions,
+}
+
+/// What runs on the machines.
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Workload {
+    /// A built-in generator.
+    Generated {
+        /// Its name.
+        name: String,
+        /// What differs from the defaults.
+        parameters: Map<String, Value>,
+        /// Seed of its random choices.
+        seed: u64,
+    },
+    /// A recording.
+    Recorded {
+        /// Its file.
+        path: PathBuf,
+        /// Whether to replay what precedes the damage of a damaged one.
+        allow_truncated: bool,
+    },
+}
+
+/// A workload ready to run.
+pub struct Prepared {
+    /// The stream, at its start.
+    pub stream: Box<dyn Stream>,
+    /// What the result says of it; threads are filled in later.
+    pub info: WorkloadInfo,
+    /// Why it will end early, if that is known.
+    pub cut: Option<String>,
+}
+
+impl Job {
+    /// Reads a job and checks what the machines have in common: their names differ.
+    pub fn read(text: &str) -> Result<Job, PyErr> {
+        let job: Job = serde_json::from_str(text).map_err(|e| run_error("bad-job", e))?;
+        if job.systems.is_empty() {
+            return Err(run_error("no-system", "there is no system to run on"));
+        }
+        let mut names = BTreeSet::new();
+        match job.systems.iter().find(|system| !names.insert(system.name.as_str())) {
+            Some(twice) => {
+                let message = format!("two systems are called `{}`", twice.name);
+                Err(run_error("same-name", message))
+            }
+            None => Ok(job),
+        }
+    }
+}
+
+impl Workload {
+    /// Opens or makes the stream.
+    pub fn prepare(self) -> Result<Prepared, PyErr> {
+        match self {
+            Workload::Generated { name, parameters, seed } => generated(name, parameters, seed),
+            Workload::Recorded { path, allow_truncated } => recorded(path, allow_truncated),
+        }
+    }
+}
+
+fn generated(name: String, parameters: Map<String, Value>, seed: u64) -> Result<Prepared, PyErr> {
+    let Some(generator) = find(&name) else {
+        return Err(one(unknown_workload(&name)));
+    };
+    let given: Vec<(String, Value)> = parameters.into_iter().collect();
+    let (stream, used) = generator.make(&given, seed).map_err(|e| one(wrong_parameter(e)))?;
+    let info = WorkloadInfo {
+        name,
+        kind: WorkloadKind::Generated,
+        command: None,
+        parameters: used.into_iter().collect(),
+        seed,
+        threads: 0,
+    };
+    Ok(Prepared { stream, info, cut: None })
+}
+
+fn recorded(path: PathBuf, allow_truncated: bool) -> Result<Prepared, PyErr> {
+    let reader = TstReader::open(&path, allow_truncated)
+        .map_err(|error| run_error("unreadable-recording", error))?;
+    let command = reader.metadata().command.clone();
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let info = WorkloadInfo {
+        name: stem.unwrap_or_else(|| path.display().to_string()),
+        kind: WorkloadKind::Recorded,
+        command: (!command.is_empty()).then_some(command),
+        parameters: BTreeMap::from([("file".into(), path.display().to_string().into())]),
+        seed: 0,
+        threads: 0,
+    };
+    let cut = reader.damage().map(|damage| format!("the recording is cut short: {damage}"));
+    Ok(Prepared { stream: Box::new(reader), info, cut })
+}
+
+fn one(problem: Problem) -> PyErr {
+    let mut problems = Problems::new();
+    problems.push(problem);
+    spec_error(&problems)
+}
+
+fn unknown_workload(name: &str) -> Problem {
+    let names = || GENERATORS.iter().map(|generator| generator.name);
+    let near = nearest(name, names()).map(|near| format!("did you mean `{near}`?"));
+    let all = || format!("the workloads are {}", names().collect::<Vec<_>>().join(", "));
+    Problem {
+        code: "unknown-value",
+        path: "workload".into(),
+        value: format!("\"{name}\""),
+        reason: "there is no such workload".into(),
+        mend: near.unwrap_or_else(all),
+        place: String::new(),
+    }
+}
+
+fn wrong_parameter(error: ParameterError) -> Problem {
+    Problem {
+        code: "impossible-value",
+        path: format!("workload.{}", error.name),
+        value: error.value,
+        reason: error.reason,
+        mend: error.mend,
+        place: String::new(),
+    }
+}

@@ -1,0 +1,196 @@
+"""Systems: described machines."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tierscope import _core, _spec
+from tierscope._call import core_errors, parsed
+from tierscope.errors import TierscopeError
+
+_TOP = {field.name for field in dataclasses.fields(_spec.System)}
+_ORGANIZATIONS = ("oracle", "hybrid", "storage")
+_OF_ORGANIZATION = {
+    name: {field.name for field in dataclasses.fields(cls)}
+    for name, cls in zip(
+        _ORGANIZATIONS, (_spec.Oracle, _spec.Hybrid, _spec.Storage), strict=True
+    )
+}
+
+
+class System:
+    """One described machine: processor, operating system, organization, devices and links.
+
+    Made by :func:`system` from a preset or a file. It is checked whole as it is made, and never
+    changes: :meth:`replace` gives another.
+    """
+
+    def __init__(self, base: str | None, over: Mapping[str, Any] | None = None) -> None:
+        """Lays ``over`` over ``base``, a preset or a file, or takes ``over`` alone.
+
+        Raises:
+            SpecError: with every mistake of the description.
+        """
+        self._base = base
+        self._over: dict[str, Any] = dict(over or {})
+        with core_errors():
+            found = parsed(_core.resolve(base, json.dumps(self._over)))
+        self._take(found)
+
+    def _take(self, found: Mapping[str, Any]) -> None:
+        self._spec: dict[str, Any] = found["spec"]
+        self._toml: str = found["toml"]
+        self._organization: str = found["organization"]
+
+    @property
+    def name(self) -> str:
+        """Its name in results."""
+        return str(self._spec["name"])
+
+    @property
+    def organization(self) -> str:
+        """How DRAM, store and software are arranged, such as ``hybrid``."""
+        return self._organization
+
+    def replace(self, name: str | None = None, **changes: object) -> System:
+        """The same machine with parts or values changed.
+
+        Args:
+            name: its name in results; none keeps it, and :func:`compare` tells equal names apart.
+            **changes: keys of the description, or of its organization: on a hybrid system
+                ``cache=DramCache(ways=64)`` means ``hybrid=Hybrid(cache=DramCache(ways=64))``.
+                What a part does not say stays as it is.
+
+        Raises:
+            SpecError: with every mistake that the change makes.
+            TierscopeError: where there is no such key.
+        """
+        over = dict(self._over) if name is None else {**self._over, "name": name}
+        for key, value in changes.items():
+            over = _merged(over, self._place(key, _plain(value)))
+        return System(self._base, over)
+
+    def _place(self, key: str, value: object) -> dict[str, Any]:
+        if key in _TOP:
+            return {key: value}
+        own = _OF_ORGANIZATION.get(self.organization, set())
+        if key in own:
+            return {self.organization: {key: value}}
+        keys = ", ".join(sorted(_TOP | own))
+        raise TierscopeError(
+            "unknown-key", f"system {self.name} has no key `{key}`", f"the keys are {keys}"
+        )
+
+    def _renamed(self, name: str) -> System:
+        """The same machine under another name; its values keep their sources."""
+        with core_errors():
+            found = parsed(_core.resolve_text(self.name, self._toml, [("name", name)]))
+        return _resolved(self._base, {**self._over, "name": name}, found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The resolved machine as dictionaries, lists, texts and numbers."""
+        copy: dict[str, Any] = json.loads(json.dumps(self._spec))
+        return copy
+
+    def to_toml(self) -> str:
+        """The resolved machine as TOML, each value with its source. It loads back to the same."""
+        return self._toml
+
+    def show(self) -> None:
+        """Prints the resolved machine, each value with its source."""
+        print(self._toml)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same machine."""
+        return isinstance(other, System) and self._spec == other._spec
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(self._spec))
+
+    def __repr__(self) -> str:
+        return f"<System {self.name}: {self._spec['description']}>"
+
+
+def system(reference: str | os.PathLike[str]) -> System:
+    """A preset, such as ``hybrid``, or a machine described in a TOML file.
+
+    Raises:
+        SpecError: with every mistake of the description.
+    """
+    return System(os.fspath(reference))
+
+
+def systems(references: Iterable[str], sets: Iterable[tuple[str, str]] = ()) -> list[System]:
+    """Presets and files, with values changed by path in each machine that has the part.
+
+    Raises:
+        SpecError: with every mistake of every description, each told once.
+    """
+    with core_errors():
+        found = parsed(_core.resolve_all(list(references), list(sets)))
+    return [_resolved(None, one["spec"], one) for one in found]
+
+
+def _resolved(base: str | None, over: Mapping[str, Any], found: Mapping[str, Any]) -> System:
+    one = System.__new__(System)
+    one._base = base
+    one._over = dict(over)
+    one._take(found)
+    return one
+
+
+def with_names_told_apart(machines: Iterable[System]) -> list[System]:
+    """The same machines; those whose names are taken are called by what sets them apart."""
+    told: list[System] = []
+    for machine in machines:
+        taken = {other.name: other for other in told}
+        if machine.name in taken:
+            machine = machine._renamed(_other_name(machine, taken))
+        told.append(machine)
+    return told
+
+
+def _other_name(machine: System, taken: Mapping[str, System]) -> str:
+    """Such as ``hybrid+ways-64`` where little sets it apart, else ``hybrid@2``."""
+    first = taken[machine.name].to_dict()
+    differences = dict(_differences("", first, machine.to_dict()))
+    if 1 <= len(differences) <= 2:
+        said = "".join(f"+{path}-{value}" for path, value in differences.items())
+        name = machine.name + re.sub(r"[^A-Za-z0-9_./+@-]+", "-", said)
+        if name not in taken:
+            return name
+    number = 2
+    while f"{machine.name}@{number}" in taken:
+        number += 1
+    return f"{machine.name}@{number}"
+
+
+def _differences(path: str, one: object, other: object) -> Iterable[tuple[str, object]]:
+    """Last step of the path, and value in ``other``, of each value that differs."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in one | other:
+            yield from _differences(str(key), one.get(key), other.get(key))
+    elif one != other:
+        yield path, other
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, _spec._Spec):
+        return value.to_dict()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _merged(below: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables merge, all else is replaced."""
+    merged = dict(below)
+    for key, value in over.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merged(merged[key], value) if both else value
+    return merged
