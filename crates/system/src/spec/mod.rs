@@ -4,6 +4,7 @@
 //! resolved machine with each value's source, or every mistake at once.
 
 mod check;
+mod limits;
 mod load;
 mod presets;
 mod print;
@@ -91,6 +92,7 @@ impl SystemSpec {
         let mut problems = Problems::new();
         self.check_parts(&mut problems);
         self.check_together(&mut problems);
+        limits::check(self, &mut problems);
         problems
     }
 }

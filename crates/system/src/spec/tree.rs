@@ -152,7 +152,7 @@ impl Node {
         (node, true)
     }
 
-    /// The value as JSON, for serde. Numbers that JSON does not have are null.
+    /// The value as JSON, for serde. Integers beyond 64 bits fit fractions only.
     pub fn to_json(&self) -> serde_json::Value {
         use serde_json::Value as Json;
         match &self.data {
@@ -164,7 +164,7 @@ impl Node {
             Data::Integer(value) => match (u64::try_from(*value), i64::try_from(*value)) {
                 (Ok(value), _) => value.into(),
                 (_, Ok(value)) => value.into(),
-                _ => Json::Null,
+                _ => (*value as f64).into(),
             },
             Data::Float(value) => (*value).into(),
             Data::Boolean(value) => Json::Bool(*value),
