@@ -298,4 +298,6 @@ impl Device for Dram {
 }
 
 #[cfg(test)]
+mod protocol;
+#[cfg(test)]
 pub(crate) mod tests;

@@ -79,6 +79,8 @@ pub struct Channel {
     queue_depth: u64,
     wake_ps: u64,
     counts: DramCounts,
+    #[cfg(test)]
+    log: Vec<super::protocol::Command>,
 }
 
 impl Channel {
@@ -97,7 +99,15 @@ impl Channel {
             queue_depth: u64::from(spec.queue_depth),
             wake_ps: NEVER,
             counts: DramCounts::default(),
+            #[cfg(test)]
+            log: Vec::new(),
         }
+    }
+
+    /// All commands that were booked, in the order of booking.
+    #[cfg(test)]
+    pub fn log(&self) -> &[super::protocol::Command] {
+        &self.log
     }
 
     /// Whether `lines` more can be held. What is larger than the whole queue is taken when the
@@ -206,7 +216,9 @@ impl Channel {
         let banks = &mut self.banks[first_bank..first_bank + self.banks_per_rank];
         let index = index as usize;
         if banks[index].first_command(row, run.arrival) >= self.ranks[rank as usize].due() {
-            self.ranks[rank as usize].refresh(timing, banks, run.arrival);
+            let _start = self.ranks[rank as usize].refresh(timing, banks, run.arrival);
+            #[cfg(test)]
+            self.log.push(super::protocol::Command::Refresh { rank, at: _start });
         }
         let bank = &mut banks[index];
         let opening = match bank.state(row) {
@@ -222,6 +234,15 @@ impl Channel {
         let user = User { rank, write: run.write };
         let end = self.bus.reserve(timing, data_ready, clocks, user) + clocks;
         bank.transfer(timing, run.write, end);
+        #[cfg(test)]
+        self.log.push(super::protocol::Command::Access {
+            place: run.place,
+            write: run.write,
+            first,
+            opening,
+            data: end - clocks,
+            end,
+        });
         let before = u64::from(run.lines_before) * timing.line_clocks;
         self.fly(Flight {
             end_ps: timing.clock.cycles_to_ps(end),

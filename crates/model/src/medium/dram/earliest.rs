@@ -40,7 +40,8 @@ impl Earliest {
         self.nodes[node].0 = time;
         while node > 1 {
             node /= 2;
-            self.nodes[node] = self.nodes[2 * node].min(self.nodes[2 * node + 1]);
+            let (left, right) = (self.nodes[2 * node], self.nodes[2 * node + 1]);
+            self.nodes[node] = if right.0 < left.0 { right } else { left };
         }
     }
 }

@@ -41,16 +41,18 @@ impl Rank {
 
     /// Refreshes, for a request that comes at clock `arrival`: all that fell due while the rank
     /// had nothing to do, then one more, which starts when every bank is idle and closes all rows.
+    /// Returns the start of that one.
     #[cold]
-    pub fn refresh(&mut self, timing: &Timing, banks: &mut [Bank], arrival: u64) {
+    pub fn refresh(&mut self, timing: &Timing, banks: &mut [Bank], arrival: u64) -> u64 {
         let arrival_ps = timing.clock.cycles_to_ps(arrival);
         let passed = arrival_ps.saturating_sub(self.first_ps) / timing.refi_ps.max(1);
         if passed > self.done {
             self.set_done(timing, passed);
         }
         let idle = banks.iter().map(|bank| bank.idle_at(timing)).max().unwrap_or(0);
-        let end = self.due.max(idle) + timing.rfc;
-        banks.iter_mut().for_each(|bank| bank.close(end));
+        let start = self.due.max(idle);
+        banks.iter_mut().for_each(|bank| bank.close(start + timing.rfc));
         self.set_done(timing, self.done + 1);
+        start
     }
 }

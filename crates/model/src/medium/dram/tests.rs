@@ -8,7 +8,7 @@ use tierscope_units::{Duration, Size};
 
 const LINE: u32 = 64;
 const PAGE: u32 = 4096;
-const CAPACITY: u64 = 64 << 30;
+pub const CAPACITY: u64 = 64 << 30;
 
 /// DDR3-1333 as in [HYB15] table 2: HYB-006 to HYB-009; refresh of the 2 Gb part.
 pub fn spec() -> DramSpec {
