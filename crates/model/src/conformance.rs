@@ -489,3 +489,140 @@ fn page_requests(memory_bytes: u64) -> impl Strategy<Value = Ask> {
         },
     )
 }
+
+#[cfg(test)]
+mod tests {
+    //! The suite finds what it is for: devices broken in one way each.
+
+    use super::*;
+    use crate::medium::dram::{Dram, tests::spec};
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Fault {
+        /// The tenth completion never comes.
+        Loses,
+        /// The tenth completion comes twice.
+        Repeats,
+        /// Completions of one step come in reverse.
+        Reverses,
+        /// A picosecond belongs to no stage.
+        DropsTime,
+        /// A completion is held back until the next step.
+        IsLate,
+        /// Its clock is counted from the last step, not from the last event.
+        DependsOnSteps,
+        /// A clone forgets what it has in flight.
+        ForgetsOnClone,
+        /// Nothing is ever refused: it waits aside, out of sight.
+        HasNoBound,
+        /// Once full, always full.
+        StaysFull,
+    }
+
+    struct Broken {
+        dram: Dram,
+        fault: Fault,
+        count: u32,
+        last_ps: u64,
+        aside: Vec<Request>,
+        late: Vec<Completion>,
+        full: bool,
+    }
+
+    impl Broken {
+        fn new(fault: Fault) -> Self {
+            let dram = Dram::new(&spec(), SPACE_BYTES, LINE_BYTES);
+            let (aside, late) = (Vec::new(), Vec::new());
+            Broken { dram, fault, count: 0, last_ps: 0, aside, late, full: false }
+        }
+
+        fn spoil(&mut self, now_ps: u64, fresh: &mut Vec<Completion>) {
+            self.count += fresh.len() as u32;
+            let tenth = self.count >= 10 && self.count - (fresh.len() as u32) < 10;
+            match self.fault {
+                Fault::Loses if tenth => drop(fresh.pop()),
+                Fault::Repeats if tenth => fresh.extend(fresh.last().copied()),
+                Fault::Reverses => fresh.reverse(),
+                Fault::IsLate => std::mem::swap(fresh, &mut self.late),
+                Fault::DropsTime => fresh.iter_mut().for_each(|c| c.at_ps += 1),
+                Fault::DependsOnSteps => fresh.iter_mut().for_each(|c| {
+                    let step_ps = now_ps - self.last_ps;
+                    c.stages = Timeline::new();
+                    c.stages.push(tierscope_kernel::Stage::Core, step_ps);
+                }),
+                _ => (),
+            }
+        }
+    }
+
+    impl Clone for Broken {
+        fn clone(&self) -> Self {
+            let mut copy = Broken::new(self.fault);
+            if self.fault != Fault::ForgetsOnClone {
+                copy.dram = self.dram.clone();
+            }
+            Broken {
+                count: self.count,
+                last_ps: self.last_ps,
+                aside: self.aside.clone(),
+                late: self.late.clone(),
+                full: self.full,
+                ..copy
+            }
+        }
+    }
+
+    impl Device for Broken {
+        fn submit(&mut self, now_ps: u64, request: Request) -> Result<(), Full> {
+            if self.full && self.fault == Fault::StaysFull {
+                return Err(Full);
+            }
+            let outcome = self.dram.submit(now_ps, request);
+            self.full |= outcome.is_err();
+            if outcome.is_err() && self.fault == Fault::HasNoBound {
+                self.aside.push(request);
+                return Ok(());
+            }
+            outcome
+        }
+
+        fn next_event_ps(&self) -> Option<u64> {
+            self.dram.next_event_ps()
+        }
+
+        fn advance(&mut self, now_ps: u64, out: &mut Vec<Completion>) {
+            let mut fresh = Vec::new();
+            self.dram.advance(now_ps, &mut fresh);
+            self.spoil(now_ps, &mut fresh);
+            out.append(&mut fresh);
+            self.last_ps = now_ps;
+            self.aside.retain(|&request| self.dram.submit(now_ps, request).is_err());
+        }
+
+        fn in_flight(&self) -> usize {
+            self.dram.in_flight() + self.aside.len()
+        }
+    }
+
+    fn is_found(fault: Fault) -> bool {
+        let checked = || device_laws(|| Broken::new(fault));
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(checked)).is_err()
+    }
+
+    #[test]
+    fn each_fault_is_found() {
+        for fault in [
+            Fault::Loses,
+            Fault::Repeats,
+            Fault::Reverses,
+            Fault::DropsTime,
+            Fault::IsLate,
+            Fault::DependsOnSteps,
+            Fault::ForgetsOnClone,
+            Fault::HasNoBound,
+            Fault::StaysFull,
+        ] {
+            assert!(is_found(fault), "the suite passes a device that {fault:?}");
+        }
+    }
+}

@@ -5,6 +5,7 @@ use crate::conformance::device_laws;
 use crate::device::LinkSpec;
 use crate::link::tests::spec as link_spec;
 use crate::request::{Completion, Device, Request};
+use proptest::prelude::*;
 use tierscope_kernel::{Counter, StageTimes};
 use tierscope_units::{Bandwidth, Duration, Size};
 
@@ -224,6 +225,69 @@ fn bandwidth_is_the_least_of_units_buses_and_link() {
         let value = bandwidth(&spec, &link, count, write);
         let off = (value / expected - 1.0).abs();
         assert!(off < 0.005, "{name}: {value:.4e} against {expected:.4e}");
+    }
+}
+
+/// The plain sum of what a store does, for demand of whole pages in order of their units' queues:
+/// the times at which requests are done, sorted. Written down from the documentation alone.
+fn reference(spec: &StoreSpec, requests: &[(u64, Request)]) -> Vec<u64> {
+    let (mut down_ps, mut done, mut going_up) = (0, Vec::new(), Vec::new());
+    let mut units = vec![(0u64, 0u64, false); spec.units as usize];
+    let medium_ps =
+        |write| if write { spec.write_latency } else { spec.read_latency }.picoseconds();
+    for (at_ps, request) in requests {
+        let wire_ps = if request.write { 280_000 } else { 1_500 };
+        down_ps = down_ps.max(*at_ps) + wire_ps;
+        let queued_ps = down_ps + 100_000 + spec.controller_latency.picoseconds();
+        let page = request.address / u64::from(PAGE);
+        let (second_ps, end_ps, write) = &mut units[(page % u64::from(spec.units)) as usize];
+        // A first step needs the register free; in the other direction, the whole unit.
+        let free_ps = if *write == request.write { *second_ps } else { *end_ps };
+        let [first, second] = match request.write {
+            true => [BUS_PS, medium_ps(true)],
+            false => [medium_ps(false), BUS_PS],
+        };
+        *second_ps = (queued_ps.max(free_ps) + first).max(*end_ps);
+        *end_ps = *second_ps + second;
+        *write = request.write;
+        if request.write { done.push(*end_ps) } else { going_up.push(*end_ps) }
+    }
+    going_up.sort_unstable();
+    let mut up_ps = 0;
+    for ready_ps in going_up {
+        up_ps = ready_ps.max(up_ps) + 280_000;
+        done.push(up_ps + 100_000);
+    }
+    done.sort_unstable();
+    done
+}
+
+proptest! {
+    #[test]
+    fn the_event_driven_store_equals_the_plain_sum(
+        units in 1..6u32,
+        read_ns in 0..30_000u64,
+        write_ns in 0..60_000u64,
+        requests in proptest::collection::vec((0..20_000_000u64, 0..30u64, any::<bool>()), 1..120),
+    ) {
+        let spec = StoreSpec {
+            units,
+            read_latency: Duration::from_picoseconds(read_ns * 1_000),
+            write_latency: Duration::from_picoseconds(write_ns * 1_000),
+            ..spec()
+        };
+        let mut at_ps = 0;
+        let requests: Vec<_> = (0..)
+            .zip(requests)
+            .map(|(id, (gap_ps, page, is_write))| {
+                at_ps += gap_ps;
+                (at_ps, Request { write: is_write, ..read(id, page) })
+            })
+            .collect();
+        let mut ends: Vec<_> =
+            run(&spec, &link_spec(), &requests).iter().map(|done| done.at_ps).collect();
+        ends.sort_unstable();
+        prop_assert_eq!(ends, reference(&spec, &requests));
     }
 }
 
