@@ -12,6 +12,8 @@ Describe a machine once, run any program on it, and see where the time and the d
 """
 
 from tierscope import _core
+from tierscope._result import Result, load
+from tierscope._run import Progress, RunFailedError, compare, run
 from tierscope._spec import (
     Dram,
     DramCache,
@@ -27,18 +29,15 @@ from tierscope._spec import (
     Store,
     Tlb,
 )
-from tierscope.errors import Problem, RunError, SpecError, TierscopeError
-from tierscope._result import Result, load
-from tierscope._run import FailedRun, Progress, compare, run
 from tierscope._system import System, system
 from tierscope._workload import Generated, Recorded, workload
+from tierscope.errors import Problem, RunError, SpecError, TierscopeError
 
 __version__ = _core.version()
 
 __all__ = [
     "Dram",
     "DramCache",
-    "FailedRun",
     "Generated",
     "Hybrid",
     "KernelPaths",
@@ -53,6 +52,7 @@ __all__ = [
     "Recorded",
     "Result",
     "RunError",
+    "RunFailedError",
     "SpecError",
     "Storage",
     "Store",

@@ -8,35 +8,35 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
-import polars as pl
 from rich.console import Console
 
 from tierscope import report
+from tierscope._files import current_mask
 from tierscope._shape import ResultData, SystemResult
 from tierscope.errors import TierscopeError
 
 if TYPE_CHECKING:
+    import polars as pl
     from matplotlib.figure import Figure
 
 _SCHEMA = 1
 _RESULT_FILE = "result.json"
 _INTERVALS_FILE = "intervals.parquet"
 
-INTERVAL_COLUMNS: dict[str, type[pl.DataType]] = {
-    "system": pl.String,
-    "end_ps": pl.UInt64,
-    "instructions": pl.UInt64,
-    "accesses": pl.UInt64,
-    "latency_ps": pl.UInt64,
-    "misses": pl.UInt64,
-    "store_read_bytes": pl.UInt64,
-    "store_written_bytes": pl.UInt64,
-}
-"""Columns of :attr:`Result.intervals`: sums over each interval of simulated time."""
+INTERVAL_COLUMNS = (
+    "end_ps",
+    "instructions",
+    "accesses",
+    "latency_ps",
+    "misses",
+    "store_read_bytes",
+    "store_written_bytes",
+)
+"""Columns of :attr:`Result.intervals` behind ``system``: sums over an interval."""
 
 
 class Table:
@@ -82,7 +82,7 @@ class Result:
     ) -> None:
         self.data = data
         self.descriptions = descriptions or {}
-        self.intervals = pl.DataFrame(schema=INTERVAL_COLUMNS) if intervals is None else intervals
+        self.intervals = interval_table({}) if intervals is None else intervals
 
     def __getitem__(self, name: str) -> SystemResult:
         """One system's figures.
@@ -133,6 +133,8 @@ class Result:
 
     def to_polars(self) -> pl.DataFrame:
         """One row for each system, one column for each figure, units last in the names."""
+        import polars as pl
+
         rows = [_flat(name, s) for name, s in self.data["systems"].items()]
         return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -169,14 +171,13 @@ class Result:
         for name, file in _description_files(list(self.descriptions)).items():
             (directory / file).write_text(self.descriptions[name], encoding="utf-8")
         self.intervals.write_parquet(directory / _INTERVALS_FILE)
-        # A temporary directory is private; a result is as readable as any other new directory.
-        mask = os.umask(0)
-        os.umask(mask)
-        directory.chmod(0o777 & ~mask)
+        directory.chmod(0o777 & ~current_mask())
 
     def __repr__(self) -> str:
         systems = ", ".join(self)
-        return f"<Result of {self.data['workload']['name']} on {systems}: {self.data['completeness']}>"
+        return (
+            f"<Result of {self.data['workload']['name']} on {systems}: {self.data['completeness']}>"
+        )
 
     def _repr_html_(self) -> str:
         lines = "".join(f"<p>{html.escape(line)}</p>" for line in report.closing_lines(self.data))
@@ -190,6 +191,8 @@ def load(directory: str | os.PathLike[str]) -> Result:
     Raises:
         TierscopeError: where there is none, or one that this version cannot read.
     """
+    import polars as pl
+
     source = Path(directory)
     data = _read_result(source / _RESULT_FILE)
     descriptions = {}
@@ -202,6 +205,18 @@ def load(directory: str | os.PathLike[str]) -> Result:
     except (pl.exceptions.PolarsError, OSError) as error:
         raise TierscopeError("unreadable", f"{path}: {error}") from None
     return Result(data, descriptions, intervals)
+
+
+def interval_table(intervals: Mapping[str, Mapping[str, list[int]]]) -> pl.DataFrame:
+    """The intervals of systems, given as columns by the system's name, as one table."""
+    import polars as pl
+
+    columns = dict.fromkeys(INTERVAL_COLUMNS, pl.UInt64)
+    tables = [pl.DataFrame(schema={"system": pl.String, **columns})]
+    for name, numbers in intervals.items():
+        rows = pl.DataFrame({c: numbers.get(c, []) for c in INTERVAL_COLUMNS}, schema=columns)
+        tables.append(rows.select(pl.lit(name).alias("system"), pl.all()))
+    return pl.concat(tables)
 
 
 def check_target(target: Path) -> None:

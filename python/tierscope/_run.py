@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import polars as pl
-
 from tierscope import _core
 from tierscope._call import core_errors, parsed
-from tierscope.errors import RunError
-from tierscope._result import INTERVAL_COLUMNS, Result
+from tierscope._result import Result, interval_table
 from tierscope._system import System, system, with_names_told_apart
 from tierscope._workload import Generated, Recorded, workload
+from tierscope.errors import RunError
 
 _POLL_S = 0.1
+INTERRUPTED = "the run was interrupted"
+"""Why a result is partial that an interrupt from the keyboard, or a signal, cut short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ Watcher = Callable[[Sequence[Progress]], None]
 """Called several times a second with each machine's progress, in the machines' order."""
 
 
-class FailedRun(RunError):
+class RunFailedError(RunError):
     """A run in which a machine could not go on.
 
     Attributes:
@@ -61,6 +62,7 @@ def compare(
     work: Generated | Recorded | str,
     *,
     access_limit: int = 0,
+    time_limit_s: float | None = None,
     watch: Watcher | None = None,
 ) -> Result:
     """Runs a workload on several machines and gives their results side by side.
@@ -71,12 +73,14 @@ def compare(
         machines: systems, or names of presets and files. Machines of equal names are called by
             what sets them apart.
         work: what runs, or its name.
-        access_limit: ends the run, marked partial, after so many accesses; 0 for no limit.
+        access_limit: ends the run, marked partial, after so many accesses of the program on a
+            machine; 0 for no limit.
+        time_limit_s: ends the run, marked partial, after so many seconds of wall-clock time.
         watch: hears of the progress.
 
     Raises:
         SpecError: with every mistake of a description.
-        FailedRun: where a machine could not go on; it holds what there is.
+        RunFailedError: where a machine could not go on; it holds what there is.
         RunError: where the run could not start.
     """
     loaded = [one if isinstance(one, System) else system(one) for one in machines]
@@ -87,7 +91,9 @@ def compare(
         "options": {"access_limit": access_limit},
     }
     with core_errors():
-        return _collect(_core.Run.start(json.dumps(job)), loaded, watch)
+        under_way = _core.Run.start(json.dumps(job))
+        _attend(under_way, time_limit_s, watch)
+        return _result(parsed(under_way.result()), loaded)
 
 
 def run(
@@ -95,40 +101,40 @@ def run(
     work: Generated | Recorded | str,
     *,
     access_limit: int = 0,
+    time_limit_s: float | None = None,
     watch: Watcher | None = None,
 ) -> Result:
     """Runs a workload on one machine. As :func:`compare`."""
-    return compare([machine], work, access_limit=access_limit, watch=watch)
+    return compare(
+        [machine], work, access_limit=access_limit, time_limit_s=time_limit_s, watch=watch
+    )
 
 
-def _collect(under_way: _core.Run, machines: Sequence[System], watch: Watcher | None) -> Result:
-    """Waits for a run, answerable to the keyboard, and makes its result."""
+def _attend(under_way: _core.Run, time_limit_s: float | None, watch: Watcher | None) -> None:
+    """Waits until a run has ended, answerable to the keyboard, and ends it if need be."""
+    deadline = None if time_limit_s is None else time.monotonic() + time_limit_s
     while True:
         try:
             while not under_way.wait(_POLL_S):
                 if watch is not None:
                     watch([Progress(**one) for one in parsed(under_way.progress())])
-            break
+                if deadline is not None and time.monotonic() >= deadline:
+                    under_way.stop(f"the time limit of {time_limit_s:g} s was reached")
+            return
         except KeyboardInterrupt:
-            under_way.stop()
+            under_way.stop(INTERRUPTED)
         except BaseException:
-            under_way.stop()
+            under_way.stop("the progress watcher failed")
             raise
-    return _result(parsed(under_way.result()), machines)
 
 
 def _result(finished: dict[str, Any], machines: Sequence[System]) -> Result:
     data = finished["result"]
     data["systems"] = {one.name: data["systems"][one.name] for one in machines}
-    tables = [
-        pl.DataFrame(columns).with_columns(pl.lit(one.name).alias("system"))
-        for one, columns in zip(machines, finished["intervals"], strict=True)
-        if columns
-    ]
-    types = INTERVAL_COLUMNS
-    rows = pl.concat(tables) if tables else pl.DataFrame(schema=types)
-    intervals = rows.select(pl.col(name).cast(kind) for name, kind in types.items())
+    intervals = interval_table(
+        {one.name: columns for one, columns in zip(machines, finished["intervals"], strict=True)}
+    )
     result = Result(data, {one.name: one.to_toml() for one in machines}, intervals)
     if finished["failures"]:
-        raise FailedRun(result, [(name, why) for name, why in finished["failures"]])
+        raise RunFailedError(result, [(name, why) for name, why in finished["failures"]])
     return result

@@ -17,9 +17,7 @@ _TOP = {field.name for field in dataclasses.fields(_spec.System)}
 _ORGANIZATIONS = ("oracle", "hybrid", "storage")
 _OF_ORGANIZATION = {
     name: {field.name for field in dataclasses.fields(cls)}
-    for name, cls in zip(
-        _ORGANIZATIONS, (_spec.Oracle, _spec.Hybrid, _spec.Storage), strict=True
-    )
+    for name, cls in zip(_ORGANIZATIONS, (_spec.Oracle, _spec.Hybrid, _spec.Storage), strict=True)
 }
 
 

@@ -15,7 +15,7 @@ class Group:
         owners: keys of ``time_breakdown_ns`` or ``stages_ns``.
         fill: the character that fills it in a terminal.
         ascii_fill: the same where the terminal knows only ASCII.
-        colour: hexadecimal, for plots (Okabe and Ito's palette: told apart by colour-blind readers).
+        colour: hexadecimal, for plots (Okabe and Ito's palette).
         style: the colour in a terminal, as rich names it.
     """
 

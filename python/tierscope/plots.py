@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -12,7 +14,6 @@ from tierscope._shape import ResultData
 from tierscope.breakdown import GROUPS, Group, grouped
 
 _HATCHES = ("", "//", "..", "xx", "\\\\\\\\", "++")
-_Stack = list[tuple[str, str, str, float]]
 
 
 def breakdown(data: ResultData, by: Literal["group", "owner"] = "group") -> Figure:
@@ -24,21 +25,21 @@ def breakdown(data: ResultData, by: Literal["group", "owner"] = "group") -> Figu
     """
     names = list(data["systems"])
     stacks = {n: _stack(data["systems"][n]["time_breakdown_ns"], by) for n in names}
-    figure = Figure(figsize=(5.5 + 1.1 * len(names), 4.6), layout="constrained")
+    labels = {part.label for stack in stacks.values() for part in stack}
+    height = max(4.6, 0.23 * len(labels))
+    figure = Figure(figsize=(5.5 + 1.1 * len(names), height), layout="constrained")
     seconds_axes, shares_axes = figure.subplots(1, 2)
-    _draw(seconds_axes, {n: [(*p[:3], p[3] * 1e-9) for p in s] for n, s in stacks.items()})
+    for x, stack in enumerate(stacks.values()):
+        total_ns = sum(part.time_ns for part in stack)
+        _draw(seconds_axes, x, stack, 1e-9)
+        _draw(shares_axes, x, stack, 100 / total_ns if total_ns else 0.0)
     seconds_axes.set_ylabel("thread time (s)")
     seconds_axes.set_title("threads × run time")
-    shares = {
-        n: [(*p[:3], p[3] / sum(q[3] for q in s) * 100) for p in s] for n, s in stacks.items()
-    }
-    _draw(shares_axes, shares)
     shares_axes.set_ylabel("share of thread time (%)")
     shares_axes.set_title("shares")
     for axes in (seconds_axes, shares_axes):
         _label_systems(axes, data, names)
-    handles, labels = _legend(seconds_axes)
-    figure.legend(handles[::-1], labels[::-1], loc="outside right center", frameon=False)
+    _add_legend(figure, seconds_axes)
     figure.suptitle(f"Where the time goes: {data['workload']['name']}")
     return figure
 
@@ -64,44 +65,53 @@ def latency(data: ResultData) -> Figure:
     return figure
 
 
-def _stack(times: dict[str, float], by: Literal["group", "owner"]) -> _Stack:
-    """Label, colour, hatch and time of each part, bottom first."""
-    parts: _Stack = []
-    for group, time in grouped(times):
-        if by == "group":
-            parts.append((group.label, group.colour, "", time))
-        else:
-            parts += _owners(group, times)
-    return parts
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One part of a stack."""
+
+    label: str
+    colour: str
+    hatch: str
+    time_ns: float
 
 
-def _owners(group: Group, times: dict[str, float]) -> _Stack:
+def _stack(times: dict[str, float], by: Literal["group", "owner"]) -> list[_Part]:
+    """The parts of a stack, bottom first."""
+    if by == "group":
+        return [_Part(group.label, group.colour, "", time) for group, time in grouped(times)]
+    return [part for group, _ in grouped(times) for part in _owners(group, times)]
+
+
+def _owners(group: Group, times: dict[str, float]) -> list[_Part]:
     """The owners of a group: the group's colour, each with its own hatch."""
     known = {owner for other in GROUPS for owner in other.owners}
     owners = group.owners or tuple(owner for owner in times if owner not in known)
     return [
-        (owner.replace("_", " "), group.colour, _HATCHES[i % len(_HATCHES)], times[owner])
+        _Part(_readable(owner), group.colour, _HATCHES[i % len(_HATCHES)], times[owner])
         for i, owner in enumerate(owners)
         if times.get(owner, 0) > 0
     ]
 
 
-def _draw(axes: Axes, stacks: dict[str, _Stack]) -> None:
-    for x, stack in enumerate(stacks.values()):
-        bottom = 0.0
-        for label, colour, hatch, value in stack:
-            axes.bar(
-                x,
-                value,
-                bottom=bottom,
-                width=0.7,
-                color=colour,
-                hatch=hatch,
-                edgecolor="white",
-                linewidth=0.5,
-                label=label,
-            )
-            bottom += value
+def _readable(owner: str) -> str:
+    return owner.replace("_", " ")
+
+
+def _draw(axes: Axes, x: int, stack: list[_Part], scale: float) -> None:
+    bottom = 0.0
+    for part in stack:
+        axes.bar(
+            x,
+            part.time_ns * scale,
+            bottom=bottom,
+            width=0.7,
+            color=part.colour,
+            hatch=part.hatch,
+            edgecolor="white",
+            linewidth=0.5,
+            label=part.label,
+        )
+        bottom += part.time_ns * scale
 
 
 def _label_systems(axes: Axes, data: ResultData, names: list[str]) -> None:
@@ -111,12 +121,15 @@ def _label_systems(axes: Axes, data: ResultData, names: list[str]) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _legend(axes: Axes) -> tuple[list[object], list[str]]:
-    """One entry for each label, in the stack's order."""
-    order = [group.label for group in GROUPS]
-    order += [owner.replace("_", " ") for group in GROUPS for owner in group.owners]
-    first = {}
+def _add_legend(figure: Figure, axes: Axes) -> None:
+    """One entry for each label, from the top of the stack to its bottom."""
+    order: list[str] = []
+    for group in GROUPS:
+        order += [group.label, *map(_readable, group.owners)]
+    first: dict[str, Artist] = {}
     for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
         first.setdefault(label, handle)
     labels = sorted(first, key=lambda label: order.index(label) if label in order else len(order))
-    return [first[label] for label in labels], labels
+    labels.reverse()
+    handles = [first[label] for label in labels]
+    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)

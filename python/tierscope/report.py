@@ -1,4 +1,4 @@
-"""A result as a terminal shows it: the table, the stacked columns, and what else a reader must know.
+"""A result as a terminal shows it: table, stacked columns, and what else a reader must know.
 
 Table, columns and legend share one grid: a system keeps its place from the top to the bottom.
 """

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tierscope_system::result::{Completeness, Interval, RunResult, SCHEMA, WorkloadInfo};
+use tierscope_system::result::{
+    Completeness, Interval, RunResult, SCHEMA, SystemResult, WorkloadInfo,
+};
 use tierscope_system::run::{Observer, Outcome, Progress, run_machines};
 use tierscope_system::spec::SystemSpec;
 use tierscope_workload::Stream;
@@ -31,6 +33,8 @@ struct Shared {
 struct State {
     progress: Vec<Progress>,
     intervals: Vec<Vec<Interval>>,
+    /// Why the run was told to stop.
+    stopped: Option<String>,
     result: Option<Finished>,
 }
 
@@ -57,7 +61,8 @@ impl Run {
                 let streams: Vec<Box<dyn Stream>> = systems.iter().map(|_| stream.fork()).collect();
                 drop(stream);
                 let outcomes = run_machines(&systems, streams, &options, &*ours, &ours.stop);
-                ours.finish(assemble(info, cut, &systems, outcomes));
+                let stopped = ours.lock().stopped.clone();
+                ours.finish(assemble(info, [cut, stopped], &systems, outcomes));
             })
             .map_err(|error| run_error("no-thread", error))?;
         Ok(Run { shared })
@@ -68,15 +73,17 @@ impl Run {
         let limit = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
         py.detach(|| {
             let state = self.shared.lock();
-            let waited = self.shared.finished.wait_timeout_while(state, limit, |state| {
-                state.result.is_none()
-            });
+            let waited = self
+                .shared
+                .finished
+                .wait_timeout_while(state, limit, |state| state.result.is_none());
             waited.unwrap_or_else(PoisonError::into_inner).0.result.is_some()
         })
     }
 
-    /// Ends the run early: its result is marked partial.
-    fn stop(&self) {
+    /// Ends the run early: its result is marked partial, for this reason.
+    fn stop(&self, reason: String) {
+        self.shared.lock().stopped.get_or_insert(reason);
         self.shared.stop.store(true, Ordering::Relaxed);
     }
 
@@ -105,13 +112,9 @@ impl Shared {
         let state = State {
             progress: vec![Progress::default(); systems],
             intervals: vec![Vec::new(); systems],
-            result: None,
+            ..State::default()
         };
-        Shared {
-            stop: AtomicBool::new(false),
-            state: Mutex::new(state),
-            finished: Condvar::new(),
-        }
+        Shared { stop: AtomicBool::new(false), state: Mutex::new(state), finished: Condvar::new() }
     }
 
     /// What is under the lock is replaced or appended whole, so that a panic leaves it usable.
@@ -147,26 +150,30 @@ fn columns(intervals: &[Interval]) -> Value {
     json!(columns)
 }
 
-/// One result of all outcomes.
+/// One result of all outcomes. `known` are reasons why it is partial that hold for all machines.
 fn assemble(
     workload: WorkloadInfo,
-    cut: Option<String>,
+    known: [Option<String>; 2],
     systems: &[SystemSpec],
     outcomes: Vec<Outcome>,
 ) -> Finished {
     let threads = outcomes.iter().map(|outcome| outcome.threads).max().unwrap_or(0);
-    let mut reasons: Vec<String> = cut.into_iter().collect();
+    let mut reasons: Vec<String> = known.into_iter().flatten().collect();
+    let explained = !reasons.is_empty();
     let mut failures = Vec::new();
     let mut results = BTreeMap::new();
     for (system, outcome) in systems.iter().zip(outcomes) {
-        if let Some(reason) = outcome.partial_reason {
-            if outcome.failed {
+        match outcome.partial_reason {
+            Some(reason) if outcome.failed => {
                 failures.push((system.name.clone(), reason.clone()));
+                reasons.push(format!("{}: {reason}", system.name));
             }
-            reasons.push(format!("{}: {reason}", system.name));
+            Some(reason) if !explained && !reasons.contains(&reason) => reasons.push(reason),
+            _ => {}
         }
         results.insert(system.name.clone(), outcome.result);
     }
+    compare_with_oracle(systems, &mut results);
     let complete = reasons.is_empty();
     let result = RunResult {
         version: crate::VERSION.into(),
@@ -178,4 +185,15 @@ fn assemble(
         systems: results,
     };
     Finished { result, failures }
+}
+
+/// Fills in the slowdown against the machine named `oracle`, else the first that is one.
+fn compare_with_oracle(systems: &[SystemSpec], results: &mut BTreeMap<String, SystemResult>) {
+    let named = systems.iter().find(|system| system.name == "oracle");
+    let oracle = named.or_else(|| systems.iter().find(|system| system.oracle.is_some()));
+    let time_s = oracle.and_then(|oracle| results.get(&oracle.name)).map(|result| result.time_s);
+    let Some(time_s) = time_s.filter(|time_s| *time_s > 0.0) else { return };
+    for result in results.values_mut() {
+        result.slowdown = Some(result.time_s / time_s);
+    }
 }

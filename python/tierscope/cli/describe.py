@@ -1,0 +1,148 @@
+"""`tierscope show`, `check` and `trace info`: what there is, and what it says."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tierscope import _core
+from tierscope import format as fmt
+from tierscope._call import core_errors, parsed
+from tierscope._system import systems
+from tierscope.errors import TierscopeError
+
+SHOW_USAGE = "Usage: tierscope show [systems | workloads | SYSTEM] [--set PATH=VALUE...]"
+SHOW_EXAMPLES = """\
+Each number of a preset with its source, and a description to start from:
+
+  tierscope show hybrid
+  tierscope show hybrid/quick > my-machine.toml
+"""
+CHECK_EXAMPLES = """\
+Change a preset, then find every mistake at once:
+
+  tierscope show hybrid/quick > my-machine.toml
+  tierscope check my-machine.toml
+"""
+CHECK_USAGE = "Usage: tierscope check FILE..."
+INFO_EXAMPLES = """\
+Who recorded what, how it ended, and how much there is:
+
+  tierscope trace info app.tst
+"""
+INFO_USAGE = "Usage: tierscope trace info FILE.tst"
+
+
+def show(
+    what: str | None = None,
+    /,
+    *,
+    set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=False)] = None,
+) -> int:
+    """Lists presets and workloads, or shows one system, each number with its source.
+
+    Args:
+        what: systems, workloads, or the name of a preset or file; nothing for both lists.
+        set_: PATH=VALUE sets one value of the system shown.
+    """
+    if set_ and what in (None, "systems", "workloads"):
+        raise TierscopeError("usage", "--set changes a system", "name the system to show")
+    console = Console(highlight=False)
+    if what in (None, "systems"):
+        _show_systems(console)
+    if what is None:
+        console.print()
+    if what in (None, "workloads"):
+        _show_workloads(console)
+    if what not in (None, "systems", "workloads"):
+        sets = [text.partition("=") for text in set_ or []]
+        (one,) = systems([str(what)], [(path, value) for path, _, value in sets])
+        print(one.to_toml(), end="")
+    return 0
+
+
+def check(*files: str) -> int:
+    """Finds every mistake of descriptions, each with its place and its mend.
+
+    Args:
+        files: TOML files, or names of presets.
+    """
+    if not files:
+        raise TierscopeError("usage", "no file is given", CHECK_USAGE)
+    found = 0
+    for file in files:
+        try:
+            with core_errors():
+                _core.check_file(file)
+            print(f"{file}: no mistake")
+        except TierscopeError as error:
+            found += 1
+            sys.stdout.flush()
+            print("\n".join(error.lines()), file=sys.stderr)
+    return 125 if found else 0
+
+
+def info(
+    file: Path,
+    /,
+    *,
+    allow_truncated: bool = False,
+) -> int:
+    """Says what a recording holds.
+
+    Args:
+        file: A .tst file.
+        allow_truncated: Takes what precedes the damage of a damaged one.
+    """
+    name = str(file).removeprefix("trace:")
+    with core_errors():
+        found = parsed(_core.trace_info(name, allow_truncated))
+    facts = [
+        ("Program", " ".join(found["command"]) or fmt.ABSENT),
+        ("Recorded by", f"{found['recorder']}, tierscope {found['version']}"),
+        ("Ended", found["ended"] or "unknown: the recording is truncated"),
+        ("Size", fmt.size(found["file_bytes"])),
+        ("Threads", fmt.count(found["threads"])),
+        ("Loads", fmt.count(found["loads"])),
+        ("Stores", fmt.count(found["stores"])),
+        ("System calls and marks", fmt.count(found["calls"])),
+        ("Instructions", fmt.count(found["instructions"])),
+        ("Damage", found["damage"] or "none"),
+    ]
+    for label, value in facts:
+        print(f"{label + ':':<24}{value}")
+    return 0
+
+
+def _show_systems(console: Console) -> None:
+    table = _table("Systems (run -s NAME)")
+    for name, summary in parsed(_core.list_systems()):
+        table.add_row(Text(name, style="bold"), Text(summary))
+    console.print(table)
+
+
+def _show_workloads(console: Console) -> None:
+    table = _table("Workloads (run -w NAME --set workload.PARAMETER=VALUE)")
+    for workload in parsed(_core.list_workloads()):
+        table.add_row(Text(workload["name"], style="bold"), Text(workload["summary"]))
+        for parameter in workload["parameters"]:
+            default = parameter["default"].strip('"')
+            name = f"  {parameter['name']} = {default}"
+            table.add_row(Text(name), Text(parameter["meaning"]))
+    table.add_row(Text("trace:FILE.tst", style="bold"), Text("a recording of a program"))
+    table.add_row(Text("-- PROGRAM ARGS", style="bold"), Text("a program, run under the recorder"))
+    console.print(table)
+
+
+def _table(title: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2))
+    table.show_header = False
+    table.add_column(no_wrap=True)
+    table.add_column()
+    return table

@@ -1,0 +1,168 @@
+"""`tierscope run`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from tierscope import _files, report
+from tierscope._result import Result, check_target
+from tierscope._run import INTERRUPTED, RunFailedError, compare
+from tierscope._system import systems
+from tierscope._workload import Generated, Recorded
+from tierscope.cli import FAILURE
+from tierscope.cli.progress import display
+from tierscope.errors import TierscopeError
+
+USAGE = "Usage: tierscope run -s SYSTEM... [OPTIONS] (-w WORKLOAD | -- PROGRAM [ARGS...])"
+EXAMPLES = """\
+A real program on three machines; a change of one of them; the result kept:
+
+  tierscope run -s hybrid,storage,oracle -- sqlite3 test.db "select 1"
+  tierscope run -s hybrid --set hybrid.cache.ways=64 -w gups -o results/
+
+For a script:
+
+  tierscope run -s hybrid/quick -w gups --json | jq '.systems[].time_s'
+"""
+
+
+def run(
+    *program: str,
+    system: Annotated[list[str], Parameter(name=("--system", "-s"), consume_multiple=False)],
+    workload: Annotated[str | None, Parameter(name=("--workload", "-w"))] = None,
+    set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=False)] = None,
+    output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
+    json_: Annotated[str | None, Parameter(name="--json")] = None,
+    seed: int = 0,
+    limit: int = 0,
+    time_limit: float | None = None,
+    allow_truncated: bool = False,
+    quiet: Annotated[bool, Parameter(name=("--quiet", "-q"))] = False,
+) -> int:
+    """Runs a workload or a program on one or more systems and compares them.
+
+    The systems run over the same workload, each at its own pace. The table that is printed has one
+    column a system; the stacked columns below it show where the threads' time goes.
+
+    Args:
+        program: A program and its arguments, behind --. It runs under the recorder, unmodified.
+        system: Preset or TOML file; repeated, or several with commas between.
+        workload: Built-in workload, or a recording as trace:FILE.
+        set_: PATH=VALUE sets one value, such as hybrid.cache.ways=64 or workload.random=0.1.
+        output: Directory that keeps the result: result.json, the resolved systems, and intervals.
+        json_: Prints one JSON object instead of the report, and the program's own output goes to
+            stderr; or writes it to a file: --json=FILE.
+        seed: Seed of a built-in workload.
+        limit: Ends the run, marked partial, after so many accesses; 0 for no limit.
+        time_limit: Ends the run, marked partial, after so many seconds.
+        allow_truncated: Replays what precedes the damage of a damaged recording.
+        quiet: Shows no progress.
+    """
+    of_systems, of_workload = _sets(set_ or [])
+    work = _workload(workload, program, of_workload, seed, allow_truncated)
+    if output is not None:
+        check_target(output)
+    machines = systems(_names(system), of_systems)
+    failure: RunFailedError | None = None
+    with display(
+        [one.name for one in machines], quiet=quiet, program_writes_to_terminal=False
+    ) as watch:
+        try:
+            result = compare(
+                machines, work, access_limit=limit, time_limit_s=time_limit, watch=watch
+            )
+        except RunFailedError as error:
+            failure, result = error, error.result
+    return _deliver(result, failure, output, json_)
+
+
+def _deliver(
+    result: Result, failure: RunFailedError | None, output: Path | None, json_: str | None
+) -> int:
+    """Prints and keeps a result, and gives the exit status."""
+    if json_ == "-":
+        print(result.to_json())
+    elif json_ is not None:
+        _files.write_text(Path(json_), result.to_json() + "\n")
+    if json_ != "-":
+        console = Console(highlight=False)
+        console.print(report.render(result.data, console))
+    if output is not None:
+        result.save(output)
+    if failure is not None:
+        sys.stdout.flush()
+        for line in failure.lines():
+            print(line, file=sys.stderr)
+        return FAILURE
+    interrupted = result.data["partial_reason"] == INTERRUPTED
+    return 130 if interrupted else 0
+
+
+def _names(given: list[str]) -> list[str]:
+    names = [name for part in given for name in part.split(",") if name]
+    if not names:
+        raise TierscopeError(
+            "usage", "no system is given", "name one: tierscope show systems lists them"
+        )
+    return names
+
+
+def _sets(given: list[str]) -> tuple[list[tuple[str, str]], dict[str, Any]]:
+    """What is set in systems, and what in the workload."""
+    of_systems: list[tuple[str, str]] = []
+    of_workload: dict[str, Any] = {}
+    for text in given:
+        path, equals, value = text.partition("=")
+        if not equals or not path:
+            raise TierscopeError(
+                "usage", f"--set {text} gives no value", "write --set hybrid.cache.ways=64"
+            )
+        if path.startswith("workload."):
+            of_workload[path.removeprefix("workload.")] = _value(value)
+        else:
+            of_systems.append((path, value))
+    return of_systems, of_workload
+
+
+def _value(text: str) -> object:
+    """A number or truth value as such, all else as a text."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, (bool, int, float, str)) else text
+
+
+def _workload(
+    name: str | None,
+    program: tuple[str, ...],
+    parameters: dict[str, Any],
+    seed: int,
+    allow_truncated: bool,
+) -> Generated | Recorded:
+    if name is not None and program:
+        raise TierscopeError(
+            "usage", "both a workload and a program are given", "give -w NAME or -- PROGRAM"
+        )
+    if name is None:
+        raise TierscopeError(
+            "usage",
+            "nothing to run is given",
+            "give -w NAME (tierscope show workloads lists them) or -- PROGRAM ARGS",
+        )
+    kind, colon, rest = name.partition(":")
+    if not colon:
+        return Generated(name, parameters, seed)
+    if kind != "trace" or not rest:
+        raise TierscopeError(
+            "unknown-format", f"{name} names no recording", "write trace:FILE for a .tst recording"
+        )
+    if parameters:
+        raise TierscopeError("usage", f"a recording has no parameters, but {parameters} is set")
+    return Recorded(rest, allow_truncated)
