@@ -1,22 +1,76 @@
 //! Whole machines under generated workloads: the laws that hold whatever they do.
 
-use serde_json::Value;
+use proptest::prelude::*;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use tierscope_system::machine::Machine;
 use tierscope_system::result::{Interval, SystemResult};
 use tierscope_system::run::{Observer, Progress, RunOptions, run_machines};
 use tierscope_system::spec::{SystemSpec, load};
-use tierscope_workload::Stream;
-use tierscope_workload::generator::find;
+use tierscope_workload::op::{Advice, Call, FLAG_DEPENDENT, MAP_SHARED, MAP_WRITABLE, NO_FILE};
+use tierscope_workload::{Op, Pull, Stream, StreamError, ThreadId};
+
+const ALL: [&str; 3] = ["oracle/quick", "hybrid/quick", "storage/quick"];
+/// So little memory that a few hundred pages make every organization evict and write back.
+const TIGHT: [(&str, &str); 4] = [
+    ("processor.caches.L3.capacity", "320KiB"),
+    ("hybrid.cache.capacity", "2MiB"),
+    ("storage.dram_capacity", "4MiB"),
+    ("check_data", "true"),
+];
 
 fn system(name: &str, sets: &[(&str, &str)]) -> SystemSpec {
-    let sets: Vec<_> = sets.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let organization = name.split('/').next().unwrap();
+    let sets: Vec<_> = sets
+        .iter()
+        .filter(|(path, _)| {
+            let first = path.split('.').next().unwrap();
+            !["oracle", "hybrid", "storage"].contains(&first) || first == organization
+        })
+        .map(|(path, value)| (path.to_string(), value.to_string()))
+        .collect();
     load(name, &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
 }
 
-fn gups(sets: &[(&str, Value)]) -> Box<dyn Stream> {
-    let sets: Vec<_> = sets.iter().map(|(n, v)| (n.to_string(), v.clone())).collect();
-    find("gups").unwrap().make(&sets, 7).unwrap().0
+/// A workload written down: the operations of each thread.
+#[derive(Clone, Debug)]
+struct Script {
+    threads: Arc<Vec<Vec<Op>>>,
+    taken: Vec<usize>,
+}
+
+impl Script {
+    fn new(threads: Vec<Vec<Op>>) -> Box<dyn Stream> {
+        let taken = vec![0; threads.len()];
+        Box::new(Script { threads: Arc::new(threads), taken })
+    }
+}
+
+impl Stream for Script {
+    fn pull(
+        &mut self,
+        thread: ThreadId,
+        limit: usize,
+        out: &mut Vec<Op>,
+    ) -> Result<Pull, StreamError> {
+        let Some(ops) = self.threads.get(thread as usize) else { return Ok(Pull::End) };
+        let taken = &mut self.taken[thread as usize];
+        if *taken == ops.len() {
+            return Ok(Pull::End);
+        }
+        let end = ops.len().min(*taken + limit.max(1));
+        while *taken < end {
+            let op = ops[*taken];
+            let arguments = if op.kind_code() == 3 { usize::from(op.size()) } else { 0 };
+            out.extend_from_slice(&ops[*taken..*taken + 1 + arguments]);
+            *taken += 1 + arguments;
+        }
+        Ok(Pull::More)
+    }
+
+    fn fork(&self) -> Box<dyn Stream> {
+        Box::new(self.clone())
+    }
 }
 
 struct Quiet;
@@ -26,25 +80,281 @@ impl Observer for Quiet {
     fn interval(&self, _: usize, _: &Interval) {}
 }
 
-fn run(spec: &SystemSpec, stream: Box<dyn Stream>, options: &RunOptions) -> SystemResult {
+fn run_with(spec: &SystemSpec, stream: Box<dyn Stream>, options: &RunOptions) -> SystemResult {
     let stop = AtomicBool::new(false);
     let mut outcomes =
         run_machines(std::slice::from_ref(spec), vec![stream], options, &Quiet, &stop);
     let outcome = outcomes.remove(0);
     assert_eq!(outcome.partial_reason, None);
-    let mut result = outcome.result;
+    without_wall_clock(outcome.result)
+}
+
+fn run(spec: &SystemSpec, stream: Box<dyn Stream>) -> SystemResult {
+    run_with(spec, stream, &RunOptions::default())
+}
+
+fn without_wall_clock(mut result: SystemResult) -> SystemResult {
     (result.wall_s, result.accesses_per_wall_s) = (0.0, 0.0);
     result
 }
 
-const ALL: [&str; 3] = ["oracle/quick", "hybrid/quick", "storage/quick"];
+const ANONYMOUS: u64 = 1 << 40;
+const MAPPED: u64 = 1 << 41;
+const PRIVATE: u64 = 1 << 42;
+const PAGE: u64 = 4096;
+
+/// What a thread may do in a random workload.
+#[derive(Clone, Debug)]
+enum Do {
+    Access { region: u8, page: u64, offset: u64, write: bool, dependent: bool, work: u32 },
+    Read { page: u64, length: u64 },
+    Write { page: u64, length: u64 },
+    Sync,
+    Advise(u8),
+    Unmap(u64),
+    Sleep(u64),
+    Hand,
+}
+
+fn doing() -> impl Strategy<Value = Do> {
+    prop_oneof![
+        30 => (0u8..4, 0u64..700, 0u64..4090, any::<bool>(), any::<bool>(), 1u32..200).prop_map(
+            |(region, page, offset, write, dependent, work)| Do::Access {
+                region, page, offset, write, dependent, work
+            }
+        ),
+        2 => (0u64..300, 1u64..20_000).prop_map(|(page, length)| Do::Read { page, length }),
+        2 => (0u64..320, 1u64..20_000).prop_map(|(page, length)| Do::Write { page, length }),
+        1 => Just(Do::Sync),
+        1 => (0u8..5).prop_map(Do::Advise),
+        1 => (0u64..700).prop_map(Do::Unmap),
+        1 => (1u64..2_000_000).prop_map(Do::Sleep),
+        1 => Just(Do::Hand),
+    ]
+}
+
+/// Operations of threads that each keep to pages of their own (their index modulo the number of
+/// threads), but share files and wait for each other.
+fn script(threads: &[Vec<Do>]) -> Vec<Vec<Op>> {
+    let count = threads.len() as u64;
+    let mut signals = vec![0u64; threads.len()];
+    let mut all: Vec<Vec<Op>> = vec![Vec::new(); threads.len()];
+    let main = &mut all[0];
+    Call::Open { file: 0, size: 300 * PAGE + 100 }.encode(5, main);
+    let flags = MAP_WRITABLE;
+    let length = 2000 * PAGE;
+    Call::Map { address: ANONYMOUS, length, flags, file: NO_FILE, offset: 0 }.encode(5, main);
+    let length = 300 * PAGE;
+    let shared = flags | MAP_SHARED;
+    Call::Map { address: MAPPED, length, flags: shared, file: 0, offset: 0 }.encode(5, main);
+    Call::Map { address: PRIVATE, length, flags, file: 0, offset: PAGE }.encode(5, main);
+    for thread in 1..threads.len() {
+        Call::Spawn { thread: thread as u32 }.encode(9, main);
+    }
+    for (index, todo) in threads.iter().enumerate() {
+        let own = |page: u64| page / count * count + index as u64;
+        for what in todo {
+            let out = &mut all[index];
+            match *what {
+                Do::Access { region, page, offset, write, dependent, work } => {
+                    let base = match region {
+                        0 | 1 => ANONYMOUS,
+                        2 => MAPPED,
+                        _ => PRIVATE,
+                    };
+                    let page = if region < 2 { own(page) } else { own(page % 290) };
+                    let address = base + page * PAGE + offset;
+                    let op = if write {
+                        Op::store(address, 8, work)
+                    } else {
+                        Op::load(address, 8, work)
+                    };
+                    out.push(op.with_flags(if dependent { FLAG_DEPENDENT } else { 0 }));
+                }
+                Do::Read { page, length } => {
+                    let address = ANONYMOUS + own(900) * PAGE;
+                    Call::Read { file: 0, offset: page * PAGE + 7, length, address }.encode(3, out);
+                }
+                Do::Write { page, length } => {
+                    let address = ANONYMOUS + own(1000) * PAGE + 8;
+                    Call::Write { file: 0, offset: page * PAGE, length, address }.encode(3, out);
+                }
+                Do::Sync => Call::Sync { file: 0 }.encode(3, out),
+                Do::Advise(advice) => {
+                    let (address, length) = (ANONYMOUS + own(100) * PAGE, PAGE);
+                    assert!(u64::from(advice) <= Advice::DontNeed as u64);
+                    let advice = u64::from(advice);
+                    Call::Advise { address, length, advice }.encode(3, out);
+                }
+                Do::Unmap(page) => {
+                    let address = ANONYMOUS + own(page) * PAGE;
+                    Call::Unmap { address, length: PAGE }.encode(3, out);
+                }
+                Do::Sleep(duration_ps) => Call::Sleep { duration_ps }.encode(3, out),
+                Do::Hand => {
+                    // To the next thread, which waits for it: the order in which both stand in
+                    // this list is an order that can happen, so that nobody waits for ever.
+                    signals[index] += 1;
+                    let sequence = signals[index];
+                    Call::Signal { sequence }.encode(3, out);
+                    let next = (index + 1) % threads.len();
+                    if next > index {
+                        let thread = index as u32;
+                        Call::Wait { thread, sequence }.encode(3, &mut all[next]);
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+fn batch_of(limit: u64) -> RunOptions {
+    RunOptions { batch_limit: limit, ..RunOptions::default() }
+}
+
+/// Runs a machine to its end in pieces, forked in the middle of each; both have to end alike.
+fn run_forked(spec: &SystemSpec, stream: Box<dyn Stream>) -> [SystemResult; 2] {
+    let mut machine = Machine::new(spec, stream, &RunOptions::default()).unwrap();
+    let mut steps = 0u32;
+    let mut forked = None;
+    loop {
+        if machine.run(|_| true).unwrap() {
+            break;
+        }
+        machine.check_conservation().unwrap();
+        steps += 1;
+        if steps == 8 {
+            forked = Some(machine.fork());
+        }
+    }
+    machine.check_conservation().unwrap();
+    let whole = without_wall_clock(machine.result());
+    let Some(mut forked) = forked else { return [whole.clone(), whole] };
+    assert!(forked.run(|_| false).unwrap());
+    [whole, without_wall_clock(forked.result())]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn batches_forks_and_data_are_exact_under_any_workload(
+        threads in proptest::collection::vec(proptest::collection::vec(doing(), 1..250), 1..7)
+    ) {
+        let script = script(&threads);
+        for name in ALL {
+            let spec = system(name, &TIGHT);
+            let whole = run(&spec, Script::new(script.clone()));
+            prop_assert_eq!(whole.counters["stale_loads"], 0, "{}", name);
+            let one = run_with(&spec, Script::new(script.clone()), &batch_of(1));
+            prop_assert_eq!(&one, &whole, "{}: batches of one", name);
+            let few = run_with(&spec, Script::new(script.clone()), &batch_of(7));
+            prop_assert_eq!(&few, &whole, "{}: batches of seven", name);
+            let [ended, forked] = run_forked(&spec, Script::new(script.clone()));
+            prop_assert_eq!(&ended, &whole, "{}: in pieces", name);
+            prop_assert_eq!(&forked, &whole, "{}: forked", name);
+            let unchecked = system(name, &[&TIGHT[..3], &[("check_data", "false")]].concat());
+            let unchecked = run(&unchecked, Script::new(script.clone()));
+            prop_assert_eq!(&unchecked, &whole, "{}: unchecked", name);
+        }
+    }
+}
 
 #[test]
-fn look() {
-    for name in ALL {
-        let sets = [("table", "512MiB".into()), ("updates", 20000.into()), ("threads", 4.into())];
-        let start = std::time::Instant::now();
-        let result = run(&system(name, &[]), gups(&sets), &RunOptions::default());
-        println!("{name} {:?}\n{}", start.elapsed(), serde_json::to_string_pretty(&result).unwrap());
+fn machines_run_at_the_same_time_give_what_each_gives_alone() {
+    let ops: Vec<Op> =
+        (0..20_000u64).map(|i| Op::store(ANONYMOUS + i * 7919 % (8 << 20), 8, 5)).collect();
+    let specs: Vec<SystemSpec> = ALL.iter().map(|name| system(name, &TIGHT)).collect();
+    let alone: Vec<SystemResult> =
+        specs.iter().map(|spec| run(spec, Script::new(vec![ops.clone()]))).collect();
+    let streams = specs.iter().map(|_| Script::new(vec![ops.clone()])).collect();
+    let stop = AtomicBool::new(false);
+    let together =
+        run_machines(&specs, streams, &RunOptions::default(), &Quiet, &stop);
+    for (alone, together) in alone.into_iter().zip(together) {
+        assert_eq!(alone, without_wall_clock(together.result));
     }
+}
+
+#[test]
+fn every_organization_evicts_and_writes_back_in_these_tests() {
+    let ops: Vec<Op> =
+        (0..20_000u64).map(|i| Op::store(ANONYMOUS + i * 7919 % (8 << 20), 8, 5)).collect();
+    let hybrid = run(&system("hybrid/quick", &TIGHT), Script::new(vec![ops.clone()]));
+    assert!(hybrid.store_bytes.written > 1 << 20, "{:?}", hybrid.store_bytes);
+    let storage = run(&system("storage/quick", &TIGHT), Script::new(vec![ops]));
+    assert!(storage.counters["swap_out_pages"] > 1000, "{:?}", storage.counters);
+    assert!(storage.counters["swap_in_pages"] > 1000, "{:?}", storage.counters);
+}
+
+#[test]
+fn observers_hear_of_every_interval_once_and_the_sums_are_the_result() {
+    struct Sum(Mutex<Vec<Interval>>);
+    impl Observer for Sum {
+        fn progress(&self, _: usize, _: Progress) {}
+        fn interval(&self, _: usize, interval: &Interval) {
+            self.0.lock().unwrap().push(interval.clone());
+        }
+    }
+    let ops: Vec<Op> =
+        (0..50_000u64).map(|i| Op::load(ANONYMOUS + i * 7919 % (8 << 20), 8, 5)).collect();
+    let observer = Sum(Mutex::new(Vec::new()));
+    let stop = AtomicBool::new(false);
+    let spec = system("storage/quick", &TIGHT);
+    let streams = vec![Script::new(vec![ops])];
+    let result = run_machines(
+        std::slice::from_ref(&spec),
+        streams,
+        &RunOptions::default(),
+        &observer,
+        &stop,
+    )
+    .remove(0)
+    .result;
+    let intervals = observer.0.into_inner().unwrap();
+    assert!(intervals.len() > 3);
+    assert!(intervals.windows(2).all(|pair| pair[0].end_ps < pair[1].end_ps));
+    assert_eq!(intervals.iter().map(|i| i.accesses).sum::<u64>(), result.accesses);
+    assert_eq!(intervals.iter().map(|i| i.instructions).sum::<u64>(), result.instructions);
+    assert_eq!(intervals.last().unwrap().end_ps, result.time_ps);
+}
+
+#[test]
+fn threads_that_wait_for_each_other_for_ever_are_an_error_that_says_so() {
+    let mut ops = Vec::new();
+    Call::Wait { thread: 1, sequence: 1 }.encode(1, &mut ops);
+    let stop = AtomicBool::new(false);
+    let spec = system("oracle/quick", &[]);
+    let outcome = run_machines(
+        std::slice::from_ref(&spec),
+        vec![Script::new(vec![ops])],
+        &RunOptions::default(),
+        &Quiet,
+        &stop,
+    )
+    .remove(0);
+    assert!(outcome.failed);
+    let reason = outcome.partial_reason.unwrap();
+    assert_eq!(
+        reason,
+        "the workload waits for ever: thread 0 waits for signal 1 of thread 1, which has given 0"
+    );
+}
+
+#[test]
+fn a_damaged_stream_and_a_full_memory_are_errors_that_say_so() {
+    let stop = AtomicBool::new(false);
+    let outcome = |spec: &SystemSpec, ops| {
+        let streams = vec![Script::new(vec![ops])];
+        let specs = std::slice::from_ref(spec);
+        run_machines(specs, streams, &RunOptions::default(), &Quiet, &stop).remove(0)
+    };
+    let bad = Op { word: 0, meta: 77 };
+    let reason = outcome(&system("oracle/quick", &[]), vec![bad]).partial_reason.unwrap();
+    assert_eq!(reason, "the workload's stream of thread 0 is damaged: an operation of kind 77");
+    let small = system("oracle/quick", &[("oracle.capacity", "2MiB")]);
+    let ops = (0..2000).map(|page| Op::store(ANONYMOUS + page * PAGE, 8, 1)).collect();
+    let reason = outcome(&small, ops).partial_reason.unwrap();
+    assert!(reason.starts_with("the workload needs more than the machine's main memory"), "{reason}");
 }

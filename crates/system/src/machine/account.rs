@@ -155,6 +155,11 @@ impl Account {
         Some(golden.next)
     }
 
+    /// Newest version of a line, where data are checked.
+    pub fn newest(&self, line: u64) -> u64 {
+        self.golden.as_ref().map_or(0, |golden| golden.memory.get(line))
+    }
+
     /// A page goes to the store.
     pub fn page_out(&mut self, frame: u64, store_address: u64, fixed: &Fixed) {
         let Some(golden) = &mut self.golden else { return };

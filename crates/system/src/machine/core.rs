@@ -91,14 +91,8 @@ impl Machine {
         if (op.word ^ last_byte) >= line_bytes && last_byte / line_bytes != op.word / line_bytes {
             thread.half = Some((last_byte & !(line_bytes - 1), write));
         }
-        thread.access = Some(Access {
-            place: Place::Virtual(op.word),
-            write,
-            dependent: op.flags() & FLAG_DEPENDENT != 0,
-            measured: true,
-            issue_ps: None,
-            after_fault: false,
-        });
+        let dependent = op.flags() & FLAG_DEPENDENT != 0;
+        thread.access = Some(Access::program(op.word, write, dependent));
         if context.now_ps < horizon_ps {
             return Ok(self.perform(index));
         }
@@ -132,7 +126,8 @@ impl Machine {
                     thread.steps.push_front(Step::Touch { stage, lines: lines - 1 });
                 }
                 let line = self.fixed.kernel_line + kernel_line(thread, lines);
-                thread.access = Some(Access::kernel(line << self.fixed.line_shift, false));
+                let place = Place::Physical(line << self.fixed.line_shift);
+                thread.access = Some(Access::kernel(place, false));
             }
             Step::Copy { stage, from, to, bytes } => self.copy_line(index, stage, from, to, bytes),
             Step::Act(action) => context.trap = Some(Trap::Act(action)),
@@ -155,19 +150,13 @@ impl Machine {
             thread.steps.push_front(Step::Copy { stage, from, to, bytes: bytes - part });
         }
         thread.steps.push_front(Step::Run { stage, instructions: 2 });
-        let access = |place, write| Access {
-            place,
-            write,
-            dependent: false,
-            measured: false,
-            issue_ps: None,
-            after_fault: false,
-        };
+        let whole_line = part == line_bytes;
+        let store = Access { whole_line, ..Access::kernel(to, true) };
         if from == Place::Nowhere {
-            thread.access = Some(access(to, true));
+            thread.access = Some(store);
         } else {
-            thread.access = Some(access(from, false));
-            thread.store_after = (to != Place::Nowhere).then(|| access(to, true));
+            thread.access = Some(Access::kernel(from, false));
+            thread.store_after = Some(store);
         }
     }
 
@@ -239,8 +228,15 @@ impl Machine {
             block => return wait(context, thread, block),
         }
         let mut evicted = std::mem::take(&mut self.evicted);
-        let level = core.caches.hit_beyond(line, access.write, &mut evicted);
+        let mut level = core.caches.hit_beyond(line, access.write, &mut evicted);
+        if level.is_none() && access.whole_line {
+            core.caches.fill(line, true, self.account.newest(line), &mut evicted);
+            level = Some(0);
+        }
         self.evicted = evicted;
+        if access.whole_line && level == Some(0) {
+            self.note_on_chip(line);
+        }
         let now_ps = self.contexts[index].now_ps;
         self.post_evicted(index, now_ps);
         let context = &mut self.contexts[index];
@@ -408,14 +404,7 @@ impl Machine {
         if thread.access.is_none()
             && let Some((address, write)) = thread.half.take()
         {
-            thread.access = Some(Access {
-                place: Place::Virtual(address),
-                write,
-                dependent: false,
-                measured: true,
-                issue_ps: None,
-                after_fault: false,
-            });
+            thread.access = Some(Access::program(address, write, false));
         }
     }
 
@@ -445,20 +434,6 @@ impl Machine {
                 Flow::Stop
             }
             block => wait(context, thread, block),
-        }
-    }
-}
-
-impl Access {
-    /// An access of the kernel to its own data.
-    pub(super) fn kernel(address: u64, write: bool) -> Self {
-        Access {
-            place: Place::Physical(address),
-            write,
-            dependent: false,
-            measured: false,
-            issue_ps: None,
-            after_fault: false,
         }
     }
 }

@@ -280,6 +280,7 @@ impl Machine {
         let version = self.misses[id].version;
         let core = self.contexts[index].core;
         let mut out = Vec::new();
+        self.note_on_chip(line);
         self.cores[core].caches.fill(line, write, version, &mut out);
         for dirty in out {
             self.put_dirty(dirty, now_ps);
@@ -360,32 +361,52 @@ impl Machine {
         self.pump(now_ps);
     }
 
+    /// A line comes into on-chip caches: DMA to or from its frame will have to snoop it.
+    #[inline]
+    pub(super) fn note_on_chip(&mut self, line: u64) {
+        if self.fixed.paging {
+            *self.on_chip.get_mut(line >> 6) |= 1 << (line & 63);
+        }
+    }
+
     /// DMA snoops the on-chip caches: dirty lines of the frame go to memory before it is read, and
     /// all its lines go before it is written.
     fn snoop(&mut self, frame: u64, to_store: bool, now_ps: u64) {
-        let lines = 1u64 << (self.fixed.page_shift - self.fixed.line_shift);
-        let first = frame << (self.fixed.page_shift - self.fixed.line_shift);
-        for line in first..first + lines {
-            let mut newest = None;
-            let (dirty, version) = self.shared.take(line);
-            if dirty {
-                newest = Some(version);
+        let shift = self.fixed.page_shift - self.fixed.line_shift;
+        let first = frame << shift;
+        for group in first >> 6..(first + (1 << shift)).div_ceil(64) {
+            let mut lines = self.on_chip.get(group);
+            if lines != 0 {
+                self.on_chip.set(group, 0);
             }
-            for core in &mut self.cores {
-                let (dirty, version) = core.caches.take(line);
-                if dirty {
-                    newest = Some(version);
-                }
-            }
-            while let Some(at) = self.posted.iter().position(|posted| posted.line == line) {
-                let posted = self.posted.swap_remove(at);
-                newest = newest.or(Some(posted.version));
-            }
-            if let (Some(version), true) = (newest, to_store) {
-                self.outgoing.push_back(Outgoing::Write(DirtyLine { line, version }));
+            while lines != 0 {
+                let line = group << 6 | u64::from(lines.trailing_zeros());
+                lines &= lines - 1;
+                self.snoop_line(line, to_store);
             }
         }
         self.pump(now_ps);
+    }
+
+    fn snoop_line(&mut self, line: u64, to_store: bool) {
+        let mut newest = None;
+        let (dirty, version) = self.shared.take(line);
+        if dirty {
+            newest = Some(version);
+        }
+        for core in &mut self.cores {
+            let (dirty, version) = core.caches.take(line);
+            if dirty {
+                newest = Some(version);
+            }
+        }
+        while let Some(at) = self.posted.iter().position(|posted| posted.line == line) {
+            let posted = self.posted.swap_remove(at);
+            newest = newest.or(Some(posted.version));
+        }
+        if let (Some(version), true) = (newest, to_store) {
+            self.outgoing.push_back(Outgoing::Write(DirtyLine { line, version }));
+        }
     }
 
     /// The device has moved a page.

@@ -18,7 +18,7 @@ use crate::spec::SystemSpec;
 use account::Account;
 use memory::{Miss, Outgoing, PageIo, TransferIo};
 use std::collections::{BTreeMap, VecDeque};
-use tierscope_kernel::{Clock, EventQueue, Pace, Slab};
+use tierscope_kernel::{Clock, CowMap, EventQueue, Pace, Slab};
 use tierscope_model::organization::{Organization, Parts, build_organization};
 use tierscope_model::os::paging::{OsError, Paging, TransferId};
 use tierscope_model::processor::on_chip::{DirtyLine, Stack};
@@ -157,7 +157,8 @@ pub struct Machine {
     pages_at_device: u64,
     transfers: BTreeMap<TransferId, TransferIo>,
     waiting_for_frame: Vec<usize>,
-    kernel_cursor: u64,
+    /// By 64 lines: those that may be in on-chip caches.
+    on_chip: CowMap<u64>,
     account: Account,
     responses: Vec<Response>,
     evicted: Vec<DirtyLine>,
@@ -231,7 +232,7 @@ impl Machine {
             pages_at_device: 0,
             transfers: BTreeMap::new(),
             waiting_for_frame: Vec::new(),
-            kernel_cursor: 0,
+            on_chip: CowMap::new(0),
             responses: Vec::new(),
             evicted: Vec::new(),
             posted: Vec::new(),
@@ -259,9 +260,11 @@ impl Machine {
     fn turn(&mut self) -> Result<(), MachineError> {
         let event_ps = self.next_event_ps();
         let Some(first) = self.first_running() else {
+            // The end of an interval is always among the events.
+            let idle = self.queue.len() <= 1 && self.organization.next_event_ps().is_none();
             return match event_ps {
-                Some(at_ps) => self.happen(at_ps),
-                None => Err(self.deadlock()),
+                Some(at_ps) if !idle => self.happen(at_ps),
+                _ => Err(self.deadlock()),
             };
         };
         let now_ps = self.contexts[first].now_ps;
@@ -391,7 +394,7 @@ impl Machine {
             pages_at_device: self.pages_at_device,
             transfers: self.transfers.clone(),
             waiting_for_frame: self.waiting_for_frame.clone(),
-            kernel_cursor: self.kernel_cursor,
+            on_chip: self.on_chip.fork(),
             account: self.account.fork(),
             responses: Vec::new(),
             evicted: Vec::new(),

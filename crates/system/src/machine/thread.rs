@@ -117,6 +117,27 @@ pub enum Trap {
     End,
 }
 
+impl Access {
+    /// An access of the program.
+    pub fn program(address: u64, write: bool, dependent: bool) -> Self {
+        let place = Place::Virtual(address);
+        Access { dependent, measured: true, ..Access::kernel(place, write) }
+    }
+
+    /// An access of the kernel.
+    pub fn kernel(place: Place, write: bool) -> Self {
+        Access {
+            place,
+            write,
+            dependent: false,
+            measured: false,
+            whole_line: false,
+            issue_ps: None,
+            after_fault: false,
+        }
+    }
+}
+
 impl Trap {
     /// The stage that entering the kernel is charged to.
     pub fn stage(self) -> Stage {
@@ -139,6 +160,9 @@ pub struct Access {
     pub dependent: bool,
     /// It is one of the program's: counted, and its latency recorded.
     pub measured: bool,
+    /// It overwrites its whole line, which need not be read: string instructions do so without
+    /// asking for the line's data (Intel SDM vol. 1, fast-string operation).
+    pub whole_line: bool,
     /// When it was first offered, once it has been.
     pub issue_ps: Option<u64>,
     /// It is repeated after a fault, whose time is its own.
