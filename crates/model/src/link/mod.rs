@@ -102,6 +102,37 @@ pub(crate) mod tests {
         assert!((bytes_per_second / (16e9 * 256.0 / 280.0) - 1.0).abs() < 1e-9);
     }
 
+    fn pcie(bytes_per_second: u64, payload: u64, overhead: u64, latency_ps: u64) -> LinkSpec {
+        LinkSpec {
+            bandwidth: Bandwidth::from_bytes_per_second(bytes_per_second),
+            payload: Size::from_bytes(payload),
+            packet_overhead: Size::from_bytes(overhead),
+            latency: Duration::from_picoseconds(latency_ps),
+        }
+    }
+
+    /// `value` lies so many percent of `published` from it, to a tenth.
+    fn assert_off(value: f64, published: f64, percent: f64) {
+        let off = (value / published - 1.0) * 100.0;
+        assert!((off - percent).abs() < 0.05, "{value} against {published}: {off:.2} %");
+    }
+
+    #[test]
+    fn the_distance_to_published_figures_is_what_the_documentation_says() {
+        // SimpleSSD's PCIe 3.0 x4: packets of 4096 B with 36 B, 115 symbols of 1 ns of delay.
+        let ns = |bytes| {
+            let spec = pcie(4_000_000_000 * 128 / 130, 4096, 36, 115_000);
+            Link::new(&spec).transfer(0, bytes, Direction::Up).1 as f64 / 1e3
+        };
+        assert_off(ns(64), 143.0, -1.82);
+        assert_off(ns(4096), 1167.0, -0.25);
+        assert_off(ns(131_072), 37_300.0, -9.68);
+        // PCIe 1.1 x8 at 128 B with 24 B, against HASTE's 1.7 GB/s written ([NVM10]).
+        let mut link = Link::new(&pcie(2_000_000_000, 128, 24, 0));
+        let (_, end_ps) = link.transfer(0, 1 << 30, Direction::Down);
+        assert_off((1u64 << 30) as f64 / end_ps as f64 * 1e3, 1.7, -0.93);
+    }
+
     #[test]
     fn every_parameter_changes_an_output_in_its_direction() {
         let end_ps = |change: &dyn Fn(&mut LinkSpec)| {

@@ -22,7 +22,7 @@ struct Gap {
 }
 
 /// Gaps remembered. Without any, random lines on a channel of 8 banks come at 58 % of the rate
-/// that they have with 4; with 8 they come at 106 % of it, at a quarter more of our own time.
+/// that they have with 4; with 8 they come at 105 % of it, at a quarter more of our own time.
 const GAPS: usize = 4;
 
 /// The data bus: taken up to some clock, but for a few gaps.

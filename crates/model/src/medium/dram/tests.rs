@@ -415,6 +415,36 @@ fn occupancy_equals_rate_times_latency() {
     assert_eq!(area, latency_ps, "Little's law over the whole run");
 }
 
+#[test]
+fn a_fixed_run_counts_what_it_always_counted() {
+    let mut dram = Dram::new(&DramSpec { channels: 2, ranks: 2, ..spec() }, CAPACITY, 64);
+    let mut out = Vec::new();
+    for (at_ps, request) in random_lines(30) {
+        // Close together, so that there are hits; every tenth is a page, of which every third is
+        // background.
+        let request = Request { address: request.address % (256 << 10), ..request };
+        let page = request.id.is_multiple_of(10);
+        let (address, bytes) =
+            if page { (request.address / 4096 * 4096, PAGE) } else { (request.address, LINE) };
+        let background = request.id.is_multiple_of(30);
+        let at_ps = at_ps * 8;
+        dram.advance(at_ps, &mut out);
+        dram.submit(at_ps, Request { address, bytes, background, ..request }).expect("room");
+    }
+    dram.advance(u64::MAX, &mut out);
+    let latency_ps: u64 = out.iter().map(|completion| completion.stages.total_ps()).sum();
+    let counts = dram.counts();
+    let expected = DramCounts {
+        row_hits: 2_639,
+        row_closed: 5_235,
+        row_conflicts: 18_126,
+        refreshes: 656,
+        read_lines: 102_396,
+        written_lines: 43_604,
+    };
+    assert_eq!((counts, latency_ps), (expected, 1_763_181_500));
+}
+
 /// What the parameters are seen by.
 struct Outcome {
     random_ps: f64,

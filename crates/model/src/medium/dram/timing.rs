@@ -5,7 +5,7 @@ use super::bus::User;
 use tierscope_kernel::Clock;
 
 /// Clocks between the data of a read and those of a write behind it: the strobe's post-amble and
-/// pre-amble (JEDEC JESD79-3F, 4.14.2, read-to-write command spacing RL + tCCD + 2 − WL).
+/// pre-amble (JEDEC JESD79-3F, a read followed by a write: RL + tCCD + 2 − WL).
 const READ_TO_WRITE_CLOCKS: u64 = 2;
 
 /// Times of one DRAM, in its clocks but where the name says otherwise.
