@@ -133,13 +133,8 @@ impl Tlb {
     /// the most recently used of its set already, so that nothing changes by that.
     #[inline]
     pub fn lookup(&mut self, page: u64) -> TlbHit {
-        if page == self.last_page {
-            return TlbHit::First(self.last);
-        }
-        if let Some(place) = self.first.find(page) {
-            self.last_page = page;
-            self.last = unpack(self.first.payloads[place]);
-            return TlbHit::First(self.last);
+        if let Some(translation) = self.lookup_first(page) {
+            return TlbHit::First(translation);
         }
         let Some(place) = self.second.find(page) else { return TlbHit::None };
         let payload = self.second.payloads[place];
@@ -147,6 +142,18 @@ impl Tlb {
         self.last_page = page;
         self.last = unpack(payload);
         TlbHit::Second(self.last)
+    }
+
+    /// Looks a virtual page number up in the first level alone.
+    #[inline]
+    pub fn lookup_first(&mut self, page: u64) -> Option<Translation> {
+        if page == self.last_page {
+            return Some(self.last);
+        }
+        let place = self.first.find(page)?;
+        self.last_page = page;
+        self.last = unpack(self.first.payloads[place]);
+        Some(self.last)
     }
 
     /// Enters a translation in both levels.

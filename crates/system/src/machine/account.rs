@@ -89,6 +89,12 @@ impl Account {
         self.hits[level][usize::from(second_tlb)] += u64::from(measured);
     }
 
+    /// Hits of the program in the first level.
+    #[inline]
+    pub fn hits_of_first_level(&mut self, count: u64) {
+        self.hits[0][0] += count;
+    }
+
     /// The hit just counted had waited, or had faulted before: its own stages are recorded instead.
     pub fn slow_hit(
         &mut self,

@@ -38,8 +38,12 @@ impl Machine {
             horizon_ps.min(context.slice_end_ps.max(context.now_ps + 1))
         };
         while self.contexts[index].now_ps < horizon_ps && left > 0 {
+            self.run_hits(index, horizon_ps, &mut left);
+            if self.contexts[index].now_ps >= horizon_ps || left == 0 {
+                break;
+            }
             left -= 1;
-            if self.batch_step(index, horizon_ps)? == Flow::Stop {
+            if self.batch_step(index)? == Flow::Stop {
                 break;
             }
             // What the batch itself has sent out may come back to it.
@@ -49,7 +53,7 @@ impl Machine {
     }
 
     #[inline]
-    fn batch_step(&mut self, index: usize, horizon_ps: u64) -> Result<Flow, MachineError> {
+    fn batch_step(&mut self, index: usize) -> Result<Flow, MachineError> {
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
         if context.trap.is_some() {
@@ -88,15 +92,77 @@ impl Machine {
         let line_bytes = 1u64 << self.fixed.line_shift;
         let write = kind == OpKind::Store as u8;
         let last_byte = op.word.saturating_add(u64::from(op.size().max(1)) - 1);
-        if (op.word ^ last_byte) >= line_bytes && last_byte / line_bytes != op.word / line_bytes {
+        if last_byte / line_bytes != op.word / line_bytes {
             thread.half = Some((last_byte & !(line_bytes - 1), write));
         }
         let dependent = op.flags() & FLAG_DEPENDENT != 0;
         thread.access = Some(Access::program(op.word, write, dependent));
-        if context.now_ps < horizon_ps {
-            return Ok(self.perform(index));
-        }
         Ok(Flow::Continue)
+    }
+
+    /// Runs operations as long as each is an access that hits the first-level TLB and cache, or no
+    /// access at all; one that is anything else is left as the thread's access. Nothing here that
+    /// [`Machine::perform`] would not do, in a tight loop. Data are checked there alone.
+    #[inline]
+    fn run_hits(&mut self, index: usize, horizon_ps: u64, left: &mut u64) {
+        let context = &mut self.contexts[index];
+        let thread = &mut self.threads[context.thread];
+        let waiting = thread.access.is_some() || !thread.steps.is_empty() || context.trap.is_some();
+        if waiting || self.fixed.check_data {
+            return;
+        }
+        let core = &mut self.cores[context.core];
+        let line_shift = self.fixed.line_shift;
+        let in_page = (1u64 << self.fixed.page_shift) - 1;
+        let (mut hits, mut instructions, mut taken) = (0, 0, 0);
+        let start_ps = context.now_ps;
+        let mut now_ps = start_ps;
+        for op in &thread.buffer[thread.position..] {
+            let kind = op.kind_code();
+            if now_ps >= horizon_ps || *left == 0 || kind > OpKind::Store as u8 {
+                break;
+            }
+            *left -= 1;
+            taken += 1;
+            let count = u64::from(op.instructions());
+            instructions += count;
+            now_ps += context.pace.advance(count);
+            if kind == OpKind::Compute as u8 {
+                continue;
+            }
+            let write = kind == OpKind::Store as u8;
+            let dependent = op.flags() & FLAG_DEPENDENT != 0;
+            let last_byte = op.word.saturating_add(u64::from(op.size().max(1)) - 1);
+            let crosses = op.word >> line_shift != last_byte >> line_shift;
+            let position = thread.position_instructions + instructions;
+            let free = !crosses && now_ps < horizon_ps && {
+                context.window.retire(now_ps);
+                context.window.blocks(position, dependent, now_ps) == Block::None
+            };
+            let hit = free
+                && core.tlb.lookup_first(op.word >> self.fixed.page_shift).is_some_and(|t| {
+                    let physical = t.frame << self.fixed.page_shift | op.word & in_page;
+                    (t.writable || !write)
+                        && core.caches.hit_first(physical >> line_shift, write)
+                });
+            if !hit {
+                let lines = 1u64 << line_shift;
+                thread.half = crosses.then_some((last_byte & !(lines - 1), write));
+                thread.access = Some(Access::program(op.word, write, dependent));
+                break;
+            }
+            if !write {
+                context.window.load_was_immediate();
+            }
+            hits += 1;
+        }
+        thread.position += taken;
+        thread.position_instructions += instructions;
+        thread.times[BUSY] += now_ps - start_ps;
+        thread.clock_ps = now_ps;
+        context.now_ps = now_ps;
+        self.account.instructions += instructions;
+        self.account.hits_of_first_level(hits);
     }
 
     /// Gets more operations, or finds that there are none.
