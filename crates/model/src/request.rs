@@ -25,6 +25,17 @@ pub struct Request {
     pub background: bool,
 }
 
+/// A part of a read that is wanted ahead of the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// Chosen by the requester, returned with a completion of its own.
+    pub id: u32,
+    /// Bytes from the start of the request.
+    pub offset: u32,
+    /// Bytes: one line.
+    pub bytes: u32,
+}
+
 /// A device has finished a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
@@ -44,6 +55,13 @@ pub struct Completion {
 pub trait Device: Clone {
     /// Takes a request at `now_ps`, which never goes back between calls.
     fn submit(&mut self, now_ps: u64, request: Request) -> Result<(), Full>;
+
+    /// Takes a read of which a part is wanted first. A device that can bring it early completes it
+    /// by itself, under its own id, before the request; by default it comes with the rest and is
+    /// never completed by itself.
+    fn submit_ahead(&mut self, now_ps: u64, request: Request, _ahead: Ahead) -> Result<(), Full> {
+        self.submit(now_ps, request)
+    }
 
     /// When something happens next (a completion, room in a queue), if anything will without a
     /// further request.

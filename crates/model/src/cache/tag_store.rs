@@ -211,8 +211,10 @@ impl<P: Policy> TagStore<P> {
         let before = entries[way];
         // The initial entry is clean: its XOR leaves this bit alone.
         let after = before | DIRTY * u64::from(write);
-        entries[way] = after;
-        self.dirty += (before ^ after) / DIRTY;
+        if after != before {
+            entries[way] = after;
+            self.dirty += 1;
+        }
         let flags = (before ^ self.initial) as u8;
         Some(Hit { way: WayRef { set: set as u32, way: way as u32 }, flags })
     }
@@ -227,7 +229,8 @@ impl<P: Policy> TagStore<P> {
     /// Tells the policy that the line at `at` was used.
     #[inline]
     pub fn touch(&mut self, at: WayRef) {
-        let record = self.words.slice_mut(u64::from(at.set) * self.stride as u64, self.stride as u64);
+        let record =
+            self.words.slice_mut(u64::from(at.set) * self.stride as u64, self.stride as u64);
         let state = &mut record[self.ways..];
         if P::first_guess(state) != at.way as usize {
             self.policy.on_hit(state, at.set as usize, at.way as usize);
@@ -393,7 +396,8 @@ impl<P: Policy> TagStore<P> {
     /// Replaces the entry at `at` and keeps the count of dirty lines.
     #[inline]
     fn replace(&mut self, at: WayRef, change: impl FnOnce(u64) -> u64) {
-        let record = self.words.slice_mut(u64::from(at.set) * self.stride as u64, self.stride as u64);
+        let record =
+            self.words.slice_mut(u64::from(at.set) * self.stride as u64, self.stride as u64);
         let stored = &mut record[at.way as usize];
         let before = *stored ^ self.initial;
         let after = change(before);
@@ -408,10 +412,24 @@ fn matches(stored: u64, key: u64) -> bool {
     (stored ^ key) & (LINE_MASK | VALID) == 0
 }
 
-/// The way that holds the line of `key`.
+/// The way that holds the line of `key`. Compares all ways of a block without a branch, since
+/// which way it is cannot be predicted.
 #[inline]
 fn find(entries: &[u64], key: u64) -> Option<usize> {
-    entries.iter().position(|stored| matches(*stored, key))
+    const BLOCK: usize = 8;
+    let mut mask = 0u64;
+    let (blocks, rest) = entries.as_chunks::<BLOCK>();
+    for (index, block) in blocks.iter().enumerate() {
+        let mut part = 0;
+        for (way, stored) in block.iter().enumerate() {
+            part |= u64::from(matches(*stored, key)) << way;
+        }
+        mask |= part << (index * BLOCK);
+    }
+    for (way, stored) in rest.iter().enumerate() {
+        mask |= u64::from(matches(*stored, key)) << (blocks.len() * BLOCK + way);
+    }
+    (mask != 0).then_some(mask.trailing_zeros() as usize)
 }
 
 fn evicted(entry: u64) -> Evicted {

@@ -26,26 +26,25 @@ pub(super) fn front(state: &[u64]) -> usize {
     ((state[0] ^ identity(0)) & 0xff) as usize
 }
 
-/// Moves `way` to the front; those that were before it move back by one.
+/// Moves `way` to the front; those that were before it move back by one. Without a branch on
+/// where it is, which cannot be predicted.
 #[inline]
 pub(super) fn move_to_front(state: &mut [u64], way: usize) {
     let mut incoming = way as u64;
+    // All ones until the way is found, then zero.
+    let mut searching = !0u64;
     for (index, word) in state.iter_mut().enumerate() {
         let order = *word ^ identity(index);
         // The lowest marked byte is the one that holds the way; marks above it may be false.
         let difference = order ^ (ONES * way as u64);
         let marks = difference.wrapping_sub(ONES) & !difference & TOPS;
-        if marks != 0 {
-            let at = marks.trailing_zeros() & !7;
-            let before = (1u64 << at) - 1;
-            let kept = !(before << 8 | 0xff);
-            *word = (order & kept | (order & before) << 8 | incoming) ^ identity(index);
-            return;
-        }
-        *word = (order << 8 | incoming) ^ identity(index);
+        // Ones up to and with the lowest mark, which is the top bit of its byte; all ones if none.
+        let moved = (marks ^ marks.wrapping_sub(1)) & searching;
+        *word = ((order << 8 | incoming) & moved | order & !moved) ^ identity(index);
+        searching &= (u64::from(marks == 0)).wrapping_neg();
         incoming = order >> 56;
     }
-    debug_assert!(false, "way {way} is not in the set");
+    debug_assert!(searching == 0, "way {way} is not in the set");
 }
 
 /// The candidate nearest to the back. `ways` is the number of ways; a set bit of `candidates` is a

@@ -1,0 +1,164 @@
+//! Flushing dirty pages to the store, on the order of a memory-mapped register ([HYB15] §3.2).
+
+use super::action::Action;
+use super::controller::{Controller, FILLING};
+use super::write_back::WriteBack;
+use crate::cache::{WayRef, flag};
+
+/// A flush under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flush {
+    pages: Pages,
+    /// Write-backs that it waits for.
+    outstanding: usize,
+    /// It has seen all its pages.
+    seen_all: bool,
+}
+
+impl Flush {
+    /// One of its write-backs has reached the store.
+    pub(super) fn written(&mut self) {
+        self.outstanding -= 1;
+    }
+}
+
+/// What is left to be looked at.
+#[derive(Clone, Copy, Debug)]
+enum Pages {
+    /// All frames from this one on.
+    Frames(u64),
+    /// A range of pages, which also leave DRAM if `invalidate`.
+    Range { next: u64, end: u64, invalidate: bool },
+}
+
+impl Controller {
+    /// Writes every dirty page back, without removing it from DRAM; true once the store has
+    /// completed the last. The first call begins the flush; it is to be repeated, at any later
+    /// time, until it says true.
+    ///
+    /// A flush is for what was written before it began: pages that are written to while it is under
+    /// way may stay dirty. The walk over the tags takes no time.
+    pub fn flush(&mut self, actions: &mut Vec<Action>) -> bool {
+        let idle = self.write_backs.len() == 0 && self.tags.dirty_lines() == 0;
+        self.flush.is_none() && idle || self.flush_pages(Pages::Frames(0), actions)
+    }
+
+    /// As [`Controller::flush`], for the pages that hold `bytes` bytes from `address` on; with
+    /// `invalidate` they leave DRAM, too, unless they are in use.
+    pub fn flush_range(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        invalidate: bool,
+        actions: &mut Vec<Action>,
+    ) -> bool {
+        let page_bytes = u64::from(self.page_bytes());
+        let end = address.saturating_add(bytes).div_ceil(page_bytes);
+        let pages = Pages::Range { next: address / page_bytes, end, invalidate };
+        self.flush_pages(pages, actions)
+    }
+
+    fn flush_pages(&mut self, pages: Pages, actions: &mut Vec<Action>) -> bool {
+        if self.flush.is_none() {
+            let outstanding = self.write_backs.mark_for_flush();
+            self.flush = Some(Flush { pages, outstanding, seen_all: false });
+            self.go_on_flushing(actions);
+        }
+        let done = self.flush.is_some_and(|flush| flush.seen_all && flush.outstanding == 0);
+        if done {
+            self.flush = None;
+        }
+        done
+    }
+
+    /// Writes back as many pages as find room, leaving some to demand.
+    pub(super) fn go_on_flushing(&mut self, actions: &mut Vec<Action>) {
+        while let Some(flush) = self.flush.filter(|flush| !flush.seen_all) {
+            let next = match flush.pages {
+                Pages::Frames(from) => self.next_frame(from, actions),
+                Pages::Range { next, end, .. } if next >= end => None,
+                Pages::Range { next, end, invalidate } => {
+                    self.next_of_range(next, end, invalidate, actions)
+                }
+            };
+            let Some(flush) = self.flush.as_mut() else { return };
+            match next {
+                Some(Step::Wait) => return,
+                Some(Step::On(pages)) => flush.pages = pages,
+                None => flush.seen_all = true,
+            }
+        }
+    }
+
+    fn next_frame(&mut self, from: u64, actions: &mut Vec<Action>) -> Option<Step> {
+        let (way, page) = self.tags.next_dirty(from)?;
+        if !self.write_back_in_place(page, way, false, actions) {
+            return Some(Step::Wait);
+        }
+        Some(Step::On(Pages::Frames(self.tags.frame(way) + 1)))
+    }
+
+    fn next_of_range(
+        &mut self,
+        next: u64,
+        end: u64,
+        invalidate: bool,
+        actions: &mut Vec<Action>,
+    ) -> Option<Step> {
+        if let Some(way) = self.tags.lookup(next) {
+            let flags = self.tags.flags(way);
+            if flags & flag::DIRTY != 0 {
+                if !self.write_back_in_place(next, way, invalidate, actions) {
+                    return Some(Step::Wait);
+                }
+            } else if invalidate {
+                if flags & flag::PINNED != 0 {
+                    return Some(Step::Wait);
+                }
+                self.tags.invalidate(next);
+            }
+        }
+        Some(Step::On(Pages::Range { next: next + 1, end, invalidate }))
+    }
+
+    /// Writes a dirty page back that stays in its frame, pinned until it has been read; false if
+    /// it has to wait.
+    fn write_back_in_place(
+        &mut self,
+        page: u64,
+        way: WayRef,
+        invalidate: bool,
+        actions: &mut Vec<Action>,
+    ) -> bool {
+        let in_use = self.tags.flags(way) & (flag::PINNED | FILLING) != 0;
+        if in_use || !self.write_backs.has_room(self.places_kept(true)) {
+            return false;
+        }
+        self.tags.clear_dirty(way);
+        self.tags.set_flags(way, flag::PINNED);
+        let index = self.evict(page, way, actions);
+        self.write_backs[index].flush = true;
+        self.write_backs[index].invalidate = invalidate;
+        if let Some(flush) = &mut self.flush {
+            flush.outstanding += 1;
+        }
+        true
+    }
+
+    /// A page that stays in its frame has been read.
+    pub(super) fn release_flushed(&mut self, item: &WriteBack) {
+        self.tags.clear_flags(item.way, flag::PINNED);
+        if item.invalidate && self.tags.flags(item.way) & flag::DIRTY == 0 {
+            self.tags.invalidate(item.page);
+        }
+    }
+}
+
+/// What a flush does next.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Goes on when something has become free.
+    Wait,
+    /// Goes on with these.
+    On(Pages),
+}

@@ -1,0 +1,256 @@
+//! `hybrid`: hardware manages DRAM as a cache of the store ([HYB15] §2.2).
+//!
+//! The [`Controller`] decides; [`Hybrid`] executes its actions on a DRAM and a store. What is
+//! modelled, and how far it is checked, is said in `docs/models/hybrid.md`.
+
+mod action;
+mod controller;
+mod flush;
+mod page_map;
+mod port;
+mod prefetch;
+mod versions;
+mod write_back;
+
+#[cfg(test)]
+mod tests;
+
+pub use action::{Action, Critical, Place, Token};
+pub use controller::Controller;
+
+use super::{HybridSpec, Organization, OrganizationReport};
+use crate::request::{
+    Ahead, Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response,
+    Traffic,
+};
+use port::Port;
+use tierscope_kernel::Stage;
+use versions::Versions;
+
+/// A hybrid of a DRAM and a store, driven by simulated time.
+#[derive(Debug)]
+pub struct Hybrid<D, S> {
+    controller: Controller,
+    dram: Port<D>,
+    store: Port<S>,
+    memory_bytes: u64,
+    traffic: Traffic,
+    /// Where data are checked.
+    versions: Option<Box<Versions>>,
+    actions: Vec<Action>,
+    completions: Vec<Completion>,
+}
+
+impl<D: Device, S: Device> Hybrid<D, S> {
+    /// A hybrid as `spec` says, on a `dram` of the cache's capacity and a `store` of `store_bytes`
+    /// that includes its link. On-chip caches ask for lines of `line_bytes`. With `check_data`,
+    /// the version of every line is carried and checked.
+    pub fn new(
+        spec: &HybridSpec,
+        store_bytes: u64,
+        line_bytes: u32,
+        dram: D,
+        store: S,
+        check_data: bool,
+    ) -> Self {
+        let controller = Controller::new(spec, store_bytes, line_bytes);
+        let tokens = controller.tokens();
+        let versions = || Box::new(Versions::new(line_bytes, controller.page_bytes(), tokens));
+        Hybrid {
+            versions: check_data.then(versions),
+            dram: Port::new(dram, tokens, Stage::DramQueue),
+            store: Port::new(store, tokens, Stage::StoreQueue),
+            memory_bytes: store_bytes,
+            traffic: Traffic::default(),
+            actions: Vec::new(),
+            completions: Vec::new(),
+            controller,
+        }
+    }
+
+    /// The controller.
+    pub fn controller(&self) -> &Controller {
+        &self.controller
+    }
+
+    /// The DRAM.
+    pub fn dram(&self) -> &D {
+        self.dram.device()
+    }
+
+    /// The store.
+    pub fn store(&self) -> &S {
+        self.store.device()
+    }
+
+    /// As [`Organization::flush`], for the pages that hold `bytes` bytes from `address` on; with
+    /// `invalidate` they leave DRAM, too, unless they are in use. To be repeated until it says
+    /// true.
+    pub fn flush_range(&mut self, now_ps: u64, address: u64, bytes: u64, invalidate: bool) -> bool {
+        let done = self.controller.flush_range(address, bytes, invalidate, &mut self.actions);
+        self.execute(now_ps, &mut Vec::new());
+        done
+    }
+
+    /// Does what happens at `now_ps`, the time of the next event.
+    #[inline]
+    fn step(&mut self, now_ps: u64, out: &mut Vec<Response>) {
+        if self.dram.next_event_ps().is_some_and(|at_ps| at_ps <= now_ps) {
+            self.dram.advance(now_ps, &mut self.completions);
+            self.complete(now_ps, out);
+            self.dram.retry(now_ps);
+        }
+        if self.store.next_event_ps().is_some_and(|at_ps| at_ps <= now_ps) {
+            self.store.advance(now_ps, &mut self.completions);
+            self.complete(now_ps, out);
+            self.store.retry(now_ps);
+        }
+        if self.controller.next_event_ps().is_some_and(|at_ps| at_ps <= now_ps) {
+            self.controller.advance(now_ps, &mut self.actions);
+            self.execute(now_ps, out);
+        }
+    }
+
+    /// Tells the controller what completed, and does what it says.
+    #[inline]
+    fn complete(&mut self, now_ps: u64, out: &mut Vec<Response>) {
+        let mut completions = std::mem::take(&mut self.completions);
+        for done in completions.drain(..) {
+            debug_assert!(done.at_ps == now_ps, "{done:?} was not announced for {now_ps} ps");
+            let token = Token::from_number(done.id);
+            if let Some(versions) = &mut self.versions {
+                versions.complete(token);
+            }
+            self.controller.complete(now_ps, token, &done.stages, &mut self.actions);
+            self.execute(now_ps, out);
+        }
+        self.completions = completions;
+    }
+
+    #[inline]
+    fn execute(&mut self, now_ps: u64, out: &mut Vec<Response>) {
+        let mut actions = std::mem::take(&mut self.actions);
+        for action in actions.drain(..) {
+            self.execute_one(now_ps, action, out);
+        }
+        self.actions = actions;
+    }
+
+    #[inline]
+    fn execute_one(&mut self, now_ps: u64, action: Action, out: &mut Vec<Response>) {
+        if let Some(versions) = &mut self.versions {
+            versions.give_out(&action);
+        }
+        match action {
+            Action::Respond { request, response } => self.respond(request, response, out),
+            Action::Copy { .. } => {}
+            Action::ReadDram { token, address, bytes, background, .. } => {
+                self.traffic.dram_read_bytes += u64::from(bytes);
+                self.dram.issue(now_ps, request(token, address, bytes, false, background), None);
+            }
+            Action::WriteDram { token, address, bytes, background, .. } => {
+                self.traffic.dram_written_bytes += u64::from(bytes);
+                self.dram.issue(now_ps, request(token, address, bytes, true, background), None);
+            }
+            Action::ReadStore { token, address, bytes, critical, background, .. } => {
+                self.traffic.store_read_bytes += u64::from(bytes);
+                let line_bytes = self.controller.line_bytes();
+                let ahead = critical.map(|Critical { token, offset }| Ahead {
+                    id: token.number(),
+                    offset,
+                    bytes: line_bytes,
+                });
+                self.store.issue(now_ps, request(token, address, bytes, false, background), ahead);
+            }
+            Action::WriteStore { token, address, bytes, .. } => {
+                self.traffic.store_written_bytes += u64::from(bytes);
+                self.store.issue(now_ps, request(token, address, bytes, true, true), None);
+            }
+        }
+    }
+
+    #[inline]
+    fn respond(&mut self, request: u32, mut response: LineResponse, out: &mut Vec<Response>) {
+        if let Some(versions) = &mut self.versions {
+            response.version = versions.answer(request);
+        }
+        out.push(Response::Line(response));
+    }
+
+}
+
+#[inline]
+fn request(token: Token, address: u64, bytes: u32, write: bool, background: bool) -> Request {
+    Request { id: token.number(), address, bytes, write, background }
+}
+
+impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hybrid<D, S> {
+    fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+
+    #[inline]
+    fn submit(&mut self, now_ps: u64, request: LineRequest) -> Result<(), Full> {
+        debug_assert!(request.address < self.memory_bytes, "{request:?} lies beyond memory");
+        let slot = self.controller.submit(now_ps, request)?;
+        if let Some(versions) = &mut self.versions {
+            versions.submit(slot, &request);
+        }
+        Ok(())
+    }
+
+    /// Never takes one: the operating system moves no pages here.
+    fn submit_page(&mut self, _now_ps: u64, _request: PageRequest) -> Result<(), Full> {
+        Err(Full)
+    }
+
+    #[inline]
+    fn next_event_ps(&self) -> Option<u64> {
+        let devices_ps = earlier(self.dram.next_event_ps(), self.store.next_event_ps());
+        earlier(self.controller.next_event_ps(), devices_ps)
+    }
+
+    fn advance(&mut self, now_ps: u64, out: &mut Vec<Response>) {
+        while let Some(at_ps) = self.next_event_ps().filter(|at_ps| *at_ps <= now_ps) {
+            self.step(at_ps, out);
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.controller.in_flight()
+    }
+
+    fn flush(&mut self, now_ps: u64) -> bool {
+        let done = self.controller.flush(&mut self.actions);
+        self.execute(now_ps, &mut Vec::new());
+        done
+    }
+
+    fn report(&self) -> OrganizationReport {
+        OrganizationReport {
+            traffic: self.traffic,
+            stale_reads: self.versions.as_ref().map_or(0, |versions| versions.stale_reads()),
+            ..self.controller.report()
+        }
+    }
+
+    fn fork(&mut self) -> Box<dyn Organization> {
+        Box::new(Hybrid {
+            controller: self.controller.fork(),
+            dram: self.dram.clone(),
+            store: self.store.clone(),
+            versions: self.versions.as_mut().map(|versions| Box::new(versions.fork())),
+            actions: self.actions.clone(),
+            completions: self.completions.clone(),
+            ..*self
+        })
+    }
+}
+
+#[inline]
+fn earlier(a_ps: Option<u64>, b_ps: Option<u64>) -> Option<u64> {
+    match (a_ps, b_ps) {
+        (Some(a_ps), Some(b_ps)) => Some(a_ps.min(b_ps)),
+        (a_ps, b_ps) => a_ps.or(b_ps),
+    }
+}

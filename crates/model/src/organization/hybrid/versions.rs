@@ -1,0 +1,211 @@
+//! Data checking: which version of each line lies where.
+
+use super::action::{Action, Place, Token};
+use crate::request::LineRequest;
+use tierscope_kernel::CowMap;
+
+/// The version of every line, wherever a copy of it is: DRAM, store, the controller's buffers and
+/// the requests themselves.
+///
+/// A line moves when it is given out. The lines of a page move at any time until the move is
+/// complete, as a driver may see it: the first of every three at once, the second is taken at once
+/// and put down at the end, the third moves at the end. What a controller must not rely on shows
+/// in at least one of them.
+#[derive(Debug)]
+pub(super) struct Versions {
+    line_bytes: u64,
+    page_lines: usize,
+    dram: CowMap<u64>,
+    store: CowMap<u64>,
+    /// The last version submitted of each line of memory.
+    submitted: CowMap<u64>,
+    /// By request: the version of its line, and for a read the oldest that it may return.
+    requests: Vec<(u64, Option<u64>)>,
+    fills: Vec<u64>,
+    write_backs: Vec<u64>,
+    /// Moves under way, by token.
+    moves: Vec<Option<Move>>,
+    stale_reads: u64,
+}
+
+/// Where the first line of a move lies.
+#[derive(Clone, Copy, Debug)]
+enum Spot {
+    /// At this line of DRAM.
+    Dram(u64),
+    /// At this line of the store.
+    Store(u64),
+    /// In the controller.
+    Inside(Place),
+}
+
+/// A move of a page under way, or of the line that comes ahead of it.
+#[derive(Clone, Debug)]
+struct Move {
+    from: Spot,
+    into: Spot,
+    /// Versions of its lines as they were when it was given out.
+    early: Vec<u64>,
+}
+
+impl Versions {
+    pub(super) fn new(line_bytes: u32, page_bytes: u32, tokens: usize) -> Self {
+        Versions {
+            line_bytes: u64::from(line_bytes),
+            page_lines: (page_bytes / line_bytes) as usize,
+            dram: CowMap::new(0),
+            store: CowMap::new(0),
+            submitted: CowMap::new(0),
+            requests: Vec::new(),
+            fills: Vec::new(),
+            write_backs: Vec::new(),
+            moves: vec![None; tokens],
+            stale_reads: 0,
+        }
+    }
+
+    pub(super) fn fork(&mut self) -> Self {
+        Versions {
+            dram: self.dram.fork(),
+            store: self.store.fork(),
+            submitted: self.submitted.fork(),
+            requests: self.requests.clone(),
+            fills: self.fills.clone(),
+            write_backs: self.write_backs.clone(),
+            moves: self.moves.clone(),
+            ..*self
+        }
+    }
+
+    /// Reads that returned an older version than they had to.
+    pub(super) fn stale_reads(&self) -> u64 {
+        self.stale_reads
+    }
+
+    /// A request has been taken.
+    pub(super) fn submit(&mut self, index: u32, request: &LineRequest) {
+        let line = request.address / self.line_bytes;
+        if request.write {
+            self.submitted.set(line, request.version);
+        }
+        let oldest = (!request.write).then(|| self.submitted.get(line));
+        let index = index as usize;
+        if index >= self.requests.len() {
+            self.requests.resize(index + 1, (0, None));
+        }
+        self.requests[index] = (request.version, oldest);
+    }
+
+    /// A request is answered; the version of its line, if it was a read.
+    pub(super) fn answer(&mut self, request: u32) -> u64 {
+        let (version, oldest) = self.requests[request as usize];
+        let Some(oldest) = oldest else { return 0 };
+        self.stale_reads += u64::from(version < oldest);
+        version
+    }
+
+    /// An action has been given out.
+    pub(super) fn give_out(&mut self, action: &Action) {
+        let line_bytes = self.line_bytes;
+        let line = |address: u64| address / line_bytes;
+        match *action {
+            Action::ReadStore { token, address, bytes, into, critical, .. } => {
+                let from = Spot::Store(line(address));
+                self.start(token, from, Spot::Inside(into), bytes);
+                let Place::Fill { buffer, .. } = into else { return };
+                if let Some(critical) = critical {
+                    let offset = critical.offset;
+                    let from = Spot::Store(line(address + u64::from(offset)));
+                    let into = Spot::Inside(Place::Fill { buffer, offset });
+                    let early = vec![self.get(from, 0)];
+                    self.moves[critical.token.number() as usize] = Some(Move { from, into, early });
+                }
+            }
+            Action::WriteStore { token, address, bytes, from } => {
+                let into = Spot::Store(line(address));
+                self.start(token, Spot::Inside(from), into, bytes);
+            }
+            Action::ReadDram { token, address, bytes, into, .. } => {
+                let from = Spot::Dram(line(address));
+                self.start(token, from, Spot::Inside(into), bytes);
+            }
+            Action::WriteDram { token, address, bytes, from, .. } => {
+                let into = Spot::Dram(line(address));
+                self.start(token, Spot::Inside(from), into, bytes);
+            }
+            Action::Copy { from, into, bytes } => {
+                for i in 0..bytes as usize / self.line_bytes as usize {
+                    let version = self.get(Spot::Inside(from), i);
+                    self.put(Spot::Inside(into), i, version);
+                }
+            }
+            Action::Respond { .. } => {}
+        }
+    }
+
+    /// An action is complete.
+    pub(super) fn complete(&mut self, token: Token) {
+        let Some(Move { from, into, early }) = self.moves[token.number() as usize].take() else {
+            return;
+        };
+        let alone = early.len() == 1;
+        for (i, early) in early.into_iter().enumerate() {
+            match i % 3 {
+                0 if !alone => {}
+                0 | 1 => self.put(into, i, early),
+                _ => {
+                    let version = self.get(from, i);
+                    self.put(into, i, version);
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, token: Token, from: Spot, into: Spot, bytes: u32) {
+        let lines = bytes as usize / self.line_bytes as usize;
+        let early: Vec<u64> = (0..lines).map(|i| self.get(from, i)).collect();
+        for i in (0..lines).step_by(3) {
+            self.put(into, i, early[i]);
+        }
+        if lines > 1 {
+            self.moves[token.number() as usize] = Some(Move { from, into, early });
+        }
+    }
+
+    fn get(&mut self, spot: Spot, i: usize) -> u64 {
+        match spot {
+            Spot::Dram(line) => self.dram.get(line + i as u64),
+            Spot::Store(line) => self.store.get(line + i as u64),
+            Spot::Inside(Place::Request(request)) => self.requests[request as usize].0,
+            Spot::Inside(place) => self.buffer(place, i).map_or(0, |version| *version),
+        }
+    }
+
+    fn put(&mut self, spot: Spot, i: usize, version: u64) {
+        match spot {
+            Spot::Dram(line) => self.dram.set(line + i as u64, version),
+            Spot::Store(line) => self.store.set(line + i as u64, version),
+            Spot::Inside(Place::Request(request)) => self.requests[request as usize].0 = version,
+            Spot::Inside(place) => {
+                if let Some(place) = self.buffer(place, i) {
+                    *place = version;
+                }
+            }
+        }
+    }
+
+    /// Line `i` from a place in a buffer on.
+    fn buffer(&mut self, place: Place, i: usize) -> Option<&mut u64> {
+        let (array, index, offset) = match place {
+            Place::Fill { buffer, offset } => (&mut self.fills, buffer, offset),
+            Place::WriteBack(buffer) => (&mut self.write_backs, buffer, 0),
+            Place::Request(_) | Place::Nowhere => return None,
+        };
+        let line = offset as usize / self.line_bytes as usize;
+        let index = index as usize * self.page_lines + line + i;
+        if array.len() <= index {
+            array.resize(index + 1, 0);
+        }
+        array.get_mut(index)
+    }
+}

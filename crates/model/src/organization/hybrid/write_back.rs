@@ -1,0 +1,122 @@
+//! The write-back buffer: pages on their way from DRAM to the store.
+
+use super::page_map::PageMap;
+use crate::cache::WayRef;
+use tierscope_kernel::Slab;
+
+/// No miss, no write-back.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A page that leaves DRAM, or is copied from it by a flush.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WriteBack {
+    pub page: u64,
+    /// The page's way in DRAM.
+    pub way: WayRef,
+    /// The page has been read from DRAM: its data are in the buffer.
+    pub ready: bool,
+    /// An earlier write of the same page that the store has not finished, or [`NONE`]. The store
+    /// need not keep their order, so this one waits.
+    pub older: u32,
+    /// A later write of the same page, or [`NONE`].
+    pub newer: u32,
+    /// The miss whose page takes this one's frame, or [`NONE`] if the page stays where it is.
+    pub replaced_by: u32,
+    /// The miss that takes its page from here instead of from the store, or [`NONE`].
+    pub wanted_by: u32,
+    /// A flush waits for it.
+    pub flush: bool,
+    /// The page is to leave DRAM once it has been read, unless it was written meanwhile.
+    pub invalidate: bool,
+}
+
+/// A bounded buffer of [`WriteBack`]s. At most one that is newest for each page.
+#[derive(Clone, Debug)]
+pub(super) struct WriteBackBuffer {
+    items: Slab<WriteBack>,
+    newest: PageMap,
+    capacity: usize,
+}
+
+impl WriteBackBuffer {
+    pub(super) fn with_capacity(capacity: usize) -> Self {
+        WriteBackBuffer { items: Slab::new(), newest: PageMap::with_capacity(capacity), capacity }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Whether a further page finds a place while `kept` places stay free.
+    pub(super) fn has_room(&self, kept: usize) -> bool {
+        self.items.len() + kept < self.capacity
+    }
+
+    /// The newest write-back of `page`.
+    pub(super) fn newest(&self, page: u64) -> Option<u32> {
+        self.newest.get(page)
+    }
+
+    /// Takes a page in, behind an earlier write of it if there is one.
+    pub(super) fn insert(&mut self, page: u64, way: WayRef) -> u32 {
+        debug_assert!(self.items.len() < self.capacity);
+        let older = self.newest.get(page).unwrap_or(NONE);
+        let index = self.items.insert(WriteBack {
+            page,
+            way,
+            ready: false,
+            older,
+            newer: NONE,
+            replaced_by: NONE,
+            wanted_by: NONE,
+            flush: false,
+            invalidate: false,
+        });
+        if older != NONE {
+            self.items[older].newer = index;
+        }
+        self.newest.insert(page, index);
+        index
+    }
+
+    /// The store has taken write-back `index`: it, and the later write of its page that had to
+    /// wait for it.
+    pub(super) fn remove(&mut self, index: u32) -> (WriteBack, Option<u32>) {
+        let gone = self.items.remove(index);
+        if self.newest.get(gone.page) == Some(index) {
+            self.newest.remove(gone.page);
+        }
+        if gone.newer == NONE {
+            return (gone, None);
+        }
+        self.items[gone.newer].older = NONE;
+        (gone, Some(gone.newer))
+    }
+
+    /// Marks all for a flush; how many.
+    pub(super) fn mark_for_flush(&mut self) -> usize {
+        let all: Vec<u32> = self.items.iter().map(|(index, _)| index).collect();
+        for index in &all {
+            self.items[*index].flush = true;
+        }
+        all.len()
+    }
+}
+
+impl std::ops::Index<u32> for WriteBackBuffer {
+    type Output = WriteBack;
+
+    fn index(&self, index: u32) -> &WriteBack {
+        &self.items[index]
+    }
+}
+
+impl std::ops::IndexMut<u32> for WriteBackBuffer {
+    fn index_mut(&mut self, index: u32) -> &mut WriteBack {
+        &mut self.items[index]
+    }
+}
