@@ -10,7 +10,9 @@
 //! Built for tests only: by this crate's own, or with the feature `conformance`.
 
 use crate::organization::Organization;
-use crate::request::{Completion, Device, Full, LineRequest, PageRequest, Request, Response};
+use crate::request::{
+    Ahead, Completion, Device, Full, LineRequest, PageRequest, Request, Response,
+};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use std::collections::HashMap;
@@ -66,10 +68,15 @@ pub fn page_organization_laws(make: impl Fn() -> Box<dyn Organization>) {
     laws(|| OrganizationUnderTest(make()), scripts);
 }
 
+/// Set in the id of a part of a read that is wanted ahead of the rest.
+const AHEAD: u32 = 1 << 31;
+
 /// Something to ask of a part; the harness chooses `id` and `version`.
 #[derive(Clone, Copy, Debug)]
 enum Ask {
     Device(Request),
+    /// A read whose last line is wanted first.
+    LastLineFirst(Request),
     Line(LineRequest),
     Page(PageRequest),
 }
@@ -105,6 +112,12 @@ impl<D: Device> Part for DeviceUnderTest<D> {
     fn submit(&mut self, now_ps: u64, ask: Ask) -> Result<(), Full> {
         match ask {
             Ask::Device(request) => self.0.submit(now_ps, request),
+            Ask::LastLineFirst(request) => {
+                let bytes = LINE_BYTES as u32;
+                let offset = request.bytes - bytes;
+                let ahead = Ahead { id: request.id | AHEAD, offset, bytes };
+                self.0.submit_ahead(now_ps, request, ahead)
+            }
             other => panic!("a device was asked {other:?}"),
         }
     }
@@ -146,7 +159,7 @@ impl Part for OrganizationUnderTest {
         match ask {
             Ask::Line(request) => self.0.submit(now_ps, request),
             Ask::Page(request) => self.0.submit_page(now_ps, request),
-            Ask::Device(request) => panic!("an organization was asked {request:?}"),
+            other => panic!("an organization was asked {other:?}"),
         }
     }
 
@@ -187,6 +200,8 @@ struct Taken {
     line: Option<u64>,
     write: bool,
     answered: bool,
+    /// The part that was wanted first has come.
+    ahead: bool,
 }
 
 /// A part, the requests that it took, and what it answered. Every step is checked.
@@ -195,6 +210,8 @@ struct Run<P> {
     now_ps: u64,
     taken: Vec<Taken>,
     answers: Vec<Answer>,
+    /// Answers for parts that were wanted first.
+    aheads: usize,
     /// Versions written to each line, oldest first: the only use of a hash map, never iterated.
     written: HashMap<u64, Vec<u64>>,
     refusals: u32,
@@ -207,6 +224,7 @@ impl<P: Part> Run<P> {
             now_ps: 0,
             taken: Vec::new(),
             answers: Vec::new(),
+            aheads: 0,
             written: HashMap::new(),
             refusals: 0,
         }
@@ -218,6 +236,7 @@ impl<P: Part> Run<P> {
             now_ps: self.now_ps,
             taken: self.taken.clone(),
             answers: self.answers.clone(),
+            aheads: self.aheads,
             written: self.written.clone(),
             refusals: self.refusals,
         }
@@ -228,6 +247,7 @@ impl<P: Part> Run<P> {
         let id = self.taken.len() as u32;
         match ask {
             Ask::Device(request) => Ask::Device(Request { id, ..request }),
+            Ask::LastLineFirst(request) => Ask::LastLineFirst(Request { id, ..request }),
             Ask::Page(request) => Ask::Page(PageRequest { id, ..request }),
             Ask::Line(request) => {
                 let version = if request.write { u64::from(id) + 1 } else { 0 };
@@ -240,8 +260,14 @@ impl<P: Part> Run<P> {
     fn submit(&mut self, ask: Ask) -> Result<(), Full> {
         let ask = self.numbered(ask);
         self.part.submit(self.now_ps, ask)?;
-        let mut taken =
-            Taken { at_ps: self.now_ps, oldest: 0, line: None, write: false, answered: false };
+        let mut taken = Taken {
+            at_ps: self.now_ps,
+            oldest: 0,
+            line: None,
+            write: false,
+            answered: false,
+            ahead: false,
+        };
         if let Ask::Line(request) = ask {
             let versions = self.written.entry(request.address / LINE_BYTES).or_default();
             if request.write {
@@ -295,28 +321,36 @@ impl<P: Part> Run<P> {
     fn take_answer(&mut self, answer: Answer) {
         let last_ps = self.answers.last().map_or(0, |last| last.at_ps);
         assert!(answer.at_ps >= last_ps, "{answer:?} comes after one of {last_ps} ps");
-        let Some(taken) = self.taken.get_mut(answer.id as usize) else {
+        let Some(taken) = self.taken.get_mut((answer.id & !AHEAD) as usize) else {
             panic!("{answer:?} answers no request");
         };
-        assert!(!taken.answered, "{answer:?} comes twice");
-        taken.answered = true;
+        assert!(!taken.answered, "{answer:?} comes twice, or its request came before");
+        if answer.id & AHEAD != 0 {
+            assert!(!taken.ahead, "{answer:?} comes twice");
+            taken.ahead = true;
+            self.aheads += 1;
+        } else {
+            taken.answered = true;
+        }
+        let taken = *taken;
         let latency_ps = answer.at_ps - taken.at_ps;
         assert_eq!(answer.stages.total_ps(), latency_ps, "stages of {answer:?}, {taken:?}");
-        if let Some(line) = taken.line
-            && !taken.write
-        {
-            let versions = &self.written[&line];
-            assert!(
-                answer.version == 0 || versions.contains(&answer.version),
-                "{answer:?} returns what was never written to line {line}"
-            );
-            assert!(answer.version >= taken.oldest, "{answer:?} is stale: {taken:?}");
-        }
+        self.check_version(answer, taken);
         self.answers.push(answer);
     }
 
+    fn check_version(&self, answer: Answer, taken: Taken) {
+        let Some(line) = taken.line.filter(|_| !taken.write) else { return };
+        let versions = &self.written[&line];
+        assert!(
+            answer.version == 0 || versions.contains(&answer.version),
+            "{answer:?} returns what was never written to line {line}"
+        );
+        assert!(answer.version >= taken.oldest, "{answer:?} is stale: {taken:?}");
+    }
+
     fn check_conservation(&self) {
-        let open = self.taken.len() - self.answers.len();
+        let open = self.taken.len() - (self.answers.len() - self.aheads);
         let in_flight = self.part.in_flight();
         let kept = if P::EXACT { in_flight == open } else { in_flight >= open };
         assert!(kept, "{open} requests are open, {in_flight} said to be in flight");
@@ -330,7 +364,8 @@ impl<P: Part> Run<P> {
             };
             self.advance(next_ps);
         }
-        assert_eq!(self.answers.len(), self.taken.len(), "requests left without an answer");
+        let answered = self.answers.len() - self.aheads;
+        assert_eq!(answered, self.taken.len(), "requests left without an answer");
         assert_eq!(self.part.stale_reads(), 0, "the part itself reports stale reads");
     }
 
@@ -444,9 +479,11 @@ fn gaps() -> impl Strategy<Value = u64> {
 fn device_requests() -> impl Strategy<Value = Ask> {
     let size = prop_oneof![4 => Just(LINE_BYTES), 3 => Just(PAGE_BYTES), 1 => Just(4 * PAGE_BYTES)];
     let place = prop_oneof![0..8u64, 0..SPACE_BYTES / LINE_BYTES];
-    (place, size, any::<bool>(), any::<bool>()).prop_map(|(place, bytes, write, background)| {
+    (place, size, 0..5u32, any::<bool>()).prop_map(|(place, bytes, kind, background)| {
         let address = place * LINE_BYTES / bytes * bytes;
-        Ask::Device(Request { id: 0, address, bytes: bytes as u32, write, background })
+        let write = kind < 2;
+        let request = Request { id: 0, address, bytes: bytes as u32, write, background };
+        if kind == 2 { Ask::LastLineFirst(request) } else { Ask::Device(request) }
     })
 }
 

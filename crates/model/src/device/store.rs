@@ -23,6 +23,9 @@ pub struct PageAccess {
     pub write: bool,
     /// Whether nobody waits for it.
     pub background: bool,
+    /// Bytes of a read that cross the unit's bus before the rest and are reported by themselves;
+    /// 0 for none.
+    pub ahead_bytes: u32,
 }
 
 /// A page that has been read into the controller, or written to the medium.
@@ -32,6 +35,8 @@ pub struct PageDone {
     pub token: u32,
     /// When it was done.
     pub at_ps: u64,
+    /// Whether only the bytes wanted ahead have come so far: the page is reported again.
+    pub ahead: bool,
     /// When the controller had passed it to its unit.
     queued_ps: u64,
     controller_ps: u64,
@@ -74,8 +79,16 @@ pub struct Store {
     held: Slab<Held>,
     /// On their way through the controller, which takes the same time for each.
     arriving: VecDeque<(u64, u32)>,
-    /// The ends of steps, by unit.
-    steps: EventQueue<u32>,
+    steps: EventQueue<Event>,
+}
+
+/// Something that happens in a unit.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// The bytes wanted ahead, of the access with this number, have crossed the bus.
+    Ahead(u32),
+    /// A step of this unit ends.
+    Step(u32),
 }
 
 impl Store {
@@ -85,6 +98,7 @@ impl Store {
         Store {
             timing: UnitTiming {
                 page_bytes: spec.page.bytes(),
+                bus_bytes_per_second,
                 read_ps: spec.read_latency.picoseconds(),
                 write_ps: spec.write_latency.picoseconds(),
             },
@@ -149,21 +163,52 @@ impl Store {
     }
 
     fn step(&mut self, out: &mut Vec<PageDone>) {
-        let Some((at_ps, unit)) = self.steps.pop() else { return };
-        if let Some((index, turn)) = self.units[unit as usize].end_step(at_ps) {
-            let Held { access, queued_ps, .. } = self.held.remove(index);
-            let controller_ps = self.controller_ps;
-            out.push(PageDone { token: access.token, at_ps, queued_ps, controller_ps, turn });
+        match self.steps.pop() {
+            Some((at_ps, Event::Step(unit))) => {
+                if let Some((index, turn)) = self.units[unit as usize].end_step(at_ps) {
+                    let held = self.held.remove(index);
+                    out.push(self.done(&held, at_ps, turn, false));
+                }
+                self.start(at_ps, unit);
+            }
+            Some((at_ps, Event::Ahead(index))) => {
+                let held = self.held[index];
+                if let Some((_, turn)) = self.units[held.unit as usize].second_step() {
+                    out.push(self.done(&held, at_ps, turn, true));
+                }
+            }
+            None => (),
         }
-        self.start(at_ps, unit);
+    }
+
+    #[inline]
+    fn done(&self, held: &Held, at_ps: u64, turn: Turn, ahead: bool) -> PageDone {
+        let Held { access: PageAccess { token, .. }, queued_ps, .. } = *held;
+        PageDone { token, at_ps, ahead, queued_ps, controller_ps: self.controller_ps, turn }
     }
 
     /// Starts what the unit can start at `now_ps`.
     #[inline]
     fn start(&mut self, now_ps: u64, unit: u32) {
-        let timing = &self.timing;
-        for end_ps in self.units[unit as usize].start_steps(now_ps, timing).into_iter().flatten() {
-            self.steps.push(end_ps, 0, unit);
+        let [second, first] = self.units[unit as usize].start_steps(now_ps, &self.timing);
+        if let Some(end_ps) = second {
+            self.announce_ahead(now_ps, unit, end_ps);
+            self.steps.push(end_ps, 0, Event::Step(unit));
+        }
+        if let Some(end_ps) = first {
+            self.steps.push(end_ps, 0, Event::Step(unit));
+        }
+    }
+
+    /// A second step has started: if it is a read of which a part is wanted first, that part
+    /// crosses the bus first.
+    #[inline]
+    fn announce_ahead(&mut self, now_ps: u64, unit: u32, end_ps: u64) {
+        let Some((index, _)) = self.units[unit as usize].second_step() else { return };
+        let PageAccess { ahead_bytes, write: false, .. } = self.held[index].access else { return };
+        if ahead_bytes > 0 {
+            let bus_ps = self.timing.bus_ps(u64::from(ahead_bytes));
+            self.steps.push((now_ps + bus_ps).min(end_ps), 0, Event::Ahead(index));
         }
     }
 

@@ -43,6 +43,7 @@ impl StoreSpec {
     /// Collects every semantic mistake below `path`.
     pub fn check(&self, path: &str, problems: &mut Problems) {
         problems.at_least(path, "units", self.units, 1);
+        problems.at_most(path, "units", self.units, 1 << 16);
         problems.at_least(path, "queue_depth", self.queue_depth, 1);
         problems.at_least(
             path,

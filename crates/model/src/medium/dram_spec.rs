@@ -61,7 +61,10 @@ impl DramSpec {
         ] {
             problems.at_least(path, name, value, 1);
         }
+        // Each bank has a state of its own: more than any machine has would only fill memory.
         problems.at_most(path, "channels", self.channels, 1024);
+        problems.at_most(path, "ranks", self.ranks, 16);
+        problems.at_most(path, "banks", self.banks, 256);
         problems.at_least(path, "clock_period", self.clock_period, Duration::from_picoseconds(1));
         if !self.bus_bits.is_multiple_of(8) || self.bus_bits == 0 {
             problems.add(

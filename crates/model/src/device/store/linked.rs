@@ -3,7 +3,7 @@
 use super::{PageAccess, PageDone, Store, StoreSpec};
 use crate::device::LinkSpec;
 use crate::link::{Direction, Link};
-use crate::request::{Completion, Device, Full, Request};
+use crate::request::{Ahead, Completion, Device, Full, Request};
 use std::collections::VecDeque;
 use tierscope_kernel::{Slab, Stage, Timeline};
 
@@ -14,6 +14,8 @@ const NEVER: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug)]
 struct Held {
     request: Request,
+    /// A part of a read that is wanted first.
+    ahead: Option<Ahead>,
     submitted_ps: u64,
     pages_left: u32,
 }
@@ -27,33 +29,46 @@ struct Part {
     bytes: u32,
     /// When its command or data had come down.
     arrived_ps: u64,
-    /// A read: what the store said when the page had been read.
+    /// Of these bytes, those that are wanted first; 0 for none.
+    ahead_bytes: u32,
+    /// When these had been read.
+    ahead_at_ps: u64,
+    /// What the store said when the page had been read or written.
     done: Option<PageDone>,
 }
 
-/// Something to send over the link.
+/// Something to send down the link.
 #[derive(Clone, Copy, Debug)]
-enum Parcel {
+enum Down {
     /// The command of a read: all pages of the request with this number.
     Command(u32),
     /// The data of the part with this number.
     Data(u32),
 }
 
+/// Something to send up the link.
+#[derive(Clone, Copy, Debug)]
+enum Up {
+    /// The data of the part with this number, or what is left of them.
+    Data(u32),
+    /// Those of its data that are wanted first.
+    Ahead(u32),
+}
+
 /// One direction of the link with what waits for it: demand first. Nothing is booked ahead, so
 /// that what is ready first goes first.
 #[derive(Clone, Debug)]
-struct Port {
+struct Port<P> {
     direction: Direction,
-    demand: VecDeque<(Parcel, u32)>,
-    background: VecDeque<(Parcel, u32)>,
+    demand: VecDeque<(P, u32)>,
+    background: VecDeque<(P, u32)>,
     /// When the next one that waits can be sent.
     free_ps: u64,
     /// Sent, in order of arrival.
-    sent: VecDeque<(u64, Parcel)>,
+    sent: VecDeque<(u64, P)>,
 }
 
-impl Port {
+impl<P> Port<P> {
     fn new(direction: Direction) -> Self {
         Port {
             direction,
@@ -66,7 +81,7 @@ impl Port {
 
     /// Sends a parcel of `bytes` at `now_ps`, or lets it wait for the link.
     #[inline]
-    fn send(&mut self, link: &mut Link, now_ps: u64, parcel: Parcel, bytes: u32, background: bool) {
+    fn send(&mut self, link: &mut Link, now_ps: u64, parcel: P, bytes: u32, background: bool) {
         let free_ps = link.free_ps(self.direction);
         if free_ps <= now_ps && self.free_ps == NEVER {
             self.put_on(link, now_ps, parcel, bytes);
@@ -78,7 +93,7 @@ impl Port {
     }
 
     #[inline]
-    fn put_on(&mut self, link: &mut Link, now_ps: u64, parcel: Parcel, bytes: u32) {
+    fn put_on(&mut self, link: &mut Link, now_ps: u64, parcel: P, bytes: u32) {
         let (_, end_ps) = link.transfer(now_ps, u64::from(bytes), self.direction);
         self.sent.push_back((end_ps, parcel));
     }
@@ -107,8 +122,8 @@ impl Port {
 pub struct StoreDevice {
     store: Store,
     link: Link,
-    down: Port,
-    up: Port,
+    down: Port<Down>,
+    up: Port<Up>,
     held: Slab<Held>,
     parts: Slab<Part>,
     page_bytes: u64,
@@ -152,14 +167,26 @@ impl StoreDevice {
     }
 
     fn split(&mut self, index: u32, page: u64) -> u32 {
-        let bytes = self.bytes_of(&self.held[index].request, page);
-        self.parts.insert(Part { held: index, page, bytes, arrived_ps: 0, done: None })
+        let Held { request, ahead, .. } = self.held[index];
+        let bytes = self.bytes_of(&request, page);
+        let ahead_bytes = ahead
+            .filter(|ahead| (request.address + u64::from(ahead.offset)) / self.page_bytes == page)
+            .map_or(0, |ahead| ahead.bytes.min(bytes));
+        self.parts.insert(Part {
+            held: index,
+            page,
+            bytes,
+            arrived_ps: 0,
+            ahead_bytes,
+            ahead_at_ps: 0,
+            done: None,
+        })
     }
 
     fn send_down(&mut self, now_ps: u64, index: u32) {
         let Held { request, .. } = self.held[index];
         if !request.write {
-            let parcel = Parcel::Command(index);
+            let parcel = Down::Command(index);
             self.down.send(&mut self.link, now_ps, parcel, 0, request.background);
             return;
         }
@@ -167,7 +194,7 @@ impl StoreDevice {
         for page in first..first + count {
             let part = self.split(index, page);
             let bytes = self.parts[part].bytes;
-            self.down.send(&mut self.link, now_ps, Parcel::Data(part), bytes, request.background);
+            self.down.send(&mut self.link, now_ps, Down::Data(part), bytes, request.background);
         }
     }
 
@@ -175,14 +202,14 @@ impl StoreDevice {
     fn arrive_down(&mut self) {
         let Some((at_ps, parcel)) = self.down.sent.pop_front() else { return };
         match parcel {
-            Parcel::Command(index) => {
+            Down::Command(index) => {
                 let (first, count) = self.pages(&self.held[index].request);
                 for page in first..first + count {
                     let part = self.split(index, page);
                     self.submit_page(at_ps, part);
                 }
             }
-            Parcel::Data(part) => self.submit_page(at_ps, part),
+            Down::Data(part) => self.submit_page(at_ps, part),
         }
     }
 
@@ -190,9 +217,10 @@ impl StoreDevice {
     fn submit_page(&mut self, at_ps: u64, token: u32) {
         let part = &mut self.parts[token];
         part.arrived_ps = at_ps;
-        let page = part.page;
-        let Request { write, background, .. } = self.held[part.held].request;
-        self.store.submit(at_ps, PageAccess { token, page, write, background });
+        let Part { page, ahead_bytes, held, .. } = *part;
+        let Request { write, background, .. } = self.held[held].request;
+        let access = PageAccess { token, page, write, background, ahead_bytes };
+        self.store.submit(at_ps, access);
     }
 
     /// Pages have been written, or read and are to be sent up.
@@ -200,23 +228,37 @@ impl StoreDevice {
         let mut done = std::mem::take(&mut self.done);
         self.store.advance(at_ps, &mut done);
         for page in done.drain(..) {
-            let Part { held, bytes, .. } = self.parts[page.token];
+            let part = &mut self.parts[page.token];
+            part.done = Some(page);
+            let Part { held, bytes, ahead_bytes, .. } = *part;
             let Request { write, background, .. } = self.held[held].request;
-            self.parts[page.token].done = Some(page);
             if write {
                 self.finish(page.at_ps, page.token, out);
-            } else {
-                let parcel = Parcel::Data(page.token);
-                self.up.send(&mut self.link, page.at_ps, parcel, bytes, background);
+                continue;
             }
+            let (parcel, bytes) = if page.ahead {
+                part.ahead_at_ps = page.at_ps;
+                (Up::Ahead(page.token), ahead_bytes)
+            } else {
+                (Up::Data(page.token), bytes - ahead_bytes)
+            };
+            self.up.send(&mut self.link, page.at_ps, parcel, bytes, background);
         }
         self.done = done;
     }
 
-    /// The data of a page have come up.
+    /// The data of a page have come up, or those wanted first.
     fn arrive_up(&mut self, out: &mut Vec<Completion>) {
-        if let Some((at_ps, Parcel::Data(part))) = self.up.sent.pop_front() {
-            self.finish(at_ps, part, out);
+        match self.up.sent.pop_front() {
+            Some((at_ps, Up::Data(part))) => self.finish(at_ps, part, out),
+            Some((at_ps, Up::Ahead(part))) => {
+                let part = self.parts[part];
+                let done = part.done.map(|done| PageDone { at_ps: part.ahead_at_ps, ..done });
+                if let Held { ahead: Some(ahead), submitted_ps, .. } = self.held[part.held] {
+                    out.push(completion(ahead.id, submitted_ps, at_ps, &Part { done, ..part }));
+                }
+            }
+            None => (),
         }
     }
 
@@ -230,13 +272,20 @@ impl StoreDevice {
             return;
         }
         let Held { request, submitted_ps, .. } = self.held.remove(part.held);
-        let mut stages = Timeline::new();
-        stages.push(Stage::Link, part.arrived_ps - submitted_ps);
-        if let Some(done) = part.done {
-            done.write_stages(&mut stages);
-            stages.push(Stage::Link, at_ps - done.at_ps);
+        out.push(completion(request.id, submitted_ps, at_ps, &part));
+    }
+
+    fn take(&mut self, now_ps: u64, request: Request, ahead: Option<Ahead>) -> Result<(), Full> {
+        let (first, count) = self.pages(&request);
+        self.store.assert_holds(first + count - 1);
+        if self.held_pages > 0 && self.held_pages + count > self.queue_depth {
+            return Err(Full);
         }
-        out.push(Completion { id: request.id, at_ps, stages });
+        self.held_pages += count;
+        let (submitted_ps, pages_left) = (now_ps, count as u32);
+        let index = self.held.insert(Held { request, ahead, submitted_ps, pages_left });
+        self.send_down(now_ps, index);
+        Ok(())
     }
 
     /// The earliest of all that can happen. What has come down is in the store before the store
@@ -259,6 +308,17 @@ impl StoreDevice {
     }
 }
 
+/// What is told of a part that has come at `at_ps`.
+fn completion(id: u32, submitted_ps: u64, at_ps: u64, part: &Part) -> Completion {
+    let mut stages = Timeline::new();
+    stages.push(Stage::Link, part.arrived_ps - submitted_ps);
+    if let Some(done) = part.done {
+        done.write_stages(&mut stages);
+        stages.push(Stage::Link, at_ps - done.at_ps);
+    }
+    Completion { id, at_ps, stages }
+}
+
 /// Something that happens in the device.
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -275,16 +335,13 @@ impl Device for StoreDevice {
     /// # Panics
     /// If it reaches beyond the capacity: callers know what they own.
     fn submit(&mut self, now_ps: u64, request: Request) -> Result<(), Full> {
-        let (first, count) = self.pages(&request);
-        self.store.assert_holds(first + count - 1);
-        if self.held_pages > 0 && self.held_pages + count > self.queue_depth {
-            return Err(Full);
-        }
-        self.held_pages += count;
-        let pages_left = count as u32;
-        let index = self.held.insert(Held { request, submitted_ps: now_ps, pages_left });
-        self.send_down(now_ps, index);
-        Ok(())
+        self.take(now_ps, request, None)
+    }
+
+    /// As [`Device::submit`]; the part that is wanted first crosses the unit's bus and the link
+    /// ahead of the rest of its page, in packets of its own.
+    fn submit_ahead(&mut self, now_ps: u64, request: Request, ahead: Ahead) -> Result<(), Full> {
+        self.take(now_ps, request, Some(ahead).filter(|_| !request.write))
     }
 
     #[inline]

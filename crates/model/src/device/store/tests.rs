@@ -4,7 +4,7 @@ use super::*;
 use crate::conformance::device_laws;
 use crate::device::LinkSpec;
 use crate::link::tests::spec as link_spec;
-use crate::request::{Completion, Device, Request};
+use crate::request::{Ahead, Completion, Device, Request};
 use proptest::prelude::*;
 use tierscope_kernel::{Counter, StageTimes};
 use tierscope_units::{Bandwidth, Duration, Size};
@@ -107,6 +107,22 @@ fn a_request_of_several_pages_is_read_by_units_at_once_and_comes_up_page_by_page
 fn a_write_of_several_pages_starts_with_the_first_that_has_come() {
     let all = run(&spec(), &link_spec(), &[(0, Request { bytes: 4 * PAGE, ..write(0, 0) })]);
     assert_eq!(all[0].at_ps, 3 * 280_000 + PAGE_PS + US + BUS_PS + 250 * US);
+}
+
+#[test]
+fn a_line_wanted_first_crosses_bus_and_link_ahead_of_its_page() {
+    let mut device = StoreDevice::new(&spec(), &link_spec());
+    let ahead = Ahead { id: 9, offset: 4032, bytes: 64 };
+    device.submit_ahead(0, read(0, 5), ahead).expect("room");
+    let mut out = Vec::new();
+    device.advance(u64::MAX, &mut out);
+    let until_bus_ps = COMMAND_PS + US + 25 * US;
+    let line_ps = until_bus_ps + BUS_PS / 64 + 64 * 125 / 2 + 1_500 + 100_000;
+    // The rest of the page: 4032 B in 16 packets.
+    let rest_ps = until_bus_ps + BUS_PS + (4032 + 16 * 24) * 125 / 2 + 100_000;
+    let ends: Vec<_> = out.iter().map(|done| (done.id, done.at_ps)).collect();
+    assert_eq!(ends, [(9, line_ps), (0, rest_ps)]);
+    assert_eq!(device.in_flight(), 0);
 }
 
 /// Waits of the second of two requests, submitted `gap_ps` after the first.
@@ -323,7 +339,7 @@ fn random_pages() -> impl Iterator<Item = (u64, Request)> {
     (0..5_000u32).map(move |i| {
         let value = random.at(u64::from(i));
         let page = (value >> 8) % (1 << 28);
-        (u64::from(i) * 4 * US, Request { write: value % 4 == 0, ..read(i, page) })
+        (u64::from(i) * 4 * US, Request { write: value.is_multiple_of(4), ..read(i, page) })
     })
 }
 
@@ -348,6 +364,25 @@ fn occupancy_equals_rate_times_latency() {
     advance(&mut device, 1 << 50);
     let latency_ps: u128 = out.iter().map(|c| u128::from(c.stages.total_ps())).sum();
     assert_eq!(area, latency_ps, "Little's law over the whole run");
+}
+
+#[test]
+fn a_fixed_run_takes_the_time_that_it_always_took() {
+    let requests: Vec<_> = random_pages().collect();
+    let all = run(&StoreSpec { units: 64, ..spec() }, &link_spec(), &requests);
+    let mut times = StageTimes::default();
+    all.iter().for_each(|completion| completion.stages.add_to(&mut times));
+    let of = |stage: Stage| times[stage as usize];
+    let found = [Stage::Link, Stage::Device, Stage::StoreQueue, Stage::Medium].map(of);
+    assert_eq!(found, [2_287_255_000, 56_200_000_000, 243_713_560_000, 406_925_000_000]);
+}
+
+#[test]
+fn an_slc_read_is_near_the_hardware_time_that_the_paper_measured() {
+    // [HYB15] table 3 (HYB-103): 38.9 us on average, 6.7 us of standard deviation, of which
+    // queueing is a part. Unloaded, so ours must lie below and within that deviation.
+    let ours_ps = run(&spec(), &link_spec(), &[(0, read(0, 0))])[0].at_ps;
+    assert!((32_200_000..38_900_000).contains(&ours_ps), "{ours_ps} ps");
 }
 
 #[test]

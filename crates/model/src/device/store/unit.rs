@@ -12,10 +12,19 @@ use std::collections::VecDeque;
 pub struct UnitTiming {
     /// Bytes that the bus moves for an access.
     pub page_bytes: u64,
+    /// Bandwidth of the bus.
+    pub bus_bytes_per_second: u64,
     /// Time of the medium for a read.
     pub read_ps: u64,
     /// Time of the medium for a write.
     pub write_ps: u64,
+}
+
+impl UnitTiming {
+    /// Time of the idle bus for `bytes`, rounded up.
+    pub fn bus_ps(&self, bytes: u64) -> u64 {
+        Lane::new(self.bus_bytes_per_second).transfer(0, bytes).1
+    }
 }
 
 /// When an access took its two steps.
@@ -73,6 +82,12 @@ impl Unit {
     pub fn end_step(&mut self, now_ps: u64) -> Option<(u32, Turn)> {
         let done = self.second.take_if(|working| working.end_ps == now_ps)?;
         Some((done.index, done.turn))
+    }
+
+    /// The access in the second step.
+    #[inline]
+    pub fn second_step(&self) -> Option<(u32, Turn)> {
+        self.second.map(|working| (working.index, working.turn))
     }
 
     /// Starts what can start at `now_ps`; the ends of the steps started.

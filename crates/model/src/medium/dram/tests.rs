@@ -530,3 +530,22 @@ proptest! {
         prop_assert!(ends.windows(2).all(|pair| pair[1] - pair[0] >= 6_000), "a burst each");
     }
 }
+
+#[test]
+fn a_description_at_the_edge_of_what_is_allowed_still_goes_on() {
+    let ps = Duration::from_picoseconds;
+    // Refreshes that leave nothing after rounding to clocks; bursts wider than a line; a line of
+    // several rows; a queue of one.
+    let spec = DramSpec {
+        t_refi: ps(1_001),
+        t_rfc: ps(1_000),
+        row: Size::from_bytes(64),
+        bus_bits: 512,
+        queue_depth: 1,
+        ..spec()
+    };
+    let mut problems = tierscope_units::Problems::new();
+    spec.check("dram", &mut problems);
+    assert!(problems.is_empty(), "{problems}");
+    device_laws(|| Dram::new(&spec, 1 << 20, 128));
+}
