@@ -13,7 +13,7 @@ Describe a machine once, run any program on it, and see where the time and the d
 
 from tierscope import _core
 from tierscope._result import Result, load
-from tierscope._run import Progress, RunFailedError, compare, run
+from tierscope._run import Progress, Recording, RunFailedError, compare, record, run
 from tierscope._spec import (
     Dram,
     DramCache,
@@ -30,7 +30,7 @@ from tierscope._spec import (
     Tlb,
 )
 from tierscope._system import System, system
-from tierscope._workload import Generated, Recorded, workload
+from tierscope._workload import Generated, Program, Recorded, program, workload
 from tierscope.errors import Problem, RunError, SpecError, TierscopeError
 
 __version__ = _core.version()
@@ -48,8 +48,10 @@ __all__ = [
     "Path",
     "Problem",
     "Processor",
+    "Program",
     "Progress",
     "Recorded",
+    "Recording",
     "Result",
     "RunError",
     "RunFailedError",
@@ -62,6 +64,8 @@ __all__ = [
     "__version__",
     "compare",
     "load",
+    "program",
+    "record",
     "run",
     "system",
     "workload",

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tierscope import _core
 from tierscope._call import core_errors, parsed
 from tierscope._result import Result, interval_table
 from tierscope._system import System, system, with_names_told_apart
-from tierscope._workload import Generated, Recorded, workload
+from tierscope._workload import Generated, Program, Recorded, workload
 from tierscope.errors import RunError
 
 _POLL_S = 0.1
+_RECORDER = Path(__file__).parent / "_record" / "libtierscope_record.so"
+_MEMORY_BOUND_BYTES = 256 << 20
+"""Operations of a program held in memory for machines that lag; what exceeds it goes to disk."""
+
+Workload = Generated | Recorded | Program
 INTERRUPTED = "the run was interrupted"
 """Why a result is partial that an interrupt from the keyboard, or a signal, cut short."""
 
@@ -33,6 +40,25 @@ class Progress:
     accesses: int
     instructions: int
     time_ps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What a recording came to.
+
+    Attributes:
+        exit_status: the program's, 128+n for a signal; ``None`` where the recording was ended.
+        totals: threads, operations, loads, stores, calls and instructions recorded, by name.
+        file_bytes: size of the file.
+        reasons: why not all of the program is in it; empty if all is.
+        notices: what is worth knowing about it.
+    """
+
+    exit_status: int | None
+    totals: dict[str, int | str]
+    file_bytes: int
+    reasons: list[str]
+    notices: list[str]
 
 
 Watcher = Callable[[Sequence[Progress]], None]
@@ -59,7 +85,7 @@ class RunFailedError(RunError):
 
 def compare(
     machines: Iterable[System | str],
-    work: Generated | Recorded | str,
+    work: Workload | str,
     *,
     access_limit: int = 0,
     time_limit_s: float | None = None,
@@ -85,20 +111,66 @@ def compare(
     """
     loaded = [one if isinstance(one, System) else system(one) for one in machines]
     loaded = with_names_told_apart(loaded)
-    job = {
+    what = workload(work) if isinstance(work, str) else work
+    target = {
         "systems": [one.to_dict() for one in loaded],
-        "workload": (workload(work) if isinstance(work, str) else work).to_dict(),
         "options": {"access_limit": access_limit},
     }
     with core_errors():
-        under_way = _core.Run.start(json.dumps(job))
+        under_way = _start(what, target)
         _attend(under_way, time_limit_s, watch)
         return _result(parsed(under_way.result()), loaded)
 
 
+def record(
+    command: Sequence[str],
+    path: str | os.PathLike[str],
+    *,
+    output_to_stderr: bool = False,
+) -> Recording:
+    """Runs a program under the recorder and records it to a file, a ``.tst``.
+
+    An interrupt from the keyboard ends the recording; what there is then can be replayed.
+
+    Raises:
+        RunError: where the program cannot run, or the recording cannot be written.
+    """
+    target = {"kind": "recording", "path": os.fspath(path)}
+    with core_errors():
+        under_way = _launch(Program(command, output_to_stderr=output_to_stderr), target)
+        _attend(under_way, None, None)
+        found = parsed(under_way.result())["finished"]
+    kept = found["recording"] or {}
+    return Recording(
+        exit_status=found["exit_status"],
+        totals=kept.get("totals", {}),
+        file_bytes=kept.get("file_bytes", 0),
+        reasons=found["reasons"],
+        notices=found["notices"],
+    )
+
+
+def _start(work: Workload, target: dict[str, Any]) -> _core.Run:
+    if isinstance(work, Program):
+        return _launch(work, {"kind": "machines", **target})
+    return _core.Run.start(json.dumps({"workload": work.to_dict(), **target}))
+
+
+def _launch(program: Program, target: dict[str, Any]) -> _core.Run:
+    job = {
+        "command": list(program.command),
+        "to": target,
+        "library": str(_RECORDER),
+        "output_to_stderr": program.output_to_stderr,
+        "native": program.native,
+        "memory_bound_bytes": _MEMORY_BOUND_BYTES,
+    }
+    return _core.Run.launch(json.dumps(job))
+
+
 def run(
     machine: System | str,
-    work: Generated | Recorded | str,
+    work: Workload | str,
     *,
     access_limit: int = 0,
     time_limit_s: float | None = None,
@@ -128,11 +200,12 @@ def _attend(under_way: _core.Run, time_limit_s: float | None, watch: Watcher | N
             raise
 
 
-def _result(finished: dict[str, Any], machines: Sequence[System]) -> Result:
+def _result(ended: dict[str, Any], machines: Sequence[System]) -> Result:
+    finished = ended["finished"]
     data = finished["result"]
     data["systems"] = {one.name: data["systems"][one.name] for one in machines}
     intervals = interval_table(
-        {one.name: columns for one, columns in zip(machines, finished["intervals"], strict=True)}
+        {one.name: columns for one, columns in zip(machines, ended["intervals"], strict=True)}
     )
     result = Result(data, {one.name: one.to_toml() for one in machines}, intervals)
     if finished["failures"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +51,32 @@ class Recorded:
             "path": os.fspath(self.path),
             "allow_truncated": self.allow_truncated,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A real program, which runs under the recorder while the machines run what it does.
+
+    Attributes:
+        command: the program, a path or a name to be looked up in ``PATH``, and its arguments.
+        native: whether it runs alone before as well, to measure its time. It then runs twice, with
+            all that it does; the first time without input, and its output goes nowhere.
+        output_to_stderr: whether its standard output goes to standard error.
+    """
+
+    command: Sequence[str]
+    native: bool = False
+    output_to_stderr: bool = False
+
+
+def program(*command: str, native: bool = False) -> Program:
+    """A real program and its arguments, as a workload.
+
+    Args:
+        *command: the program, a path or a name to be looked up in ``PATH``, and its arguments.
+        native: whether it runs alone before as well, to measure its time: it then runs twice.
+    """
+    return Program(command, native)
 
 
 def workload(name: str, *, seed: int = 0, **parameters: object) -> Generated | Recorded:

@@ -63,17 +63,22 @@ impl Job {
     /// Reads a job and checks what the machines have in common: their names differ.
     pub fn read(text: &str) -> Result<Job, PyErr> {
         let job: Job = serde_json::from_str(text).map_err(|e| run_error("bad-job", e))?;
-        if job.systems.is_empty() {
-            return Err(run_error("no-system", "there is no system to run on"));
+        check_names(&job.systems)?;
+        Ok(job)
+    }
+}
+
+/// Results are told apart by the machines' names.
+pub fn check_names(systems: &[SystemSpec]) -> Result<(), PyErr> {
+    if systems.is_empty() {
+        return Err(run_error("no-system", "there is no system to run on"));
+    }
+    let mut names = BTreeSet::new();
+    match systems.iter().find(|system| !names.insert(system.name.as_str())) {
+        Some(twice) => {
+            Err(run_error("same-name", format!("two systems are called `{}`", twice.name)))
         }
-        let mut names = BTreeSet::new();
-        match job.systems.iter().find(|system| !names.insert(system.name.as_str())) {
-            Some(twice) => {
-                let message = format!("two systems are called `{}`", twice.name);
-                Err(run_error("same-name", message))
-            }
-            None => Ok(job),
-        }
+        None => Ok(()),
     }
 }
 

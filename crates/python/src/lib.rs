@@ -3,9 +3,11 @@
 //! Thin on purpose: JSON texts go in and come out, and the Python side gives them types. Nothing
 //! here simulates, validates or prints.
 
+mod assemble;
 mod describe;
 mod error;
 mod job;
+mod live;
 mod run;
 
 use pyo3::prelude::*;

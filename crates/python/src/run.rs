@@ -1,21 +1,20 @@
 //! A run under way: started, watched, stopped and collected from Python.
 
+use crate::assemble::{Known, assemble};
 use crate::error::run_error;
 use crate::job::{Job, Prepared};
+use crate::live;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tierscope_system::result::{
-    Completeness, Interval, RunResult, SCHEMA, SystemResult, WorkloadInfo,
-};
-use tierscope_system::run::{Observer, Outcome, Progress, run_machines};
-use tierscope_system::spec::SystemSpec;
+use tierscope_system::result::Interval;
+use tierscope_system::run::{Observer, Progress, run_machines};
 use tierscope_workload::Stream;
 
-/// A run of a generated or recorded workload, in host threads of its own.
+/// A run in host threads of its own: of a generated or recorded workload, or of a program.
 ///
 /// Python polls it, so that it stays answerable to the keyboard.
 #[pyclass(frozen)]
@@ -23,8 +22,13 @@ pub struct Run {
     shared: Arc<Shared>,
 }
 
-struct Shared {
-    stop: AtomicBool,
+/// What a run came to, as JSON, or a code and a message.
+pub type Finished = Result<Value, (&'static str, String)>;
+
+/// What a run's threads and Python share.
+pub struct Shared {
+    /// Whether the run is to end early.
+    pub stop: AtomicBool,
     state: Mutex<State>,
     finished: Condvar,
 }
@@ -35,37 +39,31 @@ struct State {
     intervals: Vec<Vec<Interval>>,
     /// Why the run was told to stop.
     stopped: Option<String>,
-    result: Option<Finished>,
-}
-
-/// What a run left.
-#[derive(Clone)]
-struct Finished {
-    result: RunResult,
-    /// Errors, by the machine that they stopped.
-    failures: Vec<(String, String)>,
+    finished: Option<Finished>,
 }
 
 #[pymethods]
 impl Run {
-    /// Starts a job, given as JSON.
+    /// Starts a job: a generated or recorded workload on machines.
     #[staticmethod]
     fn start(py: Python<'_>, job: &str) -> PyResult<Run> {
         let Job { systems, workload, options } = Job::read(job)?;
         let Prepared { stream, info, cut } = py.detach(|| workload.prepare())?;
-        let shared = Arc::new(Shared::new(systems.len()));
-        let ours = shared.clone();
-        std::thread::Builder::new()
-            .name("tierscope-run".into())
-            .spawn(move || {
-                let streams: Vec<Box<dyn Stream>> = systems.iter().map(|_| stream.fork()).collect();
-                drop(stream);
-                let outcomes = run_machines(&systems, streams, &options, &*ours, &ours.stop);
-                let stopped = ours.lock().stopped.clone();
-                ours.finish(assemble(info, [cut, stopped], &systems, outcomes));
-            })
-            .map_err(|error| run_error("no-thread", error))?;
-        Ok(Run { shared })
+        Run::spawn(systems.len(), move |shared| {
+            let streams: Vec<Box<dyn Stream>> = systems.iter().map(|_| stream.fork()).collect();
+            drop(stream);
+            let outcomes = run_machines(&systems, streams, &options, shared, &shared.stop);
+            let reasons = cut.into_iter().chain(shared.stopped()).collect();
+            let known = Known { workload: info, program: None, reasons };
+            Ok(assemble(known, &systems, outcomes))
+        })
+    }
+
+    /// Starts a program under the recorder: on machines, or to a recording.
+    #[staticmethod]
+    fn launch(job: &str) -> PyResult<Run> {
+        let job = live::Job::read(job)?;
+        Run::spawn(job.systems().len(), move |shared| live::follow(&job, shared))
     }
 
     /// Waits until the run has ended, for so long at most; whether it has.
@@ -73,11 +71,9 @@ impl Run {
         let limit = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
         py.detach(|| {
             let state = self.shared.lock();
-            let waited = self
-                .shared
-                .finished
-                .wait_timeout_while(state, limit, |state| state.result.is_none());
-            waited.unwrap_or_else(PoisonError::into_inner).0.result.is_some()
+            let unfinished = |state: &mut State| state.finished.is_none();
+            let waited = self.shared.finished.wait_timeout_while(state, limit, unfinished);
+            waited.unwrap_or_else(PoisonError::into_inner).0.finished.is_some()
         })
     }
 
@@ -92,18 +88,40 @@ impl Run {
         json!(self.shared.lock().progress).to_string()
     }
 
-    /// The result, the intervals of each machine, and what failed, as JSON. Once it has ended.
+    /// What the run came to, and the intervals of each machine, as JSON. Once it has ended.
     fn result(&self) -> PyResult<String> {
         let state = self.shared.lock();
-        let finished = state.result.as_ref();
-        let finished =
-            finished.ok_or_else(|| run_error("still-running", "the run has not ended yet"))?;
-        Ok(json!({
-            "result": finished.result,
-            "intervals": state.intervals.iter().map(|i| columns(i)).collect::<Vec<_>>(),
-            "failures": finished.failures,
-        })
-        .to_string())
+        let intervals: Vec<Value> = state.intervals.iter().map(|i| columns(i)).collect();
+        match &state.finished {
+            Some(Ok(finished)) => {
+                Ok(json!({"finished": finished, "intervals": intervals}).to_string())
+            }
+            Some(Err((code, message))) => Err(run_error(code, message)),
+            None => Err(run_error("still-running", "the run has not ended yet")),
+        }
+    }
+}
+
+impl Run {
+    /// Runs `body` in a thread of its own. Whatever happens in it, the run ends.
+    fn spawn(
+        systems: usize,
+        body: impl FnOnce(&Shared) -> Finished + Send + 'static,
+    ) -> PyResult<Run> {
+        let shared = Arc::new(Shared::new(systems));
+        let ours = shared.clone();
+        std::thread::Builder::new()
+            .name("tierscope-run".into())
+            .spawn(move || {
+                let body = std::panic::AssertUnwindSafe(|| body(&ours));
+                let broken = || "a broken invariant stopped the run; please report it".to_owned();
+                let finished =
+                    std::panic::catch_unwind(body).unwrap_or_else(|_| Err(("internal", broken())));
+                ours.lock().finished = Some(finished);
+                ours.finished.notify_all();
+            })
+            .map_err(|error| run_error("no-thread", error))?;
+        Ok(Run { shared })
     }
 }
 
@@ -122,9 +140,15 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn finish(&self, finished: Finished) {
-        self.lock().result = Some(finished);
-        self.finished.notify_all();
+    /// Why the run was told to stop, if it was.
+    pub fn stopped(&self) -> Option<String> {
+        self.lock().stopped.clone()
+    }
+
+    /// The last progress of a machine, and its intervals so far.
+    pub fn known_of(&self, system: usize) -> (Progress, Vec<Interval>) {
+        let state = self.lock();
+        (state.progress[system], state.intervals[system].clone())
     }
 }
 
@@ -148,52 +172,4 @@ fn columns(intervals: &[Interval]) -> Value {
         }
     }
     json!(columns)
-}
-
-/// One result of all outcomes. `known` are reasons why it is partial that hold for all machines.
-fn assemble(
-    workload: WorkloadInfo,
-    known: [Option<String>; 2],
-    systems: &[SystemSpec],
-    outcomes: Vec<Outcome>,
-) -> Finished {
-    let threads = outcomes.iter().map(|outcome| outcome.threads).max().unwrap_or(0);
-    let mut reasons: Vec<String> = known.into_iter().flatten().collect();
-    let explained = !reasons.is_empty();
-    let mut failures = Vec::new();
-    let mut results = BTreeMap::new();
-    for (system, outcome) in systems.iter().zip(outcomes) {
-        match outcome.partial_reason {
-            Some(reason) if outcome.failed => {
-                failures.push((system.name.clone(), reason.clone()));
-                reasons.push(format!("{}: {reason}", system.name));
-            }
-            Some(reason) if !explained && !reasons.contains(&reason) => reasons.push(reason),
-            _ => {}
-        }
-        results.insert(system.name.clone(), outcome.result);
-    }
-    compare_with_oracle(systems, &mut results);
-    let complete = reasons.is_empty();
-    let result = RunResult {
-        version: crate::VERSION.into(),
-        schema: SCHEMA,
-        workload: WorkloadInfo { threads, ..workload },
-        completeness: if complete { Completeness::Complete } else { Completeness::Partial },
-        partial_reason: (!complete).then(|| reasons.join("; ")),
-        program: None,
-        systems: results,
-    };
-    Finished { result, failures }
-}
-
-/// Fills in the slowdown against the machine named `oracle`, else the first that is one.
-fn compare_with_oracle(systems: &[SystemSpec], results: &mut BTreeMap<String, SystemResult>) {
-    let named = systems.iter().find(|system| system.name == "oracle");
-    let oracle = named.or_else(|| systems.iter().find(|system| system.oracle.is_some()));
-    let time_s = oracle.and_then(|oracle| results.get(&oracle.name)).map(|result| result.time_s);
-    let Some(time_s) = time_s.filter(|time_s| *time_s > 0.0) else { return };
-    for result in results.values_mut() {
-        result.slowdown = Some(result.time_s / time_s);
-    }
 }

@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tierscope import format as fmt
-from tierscope._run import Progress
+from tierscope._run import Progress, Workload
+from tierscope._workload import Program
 
 
 class Display(Protocol):
@@ -34,7 +35,7 @@ class Display(Protocol):
         ...
 
 
-def display(names: Sequence[str], *, quiet: bool, program_writes_to_terminal: bool) -> Display:
+def display(names: Sequence[str], work: Workload, *, quiet: bool) -> Display:
     """The display that suits the terminal.
 
     Nothing where nobody watches; whole lines where a program writes to the same terminal, since a
@@ -42,7 +43,7 @@ def display(names: Sequence[str], *, quiet: bool, program_writes_to_terminal: bo
     """
     if quiet or not sys.stderr.isatty():
         return _Nothing()
-    return _Lines(names) if program_writes_to_terminal else _Table(names)
+    return _Lines(names) if isinstance(work, Program) else _Table(names)
 
 
 class _Nothing:

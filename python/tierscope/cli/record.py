@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+import tierscope
+from tierscope import format as fmt
 from tierscope.errors import TierscopeError
 
 USAGE = "Usage: tierscope record -o FILE.tst -- PROGRAM [ARGS...]"
@@ -30,4 +34,19 @@ def record(
         program: The program and its arguments, behind --.
         output: The recording, a .tst file.
     """
-    raise TierscopeError("no-recorder", "x")
+    if not program:
+        raise TierscopeError("usage", "no program is given", "give -- PROGRAM ARGS")
+    kept = tierscope.record(program, output)
+    totals = kept.totals
+    accesses = sum(int(totals.get(kind, 0)) for kind in ("loads", "stores"))
+    threads = totals.get("threads", 0)
+    print(
+        f"tierscope: {output}: {fmt.count(accesses)} accesses of {threads} threads, "
+        f"{fmt.size(kept.file_bytes)}",
+        file=sys.stderr,
+    )
+    for line in [*kept.reasons, *kept.notices]:
+        print(f"tierscope: {line}", file=sys.stderr)
+    if kept.exit_status is None:
+        return 128 + signal.SIGINT
+    return kept.exit_status

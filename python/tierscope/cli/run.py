@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +14,9 @@ from rich.console import Console
 
 from tierscope import _files, report
 from tierscope._result import Result, check_target
-from tierscope._run import INTERRUPTED, RunFailedError, compare
+from tierscope._run import INTERRUPTED, RunFailedError, Workload, compare
 from tierscope._system import systems
-from tierscope._workload import Generated, Recorded
+from tierscope._workload import Generated, Program, Recorded
 from tierscope.cli import FAILURE
 from tierscope.cli.progress import display
 from tierscope.errors import TierscopeError
@@ -42,6 +44,7 @@ def run(
     seed: int = 0,
     limit: int = 0,
     time_limit: float | None = None,
+    native: bool = False,
     allow_truncated: bool = False,
     quiet: Annotated[bool, Parameter(name=("--quiet", "-q"))] = False,
 ) -> int:
@@ -61,18 +64,23 @@ def run(
         seed: Seed of a built-in workload.
         limit: Ends the run, marked partial, after so many accesses; 0 for no limit.
         time_limit: Ends the run, marked partial, after so many seconds.
+        native: Runs the program alone first as well, to measure its time: it then runs twice,
+            with all that it does.
         allow_truncated: Replays what precedes the damage of a damaged recording.
         quiet: Shows no progress.
     """
     of_systems, of_workload = _sets(set_ or [])
     work = _workload(workload, program, of_workload, seed, allow_truncated)
+    if isinstance(work, Program):
+        work = replace(work, native=native, output_to_stderr=json_ == "-")
+    elif native:
+        raise TierscopeError("usage", "--native needs a program", "give -- PROGRAM ARGS")
     if output is not None:
         check_target(output)
     machines = systems(_names(system), of_systems)
+    shown = display([one.name for one in machines], work, quiet=quiet)
     failure: RunFailedError | None = None
-    with display(
-        [one.name for one in machines], quiet=quiet, program_writes_to_terminal=False
-    ) as watch:
+    with shown as watch:
         try:
             result = compare(
                 machines, work, access_limit=limit, time_limit_s=time_limit, watch=watch
@@ -100,8 +108,18 @@ def _deliver(
         for line in failure.lines():
             print(line, file=sys.stderr)
         return FAILURE
-    interrupted = result.data["partial_reason"] == INTERRUPTED
-    return 130 if interrupted else 0
+    return exit_status(result)
+
+
+def exit_status(result: Result) -> int:
+    """The program's, if one ran and ended by itself; of an interrupt, as a shell gives it."""
+    reason = result.data["partial_reason"] or ""
+    if reason.startswith(INTERRUPTED):
+        return 128 + signal.SIGINT
+    program = result.data["program"]
+    if program is None or program["exit_status"] is None:
+        return 0
+    return program["exit_status"]
 
 
 def _names(given: list[str]) -> list[str]:
@@ -145,11 +163,15 @@ def _workload(
     parameters: dict[str, Any],
     seed: int,
     allow_truncated: bool,
-) -> Generated | Recorded:
+) -> Workload:
     if name is not None and program:
         raise TierscopeError(
             "usage", "both a workload and a program are given", "give -w NAME or -- PROGRAM"
         )
+    if program:
+        if parameters:
+            raise TierscopeError("usage", f"a program has no parameters, but {parameters} is set")
+        return Program(program)
     if name is None:
         raise TierscopeError(
             "usage",

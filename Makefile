@@ -1,0 +1,95 @@
+# Every chore. `make` lists them.
+#
+# On Debian as root, what is missing is installed; elsewhere it is named. Python packages go to
+# a virtual environment in .venv, at the versions of the lock files.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+CARGO_TARGET_DIR ?= target
+export CARGO_TARGET_DIR
+RECORDER := python/tierscope/_record/libtierscope_record.so
+# The Python bindings link to no interpreter, so that they have no test binary.
+RUST_TESTS := --workspace --exclude tierscope-python
+
+.PHONY: help
+help: ## Lists the chores.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: build ## Builds everything and runs SQLite on three machines: the main job, in a few minutes.
+	tools/need --wish qemu-user sqlite3
+	tools/demo $(BIN)/tierscope
+
+.PHONY: build
+build: $(VENV)/run-packages ## Builds the package, release, into .venv.
+	cargo build --release -p tierscope-record
+	mkdir -p $(dir $(RECORDER))
+	cp $(CARGO_TARGET_DIR)/release/libtierscope_record.so $(RECORDER)
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release
+
+.PHONY: wheel
+wheel: build ## Builds a wheel into dist.
+	$(BIN)/maturin build --release --out dist
+
+.PHONY: test
+test: build $(VENV)/dev-packages ## Runs the tests of Rust and Python.
+	tools/need --wish qemu-user sqlite3
+	cargo test $(RUST_TESTS)
+	$(BIN)/python -m pytest
+
+.PHONY: lint
+lint: $(VENV)/dev-packages ## Checks format, types, generated files, licences and habits.
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo run --quiet -p tierscope-xtask -- check
+	cargo run --quiet -p tierscope-xtask -- licences
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	tools/tidy
+
+.PHONY: generate
+generate: ## Writes schemas, reference pages and Python classes from the Rust types.
+	cargo run --quiet -p tierscope-xtask -- generate
+
+.PHONY: docs
+docs: build $(VENV)/dev-packages ## Builds the documentation, warnings as errors.
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+.PHONY: bench
+bench: ## Runs the benchmarks at full size.
+	tools/bench
+
+.PHONY: bench-smoke
+bench-smoke: ## Runs each benchmark at a small size, so that none rots.
+	tools/bench smoke
+
+.PHONY: lock
+lock: $(VENV)/dev-packages ## Renews the lock files from pyproject.toml.
+	$(BIN)/pip install --quiet pip-tools
+	$(BIN)/pip-compile $(PIP_COMPILE) --extra build --output-file requirements.lock pyproject.toml
+	$(BIN)/pip-compile $(PIP_COMPILE) --extra build --extra dev --constraint requirements.lock \
+		--output-file requirements-dev.lock pyproject.toml
+PIP_COMPILE := --quiet --upgrade --strip-extras --no-header --no-emit-index-url \
+	--no-emit-find-links --no-emit-trusted-host
+
+.PHONY: clean
+clean: ## Removes what was built, the demonstration's database and .venv included.
+	rm -rf $(CARGO_TARGET_DIR) $(VENV) build dist docs/_build python/tierscope/_record
+	rm -f python/tierscope/_core*.so
+	find python tests docs -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV)/run-packages: requirements.lock
+	tools/need cargo cc python3-venv
+	test -x $(BIN)/python || python3 -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	touch $@
+
+$(VENV)/dev-packages: requirements-dev.lock $(VENV)/run-packages
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.lock
+	touch $@

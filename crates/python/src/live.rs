@@ -1,0 +1,301 @@
+//! A program under the recorder: started, followed, and made into a result.
+
+use crate::assemble::{Known, assemble};
+use crate::error::run_error;
+use crate::run::{Finished, Shared};
+use pyo3::PyErr;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tierscope_record::job::{MachinesJob, SinkJob};
+use tierscope_record::launch::{LaunchError, LaunchJob, Launched, Output, Report, launch};
+use tierscope_record::sink::tst::TstJob;
+use tierscope_system::result::{Interval, ProgramInfo, SystemResult, WorkloadInfo, WorkloadKind};
+use tierscope_system::run::{Observer, Outcome, Progress, RunOptions};
+use tierscope_system::spec::SystemSpec;
+use tierscope_workload::trace::TstMetadata;
+
+const POLL_EVERY: Duration = Duration::from_millis(50);
+/// How long a program has to end by itself once it is asked to.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A program to run, and what becomes of what it does.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// The program and its arguments.
+    command: Vec<String>,
+    /// What becomes of what it does.
+    to: Target,
+    /// The recorder's library.
+    library: PathBuf,
+    /// Whether the program's standard output goes to standard error.
+    output_to_stderr: bool,
+    /// Whether the program runs alone before, to measure its time.
+    native: bool,
+    /// Operations held in memory for machines that lag, in bytes.
+    memory_bound_bytes: u64,
+}
+
+/// What becomes of what a program does.
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+enum Target {
+    /// It runs on machines.
+    Machines { systems: Vec<SystemSpec>, options: RunOptions },
+    /// It is recorded.
+    Recording { path: PathBuf },
+}
+
+impl Job {
+    /// Reads a job.
+    pub fn read(text: &str) -> Result<Job, PyErr> {
+        let job: Job = serde_json::from_str(text).map_err(|e| run_error("bad-job", e))?;
+        if job.command.is_empty() {
+            return Err(run_error("no-program", "there is no program to run"));
+        }
+        if let Target::Machines { systems, .. } = &job.to {
+            crate::job::check_names(systems)?;
+        }
+        Ok(job)
+    }
+
+    /// The machines, if any.
+    pub fn systems(&self) -> &[SystemSpec] {
+        match &self.to {
+            Target::Machines { systems, .. } => systems,
+            Target::Recording { .. } => &[],
+        }
+    }
+
+    fn launch_job(&self) -> LaunchJob {
+        let scratch_dir = std::env::temp_dir();
+        let sink = match &self.to {
+            Target::Machines { systems, options } => SinkJob::Machines(MachinesJob {
+                systems: systems.clone(),
+                options: options.clone(),
+                memory_bound_bytes: self.memory_bound_bytes,
+                spill_dir: scratch_dir.clone(),
+            }),
+            Target::Recording { path } => SinkJob::Tst(TstJob {
+                path: path.clone(),
+                metadata: TstMetadata {
+                    command: self.command.clone(),
+                    tierscope_version: crate::VERSION.into(),
+                    recorder: String::new(),
+                },
+            }),
+        };
+        LaunchJob {
+            program: OsString::from(&self.command[0]),
+            arguments: self.command[1..].iter().map(OsString::from).collect(),
+            sink,
+            library: self.library.clone(),
+            scratch_dir,
+            output: if self.output_to_stderr { Output::StandardError } else { Output::Inherit },
+            native: self.native,
+        }
+    }
+}
+
+/// Runs the program to its end, or to the end that was asked for.
+pub fn follow(job: &Job, shared: &Shared) -> Finished {
+    let launched = launch(&job.launch_job()).map_err(refused)?;
+    let (report, ended_by_us) = attend(launched, shared).map_err(refused)?;
+    let exit_status = (!ended_by_us).then_some(report.exit_status);
+    match &job.to {
+        Target::Machines { systems, .. } => {
+            Ok(on_machines(job, systems, shared, &report, exit_status))
+        }
+        Target::Recording { path } => recorded(path, shared, &report, exit_status),
+    }
+}
+
+fn refused(error: LaunchError) -> (&'static str, String) {
+    let code = match &error {
+        LaunchError::QemuMissing => "no-qemu",
+        LaunchError::QemuWithoutPlugins { .. } | LaunchError::QemuTooOld { .. } => "unfit-qemu",
+        LaunchError::ProgramMissing { .. } => "no-program",
+        LaunchError::ProgramUnfit { .. } => "unfit-program",
+        LaunchError::LibraryMissing { .. } => "no-recorder",
+        LaunchError::Io { .. } | LaunchError::NotStarted { .. } => "not-started",
+    };
+    (code, error.to_string())
+}
+
+/// Follows a program to its end. Also whether that end was ours: a program whose recording has
+/// come to an early end is asked to end, and then made to.
+fn attend(mut launched: Launched, shared: &Shared) -> Result<(Report, bool), LaunchError> {
+    let mut stopping = false;
+    let mut early_end: Option<Instant> = None;
+    while launched.wait_for(POLL_EVERY)?.is_none() {
+        for record in launched.poll() {
+            note(&record, shared);
+            if record["type"] == "result" && record["ended"]["how"] == "stopped" {
+                ask_to_end(launched.pid());
+                early_end = Some(Instant::now());
+            }
+        }
+        if !stopping && shared.stop.load(Ordering::Relaxed) {
+            stopping = true;
+            launched.stop()?;
+        }
+        if early_end.is_some_and(|since| since.elapsed() > GRACE) {
+            launched.kill()?;
+        }
+    }
+    launched.poll().iter().for_each(|record| note(record, shared));
+    Ok((launched.finish()?, early_end.is_some()))
+}
+
+#[allow(unsafe_code)]
+fn ask_to_end(pid: u32) {
+    if let Ok(pid) = i32::try_from(pid) {
+        // SAFETY: the process is our child and has not been waited for, so the number is its own.
+        unsafe { libc::kill(pid, libc::SIGTERM) };
+    }
+}
+
+/// Takes what concerns a machine.
+fn note(record: &Value, shared: &Shared) {
+    let Some(system) = record["system"].as_u64() else { return };
+    let system = system as usize;
+    if let Ok(progress) = serde_json::from_value::<Progress>(record["progress"].clone()) {
+        shared.progress(system, progress);
+    }
+    if let Ok(interval) = serde_json::from_value::<Interval>(record["interval"].clone()) {
+        shared.interval(system, &interval);
+    }
+}
+
+fn recorded(path: &Path, shared: &Shared, report: &Report, exit_status: Option<i32>) -> Finished {
+    let sink = report.result.as_ref().map(|result| result["sink"].clone()).unwrap_or_default();
+    if let Some(error) = sink["error"].as_str() {
+        return Err(("not-recorded", format!("{}: {error}", path.display())));
+    }
+    let reasons = early_end_reasons(shared, report);
+    Ok(json!({
+        "recording": sink,
+        "reasons": reasons,
+        "notices": report.notices,
+        "exit_status": exit_status,
+    }))
+}
+
+fn on_machines(
+    job: &Job,
+    systems: &[SystemSpec],
+    shared: &Shared,
+    report: &Report,
+    exit_status: Option<i32>,
+) -> Value {
+    let outcomes = report.result.as_ref().map(|result| result["sink"]["outcomes"].clone());
+    let outcomes = outcomes.and_then(|found| serde_json::from_value::<Vec<Outcome>>(found).ok());
+    let outcomes = outcomes.filter(|found| found.len() == systems.len());
+    let mut reasons = early_end_reasons(shared, report);
+    if outcomes.is_none() && reasons.is_empty() {
+        reasons.push("the machines reported no result".into());
+    }
+    let outcomes = outcomes.unwrap_or_else(|| {
+        let all = systems.iter().enumerate();
+        all.map(|(index, system)| salvaged(system, shared.known_of(index))).collect()
+    });
+    let workload = WorkloadInfo {
+        name: program_name(&job.command[0]),
+        kind: WorkloadKind::Live,
+        command: Some(job.command.clone()),
+        parameters: Default::default(),
+        seed: 0,
+        threads: 0,
+    };
+    let program = Some(program_info(report, exit_status));
+    assemble(Known { workload, program, reasons }, systems, outcomes)
+}
+
+fn program_name(command: &str) -> String {
+    let name = Path::new(command).file_name().map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| command.to_owned())
+}
+
+/// Why the recording ended before the program did, or the program before its time.
+fn early_end_reasons(shared: &Shared, report: &Report) -> Vec<String> {
+    let mut reasons: Vec<String> = shared.stopped().into_iter().collect();
+    reasons.extend(report.errors.iter().cloned());
+    let ended = report.result.as_ref().map(|result| &result["ended"]);
+    match ended.and_then(|ended| ended["how"].as_str()) {
+        Some("exec") => {
+            let other = ended.and_then(|ended| ended["program"].as_str()).unwrap_or("another");
+            reasons.push(format!("the program ran {other} in its place"));
+        }
+        None if report.exit_status > 128 => {
+            let signal = report.exit_status - 128;
+            reasons.push(format!("signal {signal} killed the program"));
+        }
+        None => reasons.push("the recorder ended without a result".into()),
+        _ => {}
+    }
+    reasons
+}
+
+/// What is known of a machine that reported no result: its progress and its intervals.
+fn salvaged(system: &SystemSpec, known: (Progress, Vec<Interval>)) -> Outcome {
+    let (progress, intervals) = known;
+    let sum = |of: fn(&Interval) -> u64| intervals.iter().map(of).sum::<u64>();
+    let accesses = sum(|interval| interval.accesses);
+    let mut result = SystemResult {
+        organization: system.organization().unwrap_or_default().into(),
+        time_s: progress.time_ps as f64 * 1e-12,
+        time_ps: progress.time_ps,
+        instructions: progress.instructions,
+        accesses: progress.accesses,
+        miss_kind: "none".into(),
+        ..SystemResult::default()
+    };
+    result.store_bytes.read = sum(|interval| interval.store_read_bytes);
+    result.store_bytes.written = sum(|interval| interval.store_written_bytes);
+    if accesses > 0 {
+        result.latency_ns.mean = sum(|interval| interval.latency_ps) as f64 / accesses as f64 / 1e3;
+    }
+    result.notes.push(
+        "the machine ended without a report: time, accesses, mean latency and bytes are of its \
+         last progress, all else is not known"
+            .into(),
+    );
+    Outcome { result, ..Outcome::default() }
+}
+
+fn program_info(report: &Report, exit_status: Option<i32>) -> ProgramInfo {
+    let last = report.result.as_ref().or(report.progress.as_ref());
+    let last = last.cloned().unwrap_or_default();
+    let accesses = last["recorded"]["accesses"].as_u64().unwrap_or(0);
+    let recorded_s = last["recorded_s"].as_f64().unwrap_or(report.wall_s);
+    ProgramInfo {
+        exit_status,
+        native_s: report.native_s,
+        recorded_s: report.wall_s,
+        slowdown_against_native: report.native_s.map(|native_s| report.wall_s / native_s),
+        accesses,
+        instructions: last["recorded"]["instructions"].as_u64().unwrap_or(0),
+        delivered_accesses_per_s: accesses as f64 / recorded_s.max(1e-9),
+        seen: seen(report),
+    }
+}
+
+/// How much of the program was seen, in words.
+fn seen(report: &Report) -> String {
+    let how = report.result.as_ref().and_then(|result| result["ended"]["how"].as_str());
+    let mut seen = match how {
+        Some("exit") => "seen from its first instruction to its exit".to_owned(),
+        Some("exec") => "seen until it ran another program in its place".into(),
+        Some(_) => "seen until the run was ended early".into(),
+        None => "seen until it was killed".into(),
+    };
+    for notice in &report.notices {
+        seen.push_str("; ");
+        seen.push_str(notice);
+    }
+    seen
+}
