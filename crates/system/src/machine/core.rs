@@ -201,7 +201,7 @@ impl Machine {
         }
     }
 
-    /// Copies a line: a load, a store, four instructions; then the rest.
+    /// Copies a line by two instructions' worth of a string operation; then the rest.
     fn copy_line(&mut self, index: usize, stage: Stage, from: Place, to: Place, bytes: u64) {
         let line_bytes = 1u64 << self.fixed.line_shift;
         let context = &mut self.contexts[index];
@@ -215,7 +215,8 @@ impl Machine {
             let (from, to) = (from.after(part), to.after(part));
             thread.steps.push_front(Step::Copy { stage, from, to, bytes: bytes - part });
         }
-        thread.steps.push_front(Step::Run { stage, instructions: 2 });
+        self.account.kernel_instructions += 2;
+        spend_kernel(context, thread, stage, 2);
         let whole_line = part == line_bytes;
         let store = Access { whole_line, ..Access::kernel(to, true) };
         if from == Place::Nowhere {
