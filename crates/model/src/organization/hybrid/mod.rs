@@ -6,10 +6,12 @@
 mod action;
 mod controller;
 mod flush;
+mod miss;
 mod page_map;
 mod port;
 mod prefetch;
 mod versions;
+mod with_data;
 mod write_back;
 
 #[cfg(test)]

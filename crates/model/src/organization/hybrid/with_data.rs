@@ -1,0 +1,141 @@
+//! Tags that lie with the data: a look-up is an access to DRAM ([HYB15] §2.2).
+
+use super::action::{Action, Place, Purpose, Token};
+use super::controller::{Controller, FILLING, Held};
+use super::miss::{Miss, Progress};
+use super::write_back::NONE;
+use crate::cache::Hit;
+use tierscope_kernel::Timeline;
+
+impl Controller {
+    /// Looks a tag up by an access to DRAM, unless the page is known to be in flight.
+    pub(super) fn probe(&mut self, now_ps: u64, slot: u32, actions: &mut Vec<Action>) {
+        let Held { address, write, .. } = self.held[slot];
+        let page = address >> self.page_shift;
+        if let Some(index) = self.missing.get(page) {
+            if self.misses[index].progress != Progress::Probing {
+                self.report.lookups += 1;
+                self.report.misses += 1;
+                self.use_in_flight(page);
+            }
+            return self.join(now_ps, index, slot, actions);
+        }
+        if write {
+            let index = self.new_miss(now_ps, page, Progress::Probing, false);
+            self.enqueue(index, slot);
+            return self.read_tag(index, self.line_offset(address), actions);
+        }
+        // What the read will find is settled now: DRAM keeps the order of what overlaps.
+        let found = self.tags.access(page, false);
+        if let Some(hit) = found {
+            self.mark_used(hit);
+        }
+        self.held[slot].found = found.is_some();
+        actions.push(Action::ReadDram {
+            token: Token::new(Purpose::Probe, slot),
+            address: self.direct_mapped(page) + u64::from(self.line_offset(address)),
+            bytes: self.line_bytes,
+            into: Place::Request(slot),
+            background: false,
+        });
+    }
+
+    /// The line and tag of a read have come.
+    pub(super) fn probed(
+        &mut self,
+        now_ps: u64,
+        slot: u32,
+        stages: &Timeline,
+        actions: &mut Vec<Action>,
+    ) {
+        self.report.lookups += 1;
+        let Held { address, found, .. } = self.held[slot];
+        if found {
+            return self.respond(now_ps, slot, stages, actions);
+        }
+        self.report.misses += 1;
+        self.set_prefix(now_ps, slot, stages);
+        let page = address >> self.page_shift;
+        match self.tags.lookup(page) {
+            // Another miss brought the page meanwhile.
+            Some(way) if self.tags.flags(way) & FILLING == 0 => {
+                self.access_dram(slot, way, actions);
+            }
+            Some(_) => {
+                self.use_in_flight(page);
+                self.miss(now_ps, page, slot, actions);
+            }
+            None => self.miss(now_ps, page, slot, actions),
+        }
+    }
+
+    /// Reads the tag of a page that is to be written or prefetched.
+    pub(super) fn read_tag(&mut self, index: u32, offset: u32, actions: &mut Vec<Action>) {
+        let miss = &self.misses[index];
+        actions.push(Action::ReadDram {
+            token: Token::new(Purpose::Tag, index),
+            address: self.direct_mapped(miss.page) + u64::from(offset),
+            bytes: self.line_bytes,
+            into: Place::Nowhere,
+            background: miss.prefetch,
+        });
+    }
+
+    /// The tag of a write or a prefetch has come: all that wait for it go on.
+    pub(super) fn tag_read(
+        &mut self,
+        now_ps: u64,
+        index: u32,
+        stages: &Timeline,
+        actions: &mut Vec<Action>,
+    ) {
+        self.charge(now_ps, index, stages);
+        let Miss { page, first, prefetch, .. } = self.misses[index];
+        self.probing_prefetches -= usize::from(prefetch);
+        if self.tags.lookup(page).is_some() {
+            self.missing.remove(page);
+            let mut miss = self.misses.remove(index);
+            while miss.first != NONE {
+                let slot = miss.first;
+                let held = self.held[slot];
+                miss.first = held.next;
+                // A read that was probed before it joined has been counted.
+                self.report.lookups += u64::from(!held.prefixed);
+                self.set_prefix(now_ps, slot, &miss.stages);
+                if let Some(hit) = self.tags.access(page, held.write) {
+                    self.mark_used(hit);
+                    self.access_dram(slot, hit.way, actions);
+                }
+            }
+        } else if first != NONE {
+            let waiting = self.count_waiting(first);
+            self.report.lookups += waiting;
+            self.report.misses += waiting;
+            self.misses[index].prefetch = false;
+            self.stall(index);
+            self.prefetcher.missed(page);
+        } else if let Ok(frame) = self.frame_for(page, true) {
+            self.begin(now_ps, index, frame, actions);
+        } else {
+            self.missing.remove(page);
+            self.misses.remove(index);
+        }
+    }
+
+    /// Requests that wait for a tag and have not been counted.
+    fn count_waiting(&self, mut slot: u32) -> u64 {
+        let mut count = 0;
+        while let Some(held) = self.waiting(slot) {
+            count += u64::from(!held.prefixed);
+            slot = held.next;
+        }
+        count
+    }
+
+    /// A demand request has joined the miss of `page`.
+    fn use_in_flight(&mut self, page: u64) {
+        if let Some(way) = self.tags.lookup(page) {
+            self.mark_used(Hit { way, flags: self.tags.flags(way) });
+        }
+    }
+}
