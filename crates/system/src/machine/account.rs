@@ -1,7 +1,7 @@
 //! What a machine counts, and the two accounts of time: stages of accesses, owners of threads.
 
 use super::memory::Miss;
-use super::thread::{Access, BUSY, IDLE, OWNERS, Thread, owner_name};
+use super::thread::{Access, BUSY, Begun, IDLE, OWNERS, Thread, owner_name};
 use super::{Event, Fixed, Machine};
 use crate::result::{Bytes, Interval, LatencySummary, SystemResult};
 use std::collections::BTreeMap;
@@ -104,35 +104,37 @@ impl Account {
         now_ps: u64,
         (tlb_ps, latency_ps): (u64, u64),
     ) {
-        let (start_ps, mut timeline) = thread.begin(access, now_ps);
+        let Begun { start_ps, mut timeline, fault } = thread.begin(access, now_ps);
         if !access.measured {
             return;
         }
         timeline.push(Stage::Tlb, tlb_ps);
         timeline.push(Stage::Cache, latency_ps);
-        debug_assert_eq!(timeline.total_ps(), now_ps + tlb_ps + latency_ps - start_ps);
         self.hits[level][usize::from(tlb_ps != 0)] -= 1;
-        self.record(timeline.total_ps(), &timeline);
+        let recorded_ps = self.record(&timeline, fault.as_deref());
+        debug_assert_eq!(recorded_ps, now_ps + tlb_ps + latency_ps - start_ps);
     }
 
     /// A miss has its data.
     pub fn finish(&mut self, miss: &Miss, at_ps: u64) {
-        assert_eq!(
-            miss.timeline.total_ps(),
-            at_ps - miss.start_ps,
-            "stages do not add up: {:?}",
-            miss.timeline
-        );
         if miss.measured {
-            self.record(at_ps - miss.start_ps, &miss.timeline);
+            let recorded_ps = self.record(&miss.timeline, miss.fault.as_deref());
+            let latency_ps = at_ps - miss.start_ps;
+            assert_eq!(recorded_ps, latency_ps, "stages do not add up: {:?}", miss.timeline);
         }
     }
 
-    /// Records an access's latency and stages.
-    pub fn record(&mut self, latency_ps: u64, timeline: &Timeline) {
-        self.histogram.record(latency_ps);
+    /// Records an access's stages, those of a fault before them included; its latency.
+    pub fn record(&mut self, timeline: &Timeline, fault: Option<&StageTimes>) -> u64 {
         timeline.add_to(&mut self.stages);
+        let mut latency_ps = timeline.total_ps();
+        for (sum_ps, time_ps) in self.stages.iter_mut().zip(fault.into_iter().flatten()) {
+            *sum_ps += time_ps;
+            latency_ps += time_ps;
+        }
+        self.histogram.record(latency_ps);
         self.recorded += 1;
+        latency_ps
     }
 
     /// Accesses of the program so far.

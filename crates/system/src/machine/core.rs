@@ -1,9 +1,9 @@
 //! What a hardware thread does by itself: instructions, and accesses that its own core serves.
 
 use super::memory::{Merged, Miss};
-use super::thread::{Access, BUSY, Fault, Place, State, Step, Thread, Trap};
+use super::thread::{Access, BUSY, Begun, Fault, Place, State, Step, Thread, Trap};
 use super::{Context, Doing, Event, KERNEL_LINES, Machine, MachineError};
-use tierscope_kernel::{Stage, Timeline};
+use tierscope_kernel::{Stage, StageTimes};
 use tierscope_model::os::address_space::Pte;
 use tierscope_model::processor::tlb::{TlbHit, Translation};
 use tierscope_model::processor::window::{Block, NO_MISS, Outstanding, UNKNOWN};
@@ -448,10 +448,10 @@ impl Machine {
         if context.window.len() >= 4096 {
             return wait(context, thread, Block::On(id));
         }
-        let (_, mut timeline) = thread.begin(access, context.now_ps);
+        let Begun { mut timeline, fault, .. } = thread.begin(access, context.now_ps);
         timeline.push(Stage::Tlb, tlb_ps);
         let since_ps = context.now_ps + tlb_ps;
-        self.misses[id].merge(access, Merged { since_ps, timeline });
+        self.misses[id].merge(access, Merged { since_ps, timeline, fault });
         context.window.push(Outstanding {
             instruction: thread.position_instructions,
             done_ps: UNKNOWN,
@@ -560,10 +560,10 @@ fn fault(
 ) -> Flow {
     thread.access = None;
     if !access.after_fault {
-        let mut timeline = Timeline::new();
-        timeline.push(Stage::Core, context.now_ps - start_ps);
+        let mut times = Box::new(StageTimes::default());
+        times[Stage::Core as usize] = context.now_ps - start_ps;
         let (store_after, half) = (thread.store_after.take(), thread.half.take());
-        thread.fault = Some(Fault { start_ps, timeline, access, store_after, half });
+        thread.fault = Some(Fault { start_ps, times, access, store_after, half });
     }
     let write = access.write;
     context.trap = Some(Trap::Fault { page, write });

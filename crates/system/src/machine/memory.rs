@@ -1,20 +1,21 @@
 //! What happens beyond the cores: shared caches, main memory, and pages between memory and store.
 
-use super::thread::{Access, State, tail};
+use super::thread::{Access, Begun, State, tail};
 use super::{Doing, Event, Machine};
 use std::collections::VecDeque;
-use tierscope_kernel::{Stage, Timeline};
+use tierscope_kernel::{Stage, StageTimes, Timeline};
 use tierscope_model::os::paging::TransferId;
 use tierscope_model::processor::on_chip::DirtyLine;
 use tierscope_model::request::{LineRequest, LineResponse, PageRequest, PageResponse};
 
 /// An access that merged with a miss under way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Merged {
     /// When it joined.
     pub since_ps: u64,
-    /// Its stages from when it was first offered until `since_ps`.
+    /// Its stages until `since_ps`, as in [`Begun`].
     pub timeline: Timeline,
+    pub fault: Option<Box<StageTimes>>,
 }
 
 /// An access that its core could not serve.
@@ -34,6 +35,8 @@ pub(super) struct Miss {
     /// Time up to which `timeline` reaches.
     pub clock_ps: u64,
     pub timeline: Timeline,
+    /// Time by stage of the fault that came before `timeline`, where one did.
+    pub fault: Option<Box<StageTimes>>,
     /// Lines of the page table that the walk reads, the last first.
     pub walk: [u64; 5],
     pub walk_left: u8,
@@ -45,7 +48,7 @@ pub(super) struct Miss {
 }
 
 impl Miss {
-    pub fn new(context: usize, line: u64, access: Access, begun: (u64, Timeline)) -> Self {
+    pub fn new(context: usize, line: u64, access: Access, begun: Begun) -> Self {
         Miss {
             context,
             line,
@@ -53,9 +56,10 @@ impl Miss {
             write: access.write,
             measured: access.measured,
             level: 0,
-            start_ps: begun.0,
+            start_ps: begun.start_ps,
             clock_ps: 0,
-            timeline: begun.1,
+            timeline: begun.timeline,
+            fault: begun.fault,
             walk: [0; 5],
             walk_left: 0,
             version: 0,
@@ -72,14 +76,17 @@ impl Miss {
         }
     }
 
-    /// The merged accesses, their stages completed up to `at_ps`.
-    pub fn finished_merged(&self, at_ps: u64) -> impl Iterator<Item = (u64, Timeline)> + '_ {
+    /// The stages of each merged access, completed up to `at_ps`, and the time of its fault.
+    pub fn finished_merged(
+        &self,
+        at_ps: u64,
+    ) -> impl Iterator<Item = (Timeline, Option<&StageTimes>)> + '_ {
         self.merged.iter().map(move |merged| {
             let mut timeline = merged.timeline;
             // The line may come while the TLB is still being asked.
             let waited_ps = at_ps.saturating_sub(merged.since_ps);
             timeline.append(&tail(&self.timeline, Stage::Core, waited_ps));
-            (timeline.total_ps(), timeline)
+            (timeline, merged.fault.as_deref())
         })
     }
 
@@ -307,8 +314,8 @@ impl Machine {
             self.check(miss.context, miss.line, miss.write);
         }
         self.account.finish(&miss, now_ps);
-        for (latency_ps, timeline) in miss.finished_merged(now_ps) {
-            self.account.record(latency_ps, &timeline);
+        for (timeline, fault) in miss.finished_merged(now_ps) {
+            self.account.record(&timeline, fault);
         }
         let context = &mut self.contexts[miss.context];
         context.pending.retain(|(_, pending)| *pending != id);

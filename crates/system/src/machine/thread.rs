@@ -1,7 +1,7 @@
 //! A software thread of the workload as the machine runs it.
 
 use std::collections::VecDeque;
-use tierscope_kernel::{Stage, Timeline};
+use tierscope_kernel::{Stage, StageTimes, Timeline};
 use tierscope_model::os::paging::TransferId;
 use tierscope_workload::op::FileId;
 use tierscope_workload::{Op, ThreadId};
@@ -174,14 +174,25 @@ pub struct Access {
 pub struct Fault {
     /// When the access was first offered.
     pub start_ps: u64,
-    /// Its stages since then.
-    pub timeline: Timeline,
+    /// Its time since then by stage: of more stages than a timeline can hold.
+    pub times: Box<StageTimes>,
     /// The access.
     pub access: Access,
     /// The store that follows it, where it is part of a copy.
     pub store_after: Option<Access>,
     /// Its other half, where it crosses a line.
     pub half: Option<(u64, bool)>,
+}
+
+/// What an access has behind it when it is performed.
+#[derive(Clone, Debug)]
+pub struct Begun {
+    /// When it was first offered.
+    pub start_ps: u64,
+    /// Its stages since then, or since the end of its fault.
+    pub timeline: Timeline,
+    /// Time of its fault by stage, where it has caused one.
+    pub fault: Option<Box<StageTimes>>,
 }
 
 /// A software thread.
@@ -246,7 +257,7 @@ impl Thread {
         self.clock_ps = until_ps;
         if let Some(fault) = &mut self.fault {
             let stage = Stage::ALL.get(owner).copied().unwrap_or(Stage::Core);
-            fault.timeline.push(stage, duration_ps);
+            fault.times[stage as usize] += duration_ps;
         }
     }
 
@@ -260,22 +271,23 @@ impl Thread {
         }
         self.clock_ps = until_ps;
         if let Some(fault) = &mut self.fault {
-            fault.timeline.append(&part);
+            part.add_to(&mut fault.times);
         }
     }
 
-    /// Stages that an access has behind it when it is performed at `now_ps`, and when it was first
-    /// offered. A fault that it has caused ends here.
-    pub fn begin(&mut self, access: Access, now_ps: u64) -> (u64, Timeline) {
+    /// What an access has behind it when it is performed at `now_ps`. A fault that it has caused
+    /// ends here.
+    pub fn begin(&mut self, access: Access, now_ps: u64) -> Begun {
         if access.after_fault
             && let Some(fault) = self.fault.take()
         {
-            return (fault.start_ps, fault.timeline);
+            let (start_ps, timeline) = (fault.start_ps, Timeline::new());
+            return Begun { start_ps, timeline, fault: Some(fault.times) };
         }
         let start_ps = access.issue_ps.unwrap_or(now_ps);
         let mut timeline = Timeline::new();
         timeline.push(Stage::Core, now_ps - start_ps);
-        (start_ps, timeline)
+        Begun { start_ps, timeline, fault: None }
     }
 
     /// The access that faulted is offered again.

@@ -1,0 +1,213 @@
+//! Machines with changes, workloads written down, and exact sums of what a run gave.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tierscope_system::machine::Machine;
+use tierscope_system::result::SystemResult;
+use tierscope_system::run::RunOptions;
+use tierscope_system::spec::{SystemSpec, load};
+use tierscope_workload::op::{Call, FLAG_DEPENDENT};
+use tierscope_workload::{Op, OpKind, Pull, Stream, StreamError, ThreadId};
+
+/// Bytes of a page.
+pub const PAGE: u64 = 4096;
+/// Bytes of a line of the on-chip caches.
+pub const LINE: u64 = 64;
+/// Where the workloads here have their anonymous memory.
+pub const ANONYMOUS: u64 = 1 << 40;
+/// Where they map files.
+pub const MAPPED: u64 = 1 << 41;
+
+/// Changes of a description: paths and values, as `--set` takes them.
+pub type Sets<'a> = &'a [(&'a str, &'a str)];
+
+/// A preset with changes.
+pub fn system(name: &str, changes: &[Sets<'_>]) -> SystemSpec {
+    let all = changes.iter().flat_map(|sets| sets.iter());
+    let all: Vec<_> = all.map(|(path, value)| (path.to_string(), value.to_string())).collect();
+    load(name, &all).unwrap_or_else(|problems| panic!("{name}: {problems}")).spec
+}
+
+/// A workload written down: the operations of each thread.
+#[derive(Clone, Debug)]
+pub struct Script {
+    threads: Arc<Vec<Vec<Op>>>,
+    taken: Vec<usize>,
+}
+
+impl Script {
+    /// Its stream, from the start.
+    pub fn stream(threads: &[Vec<Op>]) -> Box<dyn Stream> {
+        Box::new(Script { threads: Arc::new(threads.to_vec()), taken: vec![0; threads.len()] })
+    }
+}
+
+impl Stream for Script {
+    fn pull(
+        &mut self,
+        thread: ThreadId,
+        limit: usize,
+        out: &mut Vec<Op>,
+    ) -> Result<Pull, StreamError> {
+        let Some(ops) = self.threads.get(thread as usize) else { return Ok(Pull::End) };
+        let start = self.taken[thread as usize];
+        let mut end = start;
+        while end < ops.len() && end - start < limit.max(1) {
+            let call = ops[end].kind_code() == OpKind::Call as u8;
+            end += 1 + if call { usize::from(ops[end].size()) } else { 0 };
+        }
+        self.taken[thread as usize] = end;
+        out.extend_from_slice(&ops[start..end]);
+        Ok(if end == start { Pull::End } else { Pull::More })
+    }
+
+    fn fork(&self) -> Box<dyn Stream> {
+        Box::new(self.clone())
+    }
+}
+
+/// What a run gave, its means turned back into exact sums.
+#[derive(Clone, Debug)]
+pub struct Sums {
+    /// Simulated time.
+    pub time_ps: u64,
+    /// Accesses of the program.
+    pub accesses: u64,
+    /// Sum of their latencies.
+    pub latency_ps: u64,
+    /// The same by stage.
+    pub stages_ps: BTreeMap<String, u64>,
+    /// Everything, but for the wall clock.
+    pub result: SystemResult,
+}
+
+impl Sums {
+    /// What was counted under this name.
+    pub fn counter(&self, name: &str) -> u64 {
+        *self.result.counters.get(name).unwrap_or_else(|| panic!("no counter is called {name}"))
+    }
+
+    /// Time of all accesses in this stage.
+    pub fn stage_ps(&self, name: &str) -> u64 {
+        self.stages_ps.get(name).copied().unwrap_or(0)
+    }
+
+    /// What this run has above `before`.
+    pub fn minus(&self, before: &Sums) -> More {
+        let names = self.stages_ps.keys().chain(before.stages_ps.keys());
+        let stages_ps = names
+            .map(|name| (name.clone(), self.stage_ps(name) - before.stage_ps(name)))
+            .filter(|(_, time_ps)| *time_ps > 0)
+            .collect();
+        More {
+            time_ps: self.time_ps - before.time_ps,
+            accesses: self.accesses - before.accesses,
+            latency_ps: self.latency_ps - before.latency_ps,
+            stages_ps,
+        }
+    }
+}
+
+/// What a run has above another one that is its beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct More {
+    pub time_ps: u64,
+    pub accesses: u64,
+    pub latency_ps: u64,
+    pub stages_ps: BTreeMap<String, u64>,
+}
+
+/// Runs a workload to its end, and checks the laws that hold for every run.
+pub fn run(spec: &SystemSpec, threads: &[Vec<Op>]) -> Sums {
+    run_stream(spec, Script::stream(threads))
+}
+
+/// The same for any stream.
+pub fn run_stream(spec: &SystemSpec, stream: Box<dyn Stream>) -> Sums {
+    let mut machine = Machine::new(spec, stream, &RunOptions::default())
+        .unwrap_or_else(|error| panic!("{}: {error}", spec.name));
+    let ended = machine.run(|_| false).unwrap_or_else(|error| panic!("{}: {error}", spec.name));
+    assert!(ended);
+    machine.check_conservation().unwrap();
+    sums(machine.result())
+}
+
+fn sums(result: SystemResult) -> Sums {
+    assert_eq!(result.counters["stale_loads"], 0);
+    let count = result.accesses as f64;
+    let exact = |mean_ns: f64| (mean_ns * 1e3 * count).round() as u64;
+    let stages_ps: BTreeMap<String, u64> =
+        result.stages_ns.iter().map(|(name, mean_ns)| (name.clone(), exact(*mean_ns))).collect();
+    let latency_ps = stages_ps.values().sum();
+    let mean_ps = latency_ps as f64 / count.max(1.0);
+    assert!((mean_ps - result.latency_ns.mean * 1e3).abs() <= 1e-6 * mean_ps);
+    let (time_ps, accesses) = (result.time_ps, result.accesses);
+    Sums { time_ps, accesses, latency_ps, stages_ps, result }
+}
+
+/// Loads of these addresses, each dependent on the one before, `instructions` apart.
+pub fn chase(addresses: &[u64], instructions: u32) -> Vec<Op> {
+    let load = |address: &u64| Op::load(*address, 8, instructions).with_flags(FLAG_DEPENDENT);
+    addresses.iter().map(load).collect()
+}
+
+/// Loads of these addresses that depend on nothing.
+pub fn stream(addresses: &[u64], instructions: u32) -> Vec<Op> {
+    addresses.iter().map(|address| Op::load(*address, 8, instructions)).collect()
+}
+
+/// `count` addresses from the start of anonymous memory, `step` bytes apart.
+pub fn every(step: u64, count: u64) -> Vec<u64> {
+    (0..count).map(|i| ANONYMOUS + i * step).collect()
+}
+
+/// The operations of a call.
+pub fn call(call: Call) -> Vec<Op> {
+    let mut ops = Vec::new();
+    call.encode(4, &mut ops);
+    ops
+}
+
+/// `times` copies of `ops`.
+pub fn repeat(ops: &[Op], times: usize) -> Vec<Op> {
+    ops.repeat(times)
+}
+
+/// Numbers that look random and are the same everywhere (splitmix64; Steele, Lea and Flood,
+/// OOPSLA 2014).
+pub fn mixed(index: u64) -> u64 {
+    let mut z = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
+/// No software cost at all.
+pub const FREE_KERNEL: Sets<'static> = &[
+    ("os.paths.fault", "{ instructions = 0, lines = 0 }"),
+    ("os.paths.page_cache", "{ instructions = 0, lines = 0 }"),
+    ("os.paths.file_system", "{ instructions = 0, lines = 0 }"),
+    ("os.paths.block_layer", "{ instructions = 0, lines = 0 }"),
+    ("os.paths.driver", "{ instructions = 0, lines = 0 }"),
+    ("os.paths.interrupt", "{ instructions = 0, lines = 0 }"),
+    ("os.paths.wake_up", "{ instructions = 0, lines = 0 }"),
+    ("os.paths.context_switch", "{ instructions = 0, lines = 0 }"),
+    ("os.paths.system_call", "{ instructions = 0, lines = 0 }"),
+];
+
+/// Times that are whole nanoseconds, and no refresh: two machines that do the same at different
+/// times then do it in exactly the same time.
+pub const WHOLE_NANOSECONDS: Sets<'static> =
+    &[("dram.clock_period", "1ns"), ("dram.t_refi", "1000s")];
+
+/// A link whose transfers take whole nanoseconds: 62.5 ps a byte.
+pub const WHOLE_LINK: Sets<'static> = &[
+    ("link.bandwidth", "16GB/s"),
+    ("link.payload", "4KiB"),
+    ("link.packet_overhead", "16B"),
+    ("link.latency", "10ns"),
+];
+
+/// A shared cache so small that a few megabytes are beyond it, and a TLB that holds all pages.
+pub const SMALL_L3: Sets<'static> = &[("processor.caches.L3.capacity", "1280KiB")];
+pub const LARGE_TLB: Sets<'static> = &[("processor.tlb.entries", "65536")];
