@@ -104,6 +104,11 @@ class Result:
         """Whether the whole workload was simulated on every system."""
         return self.data["completeness"] == "complete"
 
+    @property
+    def simulated_anything(self) -> bool:
+        """Whether any system got so far as to execute an instruction."""
+        return any(system["instructions"] for system in self.data["systems"].values())
+
     def table(self) -> Table:
         """The figures of all systems side by side."""
         return Table(self.data)

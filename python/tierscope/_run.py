@@ -107,7 +107,7 @@ def compare(
     Raises:
         SpecError: with every mistake of a description.
         RunFailedError: where a machine could not go on; it holds what there is.
-        RunError: where the run could not start.
+        RunError: where the run could not start, or nothing was simulated.
     """
     loaded = [one if isinstance(one, System) else system(one) for one in machines]
     loaded = with_names_told_apart(loaded)
@@ -210,4 +210,7 @@ def _result(ended: dict[str, Any], machines: Sequence[System]) -> Result:
     result = Result(data, {one.name: one.to_toml() for one in machines}, intervals)
     if finished["failures"]:
         raise RunFailedError(result, [(name, why) for name, why in finished["failures"]])
+    if not result.simulated_anything:
+        reason = data["partial_reason"] or "the workload did nothing"
+        raise RunError("no-result", f"nothing was simulated: {reason}")
     return result

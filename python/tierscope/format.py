@@ -10,14 +10,12 @@ ABSENT = "–"
 
 def digits(value: float) -> str:
     """Three significant digits, without an exponent and without dropping whole digits."""
-    size = abs(value)
-    if size >= 100 or value == 0:
-        return f"{value:.0f}"
-    if size >= 10:
-        return f"{value:.1f}"
-    if size >= 1:
-        return f"{value:.2f}"
-    return f"{value:.3g}" if size >= 1e-3 else f"{value:.1e}"
+    if value == 0:
+        return "0"
+    exponent = int(f"{abs(value):.2e}".partition("e")[2])
+    if exponent < -4:
+        return f"{value:.2e}"
+    return f"{value:.{max(0, 2 - exponent)}f}"
 
 
 def seconds(value: float | None) -> str:

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tierscope_record::job::{MachinesJob, SinkJob};
-use tierscope_record::launch::{LaunchError, LaunchJob, Launched, Output, Report, launch};
+use tierscope_record::launch::{
+    Backend, LaunchError, LaunchJob, Launched, Output, QemuBackend, Report, launch_under,
+};
 use tierscope_record::sink::tst::TstJob;
 use tierscope_system::result::{Interval, ProgramInfo, SystemResult, WorkloadInfo, WorkloadKind};
 use tierscope_system::run::{Observer, Outcome, Progress, RunOptions};
@@ -71,7 +73,7 @@ impl Job {
         }
     }
 
-    fn launch_job(&self) -> LaunchJob {
+    fn launch_job(&self, recorder: String) -> LaunchJob {
         let scratch_dir = std::env::temp_dir();
         let sink = match &self.to {
             Target::Machines { systems, options } => SinkJob::Machines(MachinesJob {
@@ -85,7 +87,7 @@ impl Job {
                 metadata: TstMetadata {
                     command: self.command.clone(),
                     tierscope_version: crate::VERSION.into(),
-                    recorder: String::new(),
+                    recorder,
                 },
             }),
         };
@@ -103,7 +105,8 @@ impl Job {
 
 /// Runs the program to its end, or to the end that was asked for.
 pub fn follow(job: &Job, shared: &Shared) -> Finished {
-    let launched = launch(&job.launch_job()).map_err(refused)?;
+    let backend = QemuBackend::find().map_err(refused)?;
+    let launched = launch_under(&backend, &job.launch_job(backend.describe())).map_err(refused)?;
     let (report, ended_by_us) = attend(launched, shared).map_err(refused)?;
     let exit_status = (!ended_by_us).then_some(report.exit_status);
     match &job.to {

@@ -39,10 +39,8 @@ def record(
     kept = tierscope.record(program, output)
     totals = kept.totals
     accesses = sum(int(totals.get(kind, 0)) for kind in ("loads", "stores"))
-    threads = totals.get("threads", 0)
     print(
-        f"tierscope: {output}: {fmt.count(accesses)} accesses of {threads} threads, "
-        f"{fmt.size(kept.file_bytes)}",
+        f"tierscope: {output}: {fmt.count(accesses)} accesses, {fmt.size(kept.file_bytes)}",
         file=sys.stderr,
     )
     for line in [*kept.reasons, *kept.notices]:

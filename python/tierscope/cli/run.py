@@ -94,21 +94,26 @@ def _deliver(
     result: Result, failure: RunFailedError | None, output: Path | None, json_: str | None
 ) -> int:
     """Prints and keeps a result, and gives the exit status."""
-    if json_ == "-":
-        print(result.to_json())
-    elif json_ is not None:
-        _files.write_text(Path(json_), result.to_json() + "\n")
-    if json_ != "-":
-        console = Console(highlight=False)
-        console.print(report.render(result.data, console))
-    if output is not None:
-        result.save(output)
+    if result.simulated_anything:
+        _show(result, json_)
+        if output is not None:
+            result.save(output)
     if failure is not None:
         sys.stdout.flush()
         for line in failure.lines():
             print(line, file=sys.stderr)
         return FAILURE
     return exit_status(result)
+
+
+def _show(result: Result, json_: str | None) -> None:
+    if json_ == "-":
+        print(result.to_json())
+        return
+    if json_ is not None:
+        _files.write_text(Path(json_), result.to_json() + "\n")
+    console = Console(highlight=False)
+    console.print(report.render(result.data, console))
 
 
 def exit_status(result: Result) -> int:

@@ -1,0 +1,45 @@
+"""What the tests share."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+from tierscope._shape import ResultData
+
+DATA = Path(__file__).parent / "data"
+Runner = Callable[..., subprocess.CompletedProcess[str]]
+
+_SAMPLE = json.loads((DATA / "three-systems.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def sample() -> ResultData:
+    """A result of three systems, made by hand."""
+    return cast(ResultData, copy.deepcopy(_SAMPLE))
+
+
+@pytest.fixture
+def tierscope(tmp_path: Path) -> Runner:
+    """Runs the command in an empty directory, without a terminal."""
+
+    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "tierscope", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "COLUMNS": "80", "PYTHONUTF8": "1", **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    return run

@@ -1,0 +1,209 @@
+"""The command line: what it prints, where, and its exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+import tierscope as ts
+from conftest import Runner
+from tierscope import _call, _core
+from tierscope.cli import main
+
+LONG = ("-w", "gups", "--set", "workload.updates=1000000000000")
+SHORT = ("-w", "gups", "--set", "workload.updates=500")
+
+
+def test_version_and_help(tierscope: Runner) -> None:
+    assert tierscope("--version").stdout.strip() == ts.__version__
+    shown = tierscope("--help")
+    assert shown.returncode == 0
+    assert "tierscope run -s hybrid/quick,storage/quick,oracle/quick -- ./my_program args" in (
+        shown.stdout
+    )
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", ["run", "record", "show", "check", "trace info"])
+def test_each_command_explains_itself_with_an_example(tierscope: Runner, command: str) -> None:
+    shown = tierscope(*command.split(), "--help")
+    assert shown.returncode == 0
+    assert f"tierscope {command}" in shown.stdout
+
+
+def test_show_lists_presets_and_workloads(tierscope: Runner) -> None:
+    shown = tierscope("show").stdout
+    for name in ("hybrid/quick", "storage", "oracle", "gups", "updates = 5000"):
+        assert name in shown
+
+
+def test_a_preset_that_is_shown_loads_back(tierscope: Runner, tmp_path: Path) -> None:
+    shown = tierscope("show", "hybrid/quick", "--set", "hybrid.cache.ways=8")
+    assert "ways = 8" in shown.stdout
+    assert "# [HYB15]" in shown.stdout, "numbers come with their sources"
+    (tmp_path / "mine.toml").write_text(shown.stdout, encoding="utf-8")
+    checked = tierscope("check", "mine.toml")
+    assert (checked.returncode, checked.stdout) == (0, "mine.toml: no mistake\n")
+
+
+def test_check_tells_every_mistake_with_its_place(tierscope: Runner, tmp_path: Path) -> None:
+    text = 'base = "hybrid/quick"\n[hybrid.cache]\nways = 65\npage = "4kb"\nwyas = 3\n'
+    (tmp_path / "wrong.toml").write_text(text, encoding="utf-8")
+    checked = tierscope("check", "wrong.toml", "hybrid")
+    assert checked.returncode == 125
+    assert checked.stdout == "hybrid: no mistake\n"
+    assert "error[bad-unit]: hybrid.cache.page" in checked.stderr
+    assert "error[unknown-key]: hybrid.cache.wyas" in checked.stderr
+    assert "--> wrong.toml:4:" in checked.stderr
+
+
+def test_the_report_has_the_figures_of_each_system(tierscope: Runner) -> None:
+    shown = tierscope("run", "-s", "hybrid/quick,storage/quick", "-s", "oracle/quick", *SHORT)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    lines = shown.stdout.splitlines()
+    assert lines[2].split() == ["hybrid/quick", "storage/quick", "oracle/quick"]
+    for label in (
+        "Execution time",
+        "Instructions per cycle",
+        "Slowdown against oracle",
+        "Misses, DRAM cache",
+        "Access latency, mean",
+        "  99.9th percentile",
+        "Read from the store",
+        "Written to the store",
+        "Where the threads' time goes",
+        "Complete: the whole workload was simulated on every system.",
+    ):
+        assert any(line.startswith(label) for line in lines), label
+
+
+def test_json_is_one_object_on_stdout(tierscope: Runner) -> None:
+    shown = tierscope("run", "-s", "hybrid/quick", *SHORT, "--json", "--seed", "7")
+    result = json.loads(shown.stdout)
+    jsonschema.validate(result, _call.parsed(_core.schema("result")))
+    assert result["workload"]["seed"] == 7
+    assert result["workload"]["parameters"]["updates"] == 500
+
+
+def test_json_goes_to_a_file_beside_the_report(tierscope: Runner, tmp_path: Path) -> None:
+    shown = tierscope("run", "-s", "hybrid/quick", *SHORT, "--json=result.json")
+    assert "Execution time" in shown.stdout
+    assert "hybrid/quick" in json.loads((tmp_path / "result.json").read_text())["systems"]
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_a_kept_result_holds_machine_summary_and_intervals(
+    tierscope: Runner, tmp_path: Path
+) -> None:
+    change = ("--set", "hybrid.cache.ways=4", "--set", "workload.random=0.5")
+    shown = tierscope("run", "-s", "hybrid/quick,oracle/quick", *SHORT, *change, "-o", "kept")
+    assert shown.returncode == 0, shown.stderr
+    kept = ts.load(tmp_path / "kept")
+    assert kept.data["workload"]["parameters"]["random"] == 0.5
+    assert "ways = 4" in kept.descriptions["hybrid/quick"]
+    assert kept.intervals["accesses"].sum() == 2 * kept["oracle/quick"]["accesses"]
+    again = tierscope("run", "-s", "kept/system-hybrid-quick.toml", *SHORT, *change[2:], "--json")
+    repeated = json.loads(again.stdout)["systems"]["hybrid/quick"]
+    assert repeated["time_ps"] == kept["hybrid/quick"]["time_ps"], "what is kept runs again"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("rum",), "usage", 'did you mean "run"'),
+        (("run", "-s", "hybrid", "--wat"), "usage", "--wat"),
+        (("run", "-w", "gups"), "usage", "--system"),
+        (("run", "-s", "", "-w", "gups"), "usage", "no system"),
+        (("run", "-s", "hybrid"), "usage", "nothing to run"),
+        (("run", "-s", "hybrid", "-w", "gups", "--", "ls"), "usage", "both"),
+        (("run", "-s", "hybrid", "-w", "gups", "--native"), "usage", "--native needs a program"),
+        (("run", "-s", "hybrid", "-w", "gups", "--set", "a"), "usage", "gives no value"),
+        (("run", "-s", "hybird", "-w", "gups"), "unknown-system", 'did you mean "hybrid"?'),
+        (("run", "-s", "no.toml", "-w", "gups"), "unreadable-file", "no such file"),
+        (("run", "-s", "hybrid", "-w", "gusp"), "unknown-value", "did you mean `gups`?"),
+        (("run", "-s", "hybrid", "-w", "lackey:x"), "unknown-format", "trace:FILE"),
+        (("run", "-s", "hybrid", "-w", "trace:x"), "unreadable-recording", "x"),
+        (("run", "-s", "hybrid", *SHORT, "--set", "workload.rnd=1"), "impossible-value", "it has"),
+        (("run", "-s", "hybrid", *SHORT, "--set", "hybrid.ways=1"), "unknown-key", "ways"),
+        (("run", "-s", "hybrid", *SHORT, "-o", "/proc/x/y"), "unwritable", "/proc/x/y"),
+        (("run", "-s", "hybrid", "--", "/no/such/program"), "no-program", "/no/such/program"),
+        (("show", "hybird"), "unknown-system", 'did you mean "hybrid"?'),
+        (("show", "--set", "a=1"), "usage", "name the system"),
+        (("check",), "usage", "no file"),
+        (("record", "-o", "x.tst"), "usage", "no program"),
+        (("trace", "info", "nowhere.tst"), "unreadable-recording", "nowhere.tst"),
+    ],
+)
+def test_a_mistake_is_one_error_with_a_code_and_status_125(
+    tierscope: Runner, tmp_path: Path, arguments: tuple[str, ...], code: str, said: str
+) -> None:
+    shown = tierscope(*arguments)
+    assert shown.returncode == 125
+    assert shown.stdout == "" or "-o" in arguments
+    assert shown.stderr.startswith(f"error[{code}]: ")
+    assert said.lower() in shown.stderr.lower()
+    assert "Traceback" not in shown.stderr
+    assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+
+
+def test_an_error_that_nobody_foresaw_is_a_line_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_: list[str]) -> int:
+        raise RuntimeError("the roof is on fire")
+
+    monkeypatch.setattr("tierscope.cli.app.dispatch", broken)
+    assert main(["show"]) == 125
+    assert capsys.readouterr().err.startswith(
+        "error[internal]: RuntimeError: the roof is on fire; please report it\n"
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_with_a_partial_result(tmp_path: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "tierscope", "run", "-s", "oracle/quick", *LONG, "-o", "kept"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        time.sleep(4)
+        running.send_signal(number)
+        output, errors = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert errors == ""
+    assert "Partial: the run was interrupted." in output
+    kept = ts.load(tmp_path / "kept")
+    assert kept.data["completeness"] == "partial"
+    assert kept["oracle/quick"]["accesses"] > 0
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tierscope", "show", "hybrid"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()
+        errors = running.stderr.read()
+        running.wait(timeout=60)
+    assert errors == b""
+    assert running.returncode in (0, 128 + signal.SIGPIPE)
+
+
+def test_a_terminal_that_knows_only_ascii_gets_ascii(tierscope: Runner) -> None:
+    shown = tierscope(
+        "run", "-s", "oracle/quick", *SHORT, PYTHONUTF8="0", PYTHONIOENCODING="ascii", LC_ALL="C"
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.isascii()
+    assert "##" in shown.stdout

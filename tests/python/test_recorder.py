@@ -1,0 +1,122 @@
+"""Real programs under the recorder. They need QEMU's user-mode emulation with plugins."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import tierscope as ts
+from conftest import Runner
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("qemu-x86_64") is None, reason="QEMU's user-mode emulation is not installed"
+)
+
+
+def test_a_program_runs_on_three_machines(tierscope: Runner, tmp_path: Path) -> None:
+    systems = ("-s", "hybrid/quick,storage/quick,oracle/quick")
+    shown = tierscope("run", *systems, "--native", "-o", "kept", "--", "echo", "hello there")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.startswith("hello there\n"), "its output comes through"
+    assert "Program: seen from its first instruction to its exit" in shown.stdout
+    kept = ts.load(tmp_path / "kept")
+    program = kept.data["program"]
+    assert program is not None
+    assert program["exit_status"] == 0
+    assert program["slowdown_against_native"] is not None
+    assert kept.data["workload"]["kind"] == "live"
+    assert kept.data["workload"]["command"] == ["echo", "hello there"]
+    assert {system["instructions"] for system in kept.data["systems"].values()} == {
+        program["instructions"]
+    }
+
+
+def test_json_has_stdout_for_itself(tierscope: Runner) -> None:
+    shown = tierscope("run", "-s", "oracle/quick", "--json", "--", "echo", "hello")
+    assert shown.stderr == "hello\n"
+    assert json.loads(shown.stdout)["completeness"] == "complete"
+
+
+@pytest.mark.parametrize("status", [0, 3, 126])
+def test_the_exit_status_is_the_programs(tierscope: Runner, status: int) -> None:
+    assert tierscope(
+        "run", "-s", "oracle/quick", "--", "sh", "-c", f"exit {status}"
+    ).returncode == (status)
+
+
+def test_a_programs_input_is_its_own(tmp_path: Path) -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "tierscope", "run", "-s", "oracle/quick", "--json", "--", "cat"],
+        cwd=tmp_path,
+        input="from the terminal\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert shown.stderr == "from the terminal\n"
+
+
+def test_a_program_that_is_killed_leaves_a_partial_result(tmp_path: Path) -> None:
+    loop = "i=0; while [ $i -lt 100000000 ]; do i=$((i + 1)); done"
+    command = ["run", "-s", "oracle/quick", "-o", "kept", "--", "sh", "-c"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "tierscope", *command, f"(sleep 4; kill -9 $$) & {loop}"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        output, _ = running.communicate(timeout=90)
+    assert running.returncode == 128 + 9
+    assert "Partial: signal 9 killed the program" in output
+    kept = ts.load(tmp_path / "kept")
+    assert kept.data["completeness"] == "partial"
+    assert kept["oracle/quick"]["accesses"] > 0
+
+
+def test_an_end_that_was_asked_for_ends_the_program_too(tierscope: Runner) -> None:
+    begun = time.monotonic()
+    loop = "while :; do :; done"
+    shown = tierscope("run", "-s", "oracle/quick", "--time-limit", "2", "--", "sh", "-c", loop)
+    assert shown.returncode == 0
+    assert "Partial: the time limit of 2 s was reached." in shown.stdout
+    assert time.monotonic() - begun < 30
+
+
+def test_a_recording_replays_as_the_program_ran(tierscope: Runner, tmp_path: Path) -> None:
+    program = ("sh", "-c", "echo recorded; exit 4")
+    made = tierscope("record", "-o", "app.tst", "--", *program)
+    assert (made.returncode, made.stdout) == (4, "recorded\n")
+    assert made.stderr.startswith("tierscope: app.tst: ")
+    info = tierscope("trace", "info", "app.tst").stdout
+    assert "Program:                sh -c echo recorded; exit 4" in info
+    assert "QEMU" in info
+    systems = ["hybrid/quick", "oracle/quick"]
+    first = ts.compare(systems, f"trace:{tmp_path / 'app.tst'}")
+    again = ts.compare(systems, f"trace:{tmp_path / 'app.tst'}")
+    assert first.complete
+    assert first.data["workload"]["command"] == list(program)
+    assert [first[name]["time_ps"] for name in systems] == [
+        again[name]["time_ps"] for name in systems
+    ]
+
+
+def test_a_damaged_recording_is_an_error_that_names_the_block(
+    tierscope: Runner, tmp_path: Path
+) -> None:
+    tierscope("record", "-o", "app.tst", "--", "ls", "/")
+    whole = (tmp_path / "app.tst").read_bytes()
+    (tmp_path / "cut.tst").write_bytes(whole[: len(whole) * 2 // 3])
+    refused = tierscope("run", "-s", "oracle/quick", "-w", "trace:cut.tst")
+    assert refused.returncode == 125
+    assert "block" in refused.stderr
+    assert "--allow-truncated" in refused.stderr
+    taken = tierscope("run", "-s", "oracle/quick", "-w", "trace:cut.tst", "--allow-truncated")
+    assert taken.returncode == 0, taken.stderr
+    assert "Partial: the recording is cut short: block" in taken.stdout

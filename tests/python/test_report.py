@@ -1,0 +1,90 @@
+"""What a terminal shows of a result."""
+
+from __future__ import annotations
+
+import pytest
+import tierscope as ts
+from conftest import DATA
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from tierscope import report
+from tierscope._shape import ResultData
+from tierscope.breakdown import GROUPS, apportion, grouped
+
+_PARTS = st.lists(st.floats(min_value=0, max_value=1e18), min_size=1, max_size=12)
+
+
+@given(_PARTS.filter(lambda parts: sum(parts) > 0), st.integers(min_value=1, max_value=40))
+def test_rows_are_shared_out_whole_and_within_one_of_the_exact_share(
+    parts: list[float], rows: int
+) -> None:
+    given_out = apportion(parts, rows)
+    assert sum(given_out) == rows
+    total = sum(parts)
+    for part, height in zip(parts, given_out, strict=True):
+        assert abs(height - part / total * rows) < 1 + 1e-6
+
+
+def test_parts_without_a_sum_are_refused() -> None:
+    with pytest.raises(ValueError, match="no positive sum"):
+        apportion([0.0, 0.0], 4)
+
+
+def test_each_owner_of_time_is_in_one_group() -> None:
+    owners = [owner for group in GROUPS for owner in group.owners]
+    assert len(owners) == len(set(owners))
+
+
+def test_fills_are_distinct_so_that_columns_read_without_colour() -> None:
+    assert len({group.fill for group in GROUPS}) == len(GROUPS)
+    assert len({group.ascii_fill for group in GROUPS}) == len(GROUPS)
+    assert all(group.ascii_fill.isascii() for group in GROUPS)
+
+
+def test_an_owner_that_no_group_knows_keeps_its_time() -> None:
+    times = {"busy": 1.0, "warp_drive": 3.0}
+    assert sum(time for _, time in grouped(times)) == 4.0
+    assert grouped(times)[-1][0].label == "other"
+
+
+def test_the_report_is_as_reviewed(sample: ResultData) -> None:
+    """`python tests/python/test_report.py` writes the golden file anew."""
+    assert ts.Result(sample).report() == (DATA / "three-systems.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_line_of_the_report_is_wider_than_the_terminal(sample: ResultData, width: int) -> None:
+    lines = ts.Result(sample).report(width).splitlines()
+    assert max(map(len, lines)) <= width
+
+
+def test_systems_that_do_not_fit_side_by_side_follow_below(sample: ResultData) -> None:
+    narrow = ts.Result(sample).report(60)
+    assert narrow.count("Execution time") == 2
+    assert narrow.index("oracle/quick") > narrow.index("Where the threads' time goes")
+
+
+def test_a_terminal_of_ascii_gets_ascii(sample: ResultData) -> None:
+    sample["systems"]["storage/quick"]["notes"] = []
+    console = Console(width=80)
+    assert report.render(sample, console, unicode=False).plain.isascii()
+
+
+def test_a_partial_result_says_why(sample: ResultData) -> None:
+    sample["completeness"] = "partial"
+    sample["partial_reason"] = "the run was interrupted"
+    assert "Partial: the run was interrupted." in report.closing_lines(sample)
+
+
+def test_what_is_not_known_is_not_shown_as_zero(sample: ResultData) -> None:
+    sample["systems"]["oracle/quick"]["latency_ns"]["p50"] = 0.0
+    rows = dict(report.rows(sample))
+    assert rows["  median"]["oracle/quick"] == "–"
+
+
+if __name__ == "__main__":
+    import json
+
+    data = json.loads((DATA / "three-systems.json").read_text(encoding="utf-8"))
+    (DATA / "three-systems.txt").write_text(ts.Result(data).report(), encoding="utf-8")

@@ -1,0 +1,154 @@
+"""Results: tables, plots and files."""
+
+from __future__ import annotations
+
+import typing
+from pathlib import Path
+
+import jsonschema
+import polars as pl
+import pytest
+import tierscope as ts
+from matplotlib.figure import Figure
+from tierscope import _call, _core, _result, _shape
+from tierscope._shape import ResultData
+
+
+@pytest.fixture
+def result(sample: ResultData) -> ts.Result:
+    """A result of three systems, with descriptions and intervals."""
+    descriptions = {name: f'name = "{name}"\n' for name in sample["systems"]}
+    columns = {column: [5, 10] for column in _result.INTERVAL_COLUMNS}
+    intervals = _result.interval_table({"hybrid/quick": columns})
+    return ts.Result(sample, descriptions, intervals)
+
+
+def test_a_saved_result_loads_as_it_was(result: ts.Result, tmp_path: Path) -> None:
+    result.save(tmp_path / "kept")
+    loaded = ts.load(tmp_path / "kept")
+    assert loaded.data == result.data
+    assert list(loaded) == list(result), "systems keep their order"
+    assert loaded.descriptions == result.descriptions
+    assert loaded.intervals.equals(result.intervals)
+
+
+def test_a_result_replaces_an_earlier_one_and_leaves_nothing_else(
+    result: ts.Result, tmp_path: Path
+) -> None:
+    result.save(tmp_path / "kept")
+    del result.descriptions["oracle/quick"]
+    result.save(tmp_path / "kept")
+    names = sorted(path.name for path in (tmp_path / "kept").iterdir())
+    assert names == [
+        "intervals.parquet",
+        "result.json",
+        "system-hybrid-quick.toml",
+        "system-storage-quick.toml",
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+@pytest.mark.parametrize("held", ["notes.txt", "intervals.parquet"])
+def test_a_directory_that_is_no_result_is_left_alone(
+    result: ts.Result, tmp_path: Path, held: str
+) -> None:
+    (tmp_path / held).write_text("precious", encoding="utf-8")
+    with pytest.raises(ts.TierscopeError) as raised:
+        result.save(tmp_path)
+    assert raised.value.code == "foreign-directory"
+    assert [path.name for path in tmp_path.iterdir()] == [held]
+
+
+def test_a_file_is_no_place_for_a_result(result: ts.Result, tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("precious", encoding="utf-8")
+    with pytest.raises(ts.TierscopeError) as raised:
+        result.save(tmp_path / "kept")
+    assert raised.value.code == "not-a-directory"
+
+
+def test_a_save_that_fails_leaves_the_earlier_result(
+    result: ts.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result.save(tmp_path / "kept")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
+    with pytest.raises(ts.TierscopeError, match="No space left"):
+        result.save(tmp_path / "kept")
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    assert ts.load(tmp_path / "kept").data == result.data
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("{", "unreadable"), ("[]", "other-schema"), ('{"schema": 99}', "other-schema")],
+)
+def test_what_is_no_result_is_refused(tmp_path: Path, text: str, code: str) -> None:
+    (tmp_path / "result.json").write_text(text, encoding="utf-8")
+    with pytest.raises(ts.TierscopeError) as raised:
+        ts.load(tmp_path)
+    assert raised.value.code == code
+
+
+def test_a_missing_result_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ts.TierscopeError, match=r"result\.json cannot be read"):
+        ts.load(tmp_path / "nowhere")
+
+
+def test_names_that_make_the_same_file_name_get_files_of_their_own() -> None:
+    files = _result._description_files(["a/b", "a-b", "../a"])
+    assert list(files.values()) == ["system-a-b.toml", "system-a-b-2.toml", "system-..-a.toml"]
+
+
+def test_the_table_has_a_row_a_system_and_units_last(result: ts.Result) -> None:
+    table = result.to_polars()
+    assert table["system"].to_list() == list(result)
+    assert {"time_s", "latency_p999_ns", "stage_medium_ns", "store_read_bytes"} <= set(
+        table.columns
+    )
+
+
+@pytest.mark.parametrize("by", ["group", "owner"])
+def test_the_breakdown_plot_has_title_units_and_a_column_a_system(
+    result: ts.Result, by: typing.Literal["group", "owner"]
+) -> None:
+    figure = result.plot_breakdown(by)
+    seconds, shares = figure.axes
+    assert seconds.get_ylabel() == "thread time (s)"
+    assert shares.get_ylabel() == "share of thread time (%)"
+    assert "sqlite3" in str(figure.get_suptitle())
+    tops: dict[float, float] = {}
+    for bar in shares.patches:
+        tops[bar.get_x()] = max(tops.get(bar.get_x(), 0), bar.get_y() + bar.get_height())
+    assert list(tops.values()) == pytest.approx([100.0] * 3)
+
+
+def test_the_latency_plot_has_a_logarithmic_axis_with_its_unit(result: ts.Result) -> None:
+    figure = result.plot_latency()
+    assert isinstance(figure, Figure)
+    (axes,) = figure.axes
+    assert (axes.get_yscale(), axes.get_ylabel()) == ("log", "access latency (ns)")
+
+
+def test_a_notebook_shows_names_as_text(sample: ResultData) -> None:
+    sample["systems"]["<b>"] = sample["systems"].pop("hybrid/quick")
+    shown = ts.Result(sample)._repr_html_()
+    assert "&lt;b&gt;" in shown
+    assert "<b>" not in shown
+
+
+def test_the_sample_and_the_types_follow_the_schema(sample: ResultData) -> None:
+    schema = _call.parsed(_core.schema("result"))
+    jsonschema.validate(sample, schema)
+    definitions = schema["$defs"]
+    for name, shape in {
+        "WorkloadInfo": _shape.WorkloadInfo,
+        "ProgramInfo": _shape.ProgramInfo,
+        "SystemResult": _shape.SystemResult,
+        "LatencySummary": _shape.Latency,
+        "Bytes": _shape.ReadWritten,
+    }.items():
+        assert set(definitions[name]["properties"]) == set(shape.__annotations__), name
+    assert set(schema["properties"]) == set(ResultData.__annotations__)
