@@ -1,1 +1,22 @@
-//! record
+//! The recorder: it captures the loads, stores and system calls of a real program and hands them,
+//! live, to machines or to a recording.
+//!
+//! The program runs under a *back end* that observes it; the only one so far is QEMU's user-mode
+//! emulation with this library loaded as a plugin ([`qemu`]). Everything else is independent of
+//! the back end: [`capture`] takes accesses and calls of threads in program order and makes
+//! operations of them, and a [`sink`] takes the operations. What happens is published to the
+//! process that started the program ([`publish`]), which owns the result. [`launch`] is that
+//! process's side.
+
+#![allow(unsafe_code)]
+
+pub mod capture;
+mod descriptors;
+pub mod isolate;
+pub mod job;
+pub mod launch;
+pub mod publish;
+pub mod qemu;
+pub mod sink;
+mod synchronization;
+mod syscalls;

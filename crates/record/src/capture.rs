@@ -1,0 +1,553 @@
+//! From accesses and calls in program order to operations in a sink.
+//!
+//! A back end owns a *slot* for each thread that runs: a buffer with the thread's counts. Noting an
+//! access costs an append to it; a full buffer goes to the sink. Everything of a slot is touched by
+//! its thread alone, until the program has ended and its threads run no more.
+
+use crate::publish::{LogWriter, Urgency};
+use crate::sink::Sink;
+use crate::synchronization::Mark;
+use crate::syscalls::{Process, ThreadCalls};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tierscope_workload::{Call, Op, OpKind, ThreadId};
+
+/// Slots, and so threads that can run at once.
+pub const MAX_SLOTS: usize = 8192;
+/// Operations in a slot's buffer: so many that the sink's cost is spread, so few that they stay in
+/// the processor's cache.
+pub const CAPACITY: usize = (SLOT_BYTES - HEAD_BYTES) / size_of::<Op>();
+/// Bytes that one access may grow to when the pieces of one instruction's access are joined.
+const JOINED_BYTES: u16 = 64;
+const SLOT_BYTES: usize = 1 << 16;
+const HEAD_BYTES: usize = 512;
+/// Room that a call takes at most, with its arguments.
+const CALL_OPS: usize = 4;
+const UNKNOWN: ThreadId = ThreadId::MAX;
+
+/// A thread's buffer and counts.
+#[repr(C, align(4096))]
+pub struct Slot {
+    /// Instructions of the thread up to the end of the block that runs. The back end counts here.
+    pub retired: u64,
+    /// Where `retired` stood for the last operation.
+    noted: u64,
+    length: usize,
+    /// The repeated instruction that ran last: see [`Slot::retire_repeated`].
+    last_repeated: u32,
+    /// Operations in the buffer that are not accesses.
+    others: u32,
+    /// `noted` when the buffer last went to the sink.
+    counted: u64,
+    thread: ThreadId,
+    /// Signals given.
+    signals: u64,
+    /// In a call's callback: the thread that ends the program waits for it.
+    busy: AtomicBool,
+    in_use: bool,
+    calls: ThreadCalls,
+    ops: [Op; CAPACITY],
+}
+
+const _: () = assert!(size_of::<Slot>() == SLOT_BYTES);
+const _: () = assert!(std::mem::offset_of!(Slot, ops) <= HEAD_BYTES);
+
+impl Slot {
+    /// Notes an access of the instruction that is `before_end` instructions before the end of the
+    /// running block. `low` is the low half of an operation's `meta`: kind, flags and size.
+    ///
+    /// # Safety
+    /// `slot` is the running thread's own, and nothing else refers to it meanwhile.
+    #[inline(always)]
+    pub unsafe fn access(slot: *mut Slot, before_end: u32, low: u32, address: u64) {
+        // SAFETY: as the caller promises. `length` is always below `CAPACITY` here, because
+        // whoever makes it reach that empties the buffer.
+        unsafe {
+            let at = (*slot).retired.wrapping_sub(u64::from(before_end));
+            let instructions = at.wrapping_sub((*slot).noted);
+            // Zero: a further access of the same instruction. Too many: a count that is out of
+            // the ordinary in either direction.
+            if instructions.wrapping_sub(1) >= u64::from(u32::MAX) {
+                return (*slot).unusual_access(instructions, low, address);
+            }
+            (*slot).noted = at;
+            let meta = u64::from(low) | instructions << 32;
+            (*slot).push(Op { word: address, meta });
+        }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, op: Op) {
+        let length = self.length;
+        // SAFETY: the invariant of `length`, above.
+        unsafe { *self.ops.as_mut_ptr().add(length) = op };
+        self.length = length + 1;
+        if length + 1 == CAPACITY {
+            self.flush();
+        }
+    }
+
+    /// An access of the same instruction as the one before, or after very many instructions.
+    #[cold]
+    #[inline(never)]
+    fn unusual_access(&mut self, instructions: u64, low: u32, address: u64) {
+        let mut instructions = instructions;
+        if instructions as i64 <= 0 {
+            instructions = 0;
+            if self.join(low, address) {
+                return;
+            }
+        }
+        self.noted = self.noted.wrapping_add(instructions);
+        while instructions > u64::from(u32::MAX) {
+            self.others += 1;
+            self.push(Op::compute(u32::MAX));
+            instructions -= u64::from(u32::MAX);
+        }
+        self.push(Op { word: address, meta: u64::from(low) | instructions << 32 });
+    }
+
+    /// Joins an access with the previous one, of the same instruction, where they are pieces of
+    /// one: emulation splits wide accesses.
+    fn join(&mut self, low: u32, address: u64) -> bool {
+        let size = (low >> 16) as u16;
+        let Some(last) = self.length.checked_sub(1).and_then(|last| self.ops.get_mut(last)) else {
+            return false;
+        };
+        let continues = last.meta as u16 == low as u16
+            && last.word.wrapping_add(u64::from(last.size())) == address
+            && last.size() + size <= JOINED_BYTES;
+        if continues {
+            last.meta += u64::from(size) << 16;
+        }
+        continues
+    }
+
+    /// Counts the instructions of a block that begins (`begins`) or ends with a repeated string
+    /// instruction at `place`. Emulation enters the block anew for each repetition, which is no
+    /// further instruction.
+    pub fn retire_repeated(&mut self, instructions: u32, begins: bool, place: u32) {
+        let again = begins && self.last_repeated == place;
+        self.retired += u64::from(instructions) - u64::from(again);
+        self.last_repeated = place;
+    }
+
+    /// Notes a call, at the end of the block that runs.
+    pub(crate) fn call(&mut self, call: &Call) {
+        if self.length + CALL_OPS > CAPACITY {
+            self.flush();
+        }
+        let instructions = self.retired.wrapping_sub(self.noted);
+        self.noted = self.retired;
+        let mut ops = Vec::with_capacity(CALL_OPS);
+        call.encode(instructions.min(u64::from(u32::MAX)) as u32, &mut ops);
+        self.others += ops.len() as u32;
+        ops.into_iter().for_each(|op| self.push(op));
+    }
+
+    /// The thread's number; a new one where it has none yet.
+    pub(crate) fn thread(&mut self, recorder: &Recorder) -> ThreadId {
+        if self.thread == UNKNOWN {
+            self.thread = recorder.thread_of(current_tid());
+        }
+        self.thread
+    }
+
+    /// The mark of the signal that the thread gives next.
+    pub(crate) fn next_signal(&mut self, recorder: &Recorder) -> Mark {
+        self.signals += 1;
+        Mark { thread: self.thread(recorder), sequence: self.signals }
+    }
+
+    /// Gives the buffer to the sink.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn flush(&mut self) {
+        let length = std::mem::take(&mut self.length);
+        let others = std::mem::take(&mut self.others);
+        guarded(|recorder| {
+            let thread = self.thread(recorder);
+            recorder.take(thread, &self.ops[..length], others, self.noted - self.counted);
+        });
+        self.counted = self.noted;
+    }
+
+    /// Notes the instructions after the last operation, and flushes.
+    fn flush_rest(&mut self) {
+        let rest = self.retired.wrapping_sub(self.noted);
+        if rest > 0 && rest < 1 << 63 {
+            self.others += 1;
+            self.noted = self.retired;
+            self.push(Op::compute(rest.min(u64::from(u32::MAX)) as u32));
+        }
+        if self.length > 0 {
+            self.flush();
+        }
+    }
+}
+
+/// The slots, in memory that exists as far as it is touched. Null until there is a recorder.
+static SLOTS: std::sync::atomic::AtomicPtr<Slot> =
+    std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+
+/// The slot at `index`, below [`MAX_SLOTS`].
+#[inline(always)]
+pub fn slot(index: u32) -> *mut Slot {
+    debug_assert!((index as usize) < MAX_SLOTS);
+    SLOTS.load(Ordering::Relaxed).wrapping_add(index as usize)
+}
+
+fn allocate_slots() -> io::Result<()> {
+    // SAFETY: a new mapping, at an address of the kernel's choice.
+    let slots = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            MAX_SLOTS * SLOT_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if slots == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    SLOTS.store(slots.cast(), Ordering::Relaxed);
+    Ok(())
+}
+
+/// How the recorded program's process ended, as far as it tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "how", rename_all = "lowercase")]
+pub enum Ended {
+    /// It called for its end.
+    Exit {
+        /// Its status, if it is known.
+        status: Option<i32>,
+    },
+    /// Another program took its place.
+    Exec {
+        /// That program.
+        program: String,
+    },
+    /// It goes on, but the recording was stopped or had all that was wanted.
+    Stopped,
+}
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Ended::Exit { status: Some(status) } => write!(f, "exit status {status}"),
+            Ended::Exit { status: None } => write!(f, "exit"),
+            Ended::Exec { program } => write!(f, "exec of {program}"),
+            Ended::Stopped => write!(f, "stopped"),
+        }
+    }
+}
+
+/// Counts of what was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Recorded {
+    /// Loads and stores.
+    pub accesses: u64,
+    /// Instructions.
+    pub instructions: u64,
+    /// Threads.
+    pub threads: u32,
+}
+
+/// The recorder of a program: one for the process.
+pub struct Recorder {
+    sink: Box<dyn Sink>,
+    log: Mutex<LogWriter>,
+    pub(crate) process: Mutex<Process>,
+    threads: Mutex<Threads>,
+    accesses: AtomicU64,
+    instructions: AtomicU64,
+    exit_status: Mutex<Option<i32>>,
+    finished: AtomicBool,
+    published: AtomicBool,
+    begun: Instant,
+    /// Slots below this have been in use.
+    slots: AtomicU32,
+}
+
+#[derive(Default)]
+struct Threads {
+    /// Threads that run, by the kernel's number.
+    by_tid: HashMap<i32, ThreadId>,
+    count: u32,
+}
+
+static RECORDER: std::sync::OnceLock<Recorder> = std::sync::OnceLock::new();
+/// This process is not the recorded one, or recording has failed: nothing is noted any more.
+static SILENT: AtomicBool = AtomicBool::new(false);
+
+/// The recorder, unless there is none (any more).
+pub fn recorder() -> Option<&'static Recorder> {
+    if SILENT.load(Ordering::Relaxed) { None } else { RECORDER.get() }
+}
+
+/// Runs `body` with the recorder. A panic ends the recording and not the program.
+pub fn guarded(body: impl FnOnce(&'static Recorder)) {
+    let Some(recorder) = recorder() else { return };
+    if catch_unwind(AssertUnwindSafe(|| body(recorder))).is_err() {
+        SILENT.store(true, Ordering::Relaxed);
+        recorder.sink.cut("a broken invariant stopped the recorder; please report it");
+        recorder.publish_error("a broken invariant stopped the recorder; please report it");
+    }
+}
+
+/// A child of a fork must leave the recorder alone: its machines and files are its parent's.
+extern "C" fn become_silent() {
+    SILENT.store(true, Ordering::Relaxed);
+}
+
+impl Recorder {
+    /// Installs the recorder of this process. The calling thread is the program's first.
+    pub fn install(sink: Box<dyn Sink>, log: LogWriter, process: Process) -> io::Result<()> {
+        allocate_slots()?;
+        // SAFETY: the handler only stores to a static.
+        let refused = unsafe { libc::pthread_atfork(None, None, Some(become_silent)) };
+        if refused != 0 {
+            return Err(io::Error::from_raw_os_error(refused));
+        }
+        let recorder = Recorder {
+            sink,
+            log: Mutex::new(log),
+            process: Mutex::new(process),
+            threads: Mutex::default(),
+            accesses: AtomicU64::new(0),
+            instructions: AtomicU64::new(0),
+            exit_status: Mutex::new(None),
+            finished: AtomicBool::new(false),
+            published: AtomicBool::new(false),
+            begun: Instant::now(),
+            slots: AtomicU32::new(0),
+        };
+        recorder.thread_of(current_tid());
+        RECORDER.set(recorder).map_err(|_| io::Error::other("there is a recorder already"))
+    }
+
+    /// Makes the slot at `index` that of a new thread. To be called before it notes anything.
+    /// False where there are no more slots.
+    pub fn open_slot(&self, index: u32) -> bool {
+        if index as usize >= MAX_SLOTS {
+            return false;
+        }
+        self.slots.fetch_max(index + 1, Ordering::Relaxed);
+        // SAFETY: the slot's memory exists, and no thread uses it yet, or any more. All zero is a
+        // valid slot. The buffer is left as it is.
+        unsafe {
+            let slot = slot(index);
+            std::ptr::write_bytes(slot.cast::<u8>(), 0, std::mem::offset_of!(Slot, ops));
+            (*slot).thread = UNKNOWN;
+            (*slot).in_use = true;
+        }
+        true
+    }
+
+    /// Takes operations of a thread; `others` of them are not accesses.
+    fn take(&self, thread: ThreadId, ops: &[Op], others: u32, instructions: u64) {
+        self.accesses.fetch_add(ops.len() as u64 - u64::from(others), Ordering::Relaxed);
+        self.instructions.fetch_add(instructions, Ordering::Relaxed);
+        self.sink.accept(thread, ops);
+    }
+
+    pub(crate) fn sink(&self) -> &dyn Sink {
+        &*self.sink
+    }
+
+    pub(crate) fn process(&self) -> MutexGuard<'_, Process> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of the thread that the kernel calls `tid`, a new one if need be.
+    pub(crate) fn thread_of(&self, tid: i32) -> ThreadId {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = threads.by_tid.get(&tid) {
+            return *thread;
+        }
+        let thread = threads.count;
+        threads.count += 1;
+        threads.by_tid.insert(tid, thread);
+        thread
+    }
+
+    /// The slot's thread has come to its end.
+    pub(crate) fn end_thread(&self, slot: &mut Slot) {
+        let thread = slot.thread(self);
+        slot.flush_rest();
+        slot.in_use = false;
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.by_tid.retain(|_, running| *running != thread);
+        drop(threads);
+        self.sink.end_thread(thread);
+    }
+
+    pub(crate) fn note_exit_status(&self, status: i32) {
+        *self.exit_status.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
+    }
+
+    /// Ends the recording: all that was noted goes to the sink, which comes to its end, and the
+    /// result is published. Only the first call does anything.
+    ///
+    /// No thread but the caller may note anything any more.
+    pub fn finish(&self) {
+        if self.finished.swap(true, Ordering::AcqRel) {
+            return self.wait_until_published();
+        }
+        for index in 0..self.slots.load(Ordering::Relaxed) {
+            // SAFETY: other threads note nothing any more; one that is in a call's callback is
+            // waited for.
+            let slot = unsafe { &mut *slot(index) };
+            wait_while_busy(slot);
+            if slot.in_use {
+                self.end_thread(slot);
+            }
+        }
+        let status = *self.exit_status.lock().unwrap_or_else(PoisonError::into_inner);
+        self.publish_result(Ended::Exit { status });
+    }
+
+    /// Ends the recording because the thread of `slot` is about to run another program in the
+    /// process's place. What other threads have in their buffers is lost: they still run.
+    pub(crate) fn finish_for_exec(&self, slot: &mut Slot, program: String) {
+        slot.flush_rest();
+        if !self.finished.swap(true, Ordering::AcqRel) {
+            self.publish_result(Ended::Exec { program });
+        }
+    }
+
+    fn publish_result(&self, ended: Ended) {
+        let recorded_s = self.begun.elapsed().as_secs_f64();
+        self.publish(
+            Urgency::Needed,
+            &json!({
+                "type": "ended",
+                "ended": ended,
+                "recorded": self.recorded(),
+                "recorded_s": recorded_s,
+            }),
+        );
+        let result = self.sink.finish(&ended);
+        self.publish(
+            Urgency::Needed,
+            &json!({
+                "type": "result",
+                "ended": ended,
+                "recorded": self.recorded(),
+                "recorded_s": recorded_s,
+                "finished_s": self.begun.elapsed().as_secs_f64(),
+                "sink": result,
+            }),
+        );
+        self.published.store(true, Ordering::Release);
+    }
+
+    /// Somebody else publishes the result: the process must not end before that is done.
+    fn wait_until_published(&self) {
+        while !self.published.load(Ordering::Acquire) && recorder().is_some() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Whether the recording has ended.
+    pub(crate) fn has_finished(&self) -> bool {
+        self.finished.load(Ordering::Acquire)
+    }
+
+    /// What was recorded so far.
+    pub fn recorded(&self) -> Recorded {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).count;
+        Recorded {
+            accesses: self.accesses.load(Ordering::Relaxed),
+            instructions: self.instructions.load(Ordering::Relaxed),
+            threads,
+        }
+    }
+
+    /// Publishes a record.
+    pub fn publish(&self, urgency: Urgency, record: &Value) {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).append(urgency, record);
+    }
+
+    /// Publishes what went wrong.
+    pub fn publish_error(&self, message: &str) {
+        self.publish(Urgency::Needed, &json!({"type": "error", "message": message}));
+    }
+
+    /// Publishes what is worth knowing about the recording.
+    pub fn publish_notice(&self, message: &str) {
+        self.publish(Urgency::Needed, &json!({"type": "notice", "message": message}));
+    }
+
+    /// Publishes the state of affairs now and then, and ends the recording early if that is asked
+    /// for or the sink has enough. Body of a thread.
+    pub fn watch(&self, every: Duration) {
+        while !self.has_finished() {
+            std::thread::sleep(every);
+            let mut record = json!({"type": "progress", "recorded": self.recorded()});
+            record["recorded_s"] = json!(self.begun.elapsed().as_secs_f64());
+            record["sink"] = self.sink.progress();
+            self.publish(Urgency::Routine, &record);
+            if self.stop_requested() {
+                self.sink.stop();
+            }
+            if self.sink.is_done() && !self.finished.swap(true, Ordering::AcqRel) {
+                self.publish_result(Ended::Stopped);
+            }
+        }
+    }
+
+    fn stop_requested(&self) -> bool {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).stop_requested()
+    }
+}
+
+/// Runs `body` with the running thread's slot, marked as busy meanwhile. For calls only.
+pub(crate) fn with_slot(index: u32, body: impl FnOnce(&'static Recorder, &mut Slot)) {
+    if index as usize >= MAX_SLOTS {
+        return;
+    }
+    guarded(|recorder| {
+        // SAFETY: the slot is the running thread's own.
+        let slot = unsafe { &mut *slot(index) };
+        slot.busy.store(true, Ordering::SeqCst);
+        if !recorder.has_finished() {
+            body(recorder, slot);
+        }
+        slot.busy.store(false, Ordering::SeqCst);
+    });
+}
+
+fn wait_while_busy(slot: &Slot) {
+    let begun = Instant::now();
+    while slot.busy.load(Ordering::SeqCst) && begun.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
+impl Slot {
+    /// What the calls of this thread have to remember.
+    pub(crate) fn calls(&mut self) -> &mut ThreadCalls {
+        &mut self.calls
+    }
+}
+
+/// The kernel's number of the running thread.
+pub(crate) fn current_tid() -> i32 {
+    // SAFETY: always succeeds and touches no memory.
+    unsafe { libc::gettid() }
+}
+
+/// The low bits of a load's `meta`.
+pub const LOAD: u16 = OpKind::Load as u16;
+/// The low bits of a store's `meta`.
+pub const STORE: u16 = OpKind::Store as u16;

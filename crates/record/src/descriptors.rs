@@ -1,0 +1,193 @@
+//! Which file is behind a descriptor.
+//!
+//! The program's descriptors are the process's own, so that the kernel knows them best; this table
+//! adds which of them share an open file, and gives files their numbers.
+
+use std::collections::HashMap;
+use std::mem::MaybeUninit;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tierscope_workload::{FileId, FileInfo};
+
+/// What a descriptor stands for: shared by those that were duplicated from each other.
+#[derive(Debug, PartialEq, Eq)]
+pub struct OpenFile {
+    /// The file, if its content is in a file system on a store: no pipe, terminal or socket, no
+    /// file that the kernel makes up, no shared memory.
+    pub file: Option<FileId>,
+}
+
+/// The descriptors seen so far, and all files.
+#[derive(Default)]
+pub struct Descriptors {
+    open: HashMap<i32, Arc<OpenFile>>,
+    /// Files by device and inode.
+    files: HashMap<(u64, u64), FileId>,
+}
+
+/// A file seen for the first time, which is to be announced.
+pub type NewFile = Option<FileInfo>;
+
+impl Descriptors {
+    /// What `descriptor` stands for; looked up where it is not known yet. Also the file's
+    /// announcement, if it is new.
+    pub fn look_up(&mut self, descriptor: i32) -> (Arc<OpenFile>, NewFile) {
+        if let Some(open) = self.open.get(&descriptor) {
+            return (open.clone(), None);
+        }
+        let (file, new) = match file_status(descriptor) {
+            Some(status) if has_store(descriptor, &status) => self.number(descriptor, &status),
+            _ => (None, None),
+        };
+        let open = Arc::new(OpenFile { file });
+        self.open.insert(descriptor, open.clone());
+        (open, new)
+    }
+
+    /// A call has made `descriptor` anew: what was known of it no longer holds.
+    pub fn forget(&mut self, descriptor: i32) {
+        self.open.remove(&descriptor);
+    }
+
+    /// `new` now stands for the same open file as `old`.
+    pub fn duplicate(&mut self, old: i32, new: i32) -> NewFile {
+        let (open, file) = self.look_up(old);
+        self.open.insert(new, open);
+        file
+    }
+
+    /// `descriptor` is being closed. Returns its file if no other descriptor stands for it.
+    pub fn close(&mut self, descriptor: i32) -> Option<FileId> {
+        let open = self.open.remove(&descriptor)?;
+        Arc::into_inner(open)?.file
+    }
+
+    /// All known descriptors from `first` to `last`.
+    pub fn in_range(&self, first: u32, last: u32) -> Vec<i32> {
+        let mut found: Vec<i32> =
+            self.open.keys().copied().filter(|d| (first..=last).contains(&(*d as u32))).collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// The number of the file at a device and inode, if it has one.
+    pub fn file_at(&self, device: u64, inode: u64) -> Option<FileId> {
+        self.files.get(&(device, inode)).copied()
+    }
+
+    fn number(&mut self, descriptor: i32, status: &libc::stat) -> (Option<FileId>, NewFile) {
+        let key = (status.st_dev, status.st_ino);
+        if let Some(file) = self.files.get(&key) {
+            return (Some(*file), None);
+        }
+        let path = path_of(descriptor);
+        let file = self.files.len() as FileId;
+        let info = FileInfo {
+            name: path.to_string_lossy().into_owned(),
+            size_bytes: status.st_size.max(0) as u64,
+        };
+        self.files.insert(key, file);
+        (Some(file), Some(info))
+    }
+}
+
+/// The file's size in bytes now.
+pub fn size_bytes(descriptor: i32) -> u64 {
+    file_status(descriptor).map_or(0, |status| status.st_size.max(0) as u64)
+}
+
+/// Where the next read or write of an open file happens.
+pub fn position(descriptor: i32) -> Option<u64> {
+    // SAFETY: moves nothing and touches no memory.
+    let position = unsafe { libc::lseek(descriptor, 0, libc::SEEK_CUR) };
+    u64::try_from(position).ok()
+}
+
+fn file_status(descriptor: i32) -> Option<libc::stat> {
+    let mut status = MaybeUninit::uninit();
+    // SAFETY: `status` has room for what the call writes, and is read only if it succeeded.
+    unsafe { (libc::fstat(descriptor, status.as_mut_ptr()) == 0).then(|| status.assume_init()) }
+}
+
+fn path_of(descriptor: i32) -> PathBuf {
+    std::fs::read_link(format!("/proc/self/fd/{descriptor}")).unwrap_or_default()
+}
+
+/// Whether the content of an open file is in a file system on a store.
+fn has_store(descriptor: i32, status: &libc::stat) -> bool {
+    if !matches!(status.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFBLK) {
+        return false;
+    }
+    let path = path_of(descriptor);
+    if path.starts_with("/dev/shm") || path.to_string_lossy().starts_with("/memfd:") {
+        return false;
+    }
+    !is_made_up(descriptor)
+}
+
+/// Whether the kernel makes the file's content up (proc, sysfs and the like).
+fn is_made_up(descriptor: i32) -> bool {
+    const MADE_UP: [i64; 6] = [
+        libc::PROC_SUPER_MAGIC,
+        libc::SYSFS_MAGIC,
+        libc::CGROUP_SUPER_MAGIC,
+        libc::CGROUP2_SUPER_MAGIC,
+        libc::DEBUGFS_MAGIC,
+        libc::TRACEFS_MAGIC,
+    ];
+    let mut system = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: `system` has room for what the call writes, and is read only if it succeeded.
+    let kind = unsafe {
+        if libc::fstatfs(descriptor, system.as_mut_ptr()) != 0 {
+            return false;
+        }
+        system.assume_init().f_type
+    };
+    MADE_UP.contains(&kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_file_has_one_number_however_often_it_is_opened() {
+        let path = std::env::temp_dir().join(format!("tierscope-fd-{}", std::process::id()));
+        std::fs::write(&path, [0; 100]).unwrap();
+        let (first, second) = (File::open(&path).unwrap(), File::open(&path).unwrap());
+        let mut table = Descriptors::default();
+        let (open, new) = table.look_up(first.as_raw_fd());
+        assert_eq!(open.file, Some(0));
+        assert_eq!(new.unwrap().size_bytes, 100);
+        let (again, new) = table.look_up(second.as_raw_fd());
+        assert_eq!((again.file, new), (Some(0), None));
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_file_is_closed_with_the_last_descriptor_that_shares_it() {
+        let path = std::env::temp_dir().join(format!("tierscope-dup-{}", std::process::id()));
+        std::fs::write(&path, "x").unwrap();
+        let file = File::open(&path).unwrap();
+        let mut table = Descriptors::default();
+        table.look_up(file.as_raw_fd());
+        table.duplicate(file.as_raw_fd(), 900);
+        assert_eq!(table.in_range(900, 1000), vec![900]);
+        assert_eq!(table.close(file.as_raw_fd()), None);
+        assert_eq!(table.close(900), Some(0));
+        assert_eq!(table.close(900), None);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn pipes_and_made_up_files_are_no_files_of_a_store() {
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let made_up = File::open("/proc/self/maps").unwrap();
+        let mut table = Descriptors::default();
+        assert_eq!(table.look_up(reader.as_raw_fd()).0.file, None);
+        assert_eq!(table.look_up(made_up.as_raw_fd()).0.file, None);
+        assert_eq!(table.look_up(-1).0.file, None);
+    }
+}

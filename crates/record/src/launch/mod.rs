@@ -1,0 +1,372 @@
+//! The launcher: starts a program under a back end that observes it, and follows what is
+//! published.
+//!
+//! This is the only part that the command line and Python see. It does not know what the back end
+//! is, beyond [`Backend`].
+
+mod program;
+mod qemu;
+
+pub use program::Program;
+pub use qemu::QemuBackend;
+
+use crate::job::{Job, SinkJob, VERSION};
+use crate::publish::{self, LogReader};
+use serde_json::Value;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Name of the recorder's library.
+pub const LIBRARY: &str = "libtierscope_record.so";
+
+/// A way to observe a program while it runs.
+pub trait Backend {
+    /// Its name and version, for results and recordings.
+    fn describe(&self) -> String;
+
+    /// The command that runs `program`, observed, with the recorder doing the job in the file
+    /// `job`.
+    fn command(&self, program: &Program, library: &Path, job: &Path) -> Command;
+}
+
+/// Where the program's standard output goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// Where the launcher's goes.
+    #[default]
+    Inherit,
+    /// To standard error, so that the launcher has standard output for itself.
+    StandardError,
+    /// Nowhere.
+    Null,
+}
+
+/// A program to be run and recorded.
+#[derive(Clone, Debug)]
+pub struct LaunchJob {
+    /// The program: a path, or a name to be looked up in `PATH`.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// What becomes of its operations.
+    pub sink: SinkJob,
+    /// The recorder's library, [`LIBRARY`].
+    pub library: PathBuf,
+    /// Where a directory for the job and the log is made; it goes when the run ends.
+    pub scratch_dir: PathBuf,
+    /// Where the program's standard output goes.
+    pub output: Output,
+    /// Run the program alone before, to measure its time. It then runs twice, with all that it
+    /// does; the first time without input, and its output goes nowhere.
+    pub native: bool,
+}
+
+/// Why a program cannot be run and recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// There is no emulator.
+    #[error(
+        "qemu-x86_64 was not found in PATH: it runs the program and observes it. Install Debian's \
+         or Ubuntu's package qemu-user (apt-get install qemu-user), or set TIERSCOPE_QEMU to its \
+         path"
+    )]
+    QemuMissing,
+    /// There is one that cannot load plugins.
+    #[error(
+        "{} cannot load plugins{}. Install Debian's or Ubuntu's package qemu-user, or set \
+         TIERSCOPE_QEMU to the path of a qemu-x86_64 that can", path.display(), reason
+    )]
+    QemuWithoutPlugins {
+        /// The emulator.
+        path: PathBuf,
+        /// Why, as far as that is known.
+        reason: &'static str,
+    },
+    /// There is one of an unsupported version.
+    #[error(
+        "{} is QEMU {version}; at least {} is needed", path.display(), qemu::OLDEST_NAME
+    )]
+    QemuTooOld {
+        /// The emulator.
+        path: PathBuf,
+        /// Its version.
+        version: String,
+    },
+    /// There is no such program.
+    #[error("{name}: no such program{hint}")]
+    ProgramMissing {
+        /// The name given.
+        name: String,
+        /// Where it was looked for.
+        hint: &'static str,
+    },
+    /// It cannot be run.
+    #[error("{}: {reason}", path.display())]
+    ProgramUnfit {
+        /// The program.
+        path: PathBuf,
+        /// Why not, and what to do.
+        reason: String,
+    },
+    /// The recorder's library is not where it should be.
+    #[error("the recorder's library {} is missing: build or install tierscope again", path.display())]
+    LibraryMissing {
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// The operating system refused.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The recorder did not start.
+    #[error("the recorder did not start: {message}")]
+    NotStarted {
+        /// What it said.
+        message: String,
+    },
+}
+
+/// A program that runs and is recorded.
+pub struct Launched {
+    child: Child,
+    log: LogReader,
+    scratch: Scratch,
+    begun: Instant,
+    native_s: Option<f64>,
+    records: Outline,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// The program's exit status as a shell gives it: 128+n for a signal.
+    pub exit_status: i32,
+    /// Wall-clock time until the process ended, in seconds.
+    pub wall_s: f64,
+    /// Wall-clock time of the program alone, if it was measured.
+    pub native_s: Option<f64>,
+    /// The recorder's last word, of type `result`; `None` where it was killed before.
+    pub result: Option<Value>,
+    /// The latest state of affairs, of type `progress` or `ended`: what is known without a result.
+    pub progress: Option<Value>,
+    /// What went wrong.
+    pub errors: Vec<String>,
+    /// What is worth knowing.
+    pub notices: Vec<String>,
+}
+
+impl Report {
+    /// Whether the whole program was recorded.
+    pub fn is_complete(&self) -> bool {
+        let ended = self.result.as_ref().map(|result| &result["ended"]["how"]);
+        ended.is_some_and(|how| how == "exit") && self.errors.is_empty()
+    }
+}
+
+/// What matters of the records so far.
+#[derive(Default)]
+struct Outline {
+    started: bool,
+    result: Option<Value>,
+    progress: Option<Value>,
+    errors: Vec<String>,
+    notices: Vec<String>,
+}
+
+impl Outline {
+    fn note(&mut self, record: &Value) {
+        let message = || record["message"].as_str().unwrap_or_default().to_owned();
+        match record["type"].as_str() {
+            Some("started") => self.started = true,
+            Some("result") => self.result = Some(record.clone()),
+            Some("progress" | "ended") => self.progress = Some(record.clone()),
+            Some("error") => self.errors.push(message()),
+            Some("notice") => self.notices.push(message()),
+            _ => {}
+        }
+    }
+}
+
+/// Starts a program under the back end that this computer has.
+pub fn launch(job: &LaunchJob) -> Result<Launched, LaunchError> {
+    launch_under(&QemuBackend::find()?, job)
+}
+
+/// Starts a program under a given back end.
+pub fn launch_under(backend: &dyn Backend, job: &LaunchJob) -> Result<Launched, LaunchError> {
+    let program = Program::resolve(&job.program, &job.arguments)?;
+    let library = std::path::absolute(&job.library).map_err(io_error("the library's path"))?;
+    if !library.is_file() {
+        return Err(LaunchError::LibraryMissing { path: library });
+    }
+    let scratch = Scratch::new(&job.scratch_dir)?;
+    let log_path = scratch.path.join("log");
+    publish::create(&log_path, publish::DEFAULT_CAPACITY_BYTES)
+        .map_err(io_error(&format!("the log {}", log_path.display())))?;
+    let log = LogReader::open(&log_path).map_err(io_error("the log"))?;
+    let job_path = scratch.path.join("job.json");
+    let recorder_job = Job { version: VERSION, log: log_path, sink: job.sink.clone() };
+    let text = serde_json::to_vec(&recorder_job).unwrap_or_default();
+    std::fs::write(&job_path, text).map_err(io_error("the recorder's job"))?;
+    let native_s = if job.native { Some(time_native(&program)?) } else { None };
+    let mut command = backend.command(&program, &library, &job_path);
+    direct(&mut command, job.output)?;
+    let begun = Instant::now();
+    let child = command.spawn().map_err(io_error(&format!("cannot run {command:?}")))?;
+    Ok(Launched { child, log, scratch, begun, native_s, records: Outline::default() })
+}
+
+fn io_error(what: &str) -> impl FnOnce(io::Error) -> LaunchError + use<> {
+    let what = what.to_owned();
+    move |source| LaunchError::Io { what, source }
+}
+
+fn direct(command: &mut Command, output: Output) -> Result<(), LaunchError> {
+    match output {
+        Output::Inherit => {}
+        Output::Null => {
+            command.stdout(Stdio::null());
+        }
+        Output::StandardError => {
+            let standard_error = io::stderr().as_fd().try_clone_to_owned();
+            command.stdout(standard_error.map_err(io_error("standard error"))?);
+        }
+    }
+    Ok(())
+}
+
+/// Runs the program alone and returns its wall-clock time in seconds.
+fn time_native(program: &Program) -> Result<f64, LaunchError> {
+    let begun = Instant::now();
+    Command::new(&program.path)
+        .arg0(&program.name)
+        .args(&program.arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .map_err(io_error(&format!("cannot run {}", program.path.display())))?;
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+impl Launched {
+    /// The records published since the last poll, as JSON objects with a `type`: `started`,
+    /// `progress`, `system_progress`, `interval`, `notice`, `error`, `ended` (the program has, its
+    /// machines may still run) and `result`.
+    pub fn poll(&mut self) -> Vec<Value> {
+        let records = self.log.poll();
+        records.iter().for_each(|record| self.records.note(record));
+        records
+    }
+
+    /// Process number of the program.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The exit status, once the process has ended: 128+n for a signal.
+    pub fn try_wait(&mut self) -> Result<Option<i32>, LaunchError> {
+        let status = self.child.try_wait().map_err(io_error("waiting for the program"))?;
+        Ok(status.map(shell_status))
+    }
+
+    /// Asks the recorder for an early end. The program itself goes on.
+    pub fn stop(&self) -> Result<(), LaunchError> {
+        publish::request_stop(&self.scratch.path.join("log")).map_err(io_error("the log"))
+    }
+
+    /// Kills the program, and with it the recorder. What was published remains.
+    pub fn kill(&mut self) -> Result<(), LaunchError> {
+        self.child.kill().map_err(io_error("killing the program"))
+    }
+
+    /// Waits for the process to end, and says what the run came to. Polls that were not made are
+    /// made up for.
+    pub fn finish(mut self) -> Result<Report, LaunchError> {
+        let status = self.child.wait().map_err(io_error("waiting for the program"))?;
+        let wall_s = self.begun.elapsed().as_secs_f64();
+        self.poll();
+        let records = std::mem::take(&mut self.records);
+        if !records.started {
+            let said = records.errors.join("; ");
+            let message = if said.is_empty() { "see what it printed above".into() } else { said };
+            return Err(LaunchError::NotStarted { message });
+        }
+        Ok(Report {
+            exit_status: shell_status(status),
+            wall_s,
+            native_s: self.native_s,
+            result: records.result,
+            progress: records.progress,
+            errors: records.errors,
+            notices: records.notices,
+        })
+    }
+
+    /// Waits for `time` or until the process has ended, whichever is first.
+    pub fn wait_for(&mut self, time: Duration) -> Result<Option<i32>, LaunchError> {
+        let begun = Instant::now();
+        loop {
+            let status = self.try_wait()?;
+            if status.is_some() || begun.elapsed() >= time {
+                return Ok(status);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Launched {
+    fn drop(&mut self) {
+        // A program that nobody follows any more has no log to publish to either.
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn shell_status(status: ExitStatus) -> i32 {
+    status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(255)
+}
+
+/// A directory that goes with its value.
+struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn new(parent: &Path) -> Result<Scratch, LaunchError> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let parent = std::path::absolute(parent).map_err(io_error("the scratch directory"))?;
+        loop {
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            let path = parent.join(format!("tierscope-{}-{number}", std::process::id()));
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Ok(Scratch { path }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    let what = format!("cannot make a directory in {}", parent.display());
+                    return Err(io_error(&what)(error));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Nothing depends on it any more.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}

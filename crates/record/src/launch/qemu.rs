@@ -1,0 +1,148 @@
+//! Finding and commanding QEMU's user-mode emulation.
+
+use super::{Backend, LaunchError, Program};
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The oldest version that was tried.
+const OLDEST: (u32, u32) = (7, 0);
+pub(super) const OLDEST_NAME: &str = "7.0";
+/// Seed of what the emulated kernel gives the program as random bytes.
+const SEED: &str = "1";
+/// The emulated processor: everything that QEMU can do, but without fast string instructions,
+/// which programs would use for copies and QEMU runs byte by byte.
+const PROCESSOR: &str = "max,erms=off,fsrm=off";
+
+/// A `qemu-x86_64` that can load plugins.
+#[derive(Clone, Debug)]
+pub struct QemuBackend {
+    path: PathBuf,
+    version: String,
+}
+
+impl QemuBackend {
+    /// Finds it: `TIERSCOPE_QEMU`, else `qemu-x86_64` in `PATH`.
+    pub fn find() -> Result<QemuBackend, LaunchError> {
+        let named = std::env::var_os("TIERSCOPE_QEMU").filter(|path| !path.is_empty());
+        if let Some(path) = named {
+            return Self::at(PathBuf::from(path));
+        }
+        if let Some(path) = in_path("qemu-x86_64") {
+            return Self::at(path);
+        }
+        Err(match in_path("qemu-x86_64-static") {
+            Some(path) => LaunchError::QemuWithoutPlugins {
+                path,
+                reason: ": it is statically linked (package qemu-user-static)",
+            },
+            None => LaunchError::QemuMissing,
+        })
+    }
+
+    /// The one at `path`, if it will do.
+    pub fn at(path: PathBuf) -> Result<QemuBackend, LaunchError> {
+        let version = output(&path, "--version").ok_or(LaunchError::QemuMissing)?;
+        let version = version_in(&version).ok_or(LaunchError::QemuMissing)?;
+        if parsed(&version) < OLDEST {
+            return Err(LaunchError::QemuTooOld { path, version });
+        }
+        let help = output(&path, "-h").unwrap_or_default();
+        if !help.contains("-plugin") {
+            return Err(LaunchError::QemuWithoutPlugins { path, reason: "" });
+        }
+        Ok(QemuBackend { path, version })
+    }
+}
+
+impl Backend for QemuBackend {
+    fn describe(&self) -> String {
+        format!("QEMU {}", self.version)
+    }
+
+    fn command(&self, program: &Program, library: &Path, job: &Path) -> Command {
+        let mut plugin = doubling_commas(library);
+        plugin.push(",job=");
+        plugin.push(doubling_commas(job));
+        let mut command = Command::new(&self.path);
+        command.arg("-plugin").arg(plugin);
+        command.args(["-seed", SEED, "-cpu", PROCESSOR]);
+        command.arg("-0").arg(&program.name);
+        command.arg(&program.path).args(&program.arguments);
+        // SAFETY: one system call between fork and exec, which allocates nothing.
+        unsafe { command.pre_exec(fix_addresses) };
+        command
+    }
+}
+
+/// Turns the randomization of addresses off, for this process and what it runs.
+fn fix_addresses() -> std::io::Result<()> {
+    // SAFETY: changes a property of the process only. Where that is forbidden, addresses differ
+    // from run to run, and no more.
+    unsafe {
+        let now = libc::personality(0xffff_ffff);
+        if now >= 0 {
+            libc::personality((now | libc::ADDR_NO_RANDOMIZE) as libc::c_ulong);
+        }
+    }
+    Ok(())
+}
+
+/// In a list of options a comma is written twice.
+fn doubling_commas(path: &Path) -> OsString {
+    let bytes = path.as_os_str().as_bytes();
+    let doubled = bytes.iter().flat_map(|byte| {
+        std::iter::repeat_n(*byte, if *byte == b',' { 2 } else { 1 })
+    });
+    OsString::from_vec(doubled.collect())
+}
+
+fn in_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|candidate| candidate.is_file())
+}
+
+fn output(path: &Path, argument: &str) -> Option<String> {
+    let output = Command::new(path).arg(argument).stdin(Stdio::null()).output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The version in what `--version` prints: `qemu-x86_64 version 7.2.22 (…)`.
+fn version_in(text: &str) -> Option<String> {
+    let mut words = text.split_whitespace().skip_while(|word| *word != "version");
+    words.nth(1).map(str::to_owned)
+}
+
+fn parsed(version: &str) -> (u32, u32) {
+    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_read_from_what_qemu_prints() {
+        let text = "qemu-x86_64 version 7.2.22 (Debian 1:7.2+dfsg-7)\nCopyright (c) 2003";
+        assert_eq!(version_in(text).unwrap(), "7.2.22");
+        assert_eq!(parsed("7.2.22"), (7, 2));
+        assert!(parsed("10.0.2") > OLDEST && parsed("6.1.0") < OLDEST);
+        assert_eq!(version_in("something else"), None);
+    }
+
+    #[test]
+    fn commas_in_paths_are_doubled() {
+        assert_eq!(doubling_commas(Path::new("/a,b/c")), OsString::from("/a,,b/c"));
+    }
+
+    #[test]
+    fn an_emulator_that_will_not_do_is_refused_with_the_reason() {
+        let missing = QemuBackend::at("/nonexistent/qemu".into()).unwrap_err();
+        assert!(missing.to_string().contains("apt-get install qemu-user"));
+        let other = QemuBackend::at("/bin/true".into()).unwrap_err();
+        assert!(matches!(other, LaunchError::QemuMissing));
+    }
+}

@@ -1,0 +1,341 @@
+//! The back end: QEMU's user-mode emulation, which loads this library as a plugin.
+//!
+//! QEMU calls [`qemu_plugin_install`] with the job's path. From then on it reports blocks as it
+//! translates them, and the code that it generates calls back for each block, access and system
+//! call. Callbacks do as little as possible; whatever may fail is guarded against unwinding.
+
+mod api;
+mod instruction;
+
+use crate::capture::{self, LOAD, Recorder, STORE, Slot, guarded, slot};
+use crate::isolate;
+use crate::job::{Job, SinkJob};
+use crate::publish::{LogWriter, Urgency};
+use crate::sink::{Sink, discard::DiscardSink, machines::MachinesSink, tst::TstSink};
+use crate::syscalls::{self, GuestMemory, Process};
+use api::{Api, Block, Info, Instruction, PluginId};
+use instruction::Traits;
+use serde_json::json;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+use tierscope_workload::op::FLAG_ATOMIC;
+
+/// How often the state of affairs is published.
+const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+/// Failure of [`qemu_plugin_install`].
+const FAILED: c_int = 1;
+
+/// The version of the plugin interface that this library is for: QEMU reads it after loading the
+/// library, when [`DECLARE_VERSION`] has run.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static qemu_plugin_version: AtomicI32 = AtomicI32::new(api::OLDEST);
+
+/// Runs as the library is loaded: chooses a version that the loading QEMU accepts.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static DECLARE_VERSION: extern "C" fn() = declare_version;
+
+extern "C" fn declare_version() {
+    qemu_plugin_version.store(api::declared_version(), Ordering::Relaxed);
+}
+
+static API: OnceLock<Api> = OnceLock::new();
+/// The program has, or is about to have, more than one thread.
+static MANY_THREADS: AtomicBool = AtomicBool::new(false);
+/// Where the program's address 0 is in this process; `u64::MAX` until it is known.
+static GUEST_BASE: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// The entry point that QEMU calls at load. 0 for success.
+///
+/// # Safety
+/// `info` points to what QEMU tells its plugins, `argv` to `argc` strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: PluginId,
+    info: *const Info,
+    argc: c_int,
+    argv: *const *const c_char,
+) -> c_int {
+    let installed = std::panic::catch_unwind(|| {
+        // SAFETY: as the caller promises.
+        let (info, arguments) = unsafe { (&*info, arguments(argc, argv)) };
+        install(id, info, &arguments)
+    });
+    let message = match installed {
+        Ok(Ok(())) => return 0,
+        Ok(Err(message)) => message,
+        Err(_) => "a broken invariant stopped the recorder; please report it".to_owned(),
+    };
+    eprintln!("tierscope: {message}");
+    FAILED
+}
+
+/// # Safety
+/// `argv` points to `argc` strings.
+unsafe fn arguments(argc: c_int, argv: *const *const c_char) -> Vec<String> {
+    (0..argc.max(0) as usize)
+        // SAFETY: as the caller promises.
+        .map(|index| unsafe { CStr::from_ptr(*argv.add(index)) })
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect()
+}
+
+fn install(id: PluginId, info: &Info, arguments: &[String]) -> Result<(), String> {
+    let api = Api::find(info.current)?;
+    // SAFETY: QEMU's string lives through the call.
+    let target = unsafe { CStr::from_ptr(info.target_name) };
+    if info.system_emulation || target != c"x86_64" {
+        return Err(format!(
+            "the recorder runs under qemu-x86_64, not under an emulator of {} machines or \
+             processes",
+            target.to_string_lossy()
+        ));
+    }
+    let job = arguments
+        .iter()
+        .find_map(|argument| argument.strip_prefix("job="))
+        .ok_or("the plugin takes one argument: job=FILE")?;
+    let job = Job::read(Path::new(job))?;
+    let mut log = LogWriter::open(&job.log)
+        .map_err(|error| format!("the log {}: {error}", job.log.display()))?;
+    let sink = match start_sink(job.sink) {
+        Ok(sink) => sink,
+        Err(message) => {
+            log.append(Urgency::Needed, &json!({"type": "error", "message": message}));
+            return Err(message);
+        }
+    };
+    log.append(
+        Urgency::Needed,
+        &json!({
+            "type": "started",
+            "pid": std::process::id(),
+            "backend": "qemu",
+            "interface": info.current,
+        }),
+    );
+    Recorder::install(sink, log, Process::new(Box::new(EmulatedMemory)))
+        .map_err(|error| format!("cannot start the recorder: {error}"))?;
+    API.set(api).map_err(|_| "the plugin is loaded twice".to_owned())?;
+    isolate::spawn("watch", || guarded(|recorder| recorder.watch(PROGRESS_EVERY)))
+        .map_err(|error| format!("cannot start the recorder's thread: {error}"))?;
+    (api.register_vcpu_init_cb)(id, on_thread);
+    (api.register_vcpu_tb_trans_cb)(id, on_translate);
+    (api.register_vcpu_syscall_cb)(id, on_syscall);
+    (api.register_vcpu_syscall_ret_cb)(id, on_syscall_return);
+    (api.register_atexit_cb)(id, on_exit, std::ptr::null_mut());
+    Ok(())
+}
+
+fn start_sink(job: SinkJob) -> Result<Box<dyn Sink>, String> {
+    Ok(match job {
+        SinkJob::Discard {} => Box::new(DiscardSink::default()),
+        SinkJob::Tst(job) => Box::new(TstSink::start(job)?),
+        SinkJob::Machines(job) => Box::new(MachinesSink::start(job)?),
+    })
+}
+
+/// A thread is made, in its own context or in its creator's.
+extern "C" fn on_thread(_id: PluginId, thread: c_uint) {
+    guarded(|recorder| {
+        if !recorder.open_slot(thread) {
+            recorder.publish_error(&format!(
+                "the program has more than {} threads at once",
+                capture::MAX_SLOTS
+            ));
+            // Callbacks have nowhere to note anything: going on is impossible.
+            std::process::abort();
+        }
+    });
+}
+
+/// A block is being translated: says what its code is to call.
+extern "C" fn on_translate(_id: PluginId, block: Block) {
+    let Some(api) = API.get() else { return };
+    guarded(|_| instrument(api, block));
+}
+
+fn instrument(api: &Api, block: Block) {
+    let count = (api.tb_n_insns)(block);
+    let mut repeated = None;
+    for index in 0..count {
+        let instruction = (api.tb_get_insn)(block, index);
+        if GUEST_BASE.load(Ordering::Relaxed) == u64::MAX {
+            note_guest_base(api, instruction);
+        }
+        let mut bytes = [0; 16];
+        let length = api.instruction_bytes(instruction, &mut bytes);
+        let traits = Traits::of(&bytes[..length]);
+        if traits.repeated && index + 1 == count {
+            repeated = Some((api.insn_vaddr)(instruction));
+        }
+        let before_end = (count - 1 - index) as u64;
+        let flags = if traits.atomic { FLAG_ATOMIC } else { 0 };
+        let data = (before_end | u64::from(flags) << FLAGS_SHIFT) as *mut c_void;
+        // One callback for both: QEMU 7.2 confuses callbacks for reads with those for writes.
+        let (none, both) = (api::NO_REGISTERS, api::READS_AND_WRITES);
+        (api.register_vcpu_mem_cb)(instruction, on_access, none, both, data);
+    }
+    count_instructions(api, block, count as u64, repeated);
+}
+
+/// Makes the block count its instructions. `repeated` is the address of a repeated string
+/// instruction that ends it.
+fn count_instructions(api: &Api, block: Block, count: u64, repeated: Option<u64>) {
+    let none = api::NO_REGISTERS;
+    if let Some(place) = repeated {
+        let begins = u64::from(count == 1);
+        let data = count | begins << 31 | place << 32;
+        return (api.register_vcpu_tb_exec_cb)(block, on_repeated, none, data as *mut c_void);
+    }
+    match api.register_vcpu_tb_exec_inline {
+        // The word that inline code adds to is one for all threads; so that is for programs that
+        // have one. As it makes its second thread, QEMU translates everything anew.
+        Some(add) if !MANY_THREADS.load(Ordering::Relaxed) => {
+            // SAFETY: the address of a field of a slot that exists; nothing is read.
+            let word = unsafe { &raw mut (*slot(0)).retired };
+            add(block, api::ADD, word.cast(), count);
+        }
+        _ => (api.register_vcpu_tb_exec_cb)(block, on_block, none, count as *mut c_void),
+    }
+}
+
+/// In an access's user data, flags begin here; below is the distance to the block's end.
+const FLAGS_SHIFT: u32 = 40;
+
+/// A block begins to run.
+extern "C" fn on_block(thread: c_uint, data: *mut c_void) {
+    // SAFETY: the slot is the running thread's own.
+    unsafe { (*slot(thread)).retired += data as u64 };
+}
+
+/// A block that ends with a repeated string instruction begins to run.
+extern "C" fn on_repeated(thread: c_uint, data: *mut c_void) {
+    let data = data as u64;
+    let (count, begins) = (data as u32 & 0x7fff_ffff, data as u32 >> 31 == 1);
+    // SAFETY: the slot is the running thread's own.
+    unsafe { (*slot(thread)).retire_repeated(count, begins, (data >> 32) as u32) };
+}
+
+/// An access happens. The usual case makes no call, so that it needs no registers saved.
+extern "C" fn on_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
+    let data = data as u64;
+    let known = KINDS_AND_SIZES.get(info as usize).map_or(0, |k| k.load(Ordering::Relaxed));
+    if known == 0 || known & STORES_TOO != 0 {
+        return unusual_access(thread, info, address, data);
+    }
+    // SAFETY: the slot is the running thread's own.
+    unsafe { Slot::access(slot(thread), data as u32, known | flags_of(data), address) };
+}
+
+#[inline(always)]
+fn flags_of(data: u64) -> u32 {
+    (data >> (FLAGS_SHIFT - 8)) as u32
+}
+
+/// An access of a sort that comes for the first time, or that is a load and a store.
+#[cold]
+#[inline(never)]
+extern "C" fn unusual_access(thread: c_uint, info: u32, address: u64, data: u64) {
+    let kind_and_size = kind_and_size(info);
+    let low = kind_and_size & !STORES_TOO | flags_of(data);
+    // SAFETY: the slot is the running thread's own.
+    unsafe {
+        Slot::access(slot(thread), data as u32, low, address);
+        if kind_and_size & STORES_TOO != 0 {
+            Slot::access(slot(thread), data as u32, low ^ u32::from(LOAD ^ STORE), address);
+        }
+    }
+}
+
+/// Kind and size, as in the low half of an operation's `meta`, by the information that QEMU gives
+/// with an access, which is opaque but takes few values; 0 where it has not been asked yet.
+static KINDS_AND_SIZES: [AtomicU32; 1 << 18] = [const { AtomicU32::new(0) }; 1 << 18];
+/// Beside kind and size: the access, a load, also stores. An operation's size never has this bit.
+const STORES_TOO: u32 = 1 << 31;
+/// Where the information has reads and writes, as `QEMU_PLUGIN_MEM_RW`, in all versions so far.
+const DIRECTION_SHIFT: u32 = 16;
+
+fn kind_and_size(info: u32) -> u32 {
+    let Some(api) = API.get() else { return u32::from(LOAD) | 1 << 16 };
+    let size = 1u32 << (api.mem_size_shift)(info).min(6);
+    let stores = (api.mem_is_store)(info);
+    // An atomic operation is one access that reads and writes.
+    let also_loads = stores && info >> DIRECTION_SHIFT == api::READS_AND_WRITES as u32;
+    let kind = match (stores, also_loads) {
+        (false, _) => u32::from(LOAD),
+        (true, false) => u32::from(STORE),
+        (true, true) => u32::from(LOAD) | STORES_TOO,
+    };
+    let value = kind | size << 16;
+    if let Some(known) = KINDS_AND_SIZES.get(info as usize) {
+        known.store(value, Ordering::Relaxed);
+    }
+    value
+}
+
+/// A system call is about to run.
+extern "C" fn on_syscall(
+    _id: PluginId,
+    thread: c_uint,
+    number: i64,
+    a1: u64,
+    a2: u64,
+    a3: u64,
+    a4: u64,
+    a5: u64,
+    a6: u64,
+    _a7: u64,
+    _a8: u64,
+) {
+    if matches!(number, libc::SYS_clone | libc::SYS_clone3) {
+        MANY_THREADS.store(true, Ordering::Relaxed);
+    }
+    capture::with_slot(thread, |recorder, slot| {
+        syscalls::enter(recorder, slot, number, [a1, a2, a3, a4, a5, a6]);
+    });
+}
+
+/// A system call has returned.
+extern "C" fn on_syscall_return(_id: PluginId, thread: c_uint, number: i64, result: i64) {
+    capture::with_slot(thread, |recorder, slot| {
+        syscalls::leave(recorder, slot, number, result);
+    });
+}
+
+/// The program has ended, and its threads report nothing any more.
+extern "C" fn on_exit(_id: PluginId, _data: *mut c_void) {
+    guarded(Recorder::finish);
+}
+
+/// Learns where the program's memory is from one of its instructions.
+fn note_guest_base(api: &Api, instruction: Instruction) {
+    let here = (api.insn_haddr)(instruction) as u64;
+    if here != 0 {
+        let base = here.wrapping_sub((api.insn_vaddr)(instruction));
+        GUEST_BASE.store(base, Ordering::Relaxed);
+    }
+}
+
+/// The program's memory, which is mapped in this process.
+struct EmulatedMemory;
+
+impl GuestMemory for EmulatedMemory {
+    fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
+        let base = GUEST_BASE.load(Ordering::Relaxed);
+        if base == u64::MAX {
+            return false;
+        }
+        let length = bytes.len();
+        let to = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: length };
+        let from =
+            libc::iovec { iov_base: base.wrapping_add(address) as *mut c_void, iov_len: length };
+        // SAFETY: the kernel checks the other address, and `to` is `bytes`.
+        let read = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
+        usize::try_from(read) == Ok(length)
+    }
+}

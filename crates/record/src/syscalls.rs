@@ -1,0 +1,662 @@
+//! The system calls of an x86-64 Linux program, as operations.
+//!
+//! A back end reports each call before it runs and after it returned. What a machine has to know
+//! becomes a [`Call`] of its own; every other call is [`Call::Other`] with its number.
+
+use crate::capture::{Recorder, Slot, current_tid};
+use crate::descriptors::{self, Descriptors, NewFile};
+use crate::synchronization::{Mark, Order};
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::mem::MaybeUninit;
+use tierscope_workload::op::{Advice, MAP_SHARED, MAP_WRITABLE, NO_FILE};
+use tierscope_workload::{Call, FileId, ThreadId};
+
+/// Reads the program's memory.
+pub trait GuestMemory: Send {
+    /// Fills `bytes` from the program's address; false where it cannot be read.
+    fn read(&self, address: u64, bytes: &mut [u8]) -> bool;
+}
+
+/// What the calls of all threads have to remember.
+pub struct Process {
+    memory: Box<dyn GuestMemory>,
+    descriptors: Descriptors,
+    order: Order,
+    /// End of the heap; 0 until the first call on it.
+    heap_end: u64,
+    /// Words to clear and wake at when a thread ends, by the kernel's number of the thread.
+    cleared_at_end: HashMap<i32, u64>,
+    /// The same of threads that are being created: their word's address.
+    creating: Vec<u64>,
+    fork_noticed: bool,
+}
+
+/// What the calls of one thread have to remember. All zero at first.
+#[derive(Clone, Copy, Default)]
+pub struct ThreadCalls {
+    /// Number of the call that runs, and its arguments.
+    number: i64,
+    arguments: [u64; 6],
+    /// When the wait that runs began: see [`Order::begin_wait`].
+    wait_begun: u64,
+    /// How long the call that runs may sleep.
+    sleep_ps: u64,
+    /// File being closed, plus one.
+    closing: u64,
+}
+
+/// Bits of a clone's flags, and what makes it a thread of this process.
+const CLONE_VM: u64 = libc::CLONE_VM as u64;
+const CLONE_CHILD_CLEARTID: u64 = libc::CLONE_CHILD_CLEARTID as u64;
+/// Futex operations and the bits beside them (include/uapi/linux/futex.h).
+mod futex {
+    pub const WAIT: u64 = 0;
+    pub const WAKE: u64 = 1;
+    pub const REQUEUE: u64 = 3;
+    pub const CMP_REQUEUE: u64 = 4;
+    pub const WAKE_OP: u64 = 5;
+    pub const LOCK_PI: u64 = 6;
+    pub const UNLOCK_PI: u64 = 7;
+    pub const WAIT_BITSET: u64 = 9;
+    pub const WAKE_BITSET: u64 = 10;
+    pub const WAIT_REQUEUE_PI: u64 = 11;
+    pub const CMP_REQUEUE_PI: u64 = 12;
+    pub const LOCK_PI2: u64 = 13;
+    pub const OPERATION: u64 = 0x7f;
+    pub const CLOCK_REALTIME: u64 = 256;
+}
+const PAGE_BYTES: u64 = 4096;
+const PICOSECONDS: u64 = 1_000_000_000_000;
+/// Pieces of a vectored read or write that are told apart.
+const MAX_PIECES: usize = 1024;
+
+impl Process {
+    /// The state of a program that has made no call yet.
+    pub fn new(memory: Box<dyn GuestMemory>) -> Process {
+        Process {
+            memory,
+            descriptors: Descriptors::default(),
+            order: Order::default(),
+            heap_end: 0,
+            cleared_at_end: HashMap::new(),
+            creating: Vec::new(),
+            fork_noticed: false,
+        }
+    }
+
+    fn read_words<const N: usize>(&self, address: u64) -> Option<[u64; N]> {
+        let mut words = [0; N];
+        for (index, word) in words.iter_mut().enumerate() {
+            let mut bytes = [0; 8];
+            if !self.memory.read(address.wrapping_add(8 * index as u64), &mut bytes) {
+                return None;
+            }
+            *word = u64::from_le_bytes(bytes);
+        }
+        Some(words)
+    }
+
+    fn read_path(&self, address: u64) -> Option<CString> {
+        let mut path = Vec::new();
+        while path.len() < libc::PATH_MAX as usize {
+            let mut byte = [0];
+            if !self.memory.read(address.wrapping_add(path.len() as u64), &mut byte) {
+                return None;
+            }
+            if byte[0] == 0 {
+                return CString::new(path).ok();
+            }
+            path.push(byte[0]);
+        }
+        None
+    }
+
+    /// A time span in memory (`struct timespec`), in picoseconds.
+    fn read_span_ps(&self, address: u64) -> Option<u64> {
+        let [seconds, nanoseconds] = self.read_words::<2>(address)?;
+        Some(seconds.saturating_mul(PICOSECONDS).saturating_add(nanoseconds.saturating_mul(1000)))
+    }
+
+    /// How far away a moment in memory is by a clock, in picoseconds.
+    fn read_moment_ps(&self, address: u64, clock: i32) -> Option<u64> {
+        let mut now = MaybeUninit::<libc::timespec>::uninit();
+        // SAFETY: `now` has room for what the call writes, and is read only if it succeeded.
+        let now = unsafe {
+            if libc::clock_gettime(clock, now.as_mut_ptr()) != 0 {
+                return None;
+            }
+            now.assume_init()
+        };
+        let now_ps = (now.tv_sec as u64) * PICOSECONDS + now.tv_nsec as u64 * 1000;
+        Some(self.read_span_ps(address)?.saturating_sub(now_ps))
+    }
+}
+
+/// A call runs next in the thread of `slot`.
+pub fn enter(recorder: &Recorder, slot: &mut Slot, number: i64, arguments: [u64; 6]) {
+    let clean = ThreadCalls { number, arguments, ..ThreadCalls::default() };
+    *slot.calls() = clean;
+    match number {
+        libc::SYS_futex => enter_futex(recorder, slot),
+        libc::SYS_exit => return exit_thread(recorder, slot),
+        libc::SYS_exit_group => {
+            recorder.note_exit_status(arguments[0] as i32 & 0xff);
+            return slot.flush();
+        }
+        libc::SYS_execve => enter_exec(recorder, slot, arguments[0], None),
+        libc::SYS_execveat => {
+            enter_exec(recorder, slot, arguments[1], Some((arguments[0], arguments[4])));
+        }
+        libc::SYS_clone => enter_clone(recorder, arguments[0], arguments[3]),
+        libc::SYS_set_tid_address => {
+            recorder.process().cleared_at_end.insert(current_tid(), arguments[0]);
+        }
+        libc::SYS_close => enter_close(recorder, slot, arguments[0] as i32),
+        libc::SYS_dup2 | libc::SYS_dup3 if arguments[0] != arguments[1] => {
+            enter_close(recorder, slot, arguments[1] as i32);
+        }
+        libc::SYS_close_range => enter_close_range(recorder, arguments),
+        libc::SYS_nanosleep => {
+            slot.calls().sleep_ps =
+                recorder.process().read_span_ps(arguments[0]).unwrap_or_default();
+        }
+        libc::SYS_clock_nanosleep => enter_clock_nanosleep(recorder, slot),
+        _ => {}
+    }
+    if may_block(recorder, number, arguments) {
+        slot.flush();
+    }
+}
+
+/// Whether a call may take long, so that machines should have what precedes it.
+fn may_block(recorder: &Recorder, number: i64, arguments: [u64; 6]) -> bool {
+    match number {
+        libc::SYS_mmap
+        | libc::SYS_munmap
+        | libc::SYS_mprotect
+        | libc::SYS_mremap
+        | libc::SYS_madvise
+        | libc::SYS_brk
+        | libc::SYS_open
+        | libc::SYS_openat
+        | libc::SYS_close
+        | libc::SYS_lseek
+        | libc::SYS_stat
+        | libc::SYS_fstat
+        | libc::SYS_lstat
+        | libc::SYS_newfstatat
+        | libc::SYS_access
+        | libc::SYS_getpid
+        | libc::SYS_gettid
+        | libc::SYS_getcwd
+        | libc::SYS_fcntl
+        | libc::SYS_geteuid
+        | libc::SYS_getuid
+        | libc::SYS_unlink
+        | libc::SYS_ftruncate
+        | libc::SYS_clock_gettime
+        | libc::SYS_gettimeofday
+        | libc::SYS_rt_sigaction
+        | libc::SYS_rt_sigprocmask => false,
+        libc::SYS_read
+        | libc::SYS_write
+        | libc::SYS_pread64
+        | libc::SYS_pwrite64
+        | libc::SYS_readv
+        | libc::SYS_writev => {
+            let (open, new) = recorder.process().descriptors.look_up(arguments[0] as i32);
+            announce(recorder, new);
+            open.file.is_none()
+        }
+        _ => true,
+    }
+}
+
+/// The call of the thread of `slot` has returned `result`: a value, or an error number negated.
+pub fn leave(recorder: &Recorder, slot: &mut Slot, number: i64, result: i64) {
+    let calls = *slot.calls();
+    if calls.number != number {
+        // A return without its call: the thread was created by it.
+        return;
+    }
+    if number == libc::SYS_futex {
+        return leave_futex(recorder, slot, result);
+    }
+    let mut out = Vec::new();
+    if result >= 0 {
+        leave_successful(recorder, slot, result as u64, &mut out);
+    }
+    if out.is_empty() {
+        out.push(Call::Other { number: number as u64 });
+    }
+    out.iter().for_each(|call| slot.call(call));
+}
+
+fn leave_successful(recorder: &Recorder, slot: &mut Slot, result: u64, out: &mut Vec<Call>) {
+    let ThreadCalls { number, arguments: a, closing, sleep_ps, .. } = *slot.calls();
+    let descriptor = a[0] as i32;
+    match number {
+        libc::SYS_mmap => out.push(mapping(recorder, a, result)),
+        libc::SYS_munmap => {
+            out.push(Call::Unmap { address: a[0], length: whole_pages(a[1]) });
+        }
+        libc::SYS_mremap => out.push(Call::Remap {
+            old_address: a[0],
+            old_length: whole_pages(a[1]),
+            new_address: result,
+            new_length: whole_pages(a[2]),
+        }),
+        libc::SYS_brk => move_heap_end(recorder, result, out),
+        libc::SYS_madvise => out.extend(advice(a)),
+        libc::SYS_open | libc::SYS_openat | libc::SYS_openat2 | libc::SYS_creat => {
+            opened(recorder, result as i32, out);
+        }
+        libc::SYS_close => {
+            if closing > 0 {
+                out.push(Call::Close { file: (closing - 1) as FileId });
+            }
+        }
+        libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 => duplicated(recorder, descriptor, result),
+        libc::SYS_fcntl if matches!(a[1] as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => {
+            duplicated(recorder, descriptor, result);
+        }
+        libc::SYS_read | libc::SYS_pread64 | libc::SYS_readv | libc::SYS_preadv => {
+            transferred(recorder, slot.calls(), result, out);
+        }
+        libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_writev | libc::SYS_pwritev => {
+            transferred(recorder, slot.calls(), result, out);
+        }
+        libc::SYS_fsync | libc::SYS_fdatasync | libc::SYS_sync_file_range => {
+            out.extend(file_of(recorder, descriptor).map(|file| Call::Sync { file }));
+        }
+        libc::SYS_msync => {
+            out.push(Call::SyncRange { address: a[0], length: whole_pages(a[1]) });
+        }
+        libc::SYS_ftruncate => {
+            let file = file_of(recorder, descriptor);
+            out.extend(file.map(|file| Call::Truncate { file, length: a[1] }));
+        }
+        libc::SYS_truncate => truncated(recorder, a, out),
+        libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => {
+            created(recorder, slot.calls(), result, out);
+        }
+        libc::SYS_nanosleep | libc::SYS_clock_nanosleep => {
+            out.push(Call::Sleep { duration_ps: sleep_ps });
+        }
+        libc::SYS_poll if result == 0 => sleep_of_milliseconds(a[2], out),
+        libc::SYS_epoll_wait | libc::SYS_epoll_pwait if result == 0 => {
+            sleep_of_milliseconds(a[3], out);
+        }
+        _ => forget_new_descriptors(recorder, number, result),
+    }
+}
+
+fn whole_pages(length: u64) -> u64 {
+    length.checked_next_multiple_of(PAGE_BYTES).unwrap_or(length)
+}
+
+/// Tells the sink of a new file. Files are announced in the order of their numbers, because the
+/// process is locked from the one to the other.
+fn announce(recorder: &Recorder, new: NewFile) {
+    if let Some(file) = new {
+        recorder.sink().add_file(&file);
+    }
+}
+
+fn file_of(recorder: &Recorder, descriptor: i32) -> Option<FileId> {
+    let mut process = recorder.process();
+    let (open, new) = process.descriptors.look_up(descriptor);
+    announce(recorder, new);
+    open.file
+}
+
+fn mapping(recorder: &Recorder, a: [u64; 6], address: u64) -> Call {
+    let flags = a[3] as i32;
+    let file = if flags & libc::MAP_ANONYMOUS != 0 {
+        None
+    } else {
+        file_of(recorder, a[4] as i32)
+    };
+    let shared = if flags & libc::MAP_SHARED != 0 { MAP_SHARED } else { 0 };
+    let writable = if a[2] as i32 & libc::PROT_WRITE != 0 { MAP_WRITABLE } else { 0 };
+    Call::Map {
+        address,
+        length: whole_pages(a[1]),
+        flags: shared | writable,
+        file: file.unwrap_or(NO_FILE),
+        offset: if file.is_some() { a[5] } else { 0 },
+    }
+}
+
+/// The heap grows and shrinks like a mapping.
+fn move_heap_end(recorder: &Recorder, end: u64, out: &mut Vec<Call>) {
+    let mut process = recorder.process();
+    let old = std::mem::replace(&mut process.heap_end, end);
+    let (old_page, new_page) = (whole_pages(old), whole_pages(end));
+    if old == 0 || old_page == new_page {
+        return;
+    }
+    out.push(if new_page > old_page {
+        Call::Map {
+            address: old_page,
+            length: new_page - old_page,
+            flags: MAP_WRITABLE,
+            file: NO_FILE,
+            offset: 0,
+        }
+    } else {
+        Call::Unmap { address: new_page, length: old_page - new_page }
+    });
+}
+
+fn advice(a: [u64; 6]) -> Option<Call> {
+    let advice = match a[2] as i32 {
+        libc::MADV_NORMAL => Advice::Normal,
+        libc::MADV_RANDOM => Advice::Random,
+        libc::MADV_SEQUENTIAL => Advice::Sequential,
+        libc::MADV_WILLNEED => Advice::WillNeed,
+        libc::MADV_DONTNEED | libc::MADV_FREE => Advice::DontNeed,
+        _ => return None,
+    };
+    Some(Call::Advise { address: a[0], length: whole_pages(a[1]), advice: advice as u64 })
+}
+
+fn opened(recorder: &Recorder, descriptor: i32, out: &mut Vec<Call>) {
+    recorder.process().descriptors.forget(descriptor);
+    if let Some(file) = file_of(recorder, descriptor) {
+        out.push(Call::Open { file, size: descriptors::size_bytes(descriptor) });
+    }
+}
+
+fn duplicated(recorder: &Recorder, old: i32, new: u64) {
+    let mut process = recorder.process();
+    if old != new as i32 {
+        let file = process.descriptors.duplicate(old, new as i32);
+        announce(recorder, file);
+    }
+}
+
+/// Before the kernel closes a descriptor: afterwards another thread may have been given it.
+fn enter_close(recorder: &Recorder, slot: &mut Slot, descriptor: i32) {
+    let mut process = recorder.process();
+    let (_, new) = process.descriptors.look_up(descriptor);
+    announce(recorder, new);
+    let file = process.descriptors.close(descriptor);
+    slot.calls().closing = file.map_or(0, |file| u64::from(file) + 1);
+}
+
+fn enter_close_range(recorder: &Recorder, a: [u64; 6]) {
+    if a[2] != 0 {
+        return;
+    }
+    let mut process = recorder.process();
+    for descriptor in process.descriptors.in_range(a[0] as u32, a[1] as u32) {
+        process.descriptors.close(descriptor);
+    }
+}
+
+/// Calls that make descriptors of no interest: what was known of their numbers no longer holds.
+fn forget_new_descriptors(recorder: &Recorder, number: i64, result: u64) {
+    let makes_one = matches!(
+        number,
+        libc::SYS_socket
+            | libc::SYS_accept
+            | libc::SYS_accept4
+            | libc::SYS_epoll_create
+            | libc::SYS_epoll_create1
+            | libc::SYS_eventfd
+            | libc::SYS_eventfd2
+            | libc::SYS_signalfd4
+            | libc::SYS_timerfd_create
+            | libc::SYS_inotify_init1
+            | libc::SYS_memfd_create
+            | libc::SYS_pidfd_open
+    );
+    if makes_one {
+        recorder.process().descriptors.forget(result as i32);
+    }
+}
+
+/// A read or write of `done` bytes at the place where it happened, piece by piece.
+fn transferred(recorder: &Recorder, calls: &ThreadCalls, done: u64, out: &mut Vec<Call>) {
+    let a = calls.arguments;
+    let descriptor = a[0] as i32;
+    let Some(file) = file_of(recorder, descriptor) else { return };
+    if done == 0 {
+        return;
+    }
+    let number = calls.number;
+    let explicit = matches!(
+        number,
+        libc::SYS_pread64 | libc::SYS_pwrite64 | libc::SYS_preadv | libc::SYS_pwritev
+    );
+    let start = if explicit {
+        Some(a[3])
+    } else {
+        descriptors::position(descriptor).map(|end| end.saturating_sub(done))
+    };
+    let Some(mut offset) = start else { return };
+    let vectored = matches!(
+        number,
+        libc::SYS_readv | libc::SYS_writev | libc::SYS_preadv | libc::SYS_pwritev
+    );
+    let reads = matches!(
+        number,
+        libc::SYS_read | libc::SYS_pread64 | libc::SYS_readv | libc::SYS_preadv
+    );
+    let pieces = if vectored { pieces(recorder, a[1], a[2]) } else { vec![(a[1], done)] };
+    let mut left = done;
+    for (address, length) in pieces {
+        let length = length.min(left);
+        if length == 0 {
+            continue;
+        }
+        out.push(if reads {
+            Call::Read { file, offset, length, address }
+        } else {
+            Call::Write { file, offset, length, address }
+        });
+        offset += length;
+        left -= length;
+    }
+}
+
+/// The pieces of a vectored call: addresses and lengths.
+fn pieces(recorder: &Recorder, vector: u64, count: u64) -> Vec<(u64, u64)> {
+    let process = recorder.process();
+    (0..count.min(MAX_PIECES as u64))
+        .map_while(|index| process.read_words::<2>(vector.wrapping_add(16 * index)))
+        .map(|[address, length]| (address, length))
+        .collect()
+}
+
+fn truncated(recorder: &Recorder, a: [u64; 6], out: &mut Vec<Call>) {
+    let process = recorder.process();
+    let Some(path) = process.read_path(a[0]) else { return };
+    let mut status = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the path ends in a zero byte; `status` is read only if the call filled it.
+    let status = unsafe {
+        if libc::stat(path.as_ptr(), status.as_mut_ptr()) != 0 {
+            return;
+        }
+        status.assume_init()
+    };
+    let file = process.descriptors.file_at(status.st_dev, status.st_ino);
+    out.extend(file.map(|file| Call::Truncate { file, length: a[1] }));
+}
+
+fn sleep_of_milliseconds(timeout: u64, out: &mut Vec<Call>) {
+    let milliseconds = timeout as i32;
+    if milliseconds > 0 {
+        out.push(Call::Sleep { duration_ps: milliseconds as u64 * (PICOSECONDS / 1000) });
+    }
+}
+
+fn enter_clock_nanosleep(recorder: &Recorder, slot: &mut Slot) {
+    let [clock, flags, request, ..] = slot.calls().arguments;
+    let process = recorder.process();
+    let span = if flags as i32 & libc::TIMER_ABSTIME != 0 {
+        process.read_moment_ps(request, clock as i32)
+    } else {
+        process.read_span_ps(request)
+    };
+    slot.calls().sleep_ps = span.unwrap_or_default();
+}
+
+/// Notes a signal at `address` before the call that gives it runs, and lets machines have it.
+fn signal(recorder: &Recorder, slot: &mut Slot, address: u64) {
+    let mark = slot.next_signal(recorder);
+    recorder.process().order.begin_signal(address, mark);
+    slot.call(&Call::Signal { sequence: mark.sequence });
+}
+
+fn enter_futex(recorder: &Recorder, slot: &mut Slot) {
+    let [address, operation, _, timeout, second, _] = slot.calls().arguments;
+    match operation & futex::OPERATION {
+        futex::WAKE | futex::WAKE_BITSET | futex::UNLOCK_PI => signal(recorder, slot, address),
+        futex::WAKE_OP => {
+            signal(recorder, slot, address);
+            signal(recorder, slot, second);
+        }
+        futex::REQUEUE | futex::CMP_REQUEUE | futex::CMP_REQUEUE_PI => {
+            signal(recorder, slot, address);
+            recorder.process().order.move_waiters(address, second);
+        }
+        futex::WAIT => begin_wait(recorder, slot, timeout, None),
+        futex::WAIT_BITSET | futex::WAIT_REQUEUE_PI | futex::LOCK_PI | futex::LOCK_PI2 => {
+            let realtime = operation & futex::CLOCK_REALTIME != 0
+                || operation & futex::OPERATION == futex::LOCK_PI;
+            let clock = if realtime { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC };
+            begin_wait(recorder, slot, timeout, Some(clock));
+        }
+        _ => {}
+    }
+}
+
+/// `clock` is that of a timeout given as a moment; without one it is a span.
+fn begin_wait(recorder: &Recorder, slot: &mut Slot, timeout: u64, clock: Option<i32>) {
+    let mut process = recorder.process();
+    let span = match clock {
+        _ if timeout == 0 => None,
+        Some(clock) => process.read_moment_ps(timeout, clock),
+        None => process.read_span_ps(timeout),
+    };
+    let begun = process.order.begin_wait();
+    let calls = slot.calls();
+    (calls.wait_begun, calls.sleep_ps) = (begun, span.unwrap_or_default());
+}
+
+fn leave_futex(recorder: &Recorder, slot: &mut Slot, result: i64) {
+    let ThreadCalls { arguments, wait_begun, sleep_ps, number, .. } = *slot.calls();
+    let [address, operation, _, _, second, _] = arguments;
+    let thread = slot.thread(recorder);
+    let call = match operation & futex::OPERATION {
+        futex::WAKE | futex::WAKE_BITSET | futex::UNLOCK_PI => {
+            return completed(recorder, thread, &[address]);
+        }
+        futex::WAKE_OP => return completed(recorder, thread, &[address, second]),
+        futex::REQUEUE | futex::CMP_REQUEUE | futex::CMP_REQUEUE_PI => {
+            return completed(recorder, thread, &[address]);
+        }
+        _ if wait_begun == 0 => None,
+        // Woken, or the word had changed before: in either case by a signal since, if there is one.
+        _ if result == 0 || result == -i64::from(libc::EAGAIN) => {
+            let mark = recorder.process().order.end_wait(address, wait_begun, thread);
+            mark.map(|Mark { thread, sequence }| Call::Wait { thread, sequence })
+        }
+        _ if result == -i64::from(libc::ETIMEDOUT) => Some(Call::Sleep { duration_ps: sleep_ps }),
+        _ => None,
+    };
+    slot.call(&call.unwrap_or(Call::Other { number: number as u64 }));
+}
+
+fn completed(recorder: &Recorder, thread: ThreadId, addresses: &[u64]) {
+    let mut process = recorder.process();
+    addresses.iter().for_each(|address| process.order.complete_signal(*address, thread));
+}
+
+fn enter_clone(recorder: &Recorder, flags: u64, cleared: u64) {
+    if flags & CLONE_CHILD_CLEARTID != 0 {
+        recorder.process().creating.push(cleared);
+    }
+}
+
+fn created(recorder: &Recorder, calls: &ThreadCalls, result: u64, out: &mut Vec<Call>) {
+    let a = calls.arguments;
+    let (flags, cleared) = match calls.number {
+        libc::SYS_clone => (a[0], a[3]),
+        // struct clone_args: flags, pidfd, child_tid, ...
+        libc::SYS_clone3 => match recorder.process().read_words::<3>(a[0]) {
+            Some([flags, _, cleared]) => (flags, cleared),
+            None => (0, 0),
+        },
+        _ => (0, 0),
+    };
+    let thread_of_ours = flags & CLONE_VM != 0 && flags & libc::CLONE_THREAD as u64 != 0;
+    {
+        let mut process = recorder.process();
+        if let Some(place) = process.creating.iter().position(|address| *address == cleared) {
+            process.creating.swap_remove(place);
+        }
+        if thread_of_ours && flags & CLONE_CHILD_CLEARTID != 0 {
+            process.cleared_at_end.insert(result as i32, cleared);
+        }
+    }
+    if thread_of_ours {
+        out.push(Call::Spawn { thread: recorder.thread_of(result as i32) });
+    } else {
+        notice_fork(recorder);
+    }
+}
+
+fn notice_fork(recorder: &Recorder) {
+    if !std::mem::replace(&mut recorder.process().fork_noticed, true) {
+        recorder.publish_notice("the program started another process, which is not recorded");
+    }
+}
+
+/// The thread ends: the kernel clears a word and wakes who waits for it, as `pthread_join` does.
+fn exit_thread(recorder: &Recorder, slot: &mut Slot) {
+    let tid = current_tid();
+    let address = {
+        let mut process = recorder.process();
+        let known = process.cleared_at_end.remove(&tid);
+        known.or_else(|| process.word_of_new_thread(tid))
+    };
+    if let Some(address) = address.filter(|address| *address != 0) {
+        signal(recorder, slot, address);
+    }
+    recorder.end_thread(slot);
+}
+
+impl Process {
+    /// The word of a thread that ends before its creation has returned in its creator: it holds
+    /// the thread's number.
+    fn word_of_new_thread(&self, tid: i32) -> Option<u64> {
+        self.creating.iter().copied().find(|address| {
+            let mut word = [0; 4];
+            self.memory.read(*address, &mut word) && i32::from_le_bytes(word) == tid
+        })
+    }
+}
+
+/// Another program is about to take this one's place, if it can be run at all.
+fn enter_exec(recorder: &Recorder, slot: &mut Slot, path: u64, at: Option<(u64, u64)>) {
+    let Some(path) = recorder.process().read_path(path) else { return };
+    let (directory, flags) = at.unwrap_or((libc::AT_FDCWD as u64, 0));
+    let by_descriptor = path.is_empty() && flags as i32 & libc::AT_EMPTY_PATH != 0;
+    // SAFETY: the path ends in a zero byte.
+    let runs = by_descriptor
+        || unsafe {
+            libc::faccessat(directory as i32, path.as_ptr(), libc::X_OK, libc::AT_EACCESS) == 0
+        };
+    if runs {
+        let program = if by_descriptor {
+            format!("descriptor {}", directory as i32)
+        } else {
+            path.to_string_lossy().into_owned()
+        };
+        recorder.finish_for_exec(slot, program);
+    }
+}
