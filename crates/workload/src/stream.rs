@@ -36,6 +36,24 @@ pub trait Stream: Send {
     /// its arguments are never separated: all are appended, beyond the limit if need be.
     fn pull(&mut self, thread: ThreadId, limit: usize, out: &mut Vec<Op>) -> Result<Pull, StreamError>;
 
+    /// Lets up to `count` operations of `thread` go by unseen; how many there were. A call counts
+    /// as its header and arguments, and is never split: a skip that ends inside one goes on to its
+    /// end. Generators jump; other streams pull and forget.
+    fn skip(&mut self, thread: ThreadId, count: u64) -> Result<u64, StreamError> {
+        const AT_ONCE: u64 = 4096;
+        let mut skipped = 0;
+        let mut forgotten = Vec::new();
+        while skipped < count {
+            forgotten.clear();
+            let limit = (count - skipped).min(AT_ONCE) as usize;
+            if self.pull(thread, limit, &mut forgotten)? == Pull::End {
+                break;
+            }
+            skipped += forgotten.len() as u64;
+        }
+        Ok(skipped)
+    }
+
     /// A second stream that stands where this one stands, and goes on by itself.
     fn fork(&self) -> Box<dyn Stream>;
 

@@ -113,7 +113,9 @@ struct ThreadState {
     mapped: bool,
     started: bool,
     walked_bytes: u64,
-    update: u64,
+    /// Operations of updates so far: a load and a store each.
+    position: u64,
+    /// Element of the update under way, or of the last one.
     element_bytes: u64,
 }
 
@@ -125,14 +127,17 @@ impl Gups {
             mapped: false,
             started: false,
             walked_bytes: 0,
-            update: 0,
+            position: 0,
             element_bytes: share_bytes * u64::from(thread) % self.table_bytes,
         }
     }
 
-    fn updates_of(&self, thread: ThreadId) -> u64 {
+    /// Operations of a thread's updates.
+    fn operations_of(&self, thread: ThreadId) -> u64 {
         let threads = u64::from(self.threads);
-        self.updates / threads + u64::from(u64::from(thread) < self.updates % threads)
+        let updates =
+            self.updates / threads + u64::from(u64::from(thread) < self.updates % threads);
+        2 * updates
     }
 
     /// Thread 0 maps the table, walks it where asked to, and starts the others.
@@ -157,17 +162,48 @@ impl Gups {
         true
     }
 
-    fn next_element(&mut self, thread: ThreadId) -> u64 {
+    /// The element to which update `index` jumps, if it does.
+    fn jump(&self, draws: &Counter, index: u64) -> Option<u64> {
         let elements = self.table_bytes / ELEMENT_BYTES;
-        let state = &mut self.states[thread as usize];
-        let draw = state.update * 2;
-        if state.draws.unit_at(draw) < self.random {
-            state.element_bytes = state.draws.below_at(draw + 1, elements) * ELEMENT_BYTES;
+        let jumps = draws.unit_at(2 * index) < self.random;
+        jumps.then(|| draws.below_at(2 * index + 1, elements) * ELEMENT_BYTES)
+    }
+
+    fn next_operation(&mut self, thread: ThreadId) -> Op {
+        let state = &self.states[thread as usize];
+        let store = state.position % 2 == 1;
+        let next_bytes = (state.element_bytes + self.step_bytes) % self.table_bytes;
+        let element_bytes = if store {
+            state.element_bytes
         } else {
-            state.element_bytes = (state.element_bytes + self.step_bytes) % self.table_bytes;
+            self.jump(&state.draws, state.position / 2).unwrap_or(next_bytes)
+        };
+        let state = &mut self.states[thread as usize];
+        state.position += 1;
+        state.element_bytes = element_bytes;
+        let address = BASE_ADDRESS + element_bytes;
+        if store {
+            Op::store(address, 8, 1).with_flags(FLAG_DEPENDENT)
+        } else {
+            Op::load(address, 8, self.instructions - 1)
         }
-        state.update += 1;
-        state.element_bytes
+    }
+
+    /// Stands after `position` operations of updates. The last random update before decides; it is
+    /// sought backwards, 1/`random` draws away on average.
+    fn seek(&mut self, thread: ThreadId, position: u64) {
+        let state = &self.states[thread as usize];
+        let (from, until) = (state.position.div_ceil(2), position.div_ceil(2));
+        let last = (from..until).rev().filter(|_| self.random > 0.0);
+        let last = last.filter_map(|i| Some((i, self.jump(&state.draws, i)?))).next();
+        let (base_bytes, steps) = match last {
+            Some((index, element_bytes)) => (element_bytes, until - 1 - index),
+            None => (state.element_bytes, until - from),
+        };
+        let walked = u128::from(base_bytes) + u128::from(steps) * u128::from(self.step_bytes);
+        let state = &mut self.states[thread as usize];
+        state.element_bytes = (walked % u128::from(self.table_bytes)) as u64;
+        state.position = position;
     }
 }
 
@@ -178,21 +214,51 @@ impl Stream for Gups {
         limit: usize,
         out: &mut Vec<Op>,
     ) -> Result<Pull, StreamError> {
-        let target = out.len() + limit.max(2);
+        if thread >= self.threads {
+            return Ok(Pull::End);
+        }
         let before = out.len();
+        let target = before + limit.max(1);
         if thread == 0 && !self.states[0].started {
             if !self.begin(out, target) {
                 return Ok(Pull::More);
             }
             self.states[0].started = true;
         }
-        let total = self.updates_of(thread);
-        while out.len() + 2 <= target && self.states[thread as usize].update < total {
-            let address = BASE_ADDRESS + self.next_element(thread);
-            out.push(Op::load(address, 8, self.instructions - 1));
-            out.push(Op::store(address, 8, 1).with_flags(FLAG_DEPENDENT));
+        let total = self.operations_of(thread);
+        while out.len() < target && self.states[thread as usize].position < total {
+            let op = self.next_operation(thread);
+            out.push(op);
         }
         Ok(if out.len() > before { Pull::More } else { Pull::End })
+    }
+
+    fn skip(&mut self, thread: ThreadId, count: u64) -> Result<u64, StreamError> {
+        let mut skipped = 0;
+        let mut forgotten = Vec::new();
+        while skipped < count && thread == 0 && !self.states[0].started {
+            let state = &mut self.states[0];
+            if self.touched && state.mapped {
+                let left = (self.table_bytes - state.walked_bytes) / PAGE_BYTES;
+                let pages = left.min(count - skipped);
+                state.walked_bytes += pages * PAGE_BYTES;
+                skipped += pages;
+                if skipped == count {
+                    return Ok(skipped);
+                }
+            }
+            forgotten.clear();
+            self.pull(thread, 1, &mut forgotten)?;
+            skipped += forgotten.len() as u64;
+        }
+        if thread >= self.threads {
+            return Ok(skipped);
+        }
+        let position = self.states[thread as usize].position;
+        let left = self.operations_of(thread) - position;
+        let jumped = left.min(count.saturating_sub(skipped));
+        self.seek(thread, position + jumped);
+        Ok(skipped + jumped)
     }
 
     fn fork(&self) -> Box<dyn Stream> {
@@ -264,5 +330,35 @@ mod tests {
         let error = gups.make(&[("random".into(), 2.into())], 1).err().unwrap();
         assert!(error.to_string().contains("write a number from 0 to 1"), "{error}");
         assert!(gups.make(&[("table".into(), 512.into())], 1).is_err());
+    }
+
+    #[test]
+    fn a_skip_ends_where_pulling_would_have() {
+        for (random, touched) in [(0.0, false), (0.01, true), (0.5, false), (1.0, true)] {
+            let sets = [
+                ("table".to_string(), Value::from("1MiB")),
+                ("updates".to_string(), 500.into()),
+                ("threads".to_string(), 2.into()),
+                ("random".to_string(), random.into()),
+                ("touched".to_string(), touched.into()),
+            ];
+            let make = || find("gups").unwrap().make(&sets, 3).unwrap().0;
+            for thread in 0..2 {
+                let mut whole = Vec::new();
+                let mut stream = make();
+                while stream.pull(thread, 64, &mut whole).unwrap() == Pull::More {}
+                for count in [0, 1, 2, 4, 5, 100, 261, 262, 300, 499, 10_000] {
+                    let mut stream = make();
+                    let mut first = Vec::new();
+                    stream.pull(thread, 1, &mut first).unwrap();
+                    let skipped = stream.skip(thread, count).unwrap() as usize;
+                    let at = first.len() + skipped;
+                    assert!(skipped as u64 >= count || at == whole.len());
+                    let mut rest = Vec::new();
+                    while stream.pull(thread, 64, &mut rest).unwrap() == Pull::More {}
+                    assert_eq!(rest, whole[at..], "{random} {touched} {thread} {count}");
+                }
+            }
+        }
     }
 }
