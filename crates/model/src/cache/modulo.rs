@@ -39,7 +39,7 @@ impl Modulo {
         if self.mask != u64::MAX {
             return n & self.mask;
         }
-        let quotient = (u128::from(n) * u128::from(self.reciprocal) >> self.shift) as u64;
+        let quotient = ((u128::from(n) * u128::from(self.reciprocal)) >> self.shift) as u64;
         n - quotient * self.divisor
     }
 }

@@ -210,7 +210,7 @@ impl<P: Policy> TagStore<P> {
         };
         let before = entries[way];
         // The initial entry is clean: its XOR leaves this bit alone.
-        let after = before | DIRTY * u64::from(write);
+        let after = before | (DIRTY * u64::from(write));
         if after != before {
             entries[way] = after;
             self.dirty += 1;

@@ -42,7 +42,7 @@ impl Policy for Random {
         let step = self.fills.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let lot = mix(mix(self.seed ^ set as u64).wrapping_add(step));
         let count = u64::from(candidates.count_ones());
-        let nth = (u128::from(lot) * u128::from(count) >> 64) as u64;
+        let nth = ((u128::from(lot) * u128::from(count)) >> 64) as u64;
         for _ in 0..nth {
             candidates &= candidates - 1;
         }

@@ -117,7 +117,7 @@ impl<D: Device, S: Device> Hybrid<D, S> {
     #[inline]
     fn complete(&mut self, now_ps: u64, out: &mut Vec<Response>) {
         let mut completions = std::mem::take(&mut self.completions);
-        for done in completions.drain(..) {
+        for done in &completions {
             debug_assert!(done.at_ps == now_ps, "{done:?} was not announced for {now_ps} ps");
             let token = Token::from_number(done.id);
             if let Some(versions) = &mut self.versions {
@@ -126,25 +126,27 @@ impl<D: Device, S: Device> Hybrid<D, S> {
             self.controller.complete(now_ps, token, &done.stages, &mut self.actions);
             self.execute(now_ps, out);
         }
+        completions.clear();
         self.completions = completions;
     }
 
     #[inline]
     fn execute(&mut self, now_ps: u64, out: &mut Vec<Response>) {
         let mut actions = std::mem::take(&mut self.actions);
-        for action in actions.drain(..) {
+        for action in &actions {
             self.execute_one(now_ps, action, out);
         }
+        actions.clear();
         self.actions = actions;
     }
 
     #[inline]
-    fn execute_one(&mut self, now_ps: u64, action: Action, out: &mut Vec<Response>) {
+    fn execute_one(&mut self, now_ps: u64, action: &Action, out: &mut Vec<Response>) {
         if let Some(versions) = &mut self.versions {
-            versions.give_out(&action);
+            versions.give_out(action);
         }
-        match action {
-            Action::Respond { request, response } => self.respond(request, response, out),
+        match *action {
+            Action::Respond { request, ref response } => self.respond(request, response, out),
             Action::Copy { .. } => {}
             Action::ReadDram { token, address, bytes, background, .. } => {
                 self.traffic.dram_read_bytes += u64::from(bytes);
@@ -172,13 +174,10 @@ impl<D: Device, S: Device> Hybrid<D, S> {
     }
 
     #[inline]
-    fn respond(&mut self, request: u32, mut response: LineResponse, out: &mut Vec<Response>) {
-        if let Some(versions) = &mut self.versions {
-            response.version = versions.answer(request);
-        }
-        out.push(Response::Line(response));
+    fn respond(&mut self, request: u32, response: &LineResponse, out: &mut Vec<Response>) {
+        let version = self.versions.as_mut().map_or(0, |versions| versions.answer(request));
+        out.push(Response::Line(LineResponse { version, ..*response }));
     }
-
 }
 
 #[inline]
