@@ -28,7 +28,8 @@ impl Stream for Walk {
         if !self.mapped {
             self.mapped = true;
             let length = self.footprint_bytes;
-            let map = Call::Map { address: BASE, length, flags: MAP_WRITABLE, file: NO_FILE, offset: 0 };
+            let map =
+                Call::Map { address: BASE, length, flags: MAP_WRITABLE, file: NO_FILE, offset: 0 };
             map.encode(1, out);
             return Ok(Pull::More);
         }
@@ -67,8 +68,7 @@ fn measure(name: &str, spec: &SystemSpec, footprint_bytes: u64, random: bool, ac
         return;
     }
     let state = 88172645463325252;
-    let walk =
-        Walk { footprint_bytes, random, left: accesses, state, position: 0, mapped: false };
+    let walk = Walk { footprint_bytes, random, left: accesses, state, position: 0, mapped: false };
     let start = Instant::now();
     let stop = AtomicBool::new(false);
     let outcomes = run_machines(

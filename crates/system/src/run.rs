@@ -74,9 +74,7 @@ pub fn run_machines(
                 scope.spawn(move || run_machine(index, system, stream, options, observer, stop))
             })
             .collect();
-        runs.into_iter()
-            .map(|run| run.join().unwrap_or_else(|_| broken_invariant()))
-            .collect()
+        runs.into_iter().map(|run| run.join().unwrap_or_else(|_| broken_invariant())).collect()
     })
 }
 

@@ -40,7 +40,7 @@ struct Script {
 }
 
 impl Script {
-    fn new(threads: Vec<Vec<Op>>) -> Box<dyn Stream> {
+    fn stream(threads: Vec<Vec<Op>>) -> Box<dyn Stream> {
         let taken = vec![0; threads.len()];
         Box::new(Script { threads: Arc::new(threads), taken })
     }
@@ -245,17 +245,17 @@ proptest! {
         let script = script(&threads);
         for name in ALL {
             let spec = system(name, &TIGHT);
-            let whole = run(&spec, Script::new(script.clone()));
+            let whole = run(&spec, Script::stream(script.clone()));
             prop_assert_eq!(whole.counters["stale_loads"], 0, "{}", name);
-            let one = run_with(&spec, Script::new(script.clone()), &batch_of(1));
+            let one = run_with(&spec, Script::stream(script.clone()), &batch_of(1));
             prop_assert_eq!(&one, &whole, "{}: batches of one", name);
-            let few = run_with(&spec, Script::new(script.clone()), &batch_of(7));
+            let few = run_with(&spec, Script::stream(script.clone()), &batch_of(7));
             prop_assert_eq!(&few, &whole, "{}: batches of seven", name);
-            let [ended, forked] = run_forked(&spec, Script::new(script.clone()));
+            let [ended, forked] = run_forked(&spec, Script::stream(script.clone()));
             prop_assert_eq!(&ended, &whole, "{}: in pieces", name);
             prop_assert_eq!(&forked, &whole, "{}: forked", name);
             let unchecked = system(name, &[&TIGHT[..3], &[("check_data", "false")]].concat());
-            let unchecked = run(&unchecked, Script::new(script.clone()));
+            let unchecked = run(&unchecked, Script::stream(script.clone()));
             prop_assert_eq!(&unchecked, &whole, "{}: unchecked", name);
         }
     }
@@ -267,11 +267,10 @@ fn machines_run_at_the_same_time_give_what_each_gives_alone() {
         (0..20_000u64).map(|i| Op::store(ANONYMOUS + i * 7919 % (8 << 20), 8, 5)).collect();
     let specs: Vec<SystemSpec> = ALL.iter().map(|name| system(name, &TIGHT)).collect();
     let alone: Vec<SystemResult> =
-        specs.iter().map(|spec| run(spec, Script::new(vec![ops.clone()]))).collect();
-    let streams = specs.iter().map(|_| Script::new(vec![ops.clone()])).collect();
+        specs.iter().map(|spec| run(spec, Script::stream(vec![ops.clone()]))).collect();
+    let streams = specs.iter().map(|_| Script::stream(vec![ops.clone()])).collect();
     let stop = AtomicBool::new(false);
-    let together =
-        run_machines(&specs, streams, &RunOptions::default(), &Quiet, &stop);
+    let together = run_machines(&specs, streams, &RunOptions::default(), &Quiet, &stop);
     for (alone, together) in alone.into_iter().zip(together) {
         assert_eq!(alone, without_wall_clock(together.result));
     }
@@ -281,9 +280,9 @@ fn machines_run_at_the_same_time_give_what_each_gives_alone() {
 fn every_organization_evicts_and_writes_back_in_these_tests() {
     let ops: Vec<Op> =
         (0..20_000u64).map(|i| Op::store(ANONYMOUS + i * 7919 % (8 << 20), 8, 5)).collect();
-    let hybrid = run(&system("hybrid/quick", &TIGHT), Script::new(vec![ops.clone()]));
+    let hybrid = run(&system("hybrid/quick", &TIGHT), Script::stream(vec![ops.clone()]));
     assert!(hybrid.store_bytes.written > 1 << 20, "{:?}", hybrid.store_bytes);
-    let storage = run(&system("storage/quick", &TIGHT), Script::new(vec![ops]));
+    let storage = run(&system("storage/quick", &TIGHT), Script::stream(vec![ops]));
     assert!(storage.counters["swap_out_pages"] > 1000, "{:?}", storage.counters);
     assert!(storage.counters["swap_in_pages"] > 1000, "{:?}", storage.counters);
 }
@@ -302,7 +301,7 @@ fn observers_hear_of_every_interval_once_and_the_sums_are_the_result() {
     let observer = Sum(Mutex::new(Vec::new()));
     let stop = AtomicBool::new(false);
     let spec = system("storage/quick", &TIGHT);
-    let streams = vec![Script::new(vec![ops])];
+    let streams = vec![Script::stream(vec![ops])];
     let result = run_machines(
         std::slice::from_ref(&spec),
         streams,
@@ -328,7 +327,7 @@ fn threads_that_wait_for_each_other_for_ever_are_an_error_that_says_so() {
     let spec = system("oracle/quick", &[]);
     let outcome = run_machines(
         std::slice::from_ref(&spec),
-        vec![Script::new(vec![ops])],
+        vec![Script::stream(vec![ops])],
         &RunOptions::default(),
         &Quiet,
         &stop,
@@ -346,7 +345,7 @@ fn threads_that_wait_for_each_other_for_ever_are_an_error_that_says_so() {
 fn a_damaged_stream_and_a_full_memory_are_errors_that_say_so() {
     let stop = AtomicBool::new(false);
     let outcome = |spec: &SystemSpec, ops| {
-        let streams = vec![Script::new(vec![ops])];
+        let streams = vec![Script::stream(vec![ops])];
         let specs = std::slice::from_ref(spec);
         run_machines(specs, streams, &RunOptions::default(), &Quiet, &stop).remove(0)
     };
@@ -356,5 +355,8 @@ fn a_damaged_stream_and_a_full_memory_are_errors_that_say_so() {
     let small = system("oracle/quick", &[("oracle.capacity", "2MiB")]);
     let ops = (0..2000).map(|page| Op::store(ANONYMOUS + page * PAGE, 8, 1)).collect();
     let reason = outcome(&small, ops).partial_reason.unwrap();
-    assert!(reason.starts_with("the workload needs more than the machine's main memory"), "{reason}");
+    assert!(
+        reason.starts_with("the workload needs more than the machine's main memory"),
+        "{reason}"
+    );
 }

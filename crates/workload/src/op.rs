@@ -43,10 +43,8 @@ impl Op {
     /// Packs an operation.
     #[inline]
     pub const fn new(kind: OpKind, flags: u8, size: u16, instructions: u32, word: u64) -> Self {
-        let meta = kind as u64
-            | (flags as u64) << 8
-            | (size as u64) << 16
-            | (instructions as u64) << 32;
+        let meta =
+            kind as u64 | (flags as u64) << 8 | (size as u64) << 16 | (instructions as u64) << 32;
         Op { word, meta }
     }
 

@@ -34,7 +34,12 @@ pub trait Stream: Send {
     ///
     /// A live stream waits here, in the host, until the program has gone on. A call's header and
     /// its arguments are never separated: all are appended, beyond the limit if need be.
-    fn pull(&mut self, thread: ThreadId, limit: usize, out: &mut Vec<Op>) -> Result<Pull, StreamError>;
+    fn pull(
+        &mut self,
+        thread: ThreadId,
+        limit: usize,
+        out: &mut Vec<Op>,
+    ) -> Result<Pull, StreamError>;
 
     /// Lets up to `count` operations of `thread` go by unseen; how many there were. A call counts
     /// as its header and arguments, and is never split: a skip that ends inside one goes on to its

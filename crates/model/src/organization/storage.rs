@@ -101,8 +101,13 @@ impl Storage {
     fn start_dma(&mut self, now_ps: u64, id: u32) -> bool {
         let PageRequest { memory_address, bytes, write, .. } = self.pages[id].request;
         let number = self.at_dram.insert(AtDram::Page(id));
-        let request =
-            Request { id: number, address: memory_address, bytes, write: !write, background: write };
+        let request = Request {
+            id: number,
+            address: memory_address,
+            bytes,
+            write: !write,
+            background: write,
+        };
         if self.dram.submit(now_ps, request).is_err() {
             self.at_dram.remove(number);
             return false;
@@ -415,7 +420,8 @@ mod tests {
         storage.advance(u64::MAX, &mut out);
         let [Response::Page(done)] = out.as_slice() else { panic!("{out:?}") };
         assert_eq!(done.stages.total_ps(), done.at_ps);
-        let stage = |stage| done.stages.iter().filter(|(s, _)| *s == stage).map(|(_, t)| t).sum::<u64>();
+        let stage =
+            |stage| done.stages.iter().filter(|(s, _)| *s == stage).map(|(_, t)| t).sum::<u64>();
         assert_eq!(stage(Stage::Medium), 25_000_000);
         assert_eq!(stage(Stage::StoreQueue), 0);
         assert!(stage(Stage::Dma) > 0 && stage(Stage::Link) > 2_000_000);

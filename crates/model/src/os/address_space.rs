@@ -79,11 +79,7 @@ pub struct AddressSpace {
 
 impl Default for AddressSpace {
     fn default() -> Self {
-        AddressSpace {
-            mappings: BTreeMap::new(),
-            entries: CowMap::new(0),
-            tables: CowMap::new(0),
-        }
+        AddressSpace { mappings: BTreeMap::new(), entries: CowMap::new(0), tables: CowMap::new(0) }
     }
 }
 

@@ -182,7 +182,7 @@ impl Frames {
             info: self.info.fork(),
             total: self.total,
             fresh: self.fresh,
-            order: self.order.clone(),
+            order: self.order,
             recycled: self.recycled.clone(),
             candidates: self.candidates.clone(),
         }

@@ -2,9 +2,9 @@
 //! call. It decides and keeps its tables; the machine carries out the transfers, charges the
 //! paths and stops the threads.
 
+use super::OsSpec;
 use super::address_space::{AddressSpace, Mapping, Pattern, Pte};
 use super::frames::{Frame, Frames, Owner};
-use super::OsSpec;
 use crate::organization::{InitialContent, StorageSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use tierscope_kernel::cow::CowMap;
@@ -326,7 +326,8 @@ impl Paging {
         let pages = size_bytes.div_ceil(self.page_bytes);
         let base_address = self.store_end;
         self.grow_store(pages)?;
-        let state = FileState { size_bytes, stored_pages: pages, base_address, ..Default::default() };
+        let state =
+            FileState { size_bytes, stored_pages: pages, base_address, ..Default::default() };
         self.files.insert(file, state);
         Ok(())
     }
@@ -414,7 +415,8 @@ impl Paging {
         let kept = old_pages.min(new_pages);
         let entries: Vec<Pte> = (0..kept).map(|i| self.space.take(from + i)).collect();
         self.unmap(old, old_length);
-        let default = Mapping { pages: new_pages, file: None, shared: false, pattern: Pattern::Normal };
+        let default =
+            Mapping { pages: new_pages, file: None, shared: false, pattern: Pattern::Normal };
         self.space.map(to, mapping.unwrap_or(default));
         for (i, pte) in entries.into_iter().enumerate() {
             self.move_entry(from + i as u64, to + i as u64, pte);
@@ -882,7 +884,11 @@ impl Paging {
     }
 
     /// Writes a batch of a file's dirty pages; `None` once none is left.
-    pub fn sync(&mut self, file: FileId, work: &mut Vec<Work>) -> Result<Option<TransferId>, OsError> {
+    pub fn sync(
+        &mut self,
+        file: FileId,
+        work: &mut Vec<Work>,
+    ) -> Result<Option<TransferId>, OsError> {
         let range = (file, 0)..=(file, u64::MAX);
         let batch: Vec<(FileId, u64)> = self.dirty.range(range).take(256).copied().collect();
         if let Some(id) = self.write_back(&batch, work)? {
@@ -893,10 +899,11 @@ impl Paging {
 
     /// A transfer that still writes a page of the file.
     fn writing(&self, file: FileId) -> Option<TransferId> {
-        let of_file = |page: &PageTransfer| {
-            matches!(self.frames.get(page.frame).owner, Owner::File(f, _) if f == file)
-        };
-        self.transfers.iter().find(|(_, t)| t.write && t.pages.iter().any(of_file)).map(|(id, _)| id)
+        let of_file = |page: &PageTransfer| matches!(self.frames.get(page.frame).owner, Owner::File(f, _) if f == file);
+        self.transfers
+            .iter()
+            .find(|(_, t)| t.write && t.pages.iter().any(of_file))
+            .map(|(id, _)| id)
     }
 
     // ---- Dirty pages and reclaim --------------------------------------------------------------
@@ -982,7 +989,8 @@ impl Paging {
         let Owner::File(file, index) = self.frames.get(frame).owner else { return Vec::new() };
         let candidates = self.space.pages_of(file, index);
         let maps = |page: &u64| {
-            *page != first && matches!(self.space.get(*page), Pte::Present { frame: f, .. } if f == frame)
+            *page != first
+                && matches!(self.space.get(*page), Pte::Present { frame: f, .. } if f == frame)
         };
         candidates.into_iter().filter(maps).collect()
     }
@@ -1162,7 +1170,8 @@ impl Paging {
         work: &mut Vec<Work>,
     ) -> TransferId {
         let count = pages.len() as u32;
-        let id = self.transfers.insert(Transfer { left: count, pages, write, submitted: false, swap });
+        let id =
+            self.transfers.insert(Transfer { left: count, pages, write, submitted: false, swap });
         for i in 0..count as usize {
             let frame = self.transfers[id].pages[i].frame;
             let info = self.frames.get_mut(frame);
@@ -1240,4 +1249,3 @@ impl Paging {
         }
     }
 }
-

@@ -1,7 +1,7 @@
 //! The processor: reorder window, on-chip caches, translation look-aside buffers.
 
-mod spec;
 pub mod on_chip;
+mod spec;
 pub mod tlb;
 pub mod window;
 

@@ -62,8 +62,14 @@ impl Stack {
 
     /// Looks beyond the first level, which has missed; on a hit the line moves into the levels
     /// before. The level that had it.
-    pub fn hit_beyond(&mut self, line: u64, write: bool, out: &mut Vec<DirtyLine>) -> Option<usize> {
-        let level = (1..self.levels.len()).find(|l| self.levels[*l].access(line, false).is_some())?;
+    pub fn hit_beyond(
+        &mut self,
+        line: u64,
+        write: bool,
+        out: &mut Vec<DirtyLine>,
+    ) -> Option<usize> {
+        let level =
+            (1..self.levels.len()).find(|l| self.levels[*l].access(line, false).is_some())?;
         self.enter(line, level, write, out);
         Some(level)
     }

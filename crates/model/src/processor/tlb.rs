@@ -51,7 +51,8 @@ impl Table {
 
     #[inline]
     fn start(&self, page: u64) -> usize {
-        let set = if self.sets.is_power_of_two() { page & (self.sets - 1) } else { page % self.sets };
+        let set =
+            if self.sets.is_power_of_two() { page & (self.sets - 1) } else { page % self.sets };
         set as usize * self.ways
     }
 

@@ -150,7 +150,11 @@ impl Window {
     }
 
     fn wait_for(entry: Outstanding) -> Block {
-        if entry.done_ps == UNKNOWN { Block::On(entry.miss) } else { Block::Until(entry.done_ps, entry) }
+        if entry.done_ps == UNKNOWN {
+            Block::On(entry.miss)
+        } else {
+            Block::Until(entry.done_ps, entry)
+        }
     }
 
     /// What has to be finished before the window is empty: unknown times first.

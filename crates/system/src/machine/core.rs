@@ -22,11 +22,7 @@ enum Flow {
 
 impl Machine {
     /// Runs a hardware thread until `horizon_ps`, or until it has to wait.
-    pub(super) fn run_batch(
-        &mut self,
-        index: usize,
-        horizon_ps: u64,
-    ) -> Result<(), MachineError> {
+    pub(super) fn run_batch(&mut self, index: usize, horizon_ps: u64) -> Result<(), MachineError> {
         let mut left = self.fixed.batch_limit;
         let mut horizon_ps = if self.ready.is_empty() {
             horizon_ps
@@ -142,8 +138,7 @@ impl Machine {
             let hit = free
                 && core.tlb.lookup_first(op.word >> self.fixed.page_shift).is_some_and(|t| {
                     let physical = t.frame << self.fixed.page_shift | op.word & in_page;
-                    (t.writable || !write)
-                        && core.caches.hit_first(physical >> line_shift, write)
+                    (t.writable || !write) && core.caches.hit_first(physical >> line_shift, write)
                 });
             if !hit {
                 let lines = 1u64 << line_shift;

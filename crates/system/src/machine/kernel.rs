@@ -45,9 +45,8 @@ impl Machine {
     fn act(&mut self, index: usize, action: Action, now_ps: u64) -> Result<(), MachineError> {
         match action {
             Action::Resolve { page, write } => {
-                let (next, work) = self.decide(|paging, work, held| {
-                    paging.fault(page, write, now_ps, work, held)
-                })?;
+                let (next, work) = self
+                    .decide(|paging, work, held| paging.fault(page, write, now_ps, work, held))?;
                 self.proceed(index, next, work, action, |_| vec![Step::Retry]);
             }
             Action::Submit(id) => self.submit_transfer(index, id, now_ps),

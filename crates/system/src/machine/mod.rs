@@ -271,15 +271,27 @@ impl Machine {
         match event_ps {
             Some(at_ps) if at_ps <= now_ps => self.happen(at_ps),
             _ => {
-                let others = self.contexts.iter().enumerate();
-                let running = others.filter(|(i, c)| *i != first && c.doing == Doing::Running);
-                let earliest_ps = running.map(|(_, c)| c.now_ps).min().unwrap_or(u64::MAX);
-                let horizon_ps = earliest_ps
-                    .saturating_add(self.fixed.lookahead_ps)
-                    .min(event_ps.unwrap_or(u64::MAX));
+                let horizon_ps = self.horizon_ps(first).min(event_ps.unwrap_or(u64::MAX));
                 self.run_batch(first, horizon_ps)
             }
         }
+    }
+
+    /// How far a hardware thread, the furthest behind of those that run, may go ahead of the
+    /// others: of those of other cores until it could reach them, of those of its own core, with
+    /// which it shares caches and TLB, not at all.
+    fn horizon_ps(&self, first: usize) -> u64 {
+        let Context { core, now_ps, .. } = self.contexts[first];
+        let others = self.contexts.iter().enumerate();
+        let running = others.filter(|(i, c)| *i != first && c.doing == Doing::Running);
+        let limits = running.map(|(_, other)| {
+            if other.core == core {
+                other.now_ps.max(now_ps + 1)
+            } else {
+                other.now_ps.saturating_add(self.fixed.lookahead_ps)
+            }
+        });
+        limits.min().unwrap_or(u64::MAX)
     }
 
     /// The running hardware thread that is furthest behind.

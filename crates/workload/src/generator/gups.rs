@@ -291,9 +291,8 @@ mod tests {
     #[test]
     fn updates_are_divided_over_the_threads() {
         let sets = [("updates", 1000.into()), ("threads", 3.into())];
-        let loads = |t| {
-            all(t, 64, &sets).iter().filter(|op| op.kind() == Some(OpKind::Load)).count()
-        };
+        let loads =
+            |t| all(t, 64, &sets).iter().filter(|op| op.kind() == Some(OpKind::Load)).count();
         assert_eq!((loads(0), loads(1), loads(2)), (334, 333, 333));
     }
 
@@ -301,11 +300,8 @@ mod tests {
     fn the_share_of_random_updates_is_as_asked() {
         let sets = [("updates", 20_000.into()), ("random", 0.25.into())];
         let ops = all(0, 64, &sets);
-        let addresses: Vec<u64> = ops
-            .iter()
-            .filter(|op| op.kind() == Some(OpKind::Load))
-            .map(|op| op.word)
-            .collect();
+        let addresses: Vec<u64> =
+            ops.iter().filter(|op| op.kind() == Some(OpKind::Load)).map(|op| op.word).collect();
         let jumps = addresses.windows(2).filter(|w| w[1] != w[0] + 8).count() as f64;
         // 20,000 draws at 0.25: six standard deviations are 368.
         assert!((jumps - 5000.0).abs() < 368.0, "{jumps} jumps");

@@ -6,6 +6,12 @@ use crate::Stream;
 use serde::Serialize;
 use serde_json::Value;
 
+/// A generator's stream, or what is wrong with its parameters.
+pub type Made = Result<Box<dyn Stream>, ParameterError>;
+
+/// Parameters by name, as they are used.
+pub type Parameters = Vec<(String, Value)>;
+
 /// A generated workload, as `tierscope show workloads` lists it.
 #[derive(Clone, Copy)]
 pub struct Generator {
@@ -16,7 +22,7 @@ pub struct Generator {
     /// Parameters with their defaults.
     pub parameters: &'static [Parameter],
     /// Makes the stream from parameters (all present, types as in the defaults) and a seed.
-    pub build: fn(&[(String, Value)], u64) -> Result<Box<dyn Stream>, ParameterError>,
+    pub build: fn(&[(String, Value)], u64) -> Made,
 }
 
 /// A parameter of a generated workload.
@@ -59,7 +65,7 @@ impl Generator {
         &self,
         given: &[(String, Value)],
         seed: u64,
-    ) -> Result<(Box<dyn Stream>, Vec<(String, Value)>), ParameterError> {
+    ) -> Result<(Box<dyn Stream>, Parameters), ParameterError> {
         for (name, value) in given {
             if !self.parameters.iter().any(|p| p.name == name) {
                 let names: Vec<&str> = self.parameters.iter().map(|p| p.name).collect();
