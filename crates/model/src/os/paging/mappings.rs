@@ -1,0 +1,168 @@
+//! Files, mappings, and what calls do to them.
+
+use super::*;
+
+impl Paging {
+    /// A file is first seen, with the size it has now.
+    pub fn open(&mut self, file: FileId, size_bytes: u64) -> Result<(), OsError> {
+        if self.files.contains_key(&file) {
+            return Ok(());
+        }
+        let pages = size_bytes.div_ceil(self.page_bytes);
+        let base_address = self.store_end;
+        self.grow_store(pages)?;
+        let state =
+            FileState { size_bytes, stored_pages: pages, base_address, ..Default::default() };
+        self.files.insert(file, state);
+        Ok(())
+    }
+
+    pub(super) fn grow_store(&mut self, pages: u64) -> Result<u64, OsError> {
+        let address = self.store_end;
+        if let Some(limits) = &self.limits {
+            let end = address.saturating_add(pages.saturating_mul(self.page_bytes));
+            if end > self.swap_start {
+                return Err(OsError::StoreFull { capacity_bytes: limits.store_bytes });
+            }
+        }
+        self.store_end = address.saturating_add(pages.saturating_mul(self.page_bytes));
+        Ok(address)
+    }
+
+    pub(super) fn file(&mut self, file: FileId) -> &mut FileState {
+        self.files.entry(file).or_default()
+    }
+
+    /// Size of a file, in bytes.
+    pub fn file_size(&self, file: FileId) -> u64 {
+        self.files.get(&file).map_or(0, |state| state.size_bytes)
+    }
+
+    /// Maps a range. Lengths are rounded up to whole pages.
+    pub fn map(&mut self, address: u64, length: u64, flags: u64, file: FileId, offset: u64) {
+        let start = address / self.page_bytes;
+        let pages = length.div_ceil(self.page_bytes);
+        self.unmap(address, length);
+        let file = (file != NO_FILE).then_some((file, offset / self.page_bytes));
+        let shared = flags & MAP_SHARED != 0;
+        self.space.map(start, Mapping { pages, file, shared, pattern: Pattern::Normal });
+    }
+
+    /// Unmaps a range and frees what only it used.
+    pub fn unmap(&mut self, address: u64, length: u64) {
+        let start = address / self.page_bytes;
+        let pages = length.div_ceil(self.page_bytes);
+        self.release_range(start, pages);
+        self.space.unmap(start, pages);
+    }
+
+    pub(super) fn release_range(&mut self, start: u64, pages: u64) {
+        for page in self.space.touched(start, pages) {
+            match self.space.take(page) {
+                Pte::None => {}
+                Pte::Swapped(slot) => self.free_slot(slot),
+                Pte::Present { frame, .. } => {
+                    self.effects.push(Effect::Shootdown(page));
+                    self.unmap_frame(frame);
+                }
+            }
+        }
+    }
+
+    pub(super) fn unmap_frame(&mut self, frame: u64) {
+        let info = self.frames.get_mut(frame);
+        info.mapped_at = Frame::UNMAPPED;
+        if let Owner::Anonymous(_) = info.owner {
+            let slot = std::mem::take(&mut info.slot);
+            info.owner = Owner::Free;
+            if info.transfer == 0 {
+                self.frames.release(frame);
+            }
+            if let Some(slot) = slot.checked_sub(1) {
+                self.forget_slot(slot);
+            }
+        }
+    }
+
+    /// Moves or resizes a mapping; pages keep their content.
+    pub fn remap(&mut self, old: u64, old_length: u64, new: u64, new_length: u64) {
+        let page_bytes = self.page_bytes;
+        let (from, to) = (old / page_bytes, new / page_bytes);
+        let (old_pages, new_pages) =
+            (old_length.div_ceil(page_bytes), new_length.div_ceil(page_bytes));
+        let mapping = self.space.find(from).map(|(at, m)| {
+            let file = m.file.map(|(file, first)| (file, first + from - at));
+            Mapping { file, pages: new_pages, ..m }
+        });
+        if from != to {
+            self.unmap(new, new_length);
+        }
+        let kept = old_pages.min(new_pages);
+        let entries: Vec<Pte> = (0..kept).map(|i| self.space.take(from + i)).collect();
+        self.unmap(old, old_length);
+        let default =
+            Mapping { pages: new_pages, file: None, shared: false, pattern: Pattern::Normal };
+        self.space.map(to, mapping.unwrap_or(default));
+        for (i, pte) in entries.into_iter().enumerate() {
+            self.move_entry(from + i as u64, to + i as u64, pte);
+        }
+    }
+
+    pub(super) fn move_entry(&mut self, from: u64, to: u64, pte: Pte) {
+        match pte {
+            Pte::None => return,
+            Pte::Swapped(slot) => self.slot_pages.set(slot, to + 1),
+            Pte::Present { frame, .. } => {
+                self.effects.push(Effect::Shootdown(from));
+                let info = self.frames.get_mut(frame);
+                if info.mapped_at == from {
+                    info.mapped_at = to;
+                }
+                if info.owner == Owner::Anonymous(from) {
+                    info.owner = Owner::Anonymous(to);
+                    if let Some(slot) = info.slot.checked_sub(1) {
+                        self.slot_pages.set(slot, to + 1);
+                    }
+                }
+            }
+        }
+        self.space.set(to, pte);
+    }
+
+    /// Takes advice on a range.
+    pub fn advise(&mut self, address: u64, length: u64, advice: u64) {
+        let start = address / self.page_bytes;
+        let pages = length.div_ceil(self.page_bytes);
+        if advice == Advice::DontNeed as u64 {
+            self.release_range(start, pages);
+        } else if advice == Advice::Random as u64 {
+            self.space.advise(start, pages, Pattern::Random);
+        } else if advice == Advice::Sequential as u64 {
+            self.space.advise(start, pages, Pattern::Sequential);
+        } else if advice == Advice::Normal as u64 {
+            self.space.advise(start, pages, Pattern::Normal);
+        }
+    }
+
+    /// Sets a file's size; pages beyond it are dropped.
+    pub fn truncate(&mut self, file: FileId, length: u64) {
+        let pages = length.div_ceil(self.page_bytes);
+        let old = self.file_size(file).div_ceil(self.page_bytes);
+        for index in pages..old {
+            let key = file_key(file, index);
+            if let Some(frame) = self.cache.get(key).checked_sub(1) {
+                self.unmap_everywhere(frame);
+                self.dirty.remove(&(file, index));
+                self.cache.set(key, 0);
+                let info = self.frames.get_mut(frame);
+                info.owner = Owner::Free;
+                if info.transfer == 0 {
+                    self.frames.release(frame);
+                }
+            }
+        }
+        let state = self.file(file);
+        state.size_bytes = length;
+        state.stored_pages = state.stored_pages.min(pages);
+    }
+}

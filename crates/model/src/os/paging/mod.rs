@@ -1,0 +1,343 @@
+//! Demand paging, page cache and swap: what the operating system decides on a fault or a file
+//! call. It decides and keeps its tables; the machine carries out the transfers, charges the
+//! paths and stops the threads.
+
+use crate::os::OsSpec;
+mod faults;
+mod file_calls;
+mod mappings;
+mod reclaim;
+mod transfers;
+
+use crate::organization::{InitialContent, StorageSpec};
+use crate::os::address_space::{AddressSpace, Mapping, Pattern, Pte};
+use crate::os::frames::{Frame, Frames, Owner};
+use std::collections::{BTreeMap, BTreeSet};
+use tierscope_kernel::cow::CowMap;
+use tierscope_kernel::slab::Slab;
+use tierscope_kernel::stage::Stage;
+use tierscope_workload::op::{Advice, FileId, MAP_SHARED, NO_FILE};
+
+/// Why the operating system cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OsError {
+    /// Main memory is full, and nothing may be paged out.
+    #[error(
+        "the workload needs more than the machine's main memory of {capacity_bytes} bytes; give \
+         the system more capacity or the workload a smaller footprint"
+    )]
+    OutOfMemory {
+        /// Main memory.
+        capacity_bytes: u64,
+    },
+    /// Files and swap have met.
+    #[error(
+        "files and swap need more than the store's {capacity_bytes} bytes; give store.capacity a \
+         larger value or the workload a smaller footprint"
+    )]
+    StoreFull {
+        /// The store.
+        capacity_bytes: u64,
+    },
+}
+
+/// A group of page transfers that one request makes; its threads wait for all of them.
+pub type TransferId = u32;
+
+/// One page of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageTransfer {
+    /// Frame in main memory.
+    pub frame: u64,
+    /// Byte address in the store.
+    pub store_address: u64,
+}
+
+/// A request to the store for one or several pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Its pages.
+    pub pages: Vec<PageTransfer>,
+    /// To the store.
+    pub write: bool,
+    /// Pages not yet moved.
+    pub left: u32,
+    /// Whether its paths through the kernel have been paid and it may go to the device.
+    pub submitted: bool,
+    /// It belongs to swap, not to a file: no file system in its path.
+    pub swap: bool,
+}
+
+/// Kernel work that a decision costs, to be done by the thread in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// A path through the kernel, `times` over.
+    Path(Stage, u32),
+    /// Zeroing a frame.
+    Clear(u64),
+    /// Copying one frame to another.
+    CopyFrame(u64, u64),
+    /// Handing a transfer to the device.
+    Submit(TransferId),
+}
+
+/// What is to be done next for a fault or a file page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The page is there, in this frame: go on.
+    Ready(u64),
+    /// Wait for the transfer, then ask again.
+    Wait(TransferId),
+    /// All frames are in transfer: wait for any of them, then ask again.
+    WaitForFrame,
+}
+
+/// What the hardware has to forget or to be told, as a consequence of a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// A translation is no longer valid.
+    Shootdown(u64),
+}
+
+/// Counters for the result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OsCounters {
+    /// Faults served without the store.
+    pub minor_faults: u64,
+    /// Faults that read from the store.
+    pub major_faults: u64,
+    /// Pages read ahead of need.
+    pub readahead_pages: u64,
+    /// Pages that a file call found in the page cache.
+    pub page_cache_hits: u64,
+    /// Pages that a file call did not find there.
+    pub page_cache_misses: u64,
+    /// Pages reclaimed.
+    pub reclaimed_pages: u64,
+    /// Pages written to the store: swap.
+    pub swap_outs: u64,
+    /// Pages read from swap.
+    pub swap_ins: u64,
+    /// File pages written to the store.
+    pub file_write_backs: u64,
+}
+
+/// Limits of paging, in pages.
+#[derive(Clone, Debug)]
+struct Limits {
+    readahead: u64,
+    swap_cluster: u64,
+    dirty: u64,
+    dirty_background: u64,
+    low_watermark: u64,
+    store_bytes: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct FileState {
+    size_bytes: u64,
+    /// Pages that the store had when the file was first seen.
+    stored_pages: u64,
+    base_address: u64,
+    /// Where the last read call ended, and the window that it was given.
+    next_page: u64,
+    window: u64,
+    /// The kernel's `mmap_miss`: how often readahead around a fault did not pay.
+    fault_misses: u32,
+}
+
+/// Reads of at most this many faults in a row may miss before readahead around faults stops
+/// (Linux `MMAP_LOTSAMISS`, mm/filemap.c).
+const LOTS_OF_MISSES: u32 = 100;
+/// Pages reclaimed at once (Linux `SWAP_CLUSTER_MAX`, mm/vmscan.c).
+const RECLAIM_BATCH: u64 = 32;
+
+/// The operating system's memory management.
+#[derive(Clone, Debug)]
+pub struct Paging {
+    page_bytes: u64,
+    levels: u32,
+    space: AddressSpace,
+    frames: Frames,
+    /// Frame of each cached file page, plus 1, by [`file_key`].
+    cache: CowMap<u64>,
+    /// Store address of each file page beyond what the store had at first, plus 1.
+    extents: CowMap<u64>,
+    files: BTreeMap<FileId, FileState>,
+    store_end: u64,
+    swap_start: u64,
+    free_slots: Vec<u64>,
+    /// Virtual page of each swap slot, plus 1.
+    slot_pages: CowMap<u64>,
+    /// Frame that holds a slot's content, plus 1: the swap cache.
+    slot_frames: CowMap<u64>,
+    dirty: BTreeSet<(FileId, u64)>,
+    limits: Option<Limits>,
+    prefilled: bool,
+    transfers: Slab<Transfer>,
+    effects: Vec<Effect>,
+    /// Counters for the result.
+    pub counters: OsCounters,
+}
+
+fn file_key(file: FileId, index: u64) -> u64 {
+    u64::from(file) << 36 | index
+}
+
+impl Paging {
+    /// Memory management over `memory_bytes` of main memory. Without `storage` nothing is ever
+    /// paged out, and files lie in memory.
+    pub fn new(
+        os: &OsSpec,
+        levels: u32,
+        memory_bytes: u64,
+        storage: Option<(&StorageSpec, u64)>,
+        seed: u64,
+    ) -> Self {
+        let page_bytes = os.page.bytes();
+        let total = memory_bytes / page_bytes;
+        let share = |ratio: f64| (total as f64 * ratio) as u64;
+        let limits = storage.map(|(spec, store_bytes)| Limits {
+            readahead: spec.readahead.bytes() / page_bytes,
+            swap_cluster: u64::from(spec.swap_cluster_pages),
+            dirty: share(spec.dirty_ratio).max(1),
+            dirty_background: share(spec.dirty_background_ratio).max(1),
+            low_watermark: (total / 256).clamp(1, 4 * RECLAIM_BATCH),
+            store_bytes,
+        });
+        let allocation = os.allocation;
+        Paging {
+            page_bytes,
+            levels,
+            space: AddressSpace::default(),
+            frames: Frames::new(total, allocation, seed),
+            cache: CowMap::new(0),
+            extents: CowMap::new(0),
+            files: BTreeMap::new(),
+            store_end: 0,
+            swap_start: storage.map_or(0, |(_, store_bytes)| store_bytes),
+            free_slots: Vec::new(),
+            slot_pages: CowMap::new(0),
+            slot_frames: CowMap::new(0),
+            dirty: BTreeSet::new(),
+            limits,
+            prefilled: storage.is_some_and(|(s, _)| s.initial == InitialContent::Prefilled),
+            transfers: Slab::new(),
+            effects: Vec::new(),
+            counters: OsCounters::default(),
+        }
+    }
+
+    /// Bytes of a page.
+    pub fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+
+    /// Frames in use, in bytes.
+    pub fn used_bytes(&self) -> u64 {
+        (self.frames.total() - self.frames.free()) * self.page_bytes
+    }
+
+    /// The entry of a virtual page.
+    #[inline]
+    pub fn entry(&self, page: u64) -> Pte {
+        self.space.get(page)
+    }
+
+    /// A translation was read by the hardware: its frame counts as used.
+    #[inline]
+    pub fn touch(&mut self, frame: u64, now_ps: u64) {
+        if self.limits.is_some() {
+            self.frames.touch(frame, now_ps);
+        }
+    }
+
+    /// Takes what the hardware has to be told.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// A transfer under way.
+    pub fn transfer(&self, id: TransferId) -> &Transfer {
+        &self.transfers[id]
+    }
+
+    /// Whether a transfer is under way: ids are used again after its end.
+    pub fn transfer_exists(&self, id: TransferId) -> bool {
+        self.transfers.get(id).is_some()
+    }
+
+    /// Whether any transfer is under way.
+    pub fn transfers_under_way(&self) -> bool {
+        !self.transfers.is_empty()
+    }
+
+    /// The file that is mapped at an address, if one is.
+    pub fn file_at(&self, address: u64) -> Option<FileId> {
+        let (_, mapping) = self.space.find(address / self.page_bytes)?;
+        mapping.file.map(|(file, _)| file)
+    }
+
+    /// Physical addresses of the entries that a walk for `page` reads, from the last level to the
+    /// first; the page-table pages have to exist.
+    pub fn walk_addresses(&self, page: u64) -> [u64; 5] {
+        let mut addresses = [0; 5];
+        for level in 0..self.levels {
+            let frame = self.space.table_frame(level, page).unwrap_or(0);
+            let index = page >> (9 * level) & 511;
+            addresses[level as usize] = frame * self.page_bytes + index * 8;
+        }
+        addresses
+    }
+
+    /// Whether all page-table pages for `page` exist, so that it can be walked.
+    pub fn tables_exist(&self, page: u64) -> bool {
+        (0..self.levels).all(|level| self.space.table_frame(level, page).is_some())
+    }
+
+    fn make_tables(
+        &mut self,
+        page: u64,
+        now_ps: u64,
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+    ) -> Result<bool, OsError> {
+        for level in 0..self.levels {
+            if self.space.table_frame(level, page).is_none() {
+                let Some(frame) = self.allocate(Owner::Kernel, now_ps, work, held)? else {
+                    return Ok(false);
+                };
+                self.space.set_table_frame(level, page, frame);
+            }
+        }
+        Ok(true)
+    }
+
+    /// A frame for the kernel's own data, taken before anything runs.
+    pub fn kernel_frame(&mut self) -> Result<u64, OsError> {
+        self.frames.allocate(Owner::Kernel, 0).ok_or(self.out_of_memory())
+    }
+
+    fn out_of_memory(&self) -> OsError {
+        OsError::OutOfMemory { capacity_bytes: self.frames.total() * self.page_bytes }
+    }
+
+    /// A second one; large tables are shared until written.
+    pub fn fork(&mut self) -> Self {
+        Paging {
+            space: self.space.fork(),
+            frames: self.frames.fork(),
+            cache: self.cache.fork(),
+            extents: self.extents.fork(),
+            files: self.files.clone(),
+            free_slots: self.free_slots.clone(),
+            slot_pages: self.slot_pages.fork(),
+            slot_frames: self.slot_frames.fork(),
+            dirty: self.dirty.clone(),
+            limits: self.limits.clone(),
+            transfers: self.transfers.clone(),
+            effects: self.effects.clone(),
+            ..*self
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Groups of pages on their way between memory and store.
+
+use super::*;
+
+impl Paging {
+    pub(super) fn start_transfer(
+        &mut self,
+        pages: Vec<PageTransfer>,
+        write: bool,
+        swap: bool,
+        work: &mut Vec<Work>,
+    ) -> TransferId {
+        let count = pages.len() as u32;
+        let id =
+            self.transfers.insert(Transfer { left: count, pages, write, submitted: false, swap });
+        for i in 0..count as usize {
+            let frame = self.transfers[id].pages[i].frame;
+            let info = self.frames.get_mut(frame);
+            info.transfer = id + 1;
+            info.reading = !write;
+        }
+        if !write {
+            work.push(Work::Path(Stage::PageCache, count));
+        }
+        if !swap {
+            work.push(Work::Path(Stage::FileSystem, 1));
+        }
+        work.push(Work::Path(Stage::BlockLayer, 1));
+        work.push(Work::Path(Stage::Driver, 1));
+        work.push(Work::Submit(id));
+        id
+    }
+
+    /// The thread has paid for the transfer: it may go to the device.
+    pub fn submitted(&mut self, id: TransferId) {
+        self.transfers[id].submitted = true;
+    }
+
+    /// One page of a transfer has moved; true when it was the last.
+    pub fn page_moved(&mut self, id: TransferId) -> bool {
+        let transfer = &mut self.transfers[id];
+        transfer.left -= 1;
+        transfer.left == 0
+    }
+
+    /// All pages have moved: they can be used, and those evicted are free.
+    pub fn finish_transfer(&mut self, id: TransferId, now_ps: u64) {
+        let transfer = self.transfers.remove(id);
+        for page in &transfer.pages {
+            let info = self.frames.get_mut(page.frame);
+            info.transfer = 0;
+            info.reading = false;
+            let (owner, mapped_at, slot, dirty) =
+                (info.owner, info.mapped_at, info.slot, info.dirty);
+            match owner {
+                Owner::Free => self.frames.release(page.frame),
+                Owner::Kernel => {}
+                Owner::Anonymous(_) if transfer.write && mapped_at == Frame::UNMAPPED && !dirty => {
+                    if let Some(slot) = slot.checked_sub(1) {
+                        self.slot_frames.set(slot, 0);
+                    }
+                    self.frames.release(page.frame);
+                }
+                Owner::Anonymous(_) | Owner::File(..) => {
+                    if !transfer.write {
+                        self.frames.touch(page.frame, now_ps);
+                    }
+                    self.frames.enter(page.frame);
+                }
+            }
+        }
+    }
+}
