@@ -13,6 +13,9 @@ BIN := $(VENV)/bin
 CARGO_TARGET_DIR ?= target
 export CARGO_TARGET_DIR
 RECORDER := python/tierscope/_record/libtierscope_record.so
+# What maturin sets too, so that its build finds everything built.
+export PYO3_PYTHON := $(abspath $(BIN)/python)
+export PYO3_BUILD_EXTENSION_MODULE := 1
 # The Python bindings link to no interpreter, so that they have no test binary.
 RUST_TESTS := --workspace --exclude tierscope-python
 
@@ -27,7 +30,7 @@ run: build ## Builds everything and runs SQLite on three machines: the main job,
 
 .PHONY: build
 build: $(VENV)/run-packages ## Builds the package, release, into .venv.
-	cargo build --release -p tierscope-record
+	cargo build --release -p tierscope-record -p tierscope-python
 	mkdir -p $(dir $(RECORDER))
 	cp $(CARGO_TARGET_DIR)/release/libtierscope_record.so $(RECORDER)
 	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release
