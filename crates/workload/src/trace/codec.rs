@@ -117,13 +117,30 @@ impl Predictor {
     }
 }
 
-/// Encodes blocks. Keeps its memory from block to block.
+/// Encodes the operations of one thread, block by block. Keeps its memory from block to block.
 pub struct Encoder {
     predictor: Predictor,
     controls: Nibbles,
     shapes: Vec<u8>,
-    addresses: Vec<u8>,
+    /// The differences, `address_bytes` of them; the rest is room.
+    addresses: Box<[u8]>,
+    address_bytes: usize,
     calls: Vec<u8>,
+    ops: usize,
+    counts: Counts,
+}
+
+/// What was encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Loads.
+    pub loads: u64,
+    /// Stores.
+    pub stores: u64,
+    /// Calls.
+    pub calls: u64,
+    /// Instructions.
+    pub instructions: u64,
 }
 
 impl Default for Encoder {
@@ -132,99 +149,119 @@ impl Default for Encoder {
             predictor: Predictor::new(),
             controls: Nibbles::default(),
             shapes: Vec::new(),
-            addresses: Vec::new(),
+            addresses: vec![0; 8 * (MAX_BLOCK_OPS + 1)].into_boxed_slice(),
+            address_bytes: 0,
             calls: Vec::new(),
+            ops: 0,
+            counts: Counts::default(),
         }
     }
 }
 
 impl Encoder {
-    /// Encodes `ops` into `out`, which is cleared first. Calls must be whole.
-    pub fn encode(&mut self, ops: &[Op], out: &mut Vec<u8>) -> Result<(), CodecError> {
-        self.reset(ops.len())?;
+    /// Takes as many of `ops` as the block has room for and returns how many. Calls must be whole.
+    pub fn append(&mut self, ops: &[Op]) -> Result<usize, CodecError> {
+        let room = MAX_BLOCK_OPS - self.ops;
         let mut at = 0;
-        while at < ops.len() {
+        while at < ops.len().min(room) {
             let op = ops[at];
-            at += 1;
             match op.kind_code() {
                 LOAD | STORE => self.access(op),
                 COMPUTE => self.compute(op),
                 CALL => {
-                    let end = at + op.size() as usize;
-                    let arguments = ops.get(at..end).ok_or(CodecError(SPLIT_CALL))?;
+                    let end = at + 1 + op.size() as usize;
+                    let Some(arguments) = ops.get(at + 1..end) else {
+                        self.ops += at;
+                        return Err(CodecError(SPLIT_CALL));
+                    };
+                    if end > room {
+                        break;
+                    }
                     self.call(op, arguments);
-                    at = end;
+                    at = end - 1;
                 }
-                _ => return Err(CodecError("an operation of an unknown kind")),
+                _ => {
+                    self.ops += at;
+                    return Err(CodecError("an operation of an unknown kind"));
+                }
             }
+            at += 1;
         }
-        self.write_columns(out);
-        Ok(())
+        self.ops += at;
+        Ok(at)
     }
 
-    fn reset(&mut self, count: usize) -> Result<(), CodecError> {
-        if count > MAX_BLOCK_OPS {
-            return Err(CodecError("more operations than a block takes"));
-        }
-        self.predictor.reset();
-        self.controls.reset();
-        for column in [&mut self.shapes, &mut self.addresses, &mut self.calls] {
-            column.clear();
-        }
-        Ok(())
+    /// Operations in the block.
+    pub fn ops(&self) -> usize {
+        self.ops
     }
 
-    fn write_columns(&mut self, out: &mut Vec<u8>) {
+    /// What was encoded so far, in all blocks.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Writes the block to `out`, which is cleared first, and begins another.
+    pub fn finish_block(&mut self, out: &mut Vec<u8>) {
         let controls = self.controls.finish();
         out.clear();
-        let columns: [&[u8]; 4] = [controls, &self.shapes, &self.addresses, &self.calls];
+        let addresses = &self.addresses[..self.address_bytes];
+        let columns: [&[u8]; 4] = [controls, &self.shapes, addresses, &self.calls];
         for column in columns {
             out.extend_from_slice(&(column.len() as u32).to_le_bytes());
         }
         columns.iter().for_each(|column| out.extend_from_slice(column));
+        self.predictor.reset();
+        self.controls.reset();
+        self.shapes.clear();
+        self.calls.clear();
+        (self.address_bytes, self.ops) = (0, 0);
     }
 
     #[inline]
     fn access(&mut self, op: Op) {
-        let given = if self.predictor.shape(op.meta) {
-            0
-        } else {
+        let store = u64::from(op.kind_code() == STORE);
+        self.counts.stores += store;
+        self.counts.loads += 1 - store;
+        self.counts.instructions += u64::from(op.instructions());
+        let predicted = self.predictor.shape(op.meta);
+        if !predicted {
             push_shape(&mut self.shapes, op.meta);
-            control::SHAPE
-        };
+        }
+        let given = if predicted { 0 } else { control::SHAPE };
         let previous = self.predictor.previous;
         let place = *self.predictor.place();
-        if op.word == place.last.wrapping_add(place.stride) {
-            self.controls.push(control::STRIDE | given);
-        } else if op.word == previous.wrapping_add(place.offset) {
-            self.controls.push(control::OFFSET | given);
-        } else {
-            let from_last = op.word.wrapping_sub(place.last) as i64;
-            let from_previous = op.word.wrapping_sub(previous) as i64;
-            let (code, difference) = if from_last.unsigned_abs() <= from_previous.unsigned_abs() {
-                (control::FROM_LAST, from_last)
-            } else {
-                (control::FROM_PREVIOUS, from_previous)
-            };
-            self.controls.push(code | given);
-            self.difference(difference);
-        }
         self.predictor.note_address(op.word);
+        let by_stride = op.word == place.last.wrapping_add(place.stride);
+        let by_offset = op.word == previous.wrapping_add(place.offset);
+        if by_stride | by_offset {
+            // The stride goes first; written so that it takes no branch.
+            let code = control::OFFSET * u8::from(!by_stride);
+            return self.controls.push(code | given);
+        }
+        let from_last = op.word.wrapping_sub(place.last) as i64;
+        let from_previous = op.word.wrapping_sub(previous) as i64;
+        let nearer = from_last.unsigned_abs() <= from_previous.unsigned_abs();
+        let code = if nearer { control::FROM_LAST } else { control::FROM_PREVIOUS };
+        self.controls.push(code | given);
+        self.difference(if nearer { from_last } else { from_previous });
     }
 
     #[inline]
     fn difference(&mut self, difference: i64) {
-        let (value, aligned) = if difference & 7 == 0 {
-            (zigzag(difference >> 3), control::ALIGNED)
-        } else {
-            (zigzag(difference), 0)
-        };
+        let aligned = difference & 7 == 0;
+        let value = zigzag(if aligned { difference >> 3 } else { difference });
         let length = significant_bytes(value);
-        self.controls.push((length - 1) as u8 | aligned);
-        self.addresses.extend_from_slice(&value.to_le_bytes()[..length]);
+        let flag = if aligned { control::ALIGNED } else { 0 };
+        self.controls.push((length - 1) as u8 | flag);
+        // Eight bytes are written, and the next difference begins behind those that count.
+        let at = self.address_bytes;
+        self.addresses[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        self.address_bytes += length;
     }
 
     fn compute(&mut self, op: Op) {
+        self.counts.instructions += u64::from(op.instructions());
         // The word of a computation means nothing and is not kept.
         if self.predictor.shape(op.meta) {
             self.controls.push(control::STRIDE);
@@ -235,6 +272,8 @@ impl Encoder {
     }
 
     fn call(&mut self, header: Op, arguments: &[Op]) {
+        self.counts.calls += 1;
+        self.counts.instructions += u64::from(header.instructions());
         self.controls.push(control::CALL);
         self.predictor.advance(CALL_SHAPE);
         push_number(&mut self.calls, header.meta >> 8);
@@ -519,6 +558,14 @@ mod tests {
     use crate::op::Call;
     use proptest::prelude::*;
 
+    fn encoded(ops: &[Op]) -> Vec<u8> {
+        let mut encoder = Encoder::default();
+        assert_eq!(encoder.append(ops), Ok(ops.len()));
+        let mut bytes = Vec::new();
+        encoder.finish_block(&mut bytes);
+        bytes
+    }
+
     fn any_op() -> impl Strategy<Value = Vec<Op>> {
         let access = (1u8..3, 0u8..8, any::<u16>(), any::<u32>(), any::<u64>()).prop_map(
             |(kind, flags, size, instructions, word)| {
@@ -554,8 +601,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_decoded_is_what_was_encoded(ops in any_ops()) {
-            let mut bytes = Vec::new();
-            Encoder::default().encode(&ops, &mut bytes).unwrap();
+            let bytes = encoded(&ops);
             prop_assert!(bytes.len() <= MAX_BLOCK_BYTES);
             let mut decoded = Vec::new();
             Decoder::default().decode(&bytes, ops.len(), &mut decoded).unwrap();
@@ -575,8 +621,7 @@ mod tests {
         fn flipped_bits_never_panic(
             ops in any_ops(), at in any::<prop::sample::Index>(), bit in 0u8..8
         ) {
-            let mut bytes = Vec::new();
-            Encoder::default().encode(&ops, &mut bytes).unwrap();
+            let mut bytes = encoded(&ops);
             let index = at.index(bytes.len());
             bytes[index] ^= 1 << bit;
             let mut out = Vec::new();
@@ -590,8 +635,7 @@ mod tests {
         let ops: Vec<Op> = (0..20_000u64)
             .flat_map(|i| [Op::load(0x1000 + 8 * i, 8, 3), Op::store(0x90_0000 + 16 * i, 8, 2)])
             .collect();
-        let mut bytes = Vec::new();
-        Encoder::default().encode(&ops, &mut bytes).unwrap();
+        let bytes = encoded(&ops);
         assert!(bytes.len() < ops.len() / 2 + 200, "{} bytes", bytes.len());
     }
 
@@ -600,7 +644,7 @@ mod tests {
         let mut ops = Vec::new();
         Call::Read { file: 1, offset: 2, length: 3, address: 4 }.encode(1, &mut ops);
         ops.pop();
-        let refused = Encoder::default().encode(&ops, &mut Vec::new());
+        let refused = Encoder::default().append(&ops);
         assert_eq!(refused, Err(CodecError(SPLIT_CALL)));
     }
 }

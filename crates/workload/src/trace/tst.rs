@@ -4,9 +4,9 @@
 //! renamed when it is complete. Damage is an error that names the block; what precedes it can be
 //! replayed on request.
 
-use super::codec::{CodecError, Decoder, Encoder, MAX_BLOCK_BYTES, MAX_BLOCK_OPS};
+use super::codec::{CodecError, Counts, Decoder, Encoder, MAX_BLOCK_BYTES, MAX_BLOCK_OPS};
 use crate::feed::whole_operations;
-use crate::op::{FileId, Op, OpKind, ThreadId};
+use crate::op::{FileId, Op, ThreadId};
 use crate::stream::{FileInfo, Pull, Stream, StreamError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -74,22 +74,11 @@ impl TstTotals {
         self.loads + self.stores
     }
 
-    fn count(&mut self, ops: &[Op]) {
-        let mut at = 0;
-        while let Some(op) = ops.get(at) {
-            at += 1;
-            self.instructions += u64::from(op.instructions());
-            match op.kind() {
-                Some(OpKind::Load) => self.loads += 1,
-                Some(OpKind::Store) => self.stores += 1,
-                Some(OpKind::Call) => {
-                    self.calls += 1;
-                    at += op.size() as usize;
-                }
-                _ => {}
-            }
-        }
-        self.operations += ops.len() as u64;
+    fn add(&mut self, counts: Counts) {
+        self.loads += counts.loads;
+        self.stores += counts.stores;
+        self.calls += counts.calls;
+        self.instructions += counts.instructions;
     }
 }
 
@@ -293,20 +282,18 @@ pub struct TstWriter {
     offset: u64,
     blocks: u32,
     index: Vec<BlockPlace>,
-    threads: BTreeMap<ThreadId, PendingThread>,
+    threads: BTreeMap<ThreadId, ThreadWriter>,
     file_count: FileId,
     file_table_bytes: usize,
-    totals: TstTotals,
-    encoder: Encoder,
     compressor: zstd::bulk::Compressor<'static>,
     raw: Vec<u8>,
     finished: bool,
 }
 
-/// Operations of a thread that do not fill a block yet.
+/// A thread's block that is not full yet.
 #[derive(Default)]
-struct PendingThread {
-    ops: Vec<Op>,
+struct ThreadWriter {
+    encoder: Encoder,
     written_ops: u64,
 }
 
@@ -328,8 +315,6 @@ impl TstWriter {
             threads: BTreeMap::new(),
             file_count: 0,
             file_table_bytes: 0,
-            totals: TstTotals::default(),
-            encoder: Encoder::default(),
             compressor: zstd::bulk::Compressor::new(LEVEL).map_err(failed)?,
             raw: Vec::new(),
             finished: false,
@@ -343,18 +328,21 @@ impl TstWriter {
         if thread == FILES_THREAD {
             return Err(self.unfit(format!("thread number {thread}")));
         }
-        self.totals.count(ops);
         let mut rest = ops;
         while !rest.is_empty() {
-            let pending = self.threads.entry(thread).or_default();
-            let room = MAX_BLOCK_OPS - pending.ops.len();
-            let fits = fitting_operations(rest, room);
-            pending.ops.extend_from_slice(&rest[..fits]);
-            rest = &rest[fits..];
-            if !rest.is_empty() && fits == 0 && pending.ops.is_empty() {
+            let writer = self.threads.entry(thread).or_default();
+            let was_empty = writer.encoder.ops() == 0;
+            let taken = match writer.encoder.append(rest) {
+                Ok(taken) => taken,
+                Err(CodecError(what)) => {
+                    return Err(self.unfit(format!("{what} (thread {thread})")));
+                }
+            };
+            rest = &rest[taken..];
+            if was_empty && taken == 0 {
                 return Err(self.unfit("a call with more arguments than a block takes".into()));
             }
-            if !rest.is_empty() || pending.ops.len() == MAX_BLOCK_OPS {
+            if !rest.is_empty() || writer.encoder.ops() == MAX_BLOCK_OPS {
                 self.write_thread(thread)?;
             }
         }
@@ -386,13 +374,18 @@ impl TstWriter {
         for thread in threads {
             self.write_thread(thread)?;
         }
-        self.totals.threads = self.threads.len() as u64;
-        self.totals.ended = ended.to_owned();
-        self.write_end()?;
+        let mut totals = TstTotals {
+            threads: self.threads.len() as u64,
+            operations: self.threads.values().map(|thread| thread.written_ops).sum(),
+            ended: ended.to_owned(),
+            ..TstTotals::default()
+        };
+        self.threads.values().for_each(|thread| totals.add(thread.encoder.counts()));
+        self.write_end(&totals)?;
         let synced = self.file.flush().and_then(|()| self.file.get_ref().sync_all());
         synced.and_then(|()| std::fs::rename(&self.partial, &self.path)).map_err(|e| self.io(e))?;
         self.finished = true;
-        Ok(self.totals.clone())
+        Ok(totals)
     }
 
     fn next_place(&self, thread: ThreadId, ops: u32) -> BlockPlace {
@@ -429,25 +422,19 @@ impl TstWriter {
 
     /// Writes what is pending of a thread as a block.
     fn write_thread(&mut self, thread: ThreadId) -> Result<(), TstError> {
-        let Some(pending) = self.threads.get_mut(&thread) else { return Ok(()) };
-        let mut ops = std::mem::take(&mut pending.ops);
-        if ops.is_empty() {
+        let Some(writer) = self.threads.get_mut(&thread) else { return Ok(()) };
+        let ops = writer.encoder.ops() as u32;
+        if ops == 0 {
             return Ok(());
         }
-        let first_op = pending.written_ops;
-        pending.written_ops += ops.len() as u64;
+        let first_op = writer.written_ops;
+        writer.written_ops += u64::from(ops);
         let mut raw = std::mem::take(&mut self.raw);
-        self.encoder
-            .encode(&ops, &mut raw)
-            .map_err(|CodecError(what)| self.unfit(format!("{what} (thread {thread})")))?;
-        let place = self.next_place(thread, ops.len() as u32);
-        self.write_block(BlockKind::Operations, thread, first_op, ops.len() as u32, &raw)?;
+        writer.encoder.finish_block(&mut raw);
+        let place = self.next_place(thread, ops);
+        self.write_block(BlockKind::Operations, thread, first_op, ops, &raw)?;
         self.index.push(place);
         self.raw = raw;
-        ops.clear();
-        if let Some(pending) = self.threads.get_mut(&thread) {
-            pending.ops = ops;
-        }
         Ok(())
     }
 
@@ -479,7 +466,7 @@ impl TstWriter {
     }
 
     /// The index, the totals and the trailer.
-    fn write_end(&mut self) -> Result<(), TstError> {
+    fn write_end(&mut self, totals: &TstTotals) -> Result<(), TstError> {
         let index_offset = self.offset;
         let index_block = self.blocks;
         let index = std::mem::take(&mut self.index);
@@ -492,7 +479,7 @@ impl TstWriter {
             }
             self.write_block(BlockKind::Index, 0, 0, 0, &raw)?;
         }
-        let text = serde_json::to_vec(&self.totals).map_err(|e| self.unfit(e.to_string()))?;
+        let text = serde_json::to_vec(totals).map_err(|e| self.unfit(e.to_string()))?;
         self.write_block(BlockKind::End, 0, 0, 0, &text)?;
         let mut trailer = Vec::with_capacity(TRAILER_BYTES);
         trailer.extend_from_slice(&index_offset.to_le_bytes());
@@ -512,22 +499,6 @@ impl Drop for TstWriter {
             // changes nothing about the failure that led here.
             let _ = std::fs::remove_file(&self.partial);
         }
-    }
-}
-
-/// How many of `ops` fit into `room` operations without separating a call from its arguments.
-fn fitting_operations(ops: &[Op], room: usize) -> usize {
-    if ops.len() <= room {
-        return ops.len();
-    }
-    let mut taken = 0;
-    loop {
-        let Some(op) = ops.get(taken) else { return taken };
-        let arguments = if op.kind_code() == OpKind::Call as u8 { op.size() as usize } else { 0 };
-        if taken + 1 + arguments > room {
-            return taken;
-        }
-        taken += 1 + arguments;
     }
 }
 
