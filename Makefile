@@ -14,6 +14,7 @@ CARGO_TARGET_DIR ?= target
 export CARGO_TARGET_DIR
 RECORDER := python/tierscope/_record/libtierscope_record.so
 # What maturin sets too, so that its build finds everything built.
+export VIRTUAL_ENV := $(abspath $(VENV))
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 export PYO3_BUILD_EXTENSION_MODULE := 1
 # The Python bindings link to no interpreter, so that they have no test binary.
@@ -33,7 +34,7 @@ build: $(VENV)/run-packages ## Builds the package, release, into .venv.
 	cargo build --release -p tierscope-record -p tierscope-python
 	mkdir -p $(dir $(RECORDER))
 	cp $(CARGO_TARGET_DIR)/release/libtierscope_record.so $(RECORDER)
-	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release
+	$(BIN)/maturin develop --release
 
 .PHONY: wheel
 wheel: build ## Builds a wheel into dist.
