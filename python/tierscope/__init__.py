@@ -11,24 +11,10 @@ Describe a machine once, run any program on it, and see where the time and the d
     result.plot_breakdown().savefig("breakdown.png")
 """
 
-from tierscope import _core
+from tierscope import _core, _spec
 from tierscope._result import Result, load
 from tierscope._run import Progress, Recording, RunFailedError, compare, record, run
-from tierscope._spec import (
-    Dram,
-    DramCache,
-    Hybrid,
-    KernelPaths,
-    Link,
-    OnChipCache,
-    Oracle,
-    Os,
-    Path,
-    Processor,
-    Storage,
-    Store,
-    Tlb,
-)
+from tierscope._spec import *  # noqa: F403
 from tierscope._system import System, system
 from tierscope._workload import Generated, Program, Recorded, program, workload
 from tierscope.errors import Problem, RunError, SpecError, TierscopeError
@@ -36,18 +22,8 @@ from tierscope.errors import Problem, RunError, SpecError, TierscopeError
 __version__ = _core.version()
 
 __all__ = [
-    "Dram",
-    "DramCache",
     "Generated",
-    "Hybrid",
-    "KernelPaths",
-    "Link",
-    "OnChipCache",
-    "Oracle",
-    "Os",
-    "Path",
     "Problem",
-    "Processor",
     "Program",
     "Progress",
     "Recorded",
@@ -56,11 +32,8 @@ __all__ = [
     "RunError",
     "RunFailedError",
     "SpecError",
-    "Storage",
-    "Store",
     "System",
     "TierscopeError",
-    "Tlb",
     "__version__",
     "compare",
     "load",
@@ -70,3 +43,4 @@ __all__ = [
     "system",
     "workload",
 ]
+__all__ += _spec.__all__

@@ -20,7 +20,6 @@ __all__ = [
     "Processor",
     "Storage",
     "Store",
-    "System",
     "Tlb",
 ]
 
@@ -419,7 +418,7 @@ class System(_Spec):
     """A machine, and how it is organized.
 
     It has a processor, an operating system, DRAM, a store behind a link where the organization has
-    one, and exactly one organization (`oracle`, `hybrid` or `storage`).
+    one, and exactly one organization.
     """
 
     name: str | None = None
@@ -459,3 +458,10 @@ class System(_Spec):
 
     storage: Storage | None = None
     """Organization: the operating system pages between DRAM and the store."""
+
+
+ORGANIZATIONS: dict[str, type[_Spec]] = {
+    "oracle": Oracle,
+    "hybrid": Hybrid,
+    "storage": Storage,
+}

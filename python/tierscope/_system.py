@@ -14,10 +14,9 @@ from tierscope._call import core_errors, parsed
 from tierscope.errors import TierscopeError
 
 _TOP = {field.name for field in dataclasses.fields(_spec.System)}
-_ORGANIZATIONS = ("oracle", "hybrid", "storage")
 _OF_ORGANIZATION = {
-    name: {field.name for field in dataclasses.fields(cls)}
-    for name, cls in zip(_ORGANIZATIONS, (_spec.Oracle, _spec.Hybrid, _spec.Storage), strict=True)
+    table: {field.name for field in dataclasses.fields(cls)}
+    for table, cls in _spec.ORGANIZATIONS.items()
 }
 
 
@@ -76,9 +75,10 @@ class System:
     def _place(self, key: str, value: object) -> dict[str, Any]:
         if key in _TOP:
             return {key: value}
-        own = _OF_ORGANIZATION.get(self.organization, set())
+        table = self.organization.replace("-", "_")
+        own = _OF_ORGANIZATION.get(table, set())
         if key in own:
-            return {self.organization: {key: value}}
+            return {table: {key: value}}
         keys = ", ".join(sorted(_TOP | own))
         raise TierscopeError(
             "unknown-key", f"system {self.name} has no key `{key}`", f"the keys are {keys}"

@@ -17,6 +17,7 @@ from tierscope._call import core_errors, parsed
 from tierscope._system import systems
 from tierscope.errors import TierscopeError
 
+_WIDEST = 54
 SHOW_USAGE = "Usage: tierscope show [systems | workloads | SYSTEM] [--set PATH=VALUE...]"
 SHOW_EXAMPLES = """\
 Each number of a preset with its source, and a description to start from:
@@ -104,7 +105,7 @@ def info(
     with core_errors():
         found = parsed(_core.trace_info(name, allow_truncated))
     facts = [
-        ("Program", " ".join(found["command"]) or fmt.ABSENT),
+        ("Program", _in_short(found["command"])),
         ("Recorded by", f"{found['recorder']}, tierscope {found['version']}"),
         ("Ended", found["ended"] or "unknown: the recording is truncated"),
         ("Size", fmt.size(found["file_bytes"])),
@@ -118,6 +119,11 @@ def info(
     for label, value in facts:
         print(f"{label + ':':<24}{value}")
     return 0
+
+
+def _in_short(command: list[str]) -> str:
+    text = " ".join(" ".join(command).split())
+    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]} …"
 
 
 def _show_systems(console: Console) -> None:
