@@ -120,7 +120,9 @@ pub fn follow(job: &Job, shared: &Shared) -> Finished {
 fn refused(error: LaunchError) -> (&'static str, String) {
     let code = match &error {
         LaunchError::QemuMissing => "no-qemu",
-        LaunchError::QemuWithoutPlugins { .. } | LaunchError::QemuTooOld { .. } => "unfit-qemu",
+        LaunchError::NotQemu { .. }
+        | LaunchError::QemuWithoutPlugins { .. }
+        | LaunchError::QemuTooOld { .. } => "unfit-qemu",
         LaunchError::ProgramMissing { .. } => "no-program",
         LaunchError::ProgramUnfit { .. } => "unfit-program",
         LaunchError::LibraryMissing { .. } => "no-recorder",

@@ -77,6 +77,12 @@ pub enum LaunchError {
          path"
     )]
     QemuMissing,
+    /// What was named is none.
+    #[error("{} does not answer as a qemu-x86_64 would: TIERSCOPE_QEMU must name one", path.display())]
+    NotQemu {
+        /// What was named.
+        path: PathBuf,
+    },
     /// There is one that cannot load plugins.
     #[error(
         "{} cannot load plugins{}. Install Debian's or Ubuntu's package qemu-user, or set \
