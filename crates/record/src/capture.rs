@@ -280,9 +280,29 @@ pub struct Recorder {
 
 #[derive(Default)]
 struct Threads {
-    /// Threads that run, by the kernel's number.
-    by_tid: HashMap<i32, ThreadId>,
+    /// Threads by the kernel's number, which it uses again once both their creator and they
+    /// themselves are done with it.
+    by_tid: HashMap<i32, Numbered>,
     count: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Numbered {
+    thread: ThreadId,
+    /// Its creator knows the number.
+    announced: bool,
+    ended: bool,
+}
+
+impl Threads {
+    /// The thread that the kernel calls `tid`, a new one if need be.
+    fn number(&mut self, tid: i32) -> &mut Numbered {
+        let count = &mut self.count;
+        self.by_tid.entry(tid).or_insert_with(|| {
+            *count += 1;
+            Numbered { thread: *count - 1, announced: false, ended: false }
+        })
+    }
 }
 
 static RECORDER: std::sync::OnceLock<Recorder> = std::sync::OnceLock::new();
@@ -331,7 +351,7 @@ impl Recorder {
             begun: Instant::now(),
             slots: AtomicU32::new(0),
         };
-        recorder.thread_of(current_tid());
+        recorder.announce_thread(current_tid());
         RECORDER.set(recorder).map_err(|_| io::Error::other("there is a recorder already"))
     }
 
@@ -368,15 +388,25 @@ impl Recorder {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of the thread that the kernel calls `tid`, a new one if need be.
+    fn threads(&self) -> MutexGuard<'_, Threads> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of the running thread, which the kernel calls `tid`.
     pub(crate) fn thread_of(&self, tid: i32) -> ThreadId {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(thread) = threads.by_tid.get(&tid) {
-            return *thread;
+        self.threads().number(tid).thread
+    }
+
+    /// The number of a thread that was created, for its creator, which asks once. The thread may
+    /// have run, or even ended, before.
+    pub(crate) fn announce_thread(&self, tid: i32) -> ThreadId {
+        let mut threads = self.threads();
+        let numbered = threads.number(tid);
+        numbered.announced = true;
+        let Numbered { thread, ended, .. } = *numbered;
+        if ended {
+            threads.by_tid.remove(&tid);
         }
-        let thread = threads.count;
-        threads.count += 1;
-        threads.by_tid.insert(tid, thread);
         thread
     }
 
@@ -385,8 +415,11 @@ impl Recorder {
         let thread = slot.thread(self);
         slot.flush_rest();
         slot.in_use = false;
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        threads.by_tid.retain(|_, running| *running != thread);
+        let mut threads = self.threads();
+        threads.by_tid.retain(|_, numbered| {
+            numbered.ended |= numbered.thread == thread;
+            !(numbered.ended && numbered.announced)
+        });
         drop(threads);
         self.sink.end_thread(thread);
     }
@@ -465,7 +498,7 @@ impl Recorder {
 
     /// What was recorded so far.
     pub fn recorded(&self) -> Recorded {
-        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).count;
+        let threads = self.threads().count;
         Recorded {
             accesses: self.accesses.load(Ordering::Relaxed),
             instructions: self.instructions.load(Ordering::Relaxed),

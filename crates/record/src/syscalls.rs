@@ -604,7 +604,7 @@ fn created(recorder: &Recorder, calls: &ThreadCalls, result: u64, out: &mut Vec<
         }
     }
     if thread_of_ours {
-        out.push(Call::Spawn { thread: recorder.thread_of(result as i32) });
+        out.push(Call::Spawn { thread: recorder.announce_thread(result as i32) });
     } else {
         notice_fork(recorder);
     }

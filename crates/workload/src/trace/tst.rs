@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -278,7 +278,7 @@ const FILES_THREAD: ThreadId = ThreadId::MAX;
 pub struct TstWriter {
     path: PathBuf,
     partial: PathBuf,
-    file: BufWriter<File>,
+    file: File,
     offset: u64,
     blocks: u32,
     index: Vec<BlockPlace>,
@@ -308,7 +308,7 @@ impl TstWriter {
         let mut writer = TstWriter {
             path: path.to_owned(),
             partial,
-            file: BufWriter::with_capacity(1 << 20, file),
+            file,
             offset: 0,
             blocks: 0,
             index: Vec::new(),
@@ -382,7 +382,7 @@ impl TstWriter {
         };
         self.threads.values().for_each(|thread| totals.add(thread.encoder.counts()));
         self.write_end(&totals)?;
-        let synced = self.file.flush().and_then(|()| self.file.get_ref().sync_all());
+        let synced = self.file.sync_all();
         synced.and_then(|()| std::fs::rename(&self.partial, &self.path)).map_err(|e| self.io(e))?;
         self.finished = true;
         Ok(totals)
@@ -461,8 +461,8 @@ impl TstWriter {
             .blocks
             .checked_add(1)
             .ok_or_else(|| self.unfit("more than 4294967295 blocks".into()))?;
-        self.write(&header.pack(&payload))?;
-        self.write(&payload)
+        // In one piece, so that what a killed process leaves is whole blocks.
+        self.write(&[&header.pack(&payload)[..], &payload].concat())
     }
 
     /// The index, the totals and the trailer.

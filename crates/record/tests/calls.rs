@@ -1,0 +1,107 @@
+//! System calls become the calls that a machine has to know, in program order.
+
+mod common;
+
+use common::{guest, record, scratch_file};
+use tierscope_workload::op::{Advice, MAP_SHARED, MAP_WRITABLE, NO_FILE};
+use tierscope_workload::{Call, FileId};
+
+/// The calls from the first on the program's own file to the end.
+fn calls_on_the_file() -> (FileId, Vec<Call>) {
+    let path = scratch_file("data");
+    let recording = record(&guest("files"), &[path.to_str().unwrap()]);
+    assert_eq!(recording.report.exit_status, 0);
+    std::fs::remove_file(&path).unwrap();
+    let file = recording
+        .files
+        .iter()
+        .position(|file| file.name == path.to_str().unwrap())
+        .expect("the file is in the table") as FileId;
+    let calls = recording.calls();
+    let first = calls
+        .iter()
+        .position(|call| matches!(call, Call::Open { file: opened, .. } if *opened == file))
+        .expect("it is opened");
+    (file, calls[first..].to_vec())
+}
+
+#[test]
+fn calls_on_files_are_recorded_with_their_places() {
+    needs_qemu!();
+    let (file, calls) = calls_on_the_file();
+    let places: Vec<(&str, u64, u64)> = calls
+        .iter()
+        .filter_map(|call| match *call {
+            Call::Open { file: f, size } if f == file => Some(("open", size, 0)),
+            Call::Read { file: f, offset, length, .. } if f == file => {
+                Some(("read", offset, length))
+            }
+            Call::Write { file: f, offset, length, .. } if f == file => {
+                Some(("write", offset, length))
+            }
+            Call::Sync { file: f } if f == file => Some(("sync", 0, 0)),
+            Call::Truncate { file: f, length } if f == file => Some(("truncate", 0, length)),
+            Call::Close { file: f } if f == file => Some(("close", 0, 0)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        places,
+        vec![
+            ("open", 0, 0),
+            ("write", 0, 8192),
+            ("write", 20000, 100),
+            ("read", 4096, 1000),
+            ("read", 64, 96),
+            ("read", 5096, 10),
+            ("read", 5106, 30),
+            ("write", 5136, 10),
+            ("write", 5146, 30),
+            ("sync", 0, 0),
+            ("sync", 0, 0),
+            ("truncate", 0, 65536),
+            ("close", 0, 0),
+        ],
+        "a file is closed with its last descriptor"
+    );
+}
+
+#[test]
+fn mappings_are_recorded_with_their_files_and_ranges() {
+    needs_qemu!();
+    let (file, calls) = calls_on_the_file();
+    let mapped = calls
+        .iter()
+        .position(|call| matches!(call, Call::Map { file: f, .. } if *f == file))
+        .expect("the file is mapped");
+    let Call::Map { address, length, flags, offset, .. } = calls[mapped] else { unreachable!() };
+    assert_eq!((length, flags, offset), (65536, MAP_SHARED | MAP_WRITABLE, 0));
+    assert!(calls[mapped..].starts_with(&[
+        calls[mapped],
+        Call::Advise { address, length: 65536, advice: Advice::Random as u64 },
+        Call::SyncRange { address, length: 8192 },
+        Call::Close { file },
+        Call::Unmap { address, length: 65536 },
+    ]));
+    let Call::Map { address: memory, length, flags, file: none, .. } = calls[mapped + 5] else {
+        panic!("anonymous memory follows, not {:?}", calls[mapped + 5]);
+    };
+    assert_eq!((length, flags, none), (1 << 20, MAP_WRITABLE, NO_FILE));
+    let Call::Remap { old_address, old_length, new_address, new_length } = calls[mapped + 6] else {
+        panic!("it is resized, not {:?}", calls[mapped + 6]);
+    };
+    assert_eq!((old_address, old_length, new_length), (memory, 1 << 20, 2 << 20));
+    assert_eq!(calls[mapped + 7], Call::Unmap { address: new_address, length: 2 << 20 });
+}
+
+#[test]
+fn the_heap_grows_like_a_mapping_and_sleep_has_its_length() {
+    needs_qemu!();
+    let (_, calls) = calls_on_the_file();
+    let grown = calls.iter().any(|call| {
+        matches!(call, Call::Map { length, flags: MAP_WRITABLE, file: NO_FILE, .. }
+            if *length == 1 << 20)
+    });
+    assert!(grown, "sbrk of a MiB: {calls:?}");
+    assert!(calls.contains(&Call::Sleep { duration_ps: 5_000_000_000 }));
+}
