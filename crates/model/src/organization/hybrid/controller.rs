@@ -361,7 +361,13 @@ impl Controller {
 
     #[inline]
     fn dram_line(&self, way: WayRef, address: u64) -> u64 {
-        (self.tags.frame(way) << self.page_shift) + u64::from(self.line_offset(address))
+        self.frame_address(way) + u64::from(self.line_offset(address))
+    }
+
+    /// First byte of a way's frame in DRAM. Frames of a way lie beside each other, set after set, so
+    /// that neighbouring pages lie in different banks (HybridSim, `HybridSystem::ProcessTransaction`).
+    pub(super) fn frame_address(&self, way: WayRef) -> u64 {
+        (u64::from(way.way()) * self.tags.sets() + u64::from(way.set())) << self.page_shift
     }
 
     /// First byte of the only frame where a page can be in a direct-mapped cache.

@@ -274,7 +274,7 @@ impl Controller {
         let index = self.write_backs.insert(page, way);
         actions.push(Action::ReadDram {
             token: Token::new(Purpose::Evict, index),
-            address: self.tags.frame(way) << self.page_shift,
+            address: self.frame_address(way),
             bytes: self.page_bytes,
             into: Place::WriteBack(index),
             background: true,
@@ -381,11 +381,12 @@ impl Controller {
             return;
         };
         miss.fill_issued = true;
+        let buffer = miss.buffer;
         actions.push(Action::WriteDram {
             token: Token::new(Purpose::Fill, index),
-            address: self.tags.frame(way) << self.page_shift,
+            address: self.frame_address(way),
             bytes: self.page_bytes,
-            from: Place::Fill { buffer: miss.buffer, offset: 0 },
+            from: Place::Fill { buffer, offset: 0 },
             background: true,
         });
     }
