@@ -99,14 +99,14 @@ pub struct SystemResult {
     pub instructions: u64,
     /// Instructions of kernel paths.
     pub kernel_instructions: u64,
-    /// Program and kernel instructions per cycle of the cores that a thread occupied.
+    /// Instructions of the program, of all threads, per cycle of the run.
     pub ipc: f64,
     /// Time over that of the system named `oracle` or whose organization is `oracle`.
     pub slowdown: Option<f64>,
     /// Loads and stores of the program; one that crosses a line counts twice.
     pub accesses: u64,
-    /// Share of misses: in the DRAM cache (hybrid) or in the page cache and swap (storage), of the
-    /// accesses that got there.
+    /// Share of misses. Hybrid: of the look-ups of the DRAM cache by demand. Storage: faults that
+    /// read from the store, of these and of the lines read from main memory.
     pub miss_rate: f64,
     /// What `miss_rate` is a rate of.
     pub miss_kind: String,
