@@ -180,7 +180,8 @@ mod tests {
     use std::path::PathBuf;
 
     fn scratch(name: &str) -> PathBuf {
-        let path = std::env::temp_dir().join(format!("tierscope-log-{name}-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("tierscope-log-{name}-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
         path
     }

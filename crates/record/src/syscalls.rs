@@ -313,11 +313,7 @@ fn file_of(recorder: &Recorder, descriptor: i32) -> Option<FileId> {
 
 fn mapping(recorder: &Recorder, a: [u64; 6], address: u64) -> Call {
     let flags = a[3] as i32;
-    let file = if flags & libc::MAP_ANONYMOUS != 0 {
-        None
-    } else {
-        file_of(recorder, a[4] as i32)
-    };
+    let file = if flags & libc::MAP_ANONYMOUS != 0 { None } else { file_of(recorder, a[4] as i32) };
     let shared = if flags & libc::MAP_SHARED != 0 { MAP_SHARED } else { 0 };
     let writable = if a[2] as i32 & libc::PROT_WRITE != 0 { MAP_WRITABLE } else { 0 };
     Call::Map {
@@ -437,14 +433,10 @@ fn transferred(recorder: &Recorder, calls: &ThreadCalls, done: u64, out: &mut Ve
         descriptors::position(descriptor).map(|end| end.saturating_sub(done))
     };
     let Some(mut offset) = start else { return };
-    let vectored = matches!(
-        number,
-        libc::SYS_readv | libc::SYS_writev | libc::SYS_preadv | libc::SYS_pwritev
-    );
-    let reads = matches!(
-        number,
-        libc::SYS_read | libc::SYS_pread64 | libc::SYS_readv | libc::SYS_preadv
-    );
+    let vectored =
+        matches!(number, libc::SYS_readv | libc::SYS_writev | libc::SYS_preadv | libc::SYS_pwritev);
+    let reads =
+        matches!(number, libc::SYS_read | libc::SYS_pread64 | libc::SYS_readv | libc::SYS_preadv);
     let pieces = if vectored { pieces(recorder, a[1], a[2]) } else { vec![(a[1], done)] };
     let mut left = done;
     for (address, length) in pieces {

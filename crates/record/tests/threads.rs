@@ -37,10 +37,11 @@ fn sixteen_threads_are_numbered_in_order_and_joined() {
     assert_eq!(spawned, (1..=16).collect::<Vec<_>>());
     assert_eq!(recording.report.result.as_ref().unwrap()["recorded"]["threads"], 17);
     for thread in 1..=16 {
-        let last_signal = recording.calls_of(thread).into_iter().rev().find_map(|call| match call {
-            Call::Signal { sequence } => Some(sequence),
-            _ => None,
-        });
+        let last_signal =
+            recording.calls_of(thread).into_iter().rev().find_map(|call| match call {
+                Call::Signal { sequence } => Some(sequence),
+                _ => None,
+            });
         assert!(last_signal.is_some(), "thread {thread} signals its end");
     }
     let joins = recording.calls().iter().filter(|call| matches!(call, Call::Wait { .. })).count();

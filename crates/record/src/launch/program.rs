@@ -147,7 +147,8 @@ mod tests {
 
     impl Scratch {
         fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("tierscope-{name}-{}", std::process::id()));
+            let path =
+                std::env::temp_dir().join(format!("tierscope-{name}-{}", std::process::id()));
             std::fs::create_dir_all(&path).unwrap();
             Scratch(path)
         }

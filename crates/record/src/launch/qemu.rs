@@ -93,9 +93,8 @@ fn fix_addresses() -> std::io::Result<()> {
 /// In a list of options a comma is written twice.
 fn doubling_commas(path: &Path) -> OsString {
     let bytes = path.as_os_str().as_bytes();
-    let doubled = bytes.iter().flat_map(|byte| {
-        std::iter::repeat_n(*byte, if *byte == b',' { 2 } else { 1 })
-    });
+    let doubled =
+        bytes.iter().flat_map(|byte| std::iter::repeat_n(*byte, if *byte == b',' { 2 } else { 1 }));
     OsString::from_vec(doubled.collect())
 }
 

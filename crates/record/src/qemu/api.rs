@@ -64,8 +64,7 @@ pub struct Api {
     pub register_vcpu_tb_exec_cb: extern "C" fn(Block, BlockCallback, c_int, *mut c_void),
     /// Only in version 1.
     pub register_vcpu_tb_exec_inline: Option<extern "C" fn(Block, c_int, *mut c_void, u64)>,
-    pub register_vcpu_mem_cb:
-        extern "C" fn(Instruction, AccessCallback, c_int, c_int, *mut c_void),
+    pub register_vcpu_mem_cb: extern "C" fn(Instruction, AccessCallback, c_int, c_int, *mut c_void),
     pub register_vcpu_syscall_cb: extern "C" fn(PluginId, SyscallCallback),
     pub register_vcpu_syscall_ret_cb: extern "C" fn(PluginId, SyscallReturnCallback),
     pub register_atexit_cb: extern "C" fn(PluginId, ExitCallback, *mut c_void),
@@ -103,9 +102,10 @@ macro_rules! function {
         // SAFETY: the address is that of the function of this name, whose type in
         // `qemu-plugin.h` is the field's.
         unsafe {
-            std::mem::transmute::<*const c_void, _>(find($name).ok_or_else(|| {
-                format!("this QEMU lacks {}", $name.to_string_lossy())
-            })?)
+            std::mem::transmute::<*const c_void, _>(
+                find($name)
+                    .ok_or_else(|| format!("this QEMU lacks {}", $name.to_string_lossy()))?,
+            )
         }
     };
 }

@@ -65,13 +65,27 @@ pub unsafe extern "C" fn qemu_plugin_install(
         let (info, arguments) = unsafe { (&*info, arguments(argc, argv)) };
         install(id, info, &arguments)
     });
-    let message = match installed {
+    match installed {
         Ok(Ok(())) => return 0,
-        Ok(Err(message)) => message,
-        Err(_) => "a broken invariant stopped the recorder; please report it".to_owned(),
-    };
-    eprintln!("tierscope: {message}");
+        Ok(Err(Failure::Published)) => {}
+        Ok(Err(Failure::Told(message))) => eprintln!("tierscope: {message}"),
+        Err(_) => eprintln!("tierscope: a broken invariant stopped the recorder; please report it"),
+    }
     FAILED
+}
+
+/// Why the plugin cannot be installed.
+enum Failure {
+    /// The log says it.
+    Published,
+    /// There is no log to say it.
+    Told(String),
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Failure {
+        Failure::Told(message)
+    }
 }
 
 /// # Safety
@@ -84,39 +98,26 @@ unsafe fn arguments(argc: c_int, argv: *const *const c_char) -> Vec<String> {
         .collect()
 }
 
-fn install(id: PluginId, info: &Info, arguments: &[String]) -> Result<(), String> {
-    let api = Api::find(info.current)?;
-    // SAFETY: QEMU's string lives through the call.
-    let target = unsafe { CStr::from_ptr(info.target_name) };
-    if info.system_emulation || target != c"x86_64" {
-        return Err(format!(
-            "the recorder runs under qemu-x86_64, not under an emulator of {} machines or \
-             processes",
-            target.to_string_lossy()
-        ));
-    }
-    let job = arguments
-        .iter()
-        .find_map(|argument| argument.strip_prefix("job="))
-        .ok_or("the plugin takes one argument: job=FILE")?;
+fn install(id: PluginId, info: &Info, arguments: &[String]) -> Result<(), Failure> {
+    let job = arguments.iter().find_map(|argument| argument.strip_prefix("job="));
+    let job = job.ok_or("the plugin takes one argument: job=FILE".to_owned())?;
     let job = Job::read(Path::new(job))?;
     let mut log = LogWriter::open(&job.log)
         .map_err(|error| format!("the log {}: {error}", job.log.display()))?;
-    let sink = match start_sink(job.sink) {
-        Ok(sink) => sink,
+    let prepared = check_emulator(info)
+        .and_then(|()| Api::find(info.current))
+        .and_then(|api| Ok((api, start_sink(job.sink)?)));
+    let (api, sink) = match prepared {
+        Ok(prepared) => prepared,
         Err(message) => {
             log.append(Urgency::Needed, &json!({"type": "error", "message": message}));
-            return Err(message);
+            return Err(Failure::Published);
         }
     };
+    let version = info.current;
     log.append(
         Urgency::Needed,
-        &json!({
-            "type": "started",
-            "pid": std::process::id(),
-            "backend": "qemu",
-            "interface": info.current,
-        }),
+        &json!({"type": "started", "pid": std::process::id(), "backend": "qemu", "interface": version}),
     );
     Recorder::install(sink, log, Process::new(Box::new(EmulatedMemory)))
         .map_err(|error| format!("cannot start the recorder: {error}"))?;
@@ -128,6 +129,19 @@ fn install(id: PluginId, info: &Info, arguments: &[String]) -> Result<(), String
     (api.register_vcpu_syscall_cb)(id, on_syscall);
     (api.register_vcpu_syscall_ret_cb)(id, on_syscall_return);
     (api.register_atexit_cb)(id, on_exit, std::ptr::null_mut());
+    Ok(())
+}
+
+fn check_emulator(info: &Info) -> Result<(), String> {
+    // SAFETY: QEMU's string lives through the call.
+    let target = unsafe { CStr::from_ptr(info.target_name) };
+    if info.system_emulation || target != c"x86_64" {
+        return Err(format!(
+            "the recorder runs under qemu-x86_64, not under an emulator of {} machines or \
+             processes",
+            target.to_string_lossy()
+        ));
+    }
     Ok(())
 }
 
