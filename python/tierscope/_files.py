@@ -10,12 +10,16 @@ from tierscope.errors import TierscopeError
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file whole or not at all.
+    """Writes a file whole or not at all; devices and pipes are written to, never replaced.
 
     Raises:
         TierscopeError: where it cannot be written.
     """
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            path.write_text(text, encoding="utf-8")
+            return
+        path = path.resolve()
         handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
         fresh = Path(name)
         try:

@@ -109,6 +109,7 @@ def compare(
         RunFailedError: where a machine could not go on; it holds what there is.
         RunError: where the run could not start, or nothing was simulated.
     """
+    _check_limits(access_limit, time_limit_s)
     loaded = [one if isinstance(one, System) else system(one) for one in machines]
     loaded = with_names_told_apart(loaded)
     what = workload(work) if isinstance(work, str) else work
@@ -135,6 +136,7 @@ def record(
     Raises:
         RunError: where the program cannot run, or the recording cannot be written.
     """
+    _check_recording(Path(path))
     target = {"kind": "recording", "path": os.fspath(path)}
     with core_errors():
         under_way = _launch(Program(command, output_to_stderr=output_to_stderr), target)
@@ -148,6 +150,25 @@ def record(
         reasons=found["reasons"],
         notices=found["notices"],
     )
+
+
+def _check_recording(path: Path) -> None:
+    """Refuses what a recording would replace and must not: a device, a pipe, a directory."""
+    if path.exists() and not path.is_file():
+        raise RunError("not-recorded", f"{path} is no regular file, and is left alone")
+    if not path.absolute().parent.is_dir():
+        raise RunError("not-recorded", f"{path}: there is no directory {path.parent}")
+
+
+def _check_limits(access_limit: int, time_limit_s: float | None) -> None:
+    if not 0 <= access_limit < 1 << 64:
+        raise RunError(
+            "impossible-value", f"the limit of accesses is {access_limit}; write 0 for none"
+        )
+    if time_limit_s is not None and not time_limit_s > 0:
+        raise RunError(
+            "impossible-value", f"the time limit is {time_limit_s:g} s; write a time above 0"
+        )
 
 
 def _start(work: Workload, target: dict[str, Any]) -> _core.Run:

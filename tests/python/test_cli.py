@@ -166,7 +166,7 @@ def test_an_error_that_nobody_foresaw_is_a_line_too(
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_a_run_with_a_partial_result(tmp_path: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-m", "tierscope", "run", "-s", "oracle/quick", *LONG, "-o", "kept"]
     with subprocess.Popen(
@@ -207,3 +207,58 @@ def test_a_terminal_that_knows_only_ascii_gets_ascii(tierscope: Runner) -> None:
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.isascii()
     assert "##" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--limit=-1",),
+        ("--limit=99999999999999999999",),
+        ("--seed=-1",),
+        ("--time-limit=-1",),
+        ("--time-limit=nan",),
+        ("--json=",),
+    ],
+)
+def test_an_impossible_option_is_told_in_the_users_words(
+    tierscope: Runner, wrong: tuple[str, ...]
+) -> None:
+    ended = tierscope("run", "-s", "oracle/quick", *SHORT, *wrong)
+    assert (ended.returncode, ended.stdout) == (125, "")
+    assert ended.stderr.startswith(("error[usage]", "error[impossible-value]"))
+    assert "u64" not in ended.stderr
+
+
+def test_a_device_or_pipe_is_never_replaced(tierscope: Runner, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    ended = tierscope("record", "-o", "pipe", "--", "true")
+    assert (ended.returncode, "left alone" in ended.stderr) == (125, True)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    ended = tierscope("run", "-s", "oracle/quick", *SHORT, "--json=pipe")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert os.read(reader, 1) == b"{"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_a_full_disk_behind_stdout_is_told(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "tierscope", "show"],
+            cwd=tmp_path,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert ended.returncode == 125
+    assert ended.stderr.startswith("error[unwritable]: standard output")
+
+
+def test_a_closed_stdout_is_no_failure(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m tierscope run -s oracle/quick {' '.join(SHORT)} >&-"
+    ended = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")

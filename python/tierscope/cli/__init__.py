@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import signal
 import sys
@@ -11,24 +13,33 @@ FAILURE = 125
 """Exit status of tierscope's own failures: programs rarely use it."""
 
 
-class Terminated(KeyboardInterrupt):
-    """The signal that asks to end; it is answered as an interrupt is."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What a file at standard output says that takes no more; other files' errors have been told."""
+
+received: list[int] = []
+"""Signals that asked to end, in the order in which they came."""
+
+
+def interrupted_status() -> int:
+    """Exit status of what any signal that asks to end cut short: an interrupt's."""
+    return 128 + signal.SIGINT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and gives the exit status. Nothing escapes from here but exits."""
     try:
-        signal.signal(signal.SIGTERM, _terminate)
+        _open_what_is_closed()
+        _answer_signals()
         from tierscope.cli.app import dispatch
 
         return _flushed(dispatch(list(sys.argv[1:] if arguments is None else arguments)))
-    except Terminated:
-        return 128 + signal.SIGTERM
     except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+        return interrupted_status()
     except BrokenPipeError:
         return _nobody_reads()
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            return _cannot_be_written(error)
         if "TIERSCOPE_TRACEBACK" in os.environ:
             raise
         kind = type(error).__name__
@@ -37,8 +48,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILURE
 
 
-def _terminate(_signal: int, _frame: object) -> None:
-    raise Terminated
+def _open_what_is_closed() -> None:
+    """Standard streams that the caller closed lead nowhere, so that no file takes their number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            mode = "r" if number == 0 else "w"
+            with contextlib.suppress(OSError):
+                os.fstat(number)
+                continue
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
+
+
+def _answer_signals() -> None:
+    """Answers requests to end as an interrupt; one that the caller ignores stays ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, _frame: object) -> None:
+    received.append(number)
+    raise KeyboardInterrupt
 
 
 def _flushed(status: int) -> int:
@@ -51,6 +82,19 @@ def _flushed(status: int) -> int:
 
 
 def _nobody_reads() -> int:
-    """As a program that was ended by SIGPIPE; the interpreter finds nothing left to flush."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """As a program that was ended by SIGPIPE."""
+    _discard_output()
     return 128 + signal.SIGPIPE
+
+
+def _cannot_be_written(error: OSError) -> int:
+    _discard_output()
+    print(
+        f"error[unwritable]: standard output cannot be written: {error.strerror}", file=sys.stderr
+    )
+    return FAILURE
+
+
+def _discard_output() -> None:
+    """The interpreter finds nothing left to flush at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

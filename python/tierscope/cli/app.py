@@ -10,7 +10,7 @@ from collections.abc import Callable
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 
 import tierscope
-from tierscope.cli import FAILURE, describe, record, run
+from tierscope.cli import FAILURE, describe, interrupted_status, received, record, run
 from tierscope.errors import TierscopeError
 
 _HELP = """\
@@ -84,7 +84,8 @@ def dispatch(arguments: list[str]) -> int:
     except CycloptsError as error:
         return _fail([f"error[usage]: {_in_one_line(error)}", f"  = {_hint(error)}"])
     except TierscopeError as error:
-        return _fail(error.lines())
+        status = _fail(error.lines())
+        return interrupted_status() if received and error.code == "no-result" else status
     return status if isinstance(status, int) else 0
 
 

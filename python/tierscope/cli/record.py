@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ from cyclopts import Parameter
 
 import tierscope
 from tierscope import format as fmt
+from tierscope.cli import interrupted_status
 from tierscope.errors import TierscopeError
 
 USAGE = "Usage: tierscope record -o FILE.tst -- PROGRAM [ARGS...]"
@@ -39,12 +39,10 @@ def record(
     kept = tierscope.record(program, output)
     totals = kept.totals
     accesses = sum(int(totals.get(kind, 0)) for kind in ("loads", "stores"))
-    print(
-        f"tierscope: {output}: {fmt.count(accesses)} accesses, {fmt.size(kept.file_bytes)}",
-        file=sys.stderr,
-    )
+    came_to = f"{fmt.count(accesses)} accesses, {fmt.size(kept.file_bytes)}"
+    print(f"tierscope: {output}: {came_to if kept.file_bytes else 'not written'}", file=sys.stderr)
     for line in [*kept.reasons, *kept.notices]:
         print(f"tierscope: {line}", file=sys.stderr)
     if kept.exit_status is None:
-        return 128 + signal.SIGINT
+        return interrupted_status()
     return kept.exit_status

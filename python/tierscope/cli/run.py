@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from tierscope._result import Result, check_target
 from tierscope._run import INTERRUPTED, RunFailedError, Workload, compare
 from tierscope._system import systems
 from tierscope._workload import Generated, Program, Recorded
-from tierscope.cli import FAILURE
+from tierscope.cli import FAILURE, interrupted_status
 from tierscope.cli.progress import display
 from tierscope.errors import TierscopeError
 
@@ -34,6 +33,12 @@ For a script:
 """
 
 
+def _whole(_type: object, value: int) -> None:
+    """Refuses what the simulator's counters cannot hold."""
+    if not 0 <= value < 1 << 64:
+        raise ValueError("it must be a whole number from 0 to 18446744073709551615")
+
+
 def run(
     *program: str,
     system: Annotated[list[str], Parameter(name=("--system", "-s"), consume_multiple=False)],
@@ -41,8 +46,8 @@ def run(
     set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=False)] = None,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
     json_: Annotated[str | None, Parameter(name="--json")] = None,
-    seed: int = 0,
-    limit: int = 0,
+    seed: Annotated[int, Parameter(validator=_whole)] = 0,
+    limit: Annotated[int, Parameter(validator=_whole)] = 0,
     time_limit: float | None = None,
     native: bool = False,
     allow_truncated: bool = False,
@@ -69,6 +74,8 @@ def run(
         allow_truncated: Replays what precedes the damage of a damaged recording.
         quiet: Shows no progress.
     """
+    if json_ == "":
+        raise TierscopeError("usage", "--json= names no file", "write --json=FILE, or --json")
     of_systems, of_workload = _sets(set_ or [])
     work = _workload(workload, program, of_workload, seed, allow_truncated)
     if isinstance(work, Program):
@@ -110,17 +117,17 @@ def _show(result: Result, json_: str | None) -> None:
     if json_ == "-":
         print(result.to_json())
         return
-    if json_ is not None:
-        _files.write_text(Path(json_), result.to_json() + "\n")
     console = Console(highlight=False)
     console.print(report.render(result.data, console))
+    if json_ is not None:
+        _files.write_text(Path(json_), result.to_json() + "\n")
 
 
 def exit_status(result: Result) -> int:
     """The program's, if one ran and ended by itself; of an interrupt, as a shell gives it."""
     reason = result.data["partial_reason"] or ""
     if reason.startswith(INTERRUPTED):
-        return 128 + signal.SIGINT
+        return interrupted_status()
     program = result.data["program"]
     if program is None or program["exit_status"] is None:
         return 0
