@@ -158,7 +158,7 @@ fn committed(map: &MmapRaw) -> &AtomicU64 {
 
 /// A word of the header that both sides access.
 fn word(map: &MmapRaw, offset: usize) -> &AtomicU64 {
-    assert!(map.len() >= HEADER_BYTES && offset % 8 == 0, "checked at opening");
+    assert!(map.len() >= HEADER_BYTES && offset.is_multiple_of(8), "checked at opening");
     // SAFETY: the mapping begins at a page, so the word is aligned, and it is long enough; both
     // sides access these words by this function alone.
     unsafe { AtomicU64::from_ptr(map.as_mut_ptr().add(offset).cast::<u64>()) }

@@ -56,27 +56,68 @@ pub const READS_AND_WRITES: c_int = 3;
 /// Adds to a word (`QEMU_PLUGIN_INLINE_ADD_U64`).
 pub const ADD: c_int = 0;
 
-/// The functions, with the names that they have in `qemu-plugin.h` after `qemu_plugin_`.
-#[derive(Clone, Copy)]
-pub struct Api {
-    pub register_vcpu_init_cb: extern "C" fn(PluginId, ThreadCallback),
-    pub register_vcpu_tb_trans_cb: extern "C" fn(PluginId, TranslateCallback),
-    pub register_vcpu_tb_exec_cb: extern "C" fn(Block, BlockCallback, c_int, *mut c_void),
-    /// Only in version 1.
-    pub register_vcpu_tb_exec_inline: Option<extern "C" fn(Block, c_int, *mut c_void, u64)>,
-    pub register_vcpu_mem_cb: extern "C" fn(Instruction, AccessCallback, c_int, c_int, *mut c_void),
-    pub register_vcpu_syscall_cb: extern "C" fn(PluginId, SyscallCallback),
-    pub register_vcpu_syscall_ret_cb: extern "C" fn(PluginId, SyscallReturnCallback),
-    pub register_atexit_cb: extern "C" fn(PluginId, ExitCallback, *mut c_void),
-    pub tb_n_insns: extern "C" fn(Block) -> usize,
-    pub tb_get_insn: extern "C" fn(Block, usize) -> Instruction,
-    pub insn_size: extern "C" fn(Instruction) -> usize,
-    pub insn_vaddr: extern "C" fn(Instruction) -> u64,
-    pub insn_haddr: extern "C" fn(Instruction) -> *mut c_void,
-    pub mem_size_shift: extern "C" fn(u32) -> c_uint,
-    pub mem_is_store: extern "C" fn(u32) -> bool,
-    insn_data: *const c_void,
-    version: i32,
+macro_rules! functions {
+    ($( $field:ident: $type:ty = $name:literal ),* $(,)?) => {
+        /// The functions, with the names that they have in `qemu-plugin.h` after `qemu_plugin_`.
+        #[derive(Clone, Copy)]
+        pub struct Api {
+            $( pub $field: $type, )*
+            /// Only in version 1.
+            pub register_vcpu_tb_exec_inline: Option<AddInline>,
+            insn_data: *const c_void,
+            version: i32,
+        }
+
+        impl Api {
+            fn find_all(version: i32) -> Result<Api, String> {
+                Ok(Api {
+                    $(
+                        // SAFETY: the address is that of the function of this name, whose type in
+                        // `qemu-plugin.h` is the field's.
+                        $field: unsafe {
+                            std::mem::transmute::<*const c_void, $type>(find_needed($name)?)
+                        },
+                    )*
+                    register_vcpu_tb_exec_inline: find_add_inline(version),
+                    insn_data: find_needed(c"qemu_plugin_insn_data")?,
+                    version,
+                })
+            }
+        }
+    };
+}
+
+/// Makes a block add a number to a word as it begins: block, [`ADD`], word, number.
+pub type AddInline = extern "C" fn(Block, c_int, *mut c_void, u64);
+
+fn find_add_inline(version: i32) -> Option<AddInline> {
+    let add = find(c"qemu_plugin_register_vcpu_tb_exec_inline").filter(|_| version == 1)?;
+    // SAFETY: the address is that of the function, of this type in version 1.
+    Some(unsafe { std::mem::transmute::<*const c_void, AddInline>(add) })
+}
+
+functions! {
+    register_vcpu_init_cb: extern "C" fn(PluginId, ThreadCallback)
+        = c"qemu_plugin_register_vcpu_init_cb",
+    register_vcpu_tb_trans_cb: extern "C" fn(PluginId, TranslateCallback)
+        = c"qemu_plugin_register_vcpu_tb_trans_cb",
+    register_vcpu_tb_exec_cb: extern "C" fn(Block, BlockCallback, c_int, *mut c_void)
+        = c"qemu_plugin_register_vcpu_tb_exec_cb",
+    register_vcpu_mem_cb: extern "C" fn(Instruction, AccessCallback, c_int, c_int, *mut c_void)
+        = c"qemu_plugin_register_vcpu_mem_cb",
+    register_vcpu_syscall_cb: extern "C" fn(PluginId, SyscallCallback)
+        = c"qemu_plugin_register_vcpu_syscall_cb",
+    register_vcpu_syscall_ret_cb: extern "C" fn(PluginId, SyscallReturnCallback)
+        = c"qemu_plugin_register_vcpu_syscall_ret_cb",
+    register_atexit_cb: extern "C" fn(PluginId, ExitCallback, *mut c_void)
+        = c"qemu_plugin_register_atexit_cb",
+    tb_n_insns: extern "C" fn(Block) -> usize = c"qemu_plugin_tb_n_insns",
+    tb_get_insn: extern "C" fn(Block, usize) -> Instruction = c"qemu_plugin_tb_get_insn",
+    insn_size: extern "C" fn(Instruction) -> usize = c"qemu_plugin_insn_size",
+    insn_vaddr: extern "C" fn(Instruction) -> u64 = c"qemu_plugin_insn_vaddr",
+    insn_haddr: extern "C" fn(Instruction) -> *mut c_void = c"qemu_plugin_insn_haddr",
+    mem_size_shift: extern "C" fn(u32) -> c_uint = c"qemu_plugin_mem_size_shift",
+    mem_is_store: extern "C" fn(u32) -> bool = c"qemu_plugin_mem_is_store",
 }
 
 // SAFETY: `insn_data` is the address of a function.
@@ -91,23 +132,14 @@ fn find(name: &CStr) -> Option<*const c_void> {
     if address.is_null() { None } else { Some(address) }
 }
 
+fn find_needed(name: &CStr) -> Result<*const c_void, String> {
+    find(name).ok_or_else(|| format!("this QEMU lacks {}", name.to_string_lossy()))
+}
+
 /// The version that this plugin declares: the one that the running QEMU accepts. From version 2 on
 /// QEMU accepts 2 as well as its own.
 pub fn declared_version() -> i32 {
     if find(c"qemu_plugin_scoreboard_new").is_some() { 2 } else { 1 }
-}
-
-macro_rules! function {
-    ($name:literal) => {
-        // SAFETY: the address is that of the function of this name, whose type in
-        // `qemu-plugin.h` is the field's.
-        unsafe {
-            std::mem::transmute::<*const c_void, _>(
-                find($name)
-                    .ok_or_else(|| format!("this QEMU lacks {}", $name.to_string_lossy()))?,
-            )
-        }
-    };
 }
 
 impl Api {
@@ -119,29 +151,7 @@ impl Api {
                  versions {OLDEST} to {NEWEST} (QEMU 7.2 to 11.0)"
             ));
         }
-        let inline = find(c"qemu_plugin_register_vcpu_tb_exec_inline");
-        Ok(Api {
-            register_vcpu_init_cb: function!(c"qemu_plugin_register_vcpu_init_cb"),
-            register_vcpu_tb_trans_cb: function!(c"qemu_plugin_register_vcpu_tb_trans_cb"),
-            register_vcpu_tb_exec_cb: function!(c"qemu_plugin_register_vcpu_tb_exec_cb"),
-            // SAFETY: as for the others.
-            register_vcpu_tb_exec_inline: inline
-                .filter(|_| version == 1)
-                .map(|address| unsafe { std::mem::transmute::<*const c_void, _>(address) }),
-            register_vcpu_mem_cb: function!(c"qemu_plugin_register_vcpu_mem_cb"),
-            register_vcpu_syscall_cb: function!(c"qemu_plugin_register_vcpu_syscall_cb"),
-            register_vcpu_syscall_ret_cb: function!(c"qemu_plugin_register_vcpu_syscall_ret_cb"),
-            register_atexit_cb: function!(c"qemu_plugin_register_atexit_cb"),
-            tb_n_insns: function!(c"qemu_plugin_tb_n_insns"),
-            tb_get_insn: function!(c"qemu_plugin_tb_get_insn"),
-            insn_size: function!(c"qemu_plugin_insn_size"),
-            insn_vaddr: function!(c"qemu_plugin_insn_vaddr"),
-            insn_haddr: function!(c"qemu_plugin_insn_haddr"),
-            mem_size_shift: function!(c"qemu_plugin_mem_size_shift"),
-            mem_is_store: function!(c"qemu_plugin_mem_is_store"),
-            insn_data: function!(c"qemu_plugin_insn_data"),
-            version,
-        })
+        Api::find_all(version)
     }
 
     /// Copies an instruction's first bytes to `bytes` and returns how many there are.
