@@ -6,6 +6,7 @@ Table, columns and legend share one grid: a system keeps its place from the top 
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -31,7 +32,8 @@ def render(data: ResultData, console: Console, *, unicode: bool | None = None) -
     for page in _pages(data, console.width):
         lines += [*table(data, page), Text()]
         lines += [*columns(data, page, unicode=unicode), Text()]
-    lines += [Text(line) for line in closing_lines(data)]
+    for line in closing_lines(data):
+        lines += [Text(part) for part in textwrap.wrap(line, console.width, break_on_hyphens=False)]
     report = Text("\n").join(lines)
     if not unicode:
         report.plain = report.plain.translate(_IN_ASCII)

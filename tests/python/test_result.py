@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 import tierscope as ts
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from tierscope import _call, _core, _result, _shape
 from tierscope._shape import ResultData
 
@@ -121,6 +122,7 @@ def test_the_breakdown_plot_has_title_units_and_a_column_a_system(
     assert "sqlite3" in str(figure.get_suptitle())
     tops: dict[float, float] = {}
     for bar in shares.patches:
+        assert isinstance(bar, Rectangle)
         tops[bar.get_x()] = max(tops.get(bar.get_x(), 0), bar.get_y() + bar.get_height())
     assert list(tops.values()) == pytest.approx([100.0] * 3)
 
