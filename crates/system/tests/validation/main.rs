@@ -1,5 +1,6 @@
 //! Whole machines against what they have to be: closed formulas, each other, every option, and
 //! committed counts. `docs/explanation/validation.md` says what each of these proves.
 
+mod equivalence;
 mod formulas;
 mod support;
