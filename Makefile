@@ -48,7 +48,7 @@ test: build $(VENV)/dev-packages ## Runs the tests of Rust and Python.
 
 .PHONY: lint
 lint: $(VENV)/dev-packages ## Checks format, types, generated files, licences and habits.
-	cargo fmt --all --check
+	git ls-files '*.rs' | xargs rustfmt --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo run --quiet -p tierscope-xtask -- check
 	cargo run --quiet -p tierscope-xtask -- licences
@@ -56,6 +56,12 @@ lint: $(VENV)/dev-packages ## Checks format, types, generated files, licences an
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	tools/tidy
+
+.PHONY: format
+format: $(VENV)/dev-packages ## Formats Rust and Python. (cargo fmt misses the modules that parts.rs lists.)
+	git ls-files '*.rs' | xargs rustfmt
+	$(BIN)/ruff check --select I --fix .
+	$(BIN)/ruff format .
 
 .PHONY: generate
 generate: ## Writes schemas, reference pages and Python classes from the Rust types.

@@ -6,7 +6,8 @@
 
 use std::time::Instant;
 use tierscope_kernel::Counter;
-use tierscope_model::device::{LinkSpec, StoreSpec, store::StoreDevice};
+use tierscope_model::device::{StoreDevice, StoreSpec};
+use tierscope_model::link::LinkSpec;
 use tierscope_model::medium::{DramSpec, dram::Dram};
 use tierscope_model::request::{Completion, Device, Request};
 use tierscope_units::{Bandwidth, Duration, Size};

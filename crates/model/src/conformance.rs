@@ -1,13 +1,21 @@
-//! Laws that every device and every organization must keep, as tests to call.
+//! Laws that every part must keep, as tests to call.
 //!
-//! An implementation calls [`device_laws`] or [`organization_laws`] from its own tests, with a
-//! function that makes a fresh one. The laws are those of [`Device`] and [`Organization`]: requests
-//! are conserved, answers come in order of their time, stages sum to the latency, equal calls give
+//! An implementation calls the suite of its kind from its own tests, with a function that makes a
+//! fresh one: [`policy_laws`], [`medium_laws`], [`link_laws`], [`device_laws`] or
+//! [`organization_laws`]. The laws of [`Device`] and [`Organization`] are: requests are conserved, answers come in order of their time, stages sum to the latency, equal calls give
 //! equal answers however finely time is cut, queues are bounded and go on after pushing back, a
 //! clone or fork goes on identically, and with data checked no read is stale. Random mixes of
 //! requests are shrunk to the shortest that breaks a law.
 //!
 //! Built for tests only: by this crate's own, or with the feature `conformance`.
+
+mod link;
+mod medium;
+mod policy;
+
+pub use link::link_laws;
+pub use medium::medium_laws;
+pub use policy::{Reference, policy_follows, policy_laws};
 
 use crate::organization::Organization;
 use crate::request::{
@@ -454,15 +462,11 @@ fn flush_ends(part: OrganizationUnderTest, script: &[(u64, Ask)]) {
     run.drain();
 }
 
-/// Runs `law` on random scripts; the shortest that breaks it is told.
-fn check<S: Strategy<Value = Vec<(u64, Ask)>>>(
-    name: &str,
-    scripts: S,
-    law: impl Fn(&[(u64, Ask)]),
-) {
+/// Runs `law` on random values; the shortest that breaks it is told.
+fn check<S: Strategy>(name: &str, values: S, law: impl Fn(&S::Value)) {
     let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
-    let outcome = TestRunner::new(config).run(&scripts, |script| {
-        law(&script);
+    let outcome = TestRunner::new(config).run(&values, |value| {
+        law(&value);
         Ok::<(), TestCaseError>(())
     });
     if let Err(failure) = outcome {

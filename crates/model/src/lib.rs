@@ -8,6 +8,7 @@ pub mod link;
 pub mod medium;
 pub mod organization;
 pub mod os;
+pub mod parts;
 pub mod processor;
 pub mod replacement;
 pub mod request;

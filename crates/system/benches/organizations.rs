@@ -8,7 +8,7 @@
 use std::time::Instant;
 use tierscope_kernel::{Counter, Random};
 use tierscope_model::cache::{LineAccess, TagStore};
-use tierscope_model::organization::{Organization, Parts, build_organization};
+use tierscope_model::organization::Organization;
 use tierscope_model::replacement::Lru;
 use tierscope_model::request::{LineRequest, Response};
 use tierscope_system::spec::{SystemSpec, load};
@@ -68,16 +68,7 @@ fn organization(
     if !wanted(name) {
         return;
     }
-    let parts = Parts {
-        oracle: spec.oracle.as_ref(),
-        hybrid: spec.hybrid.as_ref(),
-        storage: spec.storage.as_ref(),
-        dram: &spec.dram,
-        store: spec.store.as_ref().zip(spec.link.as_ref()),
-        line_bytes: 64,
-        check_data: false,
-    };
-    let Some(mut organization) = build_organization(&parts) else { return };
+    let Some(mut organization) = spec.build_organization() else { return };
     let mut random = Random::stream(1, "lines");
     let pages = footprint_bytes / PAGE_BYTES;
     let touch: Vec<u64> = (0..pages).map(|page| page * PAGE_BYTES).collect();

@@ -12,6 +12,7 @@ fn files() -> Vec<(&'static str, String)> {
         ("docs/reference/system.md", reference::system_page()),
         ("docs/reference/result.schema.json", reference::result_schema()),
         ("docs/reference/errors.md", reference::errors_page()),
+        ("docs/reference/parts.md", reference::parts_page()),
         ("python/tierscope/_spec.py", python::classes()),
     ]
 }

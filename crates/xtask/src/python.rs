@@ -1,6 +1,7 @@
 //! The Python classes of descriptions.
 
 use std::collections::BTreeSet;
+use tierscope_model::organization::ORGANIZATIONS;
 use tierscope_system::spec::{self, Field, Shape, Table};
 
 /// Width of a line of Python, as the linter has it.
@@ -42,7 +43,9 @@ class _Spec:
 pub fn classes() -> String {
     let mut tables = Vec::new();
     collect(spec::shape(), &mut tables);
-    let names: BTreeSet<_> = tables.iter().map(|table| table.name.as_str()).collect();
+    let whole = spec::shape().name.as_str();
+    let names = tables.iter().map(|table| table.name.as_str()).filter(|name| *name != whole);
+    let names: BTreeSet<_> = names.collect();
     let mut module = String::from(HEADER);
     module.push_str("__all__ = [\n");
     for name in names {
@@ -53,7 +56,21 @@ pub fn classes() -> String {
     for table in tables {
         class(&mut module, table);
     }
+    organizations(&mut module);
     module
+}
+
+/// The class of each organization's table.
+fn organizations(module: &mut String) {
+    module.push_str("\n\nORGANIZATIONS: dict[str, type[_Spec]] = {\n");
+    for part in ORGANIZATIONS {
+        let Some(Shape::Table(table)) = spec::shape().field(part.key).map(|field| &field.shape)
+        else {
+            continue;
+        };
+        module.push_str(&format!("    \"{}\": {},\n", part.key, table.name));
+    }
+    module.push_str("}\n");
 }
 
 /// Each table once, parts before what they are parts of.

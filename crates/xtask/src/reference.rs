@@ -2,9 +2,16 @@
 
 use schemars::schema_for;
 use std::fmt::Write;
+use tierscope_model::device::DEVICES;
+use tierscope_model::link::LINKS;
+use tierscope_model::medium::MEDIA;
+use tierscope_model::organization::ORGANIZATIONS;
+use tierscope_model::parts::Part;
+use tierscope_model::replacement::POLICIES;
 use tierscope_system::result::RunResult;
 use tierscope_system::spec::{self, Field, Shape, Table};
 use tierscope_units::{CODES, KINDS, Kind};
+use tierscope_workload::generator::GENERATORS;
 
 /// The JSON schema of a machine's description.
 pub fn system_schema() -> String {
@@ -41,6 +48,47 @@ pub fn errors_page() -> String {
     page
 }
 
+/// The page of all parts.
+pub fn parts_page() -> String {
+    let mut page = String::from(
+        "# Parts\n\n\
+         What a machine can be made of, and what can run on it. `CONTRIBUTING.md` says how to add \
+         one.\n",
+    );
+    for (heading, note, rows) in [
+        ("Organizations", "A machine has exactly one.", described(ORGANIZATIONS)),
+        ("Stores", "A machine has one where its organization needs it.", described(DEVICES)),
+        ("Links", "A machine has one where it has a store.", described(LINKS)),
+        ("Media", "What a unit of a device holds.", named(MEDIA)),
+        ("Replacement policies", "Which line of a set goes.", named(POLICIES)),
+    ] {
+        page.push_str(&format!("\n## {heading}\n\n{note}\n\n| part | what it is |\n|---|---|\n"));
+        page.push_str(&rows);
+    }
+    line(
+        &mut page,
+        "\n## Generated workloads\n\n`tierscope show workloads` lists their parameters.\n\n\
+         | workload | what it does |\n|---|---|",
+    );
+    for generator in GENERATORS {
+        line(&mut page, &format!("| `{}` | {} |", generator.name, generator.summary));
+    }
+    page
+}
+
+/// Parts that are tables of a description, with what their types say.
+fn described(parts: &[Part]) -> String {
+    let row = |part: &Part| match spec::shape().field(part.key).map(|field| &field.shape) {
+        Some(Shape::Table(table)) => format!("| `[{}]` | {} |\n", part.key, table.description),
+        _ => String::new(),
+    };
+    parts.iter().map(row).collect()
+}
+
+fn named(parts: &[Part]) -> String {
+    parts.iter().map(|part| format!("| `{}` | {} |\n", part.key, part.summary)).collect()
+}
+
 /// The page of a machine's keys.
 pub fn system_page() -> String {
     let mut page = String::from(
@@ -50,9 +98,9 @@ pub fn system_page() -> String {
          what differs:\n\
          tables merge, lists and values are replaced. Without a base every key is required, except \
          that of the\n\
-         organizations `oracle`, `hybrid` and `storage` exactly one is given, and that `oracle` \
-         needs neither\n`store` nor `link`. A file with a base and no `name` is called as the \
-         file.\n\n\
+         [organizations](parts.md) exactly one is given, and that one without a store, such as\n\
+         `oracle`, needs neither `store` nor `link`. A file with a base and no `name` is called as \
+         the file.\n\n\
          `--set path=value` changes one value: `--set hybrid.cache.ways=64`,\n\
          `--set processor.caches.L2.capacity=1MiB`.\n\n\
          The comment behind a value is its source: `tierscope show` prints it, and a result keeps \

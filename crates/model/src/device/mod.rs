@@ -1,6 +1,99 @@
-//! Devices: media behind a controller.
+//! Devices: media behind a controller. One file each, and one line in [`crate::parts!`].
+//!
+//! What stands here may be a machine's store. DRAM is a device too, and lies with the media
+//! ([`crate::medium::dram`]).
 
-pub mod store;
-mod store_spec;
+use crate::link::LinkDescription;
+use crate::request::{Ahead, Completion, Device, Full, Request};
+use tierscope_units::{Problems, Size};
 
-pub use store_spec::{LinkSpec, StoreSpec};
+/// What a user says of a device that may be a machine's store.
+pub trait DeviceDescription {
+    /// Collects every semantic mistake below `path`.
+    fn check(&self, path: &str, problems: &mut Problems);
+
+    /// Bytes that it holds.
+    fn capacity(&self) -> Size;
+
+    /// Bytes that it reads or writes as one: a power of two.
+    fn page(&self) -> Size;
+
+    /// The device with nothing to do, behind an empty link. Both descriptions have been checked.
+    fn build(&self, link: &dyn LinkDescription) -> AnyDevice;
+}
+
+/// Makes of the list of devices their modules and [`AnyDevice`].
+macro_rules! register {
+    (
+        policies $policies:tt
+        media $media:tt
+        links $links:tt
+        devices { $( $key:ident = $module:ident::$device:ident($spec:ident), $summary:literal; )* }
+        organizations $organizations:tt
+    ) => {
+        $( pub mod $module; pub use $module::{$device, $spec}; )*
+
+        /// Every device that may be a store, in the order of the list.
+        pub const DEVICES: &[crate::parts::Part] =
+            &[ $( crate::parts::Part { key: stringify!($key), summary: $summary } ),* ];
+
+        /// A device of any kind that may be a store.
+        #[derive(Clone, Debug)]
+        #[allow(clippy::large_enum_variant, reason = "a machine has one")]
+        pub enum AnyDevice {
+            $( #[doc = $summary] $device($device) ),*
+        }
+
+        $(
+            impl From<$device> for AnyDevice {
+                fn from(device: $device) -> Self {
+                    AnyDevice::$device(device)
+                }
+            }
+        )*
+
+        impl Device for AnyDevice {
+            #[inline]
+            fn submit(&mut self, now_ps: u64, request: Request) -> Result<(), Full> {
+                match self {
+                    $( AnyDevice::$device(device) => device.submit(now_ps, request) ),*
+                }
+            }
+
+            #[inline]
+            fn submit_ahead(
+                &mut self,
+                now_ps: u64,
+                request: Request,
+                ahead: Ahead,
+            ) -> Result<(), Full> {
+                match self {
+                    $( AnyDevice::$device(device) => device.submit_ahead(now_ps, request, ahead) ),*
+                }
+            }
+
+            #[inline]
+            fn next_event_ps(&self) -> Option<u64> {
+                match self {
+                    $( AnyDevice::$device(device) => device.next_event_ps() ),*
+                }
+            }
+
+            #[inline]
+            fn advance(&mut self, now_ps: u64, out: &mut Vec<Completion>) {
+                match self {
+                    $( AnyDevice::$device(device) => device.advance(now_ps, out) ),*
+                }
+            }
+
+            #[inline]
+            fn in_flight(&self) -> usize {
+                match self {
+                    $( AnyDevice::$device(device) => device.in_flight() ),*
+                }
+            }
+        }
+    };
+}
+
+crate::parts!(register);

@@ -4,13 +4,16 @@
 //! and takes requests of any size. What is modelled is said in `docs/models/store.md`.
 
 mod linked;
+mod spec;
 mod unit;
 
-use super::StoreSpec;
 pub use linked::StoreDevice;
+pub use spec::StoreSpec;
+
+use crate::medium::AnyMedium;
 use std::collections::VecDeque;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
-use unit::{Turn, Unit, UnitTiming};
+use unit::{Turn, Unit};
 
 /// A page to read or write as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +75,6 @@ struct Held {
 /// A store without its link. Requests in it are bounded by whoever submits.
 #[derive(Clone, Debug)]
 pub struct Store {
-    timing: UnitTiming,
     controller_ps: u64,
     pages: u64,
     units: Vec<Unit>,
@@ -92,19 +94,19 @@ enum Event {
 }
 
 impl Store {
-    /// A store with nothing to do. The description has been checked ([`StoreSpec::check`]).
+    /// A store with nothing to do. The description has been checked ([`check`](crate::device::DeviceDescription::check)).
     pub fn new(spec: &StoreSpec) -> Self {
+        Store::with_medium(spec, &spec.medium())
+    }
+
+    /// A store whose units are each of a copy of `medium`, whatever the description says of times.
+    pub fn with_medium(spec: &StoreSpec, medium: &AnyMedium) -> Self {
         let bus_bytes_per_second = spec.unit_bandwidth.bytes_per_second();
+        let unit = || Unit::new(medium.clone(), bus_bytes_per_second);
         Store {
-            timing: UnitTiming {
-                page_bytes: spec.page.bytes(),
-                bus_bytes_per_second,
-                read_ps: spec.read_latency.picoseconds(),
-                write_ps: spec.write_latency.picoseconds(),
-            },
             controller_ps: spec.controller_latency.picoseconds(),
-            pages: spec.capacity.bytes() / spec.page.bytes(),
-            units: (0..spec.units).map(|_| Unit::new(bus_bytes_per_second)).collect(),
+            pages: spec.pages(),
+            units: (0..spec.units).map(|_| unit()).collect(),
             held: Slab::new(),
             arriving: VecDeque::new(),
             steps: EventQueue::new(),
@@ -158,7 +160,8 @@ impl Store {
 
     fn arrive(&mut self, at_ps: u64, index: u32) {
         let Held { access, unit, .. } = self.held[index];
-        self.units[unit as usize].queue(index, access.write, access.background);
+        let page = access.page / self.units.len() as u64;
+        self.units[unit as usize].queue(index, page, access.write, access.background);
         self.start(at_ps, unit);
     }
 
@@ -190,7 +193,7 @@ impl Store {
     /// Starts what the unit can start at `now_ps`.
     #[inline]
     fn start(&mut self, now_ps: u64, unit: u32) {
-        let [second, first] = self.units[unit as usize].start_steps(now_ps, &self.timing);
+        let [second, first] = self.units[unit as usize].start_steps(now_ps);
         if let Some(end_ps) = second {
             self.announce_ahead(now_ps, unit, end_ps);
             self.steps.push(end_ps, 0, Event::Step(unit));
@@ -207,7 +210,7 @@ impl Store {
         let Some((index, _)) = self.units[unit as usize].second_step() else { return };
         let PageAccess { ahead_bytes, write: false, .. } = self.held[index].access else { return };
         if ahead_bytes > 0 {
-            let bus_ps = self.timing.bus_ps(u64::from(ahead_bytes));
+            let bus_ps = self.units[unit as usize].bus_ps(u64::from(ahead_bytes));
             self.steps.push((now_ps + bus_ps).min(end_ps), 0, Event::Ahead(index));
         }
     }

@@ -50,6 +50,12 @@ impl Lane {
         (start_ps, self.free_ps())
     }
 
+    /// Time of the idle lane for `bytes`, rounded up.
+    #[inline]
+    pub fn idle_ps(&self, bytes: u64) -> u64 {
+        Lane::new(self.bytes_per_second).transfer(0, bytes).1
+    }
+
     #[cold]
     fn transfer_wide(&mut self, bytes: u64) {
         let work = u128::from(bytes) * u128::from(PS_PER_SECOND) + u128::from(self.residue);

@@ -1,17 +1,15 @@
-//! Organizations: how DRAM, store and software are arranged to serve an access. One file each.
+//! Organizations: how DRAM, store and software are arranged to serve an access. One file each, and
+//! one line in [`crate::parts!`].
 
-pub mod hybrid;
-pub mod oracle;
-mod spec;
-pub mod storage;
+mod surroundings;
 
-pub use spec::*;
+pub use hybrid::{DramCacheSpec, TagStore};
+pub use surroundings::Surroundings;
 
-use crate::device::store::StoreDevice;
-use crate::device::{LinkSpec, StoreSpec};
-use crate::medium::{DramSpec, dram::Dram};
 use crate::request::{Full, LineRequest, PageRequest, Response, Traffic};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use surroundings::whole;
+use tierscope_units::Problems;
 
 /// What lies below the on-chip caches and the memory-management unit.
 ///
@@ -70,40 +68,59 @@ pub struct OrganizationReport {
     pub stale_reads: u64,
 }
 
-/// The parts of a description that an organization is built from.
-#[derive(Clone, Copy, Debug)]
-pub struct Parts<'a> {
-    /// `oracle`, where it is that.
-    pub oracle: Option<&'a OracleSpec>,
-    /// `hybrid`, where it is that.
-    pub hybrid: Option<&'a HybridSpec>,
-    /// `storage`, where it is that.
-    pub storage: Option<&'a StorageSpec>,
-    /// DRAM.
-    pub dram: &'a DramSpec,
-    /// The store and its link, where there is one.
-    pub store: Option<(&'a StoreSpec, &'a LinkSpec)>,
-    /// Bytes of a line of the on-chip caches.
-    pub line_bytes: u64,
-    /// Whether versions of data are carried and checked.
-    pub check_data: bool,
+/// What a user says of an organization.
+pub trait OrganizationDescription {
+    /// Its name in results: its table's, with hyphens for underscores.
+    fn name(&self) -> &'static str;
+
+    /// Whether it has a store, behind a link.
+    fn needs_store(&self) -> bool {
+        true
+    }
+
+    /// Collects every semantic mistake of the description by itself, below `path`.
+    fn check(&self, path: &str, problems: &mut Problems);
+
+    /// Collects every contradiction between it and the machine around it, below `path`.
+    fn check_with(&self, path: &str, machine: &Surroundings<'_>, problems: &mut Problems);
+
+    /// Builds it, of descriptions that have been checked; `None` where the machine lacks what it
+    /// needs.
+    fn build(&self, machine: &Surroundings<'_>) -> Option<Box<dyn Organization>>;
+
+    /// How the operating system pages its memory, where it does.
+    fn paging(&self) -> Option<&StorageSpec> {
+        None
+    }
 }
 
-/// Builds the organization of a description that has been checked; `None` where the description
-/// names none or lacks its store.
-pub fn build_organization(parts: &Parts<'_>) -> Option<Box<dyn Organization>> {
-    let Parts { dram, line_bytes, check_data, .. } = *parts;
-    if let Some(spec) = parts.oracle {
-        return Some(Box::new(oracle::Oracle::new(spec, dram, line_bytes, check_data)));
-    }
-    let (store, link) = parts.store?;
-    if let Some(spec) = parts.hybrid {
-        let cache = Dram::new(dram, spec.cache.capacity.bytes(), line_bytes);
-        let (bytes, device) = (store.capacity.bytes(), StoreDevice::new(store, link));
-        let line = line_bytes as u32;
-        let hybrid = hybrid::Hybrid::new(spec, bytes, line, cache, device, check_data);
-        return Some(Box::new(hybrid));
-    }
-    let spec = parts.storage?;
-    Some(Box::new(storage::Storage::new(spec, dram, store, link, line_bytes, check_data)))
+/// What DRAM holds when a run starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum InitialContent {
+    /// Nothing: every frame is invalid.
+    Empty,
+    /// Unrelated clean pages in every frame.
+    Prefilled,
 }
+
+/// Makes of the list of organizations their modules.
+macro_rules! register {
+    (
+        policies $policies:tt
+        media $media:tt
+        links $links:tt
+        devices $devices:tt
+        organizations {
+            $( $key:ident = $module:ident::$organization:ident($spec:ident), $summary:literal; )*
+        }
+    ) => {
+        $( pub mod $module; pub use $module::{$organization, $spec}; )*
+
+        /// Every organization, in the order of the list.
+        pub const ORGANIZATIONS: &[crate::parts::Part] =
+            &[ $( crate::parts::Part { key: stringify!($key), summary: $summary } ),* ];
+    };
+}
+
+crate::parts!(register);

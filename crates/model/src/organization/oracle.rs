@@ -1,11 +1,44 @@
 //! `oracle`: everything is in DRAM, however large. The machine that others are measured against.
 
-use super::{OracleSpec, Organization, OrganizationReport};
+use super::{Organization, OrganizationDescription, OrganizationReport, Surroundings};
 use crate::medium::{DramSpec, dram::Dram};
 use crate::request::{
     Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response, Traffic,
 };
+use serde::{Deserialize, Serialize};
 use tierscope_kernel::{CowMap, Slab};
+use tierscope_units::{Problems, Size};
+
+/// `oracle`: all in DRAM, however large.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OracleSpec {
+    /// Main memory. A workload that needs more is an error.
+    pub capacity: Size,
+}
+
+impl OrganizationDescription for OracleSpec {
+    fn name(&self) -> &'static str {
+        "oracle"
+    }
+
+    fn needs_store(&self) -> bool {
+        false
+    }
+
+    fn check(&self, path: &str, problems: &mut Problems) {
+        problems.at_least(path, "capacity", self.capacity, Size::from_bytes(1 << 20));
+    }
+
+    fn check_with(&self, path: &str, machine: &Surroundings<'_>, problems: &mut Problems) {
+        machine.check_memory(&format!("{path}.capacity"), self.capacity, problems);
+    }
+
+    fn build(&self, machine: &Surroundings<'_>) -> Option<Box<dyn Organization>> {
+        let line_bytes = machine.line?.bytes();
+        Some(Box::new(Oracle::new(self, machine.dram, line_bytes, machine.check_data)))
+    }
+}
 
 /// All of main memory in DRAM; there is no store.
 #[derive(Clone)]
@@ -169,7 +202,6 @@ mod tests {
     use super::*;
     use crate::conformance::organization_laws;
     use crate::medium::dram::tests::spec as dram_spec;
-    use tierscope_units::Size;
 
     fn oracle(capacity_bytes: u64, dram: &DramSpec, check_data: bool) -> Oracle {
         let spec = OracleSpec { capacity: Size::from_bytes(capacity_bytes) };

@@ -7,16 +7,103 @@
 //! the on-chip caches for the channels. All the time that a page spends at DRAM is the stage
 //! [`Stage::Dma`].
 
-use super::{Organization, OrganizationReport, StorageSpec};
-use crate::device::store::StoreDevice;
-use crate::device::{LinkSpec, StoreSpec};
+use super::{
+    InitialContent, Organization, OrganizationDescription, OrganizationReport, Surroundings, whole,
+};
+use crate::device::AnyDevice;
 use crate::medium::{DramSpec, dram::Dram};
 use crate::request::{
     Completion, Device, Full, LineRequest, LineResponse, PageRequest, PageResponse, Request,
     Response, Traffic,
 };
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use tierscope_kernel::{CowMap, Slab, Stage, Timeline};
+use tierscope_units::{Problems, Size};
+
+/// `storage`: the operating system pages between DRAM and the store ([HYB15] §2.2).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StorageSpec {
+    /// Main memory.
+    pub dram_capacity: Size,
+    /// What DRAM holds at the start.
+    pub initial: InitialContent,
+    /// Largest readahead window for files; 0 for none.
+    pub readahead: Size,
+    /// Pages read at once from swap, a power of two (`page_cluster`); 1 for no readahead.
+    pub swap_cluster_pages: u32,
+    /// Share of DRAM that may be dirty file pages before a writer has to wait.
+    pub dirty_ratio: f64,
+    /// Share of DRAM above which dirty file pages are written in the background.
+    pub dirty_background_ratio: f64,
+    /// Page requests that the host has at the device at once (NCQ tags, NVMe queue).
+    pub host_queue_depth: u32,
+}
+
+impl OrganizationDescription for StorageSpec {
+    fn name(&self) -> &'static str {
+        "storage"
+    }
+
+    fn check(&self, path: &str, problems: &mut Problems) {
+        problems.at_least(path, "dram_capacity", self.dram_capacity, Size::from_bytes(1 << 20));
+        problems.at_least(path, "host_queue_depth", self.host_queue_depth, 1);
+        problems.at_least(path, "swap_cluster_pages", self.swap_cluster_pages, 1);
+        for (name, ratio) in [
+            ("dirty_ratio", self.dirty_ratio),
+            ("dirty_background_ratio", self.dirty_background_ratio),
+        ] {
+            if !(0.0..=1.0).contains(&ratio) {
+                problems.add(
+                    "impossible-value",
+                    format!("{path}.{name}"),
+                    ratio.to_string(),
+                    "a share of DRAM lies between 0 and 1".into(),
+                    "write 0.2".into(),
+                );
+            }
+        }
+        if !self.swap_cluster_pages.is_power_of_two() {
+            problems.add(
+                "impossible-value",
+                format!("{path}.swap_cluster_pages"),
+                self.swap_cluster_pages.to_string(),
+                "the kernel reads swap in clusters of a power of two".into(),
+                "write 8".into(),
+            );
+        }
+    }
+    fn check_with(&self, path: &str, machine: &Surroundings<'_>, problems: &mut Problems) {
+        let page = machine.os.page;
+        machine.check_memory(&format!("{path}.dram_capacity"), self.dram_capacity, problems);
+        whole(&format!("{path}.readahead"), self.readahead, "pages (os.page)", page, problems);
+        if let Some((store, device)) = machine.store {
+            let what = format!("pages of the store ({store}.page)");
+            whole("os.page", page, &what, device.page(), problems);
+            machine.check_store(page, "pages (os.page)", problems);
+        }
+        if self.dirty_background_ratio > self.dirty_ratio {
+            problems.add(
+                "contradiction",
+                format!("{path}.dirty_background_ratio"),
+                self.dirty_background_ratio.to_string(),
+                format!("writers wait at dirty_ratio = {} already", self.dirty_ratio),
+                format!("write {} or less", self.dirty_ratio),
+            );
+        }
+    }
+
+    fn build(&self, machine: &Surroundings<'_>) -> Option<Box<dyn Organization>> {
+        let store = machine.build_store()?;
+        let line_bytes = machine.line?.bytes();
+        Some(Box::new(Storage::new(self, machine.dram, store, line_bytes, machine.check_data)))
+    }
+
+    fn paging(&self) -> Option<&StorageSpec> {
+        Some(self)
+    }
+}
 
 /// What a request at the DRAM is for.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +141,7 @@ struct Data {
 #[derive(Debug)]
 pub struct Storage {
     dram: Dram,
-    store: StoreDevice,
+    store: AnyDevice,
     line_bytes: u64,
     at_dram: Slab<AtDram>,
     pages: Slab<Page>,
@@ -72,14 +159,13 @@ impl Storage {
     pub fn new(
         spec: &StorageSpec,
         dram: &DramSpec,
-        store: &StoreSpec,
-        link: &LinkSpec,
+        store: AnyDevice,
         line_bytes: u64,
         check_data: bool,
     ) -> Self {
         Storage {
             dram: Dram::new(dram, spec.dram_capacity.bytes(), line_bytes),
-            store: StoreDevice::new(store, link),
+            store,
             line_bytes,
             at_dram: Slab::new(),
             pages: Slab::new(),
@@ -154,29 +240,18 @@ impl Storage {
                 let page = &mut self.pages[id];
                 page.stages.push(Stage::Dma, done.at_ps - page.clock_ps);
                 page.clock_ps = done.at_ps;
-                let PageRequest { write, bytes, .. } = page.request;
-                if write {
-                    self.traffic.dram_read_bytes += u64::from(bytes);
-                    if !self.start_store(done.at_ps, id) {
-                        self.for_store.push_back(id);
-                    }
-                } else {
-                    self.traffic.dram_written_bytes += u64::from(bytes);
+                if !page.request.write {
                     self.end_page(id, out);
+                } else if !self.start_store(done.at_ps, id) {
+                    self.for_store.push_back(id);
                 }
             }
         }
     }
 
     fn complete_line(&mut self, request: LineRequest, oldest: u64) -> u64 {
-        let bytes = self.line_bytes;
-        if request.write {
-            self.traffic.dram_written_bytes += bytes;
-        } else {
-            self.traffic.dram_read_bytes += bytes;
-        }
         let Some(data) = &mut self.data else { return 0 };
-        let line = request.address / bytes;
+        let line = request.address / self.line_bytes;
         if request.write {
             data.dram.set(line, request.version);
             return 0;
@@ -310,8 +385,9 @@ impl Organization for Storage {
     }
 
     fn report(&self) -> OrganizationReport {
+        let (dram_read_bytes, dram_written_bytes) = self.dram.moved_bytes();
         OrganizationReport {
-            traffic: self.traffic,
+            traffic: Traffic { dram_read_bytes, dram_written_bytes, ..self.traffic },
             stale_reads: self.data.as_ref().map_or(0, |data| data.stale_reads),
             ..OrganizationReport::default()
         }
@@ -343,9 +419,10 @@ impl Organization for Storage {
 mod tests {
     use super::*;
     use crate::conformance::{organization_laws, page_organization_laws};
+    use crate::device::{DeviceDescription, StoreSpec};
+    use crate::link::LinkSpec;
     use crate::medium::dram::tests::spec as dram_spec;
-    use crate::organization::InitialContent;
-    use tierscope_units::{Bandwidth, Duration, Size};
+    use tierscope_units::{Bandwidth, Duration};
 
     fn storage(depth: u32, check_data: bool) -> Storage {
         let spec = StorageSpec {
@@ -374,7 +451,7 @@ mod tests {
             packet_overhead: Size::from_bytes(24),
             latency: us(1),
         };
-        Storage::new(&spec, &dram_spec(), &store, &link, 64, check_data)
+        Storage::new(&spec, &dram_spec(), store.build(&link), 64, check_data)
     }
 
     fn page(id: u32, write: bool, frame: u64, place: u64) -> PageRequest {

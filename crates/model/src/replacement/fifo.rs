@@ -36,3 +36,20 @@ impl Policy for Fifo {
         recency::front(state)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::{policy_follows, policy_laws};
+    use crate::replacement::recency::tests::List;
+
+    #[test]
+    fn the_policys_laws_hold() {
+        policy_laws::<Fifo>();
+    }
+
+    #[test]
+    fn fifo_gives_the_candidate_filled_first() {
+        policy_follows::<Fifo, _>(|ways| List::new(ways, false));
+    }
+}

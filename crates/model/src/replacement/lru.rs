@@ -41,3 +41,20 @@ impl Policy for Lru {
         recency::front(state)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::{policy_follows, policy_laws};
+    use crate::replacement::recency::tests::List;
+
+    #[test]
+    fn the_policys_laws_hold() {
+        policy_laws::<Lru>();
+    }
+
+    #[test]
+    fn lru_gives_the_least_recently_used_candidate() {
+        policy_follows::<Lru, _>(|ways| List::new(ways, true));
+    }
+}

@@ -54,3 +54,26 @@ impl Policy for Random {
         0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::policy_laws;
+
+    #[test]
+    fn the_policys_laws_hold() {
+        policy_laws::<Random>();
+    }
+
+    #[test]
+    fn every_way_is_taken_about_equally_often() {
+        let mut policy = Random::new(16, 3);
+        let mut counts = [0u32; 16];
+        for _ in 0..16_000 {
+            let way = policy.victim(&[], 5, 0xffff);
+            counts[way] += 1;
+            policy.on_fill(&mut [], 5, way);
+        }
+        assert!(counts.iter().all(|&n| (800..1200).contains(&n)), "{counts:?}");
+    }
+}

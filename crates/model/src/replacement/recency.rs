@@ -62,3 +62,43 @@ pub(super) fn last(state: &[u64], ways: usize, candidates: u64) -> usize {
     debug_assert!(false, "no candidate among {ways} ways");
     candidates.trailing_zeros() as usize
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use crate::conformance::Reference;
+
+    /// The obvious implementation: ways in order, the next to go at the end.
+    pub struct List {
+        order: Vec<usize>,
+        hits_count: bool,
+    }
+
+    impl List {
+        /// Ways in their natural order. Hits move a way to the front if they count.
+        pub fn new(ways: usize, hits_count: bool) -> Self {
+            List { order: (0..ways).collect(), hits_count }
+        }
+
+        fn move_to_front(&mut self, way: usize) {
+            self.order.retain(|&other| other != way);
+            self.order.insert(0, way);
+        }
+    }
+
+    impl Reference for List {
+        fn on_hit(&mut self, way: usize) {
+            if self.hits_count {
+                self.move_to_front(way);
+            }
+        }
+
+        fn on_fill(&mut self, way: usize) {
+            self.move_to_front(way);
+        }
+
+        fn victim(&self, candidates: u64) -> usize {
+            let last = self.order.iter().rev().find(|&&way| candidates >> way & 1 == 1);
+            *last.expect("there is a candidate")
+        }
+    }
+}

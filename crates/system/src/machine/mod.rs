@@ -19,7 +19,7 @@ use account::Account;
 use memory::{Miss, Outgoing, PageIo, TransferIo};
 use std::collections::{BTreeMap, VecDeque};
 use tierscope_kernel::{Clock, CowMap, EventQueue, Pace, Slab};
-use tierscope_model::organization::{Organization, Parts, build_organization};
+use tierscope_model::organization::Organization;
 use tierscope_model::os::paging::{OsError, Paging, TransferId};
 use tierscope_model::processor::on_chip::{DirtyLine, Stack};
 use tierscope_model::processor::tlb::Tlb;
@@ -184,13 +184,13 @@ impl Machine {
             .collect();
         let shared = processor.caches.iter().filter(|c| c.shared);
         let shared = Stack::new(shared, clock, spec.check_data);
-        let organization = build_organization(&parts(spec)).ok_or(MachineError::Incomplete)?;
-        let storage = spec.storage.as_ref().zip(spec.store.as_ref().map(|s| s.capacity.bytes()));
+        let organization = spec.build_organization().ok_or(MachineError::Incomplete)?;
+        let pages_to = spec.paging();
         let mut paging = Paging::new(
             &spec.os,
             processor.tlb.levels,
             organization.memory_bytes(),
-            storage,
+            pages_to,
             spec.seed,
         );
         let line_shift = processor.caches[0].line.bytes().trailing_zeros();
@@ -205,8 +205,8 @@ impl Machine {
             lookahead_ps: cores[0].caches.latency_ps(private_depth - 1),
             interval_sources: (processor.cores * processor.threads_per_core) as u16 + 1,
             batch_limit: if options.batch_limit == 0 { u64::MAX } else { options.batch_limit },
-            host_queue_depth: spec.storage.as_ref().map_or(0, |s| u64::from(s.host_queue_depth)),
-            paging: spec.storage.is_some(),
+            host_queue_depth: pages_to.map_or(0, |(os, _)| u64::from(os.host_queue_depth)),
+            paging: pages_to.is_some(),
             clock,
             kernel_line,
             check_data: spec.check_data,
@@ -439,18 +439,6 @@ fn contexts(spec: &SystemSpec, clock: Clock) -> Vec<Context> {
             slice_end_ps: 0,
         })
         .collect()
-}
-
-fn parts(spec: &SystemSpec) -> Parts<'_> {
-    Parts {
-        oracle: spec.oracle.as_ref(),
-        hybrid: spec.hybrid.as_ref(),
-        storage: spec.storage.as_ref(),
-        dram: &spec.dram,
-        store: spec.store.as_ref().zip(spec.link.as_ref()),
-        line_bytes: spec.processor.caches[0].line.bytes(),
-        check_data: spec.check_data,
-    }
 }
 
 /// Takes frames for the kernel's data before anything runs; the first of their lines.

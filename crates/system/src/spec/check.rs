@@ -1,8 +1,9 @@
 //! Semantic checks: each part alone, and contradictions between parts.
 
 use super::SystemSpec;
-use tierscope_model::device::StoreSpec;
-use tierscope_model::organization::{HybridSpec, StorageSpec};
+use super::presets;
+use tierscope_model::organization::ORGANIZATIONS;
+use tierscope_model::parts::Part;
 use tierscope_units::{Problems, Size};
 
 impl SystemSpec {
@@ -13,20 +14,14 @@ impl SystemSpec {
         self.processor.check("processor", problems);
         self.os.check("os", problems);
         self.dram.check("dram", problems);
-        if let Some(store) = &self.store {
-            store.check("store", problems);
+        for (key, store) in self.stores() {
+            store.check(key, problems);
         }
-        if let Some(link) = &self.link {
-            link.check("link", problems);
+        for (key, link) in self.links() {
+            link.check(key, problems);
         }
-        if let Some(oracle) = &self.oracle {
-            oracle.check("oracle", problems);
-        }
-        if let Some(hybrid) = &self.hybrid {
-            hybrid.check("hybrid", problems);
-        }
-        if let Some(storage) = &self.storage {
-            storage.check("storage", problems);
+        for (key, organization) in self.organizations() {
+            organization.check(key, problems);
         }
     }
 
@@ -34,14 +29,8 @@ impl SystemSpec {
         self.check_organization(problems);
         self.check_cache_names(problems);
         self.check_burst(problems);
-        if let Some(oracle) = &self.oracle {
-            self.check_memory("oracle.capacity", oracle.capacity, problems);
-        }
-        if let (Some(hybrid), Some(store)) = (&self.hybrid, &self.store) {
-            self.check_hybrid(hybrid, store, problems);
-        }
-        if let Some(storage) = &self.storage {
-            self.check_storage(storage, problems);
+        for (key, organization) in self.organizations() {
+            organization.check_with(key, &self.surroundings(), problems);
         }
     }
 
@@ -61,41 +50,39 @@ impl SystemSpec {
 
     fn check_organization(&self, problems: &mut Problems) {
         let all = self.organizations();
-        match all.as_slice() {
-            [] => problems.add(
+        let keys = keys_of(&all);
+        if keys.is_empty() {
+            let tables: Vec<_> =
+                ORGANIZATIONS.iter().map(|Part { key, .. }| bracketed(key)).collect();
+            problems.add(
                 "missing-part",
                 "system".into(),
                 String::new(),
                 "it has no organization".into(),
-                "add one of the tables [oracle], [hybrid], [storage]".into(),
-            ),
-            [_] => {}
-            several => {
-                for one in several {
-                    let others = several.iter().filter(|other| *other != one);
-                    let others: Vec<_> = others.map(|other| format!("[{other}]")).collect();
-                    problems.add(
-                        "contradiction",
-                        (*one).into(),
-                        String::new(),
-                        format!("the machine has {} too, and one organization", others.join(", ")),
-                        "keep one of the tables, or choose another base".into(),
-                    );
-                }
-            }
+                format!("add one of the tables {}", tables.join(", ")),
+            );
         }
-        for needs in all.iter().filter(|name| **name != "oracle") {
-            for (part, present) in [("store", self.store.is_some()), ("link", self.link.is_some())]
-            {
-                if !present {
-                    problems.add(
-                        "missing-part",
-                        part.into(),
-                        String::new(),
-                        format!("`{needs}` needs a {part}"),
-                        format!("add a [{part}] table, or start from base = \"{needs}\""),
-                    );
-                }
+        only_one("organization", &keys, problems);
+        only_one("store", &keys_of(&self.stores()), problems);
+        only_one("link", &keys_of(&self.links()), problems);
+        for (key, _) in all.iter().filter(|(_, organization)| organization.needs_store()) {
+            self.check_store_is_there(key, problems);
+        }
+    }
+
+    fn check_store_is_there(&self, organization: &str, problems: &mut Problems) {
+        for (part, present) in
+            [("store", !self.stores().is_empty()), ("link", !self.links().is_empty())]
+        {
+            if !present {
+                let base = presets::with_organization(organization);
+                problems.add(
+                    "missing-part",
+                    part.into(),
+                    String::new(),
+                    format!("`{organization}` needs a {part}"),
+                    format!("add a [{part}] table, or start from base = \"{base}\""),
+                );
             }
         }
     }
@@ -153,103 +140,29 @@ impl SystemSpec {
             );
         }
     }
-
-    /// What the operating system sees as memory is whole pages, and DRAM has a row in each bank.
-    fn check_memory(&self, path: &str, capacity: Size, problems: &mut Problems) {
-        whole(path, capacity, "pages (os.page)", self.os.page, problems);
-        self.check_rows(path, capacity, problems);
-    }
-
-    fn check_rows(&self, path: &str, capacity: Size, problems: &mut Problems) {
-        let dram = &self.dram;
-        let banks = [dram.ranks, dram.banks]
-            .iter()
-            .fold(u64::from(dram.channels), |all, n| all.saturating_mul(u64::from(*n)));
-        let least = banks.saturating_mul(dram.row.bytes());
-        if capacity.bytes() < least {
-            problems.add(
-                "contradiction",
-                path.into(),
-                capacity.to_string(),
-                format!("{banks} banks with a row of {} need more", dram.row),
-                format!("write at least \"{}\", or fewer channels", Size::from_bytes(least)),
-            );
-        }
-    }
-
-    fn check_hybrid(&self, hybrid: &HybridSpec, store: &StoreSpec, problems: &mut Problems) {
-        let cache = &hybrid.cache;
-        self.check_rows("hybrid.cache.capacity", cache.capacity, problems);
-        whole(
-            "hybrid.cache.page",
-            cache.page,
-            "pages of the store (store.page)",
-            store.page,
-            problems,
-        );
-        self.check_store(store, cache.page, problems);
-        let line = self.processor.caches.first().map(|level| level.line);
-        if let Some(line) = line.filter(|line| cache.page < *line) {
-            problems.add(
-                "contradiction",
-                "hybrid.cache.page".into(),
-                cache.page.to_string(),
-                format!("a line of the on-chip caches has {line}"),
-                format!("write at least \"{line}\""),
-            );
-        }
-        if store.capacity < cache.capacity {
-            problems.add(
-                "contradiction",
-                "store.capacity".into(),
-                store.capacity.to_string(),
-                format!("the DRAM cache in front of it has {}", cache.capacity),
-                "write more, or a smaller hybrid.cache.capacity".into(),
-            );
-        }
-    }
-
-    /// The store is whole pages of those who use it; of its own pages it is, or that is said.
-    fn check_store(&self, store: &StoreSpec, page: Size, problems: &mut Problems) {
-        let (what, largest) = if page > self.os.page {
-            ("pages of the cache (hybrid.cache.page)", page)
-        } else {
-            ("pages (os.page)", self.os.page)
-        };
-        if largest > store.page {
-            whole("store.capacity", store.capacity, what, largest, problems);
-        }
-    }
-
-    fn check_storage(&self, storage: &StorageSpec, problems: &mut Problems) {
-        self.check_memory("storage.dram_capacity", storage.dram_capacity, problems);
-        whole("storage.readahead", storage.readahead, "pages (os.page)", self.os.page, problems);
-        if let Some(store) = &self.store {
-            whole("os.page", self.os.page, "pages of the store (store.page)", store.page, problems);
-            self.check_store(store, self.os.page, problems);
-        }
-        if storage.dirty_background_ratio > storage.dirty_ratio {
-            problems.add(
-                "contradiction",
-                "storage.dirty_background_ratio".into(),
-                storage.dirty_background_ratio.to_string(),
-                format!("writers wait at dirty_ratio = {} already", storage.dirty_ratio),
-                format!("write {} or less", storage.dirty_ratio),
-            );
-        }
-    }
 }
 
-/// Adds a mistake if `value` is not a whole number of `part`s. Zero is one. Pages that are no power
-/// of two are a mistake themselves, and all others follow from it.
-fn whole(path: &str, value: Size, what: &str, part: Size, problems: &mut Problems) {
-    if part.bytes().is_power_of_two() && !value.bytes().is_multiple_of(part.bytes()) {
+fn bracketed(key: &str) -> String {
+    format!("[{key}]")
+}
+
+fn keys_of<T>(tables: &[(&'static str, T)]) -> Vec<&'static str> {
+    tables.iter().map(|(key, _)| *key).collect()
+}
+
+/// Of the tables of one kind a machine has one at most: the others are mistakes.
+fn only_one(kind: &str, keys: &[&str], problems: &mut Problems) {
+    for one in keys.iter().filter(|_| keys.len() > 1) {
+        let others = keys.iter().filter(|other| *other != one).map(|other| bracketed(other));
         problems.add(
             "contradiction",
-            path.into(),
-            value.to_string(),
-            format!("it is not a whole number of {what} of {part}"),
-            format!("write a multiple of {part}"),
+            (*one).into(),
+            String::new(),
+            format!(
+                "the machine has {} too, and one {kind}",
+                others.collect::<Vec<_>>().join(", ")
+            ),
+            "keep one of the tables, or choose another base".into(),
         );
     }
 }

@@ -22,69 +22,137 @@ pub use shape::{Field, Shape, Table, Word, json_schema, shape};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tierscope_model::device::{LinkSpec, StoreSpec};
+use tierscope_model::device::{self, DeviceDescription};
+use tierscope_model::link::{self, LinkDescription};
 use tierscope_model::medium::DramSpec;
-use tierscope_model::organization::{HybridSpec, OracleSpec, StorageSpec};
+use tierscope_model::organization::{
+    self, Organization, OrganizationDescription, StorageSpec, Surroundings,
+};
 use tierscope_model::os::OsSpec;
 use tierscope_model::processor::ProcessorSpec;
 use tierscope_units::Problems;
 
-/// A machine, and how it is organized. It has a processor, an operating system, DRAM, a store behind
-/// a link where the organization has one, and exactly one organization (`oracle`, `hybrid` or
-/// `storage`).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SystemSpec {
-    /// Name in results. A file that has a base and gives no name is called as the file.
-    pub name: String,
-    /// What it is, in a line.
-    pub description: String,
-    /// Seed of every random choice that the machine makes.
-    pub seed: u64,
-    /// Whether every line carries the version last written to it, so that a stale or lost read is
-    /// found as it happens.
-    pub check_data: bool,
-    /// Cores, on-chip caches and TLB.
-    pub processor: ProcessorSpec,
-    /// The operating system.
-    pub os: OsSpec,
-    /// DRAM behind its controllers.
-    pub dram: DramSpec,
-    /// The backing store.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub store: Option<StoreSpec>,
-    /// What connects the store.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub link: Option<LinkSpec>,
-    /// Organization: all in DRAM.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub oracle: Option<OracleSpec>,
-    /// Organization: hardware manages DRAM as a cache of the store.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hybrid: Option<HybridSpec>,
-    /// Organization: the operating system pages between DRAM and the store.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub storage: Option<StorageSpec>,
+/// Makes [`SystemSpec`] of what every machine has and of the list of parts that it may have.
+macro_rules! describe {
+    (
+        policies $policies:tt
+        media $media:tt
+        links {
+            $( $link:ident = $link_module:ident::$link_type:ident($link_spec:ident),
+                $link_summary:literal; )*
+        }
+        devices {
+            $( $device:ident = $device_module:ident::$device_type:ident($device_spec:ident),
+                $device_summary:literal; )*
+        }
+        organizations {
+            $( $organization:ident = $module:ident::$type:ident($spec:ident), $summary:literal; )*
+        }
+    ) => {
+        /// A machine, and how it is organized. It has a processor, an operating system, DRAM, a
+        /// store behind a link where the organization has one, and exactly one organization.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct SystemSpec {
+            /// Name in results. A file that has a base and gives no name is called as the file.
+            pub name: String,
+            /// What it is, in a line.
+            pub description: String,
+            /// Seed of every random choice that the machine makes.
+            pub seed: u64,
+            /// Whether every line carries the version last written to it, so that a stale or lost
+            /// read is found as it happens.
+            pub check_data: bool,
+            /// Cores, on-chip caches and TLB.
+            pub processor: ProcessorSpec,
+            /// The operating system.
+            pub os: OsSpec,
+            /// DRAM behind its controllers.
+            pub dram: DramSpec,
+            $(
+                #[doc = $device_summary]
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub $device: Option<device::$device_spec>,
+            )*
+            $(
+                #[doc = $link_summary]
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub $link: Option<link::$link_spec>,
+            )*
+            $(
+                #[doc = $summary]
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub $organization: Option<organization::$spec>,
+            )*
+        }
+
+        impl SystemSpec {
+            /// The stores that the description has, with their tables: one at most if it is right.
+            fn stores(&self) -> Vec<(&'static str, &dyn DeviceDescription)> {
+                let mut all: Vec<(&'static str, &dyn DeviceDescription)> = Vec::new();
+                $( all.extend(self.$device.as_ref().map(|it| (stringify!($device), it as _))); )*
+                all
+            }
+
+            /// The links that the description has, with their tables: one at most if it is right.
+            fn links(&self) -> Vec<(&'static str, &dyn LinkDescription)> {
+                let mut all: Vec<(&'static str, &dyn LinkDescription)> = Vec::new();
+                $( all.extend(self.$link.as_ref().map(|it| (stringify!($link), it as _))); )*
+                all
+            }
+
+            /// The organizations that the description has, with their tables: one if it is right.
+            fn organizations(&self) -> Vec<(&'static str, &dyn OrganizationDescription)> {
+                let mut all: Vec<(&'static str, &dyn OrganizationDescription)> = Vec::new();
+                $(
+                    let it = self.$organization.as_ref();
+                    all.extend(it.map(|it| (stringify!($organization), it as _)));
+                )*
+                all
+            }
+        }
+    };
 }
+
+tierscope_model::parts!(describe);
 
 impl SystemSpec {
     /// The organization's name, if there is exactly one.
     pub fn organization(&self) -> Option<&'static str> {
+        self.the_organization().map(OrganizationDescription::name)
+    }
+
+    fn the_organization(&self) -> Option<&dyn OrganizationDescription> {
         match self.organizations().as_slice() {
-            [one] => Some(one),
+            [(_, one)] => Some(*one),
             _ => None,
         }
     }
 
-    fn organizations(&self) -> Vec<&'static str> {
-        [
-            (self.oracle.is_some(), "oracle"),
-            (self.hybrid.is_some(), "hybrid"),
-            (self.storage.is_some(), "storage"),
-        ]
-        .into_iter()
-        .filter_map(|(present, name)| present.then_some(name))
-        .collect()
+    /// How the operating system pages main memory, and the capacity of the store to which it
+    /// does; nothing where it does not.
+    pub fn paging(&self) -> Option<(&StorageSpec, u64)> {
+        let paging = self.the_organization()?.paging()?;
+        let (_, store) = *self.stores().first()?;
+        Some((paging, store.capacity().bytes()))
+    }
+
+    /// Builds the organization of a description that has been checked; `None` where it has none, or
+    /// lacks what the organization needs.
+    pub fn build_organization(&self) -> Option<Box<dyn Organization>> {
+        self.the_organization()?.build(&self.surroundings())
+    }
+
+    /// The machine around the organization.
+    fn surroundings(&self) -> Surroundings<'_> {
+        Surroundings {
+            os: &self.os,
+            dram: &self.dram,
+            store: self.stores().first().copied(),
+            link: self.links().first().map(|(_, link)| *link),
+            line: self.processor.caches.first().map(|cache| cache.line),
+            check_data: self.check_data,
+        }
     }
 
     /// Every mistake: impossible values in the parts, and contradictions between them.

@@ -59,6 +59,11 @@ pub(super) fn find(name: &str) -> Option<&'static Preset> {
     PRESETS.iter().find(|preset| preset.name == name && !preset.summary.is_empty())
 }
 
+/// The preset of the organization with this table, or one that has all parts.
+pub(super) fn with_organization(key: &str) -> &'static str {
+    find(key).map_or("hybrid", |preset| preset.name)
+}
+
 /// What another preset may be based on.
 pub(super) fn find_base(name: &str) -> Option<&'static Preset> {
     PRESETS.iter().find(|preset| preset.name == name)

@@ -149,9 +149,8 @@ impl Walker<'_> {
 }
 
 /// The preset that has the part at `path`.
-fn base_for(path: &str) -> &str {
-    let part = path.split('.').next().unwrap_or_default();
-    if ["oracle", "storage"].contains(&part) { part } else { "hybrid" }
+fn base_for(path: &str) -> &'static str {
+    super::presets::with_organization(path.split('.').next().unwrap_or_default())
 }
 
 /// A mistake in what `node` says.

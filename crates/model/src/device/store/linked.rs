@@ -1,8 +1,7 @@
 //! A store behind a link: what the host sees.
 
 use super::{PageAccess, PageDone, Store, StoreSpec};
-use crate::device::LinkSpec;
-use crate::link::{Direction, Link};
+use crate::link::{AnyLink, Direction, Link, LinkDescription};
 use crate::request::{Ahead, Completion, Device, Full, Request};
 use std::collections::VecDeque;
 use tierscope_kernel::{Slab, Stage, Timeline};
@@ -81,7 +80,7 @@ impl<P> Port<P> {
 
     /// Sends a parcel of `bytes` at `now_ps`, or lets it wait for the link.
     #[inline]
-    fn send(&mut self, link: &mut Link, now_ps: u64, parcel: P, bytes: u32, background: bool) {
+    fn send(&mut self, link: &mut AnyLink, now_ps: u64, parcel: P, bytes: u32, background: bool) {
         let free_ps = link.free_ps(self.direction);
         if free_ps <= now_ps && self.free_ps == NEVER {
             self.put_on(link, now_ps, parcel, bytes);
@@ -93,13 +92,13 @@ impl<P> Port<P> {
     }
 
     #[inline]
-    fn put_on(&mut self, link: &mut Link, now_ps: u64, parcel: P, bytes: u32) {
+    fn put_on(&mut self, link: &mut AnyLink, now_ps: u64, parcel: P, bytes: u32) {
         let (_, end_ps) = link.transfer(now_ps, u64::from(bytes), self.direction);
         self.sent.push_back((end_ps, parcel));
     }
 
     /// The link has become free.
-    fn send_next(&mut self, link: &mut Link) {
+    fn send_next(&mut self, link: &mut AnyLink) {
         let next = self.demand.pop_front().or_else(|| self.background.pop_front());
         if let Some((parcel, bytes)) = next {
             self.put_on(link, self.free_ps, parcel, bytes);
@@ -121,7 +120,7 @@ impl<P> Port<P> {
 #[derive(Clone, Debug)]
 pub struct StoreDevice {
     store: Store,
-    link: Link,
+    link: AnyLink,
     down: Port<Down>,
     up: Port<Up>,
     held: Slab<Held>,
@@ -135,10 +134,10 @@ pub struct StoreDevice {
 
 impl StoreDevice {
     /// A store with nothing to do, behind an empty link. The descriptions have been checked.
-    pub fn new(spec: &StoreSpec, link: &LinkSpec) -> Self {
+    pub fn new(spec: &StoreSpec, link: &dyn LinkDescription) -> Self {
         StoreDevice {
             store: Store::new(spec),
-            link: Link::new(link),
+            link: link.build(),
             down: Port::new(Direction::Down),
             up: Port::new(Direction::Up),
             held: Slab::new(),

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::conformance::device_laws;
-use crate::device::LinkSpec;
-use crate::link::tests::spec as link_spec;
+use crate::link::LinkSpec;
+use crate::link::packet::tests::spec as link_spec;
 use crate::request::{Ahead, Completion, Device, Request};
 use proptest::prelude::*;
 use tierscope_kernel::{Counter, StageTimes};

@@ -5,26 +5,17 @@
 //! second of the one before, in either direction; a change of direction waits until both are done.
 
 use crate::link::Lane;
+use crate::medium::{AnyMedium, Medium, Operation};
 use std::collections::VecDeque;
 
-/// What is the same for all units of a store.
-#[derive(Clone, Debug)]
-pub struct UnitTiming {
-    /// Bytes that the bus moves for an access.
-    pub page_bytes: u64,
-    /// Bandwidth of the bus.
-    pub bus_bytes_per_second: u64,
-    /// Time of the medium for a read.
-    pub read_ps: u64,
-    /// Time of the medium for a write.
-    pub write_ps: u64,
-}
-
-impl UnitTiming {
-    /// Time of the idle bus for `bytes`, rounded up.
-    pub fn bus_ps(&self, bytes: u64) -> u64 {
-        Lane::new(self.bus_bytes_per_second).transfer(0, bytes).1
-    }
+/// An access that waits.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    /// Its number in the store.
+    index: u32,
+    /// Number of the page in the unit.
+    page: u64,
+    write: bool,
 }
 
 /// When an access took its two steps.
@@ -44,6 +35,7 @@ pub struct Turn {
 #[derive(Clone, Copy, Debug)]
 struct Working {
     index: u32,
+    page: u64,
     turn: Turn,
     end_ps: u64,
 }
@@ -51,8 +43,9 @@ struct Working {
 /// The state of a unit.
 #[derive(Clone, Debug)]
 pub struct Unit {
-    demand: VecDeque<(u32, bool)>,
-    background: VecDeque<(u32, bool)>,
+    medium: AnyMedium,
+    demand: VecDeque<Waiting>,
+    background: VecDeque<Waiting>,
     bus: Lane,
     first: Option<Working>,
     second: Option<Working>,
@@ -60,8 +53,9 @@ pub struct Unit {
 
 impl Unit {
     /// A unit with nothing to do.
-    pub fn new(bus_bytes_per_second: u64) -> Self {
+    pub fn new(medium: AnyMedium, bus_bytes_per_second: u64) -> Self {
         Unit {
+            medium,
             demand: VecDeque::new(),
             background: VecDeque::new(),
             bus: Lane::new(bus_bytes_per_second),
@@ -70,11 +64,11 @@ impl Unit {
         }
     }
 
-    /// Queues the access numbered `index`.
+    /// Queues the access numbered `index`, to the unit's page of this number.
     #[inline]
-    pub fn queue(&mut self, index: u32, write: bool, background: bool) {
+    pub fn queue(&mut self, index: u32, page: u64, write: bool, background: bool) {
         let queue = if background { &mut self.background } else { &mut self.demand };
-        queue.push_back((index, write));
+        queue.push_back(Waiting { index, page, write });
     }
 
     /// Ends the second step, if it ends at `now_ps`; the access that is done.
@@ -90,45 +84,59 @@ impl Unit {
         self.second.map(|working| (working.index, working.turn))
     }
 
+    /// Time of the idle bus for `bytes`, rounded up.
+    #[inline]
+    pub fn bus_ps(&self, bytes: u64) -> u64 {
+        self.bus.idle_ps(bytes)
+    }
+
     /// Starts what can start at `now_ps`; the ends of the steps started.
     #[inline]
-    pub fn start_steps(&mut self, now_ps: u64, timing: &UnitTiming) -> [Option<u64>; 2] {
-        let second = self.start_second(now_ps, timing);
-        let first = self.start_first(now_ps, timing);
+    pub fn start_steps(&mut self, now_ps: u64) -> [Option<u64>; 2] {
+        let second = self.start_second(now_ps);
+        let first = self.start_first(now_ps);
         [second, first]
     }
 
-    fn start_second(&mut self, now_ps: u64, timing: &UnitTiming) -> Option<u64> {
+    fn start_second(&mut self, now_ps: u64) -> Option<u64> {
         if self.second.is_some() {
             return None;
         }
         let mut working = self.first.take_if(|working| working.end_ps <= now_ps)?;
         working.turn.second_ps = now_ps;
-        working.end_ps = self.end_of(now_ps, timing, !working.turn.write, timing.write_ps);
+        working.end_ps = if working.turn.write {
+            self.medium.start(now_ps, Operation::Write, working.page)
+        } else {
+            self.cross_bus(now_ps)
+        };
         self.second = Some(working);
         Some(working.end_ps)
     }
 
     /// The next access is the oldest that somebody waits for, if there is one.
-    fn start_first(&mut self, now_ps: u64, timing: &UnitTiming) -> Option<u64> {
+    fn start_first(&mut self, now_ps: u64) -> Option<u64> {
         if self.first.is_some() {
             return None;
         }
         let queue = if self.demand.is_empty() { &mut self.background } else { &mut self.demand };
-        let &(index, write) = queue.front()?;
+        let &Waiting { index, page, write } = queue.front()?;
         if self.second.is_some_and(|working| working.turn.write != write) {
             return None;
         }
         queue.pop_front();
-        let end_ps = self.end_of(now_ps, timing, write, timing.read_ps);
+        let end_ps = if write {
+            self.cross_bus(now_ps)
+        } else {
+            self.medium.start(now_ps, Operation::Read, page)
+        };
         let turn = Turn { write, first_ps: now_ps, first_end_ps: end_ps, second_ps: end_ps };
-        self.first = Some(Working { index, turn, end_ps });
+        self.first = Some(Working { index, page, turn, end_ps });
         Some(end_ps)
     }
 
-    /// The end of a step that starts at `now_ps`: on the bus, or in the medium.
+    /// When a page that starts at `now_ps` has crossed the bus.
     #[inline]
-    fn end_of(&mut self, now_ps: u64, timing: &UnitTiming, on_bus: bool, medium_ps: u64) -> u64 {
-        if on_bus { self.bus.transfer(now_ps, timing.page_bytes).1 } else { now_ps + medium_ps }
+    fn cross_bus(&mut self, now_ps: u64) -> u64 {
+        self.bus.transfer(now_ps, self.medium.page_bytes()).1
     }
 }

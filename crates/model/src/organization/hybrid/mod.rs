@@ -10,6 +10,7 @@ mod miss;
 mod page_map;
 mod port;
 mod prefetch;
+mod spec;
 mod versions;
 mod with_data;
 mod write_back;
@@ -19,8 +20,9 @@ mod tests;
 
 pub use action::{Action, Critical, Place, Token};
 pub use controller::Controller;
+pub use spec::{DramCacheSpec, HybridSpec, TagStore};
 
-use super::{HybridSpec, Organization, OrganizationReport};
+use super::{Organization, OrganizationReport};
 use crate::request::{
     Ahead, Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response,
     Traffic,

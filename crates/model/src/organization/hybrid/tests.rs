@@ -3,7 +3,8 @@
 use super::*;
 use crate::conformance::{PAGE_BYTES, SPACE_BYTES, organization_laws};
 use crate::device::store::StoreDevice;
-use crate::device::{LinkSpec, StoreSpec};
+use crate::device::StoreSpec;
+use crate::link::LinkSpec;
 use crate::medium::{DramSpec, dram::Dram};
 use crate::organization::{DramCacheSpec, InitialContent, TagStore};
 use proptest::prelude::*;

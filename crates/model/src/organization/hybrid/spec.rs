@@ -1,15 +1,13 @@
-//! What a user says of each organization. Exactly one of them is in a system.
+//! What a user says of a hybrid.
 
+use super::Hybrid;
+use crate::device::DeviceDescription;
+use crate::medium::dram::Dram;
+use crate::organization::{
+    InitialContent, Organization, OrganizationDescription, Surroundings, whole,
+};
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems, Size};
-
-/// `oracle`: all in DRAM, however large.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct OracleSpec {
-    /// Main memory. A workload that needs more is an error.
-    pub capacity: Size,
-}
 
 /// `hybrid`: hardware manages DRAM as a cache of the store ([HYB15] §2.2).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -59,51 +57,32 @@ pub enum TagStore {
     WithData,
 }
 
-/// What DRAM holds when a run starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum InitialContent {
-    /// Nothing: every frame is invalid.
-    Empty,
-    /// Unrelated clean pages in every frame.
-    Prefilled,
-}
-
-/// `storage`: the operating system pages between DRAM and the store ([HYB15] §2.2).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct StorageSpec {
-    /// Main memory.
-    pub dram_capacity: Size,
-    /// What DRAM holds at the start.
-    pub initial: InitialContent,
-    /// Largest readahead window for files; 0 for none.
-    pub readahead: Size,
-    /// Pages read at once from swap, a power of two (`page_cluster`); 1 for no readahead.
-    pub swap_cluster_pages: u32,
-    /// Share of DRAM that may be dirty file pages before a writer has to wait.
-    pub dirty_ratio: f64,
-    /// Share of DRAM above which dirty file pages are written in the background.
-    pub dirty_background_ratio: f64,
-    /// Page requests that the host has at the device at once (NCQ tags, NVMe queue).
-    pub host_queue_depth: u32,
-}
-
-impl OracleSpec {
-    /// Collects every semantic mistake below `path`.
-    pub fn check(&self, path: &str, problems: &mut Problems) {
-        problems.at_least(path, "capacity", self.capacity, Size::from_bytes(1 << 20));
+impl OrganizationDescription for HybridSpec {
+    fn name(&self) -> &'static str {
+        "hybrid"
     }
-}
 
-impl HybridSpec {
-    /// Collects every semantic mistake below `path`.
-    pub fn check(&self, path: &str, problems: &mut Problems) {
+    fn check(&self, path: &str, problems: &mut Problems) {
         problems.at_least(path, "queue_depth", self.queue_depth, 1);
         problems.at_least(path, "fills", self.fills, 1);
         problems.at_least(path, "write_back_buffer_pages", self.write_back_buffer_pages, 1);
         problems.at_most(path, "prefetch_pages", self.prefetch_pages, 4096);
         self.cache.check(&format!("{path}.cache"), problems);
+    }
+
+    fn check_with(&self, path: &str, machine: &Surroundings<'_>, problems: &mut Problems) {
+        if let Some((store, device)) = machine.store {
+            self.cache.check_with(&format!("{path}.cache"), store, device, machine, problems);
+        }
+    }
+
+    fn build(&self, machine: &Surroundings<'_>) -> Option<Box<dyn Organization>> {
+        let store_bytes = machine.store?.1.capacity().bytes();
+        let store = machine.build_store()?;
+        let line_bytes = machine.line?.bytes();
+        let cache = Dram::new(machine.dram, self.cache.capacity.bytes(), line_bytes);
+        let (line, check_data) = (line_bytes as u32, machine.check_data);
+        Some(Box::new(Hybrid::new(self, store_bytes, line, cache, store, check_data)))
     }
 }
 
@@ -141,35 +120,34 @@ impl DramCacheSpec {
             );
         }
     }
-}
-
-impl StorageSpec {
-    /// Collects every semantic mistake below `path`.
-    pub fn check(&self, path: &str, problems: &mut Problems) {
-        problems.at_least(path, "dram_capacity", self.dram_capacity, Size::from_bytes(1 << 20));
-        problems.at_least(path, "host_queue_depth", self.host_queue_depth, 1);
-        problems.at_least(path, "swap_cluster_pages", self.swap_cluster_pages, 1);
-        for (name, ratio) in [
-            ("dirty_ratio", self.dirty_ratio),
-            ("dirty_background_ratio", self.dirty_background_ratio),
-        ] {
-            if !(0.0..=1.0).contains(&ratio) {
-                problems.add(
-                    "impossible-value",
-                    format!("{path}.{name}"),
-                    ratio.to_string(),
-                    "a share of DRAM lies between 0 and 1".into(),
-                    "write 0.2".into(),
-                );
-            }
-        }
-        if !self.swap_cluster_pages.is_power_of_two() {
+    fn check_with(
+        &self,
+        path: &str,
+        store: &str,
+        device: &dyn DeviceDescription,
+        machine: &Surroundings<'_>,
+        problems: &mut Problems,
+    ) {
+        machine.check_rows(&format!("{path}.capacity"), self.capacity, problems);
+        let what = format!("pages of the store ({store}.page)");
+        whole(&format!("{path}.page"), self.page, &what, device.page(), problems);
+        machine.check_store(self.page, &format!("pages of the cache ({path}.page)"), problems);
+        if let Some(line) = machine.line.filter(|line| self.page < *line) {
             problems.add(
-                "impossible-value",
-                format!("{path}.swap_cluster_pages"),
-                self.swap_cluster_pages.to_string(),
-                "the kernel reads swap in clusters of a power of two".into(),
-                "write 8".into(),
+                "contradiction",
+                format!("{path}.page"),
+                self.page.to_string(),
+                format!("a line of the on-chip caches has {line}"),
+                format!("write at least \"{line}\""),
+            );
+        }
+        if device.capacity() < self.capacity {
+            problems.add(
+                "contradiction",
+                format!("{store}.capacity"),
+                device.capacity().to_string(),
+                format!("the DRAM cache in front of it has {}", self.capacity),
+                format!("write more, or a smaller {path}.capacity"),
             );
         }
     }

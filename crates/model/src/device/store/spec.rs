@@ -1,5 +1,9 @@
 //! What a user says of the backing store.
 
+use super::StoreDevice;
+use crate::device::{AnyDevice, DeviceDescription};
+use crate::link::LinkDescription;
+use crate::medium::{AnyMedium, Paged};
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Bandwidth, Duration, Problems, Size};
 
@@ -25,23 +29,38 @@ pub struct StoreSpec {
     pub queue_depth: u32,
 }
 
-/// A link: bandwidth is a resource in time, each direction its own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LinkSpec {
-    /// Bandwidth of each direction, encoding already taken off.
-    pub bandwidth: Bandwidth,
-    /// Bytes of payload in each packet at most.
-    pub payload: Size,
-    /// Bytes that each packet adds.
-    pub packet_overhead: Size,
-    /// Time from one end to the other (root complex, switches), added to each transfer.
-    pub latency: Duration,
+impl StoreSpec {
+    /// Pages of the store.
+    pub(super) fn pages(&self) -> u64 {
+        self.capacity.bytes() / self.page.bytes()
+    }
+
+    /// The medium of one unit: its share of the pages, the largest where they are not equal.
+    pub(super) fn medium(&self) -> AnyMedium {
+        let medium = Paged {
+            pages: self.pages().div_ceil(u64::from(self.units)),
+            page_bytes: self.page.bytes(),
+            read_ps: self.read_latency.picoseconds(),
+            write_ps: self.write_latency.picoseconds(),
+        };
+        medium.into()
+    }
 }
 
-impl StoreSpec {
-    /// Collects every semantic mistake below `path`.
-    pub fn check(&self, path: &str, problems: &mut Problems) {
+impl DeviceDescription for StoreSpec {
+    fn capacity(&self) -> Size {
+        self.capacity
+    }
+
+    fn page(&self) -> Size {
+        self.page
+    }
+
+    fn build(&self, link: &dyn LinkDescription) -> AnyDevice {
+        StoreDevice::new(self, link).into()
+    }
+
+    fn check(&self, path: &str, problems: &mut Problems) {
         problems.at_least(path, "units", self.units, 1);
         problems.at_most(path, "units", self.units, 1 << 16);
         problems.at_least(path, "queue_depth", self.queue_depth, 1);
@@ -70,13 +89,5 @@ impl StoreSpec {
                 "write a multiple of the page".into(),
             );
         }
-    }
-}
-
-impl LinkSpec {
-    /// Collects every semantic mistake below `path`.
-    pub fn check(&self, path: &str, problems: &mut Problems) {
-        problems.at_least(path, "bandwidth", self.bandwidth, Bandwidth::from_bytes_per_second(1));
-        problems.at_least(path, "payload", self.payload, Size::from_bytes(1));
     }
 }

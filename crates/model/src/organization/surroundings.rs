@@ -1,0 +1,82 @@
+//! The machine around an organization, and what organizations ask of it.
+
+use crate::device::{AnyDevice, DeviceDescription};
+use crate::link::LinkDescription;
+use crate::medium::DramSpec;
+use crate::os::OsSpec;
+use tierscope_units::{Problems, Size};
+
+/// The machine around an organization, as it is described.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The operating system.
+    pub os: &'a OsSpec,
+    /// DRAM.
+    pub dram: &'a DramSpec,
+    /// The store and the table that describes it, where there is one.
+    pub store: Option<(&'static str, &'a dyn DeviceDescription)>,
+    /// What connects the store, where there is one.
+    pub link: Option<&'a dyn LinkDescription>,
+    /// A line of the on-chip caches, where there are any.
+    pub line: Option<Size>,
+    /// Whether versions of data are carried and checked.
+    pub check_data: bool,
+}
+
+impl Surroundings<'_> {
+    /// The store behind its link, where there are both.
+    pub fn build_store(&self) -> Option<AnyDevice> {
+        let (_, store) = self.store?;
+        Some(store.build(self.link?))
+    }
+
+    /// What the operating system sees as memory is whole pages, and DRAM has a row in each bank:
+    /// adds a mistake at `path` if a memory of `capacity` is not so.
+    pub fn check_memory(&self, path: &str, capacity: Size, problems: &mut Problems) {
+        whole(path, capacity, "pages (os.page)", self.os.page, problems);
+        self.check_rows(path, capacity, problems);
+    }
+
+    /// DRAM of `capacity` has a row in each bank: adds a mistake at `path` if it has not.
+    pub fn check_rows(&self, path: &str, capacity: Size, problems: &mut Problems) {
+        let dram = self.dram;
+        let banks = [dram.ranks, dram.banks]
+            .iter()
+            .fold(u64::from(dram.channels), |all, n| all.saturating_mul(u64::from(*n)));
+        let least = banks.saturating_mul(dram.row.bytes());
+        if capacity.bytes() < least {
+            problems.add(
+                "contradiction",
+                path.into(),
+                capacity.to_string(),
+                format!("{banks} banks with a row of {} need more", dram.row),
+                format!("write at least \"{}\", or fewer channels", Size::from_bytes(least)),
+            );
+        }
+    }
+
+    /// The store is whole pages of those who use it: of `page`, which are called `what`, and of the
+    /// operating system's. Of its own pages it is, or that is said already.
+    pub fn check_store(&self, page: Size, what: &str, problems: &mut Problems) {
+        let Some((key, store)) = self.store else { return };
+        let (what, largest) =
+            if page > self.os.page { (what, page) } else { ("pages (os.page)", self.os.page) };
+        if largest > store.page() {
+            whole(&format!("{key}.capacity"), store.capacity(), what, largest, problems);
+        }
+    }
+}
+
+/// Adds a mistake if `value` is not a whole number of `part`s. Zero is one. Pages that are no power
+/// of two are a mistake themselves, and all others follow from it.
+pub(super) fn whole(path: &str, value: Size, what: &str, part: Size, problems: &mut Problems) {
+    if part.bytes().is_power_of_two() && !value.bytes().is_multiple_of(part.bytes()) {
+        problems.add(
+            "contradiction",
+            path.into(),
+            value.to_string(),
+            format!("it is not a whole number of {what} of {part}"),
+            format!("write a multiple of {part}"),
+        );
+    }
+}

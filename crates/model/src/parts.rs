@@ -1,0 +1,48 @@
+//! The parts that a machine can be made of: one line each.
+//!
+//! A part is one file, which holds its code, its description and its source, and one line here.
+//! From the line follow its module, its place in lists and reference pages, its table in a
+//! description (`key`), and the dispatch to it. `CONTRIBUTING.md` says how to add one.
+
+/// Calls the macro `$then` with the list of all parts.
+///
+/// A policy or a medium is `module::Type, "what it is";`. A link, a device or an organization is
+/// `key = module::Type(Description), "what its table says";`: the table `[key]` of a machine's
+/// description holds the fields of its description.
+#[macro_export]
+macro_rules! parts {
+    ($then:ident) => {
+        $then! {
+            policies {
+                lru::Lru, "Least recently used, exactly.";
+                fifo::Fifo, "First in, first out: a hit changes nothing.";
+                random::Random, "Any way with equal chance, from a seed.";
+            }
+            media {
+                paged::Paged, "Pages, each with one time to read and one to write.";
+            }
+            links {
+                link = packet::PacketLink(LinkSpec), "What connects the store.";
+            }
+            devices {
+                store = store::StoreDevice(StoreSpec), "The backing store.";
+            }
+            organizations {
+                oracle = oracle::Oracle(OracleSpec), "Organization: all in DRAM.";
+                hybrid = hybrid::Hybrid(HybridSpec),
+                    "Organization: hardware manages DRAM as a cache of the store.";
+                storage = storage::Storage(StorageSpec),
+                    "Organization: the operating system pages between DRAM and the store.";
+            }
+        }
+    };
+}
+
+/// A part that can be named in a description, for lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Name of its table in a description, or its name as a value.
+    pub key: &'static str,
+    /// What it is, in a sentence.
+    pub summary: &'static str,
+}
