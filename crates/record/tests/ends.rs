@@ -32,7 +32,8 @@ fn a_program_that_dies_by_a_signal_is_told_by_its_status_and_is_not_complete() {
     for (how, status) in [("crash", 128 + 11), ("abort", 128 + 6), ("kill", 128 + 9)] {
         let report = count(&program, &[how]);
         assert_eq!(report.exit_status, status, "{how}");
-        assert!(!report.is_complete() || how == "abort" || how == "crash", "{how}: {report:?}");
+        // QEMU 7.2 tells its plugins nothing of such an end; later ones do, save for the last.
+        assert!(!report.is_complete() || how != "kill", "{how}: {report:?}");
     }
 }
 
