@@ -3,6 +3,8 @@
 //! A workload is a [`Stream`]: generated (`generator`), replayed from a recording (`trace`) or fed
 //! live by a program under the recorder (`feed`).
 
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 pub mod feed;
 pub mod generator;
 pub mod op;

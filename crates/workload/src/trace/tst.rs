@@ -889,6 +889,7 @@ fn files_in(header: &BlockHeader, raw: &[u8], table_bytes: usize) -> Result<Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conformance::stream_laws;
     use crate::op::Call;
     use proptest::prelude::*;
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -962,6 +963,31 @@ mod tests {
         let mut out = Vec::new();
         while reader.pull(thread, 1000, &mut out)? == Pull::More {}
         Ok(out)
+    }
+
+    #[test]
+    fn the_streams_laws_hold() {
+        let scratch = Scratch::new();
+        let mut writer = TstWriter::create(&scratch.file(), &metadata()).unwrap();
+        for name in ["a", "b"] {
+            writer.add_file(&FileInfo { name: name.into(), size_bytes: 4096 }).unwrap();
+        }
+        let mut first = Vec::new();
+        Call::Spawn { thread: 1 }.encode(1, &mut first);
+        first.extend(sequence(0, 3000));
+        Call::Wait { thread: 1, sequence: 1 }.encode(1, &mut first);
+        let mut second = sequence(1, 5000);
+        Call::Signal { sequence: 1 }.encode(1, &mut second);
+        for (thread, ops) in [(1, second), (0, first)] {
+            let mut rest = &ops[..];
+            while !rest.is_empty() {
+                let (piece, left) = rest.split_at(whole_operations(rest, 700));
+                writer.append(thread, piece).unwrap();
+                rest = left;
+            }
+        }
+        writer.finish("exit status 0").unwrap();
+        stream_laws(|| Box::new(TstReader::open(&scratch.file(), false).unwrap()));
     }
 
     #[test]
