@@ -139,6 +139,15 @@ impl ProcessorSpec {
             latency_cycles = cache.latency_cycles;
             shared |= cache.shared;
         }
+        if shared && self.caches.iter().all(|cache| cache.shared) {
+            problems.add(
+                "contradiction",
+                format!("{path}.caches[0].shared"),
+                "true".into(),
+                "the first level belongs to a core, and no level does".into(),
+                "write shared = false for it".into(),
+            );
+        }
         self.tlb.check(&format!("{path}.tlb"), problems);
     }
 }

@@ -29,6 +29,9 @@ const SHARED: u8 = u8::MAX;
 pub(super) struct Account {
     /// Hits of the program by private level, without and with the second-level TLB.
     hits: Vec<[u64; 2]>,
+    /// Further hits of the program by private level: those that had waited, walked or faulted
+    /// before. Their stages are recorded.
+    late_hits: Vec<u64>,
     histogram: LatencyHistogram,
     stages: StageTimes,
     recorded: u64,
@@ -55,6 +58,7 @@ impl Account {
     pub fn new(private_levels: usize, check_data: bool) -> Self {
         Account {
             hits: vec![[0; 2]; private_levels],
+            late_hits: vec![0; private_levels],
             histogram: LatencyHistogram::new(),
             stages: StageTimes::default(),
             recorded: 0,
@@ -111,6 +115,7 @@ impl Account {
         timeline.push(Stage::Tlb, tlb_ps);
         timeline.push(Stage::Cache, latency_ps);
         self.hits[level][usize::from(tlb_ps != 0)] -= 1;
+        self.late_hits[level] += 1;
         let recorded_ps = self.record(&timeline, fault.as_deref());
         debug_assert_eq!(recorded_ps, now_ps + tlb_ps + latency_ps - start_ps);
     }
@@ -121,6 +126,9 @@ impl Account {
             let recorded_ps = self.record(&miss.timeline, miss.fault.as_deref());
             let latency_ps = at_ps - miss.start_ps;
             assert_eq!(recorded_ps, latency_ps, "stages do not add up: {:?}", miss.timeline);
+            if let Some(level) = miss.level {
+                self.late_hits[level] += 1;
+            }
         }
     }
 
@@ -199,6 +207,7 @@ impl Account {
     pub fn fork(&mut self) -> Self {
         Account {
             hits: self.hits.clone(),
+            late_hits: self.late_hits.clone(),
             histogram: self.histogram.clone(),
             golden: self.golden.as_mut().map(|golden| Golden {
                 memory: golden.memory.fork(),
@@ -417,7 +426,8 @@ impl Machine {
         .collect();
         for (level, counts) in account.hits.iter().enumerate() {
             let name = &self.spec.processor.caches[level].name;
-            counters.insert(format!("hits_{}", name.to_lowercase()), counts.iter().sum());
+            let all = counts.iter().sum::<u64>() + account.late_hits[level];
+            counters.insert(format!("hits_{}", name.to_lowercase()), all);
         }
         counters
     }

@@ -186,7 +186,7 @@ impl Machine {
                 if lines > 1 {
                     thread.steps.push_front(Step::Touch { stage, lines: lines - 1 });
                 }
-                let line = self.fixed.kernel_line + kernel_line(thread, lines);
+                let line = self.fixed.kernel_line + kernel_line(thread, stage, lines);
                 let place = Place::Physical(line << self.fixed.line_shift);
                 thread.access = Some(Access::kernel(place, false));
             }
@@ -412,7 +412,7 @@ impl Machine {
                 return false;
             }
             if !walking {
-                miss.level = level.unwrap_or(0) as u8;
+                miss.level = level;
                 return true;
             }
             miss.walk_left -= 1;
@@ -500,15 +500,19 @@ impl Machine {
     }
 }
 
-/// Half of a path's lines are its own data, which every pass uses again; the other half are
-/// descriptors of pages and requests, spread over the kernel's data. Each thread counts for itself,
-/// so that the choice does not depend on how batches interleave.
-fn kernel_line(thread: &Thread, lines: u32) -> u64 {
-    if lines.is_multiple_of(2) {
-        return u64::from(lines) % KERNEL_LINES;
+/// Which line of the kernel's data a path touches when `left` of its lines are left, this one
+/// included. Half of them are its own, which every pass uses again; the others are descriptors of
+/// pages and requests, spread over the kernel's data. Each thread counts for itself, so that the
+/// choice does not depend on how batches interleave.
+fn kernel_line(thread: &Thread, stage: Stage, left: u32) -> u64 {
+    const OWN_LINES: u64 = KERNEL_LINES / 32;
+    const _: () = assert!(Stage::ALL.len() <= 32);
+    let (place, left) = (stage as u64 * OWN_LINES, u64::from(left));
+    if left.is_multiple_of(2) {
+        return place + left / 2 % OWN_LINES;
     }
-    let mixed = thread.position_instructions.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
-    mixed % KERNEL_LINES
+    let pass = thread.position_instructions + left;
+    (pass.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % KERNEL_LINES
 }
 
 /// Instructions of the program take their time.

@@ -1,6 +1,6 @@
 //! What happens beyond the cores: shared caches, main memory, and pages between memory and store.
 
-use super::thread::{Access, Begun, State, tail};
+use super::thread::{Access, Begun, State, Step, tail};
 use super::{Doing, Event, Machine};
 use std::collections::VecDeque;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
@@ -29,7 +29,7 @@ pub(super) struct Miss {
     pub write: bool,
     pub measured: bool,
     /// Level of the private caches that served it, where one did.
-    pub level: u8,
+    pub level: Option<usize>,
     /// When the access was first offered.
     pub start_ps: u64,
     /// Time up to which `timeline` reaches.
@@ -55,7 +55,7 @@ impl Miss {
             wanted: line,
             write: access.write,
             measured: access.measured,
-            level: 0,
+            level: None,
             start_ps: begun.start_ps,
             clock_ps: 0,
             timeline: begun.timeline,
@@ -445,6 +445,7 @@ impl Machine {
             io.waiters.iter().copied().chain(frames).collect()
         };
         let interrupt_end_ps = at_ps;
+        let (mut wake_ups, mut first) = (0u32, None);
         for index in woken {
             let thread = &mut self.threads[index];
             if !matches!(thread.state, State::OnTransfer(_) | State::OnFrame) {
@@ -458,19 +459,41 @@ impl Machine {
             thread.state = State::Waking;
             let source = self.memory_source();
             self.queue.push(at_ps, source, Event::Wake(index as u32));
+            wake_ups += 1;
+            first = first.or(Some(index));
         }
-        self.interrupt(io.context, at_ps - now_ps);
+        let touches = [
+            Step::Touch { stage: Stage::Interrupt, lines: paths.interrupt.lines },
+            Step::Touch { stage: Stage::WakeUp, lines: paths.wake_up.lines * wake_ups },
+        ];
+        self.account.kernel_instructions += u64::from(paths.interrupt.instructions)
+            + u64::from(paths.wake_up.instructions) * u64::from(wake_ups);
+        self.interrupt(io.context, at_ps - now_ps, &touches, first);
     }
 
-    /// The hardware thread that takes an interrupt loses the time, if it is running.
-    fn interrupt(&mut self, index: usize, duration_ps: u64) {
+    /// The hardware thread that takes an interrupt loses the time, if it is running. What the
+    /// kernel touches meanwhile, the thread that runs there touches next; where none does, the
+    /// first that was woken, once it runs.
+    fn interrupt(
+        &mut self,
+        index: usize,
+        duration_ps: u64,
+        touches: &[Step],
+        woken: Option<usize>,
+    ) {
         let context = &mut self.contexts[index];
-        if context.doing != Doing::Running {
-            return;
+        let running = context.doing == Doing::Running;
+        let toucher = if running { Some(context.thread) } else { woken };
+        if let Some(thread) = toucher {
+            let some = |step: &&Step| !matches!(step, Step::Touch { lines: 0, .. });
+            let touches: Vec<Step> = touches.iter().filter(some).copied().collect();
+            self.threads[thread].do_first(&touches);
         }
-        context.now_ps += duration_ps;
-        let until_ps = context.now_ps;
-        self.threads[context.thread].charge_until(Stage::Interrupt as usize, until_ps);
+        if running {
+            context.now_ps += duration_ps;
+            let until_ps = context.now_ps;
+            self.threads[context.thread].charge_until(Stage::Interrupt as usize, until_ps);
+        }
     }
 
     /// Lines and pages that wait to be taken by the organization.
