@@ -17,7 +17,7 @@ pub use link::link_laws;
 pub use medium::medium_laws;
 pub use policy::{Reference, policy_follows, policy_laws};
 
-use crate::organization::Organization;
+use crate::organization::{Organization, OrganizationReport};
 use crate::request::{
     Ahead, Completion, Device, Full, LineRequest, PageRequest, Request, Response,
 };
@@ -49,18 +49,20 @@ pub fn device_laws<D: Device>(make: impl Fn() -> D) {
     laws(|| DeviceUnderTest(make()), scripts);
 }
 
-/// Checks every law of [`Organization`] that concerns lines on organizations made by `make`.
-/// They must check data, and are the sharper a test the smaller their caches and queues are.
+/// Checks every law of [`Organization`] that concerns lines on organizations made by `make`, which
+/// is told whether they check data. They are the sharper a test the smaller their caches and queues
+/// are.
 ///
 /// # Panics
 /// When a law is broken, with the shortest script of requests that breaks it.
-pub fn organization_laws(make: impl Fn() -> Box<dyn Organization>) {
-    let memory_bytes = make().memory_bytes();
+pub fn organization_laws(make: impl Fn(bool) -> Box<dyn Organization>) {
+    let memory_bytes = make(true).memory_bytes();
     assert!(memory_bytes >= PAGE_BYTES, "a memory of {memory_bytes} bytes holds no page");
     let scripts = || proptest::collection::vec((gaps(), line_requests(memory_bytes)), 1..LONGEST);
-    laws(|| OrganizationUnderTest(make()), scripts);
-    check("a flush ends, and all is answered", scripts(), |script| {
-        flush_ends(OrganizationUnderTest(make()), script);
+    laws(|| OrganizationUnderTest(make(true)), scripts);
+    checking_changes_nothing(&make, scripts);
+    check("a flush ends, and nothing is lost", scripts(), |script| {
+        nothing_is_lost(OrganizationUnderTest(make(true)), script);
     });
 }
 
@@ -69,11 +71,28 @@ pub fn organization_laws(make: impl Fn() -> Box<dyn Organization>) {
 ///
 /// # Panics
 /// When a law is broken, with the shortest script of requests that breaks it.
-pub fn page_organization_laws(make: impl Fn() -> Box<dyn Organization>) {
-    let memory_bytes = make().memory_bytes();
+pub fn page_organization_laws(make: impl Fn(bool) -> Box<dyn Organization>) {
+    let memory_bytes = make(true).memory_bytes();
     let ask = move || prop_oneof![3 => line_reads(memory_bytes), 1 => page_requests(memory_bytes)];
     let scripts = || proptest::collection::vec((gaps(), ask()), 1..LONGEST);
-    laws(|| OrganizationUnderTest(make()), scripts);
+    laws(|| OrganizationUnderTest(make(true)), scripts);
+    checking_changes_nothing(&make, scripts);
+}
+
+fn checking_changes_nothing<S: Strategy<Value = Vec<(u64, Ask)>>>(
+    make: impl Fn(bool) -> Box<dyn Organization>,
+    scripts: impl Fn() -> S,
+) {
+    check("checking data changes no answer", scripts(), |script| {
+        let answers = |check_data| {
+            let mut run = Run::new(OrganizationUnderTest(make(check_data)));
+            run.checks_data = check_data;
+            run.play(script);
+            run.drain();
+            run.answers.iter().map(|a| Answer { version: 0, ..*a }).collect::<Vec<_>>()
+        };
+        assert_eq!(answers(true), answers(false));
+    });
 }
 
 /// Set in the id of a part of a read that is wanted ahead of the rest.
@@ -109,7 +128,7 @@ trait Part: Sized {
     fn advance(&mut self, now_ps: u64, out: &mut Vec<Answer>);
     fn in_flight(&self) -> usize;
     fn fork(&mut self) -> Self;
-    fn stale_reads(&self) -> u64;
+    fn report(&self) -> OrganizationReport;
 }
 
 struct DeviceUnderTest<D>(D);
@@ -153,8 +172,8 @@ impl<D: Device> Part for DeviceUnderTest<D> {
         DeviceUnderTest(self.0.clone())
     }
 
-    fn stale_reads(&self) -> u64 {
-        0
+    fn report(&self) -> OrganizationReport {
+        OrganizationReport::default()
     }
 }
 
@@ -194,8 +213,8 @@ impl Part for OrganizationUnderTest {
         OrganizationUnderTest(self.0.fork())
     }
 
-    fn stale_reads(&self) -> u64 {
-        self.0.report().stale_reads
+    fn report(&self) -> OrganizationReport {
+        self.0.report()
     }
 }
 
@@ -222,7 +241,12 @@ struct Run<P> {
     aheads: usize,
     /// Versions written to each line, oldest first: the only use of a hash map, never iterated.
     written: HashMap<u64, Vec<u64>>,
-    refusals: u32,
+    /// Whether reads are to return versions.
+    checks_data: bool,
+    /// A refused request is offered again before anything has happened.
+    insists: bool,
+    /// What the part had counted at the last step.
+    report: OrganizationReport,
 }
 
 impl<P: Part> Run<P> {
@@ -234,7 +258,9 @@ impl<P: Part> Run<P> {
             answers: Vec::new(),
             aheads: 0,
             written: HashMap::new(),
-            refusals: 0,
+            checks_data: true,
+            insists: false,
+            report: OrganizationReport::default(),
         }
     }
 
@@ -246,7 +272,8 @@ impl<P: Part> Run<P> {
             answers: self.answers.clone(),
             aheads: self.aheads,
             written: self.written.clone(),
-            refusals: self.refusals,
+            report: self.report.clone(),
+            ..*self
         }
     }
 
@@ -293,7 +320,9 @@ impl<P: Part> Run<P> {
     /// Submits, and where the part is full offers the request again after each of its events.
     fn offer(&mut self, ask: Ask) {
         while self.submit(ask).is_err() {
-            self.refusals += 1;
+            for _ in 0..if self.insists { 2 } else { 0 } {
+                assert!(self.submit(ask).is_err(), "{ask:?} is refused, and then is not");
+            }
             let Some(next_ps) = self.part.next_event_ps() else {
                 panic!("{ask:?} is refused at {} ps and nothing will ever happen", self.now_ps);
             };
@@ -348,7 +377,7 @@ impl<P: Part> Run<P> {
     }
 
     fn check_version(&self, answer: Answer, taken: Taken) {
-        let Some(line) = taken.line.filter(|_| !taken.write) else { return };
+        let Some(line) = taken.line.filter(|_| self.checks_data && !taken.write) else { return };
         let versions = &self.written[&line];
         assert!(
             answer.version == 0 || versions.contains(&answer.version),
@@ -357,11 +386,14 @@ impl<P: Part> Run<P> {
         assert!(answer.version >= taken.oldest, "{answer:?} is stale: {taken:?}");
     }
 
-    fn check_conservation(&self) {
+    fn check_conservation(&mut self) {
         let open = self.taken.len() - (self.answers.len() - self.aheads);
         let in_flight = self.part.in_flight();
         let kept = if P::EXACT { in_flight == open } else { in_flight >= open };
         assert!(kept, "{open} requests are open, {in_flight} said to be in flight");
+        let report = self.part.report();
+        check_report(&self.report, &report);
+        self.report = report;
     }
 
     /// Goes on, event by event, until nothing is in flight.
@@ -374,7 +406,7 @@ impl<P: Part> Run<P> {
         }
         let answered = self.answers.len() - self.aheads;
         assert_eq!(answered, self.taken.len(), "requests left without an answer");
-        assert_eq!(self.part.stale_reads(), 0, "the part itself reports stale reads");
+        assert_eq!(self.report.stale_reads, 0, "the part itself reports stale reads");
     }
 
     fn play(&mut self, script: &[(u64, Ask)]) {
@@ -398,6 +430,29 @@ impl<P: Part> Run<P> {
     }
 }
 
+/// Counts never go back, and parts are no larger than what they are parts of.
+fn check_report(before: &OrganizationReport, now: &OrganizationReport) {
+    let counts = |report: &OrganizationReport| {
+        let traffic = report.traffic;
+        [
+            report.lookups,
+            report.misses,
+            report.prefetched_pages,
+            report.prefetch_hits,
+            report.write_backs,
+            report.stale_reads,
+            traffic.store_read_bytes,
+            traffic.store_written_bytes,
+            traffic.dram_read_bytes,
+            traffic.dram_written_bytes,
+        ]
+    };
+    let forward = counts(before).iter().zip(counts(now)).all(|(before, now)| *before <= now);
+    assert!(forward, "a count goes back: {before:?}, {now:?}");
+    assert!(now.misses <= now.lookups, "more misses than look-ups: {now:?}");
+    assert!(now.prefetch_hits <= now.prefetched_pages, "more hits than prefetches: {now:?}");
+}
+
 fn laws<P: Part, S: Strategy<Value = Vec<(u64, Ask)>>>(
     make: impl Fn() -> P,
     scripts: impl Fn() -> S,
@@ -415,6 +470,16 @@ fn laws<P: Part, S: Strategy<Value = Vec<(u64, Ask)>>>(
         fine.play_in_small_steps(script);
         fine.drain();
         assert_eq!(coarse.answers, fine.answers);
+        assert_eq!(coarse.report, fine.report);
+    });
+    check("a refusal changes nothing", scripts(), |script| {
+        let mut patient = Run::new(make());
+        patient.play(script);
+        patient.drain();
+        let mut insistent = Run { insists: true, ..Run::new(make()) };
+        insistent.play(script);
+        insistent.drain();
+        assert_eq!(patient.answers, insistent.answers);
     });
     check("a fork in mid-flight goes on identically", scripts(), |script| {
         let (head, tail) = script.split_at(script.len() / 2);
@@ -430,6 +495,7 @@ fn laws<P: Part, S: Strategy<Value = Vec<(u64, Ask)>>>(
         second.play(tail);
         second.drain();
         assert_eq!(original.answers, second.answers, "the fork that waited");
+        assert_eq!(original.report, fork.report, "what the fork counts");
     });
     check("queues are bounded and go on after pushing back", scripts(), |script| {
         queues_are_bounded(make(), script);
@@ -450,7 +516,8 @@ fn queues_are_bounded<P: Part>(part: P, script: &[(u64, Ask)]) {
     run.drain();
 }
 
-fn flush_ends(part: OrganizationUnderTest, script: &[(u64, Ask)]) {
+/// Flushes after the script, and then reads back every line that was written.
+fn nothing_is_lost(part: OrganizationUnderTest, script: &[(u64, Ask)]) {
     let mut run = Run::new(part);
     run.play(script);
     while !run.part.0.flush(run.now_ps) {
@@ -458,6 +525,18 @@ fn flush_ends(part: OrganizationUnderTest, script: &[(u64, Ask)]) {
             panic!("dirty pages are left and nothing will ever happen");
         };
         run.advance(next_ps);
+    }
+    run.drain();
+    let mut written: Vec<u64> = Vec::new();
+    for (_, ask) in script {
+        if let Ask::Line(LineRequest { address, write: true, .. }) = *ask
+            && !written.contains(&address)
+        {
+            written.push(address);
+        }
+    }
+    for address in written {
+        run.offer(Ask::Line(LineRequest { id: 0, address, write: false, version: 0 }));
     }
     run.drain();
 }
@@ -537,6 +616,7 @@ mod tests {
 
     use super::*;
     use crate::medium::dram::{Dram, tests::spec};
+    use crate::organization::{Oracle, OracleSpec};
 
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Fault {
@@ -558,6 +638,8 @@ mod tests {
         HasNoBound,
         /// Once full, always full.
         StaysFull,
+        /// It takes a request as background after it has refused some.
+        BearsAGrudge,
     }
 
     struct Broken {
@@ -568,13 +650,14 @@ mod tests {
         aside: Vec<Request>,
         late: Vec<Completion>,
         full: bool,
+        refusals: u32,
     }
 
     impl Broken {
         fn new(fault: Fault) -> Self {
             let dram = Dram::new(&spec(), SPACE_BYTES, LINE_BYTES);
             let (aside, late) = (Vec::new(), Vec::new());
-            Broken { dram, fault, count: 0, last_ps: 0, aside, late, full: false }
+            Broken { dram, fault, count: 0, last_ps: 0, aside, late, full: false, refusals: 0 }
         }
 
         fn spoil(&mut self, now_ps: u64, fresh: &mut Vec<Completion>) {
@@ -608,6 +691,7 @@ mod tests {
                 aside: self.aside.clone(),
                 late: self.late.clone(),
                 full: self.full,
+                refusals: self.refusals,
                 ..copy
             }
         }
@@ -618,8 +702,11 @@ mod tests {
             if self.full && self.fault == Fault::StaysFull {
                 return Err(Full);
             }
-            let outcome = self.dram.submit(now_ps, request);
+            let grudge = self.fault == Fault::BearsAGrudge && self.refusals % 4 == 3;
+            let background = request.background != grudge;
+            let outcome = self.dram.submit(now_ps, Request { background, ..request });
             self.full |= outcome.is_err();
+            self.refusals += u32::from(outcome.is_err());
             if outcome.is_err() && self.fault == Fault::HasNoBound {
                 self.aside.push(request);
                 return Ok(());
@@ -662,8 +749,116 @@ mod tests {
             Fault::ForgetsOnClone,
             Fault::HasNoBound,
             Fault::StaysFull,
+            Fault::BearsAGrudge,
         ] {
             assert!(is_found(fault), "the suite passes a device that {fault:?}");
+        }
+    }
+
+    /// An organization that keeps the laws, but for one.
+    struct Spoiled {
+        inner: Box<dyn Organization>,
+        fault: Spoil,
+        checks: bool,
+        steps: u64,
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Spoil {
+        /// None.
+        Nothing,
+        /// Checking data takes time.
+        SlowsDown,
+        /// A count goes back.
+        CountsBack,
+        /// It finds more misses than it looks for.
+        CountsMisses,
+        /// Its fork counts from 0.
+        ForksCounts,
+        /// Reads return no versions.
+        Forgets,
+    }
+
+    impl Organization for Spoiled {
+        fn memory_bytes(&self) -> u64 {
+            self.inner.memory_bytes()
+        }
+
+        fn submit(&mut self, now_ps: u64, request: LineRequest) -> Result<(), Full> {
+            self.inner.submit(now_ps, request)
+        }
+
+        fn submit_page(&mut self, now_ps: u64, request: PageRequest) -> Result<(), Full> {
+            self.inner.submit_page(now_ps, request)
+        }
+
+        fn next_event_ps(&self) -> Option<u64> {
+            self.inner.next_event_ps()
+        }
+
+        fn advance(&mut self, now_ps: u64, out: &mut Vec<Response>) {
+            let before = out.len();
+            self.inner.advance(now_ps, out);
+            self.steps += (out.len() - before) as u64;
+            for response in &mut out[before..] {
+                let Response::Line(line) = response else { continue };
+                if self.fault == Spoil::Forgets {
+                    line.version = 0;
+                }
+                if self.fault == Spoil::SlowsDown && self.checks {
+                    let total_ps = line.stages.total_ps();
+                    line.stages = Timeline::new();
+                    line.stages.push(tierscope_kernel::Stage::Core, total_ps);
+                }
+            }
+        }
+
+        fn in_flight(&self) -> usize {
+            self.inner.in_flight()
+        }
+
+        fn flush(&mut self, now_ps: u64) -> bool {
+            self.inner.flush(now_ps)
+        }
+
+        fn report(&self) -> OrganizationReport {
+            let mut report = self.inner.report();
+            match self.fault {
+                Spoil::CountsBack => report.lookups = 100 - self.steps.min(100),
+                Spoil::CountsMisses => report.misses = self.steps,
+                Spoil::ForksCounts => report.write_backs = self.steps,
+                _ => {}
+            }
+            report
+        }
+
+        fn fork(&mut self) -> Box<dyn Organization> {
+            let steps = if self.fault == Spoil::ForksCounts { 0 } else { self.steps };
+            Box::new(Spoiled { inner: self.inner.fork(), steps, ..*self })
+        }
+    }
+
+    #[test]
+    fn each_fault_of_an_organization_is_found() {
+        let is_found = |fault| {
+            let checked = || {
+                organization_laws(|checks| {
+                    let spec = OracleSpec { capacity: tierscope_units::Size::from_bytes(1 << 20) };
+                    let inner = Box::new(Oracle::new(&spec, &self::spec(), LINE_BYTES, checks));
+                    Box::new(Spoiled { inner, fault, checks, steps: 0 })
+                });
+            };
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(checked)).is_err()
+        };
+        assert!(!is_found(Spoil::Nothing), "the suite refuses a good organization");
+        for fault in [
+            Spoil::SlowsDown,
+            Spoil::CountsBack,
+            Spoil::CountsMisses,
+            Spoil::ForksCounts,
+            Spoil::Forgets,
+        ] {
+            assert!(is_found(fault), "the suite passes an organization that {fault:?}");
         }
     }
 }

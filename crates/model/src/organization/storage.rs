@@ -467,8 +467,8 @@ mod tests {
 
     #[test]
     fn the_organizations_laws_hold() {
-        organization_laws(|| Box::new(storage(8, true)));
-        page_organization_laws(|| Box::new(storage(2, true)));
+        organization_laws(|check_data| Box::new(storage(8, check_data)));
+        page_organization_laws(|check_data| Box::new(storage(2, check_data)));
     }
 
     #[test]

@@ -1,6 +1,18 @@
-//! Generated workloads: one file each, and one line in [`GENERATORS`].
+//! Generated workloads: one file each, and one line in the list below.
 
-pub mod gups;
+/// Makes of the list of generators their modules and [`GENERATORS`].
+macro_rules! generators {
+    ($( $module:ident; )*) => {
+        $( pub mod $module; )*
+
+        /// Every generated workload.
+        pub const GENERATORS: &[Generator] = &[ $( $module::GENERATOR ),* ];
+    };
+}
+
+generators! {
+    gups;
+}
 
 use crate::Stream;
 use serde::Serialize;
@@ -49,9 +61,6 @@ pub struct ParameterError {
     /// What to write.
     pub mend: String,
 }
-
-/// Every generated workload.
-pub const GENERATORS: &[Generator] = &[gups::GENERATOR];
 
 /// The generator of that name.
 pub fn find(name: &str) -> Option<&'static Generator> {
@@ -144,4 +153,20 @@ pub(crate) fn size(parameters: &[(String, Value)], name: &str) -> Result<u64, Pa
 pub(crate) fn flag(parameters: &[(String, Value)], name: &str) -> Result<bool, ParameterError> {
     let value = find_value(parameters, name);
     value.as_bool().ok_or_else(|| wrong(name, value, "not a truth value", "write true or false"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_generator_calls_the_laws_of_streams() {
+        for Generator { name, summary, .. } in GENERATORS {
+            let module = name.split('/').next().unwrap_or(name).replace('-', "_");
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/generator");
+            let text = std::fs::read_to_string(format!("{folder}/{module}.rs")).unwrap_or_default();
+            assert!(text.contains("stream_laws("), "no test of {name} calls conformance");
+            assert!(!summary.is_empty() && !summary.ends_with('.'), "{name}: {summary}");
+        }
+    }
 }
