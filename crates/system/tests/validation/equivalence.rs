@@ -176,7 +176,7 @@ fn ways_beyond_the_pages_of_a_set_change_nothing() {
         let sets = [&alike[..], &[("hybrid.cache.ways", ways)]];
         let all = [&[WHOLE_NANOSECONDS, WHOLE_LINK, FREE_KERNEL, SMALL_L3, LARGE_TLB], &sets[..]];
         let spec = system("hybrid/quick", &all.concat());
-        let sums = run(&spec, &[before.clone()]);
+        let sums = run(&spec, std::slice::from_ref(&before));
         let counts = ["dram_cache_lookups", "dram_cache_misses", "write_back_pages"];
         (after(&spec, &before, &[chase(&order, 40)]), counts.map(|name| sums.counter(name)))
     });
