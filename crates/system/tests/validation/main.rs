@@ -3,4 +3,5 @@
 
 mod equivalence;
 mod formulas;
+mod sensitivity;
 mod support;

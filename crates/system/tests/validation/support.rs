@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tierscope_system::machine::Machine;
+use tierscope_system::machine::{Machine, MachineError};
 use tierscope_system::result::SystemResult;
 use tierscope_system::run::RunOptions;
 use tierscope_system::spec::{SystemSpec, load};
@@ -124,12 +124,20 @@ pub fn run(spec: &SystemSpec, threads: &[Vec<Op>]) -> Sums {
 
 /// The same for any stream.
 pub fn run_stream(spec: &SystemSpec, stream: Box<dyn Stream>) -> Sums {
-    let mut machine = Machine::new(spec, stream, &RunOptions::default())
-        .unwrap_or_else(|error| panic!("{}: {error}", spec.name));
-    let ended = machine.run(|_| false).unwrap_or_else(|error| panic!("{}: {error}", spec.name));
-    assert!(ended);
+    let name = &spec.name;
+    try_run_stream(spec, stream).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// The same, or `None` where the machine cannot serve the workload.
+pub fn try_run(spec: &SystemSpec, threads: &[Vec<Op>]) -> Option<Sums> {
+    try_run_stream(spec, Script::stream(threads)).ok()
+}
+
+fn try_run_stream(spec: &SystemSpec, stream: Box<dyn Stream>) -> Result<Sums, MachineError> {
+    let mut machine = Machine::new(spec, stream, &RunOptions::default())?;
+    assert!(machine.run(|_| false)?, "nothing paused it");
     machine.check_conservation().unwrap();
-    sums(machine.result())
+    Ok(sums(machine.result()))
 }
 
 fn sums(result: SystemResult) -> Sums {

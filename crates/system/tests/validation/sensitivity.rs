@@ -1,0 +1,622 @@
+//! No dead options: every value of every preset, varied alone, changes a named output in a stated
+//! direction, or stands among those that cannot, with the reason.
+//!
+//! A new value of the schema fails these tests until it has a line here.
+
+use super::support::*;
+use std::collections::{BTreeMap, BTreeSet};
+use tierscope_system::spec::{Shape, Table, list, shape};
+use tierscope_workload::Op;
+use tierscope_workload::op::{Advice, Call, MAP_SHARED, MAP_WRITABLE};
+
+// ---- Small machines ---------------------------------------------------------------------------
+
+const ORACLE: &str = "oracle/quick";
+const HYBRID: &str = "hybrid/quick";
+const STORAGE: &str = "storage/quick";
+const ALL: &[&str] = &[ORACLE, HYBRID, STORAGE];
+const STORES: &[&str] = &[HYBRID, STORAGE];
+const PRESETS: [&str; 3] = [ORACLE, HYBRID, STORAGE];
+
+/// The presets with so little memory that a workload of milliseconds feels all of it, and with
+/// kernel paths that touch little, for speed.
+const SMALL: Sets<'static> = &[
+    ("processor.caches.L3.capacity", "320KiB"),
+    ("oracle.capacity", "64MiB"),
+    ("hybrid.cache.capacity", "1MiB"),
+    ("storage.dram_capacity", "2MiB"),
+    ("store.capacity", "64MiB"),
+    ("os.paths.fault.lines", "2"),
+    ("os.paths.page_cache.lines", "2"),
+    ("os.paths.file_system.lines", "2"),
+    ("os.paths.block_layer.lines", "2"),
+    ("os.paths.driver.lines", "2"),
+    ("os.paths.interrupt.lines", "2"),
+    ("os.paths.wake_up.lines", "2"),
+    ("os.paths.context_switch.lines", "2"),
+    ("os.paths.system_call.lines", "2"),
+];
+
+/// The changes that a machine of this organization has a place for.
+fn fitting(name: &str, sets: Sets<'_>) -> Vec<(String, String)> {
+    let organization = name.split('/').next().unwrap_or_default();
+    let fits = |path: &str| match path.split('.').next() {
+        Some(part @ ("oracle" | "hybrid" | "storage")) => part == organization,
+        Some("store" | "link") => organization != "oracle",
+        _ => true,
+    };
+    let own = sets.iter().filter(|(path, _)| fits(path));
+    own.map(|(path, value)| (path.to_string(), value.to_string())).collect()
+}
+
+// ---- Workloads --------------------------------------------------------------------------------
+
+/// What feels a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Feel {
+    /// A pointer chase over so many KiB, in a scrambled order.
+    Chase(u64),
+    /// A pointer chase over every so-many-eth KiB, and how many of them.
+    Steps(u64, u64),
+    /// Loads that depend on nothing, of so many KiB, line after line.
+    Stream(u64),
+    /// Stores that depend on nothing, of random lines of 512 KiB.
+    Stores,
+    /// Updates of random lines of twice as much memory as DRAM has.
+    Updates,
+    /// The same by four threads.
+    Parallel,
+    /// A file read, written, mapped and forced to the store.
+    Files,
+    /// Eight threads that compute and wake each other.
+    Switches,
+}
+
+use Feel::*;
+
+fn scrambled(kib: u64) -> Vec<u64> {
+    let lines = kib * 1024 / LINE;
+    // An odd step visits every one of a power of two; others lose a few.
+    let near = (lines as f64 * 0.618) as u64 | 1;
+    (0..lines).map(|i| ANONYMOUS + i * near % lines * LINE).collect()
+}
+
+fn updates(thread: u64, count: u64) -> Vec<Op> {
+    let update = |i| {
+        let address = ANONYMOUS + mixed(thread << 32 | i) % (8 << 20) / LINE * LINE;
+        [Op::load(address, 8, 40), Op::store(address, 8, 40).with_flags(1)]
+    };
+    (0..count).flat_map(update).collect()
+}
+
+/// Threads beside the first, which starts them.
+fn together(mut threads: Vec<Vec<Op>>) -> Vec<Vec<Op>> {
+    let others = 1..threads.len() as u32;
+    let start: Vec<Op> = others.flat_map(|thread| call(Call::Spawn { thread })).collect();
+    threads[0] = [start, std::mem::take(&mut threads[0])].concat();
+    threads
+}
+
+fn files() -> Vec<Op> {
+    let (pages, flags) = (768, MAP_SHARED | MAP_WRITABLE);
+    let length = pages * PAGE;
+    let random = Advice::Random as u64;
+    let mut ops = [
+        call(Call::Open { file: 0, size: length }),
+        call(Call::Open { file: 1, size: 0 }),
+        call(Call::Map { address: MAPPED, length, flags, file: 0, offset: 0 }),
+    ]
+    .concat();
+    let part = 4 * PAGE;
+    for offset in (0..pages / 2 * PAGE).step_by(part as usize) {
+        ops.extend(call(Call::Read { file: 0, offset, length: part, address: ANONYMOUS }));
+    }
+    for offset in (0..128 * PAGE).step_by(part as usize) {
+        ops.extend(call(Call::Write { file: 1, offset, length: part, address: ANONYMOUS }));
+    }
+    ops.extend(call(Call::Advise { address: MAPPED, length, advice: random }));
+    for i in 0..150 {
+        let address = MAPPED + mixed(i) % pages * PAGE;
+        ops.push(if i % 3 == 0 { Op::store(address, 8, 40) } else { Op::load(address, 8, 40) });
+    }
+    ops.extend(call(Call::Sync { file: 0 }));
+    ops.extend(call(Call::Sync { file: 1 }));
+    ops
+}
+
+/// Threads 0 to 7: each computes, wakes the next, and waits for the one before.
+fn switches() -> Vec<Vec<Op>> {
+    let threads = 8u32;
+    let mut all = vec![Vec::new(); threads as usize];
+    for round in 1..=10u64 {
+        for thread in 0..threads {
+            let out = &mut all[thread as usize];
+            if thread > 0 {
+                out.extend(call(Call::Wait { thread: thread - 1, sequence: round }));
+            }
+            out.extend([Op::compute(40_000); 4]);
+            out.push(Op::load(ANONYMOUS + u64::from(thread) * PAGE, 8, 4));
+            out.extend(call(Call::Signal { sequence: round }));
+        }
+    }
+    together(all)
+}
+
+fn in_order(addresses: &[u64]) -> Vec<Op> {
+    let last = addresses.iter().max().map_or(ANONYMOUS, |last| *last);
+    chase(&every(PAGE, (last - ANONYMOUS) / PAGE + 1), 4)
+}
+
+fn passes(addresses: &[u64], ops: Vec<Op>) -> Vec<Vec<Op>> {
+    vec![[in_order(addresses), repeat(&ops, 3)].concat()]
+}
+
+impl Feel {
+    fn threads(self) -> Vec<Vec<Op>> {
+        match self {
+            Chase(kib) => passes(&scrambled(kib), chase(&scrambled(kib), 8)),
+            Steps(kib, count) => {
+                let addresses = every(kib << 10, count);
+                passes(&addresses, repeat(&chase(&addresses, 8), 40))
+            }
+            Stream(kib) => {
+                let addresses = every(LINE, kib * 1024 / LINE);
+                passes(&addresses, stream(&addresses, 2))
+            }
+            Stores => {
+                let line = |i| ANONYMOUS + mixed(i) % (512 << 10) / LINE * LINE;
+                let store = |i| Op::store(line(i), 8, 8);
+                vec![
+                    [in_order(&[ANONYMOUS + (512 << 10) - 1]), (0..12_000).map(store).collect()]
+                        .concat(),
+                ]
+            }
+            Updates => vec![updates(0, 700)],
+            Parallel => together((0..4).map(|thread| updates(thread, 200)).collect()),
+            Files => vec![files()],
+            Switches => switches(),
+        }
+    }
+}
+
+// ---- What is to change ------------------------------------------------------------------------
+
+/// Which way an output goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    Up,
+    Down,
+    /// It changes, in whichever direction.
+    Either,
+}
+
+use Turn::*;
+
+/// A value that is varied.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    /// Its path; levels of on-chip caches by their names.
+    leaf: &'static str,
+    systems: &'static [&'static str],
+    /// What it is changed to.
+    to: &'static str,
+    feel: Feel,
+    /// What changes, as [`output`] knows it.
+    output: &'static str,
+    turn: Turn,
+    /// Changes of the machine that is varied.
+    with: Sets<'static>,
+    /// What has to change together with the value, else the description contradicts itself.
+    along: Sets<'static>,
+}
+
+const fn case(
+    leaf: &'static str,
+    systems: &'static [&'static str],
+    to: &'static str,
+    feel: Feel,
+    output: &'static str,
+    turn: Turn,
+) -> Case {
+    Case { leaf, systems, to, feel, output, turn, with: &[], along: &[] }
+}
+
+impl Case {
+    const fn with(self, with: Sets<'static>) -> Case {
+        Case { with, ..self }
+    }
+
+    const fn along(self, along: Sets<'static>) -> Case {
+        Case { along, ..self }
+    }
+}
+
+/// Caches and TLBs of a few entries, so that what is behind them is felt.
+const NO_L1: Sets<'static> =
+    &[("processor.caches.L1D.capacity", "64B"), ("processor.caches.L1D.ways", "1")];
+const NO_L1_AND_L2: Sets<'static> = &[
+    ("processor.caches.L1D.capacity", "64B"),
+    ("processor.caches.L1D.ways", "1"),
+    ("processor.caches.L2.capacity", "64B"),
+    ("processor.caches.L2.ways", "1"),
+];
+const NO_FIRST_TLB: Sets<'static> = &[("processor.tlb.entries", "1"), ("processor.tlb.ways", "1")];
+const NO_TLB: Sets<'static> = &[
+    ("processor.tlb.entries", "1"),
+    ("processor.tlb.ways", "1"),
+    ("processor.tlb.second_level_entries", "0"),
+];
+const LINES_OF_128: Sets<'static> = &[
+    ("processor.caches.L1D.line", "128B"),
+    ("processor.caches.L2.line", "128B"),
+    ("processor.caches.L3.line", "128B"),
+    ("dram.burst_length", "16"),
+];
+const FRAGMENTED: Sets<'static> = &[("os.allocation", "fragmented")];
+const ONE_BANK: Sets<'static> = &[("dram.channels", "1"), ("dram.banks", "1")];
+const DIRECT_MAPPED: Sets<'static> = &[("hybrid.cache.ways", "1")];
+
+const CASES: &[Case] = &[
+    case("seed", ALL, "2", Stream(512), "time", Either).with(FRAGMENTED),
+    // The processor.
+    case("processor.cores", ALL, "1", Parallel, "time", Up),
+    case("processor.threads_per_core", ALL, "2", Chase(64), "time", Up),
+    case("processor.clock", ALL, "1GHz", Chase(64), "time", Up),
+    case("processor.base_cpi", ALL, "1.0", Chase(64), "time", Up),
+    case("processor.reorder_window", ALL, "8", Stream(512), "time", Up),
+    case("processor.miss_registers", ALL, "2", Stream(512), "time", Up),
+    case("processor.caches.L1D.capacity", ALL, "32KiB", Chase(64), "hits_l1d", Down),
+    case("processor.caches.L1D.ways", ALL, "2", Steps(128, 8), "hits_l1d", Down),
+    case("processor.caches.L1D.line", ALL, "128B", Stream(512), "memory_reads", Down)
+        .along(LINES_OF_128),
+    case("processor.caches.L1D.latency_cycles", ALL, "6", Chase(64), "latency", Up),
+    case("processor.caches.L2.capacity", ALL, "128KiB", Chase(192), "hits_l2", Down),
+    case("processor.caches.L2.ways", ALL, "2", Steps(128, 8), "hits_l2", Down).with(NO_L1),
+    case("processor.caches.L2.line", ALL, "128B", Stream(512), "memory_reads", Down)
+        .along(LINES_OF_128),
+    case("processor.caches.L2.latency_cycles", ALL, "14", Chase(192), "time", Up),
+    case("processor.caches.L2.shared", ALL, "true", Chase(192), "hits_l2", Down),
+    case("processor.caches.L3.capacity", ALL, "1280KiB", Chase(512), "shared_cache_hits", Up),
+    case("processor.caches.L3.ways", ALL, "2", Steps(128, 16), "shared_cache_hits", Down)
+        .with(NO_L1_AND_L2),
+    case("processor.caches.L3.line", ALL, "128B", Stream(512), "memory_reads", Down)
+        .along(LINES_OF_128),
+    case("processor.caches.L3.latency_cycles", ALL, "60", Chase(288), "time", Up),
+    case("processor.caches.L3.shared", ALL, "false", Chase(288), "hits_l3", Up),
+    case("processor.tlb.entries", ALL, "16", Steps(4, 64), "stage:tlb", Up),
+    case("processor.tlb.ways", ALL, "1", Steps(256, 4), "stage:tlb", Up),
+    case("processor.tlb.second_level_entries", ALL, "64", Steps(4, 256), "tlb_walks", Up),
+    case("processor.tlb.second_level_ways", ALL, "1", Steps(2048, 4), "tlb_walks", Up)
+        .with(NO_FIRST_TLB),
+    case("processor.tlb.second_level_latency_cycles", ALL, "20", Steps(4, 256), "stage:tlb", Up),
+    case("processor.tlb.walk_cache_entries", ALL, "1", Steps(2048, 4), "stage:tlb", Up)
+        .with(NO_TLB),
+    case("processor.tlb.levels", ALL, "5", Chase(64), "footprint_bytes", Up),
+    // The operating system.
+    case("os.page", ALL, "16KiB", Chase(512), "faults", Down),
+    case("os.allocation", ALL, "fragmented", Stream(512), "time", Either),
+    case("os.time_slice", ALL, "10us", Switches, "context_switches", Up),
+    case("os.kernel_cpi", ALL, "2.0", Files, "time", Up),
+    case("os.paths.fault.instructions", ALL, "9000", Updates, "owner:fault", Up),
+    case("os.paths.fault.lines", ALL, "64", Updates, "memory_reads", Up),
+    case("os.paths.page_cache.instructions", ALL, "9000", Files, "owner:page_cache", Up),
+    case("os.paths.page_cache.lines", ALL, "64", Files, "memory_reads", Up),
+    case("os.paths.file_system.instructions", ALL, "90000", Files, "owner:file_system", Up),
+    case("os.paths.file_system.lines", ALL, "512", Files, "memory_reads", Up),
+    case("os.paths.block_layer.instructions", &[STORAGE], "90000", Files, "owner:block_layer", Up),
+    case("os.paths.block_layer.lines", &[STORAGE], "512", Files, "memory_reads", Up),
+    case("os.paths.driver.instructions", &[STORAGE], "90000", Files, "owner:driver", Up),
+    case("os.paths.driver.lines", &[STORAGE], "512", Files, "memory_reads", Up),
+    case("os.paths.interrupt.instructions", &[STORAGE], "90000", Files, "owner:interrupt", Up),
+    case("os.paths.interrupt.lines", &[STORAGE], "512", Files, "memory_reads", Up),
+    case("os.paths.wake_up.instructions", ALL, "90000", Switches, "owner:wake_up", Up),
+    case("os.paths.wake_up.lines", ALL, "512", Switches, "memory_reads", Up),
+    case(
+        "os.paths.context_switch.instructions",
+        ALL,
+        "90000",
+        Switches,
+        "owner:context_switch",
+        Up,
+    ),
+    case("os.paths.context_switch.lines", ALL, "512", Switches, "memory_reads", Up),
+    case("os.paths.system_call.instructions", ALL, "9000", Files, "owner:system_call", Up),
+    case("os.paths.system_call.lines", ALL, "64", Files, "memory_reads", Up),
+    // DRAM.
+    case("dram.channels", ALL, "1", Stream(512), "time", Up),
+    case("dram.ranks", ALL, "2", Stores, "time", Down).with(ONE_BANK),
+    case("dram.banks", ALL, "1", Stores, "time", Up),
+    case("dram.row", ALL, "4KiB", Stream(512), "time", Down).with(ONE_BANK),
+    case("dram.bus_bits", ALL, "32", Chase(512), "time", Up).along(&[("dram.burst_length", "16")]),
+    case("dram.burst_length", ALL, "4", Chase(512), "time", Down)
+        .along(&[("dram.bus_bits", "128")]),
+    case("dram.clock_period", ALL, "3ns", Chase(512), "time", Up),
+    case("dram.t_cl", ALL, "20", Chase(512), "time", Up),
+    case("dram.t_rcd", ALL, "20", Chase(512), "time", Up),
+    case("dram.t_rp", ALL, "20", Chase(512), "time", Up),
+    case("dram.t_ras", ALL, "80", Stores, "time", Up).with(ONE_BANK),
+    case("dram.t_cwl", ALL, "40", Stores, "time", Up).with(ONE_BANK),
+    case("dram.t_wr", ALL, "80", Stores, "time", Up).with(ONE_BANK),
+    case("dram.t_refi", ALL, "1us", Stream(512), "time", Up).with(ONE_BANK),
+    case("dram.t_rfc", ALL, "2us", Chase(512), "time", Up),
+    case("dram.queue_depth", ALL, "1", Stream(512), "time", Up).with(ONE_BANK),
+    case("dram.controller_latency", ALL, "50ns", Chase(512), "time", Up),
+    // The store.
+    case("store.capacity", &[HYBRID], "128MiB", Updates, "tag_store_bytes", Up),
+    case("store.capacity", &[STORAGE], "1MiB", Updates, "ends", Down),
+    case("store.page", STORES, "1KiB", Updates, "time", Either),
+    case("store.read_latency", STORES, "75us", Updates, "stage:medium", Up),
+    case("store.write_latency", STORES, "2500us", Updates, "time", Up),
+    case("store.units", STORES, "1", Updates, "time", Up),
+    case("store.unit_bandwidth", STORES, "40MB/s", Updates, "time", Up),
+    case("store.controller_latency", STORES, "50us", Updates, "time", Up),
+    case("store.queue_depth", STORES, "1", Parallel, "time", Up),
+    case("link.bandwidth", STORES, "100MB/s", Updates, "time", Up),
+    case("link.payload", STORES, "64B", Updates, "time", Up),
+    case("link.packet_overhead", STORES, "64KiB", Updates, "time", Up),
+    case("link.latency", STORES, "20us", Updates, "time", Up),
+    // Organizations.
+    case("oracle.capacity", &[ORACLE], "2MiB", Updates, "ends", Down),
+    case("hybrid.cache.capacity", &[HYBRID], "4MiB", Updates, "store_read", Down)
+        .with(&[("hybrid.prefetch_pages", "0")]),
+    case("hybrid.cache.ways", &[HYBRID], "1", Updates, "dram_cache_misses", Either),
+    case("hybrid.cache.page", &[HYBRID], "8KiB", Updates, "store_read", Up),
+    case("hybrid.cache.tags", &[HYBRID], "with-data", Updates, "tag_store_bytes", Down)
+        .with(DIRECT_MAPPED),
+    case("hybrid.cache.tags", &[HYBRID], "with-data", Chase(512), "time", Down).with(DIRECT_MAPPED),
+    case("hybrid.cache.tag_latency", &[HYBRID], "50ns", Chase(512), "time", Up),
+    case("hybrid.controller_latency", &[HYBRID], "1us", Chase(512), "time", Up),
+    case("hybrid.queue_depth", &[HYBRID], "1", Stream(512), "time", Up),
+    case("hybrid.fills", &[HYBRID], "1", Parallel, "time", Up),
+    case("hybrid.write_back_buffer_pages", &[HYBRID], "1", Updates, "time", Up),
+    case("hybrid.prefetch_pages", &[HYBRID], "0", Updates, "prefetched_pages", Down),
+    case("hybrid.critical_line_first", &[HYBRID], "true", Updates, "time", Down),
+    case("storage.dram_capacity", &[STORAGE], "4MiB", Updates, "major_faults", Down),
+    case("storage.initial", &[STORAGE], "prefilled", Updates, "owner:page_cache", Up),
+    case("storage.readahead", &[STORAGE], "0B", Files, "readahead_pages", Down),
+    case("storage.swap_cluster_pages", &[STORAGE], "1", Updates, "readahead_pages", Down),
+    case("storage.dirty_ratio", &[STORAGE], "0.01", Files, "time", Up)
+        .with(&[("storage.dirty_background_ratio", "0.01")]),
+    case("storage.dirty_background_ratio", &[STORAGE], "0.01", Files, "time", Either),
+    case("storage.host_queue_depth", &[STORAGE], "1", Parallel, "time", Up),
+];
+
+/// Values that change no figure: what they are changed to, and why nothing follows.
+const INERT: &[(&str, &[&str], &str, &str)] = &[
+    ("name", ALL, "other", "it names the machine in results"),
+    ("description", ALL, "other words", "it is for readers"),
+    ("check_data", ALL, "true", "it looks for stale data, and finds none; figures stay"),
+    ("processor.width", ALL, "8", "it bounds base_cpi from below, and base_cpi says the pace"),
+    ("processor.caches.L1D.name", ALL, "D1", "it names the level in results"),
+    ("processor.caches.L2.name", ALL, "D2", "it names the level in results"),
+    ("processor.caches.L3.name", ALL, "D3", "it names the level in results"),
+    ("os.paths.block_layer.instructions", &[ORACLE, HYBRID], "90000", NO_REQUESTS),
+    ("os.paths.block_layer.lines", &[ORACLE, HYBRID], "512", NO_REQUESTS),
+    ("os.paths.driver.instructions", &[ORACLE, HYBRID], "90000", NO_REQUESTS),
+    ("os.paths.driver.lines", &[ORACLE, HYBRID], "512", NO_REQUESTS),
+    ("os.paths.interrupt.instructions", &[ORACLE, HYBRID], "90000", NO_REQUESTS),
+    ("os.paths.interrupt.lines", &[ORACLE, HYBRID], "512", NO_REQUESTS),
+    (
+        "hybrid.cache.initial",
+        &[HYBRID],
+        "prefilled",
+        "unrelated clean pages leave without a trace; they are as good as empty frames",
+    ),
+];
+const NO_REQUESTS: &str = "the operating system asks no device for anything on this machine";
+
+/// Values that can have no other: changed, alone or with what has to go along, the description is
+/// refused.
+const REFUSED: &[(&str, &[&str], &str, &str)] =
+    &[("processor.caches.L1D.shared", ALL, "true", "the first level belongs to a core")];
+const ALL_SHARED: Sets<'static> = &[("processor.caches.L2.shared", "true")];
+
+// ---- The tests --------------------------------------------------------------------------------
+
+/// A run, or `None` where the machine cannot serve the workload.
+type Outcome = Option<Sums>;
+
+/// Runs by machine, workload and changes: the plain ones are used many times.
+#[derive(Default)]
+struct Runs(BTreeMap<(Feel, Vec<(String, String)>), Outcome>);
+
+impl Runs {
+    fn get(&mut self, name: &str, feel: Feel, changes: &[Sets<'_>]) -> Outcome {
+        let sets: Vec<_> = changes.iter().flat_map(|sets| fitting(name, sets)).collect();
+        let key = (feel, sets);
+        if let Some(known) = self.0.get(&key) {
+            return known.clone();
+        }
+        let sets: Vec<(&str, &str)> = key.1.iter().map(|(p, v)| (&**p, &**v)).collect();
+        let spec = system(name, &[&sets]);
+        let outcome = try_run(&spec, &feel.threads());
+        self.0.insert(key, outcome.clone());
+        outcome
+    }
+}
+
+/// A figure of a run, by its name.
+fn output(outcome: &Outcome, name: &str) -> u64 {
+    let Some(sums) = outcome else { return 0 };
+    match name.split_once(':') {
+        Some(("stage", stage)) => sums.stage_ps(stage),
+        Some((_, owner)) => {
+            let owned_ns = sums.result.time_breakdown_ns.get(owner).copied().unwrap_or(0.0);
+            (owned_ns * 1e3).round() as u64
+        }
+        None => match name {
+            "ends" => 1,
+            "time" => sums.time_ps,
+            "latency" => sums.latency_ps,
+            "store_read" => sums.result.store_bytes.read,
+            // A level that is not private has no counter of its own.
+            counter => sums.result.counters.get(counter).copied().unwrap_or(0),
+        },
+    }
+}
+
+fn feels_every_option(name: &'static str) {
+    let mut runs = Runs::default();
+    let mut dead = Vec::new();
+    for case in CASES.iter().filter(|case| case.systems.contains(&name)) {
+        let was = runs.get(name, case.feel, &[SMALL, case.with]);
+        let change = [(case.leaf, case.to)];
+        let is = runs.get(name, case.feel, &[SMALL, case.with, case.along, &change]);
+        let (was, is) = (output(&was, case.output), output(&is, case.output));
+        let moved = match case.turn {
+            Up => is > was,
+            Down => is < was,
+            Either => is != was,
+        };
+        if !moved {
+            let Case { leaf, to, feel, output, turn, .. } = case;
+            dead.push(format!("{leaf} = {to}: {feel:?} {output} {turn:?}: {was} → {is}"));
+        }
+    }
+    assert!(dead.is_empty(), "{name}:\n{}", dead.join("\n"));
+}
+
+/// Everything but names, and the level's own counters, which bear its name.
+fn figures(outcome: Outcome) -> BTreeSet<String> {
+    let sums = outcome.expect("an inert value stops no run");
+    let counters = sums.result.counters.iter().filter(|(name, _)| !name.starts_with("hits_"));
+    let counters = counters.map(|(name, count)| format!("{name} {count}"));
+    let stages = sums.stages_ps.iter().map(|(name, time)| format!("stage {name} {time}"));
+    let owners = sums.result.time_breakdown_ns.iter().map(|(name, time)| format!("{name} {time}"));
+    let time = format!("time {} {:?}", sums.time_ps, sums.result.latency_ns);
+    counters.chain(stages).chain(owners).chain([time]).collect()
+}
+
+fn ignores_what_is_inert(name: &'static str) {
+    let mut runs = Runs::default();
+    for (leaf, systems, to, reason) in INERT {
+        if !systems.contains(&name) {
+            continue;
+        }
+        for feel in [Parallel, Files, Switches] {
+            let was = figures(runs.get(name, feel, &[SMALL]));
+            let is = figures(runs.get(name, feel, &[SMALL, &[(leaf, to)]]));
+            assert_eq!(is, was, "{name}: {leaf} = {to} under {feel:?}, though {reason}");
+        }
+    }
+}
+
+#[test]
+fn every_option_of_oracle_is_felt() {
+    feels_every_option(ORACLE);
+    ignores_what_is_inert(ORACLE);
+}
+
+#[test]
+fn every_option_of_hybrid_is_felt() {
+    feels_every_option(HYBRID);
+    ignores_what_is_inert(HYBRID);
+}
+
+#[test]
+fn every_option_of_storage_is_felt() {
+    feels_every_option(STORAGE);
+    ignores_what_is_inert(STORAGE);
+}
+
+#[test]
+fn what_can_have_no_other_value_is_refused() {
+    for (leaf, systems, to, reason) in REFUSED {
+        for name in *systems {
+            for along in [&[], ALL_SHARED] {
+                let change = [(*leaf, *to)];
+                let sets = along.iter().chain(&change);
+                let sets: Vec<_> = sets.map(|(p, v)| (p.to_string(), v.to_string())).collect();
+                let refused = tierscope_system::spec::load(name, &sets).is_err();
+                assert!(refused, "{name}: {leaf} = {to}: {reason}");
+            }
+        }
+    }
+}
+
+/// Paths of all values of a description, levels of on-chip caches by their names.
+fn leaves(table: &Table, json: &serde_json::Value, path: &str, out: &mut BTreeSet<String>) {
+    for field in &table.fields {
+        let value = &json[&field.name];
+        let path =
+            if path.is_empty() { field.name.clone() } else { format!("{path}.{}", field.name) };
+        match &field.shape {
+            _ if value.is_null() => {}
+            Shape::Table(inner) => leaves(inner, value, &path, out),
+            Shape::List(items) => {
+                let Shape::Table(inner) = &**items else { panic!("{path} is a list of values") };
+                for item in value.as_array().into_iter().flatten() {
+                    let name =
+                        item["name"].as_str().unwrap_or_else(|| panic!("{path} has no names"));
+                    leaves(inner, item, &format!("{path}.{name}"), out);
+                }
+            }
+            _ => {
+                out.insert(path);
+            }
+        }
+    }
+}
+
+/// Paths of all values that the schema knows.
+fn schema_leaves(table: &Table, path: &str, out: &mut BTreeSet<String>) {
+    for field in &table.fields {
+        let path =
+            if path.is_empty() { field.name.clone() } else { format!("{path}.{}", field.name) };
+        match &field.shape {
+            Shape::Table(inner) => schema_leaves(inner, &path, out),
+            Shape::List(items) => {
+                if let Shape::Table(inner) = &**items {
+                    schema_leaves(inner, &path, out);
+                }
+            }
+            _ => {
+                out.insert(path);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_value_of_every_preset_has_a_line_here_and_every_line_has_a_value() {
+    let listed = CASES.iter().map(|case| (case.leaf, case.systems));
+    let inert = INERT.iter().chain(REFUSED).map(|(leaf, systems, ..)| (*leaf, *systems));
+    let mut lines: BTreeSet<(&str, String)> = BTreeSet::new();
+    for (leaf, systems) in listed.chain(inert) {
+        lines.extend(systems.iter().map(|system| (*system, leaf.to_string())));
+    }
+    let mut all = BTreeSet::new();
+    for name in PRESETS {
+        let spec = serde_json::to_value(system(name, &[])).unwrap();
+        let mut own = BTreeSet::new();
+        leaves(shape(), &spec, "", &mut own);
+        for leaf in &own {
+            assert!(lines.remove(&(name, leaf.clone())), "{name}: {leaf} has no line here");
+        }
+        all.extend(own);
+    }
+    assert!(lines.is_empty(), "no preset has {lines:?}");
+    // A level's values are those of the list's item.
+    let plain =
+        |leaf: &String| ["L1D.", "L2.", "L3."].iter().fold(leaf.clone(), |l, n| l.replace(n, ""));
+    let covered: BTreeSet<String> = all.iter().map(plain).collect();
+    let mut known = BTreeSet::new();
+    schema_leaves(shape(), "", &mut known);
+    let missing: Vec<_> = known.difference(&covered).collect();
+    assert!(missing.is_empty(), "the schema knows {missing:?}, which no preset here has");
+}
+
+#[test]
+fn the_presets_here_are_all_presets_but_for_their_capacities() {
+    let quick = list().into_iter().filter(|(name, _)| name.ends_with("/quick"));
+    assert_eq!(quick.map(|(name, _)| name).collect::<BTreeSet<_>>(), PRESETS.into_iter().collect());
+    for name in PRESETS {
+        let full = name.trim_end_matches("/quick");
+        let paths = |name| {
+            let mut own = BTreeSet::new();
+            leaves(shape(), &serde_json::to_value(system(name, &[])).unwrap(), "", &mut own);
+            own
+        };
+        assert_eq!(paths(full), paths(name));
+    }
+}
