@@ -3,5 +3,6 @@
 
 mod equivalence;
 mod formulas;
+mod golden;
 mod sensitivity;
 mod support;

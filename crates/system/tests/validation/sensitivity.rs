@@ -16,11 +16,11 @@ const HYBRID: &str = "hybrid/quick";
 const STORAGE: &str = "storage/quick";
 const ALL: &[&str] = &[ORACLE, HYBRID, STORAGE];
 const STORES: &[&str] = &[HYBRID, STORAGE];
-const PRESETS: [&str; 3] = [ORACLE, HYBRID, STORAGE];
+pub const PRESETS: [&str; 3] = [ORACLE, HYBRID, STORAGE];
 
 /// The presets with so little memory that a workload of milliseconds feels all of it, and with
 /// kernel paths that touch little, for speed.
-const SMALL: Sets<'static> = &[
+pub const SMALL: Sets<'static> = &[
     ("processor.caches.L3.capacity", "320KiB"),
     ("oracle.capacity", "64MiB"),
     ("hybrid.cache.capacity", "1MiB"),
@@ -38,7 +38,7 @@ const SMALL: Sets<'static> = &[
 ];
 
 /// The changes that a machine of this organization has a place for.
-fn fitting(name: &str, sets: Sets<'_>) -> Vec<(String, String)> {
+pub fn fitting(name: &str, sets: Sets<'_>) -> Vec<(String, String)> {
     let organization = name.split('/').next().unwrap_or_default();
     let fits = |path: &str| match path.split('.').next() {
         Some(part @ ("oracle" | "hybrid" | "storage")) => part == organization,
@@ -53,7 +53,7 @@ fn fitting(name: &str, sets: Sets<'_>) -> Vec<(String, String)> {
 
 /// What feels a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Feel {
+pub enum Feel {
     /// A pointer chase over so many KiB, in a scrambled order.
     Chase(u64),
     /// A pointer chase over every so-many-eth KiB, and how many of them.
@@ -152,7 +152,8 @@ fn passes(addresses: &[u64], ops: Vec<Op>) -> Vec<Vec<Op>> {
 }
 
 impl Feel {
-    fn threads(self) -> Vec<Vec<Op>> {
+    /// Its operations, by thread.
+    pub fn threads(self) -> Vec<Vec<Op>> {
         match self {
             Chase(kib) => passes(&scrambled(kib), chase(&scrambled(kib), 8)),
             Steps(kib, count) => {
