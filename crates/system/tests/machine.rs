@@ -360,3 +360,17 @@ fn a_damaged_stream_and_a_full_memory_are_errors_that_say_so() {
         "{reason}"
     );
 }
+
+#[test]
+fn every_preset_runs_a_workload_to_its_end() {
+    let gups = tierscope_workload::generator::find("gups").unwrap();
+    let sets = [("table", "2MiB".into()), ("updates", 500.into()), ("threads", 2.into())];
+    let sets = sets.map(|(name, value): (&str, serde_json::Value)| (name.to_string(), value));
+    for (name, _) in tierscope_system::spec::list() {
+        let stream = gups.make(&sets, 1).unwrap().0;
+        let spec = system(name, &[("check_data", "true")]);
+        let mut machine = Machine::new(&spec, stream, &RunOptions::default()).unwrap();
+        assert_eq!(machine.run(|_| false), Ok(true), "{name}");
+        assert_eq!((machine.accesses(), machine.stale_loads()), (1000, 0), "{name}");
+    }
+}

@@ -96,10 +96,10 @@ pub fn system_page() -> String {
          A machine is a TOML file, or Python objects of the same names. A file may begin with\n\
          `base = \"hybrid\"` (a preset, or another file, relative to this one) and then say only \
          what differs:\n\
-         tables merge, lists and values are replaced. Without a base every key is required, except \
-         that of the\n\
-         [organizations](parts.md) exactly one is given, and that one without a store, such as\n\
-         `oracle`, needs neither `store` nor `link`. A file with a base and no `name` is called as \
+         tables merge, lists and values are replaced, and another kind of store or link takes the \
+         place of\nthe base's. Without a base every key is required, except that of the \
+         [organizations](parts.md)\nexactly one is given, and that one without a store, such as \
+         `oracle`, needs neither `store` nor\n`link`. A file with a base and no `name` is called as \
          the file.\n\n\
          `--set path=value` changes one value: `--set hybrid.cache.ways=64`,\n\
          `--set processor.caches.L2.capacity=1MiB`.\n\n\

@@ -89,9 +89,12 @@ pub(crate) mod tests {
 
     #[test]
     fn the_links_laws_hold() {
-        for (bytes_per_second, payload, overhead) in
-            [(16_000_000_000, 256, 24), (3_938_461_538, 4096, 7), (333_333_333, 1, 0), (1_000_003, 64, 9)]
-        {
+        for (bytes_per_second, payload, overhead) in [
+            (16_000_000_000, 256, 24),
+            (3_938_461_538, 4096, 7),
+            (333_333_333, 1, 0),
+            (1_000_003, 64, 9),
+        ] {
             let spec = pcie(bytes_per_second, payload, overhead, 100_001);
             link_laws(bytes_per_second, || PacketLink::new(&spec));
         }

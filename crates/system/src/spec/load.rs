@@ -6,6 +6,8 @@ use super::{SystemSpec, sets, walk};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use tierscope_model::device::DEVICES;
+use tierscope_model::link::LINKS;
 use tierscope_units::{Problem, Problems, nearest};
 
 /// A machine, checked, with where each of its values comes from.
@@ -102,7 +104,7 @@ pub fn load_json(
         }
     };
     layered.origin.insert(0, who.to_owned());
-    layered.root.merge(Node::from_json(over, who));
+    lay_over(&mut layered.root, Node::from_json(over, who));
     resolve(layered, sets)
 }
 
@@ -185,7 +187,7 @@ impl Loader {
             .map_err(|(reason, place)| one(bad_syntax(name, reason, place)))?;
         let Some(base) = top.remove("base") else { return Ok(top) };
         let mut below = self.base(&base, folder, preset)?;
-        below.merge(top);
+        lay_over(&mut below, top);
         Ok(below)
     }
 
@@ -213,6 +215,18 @@ impl Loader {
             None => Err(one(unknown_system(name, base.place.clone(), "base"))),
         }
     }
+}
+
+/// Lays a description over its base. Another kind of store or link takes the place of the base's.
+fn lay_over(base: &mut Node, top: Node) {
+    for parts in [DEVICES, LINKS] {
+        if parts.iter().any(|part| top.get(part.key).is_some()) {
+            for part in parts.iter().filter(|part| top.get(part.key).is_none()) {
+                base.remove(part.key);
+            }
+        }
+    }
+    base.merge(top);
 }
 
 /// The name that a file itself gives, its base aside.

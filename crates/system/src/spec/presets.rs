@@ -14,45 +14,32 @@ pub(super) struct Preset {
     pub text: &'static str,
 }
 
-/// Every preset, in the order of `tierscope show systems`.
-static PRESETS: &[Preset] = &[
-    Preset {
-        name: "oracle",
-        summary: "All data in 1 TiB of DRAM: the bound that no other machine passes",
-        text: include_str!("../../presets/oracle.toml"),
-    },
-    Preset {
-        name: "oracle/quick",
-        summary: "oracle at 1/256: 4 GiB of DRAM",
-        text: include_str!("../../presets/oracle-quick.toml"),
-    },
-    Preset {
-        name: "hybrid",
-        summary: "64 GiB of DRAM as a hardware cache of a 1 TiB SLC flash store ([HYB15])",
-        text: include_str!("../../presets/hybrid.toml"),
-    },
-    Preset {
-        name: "hybrid/quick",
-        summary: "hybrid at 1/256: 256 MiB of DRAM before 4 GiB of store",
-        text: include_str!("../../presets/hybrid-quick.toml"),
-    },
-    Preset {
-        name: "storage",
-        summary: "64 GiB of DRAM that the kernel pages to a 1 TiB PCIe SSD of SLC flash ([HYB15])",
-        text: include_str!("../../presets/storage.toml"),
-    },
-    Preset {
-        name: "storage/quick",
-        summary: "storage at 1/256: 256 MiB of DRAM before 4 GiB of store",
-        text: include_str!("../../presets/storage-quick.toml"),
-    },
-    Preset { name: "hyb15", summary: "", text: include_str!("../../presets/hyb15.toml") },
-    Preset {
-        name: "hyb15-store",
-        summary: "",
-        text: include_str!("../../presets/hyb15-store.toml"),
-    },
-];
+/// Makes [`PRESETS`] of the list below.
+macro_rules! presets {
+    ($( $name:literal = $file:literal, $summary:literal; )*) => {
+        /// Every preset, in the order of `tierscope show systems`.
+        static PRESETS: &[Preset] = &[ $( Preset {
+            name: $name,
+            summary: $summary,
+            text: include_str!(concat!("../../presets/", $file)),
+        } ),* ];
+    };
+}
+
+// Name, file, and one line for lists; an empty one for what is only a base of others.
+presets! {
+    "oracle" = "oracle.toml", "All data in 1 TiB of DRAM: the bound that no other machine passes";
+    "oracle/quick" = "oracle-quick.toml", "oracle at 1/256: 4 GiB of DRAM";
+    "hybrid" = "hybrid.toml",
+        "64 GiB of DRAM as a hardware cache of a 1 TiB SLC flash store ([HYB15])";
+    "hybrid/quick" = "hybrid-quick.toml", "hybrid at 1/256: 256 MiB of DRAM before 4 GiB of store";
+    "storage" = "storage.toml",
+        "64 GiB of DRAM that the kernel pages to a 1 TiB PCIe SSD of SLC flash ([HYB15])";
+    "storage/quick" = "storage-quick.toml",
+        "storage at 1/256: 256 MiB of DRAM before 4 GiB of store";
+    "hyb15" = "hyb15.toml", "";
+    "hyb15-store" = "hyb15-store.toml", "";
+}
 
 /// The preset of this name, among those that users see.
 pub(super) fn find(name: &str) -> Option<&'static Preset> {
