@@ -69,6 +69,7 @@ generate: ## Writes schemas, reference pages and Python classes from the Rust ty
 
 .PHONY: docs
 docs: build $(VENV)/dev-packages ## Builds the documentation, warnings as errors.
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 .PHONY: bench

@@ -34,7 +34,7 @@ fn ddr3_1333(channels: u32) -> DramSpec {
     }
 }
 
-/// SLC behind PCIe 3.0 x16 ([HYB15] table 2), with so many units.
+/// SLC behind PCIe 3.0 x16 (\[HYB15\] table 2), with so many units.
 fn slc(units: u32) -> StoreDevice {
     let spec = StoreSpec {
         capacity: Size::from_bytes(1 << 40),

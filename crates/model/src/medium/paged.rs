@@ -1,5 +1,5 @@
 //! Pages, each with one time to read and one to write: what is said of a flash package or of a
-//! byte-addressable memory where no more is known ([HYB15] §4.1, [NVM10] §IV).
+//! byte-addressable memory where no more is known (\[HYB15\] §4.1, \[NVM10\] §IV).
 
 use super::{Medium, Operation};
 

@@ -1,5 +1,5 @@
 //! `storage`: main memory is DRAM, and the operating system pages between it and a store
-//! ([HYB15] §2.2, Fig. 2a). What the operating system does is in [`crate::os::paging`]; here is
+//! (\[HYB15\] §2.2, Fig. 2a). What the operating system does is in [`crate::os::paging`]; here is
 //! the hardware that it drives: DRAM, the store behind its link, and the DMA between them.
 //!
 //! A page from the store is written to DRAM once it has crossed the link, and only then is the
@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use tierscope_kernel::{CowMap, Slab, Stage, Timeline};
 use tierscope_units::{Problems, Size};
 
-/// `storage`: the operating system pages between DRAM and the store ([HYB15] §2.2).
+/// `storage`: the operating system pages between DRAM and the store (\[HYB15\] §2.2).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StorageSpec {

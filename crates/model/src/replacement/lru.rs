@@ -1,6 +1,6 @@
 //! Least recently used, exactly, for any number of ways up to 64.
 //!
-//! [HYB15] §2.2 (hybrid), and the usual assumption for on-chip caches in the simulators that the
+//! \[HYB15\] §2.2 (hybrid), and the usual assumption for on-chip caches in the simulators that the
 //! papers used.
 
 use super::{Policy, recency};

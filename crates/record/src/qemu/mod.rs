@@ -29,7 +29,7 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 const FAILED: c_int = 1;
 
 /// The version of the plugin interface that this library is for: QEMU reads it after loading the
-/// library, when [`DECLARE_VERSION`] has run.
+/// library, when `DECLARE_VERSION` has run.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static qemu_plugin_version: AtomicI32 = AtomicI32::new(api::OLDEST);

@@ -92,7 +92,20 @@ impl Shape {
 
 /// The JSON schema of a machine's description.
 pub fn json_schema() -> Value {
-    schemars::schema_for!(SystemSpec).to_value()
+    let mut schema = schemars::schema_for!(SystemSpec).to_value();
+    unescape(&mut schema);
+    schema
+}
+
+/// Documentation of Rust writes `\[HYB15\]`, lest the citation be taken for a link; all else does
+/// not.
+fn unescape(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => fields.values_mut().for_each(unescape),
+        Value::Array(items) => items.iter_mut().for_each(unescape),
+        Value::String(text) => *text = text.replace("\\[", "[").replace("\\]", "]"),
+        _ => {}
+    }
 }
 
 /// The shape of a machine's description.

@@ -1,4 +1,4 @@
-//! `gups`: random updates of a table in anonymous memory ([HYB15] §3.2; the DIS benchmark's
+//! `gups`: random updates of a table in anonymous memory (\[HYB15\] §3.2; the DIS benchmark's
 //! giga-updates per second).
 //!
 //! An update loads an element of 8 B, modifies it and stores it. With probability `random` the

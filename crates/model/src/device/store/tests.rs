@@ -12,7 +12,7 @@ use tierscope_units::{Bandwidth, Duration, Size};
 const PAGE: u32 = 4096;
 const US: u64 = 1_000_000;
 
-/// SLC NAND as [HYB15] and its authors' simulator have it: 25 us and 10 times that, 400 MB/s for
+/// SLC NAND as \[HYB15\] and its authors' simulator have it: 25 us and 10 times that, 400 MB/s for
 /// each of 16 packages (HYB-060, HYB-069; NVDIMMSim).
 fn spec() -> StoreSpec {
     StoreSpec {

@@ -10,7 +10,7 @@ const LINE: u32 = 64;
 const PAGE: u32 = 4096;
 pub const CAPACITY: u64 = 64 << 30;
 
-/// DDR3-1333 as in [HYB15] table 2: HYB-006 to HYB-009; refresh of the 2 Gb part.
+/// DDR3-1333 as in \[HYB15\] table 2: HYB-006 to HYB-009; refresh of the 2 Gb part.
 pub fn spec() -> DramSpec {
     DramSpec {
         channels: 1,

@@ -33,7 +33,7 @@ pub(super) struct Held {
     from_ps: u64,
 }
 
-/// The memory controller of a hybrid ([HYB15] §2.2): DRAM as a cache of the store.
+/// The memory controller of a hybrid (\[HYB15\] §2.2): DRAM as a cache of the store.
 ///
 /// It takes requests ([`Controller::submit`]), time ([`Controller::advance`]) and completions
 /// ([`Controller::complete`]), and appends what is to be done ([`Action`]) to a list. The
@@ -393,7 +393,7 @@ pub(super) fn append_tail(into: &mut Timeline, stages: &Timeline, wait_ps: u64) 
     }
 }
 
-/// Size of a tag store in SRAM: entries × (b − c + a + s) bits ([HYB15] §2.3), where b, c and a are
+/// Size of a tag store in SRAM: entries × (b − c + a + s) bits (\[HYB15\] §2.3), where b, c and a are
 /// the bits of the store's address space, of the cache's and of its associativity, and s those of
 /// valid, dirty and the replacement order. Where a size is no power of two, b counts the bits of
 /// the greatest address and c those that every address has.

@@ -1,4 +1,4 @@
-//! Flushing dirty pages to the store, on the order of a memory-mapped register ([HYB15] §3.2).
+//! Flushing dirty pages to the store, on the order of a memory-mapped register (\[HYB15\] §3.2).
 
 use super::action::Action;
 use super::controller::{Controller, FILLING};

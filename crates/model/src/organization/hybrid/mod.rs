@@ -1,4 +1,4 @@
-//! `hybrid`: hardware manages DRAM as a cache of the store ([HYB15] §2.2).
+//! `hybrid`: hardware manages DRAM as a cache of the store (\[HYB15\] §2.2).
 //!
 //! The [`Controller`] decides; [`Hybrid`] executes its actions on a DRAM and a store. What is
 //! modelled, and how far it is checked, is said in `docs/models/hybrid.md`.

@@ -2,7 +2,7 @@
 
 use tierscope_kernel::BoundedQueue;
 
-/// The pages behind demand misses, in physical order ([HYB15] §2.4). Each miss adds a run; when
+/// The pages behind demand misses, in physical order (\[HYB15\] §2.4). Each miss adds a run; when
 /// the queue is full the oldest run is dropped, since its pages are the least likely to come in
 /// time.
 #[derive(Clone, Debug)]

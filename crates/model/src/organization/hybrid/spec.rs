@@ -9,7 +9,7 @@ use crate::organization::{
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems, Size};
 
-/// `hybrid`: hardware manages DRAM as a cache of the store ([HYB15] §2.2).
+/// `hybrid`: hardware manages DRAM as a cache of the store (\[HYB15\] §2.2).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HybridSpec {

@@ -1,4 +1,4 @@
-//! Tags that lie with the data: a look-up is an access to DRAM ([HYB15] §2.2).
+//! Tags that lie with the data: a look-up is an access to DRAM (\[HYB15\] §2.2).
 
 use super::action::{Action, Place, Purpose, Token};
 use super::controller::{Controller, FILLING, Held};
