@@ -94,13 +94,9 @@ enum Event {
 }
 
 impl Store {
-    /// A store with nothing to do. The description has been checked ([`check`](crate::device::DeviceDescription::check)).
-    pub fn new(spec: &StoreSpec) -> Self {
-        Store::with_medium(spec, &spec.medium())
-    }
-
-    /// A store whose units are each of a copy of `medium`, whatever the description says of times.
-    pub fn with_medium(spec: &StoreSpec, medium: &AnyMedium) -> Self {
+    /// A store with nothing to do, whose units are each of a copy of `medium`. The description has
+    /// been checked ([`check`](crate::device::DeviceDescription::check)).
+    pub fn new(spec: &StoreSpec, medium: &AnyMedium) -> Self {
         let bus_bytes_per_second = spec.unit_bandwidth.bytes_per_second();
         let unit = || Unit::new(medium.clone(), bus_bytes_per_second);
         Store {

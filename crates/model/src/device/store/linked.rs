@@ -2,6 +2,7 @@
 
 use super::{PageAccess, PageDone, Store, StoreSpec};
 use crate::link::{AnyLink, Direction, Link, LinkDescription};
+use crate::medium::AnyMedium;
 use crate::request::{Ahead, Completion, Device, Full, Request};
 use std::collections::VecDeque;
 use tierscope_kernel::{Slab, Stage, Timeline};
@@ -135,8 +136,14 @@ pub struct StoreDevice {
 impl StoreDevice {
     /// A store with nothing to do, behind an empty link. The descriptions have been checked.
     pub fn new(spec: &StoreSpec, link: &dyn LinkDescription) -> Self {
+        StoreDevice::with_medium(spec, &spec.medium(), link)
+    }
+
+    /// As [`StoreDevice::new`], with units of a copy of `medium` each, whatever the description
+    /// says of its times.
+    pub fn with_medium(spec: &StoreSpec, medium: &AnyMedium, link: &dyn LinkDescription) -> Self {
         StoreDevice {
-            store: Store::new(spec),
+            store: Store::new(spec, medium),
             link: link.build(),
             down: Port::new(Direction::Down),
             up: Port::new(Direction::Up),
