@@ -59,8 +59,7 @@ impl Machine {
             return Ok(self.perform(index));
         }
         if let Some(step) = thread.steps.pop_front() {
-            self.begin_step(index, step);
-            return Ok(Flow::Continue);
+            return Ok(self.begin_step(index, step));
         }
         let Some(op) = thread.buffer.get(thread.position).copied() else {
             return self.refill(index);
@@ -174,7 +173,7 @@ impl Machine {
         Ok(Flow::Continue)
     }
 
-    fn begin_step(&mut self, index: usize, step: Step) {
+    fn begin_step(&mut self, index: usize, step: Step) -> Flow {
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
         match step {
@@ -193,7 +192,13 @@ impl Machine {
             Step::Copy { stage, from, to, bytes } => self.copy_line(index, stage, from, to, bytes),
             Step::Act(action) => context.trap = Some(Trap::Act(action)),
             Step::Retry => thread.retry(),
+            Step::StartSlice => {
+                // How far the batch may go depends on it.
+                context.slice_end_ps = context.now_ps + self.fixed.time_slice_ps;
+                return Flow::Stop;
+            }
         }
+        Flow::Continue
     }
 
     /// Copies a line by two instructions' worth of a string operation; then the rest.

@@ -397,14 +397,17 @@ impl Machine {
         if switch {
             self.account.context_switches += 1;
             let path = self.spec.os.paths.context_switch;
-            thread.do_first(&path_steps(Stage::ContextSwitch, path, 1));
+            let mut steps = path_steps(Stage::ContextSwitch, path, 1);
+            steps.push(Step::StartSlice);
+            thread.do_first(&steps);
         }
         let context = &mut self.contexts[index];
         debug_assert!(context.window.is_empty() && context.pending.is_empty());
         context.thread = id;
         context.doing = Doing::Running;
         context.now_ps = now_ps;
-        context.slice_end_ps = now_ps + self.spec.os.time_slice.picoseconds();
+        let slice_ps = self.fixed.time_slice_ps;
+        context.slice_end_ps = if switch { u64::MAX } else { now_ps + slice_ps };
     }
 
     /// The running thread leaves its hardware thread.

@@ -81,6 +81,9 @@ pub enum Step {
     Act(Action),
     /// The access that faulted is repeated.
     Retry,
+    /// The time slice begins, once the thread has been switched to: however short it is, the
+    /// thread gets on.
+    StartSlice,
 }
 
 /// What a step does as an event.

@@ -6,3 +6,4 @@ mod formulas;
 mod golden;
 mod sensitivity;
 mod support;
+mod variations;

@@ -150,6 +150,8 @@ impl Paging {
         let old = self.file_size(file).div_ceil(self.page_bytes);
         for index in pages..old {
             let key = file_key(file, index);
+            let cached = self.cache.get(key).checked_sub(1).map(|frame| self.frames.get(frame));
+            self.cut_off(file, index, cached.is_some_and(|info| info.transfer != 0));
             if let Some(frame) = self.cache.get(key).checked_sub(1) {
                 self.unmap_everywhere(frame);
                 self.dirty.remove(&(file, index));

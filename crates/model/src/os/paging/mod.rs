@@ -161,7 +161,7 @@ pub struct Paging {
     frames: Frames,
     /// Frame of each cached file page, plus 1, by [`file_key`].
     cache: CowMap<u64>,
-    /// Store address of each file page beyond what the store had at first, plus 1.
+    /// Place in the store of each file page beyond what the store had at first; see [`extent`].
     extents: CowMap<u64>,
     files: BTreeMap<FileId, FileState>,
     store_end: u64,
@@ -178,6 +178,16 @@ pub struct Paging {
     effects: Vec<Effect>,
     /// Counters for the result.
     pub counters: OsCounters,
+}
+
+/// What a word says of a page's place in the store, beside the place's address.
+mod extent {
+    /// The place holds the page, or is being written with it.
+    pub const HOLDS: u64 = 1;
+    /// The page was cut off: the place holds nothing that counts.
+    pub const FREE: u64 = 2;
+    /// Both; addresses are whole pages.
+    pub const FLAGS: u64 = HOLDS | FREE;
 }
 
 fn file_key(file: FileId, index: u64) -> u64 {

@@ -52,14 +52,7 @@ impl Paging {
         file: FileId,
         index: u64,
     ) -> Result<PageTransfer, OsError> {
-        let store_address = match self.store_address(file, index) {
-            Some(address) => address,
-            None => {
-                let address = self.grow_store(1)?;
-                self.extents.set(file_key(file, index), address + 1);
-                address
-            }
-        };
+        let store_address = self.place_for(file, index)?;
         self.dirty.remove(&(file, index));
         self.counters.file_write_backs += 1;
         let info = self.frames.get_mut(frame);
@@ -252,6 +245,33 @@ impl Paging {
         if index < state.stored_pages {
             return Some(state.base_address + index * self.page_bytes);
         }
-        self.extents.get(file_key(file, index)).checked_sub(1)
+        let extent = self.extents.get(file_key(file, index));
+        (extent & extent::HOLDS != 0).then_some(extent & !extent::FLAGS)
+    }
+
+    /// Where to write a page of a file: where it is, where it was before it was cut off, or in a
+    /// new place.
+    fn place_for(&mut self, file: FileId, index: u64) -> Result<u64, OsError> {
+        if let Some(address) = self.store_address(file, index) {
+            return Ok(address);
+        }
+        let key = file_key(file, index);
+        let address = match self.extents.get(key) {
+            0 => self.grow_store(1)?,
+            extent => extent & !extent::FLAGS,
+        };
+        self.extents.set(key, address | extent::HOLDS);
+        Ok(address)
+    }
+
+    /// A page of a file is cut off: its place in the store is free to be written again, but not
+    /// while a write to it is under way, which a later one could pass.
+    pub(super) fn cut_off(&mut self, file: FileId, index: u64, being_written: bool) {
+        let key = file_key(file, index);
+        let extent = self.extents.get(key);
+        if extent != 0 {
+            let kept = if being_written { 0 } else { extent & !extent::FLAGS | extent::FREE };
+            self.extents.set(key, kept);
+        }
     }
 }

@@ -1,0 +1,340 @@
+//! Random workloads on randomly changed machines: the laws that hold whatever a machine is like.
+//!
+//! `TIERSCOPE_CASES=1000 cargo test -p tierscope-system --test validation variations` looks harder.
+
+use super::sensitivity::{PRESETS, fitting};
+use super::support::*;
+use proptest::prelude::*;
+use tierscope_system::machine::{Machine, MachineError};
+use tierscope_system::result::SystemResult;
+use tierscope_system::run::RunOptions;
+use tierscope_system::spec::{SystemSpec, load};
+use tierscope_workload::Op;
+use tierscope_workload::op::{Advice, Call, FLAG_DEPENDENT, MAP_SHARED, MAP_WRITABLE, NO_FILE};
+
+// ---- Machines ---------------------------------------------------------------------------------
+
+/// So little memory that a few hundred pages make every organization evict and write back.
+const TIGHT: Sets<'static> = &[
+    ("processor.caches.L3.capacity", "320KiB"),
+    ("hybrid.cache.capacity", "2MiB"),
+    ("storage.dram_capacity", "4MiB"),
+    ("store.capacity", "64MiB"),
+];
+
+/// Changes of a machine, each of which may be made or not.
+const CHANGES: &[Sets<'static>] = &[
+    &[("processor.threads_per_core", "2")],
+    &[("processor.threads_per_core", "3"), ("processor.cores", "1")],
+    &[("processor.cores", "1")],
+    &[("processor.cores", "2")],
+    &[("processor.miss_registers", "1")],
+    &[("processor.reorder_window", "1")],
+    &[("processor.reorder_window", "100000"), ("processor.miss_registers", "300")],
+    &[
+        ("processor.tlb.entries", "1"),
+        ("processor.tlb.ways", "1"),
+        ("processor.tlb.second_level_entries", "0"),
+    ],
+    &[("processor.tlb.walk_cache_entries", "0")],
+    &[("processor.tlb.levels", "1")],
+    &[("processor.tlb.levels", "5")],
+    &[
+        ("processor.caches.L1D.capacity", "1KiB"),
+        ("processor.caches.L2.capacity", "2KiB"),
+        ("processor.caches.L3.capacity", "4KiB"),
+    ],
+    &[("processor.caches.L1D.ways", "1"), ("processor.caches.L2.ways", "1")],
+    &[("os.time_slice", "1us")],
+    &[("os.time_slice", "30us")],
+    &[("os.allocation", "fragmented")],
+    &[("os.page", "8KiB")],
+    &[("os.page", "16KiB")],
+    FREE_KERNEL,
+    &[("hybrid.queue_depth", "1"), ("hybrid.fills", "1"), ("hybrid.write_back_buffer_pages", "1")],
+    &[("hybrid.queue_depth", "3"), ("hybrid.fills", "2"), ("hybrid.write_back_buffer_pages", "2")],
+    &[("hybrid.cache.ways", "1"), ("hybrid.cache.tags", "with-data")],
+    &[("hybrid.cache.ways", "1")],
+    &[("hybrid.cache.ways", "64")],
+    &[("hybrid.cache.initial", "prefilled")],
+    &[("hybrid.cache.page", "16KiB")],
+    &[("hybrid.critical_line_first", "true")],
+    &[("hybrid.prefetch_pages", "0")],
+    &[("hybrid.controller_latency", "7ns")],
+    &[("storage.initial", "prefilled")],
+    &[("storage.readahead", "0B")],
+    &[("storage.swap_cluster_pages", "1")],
+    &[("storage.swap_cluster_pages", "32")],
+    &[("storage.dirty_ratio", "0.0"), ("storage.dirty_background_ratio", "0.0")],
+    &[("storage.host_queue_depth", "1")],
+    &[("storage.dram_capacity", "2MiB")],
+    &[("dram.queue_depth", "1")],
+    &[("dram.channels", "1"), ("dram.banks", "1")],
+    &[("store.queue_depth", "1")],
+    &[("store.units", "1")],
+    &[("store.page", "2KiB")],
+    &[("store.read_latency", "125ns"), ("store.write_latency", "1250ns")],
+    &[
+        ("store.read_latency", "0s"),
+        ("store.write_latency", "0s"),
+        ("store.controller_latency", "0s"),
+        ("link.latency", "0s"),
+    ],
+];
+
+/// Which on-chip caches a machine has.
+#[derive(Clone, Copy, Debug)]
+enum Levels {
+    AsTheyAre,
+    FirstOnly,
+    NoneShared,
+    OnePrivateOneShared,
+    TwoShared,
+}
+
+fn levels() -> impl Strategy<Value = Levels> {
+    use Levels::*;
+    prop_oneof![
+        3 => Just(AsTheyAre),
+        1 => Just(FirstOnly),
+        1 => Just(NoneShared),
+        1 => Just(OnePrivateOneShared),
+        1 => Just(TwoShared),
+    ]
+}
+
+/// The preset with these changes, where they make sense together.
+fn varied(name: &str, changes: &[usize], levels: Levels) -> Option<SystemSpec> {
+    let chosen = changes.iter().map(|index| CHANGES[*index]);
+    let sets: Vec<_> =
+        std::iter::once(TIGHT).chain(chosen).flat_map(|sets| fitting(name, sets)).collect();
+    let mut spec = load(name, &sets).ok()?.spec;
+    let caches = &mut spec.processor.caches;
+    match levels {
+        Levels::AsTheyAre => {}
+        Levels::FirstOnly => caches.truncate(1),
+        Levels::NoneShared => caches.truncate(2),
+        Levels::OnePrivateOneShared => _ = caches.remove(1),
+        Levels::TwoShared => caches[1].shared = true,
+    }
+    spec.check().is_empty().then_some(spec)
+}
+
+// ---- Workloads --------------------------------------------------------------------------------
+
+/// What a thread may do.
+#[derive(Clone, Debug)]
+enum Do {
+    Access { region: u8, page: u64, offset: u64, write: bool, dependent: bool, work: u32 },
+    Read { page: u64, length: u64 },
+    Write { page: u64, length: u64 },
+    Sync,
+    Advise { page: u64, pages: u64, advice: u64 },
+    Unmap(u64),
+    Move(u64),
+    Truncate(u64),
+    Sleep(u64),
+    Hand,
+}
+
+fn doing() -> impl Strategy<Value = Do> {
+    prop_oneof![
+        30 => (0u8..5, 0u64..700, 0u64..4090, any::<bool>(), any::<bool>(), 1u32..200).prop_map(
+            |(region, page, offset, write, dependent, work)| Do::Access {
+                region, page, offset, write, dependent, work
+            }
+        ),
+        2 => (0u64..300, 1u64..20_000).prop_map(|(page, length)| Do::Read { page, length }),
+        2 => (0u64..320, 1u64..20_000).prop_map(|(page, length)| Do::Write { page, length }),
+        1 => Just(Do::Sync),
+        1 => (0u64..700, 1u64..40, 0..=Advice::DontNeed as u64).prop_map(
+            |(page, pages, advice)| Do::Advise { page, pages, advice }
+        ),
+        1 => (0u64..700).prop_map(Do::Unmap),
+        1 => (0u64..700).prop_map(Do::Move),
+        1 => (200u64..330).prop_map(Do::Truncate),
+        1 => (1u64..2_000_000).prop_map(Do::Sleep),
+        1 => Just(Do::Hand),
+    ]
+}
+
+/// Mappings of the same file beside [`MAPPED`]: private, and shared once more.
+const PRIVATE: u64 = 1 << 42;
+const MAPPED_AGAIN: u64 = 1 << 43;
+
+/// Threads that share files and memory and wait for each other, in an order that can happen.
+fn script(threads: &[Vec<Do>]) -> Vec<Vec<Op>> {
+    let mut signals = vec![0u64; threads.len()];
+    let mut all: Vec<Vec<Op>> = vec![Vec::new(); threads.len()];
+    let (flags, length) = (MAP_WRITABLE, 300 * PAGE);
+    let shared = flags | MAP_SHARED;
+    let anonymous =
+        Call::Map { address: ANONYMOUS, length: 2000 * PAGE, flags, file: NO_FILE, offset: 0 };
+    let start = [
+        Call::Open { file: 0, size: length + 100 },
+        anonymous,
+        Call::Map { address: MAPPED, length, flags: shared, file: 0, offset: 0 },
+        Call::Map { address: PRIVATE, length, flags, file: 0, offset: PAGE },
+        Call::Map { address: MAPPED_AGAIN, length, flags: shared, file: 0, offset: 0 },
+    ];
+    let others = (1..threads.len() as u32).map(|thread| Call::Spawn { thread });
+    all[0].extend(start.into_iter().chain(others).flat_map(call));
+    for (index, todo) in threads.iter().enumerate() {
+        for what in todo {
+            let ops = operations(index as u64, what);
+            all[index].extend(ops);
+            if let Do::Hand = what {
+                signals[index] += 1;
+                let sequence = signals[index];
+                all[index].extend(call(Call::Signal { sequence }));
+                if let Some(next) = all.get_mut(index + 1) {
+                    next.extend(call(Call::Wait { thread: index as u32, sequence }));
+                }
+            }
+        }
+    }
+    all
+}
+
+fn operations(thread: u64, what: &Do) -> Vec<Op> {
+    // Half of the anonymous pages belong to a thread each.
+    let own = |page: u64| if page % 2 == 0 { page } else { page / 12 * 12 + 2 * (thread % 6) + 1 };
+    let anonymous = |page: u64| ANONYMOUS + own(page) * PAGE;
+    match *what {
+        Do::Access { region, page, offset, write, dependent, work } => {
+            let address = match region {
+                0 | 1 => anonymous(page),
+                2 => MAPPED + page % 290 * PAGE,
+                3 => PRIVATE + page % 290 * PAGE,
+                _ => MAPPED_AGAIN + page % 290 * PAGE,
+            } + offset;
+            let op = if write { Op::store(address, 8, work) } else { Op::load(address, 8, work) };
+            vec![op.with_flags(if dependent { FLAG_DEPENDENT } else { 0 })]
+        }
+        Do::Read { page, length } => {
+            let (offset, address) = (page * PAGE + 7, anonymous(900 + 8 * thread));
+            call(Call::Read { file: 0, offset, length, address })
+        }
+        Do::Write { page, length } => {
+            let (offset, address) = (page * PAGE, anonymous(1000 + 8 * thread) + 8);
+            call(Call::Write { file: 0, offset, length, address })
+        }
+        Do::Sync => call(Call::Sync { file: 0 }),
+        Do::Advise { page, pages, advice } => {
+            let address = anonymous(page);
+            call(Call::Advise { address, length: pages * PAGE, advice })
+        }
+        Do::Unmap(page) => call(Call::Unmap { address: anonymous(page), length: PAGE }),
+        Do::Move(page) => call(Call::Remap {
+            old_address: anonymous(page),
+            old_length: 2 * PAGE,
+            new_address: anonymous(page) + 800 * PAGE,
+            new_length: 3 * PAGE,
+        }),
+        Do::Truncate(pages) => call(Call::Truncate { file: 0, length: pages * PAGE + 50 }),
+        Do::Sleep(duration_ps) => call(Call::Sleep { duration_ps }),
+        Do::Hand => Vec::new(),
+    }
+}
+
+// ---- Laws -------------------------------------------------------------------------------------
+
+/// The whole result of a run in batches of so many steps at most; forked on the way where asked.
+/// `None` where the workload does not fit the machine.
+fn result(
+    spec: &SystemSpec,
+    threads: &[Vec<Op>],
+    batch_limit: u64,
+    fork: bool,
+) -> Result<Option<SystemResult>, MachineError> {
+    let options = RunOptions { batch_limit, ..RunOptions::default() };
+    let mut machine = match Machine::new(spec, Script::stream(threads), &options) {
+        Err(MachineError::Os(_)) => return Ok(None),
+        other => other?,
+    };
+    let mut pauses = 0;
+    loop {
+        match machine.run(|_| fork) {
+            Ok(true) => break,
+            Ok(false) => {
+                machine.check_conservation().unwrap();
+                pauses += 1;
+                if pauses % 8 == 3 {
+                    machine = machine.fork();
+                }
+            }
+            Err(MachineError::Os(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    machine.check_conservation().unwrap();
+    Ok(Some(machine.result()))
+}
+
+fn cases() -> u32 {
+    let given = std::env::var("TIERSCOPE_CASES").ok().and_then(|cases| cases.parse().ok());
+    given.unwrap_or(40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn batches_forks_and_data_are_exact_on_any_machine(
+        threads in prop::collection::vec(prop::collection::vec(doing(), 1..120), 1..7),
+        changes in prop::collection::vec(0..CHANGES.len(), 0..5),
+        levels in levels(),
+        preset in 0..PRESETS.len(),
+    ) {
+        let Some(plain) = varied(PRESETS[preset], &changes, levels) else { return Ok(()) };
+        let spec = SystemSpec { check_data: true, ..plain.clone() };
+        let script = script(&threads);
+        let whole = result(&spec, &script, 0, false).unwrap();
+        if let Some(whole) = &whole {
+            prop_assert_eq!(whole.counters["stale_loads"], 0);
+        }
+        prop_assert_eq!(&result(&spec, &script, 1, false).unwrap(), &whole, "batches of one");
+        prop_assert_eq!(&result(&spec, &script, 7, false).unwrap(), &whole, "batches of seven");
+        prop_assert_eq!(&result(&spec, &script, 0, true).unwrap(), &whole, "forked again and again");
+        prop_assert_eq!(&result(&plain, &script, 0, false).unwrap(), &whole, "data unchecked");
+    }
+}
+
+// ---- What such runs have found ----------------------------------------------------------------
+
+#[test]
+fn threads_get_on_however_short_their_slices_are() {
+    let sets = [("processor.cores", "1"), ("os.time_slice", "1us")];
+    let update = |i: u64| [Op::store(ANONYMOUS + i * PAGE, 8, 400), Op::compute(4000)];
+    let threads: Vec<Vec<Op>> =
+        (0..3).map(|thread| (0..20).flat_map(|i| update(20 * thread + i)).collect()).collect();
+    let start: Vec<Op> = (1..3).flat_map(|thread| call(Call::Spawn { thread })).collect();
+    let mut all = threads.clone();
+    all[0] = [start, threads[0].clone()].concat();
+    for preset in PRESETS {
+        let sums = run(&system(preset, &[&sets]), &all);
+        assert_eq!(sums.accesses, 60);
+        assert!(sums.counter("context_switches") > 20, "{preset}");
+    }
+}
+
+#[test]
+fn a_page_that_was_cut_off_a_file_while_it_was_written_is_not_read_back() {
+    let write = |page: u64| {
+        call(Call::Write { file: 0, offset: page * PAGE, length: 100, address: ANONYMOUS })
+    };
+    let writes = |pages: std::ops::Range<u64>| pages.flat_map(write).collect::<Vec<Op>>();
+    let ops = [
+        vec![Op::store(ANONYMOUS, 8, 4)],
+        call(Call::Open { file: 0, size: PAGE }),
+        // From the second dirty page on, pages are written in the background.
+        writes(5..9),
+        call(Call::Truncate { file: 0, length: PAGE }),
+        writes(5..9),
+    ]
+    .concat();
+    let sets = [("storage.dirty_background_ratio", "0.0"), ("check_data", "true")];
+    let sums = run(&system("storage/quick", &[&sets]), &[ops]);
+    assert!(sums.counter("file_write_back_pages") > 0);
+    assert_eq!(sums.counter("major_faults"), 0, "a hole is not read");
+}
