@@ -198,7 +198,9 @@ fn script(threads: &[Vec<Do>]) -> Vec<Vec<Op>> {
 
 fn operations(thread: u64, what: &Do) -> Vec<Op> {
     // Half of the anonymous pages belong to a thread each.
-    let own = |page: u64| if page % 2 == 0 { page } else { page / 12 * 12 + 2 * (thread % 6) + 1 };
+    let own = |page: u64| {
+        if page.is_multiple_of(2) { page } else { page / 12 * 12 + 2 * (thread % 6) + 1 }
+    };
     let anonymous = |page: u64| ANONYMOUS + own(page) * PAGE;
     match *what {
         Do::Access { region, page, offset, write, dependent, work } => {
