@@ -102,6 +102,11 @@ impl Frames {
         self.total - self.fresh + self.recycled.len() as u64
     }
 
+    /// Whether the frame that is given out next has had no owner yet.
+    pub fn next_is_fresh(&self) -> bool {
+        self.recycled.is_empty()
+    }
+
     /// A frame's state.
     #[inline]
     pub fn get(&self, frame: u64) -> Frame {

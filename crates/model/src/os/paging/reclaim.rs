@@ -109,9 +109,8 @@ impl Paging {
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Option<u64>, OsError> {
         if let Some(limits) = &self.limits {
-            if self.prefilled {
-                // Every free frame still holds an unrelated clean page, dropped at the cost of
-                // its removal.
+            if self.prefilled && self.frames.next_is_fresh() {
+                // It still holds an unrelated clean page, dropped at the cost of its removal.
                 work.push(Work::Path(Stage::PageCache, 1));
             }
             if self.frames.free() <= limits.low_watermark {
