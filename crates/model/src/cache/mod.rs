@@ -1,9 +1,11 @@
-//! One tag store for on-chip caches, DRAM caches and page caches.
+//! Tags: one store for DRAM caches and page caches of any policy, and the lines of on-chip caches.
 
+mod lru_lines;
 mod modulo;
 mod tag_store;
 #[cfg(test)]
 mod tests;
 
+pub use lru_lines::{Gone, LruLines};
 pub use modulo::Modulo;
 pub use tag_store::{Evicted, Hit, LineAccess, Place, TagStore, WayRef, flag};

@@ -5,8 +5,7 @@
 //! here: a line may be in several private stacks at once.
 
 use super::OnChipCacheSpec;
-use crate::cache::{TagStore, flag};
-use crate::replacement::Lru;
+use crate::cache::{Gone, LruLines};
 use tierscope_kernel::{Clock, CowMap};
 
 /// A dirty line that leaves a stack.
@@ -21,7 +20,7 @@ pub struct DirtyLine {
 /// Levels of on-chip cache, from the inside outwards.
 #[derive(Debug)]
 pub struct Stack {
-    levels: Vec<TagStore<Lru>>,
+    levels: Vec<LruLines>,
     latencies_ps: Vec<u64>,
     /// Newest version of each line in the stack; only where data are checked. It means nothing for
     /// lines that are not in the stack.
@@ -37,7 +36,7 @@ impl Stack {
     ) -> Self {
         let (mut levels, mut latencies_ps) = (Vec::new(), Vec::new());
         for spec in specs {
-            levels.push(TagStore::new(spec.sets(), spec.ways as usize, false, 0));
+            levels.push(LruLines::new(spec.sets(), spec.ways as usize));
             latencies_ps.push(clock.cycles_to_ps(u64::from(spec.latency_cycles)));
         }
         Stack { levels, latencies_ps, versions: check_data.then(|| CowMap::new(0)) }
@@ -57,20 +56,21 @@ impl Stack {
     /// Whether the first level has the line: the fast path. A write makes it dirty.
     #[inline]
     pub fn hit_first(&mut self, line: u64, write: bool) -> bool {
-        self.levels[0].access(line, write).is_some()
+        self.levels[0].access(line, write)
     }
 
     /// Looks beyond the first level, which has missed; on a hit the line moves into the levels
     /// before. The level that had it.
+    #[inline]
     pub fn hit_beyond(
         &mut self,
         line: u64,
         write: bool,
         out: &mut Vec<DirtyLine>,
     ) -> Option<usize> {
-        let level =
-            (1..self.levels.len()).find(|l| self.levels[*l].access(line, false).is_some())?;
-        self.enter(line, level, write, out);
+        let beyond = self.levels.iter_mut().skip(1);
+        let level = 1 + beyond.into_iter().position(|level| level.access(line, false))?;
+        self.insert_before(level, line, write, out);
         Some(level)
     }
 
@@ -85,10 +85,26 @@ impl Stack {
     /// A line arrives from outside, and comes into every level. Where the stack has the line by
     /// now, its own version stays.
     pub fn fill(&mut self, line: u64, write: bool, version: u64, out: &mut Vec<DirtyLine>) {
-        if self.versions.is_some() && self.levels.iter().all(|l| l.lookup(line).is_none()) {
+        if self.versions.is_some() && !self.levels.iter().any(|level| level.contains(line)) {
             self.set_version(line, version);
         }
-        self.enter(line, self.levels.len(), write, out);
+        for level in (0..self.levels.len()).rev() {
+            let dirty = write && level == 0;
+            let there = if dirty {
+                self.levels[0].set_dirty(line)
+            } else {
+                self.levels[level].contains(line)
+            };
+            if !there {
+                self.insert(level, line, dirty, out);
+            }
+        }
+    }
+
+    /// A line that every level has just missed is written as a whole.
+    pub fn fill_absent(&mut self, line: u64, version: u64, out: &mut Vec<DirtyLine>) {
+        self.set_version(line, version);
+        self.insert_before(self.levels.len(), line, true, out);
     }
 
     /// A dirty line arrives from the stack before this one.
@@ -101,49 +117,40 @@ impl Stack {
         self.put_at(0, dirty.line, out);
     }
 
-    /// Puts the line into levels `0..until` where it is absent.
-    fn enter(&mut self, line: u64, until: usize, write: bool, out: &mut Vec<DirtyLine>) {
+    /// Puts the line into levels `0..until`, none of which has it.
+    #[inline]
+    fn insert_before(&mut self, until: usize, line: u64, write: bool, out: &mut Vec<DirtyLine>) {
         for level in (0..until).rev() {
-            let flags = if write && level == 0 { flag::DIRTY } else { 0 };
-            if let Some(at) = self.levels[level].lookup(line) {
-                if flags != 0 {
-                    self.levels[level].set_dirty(at);
-                }
-                continue;
-            }
-            let evicted = self.levels[level].insert(line, flags);
-            if let Some(evicted) = evicted
-                && evicted.dirty()
-                && let Some(victim) = evicted.line
-            {
-                self.put_at(level + 1, victim, out);
-            }
+            self.insert(level, line, write && level == 0, out);
+        }
+    }
+
+    /// Puts the line into a level that does not have it.
+    #[inline]
+    fn insert(&mut self, level: usize, line: u64, dirty: bool, out: &mut Vec<DirtyLine>) {
+        if let Some(Gone { line: victim, dirty: true }) = self.levels[level].insert(line, dirty) {
+            self.put_at(level + 1, victim, out);
         }
     }
 
     /// A dirty line comes down to `level`.
-    fn put_at(&mut self, level: usize, line: u64, out: &mut Vec<DirtyLine>) {
-        if level == self.levels.len() {
-            out.push(DirtyLine { line, version: self.version(line) });
-            return;
+    fn put_at(&mut self, mut level: usize, mut line: u64, out: &mut Vec<DirtyLine>) {
+        while let Some(lines) = self.levels.get_mut(level) {
+            if lines.set_dirty(line) {
+                return;
+            }
+            let Some(Gone { line: victim, dirty: true }) = lines.insert(line, true) else { return };
+            line = victim;
+            level += 1;
         }
-        if let Some(at) = self.levels[level].lookup(line) {
-            self.levels[level].set_dirty(at);
-            return;
-        }
-        if let Some(evicted) = self.levels[level].insert(line, flag::DIRTY)
-            && evicted.dirty()
-            && let Some(victim) = evicted.line
-        {
-            self.put_at(level + 1, victim, out);
-        }
+        out.push(DirtyLine { line, version: self.version(line) });
     }
 
     /// Takes a line out of every level; whether any had it dirty, and its version.
     pub fn take(&mut self, line: u64) -> (bool, u64) {
         let mut dirty = false;
         for level in &mut self.levels {
-            dirty |= level.invalidate(line).is_some_and(|flags| flags & flag::DIRTY != 0);
+            dirty |= level.remove(line) == Some(true);
         }
         (dirty, self.version(line))
     }
@@ -162,10 +169,10 @@ impl Stack {
         }
     }
 
-    /// A second one; state is shared until written.
+    /// A second one.
     pub fn fork(&mut self) -> Self {
         Stack {
-            levels: self.levels.iter_mut().map(TagStore::fork).collect(),
+            levels: self.levels.clone(),
             latencies_ps: self.latencies_ps.clone(),
             versions: self.versions.as_mut().map(CowMap::fork),
         }

@@ -294,13 +294,11 @@ impl Machine {
             Block::None => {}
             block => return wait(context, thread, block),
         }
-        let mut evicted = std::mem::take(&mut self.evicted);
-        let mut level = core.caches.hit_beyond(line, access.write, &mut evicted);
+        let mut level = core.caches.hit_beyond(line, access.write, &mut self.evicted);
         if level.is_none() && access.whole_line {
-            core.caches.fill(line, true, self.account.newest(line), &mut evicted);
+            core.caches.fill_absent(line, self.account.newest(line), &mut self.evicted);
             level = Some(0);
         }
-        self.evicted = evicted;
         if access.whole_line && level == Some(0) {
             self.note_on_chip(line);
         }
@@ -380,7 +378,7 @@ impl Machine {
         miss.walk = self.paging.walk_addresses(page).map(|a| a >> self.fixed.line_shift);
         miss.walk_left = if upper_cached { 1 } else { self.fixed.walk_levels as u8 };
         self.account.walks += 1;
-        let finished = self.advance_private(index, &mut miss);
+        let finished = miss.advance(&mut core.caches, &mut self.evicted);
         let now_ps = self.contexts[index].now_ps;
         self.post_evicted(index, now_ps);
         if finished {
@@ -391,37 +389,6 @@ impl Machine {
         }
         self.access_done(index);
         Flow::Continue
-    }
-
-    /// Takes a miss as far as the core's own caches can: true when it has its data.
-    pub(super) fn advance_private(&mut self, index: usize, miss: &mut Miss) -> bool {
-        let core = &mut self.cores[self.contexts[index].core];
-        loop {
-            let walking = miss.walk_left > 0;
-            let (line, stage, write) = if walking {
-                (miss.walk[usize::from(miss.walk_left) - 1], Stage::Tlb, false)
-            } else {
-                (miss.line, Stage::Cache, miss.write)
-            };
-            miss.wanted = line;
-            let level = if core.caches.hit_first(line, write) {
-                Some(0)
-            } else {
-                core.caches.hit_beyond(line, write, &mut self.evicted)
-            };
-            let last = core.caches.depth() - 1;
-            let latency_ps = core.caches.latency_ps(level.unwrap_or(last));
-            miss.timeline.push(stage, latency_ps);
-            miss.clock_ps += latency_ps;
-            if level.is_none() {
-                return false;
-            }
-            if !walking {
-                miss.level = level;
-                return true;
-            }
-            miss.walk_left -= 1;
-        }
     }
 
     /// A walk and its access were served by the core's own caches: their time is known.

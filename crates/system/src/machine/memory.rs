@@ -5,7 +5,7 @@ use super::{Doing, Event, Machine};
 use std::collections::VecDeque;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
 use tierscope_model::os::paging::TransferId;
-use tierscope_model::processor::on_chip::DirtyLine;
+use tierscope_model::processor::on_chip::{DirtyLine, Stack};
 use tierscope_model::request::{LineRequest, LineResponse, PageRequest, PageResponse};
 
 /// An access that merged with a miss under way.
@@ -90,6 +90,35 @@ impl Miss {
         })
     }
 
+    /// Goes as far as the core's own caches can take it: true when it has its data.
+    pub fn advance(&mut self, caches: &mut Stack, evicted: &mut Vec<DirtyLine>) -> bool {
+        loop {
+            let walking = self.walk_left > 0;
+            let (line, stage, write) = if walking {
+                (self.walk[usize::from(self.walk_left) - 1], Stage::Tlb, false)
+            } else {
+                (self.line, Stage::Cache, self.write)
+            };
+            self.wanted = line;
+            let level = if caches.hit_first(line, write) {
+                Some(0)
+            } else {
+                caches.hit_beyond(line, write, evicted)
+            };
+            let latency_ps = caches.latency_ps(level.unwrap_or(caches.depth() - 1));
+            self.timeline.push(stage, latency_ps);
+            self.clock_ps += latency_ps;
+            if level.is_none() {
+                return false;
+            }
+            if !walking {
+                self.level = level;
+                return true;
+            }
+            self.walk_left -= 1;
+        }
+    }
+
     /// Adds time until `at_ps`; a walk's time is the TLB's, wherever it is spent.
     fn pass(&mut self, stage: Stage, at_ps: u64) {
         let stage = if self.walk_left > 0 { Stage::Tlb } else { stage };
@@ -147,10 +176,9 @@ const WRITE_BACK: u32 = u32::MAX;
 impl Machine {
     /// A miss arrives at the shared caches.
     pub(super) fn look_in_shared(&mut self, id: u32, now_ps: u64) {
-        let mut out = Vec::new();
         let wanted = self.misses[id].wanted;
-        let level = self.shared.access(wanted, &mut out);
-        self.send_out(&mut out, now_ps);
+        let level = self.shared.access(wanted, &mut self.dropped);
+        self.send_dropped(now_ps);
         let private_ps = self.fixed.lookahead_ps;
         let depth = self.shared.depth();
         let beyond_ps = match (level, depth) {
@@ -192,17 +220,26 @@ impl Machine {
     }
 
     fn put_dirty(&mut self, line: DirtyLine, now_ps: u64) {
-        let mut out = Vec::new();
-        self.shared.put_dirty(line, &mut out);
-        self.send_out(&mut out, now_ps);
+        self.shared.put_dirty(line, &mut self.dropped);
+        self.send_dropped(now_ps);
     }
 
-    fn send_out(&mut self, lines: &mut Vec<DirtyLine>, now_ps: u64) {
-        if lines.is_empty() {
+    /// What the shared caches dropped goes to main memory.
+    fn send_dropped(&mut self, now_ps: u64) {
+        if self.dropped.is_empty() {
             return;
         }
-        self.outgoing.extend(lines.drain(..).map(Outgoing::Write));
+        self.outgoing.extend(self.dropped.drain(..).map(Outgoing::Write));
         self.pump(now_ps);
+    }
+
+    /// What a core's caches dropped arrives at the shared ones without delay.
+    fn put_evicted(&mut self, now_ps: u64) {
+        let mut evicted = std::mem::take(&mut self.evicted);
+        for dirty in evicted.drain(..) {
+            self.put_dirty(dirty, now_ps);
+        }
+        self.evicted = evicted;
     }
 
     /// Offers the organization what waits for it, in order, until it is full. Pages go once no
@@ -263,9 +300,8 @@ impl Machine {
         let (id, at_ps) = (response.id, response.at_ps);
         let line = self.misses[id].wanted;
         self.line_misses.remove(&line);
-        let mut out = Vec::new();
-        self.shared.fill(line, false, response.version, &mut out);
-        self.send_out(&mut out, at_ps);
+        self.shared.fill(line, false, response.version, &mut self.dropped);
+        self.send_dropped(at_ps);
         let version =
             if self.shared.depth() > 0 { self.shared.version(line) } else { response.version };
         let followers = std::mem::take(&mut self.misses[id].followers);
@@ -279,33 +315,23 @@ impl Machine {
 
     /// The wanted line arrives at the core.
     pub(super) fn arrive(&mut self, id: u32, now_ps: u64) {
-        let (index, line, walking) = {
-            let miss = &self.misses[id];
-            (miss.context, miss.wanted, miss.walk_left > 0)
-        };
-        let write = self.misses[id].write && !walking;
-        let version = self.misses[id].version;
-        let core = self.contexts[index].core;
-        let mut out = Vec::new();
-        self.note_on_chip(line);
-        self.cores[core].caches.fill(line, write, version, &mut out);
-        for dirty in out {
-            self.put_dirty(dirty, now_ps);
-        }
-        if walking {
-            let mut miss = self.misses[id].clone();
+        let Machine { misses, cores, contexts, evicted, .. } = self;
+        let miss = &mut misses[id];
+        let (index, line, walking) = (miss.context, miss.wanted, miss.walk_left > 0);
+        let caches = &mut cores[contexts[index].core].caches;
+        caches.fill(line, miss.write && !walking, miss.version, evicted);
+        let next = walking.then(|| {
             miss.walk_left -= 1;
-            let finished = self.advance_private(index, &mut miss);
-            for dirty in std::mem::take(&mut self.evicted) {
-                self.put_dirty(dirty, now_ps);
-            }
-            let at_ps = miss.clock_ps;
-            self.misses[id] = miss;
-            let event = if finished { Event::Finish(id) } else { Event::Shared(id) };
-            self.queue.push(at_ps, index as u16, event);
-            return;
+            let event =
+                if miss.advance(caches, evicted) { Event::Finish(id) } else { Event::Shared(id) };
+            (miss.clock_ps, event)
+        });
+        self.note_on_chip(line);
+        self.put_evicted(now_ps);
+        match next {
+            Some((at_ps, event)) => self.queue.push(at_ps, index as u16, event),
+            None => self.finish_miss(id, now_ps),
         }
-        self.finish_miss(id, now_ps);
     }
 
     pub(super) fn finish_miss(&mut self, id: u32, now_ps: u64) {

@@ -162,7 +162,9 @@ pub struct Machine {
     on_chip: CowMap<u64>,
     account: Account,
     responses: Vec<Response>,
+    /// Dirty lines that a core's caches, and the shared ones, have just dropped.
     evicted: Vec<DirtyLine>,
+    dropped: Vec<DirtyLine>,
     /// Dirty lines on their way from a core to the shared caches.
     posted: Vec<DirtyLine>,
 }
@@ -237,6 +239,7 @@ impl Machine {
             on_chip: CowMap::new(0),
             responses: Vec::new(),
             evicted: Vec::new(),
+            dropped: Vec::new(),
             posted: Vec::new(),
         };
         machine.schedule_interval(account::FIRST_INTERVAL_PS);
@@ -412,6 +415,7 @@ impl Machine {
             account: self.account.fork(),
             responses: Vec::new(),
             evicted: Vec::new(),
+            dropped: Vec::new(),
             posted: self.posted.clone(),
         }
     }
