@@ -17,11 +17,12 @@ from tierscope._run import Progress, Recording, RunFailedError, compare, record,
 from tierscope._spec import *  # noqa: F403
 from tierscope._system import System, system
 from tierscope._workload import Generated, Program, Recorded, program, workload
-from tierscope.errors import Problem, RunError, SpecError, TierscopeError
+from tierscope.errors import ArgumentError, Problem, RunError, SpecError, TierscopeError
 
 __version__ = _core.version()
 
 __all__ = [
+    "ArgumentError",
     "Generated",
     "Problem",
     "Program",

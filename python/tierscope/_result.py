@@ -10,13 +10,13 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from rich.console import Console
 
-from tierscope import report
+from tierscope import _check, report
 from tierscope._files import current_mask
-from tierscope._shape import ResultData, SystemResult
+from tierscope._shape import ResultData, SystemResult, WorkloadInfo
 from tierscope.errors import TierscopeError
 
 if TYPE_CHECKING:
@@ -156,7 +156,8 @@ class Result:
         Raises:
             TierscopeError: where the directory holds something else, or cannot be written.
         """
-        target = Path(directory).absolute()
+        mend = "name a directory for the result"
+        target = Path(_check.path(directory, "a result's directory", mend)).absolute()
         check_target(target)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -198,7 +199,8 @@ def load(directory: str | os.PathLike[str]) -> Result:
     """
     import polars as pl
 
-    source = Path(directory)
+    mend = "name a directory that `tierscope run -o` wrote"
+    source = Path(_check.path(directory, "a result's directory", mend))
     data = _read_result(source / _RESULT_FILE)
     descriptions = {}
     for name, file in _description_files(list(data["systems"])).items():
@@ -298,7 +300,22 @@ def _read_result(path: Path) -> ResultData:
             f"{path} has schema {schema}, and this version reads schema {_SCHEMA}",
             "read it with the version of tierscope that wrote it",
         )
+    for what, found, shape in [("it", data, ResultData), *_parts_of(data)]:
+        lacking = set(shape.__annotations__) - set(found if isinstance(found, dict) else ())
+        if lacking:
+            raise TierscopeError(
+                "unreadable",
+                f"{path} is not a whole result: {what} lacks {', '.join(sorted(lacking))}",
+                "name a directory that `tierscope run -o` wrote",
+            )
     return cast(ResultData, data)
+
+
+def _parts_of(data: Mapping[str, Any]) -> Iterator[tuple[str, object, type]]:
+    """The parts of a result that is read, each with its name and the shape that it must have."""
+    yield "workload", data.get("workload"), WorkloadInfo
+    for name, system in data["systems"].items():
+        yield f"system {name}", system, SystemResult
 
 
 def _flat(name: str, system: SystemResult) -> dict[str, object]:

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tierscope import _core
+from tierscope import _check, _core, _system, _workload
 from tierscope._call import core_errors, parsed
 from tierscope._result import Result, interval_table
-from tierscope._system import System, system, with_names_told_apart
-from tierscope._workload import Generated, Program, Recorded, workload
-from tierscope.errors import RunError
+from tierscope._system import System, with_names_told_apart
+from tierscope._workload import Generated, Program, Recorded
+from tierscope.errors import ArgumentError, RunError
 
 _POLL_S = 0.1
 _RECORDER = Path(__file__).parent / "_record" / "libtierscope_record.so"
@@ -105,14 +105,20 @@ def compare(
         watch: hears of the progress.
 
     Raises:
-        SpecError: with every mistake of a description.
+        SpecError: with every mistake of a description or workload.
+        ArgumentError: where an argument is of the wrong type.
         RunFailedError: where a machine could not go on; it holds what there is.
         RunError: where the run could not start, or nothing was simulated.
     """
-    _check_limits(access_limit, time_limit_s)
-    loaded = [one if isinstance(one, System) else system(one) for one in machines]
-    loaded = with_names_told_apart(loaded)
-    what = workload(work) if isinstance(work, str) else work
+    _check.limits(access_limit, time_limit_s)
+    if watch is not None and not callable(watch):
+        raise ArgumentError(
+            "wrong-type",
+            f"the watcher is {_check.shown(watch)}",
+            "give a function that takes a list of Progress",
+        )
+    loaded = with_names_told_apart(_system.machines(machines))
+    what = _workload.of(work)
     target = {
         "systems": [one.to_dict() for one in loaded],
         "options": {"access_limit": access_limit},
@@ -136,8 +142,9 @@ def record(
     Raises:
         RunError: where the program cannot run, or the recording cannot be written.
     """
-    _check_recording(Path(path))
-    target = {"kind": "recording", "path": os.fspath(path)}
+    file = Path(_check.path(path, "a recording's file", 'write a path, such as "app.tst"'))
+    _check_recording(file)
+    target = {"kind": "recording", "path": str(file)}
     with core_errors():
         under_way = _launch(Program(command, output_to_stderr=output_to_stderr), target)
         _attend(under_way, None, None)
@@ -158,17 +165,6 @@ def _check_recording(path: Path) -> None:
         raise RunError("not-recorded", f"{path} is no regular file, and is left alone")
     if not path.absolute().parent.is_dir():
         raise RunError("not-recorded", f"{path}: there is no directory {path.parent}")
-
-
-def _check_limits(access_limit: int, time_limit_s: float | None) -> None:
-    if not 0 <= access_limit < 1 << 64:
-        raise RunError(
-            "impossible-value", f"the limit of accesses is {access_limit}; write 0 for none"
-        )
-    if time_limit_s is not None and not time_limit_s > 0:
-        raise RunError(
-            "impossible-value", f"the time limit is {time_limit_s:g} s; write a time above 0"
-        )
 
 
 def _start(work: Workload, target: dict[str, Any]) -> _core.Run:

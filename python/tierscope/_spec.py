@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from tierscope import _check
 
 __all__ = [
     "Dram",
@@ -35,6 +37,12 @@ def _plain(value: object) -> object:
 @dataclass(frozen=True, kw_only=True)
 class _Spec:
     """A part of a description."""
+
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *given: object, **said: object) -> _Spec:
+            _check.keys(cls.__name__, given, said, [field.name for field in fields(cls)])
+            return super().__new__(cls)
 
     def to_dict(self) -> dict[str, Any]:
         """What is said, as plain dictionaries, lists, texts and numbers; None is left out."""

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tierscope import _core, _spec
+from tierscope import _check, _core, _spec
 from tierscope._call import core_errors, parsed
-from tierscope.errors import TierscopeError
+from tierscope.errors import ArgumentError
 
 _TOP = {field.name for field in dataclasses.fields(_spec.System)}
 _OF_ORGANIZATION = {
@@ -36,7 +36,7 @@ class System:
         self._base = base
         self._over: dict[str, Any] = dict(over or {})
         with core_errors():
-            found = parsed(_core.resolve(base, json.dumps(self._over)))
+            found = parsed(_core.resolve(base, _check.written(self._over, "the description")))
         self._take(found)
 
     def _take(self, found: Mapping[str, Any]) -> None:
@@ -65,7 +65,7 @@ class System:
 
         Raises:
             SpecError: with every mistake that the change makes.
-            TierscopeError: where there is no such key.
+            ArgumentError: where there is no such key, or a value cannot be written.
         """
         over = dict(self._over) if name is None else {**self._over, "name": name}
         for key, value in changes.items():
@@ -79,9 +79,11 @@ class System:
         own = _OF_ORGANIZATION.get(table, set())
         if key in own:
             return {table: {key: value}}
-        keys = ", ".join(sorted(_TOP | own))
-        raise TierscopeError(
-            "unknown-key", f"system {self.name} has no key `{key}`", f"the keys are {keys}"
+        keys = sorted(_TOP | own)
+        raise ArgumentError(
+            "unknown-key",
+            f"system {self.name} has no key `{key}`",
+            _check.meant(key, keys, f"the keys are {', '.join(keys)}"),
         )
 
     def _renamed(self, name: str) -> System:
@@ -120,7 +122,16 @@ def system(reference: str | os.PathLike[str]) -> System:
     Raises:
         SpecError: with every mistake of the description.
     """
-    return System(os.fspath(reference))
+    mend = 'write the name of a preset, such as "hybrid", or the path of a TOML file'
+    return System(_check.path(reference, "a system's name", mend))
+
+
+def machines(given: object) -> list[System]:
+    """The systems that a caller lists, by name or made already."""
+    mend = 'give a list of systems and names, such as ["hybrid", "oracle"]'
+    if isinstance(given, (str, os.PathLike, System)) or not isinstance(given, Iterable):
+        raise ArgumentError("wrong-type", f"the systems are {_check.shown(given)}", mend)
+    return [one if isinstance(one, System) else system(one) for one in given]
 
 
 def systems(references: Iterable[str], sets: Iterable[tuple[str, str]] = ()) -> list[System]:

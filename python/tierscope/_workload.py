@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from tierscope import _check, _core
+from tierscope._call import core_errors, parsed
+from tierscope.errors import ArgumentError, RunError
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,15 @@ class Program:
     native: bool = False
     output_to_stderr: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuses what is no command.
+
+        Raises:
+            ArgumentError: where it is of the wrong type.
+            RunError: where it names no program.
+        """
+        object.__setattr__(self, "command", _check.command(self.command))
+
 
 def program(*command: str, native: bool = False) -> Program:
     """A real program and its arguments, as a workload.
@@ -79,18 +93,79 @@ def program(*command: str, native: bool = False) -> Program:
     return Program(command, native)
 
 
-def workload(name: str, *, seed: int = 0, **parameters: object) -> Generated | Recorded:
+def workload(name: str, *, seed: int | None = None, **parameters: object) -> Generated | Recorded:
     """A built-in workload, or a recording as ``trace:FILE``.
 
     Args:
         name: such as ``gups``, or ``trace:app.tst``.
-        seed: seed of a generator's random choices.
+        seed: seed of a generator's random choices; 0 unless given.
         **parameters: what differs from a generator's defaults; ``tierscope show workloads`` lists
             names, defaults and meanings.
+
+    Raises:
+        SpecError: where there is no such workload or parameter, or a value is impossible.
+        ArgumentError: where an argument has no effect, or is of the wrong type.
     """
-    kind, _, rest = name.partition(":")
-    if kind == "trace" and rest:
-        if parameters:
-            raise TypeError(f"a recording has no parameters, but {', '.join(parameters)} is given")
-        return Recorded(rest)
-    return Generated(name, dict(parameters), seed)
+    return named(name, parameters, seed, allow_truncated=False)
+
+
+def of(work: object) -> Generated | Recorded | Program:
+    """The workload that a caller gives, by name or made already."""
+    if isinstance(work, (Generated, Recorded, Program)):
+        return work
+    if isinstance(work, str):
+        return workload(work)
+    mend = 'give a name such as "gups", or what workload() or program() gives'
+    if isinstance(work, os.PathLike):
+        mend = f'a recording is "trace:{os.fspath(work)}"'
+    raise ArgumentError("wrong-type", f"the workload is {_check.shown(work)}", mend)
+
+
+def named(
+    name: object, parameters: dict[str, Any], seed: int | None, *, allow_truncated: bool
+) -> Generated | Recorded:
+    """The workload of that name. What has no effect on it is refused."""
+    if not isinstance(name, str):
+        mend = 'write a name such as "gups", or "trace:app.tst"'
+        raise ArgumentError("wrong-type", f"a workload's name is {_check.shown(name)}", mend)
+    kind, colon, rest = name.partition(":")
+    if colon and kind == "trace" and rest:
+        return _recorded(rest, parameters, seed, allow_truncated)
+    if name.endswith(".tst") or (not colon and Path(name).is_file()):
+        raise RunError(
+            "unknown-value", f"{name} is a file, not a workload's name", f"write trace:{name}"
+        )
+    generators = [one["name"] for one in parsed(_core.list_workloads())]
+    if name not in generators and Path(f"{name}.tst").is_file():
+        raise RunError(
+            "unknown-value", f"there is no workload {name}", f"did you mean trace:{name}.tst?"
+        )
+    if colon:
+        raise RunError(
+            "unknown-format", f"{name} names no recording", "write trace:FILE for a .tst recording"
+        )
+    if allow_truncated:
+        raise without_effect("allowing truncation", f"the generated workload {name}")
+    work = Generated(name, dict(parameters), 0 if seed is None else _check.seed(seed))
+    with core_errors():
+        _core.check_workload(_check.written(work.to_dict(), f"the workload {name}"))
+    return work
+
+
+def without_effect(what: str, on: str) -> ArgumentError:
+    """The error for what a workload of another kind would take."""
+    return ArgumentError("no-effect", f"{what} means nothing to {on}", "leave it out")
+
+
+def _recorded(
+    file: str, parameters: dict[str, Any], seed: int | None, allow_truncated: bool
+) -> Recorded:
+    if parameters:
+        raise ArgumentError(
+            "no-effect",
+            f"a recording has no parameters, but {', '.join(parameters)} is given",
+            "leave it out: what was recorded does not change",
+        )
+    if seed is not None:
+        raise without_effect("a seed", f"the recording {file}: it is as it was recorded")
+    return Recorded(file, allow_truncated)

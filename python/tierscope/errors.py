@@ -64,5 +64,12 @@ class SpecError(TierscopeError):
         return [line for problem in self.problems for line in problem.lines()]
 
 
+class ArgumentError(TierscopeError, TypeError):
+    """An argument that a function or class does not have, or that is of the wrong type.
+
+    It is a ``TypeError`` too, as Python itself would have raised.
+    """
+
+
 class RunError(TierscopeError):
     """A run that could not start, or that ended without a result."""

@@ -14,6 +14,16 @@ from tierscope._shape import ResultData
 from tierscope.breakdown import GROUPS, Group, grouped
 
 _HATCHES = ("", "//", "..", "xx", "\\\\\\\\", "++")
+_LATENCIES: tuple[tuple[Literal["mean", "p50", "p99", "p999", "max"], str, str], ...] = (
+    ("mean", "mean", "D"),
+    ("p50", "median", "o"),
+    ("p99", "99 %", "^"),
+    ("p999", "99.9 %", "s"),
+    ("max", "max", "x"),
+)
+"""Figures of a latency: key, label and mark, from the left to the right."""
+_APART = 0.16
+"""Distance of two marks of a system, in distances of systems."""
 
 
 def breakdown(data: ResultData, by: Literal["group", "owner"] = "group") -> Figure:
@@ -45,18 +55,23 @@ def breakdown(data: ResultData, by: Literal["group", "owner"] = "group") -> Figu
 
 
 def latency(data: ResultData) -> Figure:
-    """Latency of memory accesses: mean and percentiles of each system, on a logarithmic axis."""
-    marks = {"mean": "D", "p50": "o", "p99": "^", "p999": "s", "max": "x"}
+    """Latency of memory accesses: mean and percentiles of each system, on a logarithmic axis.
+
+    Each has a place of its own beside the others, from the left to the right, so that none hides
+    another where they are close.
+    """
     names = list(data["systems"])
-    figure = Figure(figsize=(3.5 + 1.1 * len(names), 4.2), layout="constrained")
+    figure = Figure(figsize=(3.5 + 1.3 * len(names), 4.2), layout="constrained")
     axes = figure.subplots()
-    for (key, mark), label in zip(
-        marks.items(), ("mean", "median", "99 %", "99.9 %", "max"), strict=True
-    ):
-        values = [data["systems"][n]["latency_ns"][key] for n in names]  # type: ignore[literal-required]
-        axes.plot(range(len(names)), values, mark, label=label, markersize=7)
+    for index, (key, label, mark) in enumerate(_LATENCIES):
+        beside = (index - (len(_LATENCIES) - 1) / 2) * _APART
+        values = [data["systems"][n]["latency_ns"][key] for n in names]
+        places = [place + beside for place in range(len(names))]
+        axes.plot(places, values, mark, label=label, markersize=7)
     axes.set_yscale("log")
     axes.set_xlim(-0.5, len(names) - 0.5)
+    for between in range(1, len(names)):
+        axes.axvline(between - 0.5, color="0.9", linewidth=0.8, zorder=0)
     axes.set_ylabel("access latency (ns)")
     axes.grid(axis="y", alpha=0.3)
     _label_systems(axes, data, names)

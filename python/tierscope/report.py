@@ -17,6 +17,9 @@ from tierscope import format as fmt
 from tierscope._shape import ProgramInfo, ResultData, SystemResult
 from tierscope.breakdown import Group, apportion, grouped
 
+COMPLETE = "Complete: the whole workload was simulated on every system."
+"""What stands below a result that is complete."""
+
 _BAR_ROWS = 16
 _NAME_WIDTH = range(8, 22)
 _GAP = "  "
@@ -24,15 +27,25 @@ _IN_ASCII = str.maketrans({"µ": "u", "×": "x", "–": "-", "…": "."})
 _TICKS = {_BAR_ROWS: "100 %", _BAR_ROWS // 2: "50 %", 1: "0 %"}
 
 
-def render(data: ResultData, console: Console, *, unicode: bool | None = None) -> Text:
-    """The whole report, for ``console``'s width, and its character set unless that is given."""
+def render(
+    data: ResultData,
+    console: Console,
+    *,
+    unicode: bool | None = None,
+    heading: str | None = None,
+    closing: Sequence[str] | None = None,
+) -> Text:
+    """The whole report, for ``console``'s width, and its character set unless that is given.
+
+    Heading and closing lines are those of the result unless others are given.
+    """
     if unicode is None:
         unicode = console.encoding.startswith("utf")
-    lines = [Text(title(data), style="bold"), Text()]
+    lines = [Text(title(data) if heading is None else heading, style="bold"), Text()]
     for page in _pages(data, console.width):
         lines += [*table(data, page), Text()]
         lines += [*columns(data, page, unicode=unicode), Text()]
-    for line in closing_lines(data):
+    for line in closing_lines(data) if closing is None else closing:
         lines += [Text(part) for part in textwrap.wrap(line, console.width, break_on_hyphens=False)]
     report = Text("\n").join(lines)
     if not unicode:
@@ -100,7 +113,12 @@ def _pages(data: ResultData, width: int) -> Iterator[Page]:
         labels += [f"   {group.label}" for group, _ in grouped(system["time_breakdown_ns"])]
     label_width = max(map(len, labels))
     longest = max(map(len, names), default=0)
-    column_width = min(max(longest, _NAME_WIDTH.start), _NAME_WIDTH.stop - 1)
+    widest = _NAME_WIDTH.stop - 1
+    if len({name[: widest - 1] for name in names if len(name) > widest}) < sum(
+        len(name) > widest for name in names
+    ):
+        widest = longest  # Names are cut, unless they would then be the same.
+    column_width = min(max(longest, _NAME_WIDTH.start), widest)
     room = max(1, (width - label_width) // (column_width + len(_GAP)))
     for start in range(0, len(names), room):
         yield Page(names[start : start + room], label_width, column_width)
@@ -142,7 +160,7 @@ def closing_lines(data: ResultData) -> list[str]:
     """What stands below table and columns: the program, how complete the result is, remarks."""
     lines = list(_program_lines(data["program"])) if data["program"] is not None else []
     if data["completeness"] == "complete":
-        lines.append("Complete: the whole workload was simulated on every system.")
+        lines.append(COMPLETE)
     else:
         reason = data["partial_reason"] or "the reason is not known"
         lines.append(f"{data['completeness'].capitalize()}: {reason}.")

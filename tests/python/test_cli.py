@@ -31,7 +31,7 @@ def test_version_and_help(tierscope: Runner) -> None:
     assert max(map(len, shown.stdout.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("command", ["run", "record", "show", "check", "trace info"])
+@pytest.mark.parametrize("command", ["run", "record", "compare", "show", "check", "trace info"])
 def test_each_command_explains_itself_with_an_example(tierscope: Runner, command: str) -> None:
     shown = tierscope(*command.split(), "--help")
     assert shown.returncode == 0
@@ -125,12 +125,16 @@ def test_a_kept_result_holds_machine_summary_and_intervals(
         (("run", "-s", "hybrid", "-w", "gups", "--", "ls"), "usage", "both"),
         (("run", "-s", "hybrid", "-w", "gups", "--native"), "usage", "--native needs a program"),
         (("run", "-s", "hybrid", "-w", "gups", "--set", "a"), "usage", "gives no value"),
+        (("run", "-s", "hybrid", "-w", "gups", "--set", "a="), "usage", "gives no value"),
+        (("run", "-s", "hybrid", "-w", "gups", "--set", "=3"), "usage", "names no value"),
+        (("show", "hybrid", "--set", "=3"), "usage", "names no value"),
+        (("run", "-s", "hybird/quick", *SHORT), "unknown-system", 'did you mean "hybrid/quick"?'),
         (("run", "-s", "hybird", "-w", "gups"), "unknown-system", 'did you mean "hybrid"?'),
         (("run", "-s", "no.toml", "-w", "gups"), "unreadable-file", "no such file"),
         (("run", "-s", "hybrid", "-w", "gusp"), "unknown-value", "did you mean `gups`?"),
         (("run", "-s", "hybrid", "-w", "lackey:x"), "unknown-format", "trace:FILE"),
         (("run", "-s", "hybrid", "-w", "trace:x"), "unreadable-recording", "x"),
-        (("run", "-s", "hybrid", *SHORT, "--set", "workload.rnd=1"), "impossible-value", "it has"),
+        (("run", "-s", "hybrid", *SHORT, "--set", "workload.rnd=1"), "unknown-key", "`random`?"),
         (("run", "-s", "hybrid", *SHORT, "--set", "hybrid.ways=1"), "unknown-key", "ways"),
         (("run", "-s", "hybrid", *SHORT, "-o", "/proc/x/y"), "unwritable", "/proc/x/y"),
         (("run", "-s", "hybrid", "--", "/no/such/program"), "no-program", "/no/such/program"),
@@ -139,6 +143,13 @@ def test_a_kept_result_holds_machine_summary_and_intervals(
         (("check",), "usage", "no file"),
         (("record", "-o", "x.tst"), "usage", "no program"),
         (("trace", "info", "nowhere.tst"), "unreadable-recording", "nowhere.tst"),
+        (("compare",), "usage", "no two results"),
+        (("compare", "one"), "usage", "tierscope show DIR prints one"),
+        (("compare", "one", "./one"), "usage", "given twice"),
+        (("compare", "one", "two"), "unreadable", "one/result.json"),
+        (("show", "."), "unreadable", "result.json"),
+        (("show", ".", "--set", "a=1"), "usage", "not a result"),
+        (("show", "systems", "--json"), "usage", "--json is for a system or a result"),
     ],
 )
 def test_a_mistake_is_one_error_with_a_code_and_status_125(
@@ -262,3 +273,81 @@ def test_a_closed_stdout_is_no_failure(tmp_path: Path) -> None:
         ["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def said(tierscope: Runner, *arguments: str, **environment: str) -> str:
+    """What is said of a mistake, all of it."""
+    ended = tierscope(*arguments, **environment)
+    assert (ended.returncode, ended.stdout) == (125, "")
+    return ended.stderr
+
+
+def test_a_seed_below_0_is_refused_in_these_words(tierscope: Runner) -> None:
+    assert said(tierscope, "run", "-s", "oracle/quick", *SHORT, "--seed", "-1") == (
+        'error[usage]: invalid value "-1" for --seed. it must be a whole number from 0 to '
+        "18446744073709551615\n  = tierscope run --help shows how\n"
+    )
+
+
+def test_the_file_of_a_recording_is_met_with_its_prefix(tierscope: Runner, tmp_path: Path) -> None:
+    run = ("run", "-s", "oracle/quick", "-w")
+    wrong = "error[unknown-value]: app.tst is a file, not a workload's name\n"
+    assert said(tierscope, *run, "app.tst") == wrong + "  = write trace:app.tst\n"
+    (tmp_path / "other").write_bytes(b"")
+    assert "= write trace:other\n" in said(tierscope, *run, "other")
+    (tmp_path / "app.tst").write_bytes(b"")
+    assert said(tierscope, *run, "app") == (
+        "error[unknown-value]: there is no workload app\n  = did you mean trace:app.tst?\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "means_nothing"),
+    [
+        (("--seed", "3", "--", "ls"), "--seed means nothing to a program"),
+        (("--allow-truncated", "--", "ls"), "--allow-truncated means nothing to a program"),
+        (("--set", "workload.x=1", "--", "ls"), "--set workload.x means nothing to a program"),
+        (("--seed", "3", "-w", "trace:app.tst"), "a seed means nothing to the recording app.tst"),
+        (("--allow-truncated", "-w", "gups"), "to the generated workload gups"),
+        (("--set", "workload.x=1", "-w", "trace:app.tst"), "a recording has no parameters, but x"),
+    ],
+)
+def test_what_has_no_effect_is_refused(
+    tierscope: Runner, arguments: tuple[str, ...], means_nothing: str
+) -> None:
+    words = said(tierscope, "run", "-s", "oracle/quick", *arguments)
+    assert words.startswith("error[no-effect]: ")
+    assert means_nothing in words
+    assert words.splitlines()[1].startswith("  = leave it out")
+
+
+def test_a_program_without_a_name_is_refused(tierscope: Runner) -> None:
+    for command in ("run", "-s", "oracle/quick"), ("record", "-o", "app.tst"):
+        assert said(tierscope, *command, "--", "") == (
+            "error[no-program]: the program's name is empty\n"
+            "  = give the path of a program, or a name in PATH\n"
+        )
+
+
+def test_what_is_no_qemu_is_told_with_its_answer(tierscope: Runner) -> None:
+    run = ("run", "-s", "oracle/quick", "--", "ls")
+    assert said(tierscope, *run, TIERSCOPE_QEMU="/bin/cat") == (
+        'error[unfit-qemu]: /bin/cat --version answers "cat (GNU coreutils) '
+        f'{_coreutils()}", and a qemu-x86_64 answers "qemu-x86_64 version ...": name one by '
+        'TIERSCOPE_QEMU, or a script that ends with exec qemu-x86_64 "$@"\n'
+    )
+
+
+def _coreutils() -> str:
+    answer = subprocess.run(["/bin/cat", "--version"], capture_output=True, text=True, check=True)
+    return answer.stdout.splitlines()[0].split()[-1]
+
+
+def test_a_workload_that_no_machine_can_hold_is_refused_before_the_run(tierscope: Runner) -> None:
+    large = ("-w", "gups", "--set", "workload.table=64GiB")
+    assert said(tierscope, "run", "-s", "oracle/quick,hybrid/quick", *large) == (
+        'error[contradiction]: workload.table = "64GiB": oracle/quick has room for 4GiB; write '
+        "4GiB or less, or give the machine a larger oracle.capacity\n"
+        'error[contradiction]: workload.table = "64GiB": hybrid/quick has room for 4GiB; write '
+        "4GiB or less, or give the machine a larger store.capacity\n"
+    )

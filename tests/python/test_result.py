@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import typing
 from pathlib import Path
 
@@ -84,7 +85,12 @@ def test_a_save_that_fails_leaves_the_earlier_result(
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [("{", "unreadable"), ("[]", "other-schema"), ('{"schema": 99}', "other-schema")],
+    [
+        ("{", "unreadable"),
+        ("[]", "other-schema"),
+        ('{"schema": 99}', "other-schema"),
+        ('{"schema": 1, "systems": {}}', "unreadable"),
+    ],
 )
 def test_what_is_no_result_is_refused(tmp_path: Path, text: str, code: str) -> None:
     (tmp_path / "result.json").write_text(text, encoding="utf-8")
@@ -132,6 +138,20 @@ def test_the_latency_plot_has_a_logarithmic_axis_with_its_unit(result: ts.Result
     assert isinstance(figure, Figure)
     (axes,) = figure.axes
     assert (axes.get_yscale(), axes.get_ylabel()) == ("log", "access latency (ns)")
+
+
+def test_no_mark_of_the_latency_plot_hides_another(sample: ResultData) -> None:
+    for system in sample["systems"].values():
+        system["latency_ns"] = {"mean": 5.0, "p50": 5.0, "p99": 5.0, "p999": 5.0, "max": 5.0}
+    figure = ts.Result(sample).plot_latency()
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    marks = [line for line in axes.lines if line.get_marker() != "None"]
+    assert [line.get_label() for line in marks] == ["mean", "median", "99 %", "99.9 %", "max"]
+    pixels = sorted(x for line in marks for x, _ in axes.transData.transform(line.get_xydata()))
+    assert len(pixels) == 5 * len(sample["systems"])
+    size_px = max(line.get_markersize() for line in marks) / 72 * figure.dpi
+    assert min(right - left for left, right in itertools.pairwise(pixels)) > size_px
 
 
 def test_a_notebook_shows_names_as_text(sample: ResultData) -> None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tierscope as ts
 from tierscope._system import with_names_told_apart
+
+UNTYPED: Any = ts
+"""The package, as those see it who do not check types."""
+PLAIN = "write texts, finite numbers, truth values, lists and parts such as DramCache(...)"
 
 
 def test_a_part_says_only_what_differs() -> None:
@@ -68,11 +76,159 @@ def test_a_recording_takes_no_parameters() -> None:
         ts.workload("trace:app.tst", random=0.5)
 
 
-def test_a_wrong_parameter_is_named_with_those_there_are() -> None:
-    with pytest.raises(ts.SpecError, match=r"workload\.rnd = 1.*it has table"):
-        ts.run("oracle/quick", ts.workload("gups", rnd=1))
+def test_a_wrong_parameter_is_told_at_once() -> None:
+    with pytest.raises(ts.SpecError) as raised:
+        ts.workload("gups", rnd=1)
+    assert str(raised.value) == (
+        "error[unknown-key]: workload.rnd = 1: the workload gups has no such parameter; "
+        "did you mean `random`?"
+    )
+    with pytest.raises(ts.SpecError, match=r"workload\.random = 2: not a probability"):
+        ts.workload("gups", random=2)
 
 
 def test_an_unknown_workload_is_met_with_a_proposal() -> None:
     with pytest.raises(ts.SpecError, match="did you mean `gups`"):
-        ts.run("oracle/quick", "gusp")
+        ts.workload("gusp")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message", "hint"),
+    [
+        (lambda: UNTYPED.DramCache(way=1), "DramCache has no key `way`", "did you mean `ways`?"),
+        (
+            lambda: UNTYPED.Oracle(frequency=1),
+            "Oracle has no key `frequency`",
+            "its keys are capacity",
+        ),
+        (
+            lambda: UNTYPED.Oracle("4GiB"),
+            "Oracle takes its values by name, and '4GiB' (str) has none",
+            "write Oracle(capacity=...)",
+        ),
+        (
+            lambda: UNTYPED.system("hybrid").replace(cahce=3),
+            "system hybrid has no key `cahce`",
+            "did you mean `cache`?",
+        ),
+        (
+            lambda: UNTYPED.system("hybrid").replace(cache=object),
+            "the description: Object of type type is not JSON serializable",
+            PLAIN,
+        ),
+        (
+            lambda: UNTYPED.system(3),
+            "a system's name is a text or a path, not 3 (int)",
+            'write the name of a preset, such as "hybrid", or the path of a TOML file',
+        ),
+        (
+            lambda: UNTYPED.run("oracle/quick", 3),
+            "the workload is 3 (int)",
+            'give a name such as "gups", or what workload() or program() gives',
+        ),
+        (
+            lambda: UNTYPED.run("oracle/quick", Path("app.tst")),
+            f"the workload is {Path('app.tst')!r} (PosixPath)",
+            'a recording is "trace:app.tst"',
+        ),
+        (
+            lambda: UNTYPED.run(3, "gups"),
+            "a system's name is a text or a path, not 3 (int)",
+            'write the name of a preset, such as "hybrid", or the path of a TOML file',
+        ),
+        (
+            lambda: UNTYPED.compare("hybrid", "gups"),
+            "the systems are 'hybrid' (str)",
+            'give a list of systems and names, such as ["hybrid", "oracle"]',
+        ),
+        (
+            lambda: UNTYPED.compare(3, "gups"),
+            "the systems are 3 (int)",
+            'give a list of systems and names, such as ["hybrid", "oracle"]',
+        ),
+        (
+            lambda: UNTYPED.run("oracle/quick", "gups", access_limit=1.5),
+            "the limit of accesses is 1.5 (float)",
+            "write a whole number of accesses, 0 for no limit",
+        ),
+        (
+            lambda: UNTYPED.run("oracle/quick", "gups", time_limit_s="1s"),
+            "the time limit is '1s' (str)",
+            "write a number of seconds above 0",
+        ),
+        (
+            lambda: UNTYPED.run("oracle/quick", "gups", watch=3),
+            "the watcher is 3 (int)",
+            "give a function that takes a list of Progress",
+        ),
+        (
+            lambda: UNTYPED.workload(3),
+            "a workload's name is 3 (int)",
+            'write a name such as "gups", or "trace:app.tst"',
+        ),
+        (
+            lambda: UNTYPED.workload("gups", seed="3"),
+            "the seed is '3' (str)",
+            "write a whole number from 0 to 18446744073709551615",
+        ),
+        (
+            lambda: UNTYPED.workload("gups", random=float("nan")),
+            "the workload gups holds a number that is none",
+            PLAIN,
+        ),
+        (
+            lambda: UNTYPED.workload("trace:app.tst", seed=3),
+            "a seed means nothing to the recording app.tst: it is as it was recorded",
+            "leave it out",
+        ),
+        (
+            lambda: UNTYPED.record("ls -l", "app.tst"),
+            "the command is 'ls -l' (str), not a list",
+            'write each part by itself: ["ls", "-l"]',
+        ),
+        (
+            lambda: UNTYPED.program("ls", 3),
+            "each part of a command is a text or a path, not 3 (int)",
+            'write each part by itself: ["ls", "-l"]',
+        ),
+        (
+            lambda: UNTYPED.load(3),
+            "a result's directory is a text or a path, not 3 (int)",
+            "name a directory that `tierscope run -o` wrote",
+        ),
+    ],
+)
+def test_an_argument_of_another_kind_is_refused_in_these_words(
+    wrong: Callable[[], object], message: str, hint: str
+) -> None:
+    with pytest.raises(ts.ArgumentError) as raised:
+        wrong()
+    assert isinstance(raised.value, TypeError), "as Python itself would have it"
+    assert (str(raised.value), raised.value.hint) == (message, hint)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: ts.workload("gups", seed=-1), "the seed is -1"),
+        (lambda: ts.workload("gups", seed=1 << 64), "the seed is 18446744073709551616"),
+        (lambda: ts.program(), "there is no program to run"),
+        (lambda: ts.program(""), "the program's name is empty"),
+        (lambda: ts.workload("app.tst"), "app.tst is a file, not a workload's name"),
+        (lambda: ts.run("oracle", "gups", access_limit=-1), "the limit of accesses is -1"),
+        (lambda: ts.run("oracle", "gups", time_limit_s=0), "the time limit is 0 s"),
+    ],
+)
+def test_an_impossible_argument_is_refused_with_its_mend(
+    wrong: Callable[[], object], message: str
+) -> None:
+    with pytest.raises(ts.RunError) as raised:
+        wrong()
+    assert str(raised.value) == message
+    assert raised.value.hint
+
+
+def test_parts_can_be_copied_and_pickled() -> None:
+    part = ts.DramCache(ways=4)
+    assert copy.deepcopy(part) == part
+    assert pickle.loads(pickle.dumps(part)) == part

@@ -1,6 +1,7 @@
 //! Presets, descriptions and workloads: listed, resolved and checked.
 
 use crate::error::{run_error, spec_error};
+use crate::job::Workload;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -77,6 +78,21 @@ pub fn resolve_text(name: &str, text: &str, sets: Vec<(String, String)>) -> PyRe
 #[pyfunction]
 pub fn check_file(path: &str) -> PyResult<()> {
     spec::load(path, &[]).map(|_| ()).map_err(|p| spec_error(&p))
+}
+
+/// Raises what is wrong with a workload, given as in a job, as far as it shows before it runs on a
+/// machine.
+#[pyfunction]
+pub fn check_workload(py: Python<'_>, workload: &str) -> PyResult<()> {
+    let workload: Workload =
+        serde_json::from_str(workload).map_err(|error| run_error("bad-workload", error))?;
+    py.detach(|| workload.prepare()).map(|_| ())
+}
+
+/// The name that was most likely meant by `word`, if any was.
+#[pyfunction]
+pub fn nearest(word: &str, names: Vec<String>) -> Option<String> {
+    tierscope_units::nearest(word, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
 fn machine(resolved: &Resolved) -> Value {

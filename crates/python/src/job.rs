@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use tierscope_system::result::{WorkloadInfo, WorkloadKind};
 use tierscope_system::run::RunOptions;
-use tierscope_system::spec::SystemSpec;
+use tierscope_system::spec::{SystemSpec, check_fit};
 use tierscope_units::{Problem, Problems, nearest};
 use tierscope_workload::Stream;
 use tierscope_workload::generator::{GENERATORS, ParameterError, find};
@@ -82,6 +82,16 @@ pub fn check_names(systems: &[SystemSpec]) -> Result<(), PyErr> {
     }
 }
 
+impl Prepared {
+    /// Refuses a workload that is known not to fit a machine.
+    pub fn check_fit(&self, systems: &[SystemSpec]) -> Result<(), PyErr> {
+        let Some(footprint) = self.stream.footprint() else { return Ok(()) };
+        let value = self.info.parameters.get(footprint.parameter).map(Value::to_string);
+        let problems = check_fit(systems, &footprint, &value.unwrap_or_default());
+        if problems.is_empty() { Ok(()) } else { Err(spec_error(&problems)) }
+    }
+}
+
 impl Workload {
     /// Opens or makes the stream.
     pub fn prepare(self) -> Result<Prepared, PyErr> {
@@ -148,7 +158,7 @@ fn unknown_workload(name: &str) -> Problem {
 
 fn wrong_parameter(error: ParameterError) -> Problem {
     Problem {
-        code: "impossible-value",
+        code: if error.unknown { "unknown-key" } else { "impossible-value" },
         path: format!("workload.{}", error.name),
         value: error.value,
         reason: error.reason,

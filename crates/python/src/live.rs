@@ -123,7 +123,7 @@ fn refused(error: LaunchError) -> (&'static str, String) {
         LaunchError::NotQemu { .. }
         | LaunchError::QemuWithoutPlugins { .. }
         | LaunchError::QemuTooOld { .. } => "unfit-qemu",
-        LaunchError::ProgramMissing { .. } => "no-program",
+        LaunchError::ProgramUnnamed | LaunchError::ProgramMissing { .. } => "no-program",
         LaunchError::ProgramUnfit { .. } => "unfit-program",
         LaunchError::LibraryMissing { .. } => "no-recorder",
         LaunchError::Io { .. } | LaunchError::NotStarted { .. } => "not-started",

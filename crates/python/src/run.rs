@@ -48,7 +48,9 @@ impl Run {
     #[staticmethod]
     fn start(py: Python<'_>, job: &str) -> PyResult<Run> {
         let Job { systems, workload, options } = Job::read(job)?;
-        let Prepared { stream, info, cut } = py.detach(|| workload.prepare())?;
+        let prepared = py.detach(|| workload.prepare())?;
+        prepared.check_fit(&systems)?;
+        let Prepared { stream, info, cut } = prepared;
         Run::spawn(systems.len(), move |shared| {
             let streams: Vec<Box<dyn Stream>> = systems.iter().map(|_| stream.fork()).collect();
             drop(stream);

@@ -11,6 +11,10 @@ use tierscope_workload::{Stream, StreamError};
 /// How often an observer hears of each machine, in wall-clock time.
 const REPORT_EVERY: Duration = Duration::from_millis(200);
 
+/// Simulated time that a run may take, 53 days: a quarter of what picoseconds in 64 bits can hold, so
+/// that nothing under way can overflow.
+const MOST_TIME_PS: u64 = 1 << 62;
+
 /// How a run is carried out. None of these changes a complete run's figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -115,13 +119,23 @@ fn run_machine(
             }
             intervals = machine.intervals().len();
         }
-        stop.load(Ordering::Relaxed) || machine.accesses() >= limit
+        stop.load(Ordering::Relaxed)
+            || machine.accesses() >= limit
+            || machine.now_ps() >= MOST_TIME_PS
     });
     let mut outcome = Outcome { threads: machine.threads(), ..Outcome::default() };
     match ended {
         Ok(true) => {}
         Ok(false) if stop.load(Ordering::Relaxed) => {
             outcome.partial_reason = Some("the run was interrupted".into());
+        }
+        Ok(false) if machine.now_ps() >= MOST_TIME_PS => {
+            outcome.failed = true;
+            outcome.partial_reason = Some(
+                "simulated time has passed 53 days (2^62 ps), and cannot be counted much further; \
+                 look for a latency or a bandwidth that is out of proportion"
+                    .into(),
+            );
         }
         Ok(false) => {
             outcome.partial_reason = Some(format!("the limit of {limit} accesses was reached"));
@@ -147,5 +161,36 @@ fn progress(machine: &Machine) -> Progress {
         accesses: machine.accesses(),
         instructions: machine.instructions(),
         time_ps: machine.now_ps(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec;
+    use tierscope_workload::generator;
+
+    struct Nobody;
+
+    impl Observer for Nobody {
+        fn progress(&self, _: usize, _: Progress) {}
+        fn interval(&self, _: usize, _: &Interval) {}
+    }
+
+    #[test]
+    fn a_run_whose_time_cannot_be_counted_ends_with_the_reason() {
+        let sets = [("store.read_latency".to_owned(), "1000s".to_owned())];
+        let system = spec::load("hybrid/quick", &sets).unwrap().spec;
+        let parameters = [("updates".to_owned(), 1_000_000.into())];
+        let stream = generator::find("gups").unwrap().make(&parameters, 1).unwrap().0;
+        let never = AtomicBool::new(false);
+        let ended = run_machines(&[system], vec![stream], &RunOptions::default(), &Nobody, &never);
+        let reason = ended[0].partial_reason.clone().unwrap_or_default();
+        assert!(
+            ended[0].failed && reason.starts_with("simulated time has passed 53 d"),
+            "{reason}"
+        );
+        let time_ps = ended[0].result.time_ps;
+        assert!((MOST_TIME_PS..2 * MOST_TIME_PS).contains(&time_ps), "{time_ps}");
     }
 }

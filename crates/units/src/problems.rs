@@ -189,18 +189,31 @@ fn join(path: &str, field: &str) -> String {
 
 /// The name among `names` that is closest to `word`, if it is close enough to be what was meant:
 /// at most a third of the longer one's letters differ, and one may always (Levenshtein distance, with the swap of two
-/// neighbours counted once; upper and lower case, `-` and `_` count as equal).
+/// neighbours counted once; upper and lower case, `-` and `_` count as equal). Where none is, the
+/// only name that `word` abbreviates: it begins as the name does, and its letters stand in the
+/// name in that order (`rnd` for `random`).
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = fold(word);
-    names
-        .into_iter()
-        .map(|name| {
-            let other = fold(name);
-            (distance(&word, &other), (word.len().max(other.len()) / 3).max(1), name)
+    let names: Vec<_> = names.into_iter().map(|name| (fold(name), name)).collect();
+    let by_distance = names
+        .iter()
+        .map(|(other, name)| {
+            (distance(&word, other), (word.len().max(other.len()) / 3).max(1), *name)
         })
         .filter(|(distance, limit, _)| distance <= limit)
         .min_by_key(|(distance, ..)| *distance)
-        .map(|(.., name)| name)
+        .map(|(.., name)| name);
+    by_distance.or_else(|| {
+        let mut meant = names.iter().filter(|(other, _)| abbreviates(&word, other));
+        let (_, only) = meant.next()?;
+        meant.all(|(_, name)| name == only).then_some(*only)
+    })
+}
+
+/// Whether `word` is two letters or more of `name`, the first of them its first, in their order.
+fn abbreviates(word: &[char], name: &[char]) -> bool {
+    let mut left = name.iter();
+    word.len() > 1 && word.first() == name.first() && word.iter().all(|c| left.any(|d| c == d))
 }
 
 fn fold(word: &str) -> Vec<char> {
@@ -270,5 +283,10 @@ mod tests {
         assert_eq!(nearest("wyas", names), Some("ways"));
         assert_eq!(nearest("Tag-Latency", names), Some("tag_latency"));
         assert_eq!(nearest("frequency", names), None);
+        assert_eq!(nearest("cap", names), Some("capacity"));
+        assert_eq!(nearest("lat", names), None, "it begins otherwise");
+        assert_eq!(nearest("p", ["page", "pages"]), None, "a letter says nothing");
+        assert_eq!(nearest("rnd", ["table", "random"]), Some("random"));
+        assert_eq!(nearest("rnd", ["random", "rendezvous"]), None, "either may be meant");
     }
 }

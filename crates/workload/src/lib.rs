@@ -12,4 +12,4 @@ pub mod stream;
 pub mod trace;
 
 pub use op::{Call, FileId, Op, OpKind, ThreadId};
-pub use stream::{FileInfo, Pull, Stream, StreamError};
+pub use stream::{FileInfo, Footprint, Pull, Stream, StreamError};

@@ -62,10 +62,24 @@ pub trait Stream: Send {
     /// A second stream that stands where this one stands, and goes on by itself.
     fn fork(&self) -> Box<dyn Stream>;
 
+    /// Memory that the workload maps, where that is known before it runs: of generators.
+    fn footprint(&self) -> Option<Footprint> {
+        None
+    }
+
     /// The files that the workload used so far, by number: name and size at first use.
     fn files(&self) -> Arc<Vec<FileInfo>> {
         Arc::new(Vec::new())
     }
+}
+
+/// Memory that a workload maps in all, known before it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// Bytes mapped at a time at most.
+    pub bytes: u64,
+    /// The generator's parameter that it follows from.
+    pub parameter: &'static str,
 }
 
 /// A file that a workload uses.

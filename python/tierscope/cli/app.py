@@ -10,7 +10,7 @@ from collections.abc import Callable
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 
 import tierscope
-from tierscope.cli import FAILURE, describe, interrupted_status, received, record, run
+from tierscope.cli import FAILURE, describe, interrupted_status, received, record, results, run
 from tierscope.errors import TierscopeError
 
 _HELP = """\
@@ -31,6 +31,11 @@ Record once, replay on any machine, keep the result:
 
   tierscope record -o app.tst -- ./my_program args
   tierscope run -s my-machine.toml -w trace:app.tst -o results/
+
+A result that was kept, and several side by side:
+
+  tierscope show results/
+  tierscope compare results/ others/
 
 Presets and workloads; a description to start from, each number with its source:
 
@@ -64,6 +69,9 @@ def _flowing(command: Callable[..., int]) -> Callable[..., int]:
 
 app.command(_flowing(run.run), usage=run.USAGE, help_epilogue=run.EXAMPLES)
 app.command(_flowing(record.record), usage=record.USAGE, help_epilogue=record.EXAMPLES)
+app.command(
+    _flowing(results.compare), usage=results.COMPARE_USAGE, help_epilogue=results.COMPARE_EXAMPLES
+)
 app.command(
     _flowing(describe.show), usage=describe.SHOW_USAGE, help_epilogue=describe.SHOW_EXAMPLES
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,19 +12,26 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tierscope import _core
+from tierscope import _core, _files
 from tierscope import format as fmt
 from tierscope._call import core_errors, parsed
-from tierscope._system import systems
+from tierscope._result import load
+from tierscope._system import System, systems
+from tierscope.cli.options import assignments, check_json
+from tierscope.cli.results import show_result
 from tierscope.errors import TierscopeError
 
 _WIDEST = 54
-SHOW_USAGE = "Usage: tierscope show [systems | workloads | SYSTEM] [--set PATH=VALUE...]"
+SHOW_USAGE = "Usage: tierscope show [systems | workloads | SYSTEM | DIR] [OPTIONS]"
 SHOW_EXAMPLES = """\
 Each number of a preset with its source, and a description to start from:
 
   tierscope show hybrid
   tierscope show hybrid/quick > my-machine.toml
+
+A result that was kept by run -o, as it was printed:
+
+  tierscope show results/
 """
 CHECK_EXAMPLES = """\
 Change a preset, then find every mistake at once:
@@ -45,27 +53,59 @@ def show(
     /,
     *,
     set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=False)] = None,
+    json_: Annotated[str | None, Parameter(name="--json")] = None,
 ) -> int:
-    """Lists presets and workloads, or shows one system, each number with its source.
+    """Lists presets and workloads, shows one system, each number with its source, or a result.
 
     Args:
-        what: systems, workloads, or the name of a preset or file; nothing for both lists.
+        what: systems, workloads, the name of a preset or file, or a directory that `tierscope run
+            -o` wrote; nothing for both lists.
         set_: PATH=VALUE sets one value of the system shown.
+        json_: Prints the system or the result as one JSON object; or writes it to a file:
+            --json=FILE.
     """
-    if set_ and what in (None, "systems", "workloads"):
-        raise TierscopeError("usage", "--set changes a system", "name the system to show")
-    console = Console(highlight=False)
-    if what in (None, "systems"):
-        _show_systems(console)
-    if what is None:
-        console.print()
-    if what in (None, "workloads"):
-        _show_workloads(console)
-    if what not in (None, "systems", "workloads"):
-        sets = [text.partition("=") for text in set_ or []]
-        (one,) = systems([str(what)], [(path, value) for path, _, value in sets])
-        print(one.to_toml(), end="")
+    check_json(json_)
+    if what in (None, "systems", "workloads"):
+        if set_ or json_:
+            raise TierscopeError(
+                "usage",
+                f"{'--set' if set_ else '--json'} is for a system{'' if set_ else ' or a result'}",
+                f"name the system{'' if set_ else ' or the result'} to show",
+            )
+        _show_lists(what)
+    elif _is_result(str(what)):
+        if set_:
+            raise TierscopeError("usage", "--set changes a system, not a result", "leave it out")
+        show_result(load(str(what)), json_)
+    else:
+        (one,) = systems([str(what)], assignments(set_ or []))
+        _show_system(one, json_)
     return 0
+
+
+def _is_result(what: str) -> bool:
+    """Whether a directory is meant: presets come first, whatever is there."""
+    return what not in dict(parsed(_core.list_systems())) and Path(what).is_dir()
+
+
+def _show_lists(which: str | None) -> None:
+    console = Console(highlight=False)
+    if which in (None, "systems"):
+        _show_systems(console)
+    if which is None:
+        console.print()
+    if which in (None, "workloads"):
+        _show_workloads(console)
+
+
+def _show_system(one: System, json_: str | None) -> None:
+    text = json.dumps(one.to_dict(), ensure_ascii=False, indent=2)
+    if json_ == "-":
+        print(text)
+        return
+    print(one.to_toml(), end="")
+    if json_ is not None:
+        _files.write_text(Path(json_), text + "\n")
 
 
 def check(*files: str) -> int:

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from rich.console import Console
 
-from tierscope import _files, report
 from tierscope._result import Result, check_target
 from tierscope._run import INTERRUPTED, RunFailedError, Workload, compare
 from tierscope._system import systems
-from tierscope._workload import Generated, Program, Recorded
+from tierscope._workload import Program, named, without_effect
 from tierscope.cli import FAILURE, interrupted_status
+from tierscope.cli.options import assignments, check_json
 from tierscope.cli.progress import display
+from tierscope.cli.results import show_result
 from tierscope.errors import TierscopeError
 
 USAGE = "Usage: tierscope run -s SYSTEM... [OPTIONS] (-w WORKLOAD | -- PROGRAM [ARGS...])"
@@ -33,9 +33,9 @@ For a script:
 """
 
 
-def _whole(_type: object, value: int) -> None:
+def _whole(_type: object, value: int | None) -> None:
     """Refuses what the simulator's counters cannot hold."""
-    if not 0 <= value < 1 << 64:
+    if value is not None and not 0 <= value < 1 << 64:
         raise ValueError("it must be a whole number from 0 to 18446744073709551615")
 
 
@@ -46,7 +46,7 @@ def run(
     set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=False)] = None,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
     json_: Annotated[str | None, Parameter(name="--json")] = None,
-    seed: Annotated[int, Parameter(validator=_whole)] = 0,
+    seed: Annotated[int | None, Parameter(validator=_whole)] = None,
     limit: Annotated[int, Parameter(validator=_whole)] = 0,
     time_limit: float | None = None,
     native: bool = False,
@@ -66,7 +66,7 @@ def run(
         output: Directory that keeps the result: result.json, the resolved systems, and intervals.
         json_: Prints one JSON object instead of the report, and the program's own output goes to
             stderr; or writes it to a file: --json=FILE.
-        seed: Seed of a built-in workload.
+        seed: Seed of a built-in workload's random choices; 0 unless given.
         limit: Ends the run, marked partial, after so many accesses; 0 for no limit.
         time_limit: Ends the run, marked partial, after so many seconds.
         native: Runs the program alone first as well, to measure its time: it then runs twice,
@@ -74,8 +74,7 @@ def run(
         allow_truncated: Replays what precedes the damage of a damaged recording.
         quiet: Shows no progress.
     """
-    if json_ == "":
-        raise TierscopeError("usage", "--json= names no file", "write --json=FILE, or --json")
+    check_json(json_)
     of_systems, of_workload = _sets(set_ or [])
     work = _workload(workload, program, of_workload, seed, allow_truncated)
     if isinstance(work, Program):
@@ -102,7 +101,7 @@ def _deliver(
 ) -> int:
     """Prints and keeps a result, and gives the exit status."""
     if result.simulated_anything:
-        _show(result, json_)
+        show_result(result, json_)
         if output is not None:
             result.save(output)
     if failure is not None:
@@ -111,16 +110,6 @@ def _deliver(
             print(line, file=sys.stderr)
         return FAILURE
     return exit_status(result)
-
-
-def _show(result: Result, json_: str | None) -> None:
-    if json_ == "-":
-        print(result.to_json())
-        return
-    console = Console(highlight=False)
-    console.print(report.render(result.data, console))
-    if json_ is not None:
-        _files.write_text(Path(json_), result.to_json() + "\n")
 
 
 def exit_status(result: Result) -> int:
@@ -147,12 +136,7 @@ def _sets(given: list[str]) -> tuple[list[tuple[str, str]], dict[str, Any]]:
     """What is set in systems, and what in the workload."""
     of_systems: list[tuple[str, str]] = []
     of_workload: dict[str, Any] = {}
-    for text in given:
-        path, equals, value = text.partition("=")
-        if not equals or not path:
-            raise TierscopeError(
-                "usage", f"--set {text} gives no value", "write --set hybrid.cache.ways=64"
-            )
+    for path, value in assignments(given):
         if path.startswith("workload."):
             of_workload[path.removeprefix("workload.")] = _value(value)
         else:
@@ -173,7 +157,7 @@ def _workload(
     name: str | None,
     program: tuple[str, ...],
     parameters: dict[str, Any],
-    seed: int,
+    seed: int | None,
     allow_truncated: bool,
 ) -> Workload:
     if name is not None and program:
@@ -182,7 +166,11 @@ def _workload(
         )
     if program:
         if parameters:
-            raise TierscopeError("usage", f"a program has no parameters, but {parameters} is set")
+            raise without_effect(f"--set workload.{next(iter(parameters))}", "a program")
+        if seed is not None:
+            raise without_effect("--seed", "a program: it makes its own random choices")
+        if allow_truncated:
+            raise without_effect("--allow-truncated", "a program: there is no recording")
         return Program(program)
     if name is None:
         raise TierscopeError(
@@ -190,13 +178,4 @@ def _workload(
             "nothing to run is given",
             "give -w NAME (tierscope show workloads lists them) or -- PROGRAM ARGS",
         )
-    kind, colon, rest = name.partition(":")
-    if not colon:
-        return Generated(name, parameters, seed)
-    if kind != "trace" or not rest:
-        raise TierscopeError(
-            "unknown-format", f"{name} names no recording", "write trace:FILE for a .tst recording"
-        )
-    if parameters:
-        raise TierscopeError("usage", f"a recording has no parameters, but {parameters} is set")
-    return Recorded(rest, allow_truncated)
+    return named(name, parameters, seed, allow_truncated=allow_truncated)

@@ -4,7 +4,7 @@ mod lane;
 
 pub use lane::Lane;
 
-use tierscope_units::Problems;
+use tierscope_units::{Bandwidth, Problems};
 
 /// A direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,26 @@ pub trait Link: Clone {
     /// Whether each direction has a bandwidth of its own.
     fn is_duplex(&self) -> bool {
         true
+    }
+}
+
+/// The least bandwidth of whatever carries data. Simulated time ends after 2^64 ps, 213 days: at
+/// 1 MB/s, 18.4 TB have been moved by then, more than any workload that is simulated in practice,
+/// and whatever is slower could end time before it ends its work. (PIO mode 0 of ATA, the slowest
+/// interface of a disk, moves 3.3 MB/s.)
+pub const LEAST_BANDWIDTH: Bandwidth = Bandwidth::from_bytes_per_second(1_000_000);
+
+/// Adds a mistake if `value`, which stands at `path`, is below [`LEAST_BANDWIDTH`].
+pub fn check_bandwidth(path: &str, value: Bandwidth, problems: &mut Problems) {
+    if value < LEAST_BANDWIDTH {
+        problems.add(
+            "impossible-value",
+            path.to_owned(),
+            value.to_string(),
+            "simulated time ends after 213 days (2^64 ps), and 18.4TB could not be moved by then"
+                .into(),
+            format!("write {LEAST_BANDWIDTH} or more"),
+        );
     }
 }
 

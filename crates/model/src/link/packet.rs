@@ -1,6 +1,6 @@
 //! A packet link: PCIe and its like, with the bandwidth, the packets and the latency as numbers.
 
-use super::{AnyLink, Direction, Lane, Link, LinkDescription};
+use super::{AnyLink, Direction, Lane, Link, LinkDescription, check_bandwidth};
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Bandwidth, Duration, Problems, Size};
 
@@ -20,7 +20,7 @@ pub struct LinkSpec {
 
 impl LinkDescription for LinkSpec {
     fn check(&self, path: &str, problems: &mut Problems) {
-        problems.at_least(path, "bandwidth", self.bandwidth, Bandwidth::from_bytes_per_second(1));
+        check_bandwidth(&format!("{path}.bandwidth"), self.bandwidth, problems);
         problems.at_least(path, "payload", self.payload, Size::from_bytes(1));
     }
 

@@ -78,10 +78,15 @@ pub enum LaunchError {
     )]
     QemuMissing,
     /// What was named is none.
-    #[error("{} does not answer as a qemu-x86_64 would: TIERSCOPE_QEMU must name one", path.display())]
+    #[error(
+        "{} --version {answer}, and a qemu-x86_64 answers \"qemu-x86_64 version ...\": name one by \
+         TIERSCOPE_QEMU, or a script that ends with exec qemu-x86_64 \"$@\"", path.display()
+    )]
     NotQemu {
         /// What was named.
         path: PathBuf,
+        /// What became of asking it for its version.
+        answer: String,
     },
     /// There is one that cannot load plugins.
     #[error(
@@ -104,6 +109,9 @@ pub enum LaunchError {
         /// Its version.
         version: String,
     },
+    /// The name is empty.
+    #[error("the program's name is empty: give the path of a program, or a name in PATH")]
+    ProgramUnnamed,
     /// There is no such program.
     #[error("{name}: no such program{hint}")]
     ProgramMissing {

@@ -67,6 +67,9 @@ fn unfit(path: &Path, reason: &str) -> LaunchError {
 }
 
 fn find(name: &OsStr) -> Result<PathBuf, LaunchError> {
+    if name.is_empty() {
+        return Err(LaunchError::ProgramUnnamed);
+    }
     let shown = || name.to_string_lossy().into_owned();
     if name.as_bytes().contains(&b'/') {
         let path = PathBuf::from(name);
@@ -202,6 +205,10 @@ mod tests {
         }
         assert!(message(&scratch.0).contains("a directory"));
         assert!(message(Path::new("/nonexistent")).contains("no such program"));
+        assert_eq!(
+            message(Path::new("")),
+            "the program's name is empty: give the path of a program, or a name in PATH"
+        );
         let unknown = Program::resolve(OsStr::new("no-such-program-here"), &[]).unwrap_err();
         assert_eq!(unknown.to_string(), "no-such-program-here: no such program in PATH");
     }

@@ -44,8 +44,11 @@ impl QemuBackend {
 
     /// The one at `path`, if it will do.
     pub fn at(path: PathBuf) -> Result<QemuBackend, LaunchError> {
-        let said = output(&path, "--version").unwrap_or_default();
-        let Some(version) = version_in(&said) else { return Err(LaunchError::NotQemu { path }) };
+        let said = output(&path, "--version");
+        let version = said.as_ref().ok().and_then(|said| version_in(said));
+        let Some(version) = version else {
+            return Err(LaunchError::NotQemu { path, answer: answer(said) });
+        };
         if parsed(&version) < OLDEST {
             return Err(LaunchError::QemuTooOld { path, version });
         }
@@ -103,9 +106,24 @@ fn in_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|candidate| candidate.is_file())
 }
 
-fn output(path: &Path, argument: &str) -> Option<String> {
-    let output = Command::new(path).arg(argument).stdin(Stdio::null()).output().ok()?;
-    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+fn output(path: &Path, argument: &str) -> std::io::Result<String> {
+    let output = Command::new(path).arg(argument).stdin(Stdio::null()).output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// What became of asking something that is no QEMU for its version, in words.
+fn answer(said: std::io::Result<String>) -> String {
+    const LONGEST: usize = 60;
+    let said = match said {
+        Ok(said) => said,
+        Err(error) => return format!("cannot be run ({error})"),
+    };
+    let first: String = said.lines().next().unwrap_or_default().chars().take(LONGEST).collect();
+    if first.trim().is_empty() {
+        "answers nothing".into()
+    } else {
+        format!("answers \"{}\"", first.escape_debug())
+    }
 }
 
 /// The version in what `--version` prints: `qemu-x86_64 version 7.2.22 (…)`.
@@ -139,10 +157,20 @@ mod tests {
 
     #[test]
     fn an_emulator_that_will_not_do_is_refused_with_the_reason() {
-        for path in ["/nonexistent/qemu", "/bin/true"] {
-            let error = QemuBackend::at(path.into()).unwrap_err();
-            assert!(matches!(error, LaunchError::NotQemu { .. }));
-            assert!(error.to_string().starts_with(path), "{error}");
+        let said = |path: &str| QemuBackend::at(path.into()).unwrap_err().to_string();
+        let needed = ", and a qemu-x86_64 answers \"qemu-x86_64 version ...\": name one by \
+                      TIERSCOPE_QEMU, or a script that ends with exec qemu-x86_64 \"$@\"";
+        let missing = "cannot be run (No such file or directory (os error 2))";
+        for (path, answer) in
+            [("/nonexistent/qemu", missing), ("/bin/echo", "answers \"echo (GNU coreutils) ")]
+        {
+            assert!(
+                said(path).starts_with(&format!("{path} --version {answer}")),
+                "{}",
+                said(path)
+            );
+            assert!(said(path).ends_with(needed), "{}", said(path));
         }
+        assert_eq!(answer(Ok("\n".into())), "answers nothing");
     }
 }

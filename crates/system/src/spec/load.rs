@@ -119,7 +119,7 @@ fn layers(reference: &str) -> Result<Layered, Problems> {
     let mut loader = Loader::default();
     let root = match presets::find(reference) {
         Some(preset) => loader.preset(preset)?,
-        None if looks_like_a_path(reference) => loader.file(Path::new(reference))?,
+        None if names_a_file(reference, Path::new("")) => loader.file(Path::new(reference))?,
         None => return Err(one(unknown_system(reference, String::new(), ""))),
     };
     Ok(Layered { root, origin: loader.origin })
@@ -133,8 +133,11 @@ pub(super) fn preset_value(preset: &str, path: &str) -> Option<String> {
     whole.then(|| node.written.clone())
 }
 
-fn looks_like_a_path(reference: &str) -> bool {
-    reference.ends_with(".toml") || reference.contains(std::path::MAIN_SEPARATOR)
+/// Whether a file is meant, and not a preset: its name says so, or it is there.
+fn names_a_file(reference: &str, folder: &Path) -> bool {
+    let path = Path::new(reference);
+    let said = reference.ends_with(".toml") || path.is_absolute() || reference.starts_with('.');
+    said || reference.contains(std::path::MAIN_SEPARATOR) && folder.join(path).exists()
 }
 
 /// Reads a description and its bases, from the top down.
@@ -208,7 +211,7 @@ impl Loader {
         };
         match preset {
             Some(preset) => self.preset(preset),
-            None if looks_like_a_path(name) => {
+            None if names_a_file(name, folder) => {
                 let path: PathBuf = folder.join(name);
                 self.file(&path).map_err(|problems| placed(problems, base))
             }
@@ -237,6 +240,7 @@ fn own_name(file: &str, text: &str) -> Option<Node> {
 /// A base that cannot be read is a mistake of the file that names it.
 fn placed(mut problems: Problems, base: &Node) -> Problems {
     for problem in problems.iter_mut().filter(|problem| problem.place.is_empty()) {
+        problem.path = "base".into();
         problem.place = base.place.clone();
     }
     problems
@@ -315,25 +319,54 @@ fn unknown_system(name: &str, place: String, path: &str) -> Problem {
         code: "unknown-system",
         path: if path.is_empty() { "system".into() } else { path.to_owned() },
         value: format!("\"{name}\""),
-        reason: "it is no preset, and a file's name ends with .toml".into(),
+        reason: if name.contains(std::path::MAIN_SEPARATOR) {
+            "there is neither a preset nor a file of that name".into()
+        } else {
+            "it is no preset, and a file's name ends with .toml".into()
+        },
         mend: near.unwrap_or_else(all),
         place,
     }
 }
 
 fn unreadable(name: &str, error: &std::io::Error) -> Problem {
-    let mend = match nearest(name, names()) {
-        Some(near) => format!("did you mean the preset \"{near}\"?"),
-        None => "name a preset, or a file that can be read".into(),
-    };
+    let path = Path::new(name);
+    let missing = error.kind() == std::io::ErrorKind::NotFound;
     Problem {
         code: "unreadable-file",
         path: "system".into(),
         value: format!("\"{name}\""),
         reason: format!("the file cannot be read: {}", plain(error)),
-        mend,
+        mend: match meant(path).as_slice() {
+            _ if path.is_dir() => "name the file in it".into(),
+            _ if !missing => "name a preset, or a file that can be read".into(),
+            [] => {
+                "name a preset (tierscope show systems lists them), or a file that is there".into()
+            }
+            near => format!("did you mean {}?", near.join(" or ")),
+        },
         place: String::new(),
     }
+}
+
+/// What may be meant by the path of a file that is not there: a description beside it, a preset.
+fn meant(path: &Path) -> Vec<String> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let listed = std::fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten();
+    let mut files: Vec<String> = listed
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|file| file.ends_with(".toml"))
+        .collect();
+    files.sort();
+    let stem = |name: &str| name.trim_end_matches(".toml").to_owned();
+    let given = path.file_name().map(|name| stem(&name.to_string_lossy())).unwrap_or_default();
+    let stems: Vec<String> = files.iter().map(|file| stem(file)).collect();
+    let file = nearest(&given, stems.iter().map(String::as_str));
+    let file = file.map(|near| folder.unwrap_or(Path::new("")).join(format!("{near}.toml")));
+    let whole = stem(&path.to_string_lossy());
+    let preset = nearest(&whole, names()).or_else(|| nearest(&given, names()));
+    let file = file.map(|file| format!("\"{}\"", file.display()));
+    file.into_iter().chain(preset.map(|near| format!("the preset \"{near}\""))).collect()
 }
 
 /// The system's message without its number.

@@ -4,6 +4,7 @@
 //! resolved machine with each value's source, or every mistake at once.
 
 mod check;
+mod fit;
 mod limits;
 mod load;
 mod presets;
@@ -15,6 +16,7 @@ mod tests;
 mod tree;
 mod walk;
 
+pub use fit::check_fit;
 pub use load::{Resolved, Source, load, load_all, load_json, load_text};
 pub use presets::list;
 pub use print::{show, to_toml};

@@ -11,6 +11,20 @@ use tierscope_units::{Problem, Problems, nearest};
 /// Form and meaning of the value are checked with the rest of the description.
 pub(super) fn set(root: &mut Node, path: &str, text: &str, problems: &mut Problems) {
     let place = format!("--set {path}={text}");
+    let incomplete = |reason: &str| Problem {
+        code: "bad-syntax",
+        path: "--set".into(),
+        value: format!("{path}={text}"),
+        reason: reason.into(),
+        mend: "write a path and a value, such as hybrid.cache.ways=64".into(),
+        place: place.clone(),
+    };
+    if path.trim().is_empty() {
+        return problems.push(incomplete("no path stands before the ="));
+    }
+    if text.trim().is_empty() {
+        return problems.push(incomplete("no value stands behind the ="));
+    }
     match steps(path) {
         Some(steps) => {
             let leaves = leaves(root);

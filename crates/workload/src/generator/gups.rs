@@ -7,7 +7,7 @@
 
 use super::{Generator, Parameter, ParameterError, flag, integer, share, size};
 use crate::op::{Call, FLAG_DEPENDENT, MAP_WRITABLE, NO_FILE, Op, ThreadId};
-use crate::stream::{Pull, Stream, StreamError};
+use crate::stream::{Footprint, Pull, Stream, StreamError};
 use serde_json::Value;
 use tierscope_kernel::random::Counter;
 
@@ -272,6 +272,10 @@ impl Stream for Gups {
     fn fork(&self) -> Box<dyn Stream> {
         Box::new(self.clone())
     }
+
+    fn footprint(&self) -> Option<Footprint> {
+        Some(Footprint { bytes: self.table_bytes, parameter: "table" })
+    }
 }
 
 #[cfg(test)]
@@ -339,6 +343,11 @@ mod tests {
     fn wrong_parameters_are_refused_with_their_mend() {
         let gups = find("gups").unwrap();
         let error = gups.make(&[("tabel".into(), 1.into())], 1).err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "workload.tabel = 1: the workload gups has no such parameter; did you mean `table`?"
+        );
+        let error = gups.make(&[("size".into(), 1.into())], 1).err().unwrap();
         assert!(error.to_string().contains("it has table, updates"), "{error}");
         let error = gups.make(&[("random".into(), 2.into())], 1).err().unwrap();
         assert!(error.to_string().contains("write a number from 0 to 1"), "{error}");

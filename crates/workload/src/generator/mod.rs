@@ -17,6 +17,7 @@ generators! {
 use crate::Stream;
 use serde::Serialize;
 use serde_json::Value;
+use tierscope_units::nearest;
 
 /// A generator's stream, or what is wrong with its parameters.
 pub type Made = Result<Box<dyn Stream>, ParameterError>;
@@ -52,6 +53,8 @@ pub struct Parameter {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("workload.{name} = {value}: {reason}; {mend}")]
 pub struct ParameterError {
+    /// Whether there is no such parameter; else its value is wrong.
+    pub unknown: bool,
     /// The parameter.
     pub name: String,
     /// The value as given.
@@ -77,13 +80,7 @@ impl Generator {
     ) -> Result<(Box<dyn Stream>, Parameters), ParameterError> {
         for (name, value) in given {
             if !self.parameters.iter().any(|p| p.name == name) {
-                let names: Vec<&str> = self.parameters.iter().map(|p| p.name).collect();
-                return Err(ParameterError {
-                    name: name.clone(),
-                    value: value.to_string(),
-                    reason: format!("the workload {} has no such parameter", self.name),
-                    mend: format!("it has {}", names.join(", ")),
-                });
+                return Err(self.unknown(name, value));
             }
         }
         let all: Vec<(String, Value)> = self
@@ -103,12 +100,29 @@ impl Generator {
     }
 }
 
+impl Generator {
+    fn unknown(&self, name: &str, value: &Value) -> ParameterError {
+        let names: Vec<&str> = self.parameters.iter().map(|p| p.name).collect();
+        ParameterError {
+            unknown: true,
+            name: name.to_owned(),
+            value: value.to_string(),
+            reason: format!("the workload {} has no such parameter", self.name),
+            mend: match nearest(name, names.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("it has {}", names.join(", ")),
+            },
+        }
+    }
+}
+
 fn find_value<'a>(parameters: &'a [(String, Value)], name: &str) -> &'a Value {
     parameters.iter().find(|(n, _)| n == name).map_or(&Value::Null, |(_, v)| v)
 }
 
 fn wrong(name: &str, value: &Value, reason: &str, mend: &str) -> ParameterError {
     ParameterError {
+        unknown: false,
         name: name.into(),
         value: value.to_string(),
         reason: reason.into(),

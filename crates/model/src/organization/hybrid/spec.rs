@@ -29,6 +29,9 @@ pub struct HybridSpec {
     pub critical_line_first: bool,
 }
 
+/// Ways of a DRAM cache at most.
+const MOST_WAYS: u32 = 64;
+
 /// DRAM as a set-associative cache of pages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -89,8 +92,8 @@ impl OrganizationDescription for HybridSpec {
 impl DramCacheSpec {
     fn check(&self, path: &str, problems: &mut Problems) {
         problems.at_least(path, "ways", self.ways, 1);
-        problems.at_most(path, "ways", self.ways, 64);
-        if self.tags == TagStore::WithData && self.ways != 1 {
+        problems.at_most(path, "ways", self.ways, MOST_WAYS);
+        if self.tags == TagStore::WithData && self.ways > 1 {
             problems.add(
                 "contradiction",
                 format!("{path}.tags"),
@@ -109,17 +112,46 @@ impl DramCacheSpec {
             );
             return;
         }
-        let set = self.page.bytes().saturating_mul(u64::from(self.ways));
-        if set == 0 || self.capacity.bytes() < set || !self.capacity.bytes().is_multiple_of(set) {
-            problems.add(
-                "contradiction",
-                format!("{path}.capacity"),
-                self.capacity.to_string(),
-                format!("the capacity is not a whole number of sets of {set} bytes"),
-                "write a multiple of page × ways".into(),
-            );
+        if (1..=MOST_WAYS).contains(&self.ways) {
+            self.check_sets(path, problems);
         }
     }
+
+    /// The capacity is whole sets. Of the two the odd one is named: ways that are no power of two,
+    /// else the capacity.
+    fn check_sets(&self, path: &str, problems: &mut Problems) {
+        let (page, ways) = (self.page, u64::from(self.ways));
+        let set = Size::from_bytes(page.bytes().saturating_mul(ways));
+        let capacity = self.capacity;
+        if capacity >= set && capacity.bytes().is_multiple_of(set.bytes()) {
+            return;
+        }
+        let pages = capacity.bytes() / page.bytes();
+        if pages > 0 && capacity.bytes().is_multiple_of(page.bytes()) && !ways.is_power_of_two() {
+            let divides = |ways: &u64| pages.is_multiple_of(*ways);
+            let below = (1..ways).rev().find(divides);
+            let above = (ways + 1..=u64::from(MOST_WAYS)).find(divides);
+            let near: Vec<_> = below.iter().chain(&above).map(u64::to_string).collect();
+            problems.add(
+                "contradiction",
+                format!("{path}.ways"),
+                self.ways.to_string(),
+                format!(
+                    "{capacity} ({path}.capacity) do not divide into sets of {ways} pages of {page}"
+                ),
+                format!("write {}, or a capacity that is a multiple of {set}", near.join(" or ")),
+            );
+            return;
+        }
+        problems.add(
+            "contradiction",
+            format!("{path}.capacity"),
+            capacity.to_string(),
+            format!("it is not a whole number of sets of {ways} pages of {page} ({path}.ways, {path}.page)"),
+            format!("write a multiple of {set}"),
+        );
+    }
+
     fn check_with(
         &self,
         path: &str,

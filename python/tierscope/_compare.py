@@ -1,0 +1,176 @@
+"""Kept results side by side."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from tierscope import _core, report
+from tierscope._call import core_errors, parsed
+from tierscope._result import Result
+from tierscope._shape import ResultData, SystemResult
+from tierscope.errors import SpecError
+
+_MANY = 6
+"""Differences of two machines that are told; beyond them, only how many there are."""
+
+
+class Comparison:
+    """Several results, each under the name by which it was given.
+
+    Attributes:
+        results: the results.
+        differences: what the workloads differ in: each path, with the value in each result.
+    """
+
+    def __init__(self, results: Mapping[str, Result]) -> None:
+        self.results = dict(results)
+        self.differences = dict(self._workload_differences())
+
+    def to_json(self) -> str:
+        """The differences and the results as one JSON object."""
+        whole = {
+            "workload_differences": self.differences,
+            "results": {label: result.data for label, result in self.results.items()},
+        }
+        return json.dumps(whole, ensure_ascii=False, indent=2)
+
+    def render(self, console: Console, *, unicode: bool | None = None) -> Text:
+        """The results as one report."""
+        return report.render(
+            self._together(),
+            console,
+            unicode=unicode,
+            heading=self._heading(),
+            closing=list(self._closing_lines()),
+        )
+
+    def _together(self) -> ResultData:
+        """One result that has the systems of all."""
+        first = next(iter(self.results.values())).data
+        systems = {
+            self._name(label, name): result[name]
+            for label, result in self.results.items()
+            for name in result
+        }
+        return {**first, "systems": dict(self._with_slowdowns(systems))}
+
+    def _name(self, label: str, name: str) -> str:
+        """The system's name, with its result's where it is not the only one so called."""
+        taken = Counter(name for result in self.results.values() for name in result)
+        return f"{label}:{name}" if taken[name] > 1 else name
+
+    def _with_slowdowns(
+        self, systems: Mapping[str, SystemResult]
+    ) -> Iterator[tuple[str, SystemResult]]:
+        """Of one workload, the only oracle is the measure of the results that have none."""
+        oracles = [one for one in systems.values() if one["organization"] == "oracle"]
+        one_measure = len(oracles) == 1 and not self.differences
+        for name, system in systems.items():
+            if system["slowdown"] is None and one_measure and oracles[0]["time_s"]:
+                yield name, {**system, "slowdown": system["time_s"] / oracles[0]["time_s"]}
+            else:
+                yield name, system
+
+    def _heading(self) -> str:
+        if not self.differences:
+            return report.title(self._together())
+        of = (f"{label}: {result.data['workload']['name']}" for label, result in self._items())
+        return f"Different workloads ({', '.join(of)})"
+
+    def _closing_lines(self) -> Iterator[str]:
+        if self.differences:
+            yield (
+                "The workloads differ, and the columns do not measure the same work: "
+                f"{'; '.join(_told(self.differences))}."
+            )
+        versions = {label: result.data["version"] for label, result in self._items()}
+        if len(set(versions.values())) > 1:
+            yield f"The versions of tierscope differ: {_each(versions)}."
+        yield from self._machine_lines()
+        complete = all(result.complete for result in self.results.values())
+        for label, result in self._items():
+            for line in report.closing_lines(result.data):
+                if not (complete and line == report.COMPLETE):
+                    yield f"{label}: {line}"
+        if complete:
+            yield report.COMPLETE
+
+    def _machine_lines(self) -> Iterator[str]:
+        """What sets machines of equal names apart."""
+        names = dict.fromkeys(name for result in self.results.values() for name in result)
+        for name in names:
+            machines = {
+                label: machine
+                for label, result in self._items()
+                if (machine := _machine(result, name)) is not None
+            }
+            if len(machines) < 2:
+                continue
+            differences = dict(_differences(machines))
+            if not differences:
+                yield f"{name} is the same machine in {', '.join(machines)}."
+            elif len(differences) > _MANY:
+                yield f"{name} differs in {len(differences)} values, {', '.join(machines)}."
+            else:
+                yield f"{name} differs: {'; '.join(_told(differences))}."
+
+    def _workload_differences(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        workloads = {label: dict(result.data["workload"]) for label, result in self._items()}
+        return _differences(workloads)
+
+    def _items(self) -> Iterator[tuple[str, Result]]:
+        return iter(self.results.items())
+
+
+def _machine(result: Result, name: str) -> dict[str, Any] | None:
+    """A system's description, if the result has it and this version can read it."""
+    text = result.descriptions.get(name)
+    if text is None:
+        return None
+    try:
+        with core_errors():
+            spec: dict[str, Any] = parsed(_core.resolve_text(name, text))["spec"]
+    except SpecError:
+        return None
+    return spec
+
+
+def _differences(all_: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Path of each value that is not the same in all, with the value of each."""
+    leaves = {label: dict(_leaves("", one)) for label, one in all_.items()}
+    for path in dict.fromkeys(path for found in leaves.values() for path in found):
+        values = {label: found.get(path) for label, found in leaves.items()}
+        if len({json.dumps(value) for value in values.values()}) > 1:
+            yield path, values
+
+
+def _leaves(path: str, value: object) -> Iterator[tuple[str, object]]:
+    """Every value that is no table, with its path; lists count as one value, unless of tables."""
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        for index, item in enumerate(value):
+            yield from _leaves(f"{path}[{index}]", item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _leaves(f"{path}.{key}" if path else key, item)
+    else:
+        yield path, value
+
+
+def _told(differences: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    return (f"{path} is {_each(values)}" for path, values in differences.items())
+
+
+def _each(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{_plain(value)} in {label}" for label, value in values.items())
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return "not given"
+    return " ".join(value) if isinstance(value, list) else str(value)

@@ -1,0 +1,118 @@
+"""Kept results: shown again, and side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tierscope as ts
+from conftest import Runner
+from rich.console import Console
+from tierscope._compare import Comparison
+from tierscope._shape import ResultData
+
+SHORT = ("-w", "gups", "--set", "workload.updates=500")
+Keeper = Callable[..., Path]
+
+
+@pytest.fixture
+def keep(tierscope: Runner, tmp_path: Path) -> Keeper:
+    """Keeps the result of a short run."""
+
+    def kept(name: str, systems: str, *more: str) -> Path:
+        ended = tierscope("run", "-s", systems, *SHORT, *more, "-o", name)
+        assert ended.returncode == 0, ended.stderr
+        (tmp_path / f"{name}.txt").write_text(ended.stdout, encoding="utf-8")
+        return tmp_path / name
+
+    return kept
+
+
+def text(results: dict[str, ts.Result], width: int = 100) -> str:
+    console = Console(width=width, color_system=None, force_terminal=False)
+    return Comparison(results).render(console, unicode=True).plain
+
+
+def test_a_kept_result_is_shown_as_the_run_printed_it(
+    tierscope: Runner, keep: Keeper, tmp_path: Path
+) -> None:
+    keep("kept", "hybrid/quick,oracle/quick")
+    shown = tierscope("show", "kept")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout == (tmp_path / "kept.txt").read_text(encoding="utf-8")
+    in_json = tierscope("show", "kept/", "--json")
+    assert json.loads(in_json.stdout) == ts.load(tmp_path / "kept").data
+    tierscope("show", "kept", "--json=again.json")
+    assert (tmp_path / "again.json").read_text(encoding="utf-8") == in_json.stdout
+
+
+def test_a_system_is_shown_as_json_too(tierscope: Runner) -> None:
+    shown = json.loads(tierscope("show", "hybrid", "--json", "--set", "seed=7").stdout)
+    assert shown == {**ts.system("hybrid").to_dict(), "seed": 7}
+
+
+def test_a_preset_comes_before_a_directory_of_its_name(tierscope: Runner, keep: Keeper) -> None:
+    keep("hybrid", "oracle/quick")
+    assert "[hybrid.cache]" in tierscope("show", "hybrid").stdout
+    assert "Execution time" in tierscope("show", "./hybrid").stdout
+
+
+def test_kept_results_stand_side_by_side(tierscope: Runner, keep: Keeper) -> None:
+    keep("before", "hybrid/quick,oracle/quick")
+    keep("after", "hybrid/quick", "--set", "hybrid.cache.ways=64")
+    shown = tierscope("compare", "before", "after/", COLUMNS="100")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    lines = shown.stdout.splitlines()
+    assert lines[0].startswith("gups: 1 thread, ")
+    names = ["before:hybrid/quick", "oracle/quick", "after:hybrid/quick"]
+    assert lines[2].split() == names
+    slowdowns = next(line for line in lines if line.startswith("Slowdown")).split()[3:]
+    assert len([one for one in slowdowns if one.endswith("×")]) == 3, "one oracle measures all"
+    assert "hybrid/quick differs: hybrid.cache.ways is 16 in before, 64 in after." in lines
+    assert lines[-1] == "Complete: the whole workload was simulated on every system."
+
+
+def test_results_of_different_workloads_are_told_to_be_so(
+    tierscope: Runner, keep: Keeper, tmp_path: Path
+) -> None:
+    first, second = keep("a", "oracle/quick"), keep("b", "hybrid/quick", "--seed", "3")
+    shown = text({"a": ts.load(first), "b": ts.load(second)})
+    assert shown.startswith("Different workloads (a: gups, b: gups)\n")
+    assert (
+        "The workloads differ, and the columns do not measure the same work: "
+        "seed is 0 in a, 3 in b.\n"
+    ) in shown
+    assert shown.splitlines()[2].split() == ["oracle/quick", "hybrid/quick"]
+    slowdowns = next(line for line in shown.splitlines() if line.startswith("Slowdown"))
+    assert slowdowns.split()[3:] == ["1.00×", "–"], "another workload's oracle is no measure"
+    in_json = json.loads(tierscope("compare", "a", "b", "--json").stdout)
+    assert in_json["workload_differences"] == {"seed": {"a": 0, "b": 3}}
+    assert in_json["results"] == {
+        name: json.loads((tmp_path / name / "result.json").read_text(encoding="utf-8"))
+        for name in ("a", "b")
+    }
+
+
+def test_a_result_that_is_not_complete_says_so_of_itself(sample: ResultData) -> None:
+    part: ResultData = {**sample, "completeness": "partial", "partial_reason": "the lights went"}
+    shown = text({"a": ts.Result(sample), "b": ts.Result(part)}, width=200)
+    assert "b: Partial: the lights went." in shown
+    assert "a: Complete: the whole workload was simulated on every system." in shown
+    other: ResultData = {**sample, "version": "0.0.1"}
+    shown = text({"a": ts.Result(sample), "b": ts.Result(other)}, width=200)
+    assert f"The versions of tierscope differ: {sample['version']} in a, 0.0.1 in b." in shown
+
+
+def test_names_are_not_cut_where_they_would_then_be_the_same(sample: ResultData) -> None:
+    labels = ("results/of/the/first/day", "results/of/the/first/night")
+    shown = text({label: ts.Result(sample) for label in labels}, width=400)
+    for label in labels:
+        assert f"{label}:hybrid/quick" in shown
+
+
+def test_the_same_machine_in_both_is_told_to_be_the_same(keep: Keeper) -> None:
+    first, second = keep("a", "oracle/quick"), keep("b", "oracle/quick", "--seed", "1")
+    shown = text({"a": ts.load(first), "b": ts.load(second)})
+    assert "oracle/quick is the same machine in a, b." in shown
