@@ -8,7 +8,8 @@ pub enum Stage {
     Core,
     /// On-chip caches.
     Cache,
-    /// TLB look-ups and page walks.
+    /// TLB look-ups, and page walks as far as on-chip caches serve them: what a walk spends in
+    /// main memory or waiting for the store is charged there.
     Tlb,
     /// Exception entry, look-up of the mapping, first touch, and return.
     Fault,

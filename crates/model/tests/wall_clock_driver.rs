@@ -231,7 +231,7 @@ impl Driver {
 
     fn flush(&mut self) {
         let mut actions = Vec::new();
-        while !self.controller.flush(&mut actions) {
+        while !self.controller.flush(self.now_ps(), &mut actions) {
             self.execute(&mut actions);
             self.poll();
         }

@@ -119,21 +119,18 @@ impl Miss {
         }
     }
 
-    /// Adds time until `at_ps`; a walk's time is the TLB's, wherever it is spent.
+    /// Adds time until `at_ps`. What a walk spends in caches is the TLB's time; what it spends
+    /// beyond them belongs to whom it waits for.
     fn pass(&mut self, stage: Stage, at_ps: u64) {
-        let stage = if self.walk_left > 0 { Stage::Tlb } else { stage };
+        let walking = self.walk_left > 0 && stage == Stage::Cache;
+        let stage = if walking { Stage::Tlb } else { stage };
         self.timeline.push(stage, at_ps - self.clock_ps);
         self.clock_ps = at_ps;
     }
 
     /// Adds the last stages of a request that ended at `at_ps`.
     fn pass_as(&mut self, request: &Timeline, before: Stage, at_ps: u64) {
-        let duration_ps = at_ps - self.clock_ps;
-        if self.walk_left > 0 {
-            self.timeline.push(Stage::Tlb, duration_ps);
-        } else {
-            self.timeline.append(&tail(request, before, duration_ps));
-        }
+        self.timeline.append(&tail(request, before, at_ps - self.clock_ps));
         self.clock_ps = at_ps;
     }
 }
@@ -264,7 +261,8 @@ impl Machine {
                 return;
             }
             if let Outgoing::Read(id) = next {
-                self.misses[id].pass(Stage::ControllerQueue, now_ps);
+                // It has waited for the request whose answer made room.
+                self.misses[id].pass_as(&self.made_room, Stage::ControllerQueue, now_ps);
             }
             self.outgoing.pop_front();
         }
@@ -294,6 +292,7 @@ impl Machine {
 
     /// Main memory has answered.
     pub(super) fn line_arrived(&mut self, response: LineResponse) {
+        self.made_room = response.stages;
         if response.id == WRITE_BACK {
             return;
         }

@@ -18,7 +18,7 @@ use crate::spec::SystemSpec;
 use account::Account;
 use memory::{Miss, Outgoing, PageIo, TransferIo};
 use std::collections::{BTreeMap, VecDeque};
-use tierscope_kernel::{Clock, CowMap, EventQueue, Pace, Slab};
+use tierscope_kernel::{Clock, CowMap, EventQueue, Pace, Slab, Timeline};
 use tierscope_model::organization::Organization;
 use tierscope_model::os::paging::{OsError, Paging, TransferId};
 use tierscope_model::processor::on_chip::{DirtyLine, Stack};
@@ -153,6 +153,8 @@ pub struct Machine {
     line_misses: BTreeMap<u64, u32>,
     /// Lines on their way to the organization, which push back while it is full.
     outgoing: VecDeque<Outgoing>,
+    /// Stages of the line request that the organization answered last.
+    made_room: Timeline,
     page_queue: VecDeque<u32>,
     pages: Slab<PageIo>,
     pages_at_device: u64,
@@ -231,6 +233,7 @@ impl Machine {
             misses: Slab::new(),
             line_misses: BTreeMap::new(),
             outgoing: VecDeque::new(),
+            made_room: Timeline::new(),
             page_queue: VecDeque::new(),
             pages: Slab::new(),
             pages_at_device: 0,
@@ -406,6 +409,7 @@ impl Machine {
             misses: self.misses.clone(),
             line_misses: self.line_misses.clone(),
             outgoing: self.outgoing.clone(),
+            made_room: self.made_room,
             page_queue: self.page_queue.clone(),
             pages: self.pages.clone(),
             pages_at_device: self.pages_at_device,

@@ -75,6 +75,9 @@ pub struct Controller {
     /// Fill buffers that are free.
     pub(super) buffers: Vec<u32>,
     pub(super) fills: u32,
+    /// What the miss or write-back went through that gave up a buffer, a way or a place last: that
+    /// is what a miss has waited for that was stalled until then.
+    pub(super) released: Timeline,
     pub(super) write_backs: WriteBackBuffer,
     pub(super) prefetcher: Prefetcher,
     /// Prefetches whose tag is being read from DRAM.
@@ -122,6 +125,7 @@ impl Controller {
             stalled: BoundedQueue::with_capacity(depth),
             buffers: (0..spec.fills).rev().collect(),
             fills: spec.fills,
+            released: Timeline::new(),
             write_backs: WriteBackBuffer::with_capacity(spec.write_back_buffer_pages as usize),
             prefetcher: Prefetcher::new(
                 u64::from(spec.prefetch_pages),
@@ -210,8 +214,8 @@ impl Controller {
             Purpose::Fetch => self.arrived(now_ps, index, stages, actions),
             Purpose::Critical => return self.critical_arrived(now_ps, index, stages, actions),
             Purpose::Fill => self.filled(now_ps, index, stages, actions),
-            Purpose::Evict => self.evicted(now_ps, index, actions),
-            Purpose::WriteBack => self.written_back(index, actions),
+            Purpose::Evict => self.evicted(now_ps, index, stages, actions),
+            Purpose::WriteBack => self.written_back(now_ps, index, stages, actions),
         }
         self.go_on(now_ps, actions);
     }

@@ -38,15 +38,16 @@ impl Controller {
     ///
     /// A flush is for what was written before it began: pages that are written to while it is under
     /// way may stay dirty. The walk over the tags takes no time.
-    pub fn flush(&mut self, actions: &mut Vec<Action>) -> bool {
+    pub fn flush(&mut self, now_ps: u64, actions: &mut Vec<Action>) -> bool {
         let idle = self.write_backs.len() == 0 && self.tags.dirty_lines() == 0;
-        self.flush.is_none() && idle || self.flush_pages(Pages::Frames(0), actions)
+        self.flush.is_none() && idle || self.flush_pages(now_ps, Pages::Frames(0), actions)
     }
 
     /// As [`Controller::flush`], for the pages that hold `bytes` bytes from `address` on; with
     /// `invalidate` they leave DRAM, too, unless they are in use.
     pub fn flush_range(
         &mut self,
+        now_ps: u64,
         address: u64,
         bytes: u64,
         invalidate: bool,
@@ -55,14 +56,14 @@ impl Controller {
         let page_bytes = u64::from(self.page_bytes());
         let end = address.saturating_add(bytes).div_ceil(page_bytes);
         let pages = Pages::Range { next: address / page_bytes, end, invalidate };
-        self.flush_pages(pages, actions)
+        self.flush_pages(now_ps, pages, actions)
     }
 
-    fn flush_pages(&mut self, pages: Pages, actions: &mut Vec<Action>) -> bool {
+    fn flush_pages(&mut self, now_ps: u64, pages: Pages, actions: &mut Vec<Action>) -> bool {
         if self.flush.is_none() {
             let outstanding = self.write_backs.mark_for_flush();
             self.flush = Some(Flush { pages, outstanding, seen_all: false });
-            self.go_on_flushing(actions);
+            self.go_on_flushing(now_ps, actions);
         }
         let done = self.flush.is_some_and(|flush| flush.seen_all && flush.outstanding == 0);
         if done {
@@ -72,13 +73,13 @@ impl Controller {
     }
 
     /// Writes back as many pages as find room, leaving some to demand.
-    pub(super) fn go_on_flushing(&mut self, actions: &mut Vec<Action>) {
+    pub(super) fn go_on_flushing(&mut self, now_ps: u64, actions: &mut Vec<Action>) {
         while let Some(flush) = self.flush.filter(|flush| !flush.seen_all) {
             let next = match flush.pages {
-                Pages::Frames(from) => self.next_frame(from, actions),
+                Pages::Frames(from) => self.next_frame(now_ps, from, actions),
                 Pages::Range { next, end, .. } if next >= end => None,
                 Pages::Range { next, end, invalidate } => {
-                    self.next_of_range(next, end, invalidate, actions)
+                    self.next_of_range(now_ps, (next, end), invalidate, actions)
                 }
             };
             let Some(flush) = self.flush.as_mut() else { return };
@@ -90,9 +91,9 @@ impl Controller {
         }
     }
 
-    fn next_frame(&mut self, from: u64, actions: &mut Vec<Action>) -> Option<Step> {
+    fn next_frame(&mut self, now_ps: u64, from: u64, actions: &mut Vec<Action>) -> Option<Step> {
         let (way, page) = self.tags.next_dirty(from)?;
-        if !self.write_back_in_place(page, way, false, actions) {
+        if !self.write_back_in_place(now_ps, (page, way), false, actions) {
             return Some(Step::Wait);
         }
         Some(Step::On(Pages::Frames(self.tags.frame(way) + 1)))
@@ -100,15 +101,15 @@ impl Controller {
 
     fn next_of_range(
         &mut self,
-        next: u64,
-        end: u64,
+        now_ps: u64,
+        (next, end): (u64, u64),
         invalidate: bool,
         actions: &mut Vec<Action>,
     ) -> Option<Step> {
         if let Some(way) = self.tags.lookup(next) {
             let flags = self.tags.flags(way);
             if flags & flag::DIRTY != 0 {
-                if !self.write_back_in_place(next, way, invalidate, actions) {
+                if !self.write_back_in_place(now_ps, (next, way), invalidate, actions) {
                     return Some(Step::Wait);
                 }
             } else if invalidate {
@@ -125,8 +126,8 @@ impl Controller {
     /// it has to wait.
     fn write_back_in_place(
         &mut self,
-        page: u64,
-        way: WayRef,
+        now_ps: u64,
+        (page, way): (u64, WayRef),
         invalidate: bool,
         actions: &mut Vec<Action>,
     ) -> bool {
@@ -136,7 +137,7 @@ impl Controller {
         }
         self.tags.clear_dirty(way);
         self.tags.set_flags(way, flag::PINNED);
-        let index = self.evict(page, way, actions);
+        let index = self.evict(now_ps, page, way, actions);
         self.write_backs[index].flush = true;
         self.write_backs[index].invalidate = invalidate;
         if let Some(flush) = &mut self.flush {

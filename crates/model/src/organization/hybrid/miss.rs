@@ -5,7 +5,7 @@ use super::action::{Action, Critical, Place, Purpose, Token};
 use super::controller::{Controller, FILLING, Held, append_tail};
 use super::write_back::NONE;
 use crate::cache::{Place as Way, WayRef, flag};
-use tierscope_kernel::{Stage, Timeline};
+use tierscope_kernel::Timeline;
 
 /// How far a miss has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +156,7 @@ impl Controller {
             self.begin(now_ps, index, frame, actions);
         }
         if self.flush.is_some() {
-            self.go_on_flushing(actions);
+            self.go_on_flushing(now_ps, actions);
         }
         while self.stalled.is_empty()
             && let Some(page) = self.prefetcher.next()
@@ -229,7 +229,8 @@ impl Controller {
         (way, victim): Frame,
         actions: &mut Vec<Action>,
     ) {
-        self.charge_wait(now_ps, index);
+        let released = self.released;
+        self.charge(now_ps, index, &released);
         let Some(buffer) = self.buffers.pop() else {
             debug_assert!(false, "a frame is given only while a fill buffer is free");
             return;
@@ -248,7 +249,7 @@ impl Controller {
         }
         self.tags.insert_at(way, page, flags);
         if let Some(victim) = victim {
-            let evicting = self.evict(victim, way, actions);
+            let evicting = self.evict(now_ps, victim, way, actions);
             self.write_backs[evicting].replaced_by = index;
         }
         if let Some(source) = self.write_back_of(page) {
@@ -269,9 +270,15 @@ impl Controller {
     }
 
     /// Begins to write a page back: it is read from DRAM first.
-    pub(super) fn evict(&mut self, page: u64, way: WayRef, actions: &mut Vec<Action>) -> u32 {
+    pub(super) fn evict(
+        &mut self,
+        now_ps: u64,
+        page: u64,
+        way: WayRef,
+        actions: &mut Vec<Action>,
+    ) -> u32 {
         self.report.write_backs += 1;
-        let index = self.write_backs.insert(page, way);
+        let index = self.write_backs.insert(now_ps, page, way);
         actions.push(Action::ReadDram {
             token: Token::new(Purpose::Evict, index),
             address: self.frame_address(way),
@@ -305,8 +312,9 @@ impl Controller {
         let into = Place::Fill { buffer: self.misses[index].buffer, offset: 0 };
         let (from, bytes) = (Place::WriteBack(source), self.page_bytes);
         actions.push(Action::Copy { from, into, bytes });
-        self.charge_wait(now_ps, index);
-        self.arrived(now_ps, index, &Timeline::new(), actions);
+        // Where it is not there yet, its way into the buffer is what the miss has waited for.
+        let read = self.write_backs[source].stages;
+        self.arrived(now_ps, index, &read, actions);
     }
 
     /// A page is in its fill buffer: those that wait are answered, then it goes to DRAM.
@@ -409,15 +417,25 @@ impl Controller {
             self.access_dram(slot, way, actions);
         }
         self.tags.clear_flags(way, flag::PINNED | FILLING);
+        self.charge(now_ps, index, stages);
         let miss = self.misses.remove(index);
+        self.released = miss.stages;
         self.missing.remove(miss.page);
         self.buffers.push(miss.buffer);
     }
 
     /// A page to be written back has been read from DRAM.
-    pub(super) fn evicted(&mut self, now_ps: u64, index: u32, actions: &mut Vec<Action>) {
-        self.write_backs[index].ready = true;
-        let item = self.write_backs[index];
+    pub(super) fn evicted(
+        &mut self,
+        now_ps: u64,
+        index: u32,
+        stages: &Timeline,
+        actions: &mut Vec<Action>,
+    ) {
+        let item = &mut self.write_backs[index];
+        item.ready = true;
+        item.charge(now_ps, stages);
+        let item = *item;
         if item.replaced_by == NONE {
             self.release_flushed(&item);
         } else {
@@ -444,8 +462,16 @@ impl Controller {
     }
 
     /// The store has taken a page.
-    pub(super) fn written_back(&mut self, index: u32, actions: &mut Vec<Action>) {
+    pub(super) fn written_back(
+        &mut self,
+        now_ps: u64,
+        index: u32,
+        stages: &Timeline,
+        actions: &mut Vec<Action>,
+    ) {
+        self.write_backs[index].charge(now_ps, stages);
         let (gone, newer) = self.write_backs.remove(index);
+        self.released = gone.stages;
         debug_assert!(gone.wanted_by == NONE || gone.ready);
         if let Some(newer) = newer
             && self.write_backs[newer].ready
@@ -461,13 +487,6 @@ impl Controller {
     pub(super) fn charge(&mut self, now_ps: u64, index: u32, stages: &Timeline) {
         let miss = &mut self.misses[index];
         append_tail(&mut miss.stages, stages, now_ps - miss.charged_ps);
-        miss.charged_ps = now_ps;
-    }
-
-    /// Charges the time since the last stage of a miss to waiting in the controller.
-    fn charge_wait(&mut self, now_ps: u64, index: u32) {
-        let miss = &mut self.misses[index];
-        miss.stages.push(Stage::ControllerQueue, now_ps - miss.charged_ps);
         miss.charged_ps = now_ps;
     }
 }

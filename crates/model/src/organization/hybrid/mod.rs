@@ -91,7 +91,8 @@ impl<D: Device, S: Device> Hybrid<D, S> {
     /// `invalidate` they leave DRAM, too, unless they are in use. To be repeated until it says
     /// true.
     pub fn flush_range(&mut self, now_ps: u64, address: u64, bytes: u64, invalidate: bool) -> bool {
-        let done = self.controller.flush_range(address, bytes, invalidate, &mut self.actions);
+        let done =
+            self.controller.flush_range(now_ps, address, bytes, invalidate, &mut self.actions);
         self.execute(now_ps, &mut Vec::new());
         done
     }
@@ -224,7 +225,7 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
     }
 
     fn flush(&mut self, now_ps: u64) -> bool {
-        let done = self.controller.flush(&mut self.actions);
+        let done = self.controller.flush(now_ps, &mut self.actions);
         self.execute(now_ps, &mut Vec::new());
         done
     }

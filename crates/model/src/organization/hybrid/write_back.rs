@@ -1,8 +1,9 @@
 //! The write-back buffer: pages on their way from DRAM to the store.
 
+use super::controller::append_tail;
 use super::page_map::PageMap;
 use crate::cache::WayRef;
-use tierscope_kernel::Slab;
+use tierscope_kernel::{Slab, Timeline};
 
 /// No miss, no write-back.
 pub(super) const NONE: u32 = u32::MAX;
@@ -28,6 +29,17 @@ pub(super) struct WriteBack {
     pub flush: bool,
     /// The page is to leave DRAM once it has been read, unless it was written meanwhile.
     pub invalidate: bool,
+    /// Stages since it began, up to `charged_ps`.
+    pub stages: Timeline,
+    pub charged_ps: u64,
+}
+
+impl WriteBack {
+    /// Adds the stages of what it has waited for.
+    pub(super) fn charge(&mut self, now_ps: u64, stages: &Timeline) {
+        append_tail(&mut self.stages, stages, now_ps - self.charged_ps);
+        self.charged_ps = now_ps;
+    }
 }
 
 /// A bounded buffer of [`WriteBack`]s. At most one that is newest for each page.
@@ -62,7 +74,7 @@ impl WriteBackBuffer {
     }
 
     /// Takes a page in, behind an earlier write of it if there is one.
-    pub(super) fn insert(&mut self, page: u64, way: WayRef) -> u32 {
+    pub(super) fn insert(&mut self, now_ps: u64, page: u64, way: WayRef) -> u32 {
         debug_assert!(self.items.len() < self.capacity);
         let older = self.newest.get(page).unwrap_or(NONE);
         let index = self.items.insert(WriteBack {
@@ -75,6 +87,8 @@ impl WriteBackBuffer {
             wanted_by: NONE,
             flush: false,
             invalidate: false,
+            stages: Timeline::new(),
+            charged_ps: now_ps,
         });
         if older != NONE {
             self.items[older].newer = index;
