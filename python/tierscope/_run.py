@@ -170,7 +170,8 @@ def _check_recording(path: Path) -> None:
 def _start(work: Workload, target: dict[str, Any]) -> _core.Run:
     if isinstance(work, Program):
         return _launch(work, {"kind": "machines", **target})
-    return _core.Run.start(json.dumps({"workload": work.to_dict(), **target}))
+    job = {"workload": work.to_dict(), **target}
+    return _core.Run.start(_check.written(job, "the workload"))
 
 
 def _launch(program: Program, target: dict[str, Any]) -> _core.Run:

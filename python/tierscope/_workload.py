@@ -27,6 +27,15 @@ class Generated:
     parameters: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        """Refuses what is no seed.
+
+        Raises:
+            ArgumentError: where it is of the wrong type.
+            RunError: where it is out of range.
+        """
+        _check.seed(self.seed)
+
     def to_dict(self) -> dict[str, Any]:
         """As the simulator takes it."""
         return {
@@ -146,7 +155,7 @@ def named(
         )
     if allow_truncated:
         raise without_effect("allowing truncation", f"the generated workload {name}")
-    work = Generated(name, dict(parameters), 0 if seed is None else _check.seed(seed))
+    work = Generated(name, dict(parameters), 0 if seed is None else seed)
     with core_errors():
         _core.check_workload(_check.written(work.to_dict(), f"the workload {name}"))
     return work

@@ -177,6 +177,11 @@ def test_an_unknown_workload_is_met_with_a_proposal() -> None:
             PLAIN,
         ),
         (
+            lambda: UNTYPED.run("oracle/quick", ts.Generated("gups", {"random": float("nan")})),
+            "the workload holds a number that is none",
+            PLAIN,
+        ),
+        (
             lambda: UNTYPED.workload("trace:app.tst", seed=3),
             "a seed means nothing to the recording app.tst: it is as it was recorded",
             "leave it out",
@@ -211,6 +216,7 @@ def test_an_argument_of_another_kind_is_refused_in_these_words(
     ("wrong", "message"),
     [
         (lambda: ts.workload("gups", seed=-1), "the seed is -1"),
+        (lambda: ts.Generated("gups", seed=-1), "the seed is -1"),
         (lambda: ts.workload("gups", seed=1 << 64), "the seed is 18446744073709551616"),
         (lambda: ts.program(), "there is no program to run"),
         (lambda: ts.program(""), "the program's name is empty"),
