@@ -125,8 +125,14 @@ fn main() {
         organization(&case("all hits, 16 outstanding"), spec, GIB / 16, 16, 4_000_000 / scale);
     }
     // Half of the lines lie in pages that the cache has no room for.
-    let sets = [("hybrid.cache.capacity".to_string(), "64MiB".to_string())];
-    let Ok(resolved) = load("hybrid", &sets) else { panic!("the preset hybrid is gone") };
-    let name = "hybrid: half missing, 16 outstanding";
-    organization(name, &resolved.spec, GIB / 8, 16, 2_000_000 / scale);
+    let smaller = ("hybrid.cache.capacity".to_string(), "64MiB".to_string());
+    let without = ("hybrid.prefetch_pages".to_string(), "0".to_string());
+    for (what, sets) in [
+        ("half missing, no prefetch", vec![smaller.clone(), without]),
+        ("half missing, 16 pages prefetched for each", vec![smaller]),
+    ] {
+        let Ok(resolved) = load("hybrid", &sets) else { panic!("the preset hybrid is gone") };
+        let name = format!("hybrid: {what}, 16 outstanding");
+        organization(&name, &resolved.spec, GIB / 8, 16, 2_000_000 / scale);
+    }
 }

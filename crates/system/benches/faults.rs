@@ -1,0 +1,91 @@
+//! Page faults through the kernel model, on one core: what it decides and keeps in its tables,
+//! without the machine that executes the paths and moves the pages. Of the full-scale preset
+//! `storage`, with a smaller DRAM.
+//!
+//! `cargo bench -p tierscope-system --bench faults [-- smoke]`; prints one JSON object a line.
+
+use std::time::Instant;
+use tierscope_kernel::Random;
+use tierscope_model::os::paging::{Next, Paging, Work};
+use tierscope_system::spec::{SystemSpec, load};
+use tierscope_workload::op::{MAP_SHARED, MAP_WRITABLE, NO_FILE};
+
+const PAGE_BYTES: u64 = 4096;
+const BASE: u64 = 1 << 40;
+const DRAM_BYTES: u64 = 256 << 20;
+
+/// A kernel whose transfers end at once.
+struct Kernel {
+    paging: Paging,
+    work: Vec<Work>,
+    now_ps: u64,
+}
+
+impl Kernel {
+    fn new(spec: &SystemSpec, file: u32, bytes: u64) -> Kernel {
+        let levels = spec.processor.tlb.levels;
+        let mut paging = Paging::new(&spec.os, levels, DRAM_BYTES, spec.paging(), 0);
+        if file != NO_FILE {
+            paging.open(file, bytes).expect("the store holds the file");
+        }
+        paging.map(BASE, bytes, MAP_WRITABLE | MAP_SHARED, file, 0);
+        Kernel { paging, work: Vec::new(), now_ps: 0 }
+    }
+
+    /// Faults until the page is there.
+    fn touch(&mut self, page: u64, write: bool) {
+        self.now_ps += 1_000;
+        loop {
+            let next = self
+                .paging
+                .fault(BASE / PAGE_BYTES + page, write, self.now_ps, &mut self.work, &|_| false)
+                .expect("memory and store suffice");
+            for work in self.work.drain(..) {
+                if let Work::Submit(id) = work {
+                    self.paging.submitted(id);
+                    while !self.paging.page_moved(id) {}
+                    self.paging.finish_transfer(id, self.now_ps);
+                }
+            }
+            drop(self.paging.take_effects());
+            if matches!(next, Next::Ready(_)) {
+                return;
+            }
+        }
+    }
+}
+
+fn measure(name: &str, kernel: &mut Kernel, count: u64, mut page: impl FnMut(u64) -> (u64, bool)) {
+    let before = kernel.paging.counters;
+    let start = Instant::now();
+    for i in 0..count {
+        let (page, write) = page(i);
+        kernel.touch(page, write);
+    }
+    let wall_s = start.elapsed().as_secs_f64();
+    let after = kernel.paging.counters;
+    let (major, minor) =
+        (after.major_faults - before.major_faults, after.minor_faults - before.minor_faults);
+    println!(
+        "{{\"name\": \"{name}\", \"touches\": {count}, \"major_faults\": {major}, \
+         \"minor_faults\": {minor}, \"wall_s\": {wall_s:.3}, \"touches_per_s\": {:.0}}}",
+        count as f64 / wall_s
+    );
+}
+
+fn main() {
+    let scale = if std::env::args().any(|a| a == "smoke") { 100 } else { 1 };
+    let sets = [("storage.swap_cluster_pages".to_string(), "1".to_string())];
+    let spec = load("storage", &sets).unwrap_or_else(|problems| panic!("{problems}")).spec;
+    let pages = 2 * DRAM_BYTES / PAGE_BYTES;
+    let mut anonymous = Kernel::new(&spec, NO_FILE, pages * PAGE_BYTES);
+    measure("first touch", &mut anonymous, pages, |i| (i, true));
+    let mut random = Random::stream(1, "pages");
+    let count = 4_000_000 / scale;
+    measure("anonymous, twice the DRAM, random, 30 % writes", &mut anonymous, count, |_| {
+        (random.below(pages), random.chance(0.3))
+    });
+    let mut file = Kernel::new(&spec, 0, pages * PAGE_BYTES);
+    measure("file, twice the DRAM, random", &mut file, count / 4, |_| (random.below(pages), false));
+    measure("file, twice the DRAM, in order", &mut file, count, |i| (i % pages, false));
+}
