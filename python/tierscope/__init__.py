@@ -11,37 +11,30 @@ Describe a machine once, run any program on it, and see where the time and the d
     result.plot_breakdown().savefig("breakdown.png")
 """
 
-from tierscope import _core, _spec
-from tierscope._result import Result, load
-from tierscope._run import Progress, Recording, RunFailedError, compare, record, run
-from tierscope._spec import *  # noqa: F403
-from tierscope._system import System, system
-from tierscope._workload import Generated, Program, Recorded, program, workload
-from tierscope.errors import ArgumentError, Problem, RunError, SpecError, TierscopeError
+from typing import TYPE_CHECKING
 
-__version__ = _core.version()
+if TYPE_CHECKING:
+    from tierscope._public import *  # noqa: F403
+    from tierscope._public import __version__ as __version__
+    from tierscope._spec import *  # noqa: F403
+else:
+    # Loaded when first asked for: the command answers signals before it loads what takes long.
 
-__all__ = [
-    "ArgumentError",
-    "Generated",
-    "Problem",
-    "Program",
-    "Progress",
-    "Recorded",
-    "Recording",
-    "Result",
-    "RunError",
-    "RunFailedError",
-    "SpecError",
-    "System",
-    "TierscopeError",
-    "__version__",
-    "compare",
-    "load",
-    "program",
-    "record",
-    "run",
-    "system",
-    "workload",
-]
-__all__ += _spec.__all__
+    def __getattr__(name: str) -> object:
+        """What the package offers; modules of its own are found by importing them."""
+        if name.startswith("_") and name not in ("__all__", "__version__"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from tierscope import _public
+
+        try:
+            value = getattr(_public, name)
+        except AttributeError:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        """What there is, for completion."""
+        from tierscope import _public
+
+        return sorted({*globals(), *_public.__all__})

@@ -18,6 +18,8 @@ from tierscope.errors import SpecError
 
 _MANY = 6
 """Differences of two machines that are told; beyond them, only how many there are."""
+_SAME_PLACE = 0.01
+"""Share of the instructions by which runs may differ that ended at the same place."""
 
 
 class Comparison:
@@ -72,7 +74,8 @@ class Comparison:
         oracles = [one for one in systems.values() if one["organization"] == "oracle"]
         one_measure = len(oracles) == 1 and not self.differences
         for name, system in systems.items():
-            if system["slowdown"] is None and one_measure and oracles[0]["time_s"]:
+            comparable = one_measure and oracles[0]["time_s"] and _as_far(system, oracles[0])
+            if system["slowdown"] is None and comparable:
                 yield name, {**system, "slowdown": system["time_s"] / oracles[0]["time_s"]}
             else:
                 yield name, system
@@ -126,6 +129,12 @@ class Comparison:
 
     def _items(self) -> Iterator[tuple[str, Result]]:
         return iter(self.results.items())
+
+
+def _as_far(one: SystemResult, other: SystemResult) -> bool:
+    """Whether two runs of a workload ended at the same place, but for the length of a batch."""
+    instructions = other["instructions"]
+    return abs(one["instructions"] - instructions) <= _SAME_PLACE * instructions
 
 
 def _machine(result: Result, name: str) -> dict[str, Any] | None:

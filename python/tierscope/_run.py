@@ -48,8 +48,11 @@ class Recording:
 
     Attributes:
         exit_status: the program's, 128+n for a signal; ``None`` where the recording was ended.
-        totals: threads, operations, loads, stores, calls and instructions recorded, by name.
+        totals: threads, operations, loads, stores, calls and instructions recorded, by name; of
+            a recording that could not be completed, threads and operations.
         file_bytes: size of the file.
+        partial: the file that is left of a recording that could not be completed, which can be
+            replayed if that is allowed; ``None`` where it was completed, or nothing is left.
         reasons: why not all of the program is in it; empty if all is.
         notices: what is worth knowing about it.
     """
@@ -57,12 +60,25 @@ class Recording:
     exit_status: int | None
     totals: dict[str, int | str]
     file_bytes: int
+    partial: str | None
     reasons: list[str]
     notices: list[str]
 
 
 Watcher = Callable[[Sequence[Progress]], None]
 """Called several times a second with each machine's progress, in the machines' order."""
+
+
+class NoResultError(RunError):
+    """A run that simulated nothing.
+
+    Attributes:
+        exit_status: the program's, 128+n for a signal; ``None`` where none ran.
+    """
+
+    def __init__(self, reason: str, exit_status: int | None) -> None:
+        self.exit_status = exit_status
+        super().__init__("no-result", f"nothing was simulated: {reason}")
 
 
 class RunFailedError(RunError):
@@ -108,7 +124,8 @@ def compare(
         SpecError: with every mistake of a description or workload.
         ArgumentError: where an argument is of the wrong type.
         RunFailedError: where a machine could not go on; it holds what there is.
-        RunError: where the run could not start, or nothing was simulated.
+        NoResultError: where nothing was simulated.
+        RunError: where the run could not start.
     """
     _check.limits(access_limit, time_limit_s)
     if watch is not None and not callable(watch):
@@ -154,6 +171,7 @@ def record(
         exit_status=found["exit_status"],
         totals=kept.get("totals", {}),
         file_bytes=kept.get("file_bytes", 0),
+        partial=kept.get("partial"),
         reasons=found["reasons"],
         notices=found["notices"],
     )
@@ -221,14 +239,21 @@ def _attend(under_way: _core.Run, time_limit_s: float | None, watch: Watcher | N
 def _result(ended: dict[str, Any], machines: Sequence[System]) -> Result:
     finished = ended["finished"]
     data = finished["result"]
-    data["systems"] = {one.name: data["systems"][one.name] for one in machines}
+    # Those that were killed before they had reported anything are left out.
+    found = data["systems"]
+    data["systems"] = {one.name: found[one.name] for one in machines if one.name in found}
     intervals = interval_table(
-        {one.name: columns for one, columns in zip(machines, ended["intervals"], strict=True)}
+        {
+            one.name: columns
+            for one, columns in zip(machines, ended["intervals"], strict=True)
+            if one.name in found
+        }
     )
     result = Result(data, {one.name: one.to_toml() for one in machines}, intervals)
     if finished["failures"]:
         raise RunFailedError(result, [(name, why) for name, why in finished["failures"]])
     if not result.simulated_anything:
         reason = data["partial_reason"] or "the workload did nothing"
-        raise RunError("no-result", f"nothing was simulated: {reason}")
+        program = data["program"]
+        raise NoResultError(reason, None if program is None else program["exit_status"])
     return result

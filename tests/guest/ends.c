@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static volatile long words[1024];
@@ -54,6 +55,24 @@ int main(int argc, char **argv)
         usleep(50000);
         exit(7);
     }
+    if (!strcmp(how, "threads-forever")) {
+        pthread_t id;
+        for (int i = 0; i < 3; i++)
+            pthread_create(&id, 0, forever, 0);
+        forever(0);
+    }
+    if (!strcmp(how, "child-aborts")) { /* what kills a child does not kill its parent */
+        pid_t child = fork();
+        if (child == 0)
+            abort();
+        int status = 0;
+        waitpid(child, &status, 0);
+        for (int i = 0; i < 20; i++)
+            work();
+        return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT ? 6 : 7;
+    }
+    if (!strcmp(how, "waits"))
+        pause();
     if (!strcmp(how, "thread-exits")) { /* another thread than the first ends the process */
         pthread_t id;
         pthread_create(&id, 0, forever, 0);

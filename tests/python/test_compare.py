@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 import tierscope as ts
@@ -116,3 +117,15 @@ def test_the_same_machine_in_both_is_told_to_be_the_same(keep: Keeper) -> None:
     first, second = keep("a", "oracle/quick"), keep("b", "oracle/quick", "--seed", "1")
     shown = text({"a": ts.load(first), "b": ts.load(second)})
     assert "oracle/quick is the same machine in a, b." in shown
+
+
+def test_the_measure_of_a_slowdown_ended_at_the_same_place(sample: ResultData) -> None:
+    def only(name: str, instructions: int) -> ts.Result:
+        system = {**sample["systems"][name], "slowdown": None, "instructions": instructions}
+        return ts.Result(cast(ResultData, {**sample, "systems": {name: system}}))
+
+    oracle, other, _ = sorted(sample["systems"], key=lambda name: "oracle" not in name)
+    for instructions, given in [(1_000_000, True), (1_005_000, True), (500_000, False)]:
+        shown = text({"a": only(oracle, 1_000_000), "b": only(other, instructions)})
+        row = next(line for line in shown.splitlines() if line.startswith("Slowdown"))
+        assert row.endswith("×") == given, row

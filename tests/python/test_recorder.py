@@ -62,24 +62,6 @@ def test_a_programs_input_is_its_own(tmp_path: Path) -> None:
     assert shown.stderr == "from the terminal\n"
 
 
-def test_a_program_that_is_killed_leaves_a_partial_result(tmp_path: Path) -> None:
-    loop = "i=0; while [ $i -lt 100000000 ]; do i=$((i + 1)); done"
-    command = ["run", "-s", "oracle/quick", "-o", "kept", "--", "sh", "-c"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "tierscope", *command, f"(sleep 4; kill -9 $$) & {loop}"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as running:
-        output, _ = running.communicate(timeout=90)
-    assert running.returncode == 128 + 9
-    assert "Partial: signal 9 killed the program" in output
-    kept = ts.load(tmp_path / "kept")
-    assert kept.data["completeness"] == "partial"
-    assert kept["oracle/quick"]["accesses"] > 0
-
-
 def test_an_end_that_was_asked_for_ends_the_program_too(tierscope: Runner) -> None:
     begun = time.monotonic()
     loop = "while :; do :; done"

@@ -8,6 +8,10 @@ use tierscope_system::result::{
 use tierscope_system::run::Outcome;
 use tierscope_system::spec::SystemSpec;
 
+/// Share of the instructions by which two machines may differ that stand at the same place: they
+/// look for the end of a limited run now and then.
+const SAME_PLACE: f64 = 0.01;
+
 /// What is known of a run beyond its machines' outcomes.
 pub struct Known {
     /// What ran; the threads are filled in from the outcomes.
@@ -18,14 +22,19 @@ pub struct Known {
     pub reasons: Vec<String>,
 }
 
-/// The result, and which machines failed and why, as JSON.
-pub fn assemble(known: Known, systems: &[SystemSpec], outcomes: Vec<Outcome>) -> Value {
-    let threads = outcomes.iter().map(|outcome| outcome.threads).max().unwrap_or(0);
+/// The result, and which machines failed and why, as JSON. A machine without an outcome has no
+/// figures, and is left out.
+pub fn assemble(known: Known, systems: &[SystemSpec], outcomes: Vec<Option<Outcome>>) -> Value {
+    let threads = outcomes.iter().flatten().map(|outcome| outcome.threads).max().unwrap_or(0);
     let mut reasons = known.reasons;
     let explained = !reasons.is_empty();
     let mut failures: Vec<(String, String)> = Vec::new();
     let mut results = BTreeMap::new();
     for (system, outcome) in systems.iter().zip(outcomes) {
+        let Some(outcome) = outcome else {
+            reasons.push(format!("{} is left out: it had not reported anything", system.name));
+            continue;
+        };
         match outcome.partial_reason {
             Some(reason) if outcome.failed => {
                 reasons.push(format!("{}: {reason}", system.name));
@@ -50,13 +59,18 @@ pub fn assemble(known: Known, systems: &[SystemSpec], outcomes: Vec<Outcome>) ->
     json!({"result": result, "failures": failures})
 }
 
-/// Fills in the slowdown against the machine named `oracle`, else the first that is one.
+/// Fills in the slowdown against the machine named `oracle`, else the first that is one, of those
+/// that came as far as it did: of a run that ended early, machines stand at different places.
 fn compare_with_oracle(systems: &[SystemSpec], results: &mut BTreeMap<String, SystemResult>) {
     let named = systems.iter().find(|system| system.name == "oracle");
     let oracle = named.or_else(|| systems.iter().find(|system| system.oracle.is_some()));
-    let time_s = oracle.and_then(|oracle| results.get(&oracle.name)).map(|result| result.time_s);
-    let Some(time_s) = time_s.filter(|time_s| *time_s > 0.0) else { return };
-    for result in results.values_mut() {
+    let oracle = oracle.and_then(|oracle| results.get(&oracle.name));
+    let Some((time_s, instructions)) = oracle.map(|r| (r.time_s, r.instructions)) else { return };
+    let as_far = |result: &&mut SystemResult| {
+        let apart = result.instructions.abs_diff(instructions);
+        apart as f64 <= SAME_PLACE * instructions as f64
+    };
+    for result in results.values_mut().filter(as_far).filter(|_| time_s > 0.0) {
         result.slowdown = Some(result.time_s / time_s);
     }
 }

@@ -14,11 +14,12 @@ use tierscope_record::job::{MachinesJob, SinkJob};
 use tierscope_record::launch::{
     Backend, LaunchError, LaunchJob, Launched, Output, QemuBackend, Report, launch_under,
 };
+use tierscope_record::signals;
 use tierscope_record::sink::tst::TstJob;
-use tierscope_system::result::{Interval, ProgramInfo, SystemResult, WorkloadInfo, WorkloadKind};
+use tierscope_system::result::{Interval, ProgramInfo, WorkloadInfo, WorkloadKind};
 use tierscope_system::run::{Observer, Outcome, Progress, RunOptions};
 use tierscope_system::spec::SystemSpec;
-use tierscope_workload::trace::TstMetadata;
+use tierscope_workload::trace::{TstMetadata, TstReader, partial_path};
 
 const POLL_EVERY: Duration = Duration::from_millis(50);
 /// How long a program has to end by itself once it is asked to.
@@ -134,19 +135,26 @@ fn refused(error: LaunchError) -> (&'static str, String) {
 /// Follows a program to its end. Also whether that end was ours: a program whose recording has
 /// come to an early end is asked to end, and then made to.
 fn attend(mut launched: Launched, shared: &Shared) -> Result<(Report, bool), LaunchError> {
-    let mut stopping = false;
+    // Since when the recorder, and then the program, has been asked to end.
+    let mut stopping: Option<Instant> = None;
     let mut early_end: Option<Instant> = None;
+    let mut answered = false;
     while launched.wait_for(POLL_EVERY)?.is_none() {
         for record in launched.poll() {
             note(&record, shared);
+            answered |= record["type"] == "ended";
             if record["type"] == "result" && record["ended"]["how"] == "stopped" {
-                ask_to_end(launched.pid());
+                launched.signal(libc::SIGTERM)?;
                 early_end = Some(Instant::now());
             }
         }
-        if !stopping && shared.stop.load(Ordering::Relaxed) {
-            stopping = true;
+        if stopping.is_none() && shared.stop.load(Ordering::Relaxed) {
+            stopping = Some(Instant::now());
             launched.stop()?;
+        }
+        if !answered && early_end.is_none() && stopping.is_some_and(|at| at.elapsed() > GRACE) {
+            // It is stopped, or stuck: what it published remains.
+            early_end = stopping;
         }
         if early_end.is_some_and(|since| since.elapsed() > GRACE) {
             launched.kill()?;
@@ -154,14 +162,6 @@ fn attend(mut launched: Launched, shared: &Shared) -> Result<(Report, bool), Lau
     }
     launched.poll().iter().for_each(|record| note(record, shared));
     Ok((launched.finish()?, early_end.is_some()))
-}
-
-#[allow(unsafe_code)]
-fn ask_to_end(pid: u32) {
-    if let Ok(pid) = i32::try_from(pid) {
-        // SAFETY: the process is our child and has not been waited for, so the number is its own.
-        unsafe { libc::kill(pid, libc::SIGTERM) };
-    }
 }
 
 /// Takes what concerns a machine.
@@ -174,10 +174,14 @@ fn note(record: &Value, shared: &Shared) {
     if let Ok(interval) = serde_json::from_value::<Interval>(record["interval"].clone()) {
         shared.interval(system, &interval);
     }
+    if let Ok(outcome) = serde_json::from_value::<Outcome>(record["outcome"].clone()) {
+        shared.outcome(system, &outcome);
+    }
 }
 
 fn recorded(path: &Path, shared: &Shared, report: &Report, exit_status: Option<i32>) -> Finished {
-    let sink = report.result.as_ref().map(|result| result["sink"].clone()).unwrap_or_default();
+    let sink = report.result.as_ref().map(|result| result["sink"].clone());
+    let sink = sink.unwrap_or_else(|| what_is_left(path));
     if let Some(error) = sink["error"].as_str() {
         return Err(("not-recorded", format!("{}: {error}", path.display())));
     }
@@ -188,6 +192,22 @@ fn recorded(path: &Path, shared: &Shared, report: &Report, exit_status: Option<i
         "notices": report.notices,
         "exit_status": exit_status,
     }))
+}
+
+/// What a recording that was never completed can be replayed of. One that holds nothing is removed.
+fn what_is_left(path: &Path) -> Value {
+    let partial = partial_path(path);
+    let Ok(reader) = TstReader::open(&partial, true) else { return Value::Null };
+    if reader.operations() == 0 {
+        // That it is still there would mislead, and no more.
+        let _ = std::fs::remove_file(&partial);
+        return Value::Null;
+    }
+    json!({
+        "partial": partial.to_string_lossy(),
+        "totals": {"operations": reader.operations(), "threads": reader.threads().len()},
+        "file_bytes": reader.file_bytes(),
+    })
 }
 
 fn on_machines(
@@ -204,10 +224,10 @@ fn on_machines(
     if outcomes.is_none() && reasons.is_empty() {
         reasons.push("the machines reported no result".into());
     }
-    let outcomes = outcomes.unwrap_or_else(|| {
-        let all = systems.iter().enumerate();
-        all.map(|(index, system)| salvaged(system, shared.known_of(index))).collect()
-    });
+    let outcomes = match outcomes {
+        Some(outcomes) => outcomes.into_iter().map(Some).collect(),
+        None => (0..systems.len()).map(|index| salvaged(shared, index)).collect(),
+    };
     let workload = WorkloadInfo {
         name: program_name(&job.command[0]),
         kind: WorkloadKind::Live,
@@ -225,6 +245,16 @@ fn program_name(command: &str) -> String {
     name.unwrap_or_else(|| command.to_owned())
 }
 
+/// The signal that killed the program, where the recorder heard of it.
+fn killer(report: &Report) -> Option<i32> {
+    let number = report.result.as_ref()?["ended"]["number"].as_i64()?;
+    i32::try_from(number).ok()
+}
+
+fn killed(signal: i32) -> String {
+    format!("{} killed the program", signals::describe(signal))
+}
+
 /// Why the recording ended before the program did, or the program before its time.
 fn early_end_reasons(shared: &Shared, report: &Report) -> Vec<String> {
     let mut reasons: Vec<String> = shared.stopped().into_iter().collect();
@@ -235,41 +265,23 @@ fn early_end_reasons(shared: &Shared, report: &Report) -> Vec<String> {
             let other = ended.and_then(|ended| ended["program"].as_str()).unwrap_or("another");
             reasons.push(format!("the program ran {other} in its place"));
         }
-        None if report.exit_status > 128 => {
-            let signal = report.exit_status - 128;
-            reasons.push(format!("signal {signal} killed the program"));
-        }
+        Some("signal") => reasons.extend(killer(report).map(killed)),
+        None if report.exit_status > 128 => reasons.push(killed(report.exit_status - 128)),
         None => reasons.push("the recorder ended without a result".into()),
         _ => {}
     }
     reasons
 }
 
-/// What is known of a machine that reported no result: its progress and its intervals.
-fn salvaged(system: &SystemSpec, known: (Progress, Vec<Interval>)) -> Outcome {
-    let (progress, intervals) = known;
-    let sum = |of: fn(&Interval) -> u64| intervals.iter().map(of).sum::<u64>();
-    let accesses = sum(|interval| interval.accesses);
-    let mut result = SystemResult {
-        organization: system.organization().unwrap_or_default().into(),
-        time_s: progress.time_ps as f64 * 1e-12,
-        time_ps: progress.time_ps,
-        instructions: progress.instructions,
-        accesses: progress.accesses,
-        miss_kind: "none".into(),
-        ..SystemResult::default()
-    };
-    result.store_bytes.read = sum(|interval| interval.store_read_bytes);
-    result.store_bytes.written = sum(|interval| interval.store_written_bytes);
-    if accesses > 0 {
-        result.latency_ns.mean = sum(|interval| interval.latency_ps) as f64 / accesses as f64 / 1e3;
-    }
-    result.notes.push(
-        "the machine ended without a report: time, accesses, mean latency and bytes are of its \
-         last progress, all else is not known"
+/// What a machine that was killed last reported.
+fn salvaged(shared: &Shared, system: usize) -> Option<Outcome> {
+    let mut outcome = shared.last_outcome(system)?;
+    outcome.result.notes.push(
+        "the figures are those that the machine last reported, which it does once a second: it \
+         was killed"
             .into(),
     );
-    Outcome { result, ..Outcome::default() }
+    Some(outcome)
 }
 
 fn program_info(report: &Report, exit_status: Option<i32>) -> ProgramInfo {
@@ -295,6 +307,7 @@ fn seen(report: &Report) -> String {
     let mut seen = match how {
         Some("exit") => "seen from its first instruction to its exit".to_owned(),
         Some("exec") => "seen until it ran another program in its place".into(),
+        Some("signal") => "seen from its first instruction until a signal killed it".into(),
         Some(_) => "seen until the run was ended early".into(),
         None => "seen until it was killed".into(),
     };

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tierscope_system::result::Interval;
-use tierscope_system::run::{Observer, Progress, run_machines};
+use tierscope_system::run::{Observer, Outcome, Progress, run_machines};
 use tierscope_workload::Stream;
 
 /// A run in host threads of its own: of a generated or recorded workload, or of a program.
@@ -37,6 +37,8 @@ pub struct Shared {
 struct State {
     progress: Vec<Progress>,
     intervals: Vec<Vec<Interval>>,
+    /// What each machine's run would come to if it had ended when it last said so.
+    outcomes: Vec<Option<Outcome>>,
     /// Why the run was told to stop.
     stopped: Option<String>,
     finished: Option<Finished>,
@@ -57,7 +59,7 @@ impl Run {
             let outcomes = run_machines(&systems, streams, &options, shared, &shared.stop);
             let reasons = cut.into_iter().chain(shared.stopped()).collect();
             let known = Known { workload: info, program: None, reasons };
-            Ok(assemble(known, &systems, outcomes))
+            Ok(assemble(known, &systems, outcomes.into_iter().map(Some).collect()))
         })
     }
 
@@ -132,6 +134,7 @@ impl Shared {
         let state = State {
             progress: vec![Progress::default(); systems],
             intervals: vec![Vec::new(); systems],
+            outcomes: vec![None; systems],
             ..State::default()
         };
         Shared { stop: AtomicBool::new(false), state: Mutex::new(state), finished: Condvar::new() }
@@ -147,10 +150,14 @@ impl Shared {
         self.lock().stopped.clone()
     }
 
-    /// The last progress of a machine, and its intervals so far.
-    pub fn known_of(&self, system: usize) -> (Progress, Vec<Interval>) {
-        let state = self.lock();
-        (state.progress[system], state.intervals[system].clone())
+    /// What a machine that ended without a word last said that its run came to, if it ever did.
+    /// Intervals after that are forgotten.
+    pub fn last_outcome(&self, system: usize) -> Option<Outcome> {
+        let mut state = self.lock();
+        let outcome = state.outcomes[system].take();
+        let end_ps = outcome.as_ref().map_or(0, |outcome| outcome.result.time_ps);
+        state.intervals[system].retain(|interval| interval.end_ps <= end_ps);
+        outcome
     }
 }
 
@@ -161,6 +168,10 @@ impl Observer for Shared {
 
     fn interval(&self, system: usize, interval: &Interval) {
         self.lock().intervals[system].push(interval.clone());
+    }
+
+    fn outcome(&self, system: usize, outcome: &Outcome) {
+        self.lock().outcomes[system] = Some(outcome.clone());
     }
 }
 

@@ -4,6 +4,10 @@
 //! access costs an append to it; a full buffer goes to the sink. Everything of a slot is touched by
 //! its thread alone, until the program has ended and its threads run no more.
 
+mod finish;
+
+pub use finish::Ended;
+
 use crate::publish::{LogWriter, Urgency};
 use crate::sink::Sink;
 use crate::synchronization::Mark;
@@ -15,7 +19,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tierscope_workload::{Call, Op, OpKind, ThreadId};
 
 /// Slots, and so threads that can run at once.
@@ -51,6 +55,8 @@ pub struct Slot {
     /// In a call's callback: the thread that ends the program waits for it.
     busy: AtomicBool,
     in_use: bool,
+    /// The kernel's number of the thread, from its first call on; 0 before.
+    tid: i32,
     calls: ThreadCalls,
     ops: [Op; CAPACITY],
 }
@@ -220,35 +226,6 @@ fn allocate_slots() -> io::Result<()> {
     }
     SLOTS.store(slots.cast(), Ordering::Relaxed);
     Ok(())
-}
-
-/// How the recorded program's process ended, as far as it tells.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "how", rename_all = "lowercase")]
-pub enum Ended {
-    /// It called for its end.
-    Exit {
-        /// Its status, if it is known.
-        status: Option<i32>,
-    },
-    /// Another program took its place.
-    Exec {
-        /// That program.
-        program: String,
-    },
-    /// It goes on, but the recording was stopped or had all that was wanted.
-    Stopped,
-}
-
-impl std::fmt::Display for Ended {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        match self {
-            Ended::Exit { status: Some(status) } => write!(f, "exit status {status}"),
-            Ended::Exit { status: None } => write!(f, "exit"),
-            Ended::Exec { program } => write!(f, "exec of {program}"),
-            Ended::Stopped => write!(f, "stopped"),
-        }
-    }
 }
 
 /// Counts of what was recorded.
@@ -428,74 +405,6 @@ impl Recorder {
         *self.exit_status.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
     }
 
-    /// Ends the recording: all that was noted goes to the sink, which comes to its end, and the
-    /// result is published. Only the first call does anything.
-    ///
-    /// No thread but the caller may note anything any more.
-    pub fn finish(&self) {
-        if self.finished.swap(true, Ordering::AcqRel) {
-            return self.wait_until_published();
-        }
-        for index in 0..self.slots.load(Ordering::Relaxed) {
-            // SAFETY: other threads note nothing any more; one that is in a call's callback is
-            // waited for.
-            let slot = unsafe { &mut *slot(index) };
-            wait_while_busy(slot);
-            if slot.in_use {
-                self.end_thread(slot);
-            }
-        }
-        let status = *self.exit_status.lock().unwrap_or_else(PoisonError::into_inner);
-        self.publish_result(Ended::Exit { status });
-    }
-
-    /// Ends the recording because the thread of `slot` is about to run another program in the
-    /// process's place. What other threads have in their buffers is lost: they still run.
-    pub(crate) fn finish_for_exec(&self, slot: &mut Slot, program: String) {
-        slot.flush_rest();
-        if !self.finished.swap(true, Ordering::AcqRel) {
-            self.publish_result(Ended::Exec { program });
-        }
-    }
-
-    fn publish_result(&self, ended: Ended) {
-        let recorded_s = self.begun.elapsed().as_secs_f64();
-        self.publish(
-            Urgency::Needed,
-            &json!({
-                "type": "ended",
-                "ended": ended,
-                "recorded": self.recorded(),
-                "recorded_s": recorded_s,
-            }),
-        );
-        let result = self.sink.finish(&ended);
-        self.publish(
-            Urgency::Needed,
-            &json!({
-                "type": "result",
-                "ended": ended,
-                "recorded": self.recorded(),
-                "recorded_s": recorded_s,
-                "finished_s": self.begun.elapsed().as_secs_f64(),
-                "sink": result,
-            }),
-        );
-        self.published.store(true, Ordering::Release);
-    }
-
-    /// Somebody else publishes the result: the process must not end before that is done.
-    fn wait_until_published(&self) {
-        while !self.published.load(Ordering::Acquire) && recorder().is_some() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    /// Whether the recording has ended.
-    pub(crate) fn has_finished(&self) -> bool {
-        self.finished.load(Ordering::Acquire)
-    }
-
     /// What was recorded so far.
     pub fn recorded(&self) -> Recorded {
         let threads = self.threads().count;
@@ -520,28 +429,6 @@ impl Recorder {
     pub fn publish_notice(&self, message: &str) {
         self.publish(Urgency::Needed, &json!({"type": "notice", "message": message}));
     }
-
-    /// Publishes the state of affairs now and then, and ends the recording early if that is asked
-    /// for or the sink has enough. Body of a thread.
-    pub fn watch(&self, every: Duration) {
-        while !self.has_finished() {
-            std::thread::sleep(every);
-            let mut record = json!({"type": "progress", "recorded": self.recorded()});
-            record["recorded_s"] = json!(self.begun.elapsed().as_secs_f64());
-            record["sink"] = self.sink.progress();
-            self.publish(Urgency::Routine, &record);
-            if self.stop_requested() {
-                self.sink.stop();
-            }
-            if self.sink.is_done() && !self.finished.swap(true, Ordering::AcqRel) {
-                self.publish_result(Ended::Stopped);
-            }
-        }
-    }
-
-    fn stop_requested(&self) -> bool {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).stop_requested()
-    }
 }
 
 /// Runs `body` with the running thread's slot, marked as busy meanwhile. For calls only.
@@ -553,18 +440,14 @@ pub(crate) fn with_slot(index: u32, body: impl FnOnce(&'static Recorder, &mut Sl
         // SAFETY: the slot is the running thread's own.
         let slot = unsafe { &mut *slot(index) };
         slot.busy.store(true, Ordering::SeqCst);
+        if slot.tid == 0 {
+            slot.tid = current_tid();
+        }
         if !recorder.has_finished() {
             body(recorder, slot);
         }
         slot.busy.store(false, Ordering::SeqCst);
     });
-}
-
-fn wait_while_busy(slot: &Slot) {
-    let begun = Instant::now();
-    while slot.busy.load(Ordering::SeqCst) && begun.elapsed() < Duration::from_secs(10) {
-        std::thread::sleep(Duration::from_micros(100));
-    }
 }
 
 impl Slot {

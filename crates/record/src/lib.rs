@@ -17,6 +17,7 @@ pub mod job;
 pub mod launch;
 pub mod publish;
 pub mod qemu;
+pub mod signals;
 pub mod sink;
 mod synchronization;
 mod syscalls;

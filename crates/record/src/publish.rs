@@ -1,9 +1,10 @@
 //! What the recorded program's process publishes to the process that started it.
 //!
-//! A file, mapped by both, to which one only appends. The mapping outlives whatever the program
-//! does to its descriptors, and what was published outlives the program, however it is killed.
-//! Records are JSON objects, one a line; the length that has been committed is an atomic word at
-//! the head of the file, so that a reader never sees half a record.
+//! A file, mapped by both, that is a ring: one side appends, the other takes. The mapping outlives
+//! whatever the program does to its descriptors, and what was published and not yet taken outlives
+//! the program, however it is killed. Records are JSON objects, one a line. How many bytes have
+//! been committed, and how many taken, are atomic words at the head of the file, so that a reader
+//! never sees half a record and a writer never replaces one that has not been read.
 
 use memmap2::{MmapOptions, MmapRaw};
 use serde::Serialize;
@@ -21,6 +22,7 @@ pub const DEFAULT_CAPACITY_BYTES: u64 = 64 << 20;
 const RESERVED_BYTES: usize = 8 << 20;
 const HEADER_BYTES: usize = 64;
 const STOP_OFFSET: usize = 24;
+const TAKEN_OFFSET: usize = 32;
 const MAGIC: [u8; 8] = *b"TSLOG\0\0\x01";
 
 /// Whether a record may be left out when the log is nearly full.
@@ -58,7 +60,7 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
 pub struct LogWriter {
     map: MmapRaw,
     /// Bytes of records so far.
-    length: usize,
+    length: u64,
     left_out: u64,
 }
 
@@ -68,8 +70,8 @@ impl LogWriter {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let map = MmapOptions::new().map_raw(&file)?;
         check_header(&map)?;
-        let length = committed(&map).load(Ordering::Acquire) as usize;
-        if length > map.len() - HEADER_BYTES {
+        let length = committed(&map).load(Ordering::Acquire);
+        if pending(&map, length) > room(&map) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the log's length is wrong"));
         }
         Ok(LogWriter { map, length, left_out: 0 })
@@ -80,20 +82,22 @@ impl LogWriter {
         let Ok(mut line) = serde_json::to_vec(record) else { return false };
         line.push(b'\n');
         let reserved = if urgency == Urgency::Routine { RESERVED_BYTES } else { 0 };
-        let start = HEADER_BYTES + self.length;
-        let end = start + line.len();
-        if end > self.map.len().saturating_sub(reserved) {
+        let room = room(&self.map);
+        if pending(&self.map, self.length) + line.len() > room.saturating_sub(reserved) {
             self.left_out += 1;
             return false;
         }
-        // SAFETY: `start..end` is within the mapping (checked above), which `line` is no part of;
-        // no reader looks beyond the committed length, and this is the only writer.
+        let start = (self.length % room as u64) as usize;
+        let (until_end, from_start) = line.split_at(line.len().min(room - start));
+        // SAFETY: both pieces lie within the mapping, which `line` is no part of; no reader looks
+        // beyond the committed length nor before what it has taken, and this is the only writer.
         unsafe {
-            let target = self.map.as_mut_ptr().add(start);
-            std::ptr::copy_nonoverlapping(line.as_ptr(), target, line.len());
+            let ring = self.map.as_mut_ptr().add(HEADER_BYTES);
+            std::ptr::copy_nonoverlapping(until_end.as_ptr(), ring.add(start), until_end.len());
+            std::ptr::copy_nonoverlapping(from_start.as_ptr(), ring, from_start.len());
         }
-        self.length += line.len();
-        committed(&self.map).store(self.length as u64, Ordering::Release);
+        self.length += line.len() as u64;
+        committed(&self.map).store(self.length, Ordering::Release);
         true
     }
 
@@ -108,32 +112,40 @@ impl LogWriter {
     }
 }
 
-/// The side that reads, while the writer appends or after.
+/// The side that reads, while the writer appends or after. A log has one at a time.
 pub struct LogReader {
     map: MmapRaw,
-    position: usize,
+    position: u64,
 }
 
 impl LogReader {
     /// Opens a log that [`create`] made.
     pub fn open(path: &Path) -> io::Result<LogReader> {
-        let file = File::open(path)?;
-        let map = MmapOptions::new().map_raw_read_only(&file)?;
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let map = MmapOptions::new().map_raw(&file)?;
         check_header(&map)?;
-        Ok(LogReader { map, position: 0 })
+        let position = word(&map, TAKEN_OFFSET).load(Ordering::Acquire);
+        Ok(LogReader { map, position })
     }
 
     /// The records appended since the last poll, in order. One that is not JSON is left out: the
     /// program can write anywhere in its memory, and so into the log.
     pub fn poll(&mut self) -> Vec<Value> {
-        let length = committed(&self.map).load(Ordering::Acquire) as usize;
-        let length = length.min(self.map.len() - HEADER_BYTES);
-        let new = length.saturating_sub(self.position);
-        // SAFETY: the range lies within the mapping; what is committed is no longer written to.
-        let new = unsafe {
-            std::slice::from_raw_parts(self.map.as_ptr().add(HEADER_BYTES + self.position), new)
-        };
-        self.position = self.position.max(length);
+        let length = committed(&self.map).load(Ordering::Acquire);
+        let room = room(&self.map);
+        let start = (self.position % room as u64) as usize;
+        let count = length.saturating_sub(self.position).min(room as u64) as usize;
+        let until_end = count.min(room - start);
+        let mut new = Vec::with_capacity(count);
+        // SAFETY: both ranges lie within the mapping; what is committed and not taken is not
+        // written to.
+        unsafe {
+            let ring = self.map.as_ptr().add(HEADER_BYTES);
+            new.extend_from_slice(std::slice::from_raw_parts(ring.add(start), until_end));
+            new.extend_from_slice(std::slice::from_raw_parts(ring, count - until_end));
+        }
+        self.position += count as u64;
+        word(&self.map, TAKEN_OFFSET).store(self.position, Ordering::Release);
         new.split(|byte| *byte == b'\n')
             .filter(|line| !line.is_empty())
             .filter_map(|line| serde_json::from_slice(line).ok())
@@ -142,7 +154,7 @@ impl LogReader {
 }
 
 fn check_header(map: &MmapRaw) -> io::Result<()> {
-    if map.len() >= HEADER_BYTES {
+    if map.len() > HEADER_BYTES {
         // SAFETY: the header is that long, and its magic is never written to again.
         let magic = unsafe { std::slice::from_raw_parts(map.as_ptr().add(8), MAGIC.len()) };
         if magic == MAGIC {
@@ -150,6 +162,16 @@ fn check_header(map: &MmapRaw) -> io::Result<()> {
         }
     }
     Err(io::Error::new(io::ErrorKind::InvalidData, "not a log of this version of tierscope"))
+}
+
+/// Bytes of records that the ring has room for.
+fn room(map: &MmapRaw) -> usize {
+    map.len() - HEADER_BYTES
+}
+
+/// Of `length` bytes of records so far, those that have not been taken.
+fn pending(map: &MmapRaw, length: u64) -> usize {
+    length.saturating_sub(word(map, TAKEN_OFFSET).load(Ordering::Acquire)) as usize
 }
 
 fn committed(map: &MmapRaw) -> &AtomicU64 {
@@ -210,10 +232,33 @@ mod tests {
         create(&path, RESERVED_BYTES as u64 + 4096).unwrap();
         let mut writer = LogWriter::open(&path).unwrap();
         while writer.append(Urgency::Routine, &json!({"progress": "some"})) {}
-        assert_eq!(writer.left_out(), 1);
+        assert_eq!(writer.left_out(), 1, "nobody takes anything");
         assert!(writer.append(Urgency::Needed, &json!({"result": "x".repeat(1 << 20)})));
         let records = LogReader::open(&path).unwrap().poll();
         assert!(records.last().unwrap().get("result").is_some());
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_log_that_is_read_never_fills() {
+        let path = scratch("ring");
+        create(&path, RESERVED_BYTES as u64 + 4096).unwrap();
+        let mut reader = LogReader::open(&path).unwrap();
+        let mut writer = LogWriter::open(&path).unwrap();
+        let text = "x".repeat(3000);
+        for number in 0..4000 {
+            assert!(writer.append(Urgency::Routine, &json!({"number": number, "text": text})));
+            let records = reader.poll();
+            assert_eq!(records.len(), 1);
+            assert_eq!(
+                (&records[0]["number"], &records[0]["text"]),
+                (&json!(number), &json!(text))
+            );
+        }
+        assert_eq!(writer.left_out(), 0);
+        let mut again = LogWriter::open(&path).unwrap();
+        again.append(Urgency::Needed, &json!({"a": 1}));
+        assert_eq!(LogReader::open(&path).unwrap().poll(), vec![json!({"a": 1})]);
         std::fs::remove_file(&path).unwrap();
     }
 

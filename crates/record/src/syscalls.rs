@@ -3,7 +3,7 @@
 //! A back end reports each call before it runs and after it returned. What a machine has to know
 //! becomes a [`Call`] of its own; every other call is [`Call::Other`] with its number.
 
-use crate::capture::{Recorder, Slot, current_tid};
+use crate::capture::{Ended, Recorder, Slot, current_tid};
 use crate::descriptors::{self, Descriptors, NewFile};
 use crate::synchronization::{Mark, Order};
 use std::collections::HashMap;
@@ -147,6 +147,9 @@ pub fn enter(recorder: &Recorder, slot: &mut Slot, number: i64, arguments: [u64;
         libc::SYS_execve => enter_exec(recorder, slot, arguments[0], None),
         libc::SYS_execveat => {
             enter_exec(recorder, slot, arguments[1], Some((arguments[0], arguments[4])));
+        }
+        libc::SYS_kill | libc::SYS_tkill | libc::SYS_tgkill => {
+            enter_kill(recorder, slot, number, arguments);
         }
         libc::SYS_clone => enter_clone(recorder, arguments[0], arguments[3]),
         libc::SYS_set_tid_address => {
@@ -633,6 +636,23 @@ impl Process {
     }
 }
 
+/// The program kills itself by the signal that nothing can catch.
+fn enter_kill(recorder: &Recorder, slot: &mut Slot, number: i64, a: [u64; 6]) {
+    let signal = if number == libc::SYS_tgkill { a[2] } else { a[1] } as i32;
+    let whom = a[0] as i32;
+    // SAFETY: these calls always succeed and touch no memory.
+    let (ours, group) = unsafe { (libc::getpid(), libc::getpgrp()) };
+    let kills_us = match number {
+        // Itself, its group, everybody.
+        libc::SYS_kill => whom == ours || whom == 0 || whom == -group || whom == -1,
+        libc::SYS_tkill => whom == current_tid(),
+        _ => whom == ours,
+    };
+    if signal == libc::SIGKILL && kills_us {
+        recorder.finish_in(Some(slot), Ended::Signal { number: signal });
+    }
+}
+
 /// Another program is about to take this one's place, if it can be run at all.
 fn enter_exec(recorder: &Recorder, slot: &mut Slot, path: u64, at: Option<(u64, u64)>) {
     let Some(path) = recorder.process().read_path(path) else { return };
@@ -649,6 +669,6 @@ fn enter_exec(recorder: &Recorder, slot: &mut Slot, path: u64, at: Option<(u64, 
         } else {
             path.to_string_lossy().into_owned()
         };
-        recorder.finish_for_exec(slot, program);
+        recorder.finish_in(Some(slot), Ended::Exec { program });
     }
 }

@@ -2,13 +2,15 @@
 
 mod common;
 
-use common::{count, guest, job, library, record, scratch, scratch_file, start};
+use common::{Event, count, guest, job, library, read, record, scratch, scratch_file, start};
+use serde_json::json;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tierscope_record::job::SinkJob;
 use tierscope_record::launch::{LaunchError, launch};
 use tierscope_record::sink::tst::TstJob;
-use tierscope_workload::trace::{TstMetadata, TstReader};
+use tierscope_workload::OpKind;
+use tierscope_workload::trace::{TstMetadata, TstReader, partial_path};
 
 #[test]
 fn the_exit_status_is_the_programs() {
@@ -26,14 +28,97 @@ fn the_exit_status_is_the_programs() {
 }
 
 #[test]
-fn a_program_that_dies_by_a_signal_is_told_by_its_status_and_is_not_complete() {
+fn a_program_that_a_signal_kills_is_recorded_to_its_death() {
     needs_qemu!();
     let program = guest("ends");
-    for (how, status) in [("crash", 128 + 11), ("abort", 128 + 6), ("kill", 128 + 9)] {
-        let report = count(&program, &[how]);
-        assert_eq!(report.exit_status, status, "{how}");
-        // QEMU 7.2 tells its plugins nothing of such an end; later ones do, save for the last.
-        assert!(!report.is_complete() || how != "kill", "{how}: {report:?}");
+    for (how, number) in [("crash", 11), ("abort", 6), ("kill", 9)] {
+        let recording = record(&program, &[how]);
+        assert_eq!(recording.report.exit_status, 128 + number, "{how}");
+        assert!(!recording.report.is_complete(), "{how}: {:?}", recording.report);
+        let result = recording.report.result.as_ref().unwrap();
+        assert_eq!(result["ended"], json!({"how": "signal", "number": number}));
+        assert!(recording.totals.ended.starts_with(&format!("signal {number} (SIG")));
+        assert!(recording.totals.cut);
+        assert!(recording.totals.accesses() > 400_000, "{how}: all of its work is there");
+        assert_eq!(recording.report.notices, Vec::<String>::new(), "nothing is missing");
+    }
+}
+
+#[test]
+fn a_signal_from_outside_ends_the_recording_and_a_job_control_signal_does_not() {
+    needs_qemu!();
+    let path = scratch_file("terminated.tst");
+    let sink = SinkJob::Tst(TstJob { path: path.clone(), metadata: TstMetadata::default() });
+    let mut run = start(&guest("ends"), &["forever"], sink).unwrap();
+    assert_eq!(run.wait_for(Duration::from_millis(300)).unwrap(), None);
+    run.signal(libc::SIGTSTP).unwrap();
+    wait_until("it is stopped", || state(run.pid()) == 'T');
+    run.signal(libc::SIGCONT).unwrap();
+    wait_until("it goes on", || state(run.pid()) != 'T');
+    run.signal(libc::SIGTERM).unwrap();
+    let report = run.finish().unwrap();
+    assert_eq!(report.exit_status, 128 + 15);
+    assert_eq!(report.result.unwrap()["ended"], json!({"how": "signal", "number": 15}));
+    let mut reader = TstReader::open(&path, false).unwrap();
+    let totals = reader.totals().unwrap().clone();
+    assert_eq!(totals.ended, "signal 15 (SIGTERM)");
+    let is_access =
+        |event: &Event| matches!(event, Event::Op(op) if op.kind() != Some(OpKind::Compute));
+    let accesses = read(&mut reader, 0).iter().filter(|event| is_access(event)).count();
+    assert_eq!(accesses as u64, totals.accesses(), "all of it can be replayed");
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn what_a_signal_takes_from_other_threads_is_said() {
+    needs_qemu!();
+    let mut run = start(&guest("ends"), &["threads-forever"], SinkJob::Discard {}).unwrap();
+    assert_eq!(run.wait_for(Duration::from_millis(500)).unwrap(), None);
+    run.signal(libc::SIGINT).unwrap();
+    let report = run.finish().unwrap();
+    assert_eq!(report.exit_status, 128 + 2);
+    assert_eq!(report.result.unwrap()["ended"]["number"], 2);
+    assert_eq!(report.notices.len(), 1, "{:?}", report.notices);
+    assert!(report.notices[0].contains("of each of 3 other threads"), "{:?}", report.notices);
+}
+
+#[test]
+fn what_kills_a_forked_child_leaves_the_recording_alone() {
+    needs_qemu!();
+    let recording = record(&guest("ends"), &["child-aborts"]);
+    assert_eq!(recording.report.exit_status, 6, "the parent saw its child abort");
+    assert!(recording.report.is_complete(), "{:?}", recording.report);
+    assert!(recording.totals.accesses() > 8_000_000);
+}
+
+#[test]
+fn a_program_dies_with_whoever_started_it() {
+    needs_qemu!();
+    let program = guest("ends");
+    let launcher = std::thread::spawn(move || {
+        let mut run = start(&program, &["forever"], SinkJob::Discard {}).unwrap();
+        assert_eq!(run.wait_for(Duration::from_millis(200)).unwrap(), None);
+        let pid = run.pid();
+        // As where the launcher is killed: nothing of it is dropped.
+        std::mem::forget(run);
+        pid
+    });
+    let pid = launcher.join().unwrap();
+    // Nobody has waited for it.
+    wait_until("it is dead", || state(pid) == 'Z');
+}
+
+/// A process's state: the letter behind its name in brackets (proc(5)).
+fn state(pid: u32) -> char {
+    let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    line.rsplit(") ").next().and_then(|rest| rest.chars().next()).unwrap()
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -106,6 +191,20 @@ fn a_killed_recording_leaves_what_can_be_replayed_up_to_there() {
     let reader = TstReader::open(&partial, true).unwrap();
     assert!(reader.damage().is_some() && reader.operations() > 0);
     std::fs::remove_file(partial).unwrap();
+}
+
+#[test]
+fn a_killed_recording_of_a_program_that_does_little_holds_what_it_did() {
+    needs_qemu!();
+    let path = scratch_file("waiting.tst");
+    let sink = SinkJob::Tst(TstJob { path: path.clone(), metadata: TstMetadata::default() });
+    let mut run = start(&guest("ends"), &["waits"], sink).unwrap();
+    let operations =
+        || TstReader::open(&partial_path(&path), true).map_or(0, |reader| reader.operations());
+    wait_until("its operations are in the file", || operations() > 400_000);
+    run.kill().unwrap();
+    assert_eq!(run.finish().unwrap().exit_status, 128 + 9);
+    std::fs::remove_file(partial_path(&path)).unwrap();
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod common;
 
 use common::{guest, start};
 use serde_json::Value;
+use std::time::{Duration, Instant};
 use tierscope_record::job::{MachinesJob, SinkJob};
 use tierscope_record::launch::Report;
 use tierscope_system::run::RunOptions;
@@ -73,4 +74,90 @@ fn machines_that_have_enough_let_the_program_go_on() {
     let outcome = &outcomes(&report)[0];
     assert_ne!(outcome["partial_reason"], Value::Null);
     assert!(outcome["result"]["accesses"].as_u64().unwrap() >= 50_000);
+}
+
+#[test]
+fn machines_take_what_a_killed_program_did() {
+    needs_qemu!();
+    for (how, number) in [("crash", 11), ("abort", 6), ("kill", 9)] {
+        let report = run("ends", &[how], machines(&QUICK, 64 << 20, 0));
+        assert_eq!(report.exit_status, 128 + number, "{how}");
+        let result = report.result.as_ref().unwrap();
+        assert_eq!(result["ended"]["number"], number, "{how}");
+        for outcome in outcomes(&report) {
+            assert_eq!(outcome["partial_reason"], Value::Null, "{how}: {outcome}");
+            let instructions = &outcome["result"]["instructions"];
+            assert_eq!(instructions, &result["recorded"]["instructions"], "{how}");
+        }
+    }
+}
+
+#[test]
+fn machines_of_a_killed_program_can_be_stopped_and_are_not_killed_by_a_second_signal() {
+    needs_qemu!();
+    // Much is held for the machines to work off.
+    let mut run =
+        start(&guest("ends"), &["threads-forever"], machines(&QUICK, 1 << 30, 0)).unwrap();
+    assert_eq!(run.wait_for(Duration::from_millis(2000)).unwrap(), None);
+    run.signal(libc::SIGTERM).unwrap();
+    while !run.poll().iter().any(|record| record["type"] == "ended") {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    run.signal(libc::SIGTERM).unwrap();
+    run.stop().unwrap();
+    let stopped = Instant::now();
+    let report = run.finish().unwrap();
+    assert!(stopped.elapsed() < Duration::from_secs(10), "{:?}", stopped.elapsed());
+    assert_eq!(report.exit_status, 128 + 15);
+    for outcome in outcomes(&report) {
+        assert_eq!(outcome["failed"], false, "{outcome}");
+        assert!(outcome["result"]["accesses"].as_u64().unwrap() > 100_000, "{outcome}");
+    }
+}
+
+#[test]
+fn machines_that_wait_for_the_program_report_all_that_it_did() {
+    needs_qemu!();
+    let mut run = start(&guest("ends"), &["waits"], machines(&QUICK[..1], 1 << 20, 0)).unwrap();
+    let mut recorded = Value::Null;
+    let mut simulated = Value::Null;
+    let begun = Instant::now();
+    while recorded.is_null() || recorded != simulated {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{recorded} and {simulated}");
+        assert_eq!(run.wait_for(Duration::from_millis(20)).unwrap(), None);
+        for record in run.poll() {
+            match record["type"].as_str() {
+                Some("progress") => recorded = record["recorded"]["instructions"].clone(),
+                Some("outcome") => {
+                    simulated = record["outcome"]["result"]["instructions"].clone();
+                }
+                _ => {}
+            }
+        }
+    }
+    run.kill().unwrap();
+}
+
+#[test]
+fn what_machines_have_reported_survives_a_kill() {
+    needs_qemu!();
+    let mut run = start(&guest("ends"), &["forever"], machines(&QUICK, 1 << 20, 0)).unwrap();
+    let mut last = vec![Value::Null; QUICK.len()];
+    while last.contains(&Value::Null) {
+        assert_eq!(run.wait_for(Duration::from_millis(20)).unwrap(), None);
+        for record in run.poll().into_iter().filter(|record| record["type"] == "outcome") {
+            last[record["system"].as_u64().unwrap() as usize] = record["outcome"].clone();
+        }
+    }
+    run.kill().unwrap();
+    assert!(run.finish().unwrap().result.is_none());
+    for outcome in last {
+        let result = &outcome["result"];
+        assert!(result["accesses"].as_u64().unwrap() > 0);
+        assert!(result["latency_ns"]["p999"].as_f64().unwrap() > 0.0);
+        let stages = result["stages_ns"].as_object().unwrap();
+        let sum: f64 = stages.values().map(|stage| stage.as_f64().unwrap()).sum();
+        let mean = result["latency_ns"]["mean"].as_f64().unwrap();
+        assert!((sum - mean).abs() < 1e-6 * mean, "stages sum to the latency: {sum} and {mean}");
+    }
 }

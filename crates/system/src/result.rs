@@ -101,7 +101,8 @@ pub struct SystemResult {
     pub kernel_instructions: u64,
     /// Instructions of the program, of all threads, per cycle of the run.
     pub ipc: f64,
-    /// Time over that of the system named `oracle` or whose organization is `oracle`.
+    /// Time over that of the system named `oracle` or whose organization is `oracle`. Nothing where
+    /// there is none, or where a run that ended early left the two at different places.
     pub slowdown: Option<f64>,
     /// Loads and stores of the program; one that crosses a line counts twice.
     pub accesses: u64,

@@ -10,6 +10,8 @@ use tierscope_workload::{Stream, StreamError};
 
 /// How often an observer hears of each machine, in wall-clock time.
 const REPORT_EVERY: Duration = Duration::from_millis(200);
+/// How often an observer hears of each machine's result so far.
+const RESULT_EVERY: Duration = Duration::from_secs(1);
 
 /// Simulated time that a run may take, 53 days: a quarter of what picoseconds in 64 bits can hold, so
 /// that nothing under way can overflow.
@@ -43,6 +45,9 @@ pub trait Observer: Sync {
     fn progress(&self, system: usize, progress: Progress);
     /// Called at the end of each interval of simulated time.
     fn interval(&self, system: usize, interval: &Interval);
+    /// Called about once a second of wall-clock time for each machine with what the run would come
+    /// to if it ended now, without the interval under way.
+    fn outcome(&self, _system: usize, _outcome: &Outcome) {}
 }
 
 /// What became of one machine's run.
@@ -102,23 +107,14 @@ fn run_machine(
     observer: &dyn Observer,
     stop: &AtomicBool,
 ) -> Outcome {
-    let start = Instant::now();
+    let mut reporter = Reporter::new(index, observer);
     let mut machine = match Machine::new(system, stream, options) {
         Ok(machine) => machine,
         Err(error) => return failed(&error),
     };
-    let mut reported = Instant::now();
-    let mut intervals = 0;
     let limit = if options.access_limit == 0 { u64::MAX } else { options.access_limit };
     let ended = machine.run(|machine| {
-        if reported.elapsed() >= REPORT_EVERY {
-            reported = Instant::now();
-            observer.progress(index, progress(machine));
-            for interval in &machine.intervals()[intervals..] {
-                observer.interval(index, interval);
-            }
-            intervals = machine.intervals().len();
-        }
+        reporter.report_now_and_then(machine);
         stop.load(Ordering::Relaxed)
             || machine.accesses() >= limit
             || machine.now_ps() >= MOST_TIME_PS
@@ -140,20 +136,68 @@ fn run_machine(
         Ok(false) => {
             outcome.partial_reason = Some(format!("the limit of {limit} accesses was reached"));
         }
+        Err(MachineError::Deadlock(_)) if machine.workload_is_cut() => {
+            outcome.partial_reason = Some(CUT.into());
+        }
         Err(error) => {
             outcome.failed = !matches!(error, MachineError::Stream(StreamError::Cut(_)));
             outcome.partial_reason = Some(error.to_string());
         }
     }
-    let mut result = machine.result();
-    result.wall_s = start.elapsed().as_secs_f64();
-    result.accesses_per_wall_s = result.accesses as f64 / result.wall_s.max(1e-9);
-    for interval in &machine.intervals()[intervals..] {
-        observer.interval(index, interval);
-    }
-    observer.progress(index, progress(&machine));
-    outcome.result = result;
+    outcome.result = reporter.timed(machine.result());
+    reporter.report(&machine);
     outcome
+}
+
+/// Why a run is partial whose threads wait for what was cut off.
+const CUT: &str = "the workload was cut off before what its threads wait for";
+
+/// Reports a machine to an observer while it runs.
+struct Reporter<'a> {
+    index: usize,
+    observer: &'a dyn Observer,
+    begun: Instant,
+    reported: Instant,
+    /// When the result so far was last given, if it was.
+    result_given: Option<Instant>,
+    /// Intervals given so far.
+    intervals: usize,
+}
+
+impl<'a> Reporter<'a> {
+    fn new(index: usize, observer: &'a dyn Observer) -> Self {
+        let now = Instant::now();
+        Reporter { index, observer, begun: now, reported: now, result_given: None, intervals: 0 }
+    }
+
+    fn report_now_and_then(&mut self, machine: &Machine) {
+        if self.reported.elapsed() < REPORT_EVERY {
+            return;
+        }
+        self.reported = Instant::now();
+        self.report(machine);
+        if self.result_given.is_none_or(|given| given.elapsed() >= RESULT_EVERY) {
+            self.result_given = Some(self.reported);
+            let result = self.timed(machine.result_so_far());
+            let outcome = Outcome { result, threads: machine.threads(), ..Outcome::default() };
+            self.observer.outcome(self.index, &outcome);
+        }
+    }
+
+    fn report(&mut self, machine: &Machine) {
+        self.observer.progress(self.index, progress(machine));
+        for interval in &machine.intervals()[self.intervals..] {
+            self.observer.interval(self.index, interval);
+        }
+        self.intervals = machine.intervals().len();
+    }
+
+    /// A result with the wall-clock time that it took.
+    fn timed(&self, mut result: SystemResult) -> SystemResult {
+        result.wall_s = self.begun.elapsed().as_secs_f64();
+        result.accesses_per_wall_s = result.accesses as f64 / result.wall_s.max(1e-9);
+        result
+    }
 }
 
 fn progress(machine: &Machine) -> Progress {

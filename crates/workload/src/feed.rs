@@ -112,6 +112,8 @@ enum End {
     #[default]
     Open,
     Closed,
+    /// The same, but threads may have ended before what others wait for.
+    ClosedEarly,
     Cut(String),
 }
 
@@ -161,6 +163,8 @@ enum Found {
     End,
 }
 
+/// How long [`Stream::wait`] waits at most.
+const LOOK_UP_EVERY: Duration = Duration::from_millis(200);
 const OP_BYTES: usize = size_of::<Op>();
 /// Bytes that may wait for the file before a producer waits for the disk.
 const SPILL_BUFFER_BYTES: usize = 8 << 20;
@@ -229,6 +233,12 @@ impl Feed {
     /// The program has ended: every thread has.
     pub fn close(&self) {
         self.finish(End::Closed);
+    }
+
+    /// The program has come to its end in the middle of what it did: every thread ends after what
+    /// it pushed, and others may wait for more. See [`Stream::is_cut`].
+    pub fn close_early(&self) {
+        self.finish(End::ClosedEarly);
     }
 
     /// The program was cut off: after what was pushed, the threads that had not ended give the
@@ -434,7 +444,7 @@ impl State {
         }
         match &self.end {
             End::Open => Ok(None),
-            End::Closed => Ok(Some(Found::End)),
+            End::Closed | End::ClosedEarly => Ok(Some(Found::End)),
             End::Cut(reason) => Err(StreamError::Cut(reason.clone())),
         }
     }
@@ -548,6 +558,24 @@ impl FeedStream {
 }
 
 impl Stream for FeedStream {
+    fn wait(&mut self, thread: ThreadId) -> bool {
+        let cursor = self.cursors.entry(thread).or_default();
+        if cursor.current.is_some() {
+            return true;
+        }
+        let index = cursor.next_chunk;
+        let mut state = self.shared.lock();
+        if matches!(state.find(thread, index), Ok(None)) {
+            state.starving.insert(self.id, thread);
+            self.shared.space.notify_all();
+            let unready = |state: &mut State| matches!(state.find(thread, index), Ok(None));
+            let waited = self.shared.data.wait_timeout_while(state, LOOK_UP_EVERY, unready);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state.starving.remove(&self.id);
+        }
+        !matches!(state.find(thread, index), Ok(None))
+    }
+
     fn pull(
         &mut self,
         thread: ThreadId,
@@ -579,6 +607,10 @@ impl Stream for FeedStream {
         state.change_consumers(&self.cursors, true);
         drop(state);
         Box::new(FeedStream { shared: self.shared.clone(), id, cursors: self.cursors.clone() })
+    }
+
+    fn is_cut(&self) -> bool {
+        matches!(self.shared.lock().end, End::ClosedEarly | End::Cut(_))
     }
 
     fn files(&self) -> Arc<Vec<FileInfo>> {
@@ -717,6 +749,24 @@ mod tests {
             }
         }
         feed.close();
+    }
+
+    #[test]
+    fn a_wait_ends_with_data_or_the_end_and_takes_nothing() {
+        let (feed, mut streams) = Feed::new(1, FeedOptions::default());
+        let stream = &mut streams[0];
+        assert!(!stream.wait(0), "nothing has come");
+        feed.push(0, vec![Op::compute(1), Op::compute(2)]);
+        let mut out = Vec::new();
+        for _ in 0..2 {
+            assert!(stream.wait(0) && stream.wait(0));
+            assert_eq!(stream.pull(0, 1, &mut out), Ok(Pull::More));
+        }
+        assert_eq!(out, [Op::compute(1), Op::compute(2)]);
+        assert!(!stream.wait(0));
+        feed.close();
+        assert!(stream.wait(0));
+        assert_eq!(stream.pull(0, 1, &mut out), Ok(Pull::End));
     }
 
     #[test]

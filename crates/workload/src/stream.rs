@@ -41,6 +41,12 @@ pub trait Stream: Send {
         out: &mut Vec<Op>,
     ) -> Result<Pull, StreamError>;
 
+    /// Waits until a pull of `thread` would not wait, for a fraction of a second of wall-clock time
+    /// at most; whether it would not. What is pulled does not depend on it.
+    fn wait(&mut self, _thread: ThreadId) -> bool {
+        true
+    }
+
     /// Lets up to `count` operations of `thread` go by unseen; how many there were. A call counts
     /// as its header and arguments, and is never split: a skip that ends inside one goes on to its
     /// end. Generators jump; other streams pull and forget.
@@ -65,6 +71,12 @@ pub trait Stream: Send {
     /// Memory that the workload maps, where that is known before it runs: of generators.
     fn footprint(&self) -> Option<Footprint> {
         None
+    }
+
+    /// Whether threads may end before what other threads wait for, because the program was cut off
+    /// or its recording is. Threads that then wait for ever are at the workload's end.
+    fn is_cut(&self) -> bool {
+        false
     }
 
     /// The files that the workload used so far, by number: name and size at first use.

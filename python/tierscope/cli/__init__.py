@@ -7,7 +7,8 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import FrameType
 
 FAILURE = 125
 """Exit status of tierscope's own failures: programs rarely use it."""
@@ -29,9 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and gives the exit status. Nothing escapes from here but exits."""
     try:
         _open_what_is_closed()
-        _answer_signals()
+        _answer_signals(_leave)
         from tierscope.cli.app import dispatch
 
+        _answer_signals(_interrupt)
         return _flushed(dispatch(list(sys.argv[1:] if arguments is None else arguments)))
     except KeyboardInterrupt:
         return interrupted_status()
@@ -60,14 +62,19 @@ def _open_what_is_closed() -> None:
             setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
-def _answer_signals() -> None:
-    """Answers requests to end as an interrupt; one that the caller ignores stays ignored."""
+def _answer_signals(answer: Callable[[int, FrameType | None], None]) -> None:
+    """Answers requests to end; one that the caller ignores stays ignored."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _interrupt)
+            signal.signal(number, answer)
 
 
-def _interrupt(number: int, _frame: object) -> None:
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    """Ends at once: while modules load there is nothing to bring to an end."""
+    os._exit(interrupted_status())
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
     received.append(number)
     raise KeyboardInterrupt
 

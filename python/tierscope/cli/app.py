@@ -92,9 +92,18 @@ def dispatch(arguments: list[str]) -> int:
     except CycloptsError as error:
         return _fail([f"error[usage]: {_in_one_line(error)}", f"  = {_hint(error)}"])
     except TierscopeError as error:
-        status = _fail(error.lines())
-        return interrupted_status() if received and error.code == "no-result" else status
+        return _status_of(error, _fail(error.lines()))
     return status if isinstance(status, int) else 0
+
+
+def _status_of(error: TierscopeError, failure: int) -> int:
+    """That of an interrupt, or of the signal that killed the program, if nothing ran for it."""
+    if not isinstance(error, tierscope.NoResultError):
+        return failure
+    if received:
+        return interrupted_status()
+    status = error.exit_status or 0
+    return status if status > 128 else failure
 
 
 def with_explicit_json(arguments: list[str]) -> list[str]:

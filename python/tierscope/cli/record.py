@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 import tierscope
+from tierscope import Recording
 from tierscope import format as fmt
 from tierscope.cli import interrupted_status
 from tierscope.errors import TierscopeError
@@ -25,6 +27,7 @@ Record once, replay on any machine:
 def record(
     *program: str,
     output: Annotated[Path, Parameter(name=("--output", "-o"))],
+    quiet: Annotated[bool, Parameter(name=("--quiet", "-q"))] = False,
 ) -> int:
     """Records the loads, stores and system calls of a program to a file.
 
@@ -33,16 +36,34 @@ def record(
     Args:
         program: The program and its arguments, behind --.
         output: The recording, a .tst file.
+        quiet: Says nothing about a recording that is as it should be.
     """
     if not program:
         raise TierscopeError("usage", "no program is given", "give -- PROGRAM ARGS")
     kept = tierscope.record(program, output)
-    totals = kept.totals
-    accesses = sum(int(totals.get(kind, 0)) for kind in ("loads", "stores"))
-    came_to = f"{fmt.count(accesses)} accesses, {fmt.size(kept.file_bytes)}"
-    print(f"tierscope: {output}: {came_to if kept.file_bytes else 'not written'}", file=sys.stderr)
-    for line in [*kept.reasons, *kept.notices]:
-        print(f"tierscope: {line}", file=sys.stderr)
+    lines = [*kept.reasons, *kept.notices]
+    if lines or not quiet:
+        for line in [*came_to(output, kept), *lines]:
+            print(f"tierscope: {line}", file=sys.stderr)
     if kept.exit_status is None:
         return interrupted_status()
     return kept.exit_status
+
+
+def came_to(output: Path, kept: Recording) -> list[str]:
+    """What there is of a recording, and how to use what is there of an incomplete one."""
+    size = fmt.size(kept.file_bytes)
+    if kept.partial is not None:
+        operations = fmt.count(int(kept.totals["operations"]))
+        threads = int(kept.totals["threads"])
+        plural = "" if threads == 1 else "s"
+        return [
+            f"{output}: not completed; {kept.partial} holds the first {operations} operations of "
+            f"{threads} thread{plural}, {size}",
+            f"it can be replayed: tierscope run -s SYSTEM -w {shlex.quote(f'trace:{kept.partial}')}"
+            " --allow-truncated",
+        ]
+    if not kept.file_bytes:
+        return [f"{output}: not written: nothing was recorded"]
+    accesses = sum(int(kept.totals.get(kind, 0)) for kind in ("loads", "stores"))
+    return [f"{output}: {fmt.count(accesses)} accesses, {size}"]

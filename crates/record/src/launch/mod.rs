@@ -6,12 +6,14 @@
 
 mod program;
 mod qemu;
+mod scratch;
 
 pub use program::Program;
 pub use qemu::QemuBackend;
 
 use crate::job::{Job, SinkJob, VERSION};
 use crate::publish::{self, LogReader};
+use scratch::Scratch;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::io;
@@ -19,7 +21,6 @@ use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Name of the recorder's library.
@@ -211,12 +212,15 @@ impl Outline {
     }
 }
 
-/// Starts a program under the back end that this computer has.
+/// Starts a program under the back end that this computer has. See [`launch_under`].
 pub fn launch(job: &LaunchJob) -> Result<Launched, LaunchError> {
     launch_under(&QemuBackend::find()?, job)
 }
 
 /// Starts a program under a given back end.
+///
+/// The program is killed when the calling thread ends, as it does where this process is killed:
+/// nobody would follow it any more. Programs that it started itself go on.
 pub fn launch_under(backend: &dyn Backend, job: &LaunchJob) -> Result<Launched, LaunchError> {
     let program = Program::resolve(&job.program, &job.arguments)?;
     let library = std::path::absolute(&job.library).map_err(io_error("the library's path"))?;
@@ -235,6 +239,7 @@ pub fn launch_under(backend: &dyn Backend, job: &LaunchJob) -> Result<Launched, 
     let native_s = if job.native { Some(time_native(&program)?) } else { None };
     let mut command = backend.command(&program, &library, &job_path);
     direct(&mut command, job.output)?;
+    die_with_launcher(&mut command);
     let begun = Instant::now();
     let child = command.spawn().map_err(io_error(&format!("cannot run {command:?}")))?;
     Ok(Launched { child, log, scratch, begun, native_s, records: Outline::default() })
@@ -259,10 +264,30 @@ fn direct(command: &mut Command, output: Output) -> Result<(), LaunchError> {
     Ok(())
 }
 
+/// Has the kernel kill the program when the calling thread ends.
+fn die_with_launcher(command: &mut Command) {
+    let launcher = std::process::id();
+    // SAFETY: system calls alone between fork and exec, which allocate nothing.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // It may have ended before.
+            if libc::getppid() as u32 != launcher {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            Ok(())
+        });
+    }
+}
+
 /// Runs the program alone and returns its wall-clock time in seconds.
 fn time_native(program: &Program) -> Result<f64, LaunchError> {
     let begun = Instant::now();
-    Command::new(&program.path)
+    let mut command = Command::new(&program.path);
+    die_with_launcher(&mut command);
+    command
         .arg0(&program.name)
         .args(&program.arguments)
         .stdin(Stdio::null())
@@ -297,6 +322,18 @@ impl Launched {
     /// Asks the recorder for an early end. The program itself goes on.
     pub fn stop(&self) -> Result<(), LaunchError> {
         publish::request_stop(&self.scratch.path.join("log")).map_err(io_error("the log"))
+    }
+
+    /// Sends the program a signal. One that has ended by now gets none.
+    pub fn signal(&mut self, number: i32) -> Result<(), LaunchError> {
+        if self.try_wait()?.is_some() {
+            return Ok(());
+        }
+        // SAFETY: the process is our child and has not been waited for: the number is its own.
+        if unsafe { libc::kill(self.child.id() as libc::pid_t, number) } != 0 {
+            return Err(io_error("sending the program a signal")(io::Error::last_os_error()));
+        }
+        Ok(())
     }
 
     /// Kills the program, and with it the recorder. What was published remains.
@@ -352,35 +389,4 @@ impl Drop for Launched {
 
 fn shell_status(status: ExitStatus) -> i32 {
     status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(255)
-}
-
-/// A directory that goes with its value.
-struct Scratch {
-    path: PathBuf,
-}
-
-impl Scratch {
-    fn new(parent: &Path) -> Result<Scratch, LaunchError> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let parent = std::path::absolute(parent).map_err(io_error("the scratch directory"))?;
-        loop {
-            let number = COUNT.fetch_add(1, Ordering::Relaxed);
-            let path = parent.join(format!("tierscope-{}-{number}", std::process::id()));
-            match std::fs::create_dir(&path) {
-                Ok(()) => return Ok(Scratch { path }),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => {
-                    let what = format!("cannot make a directory in {}", parent.display());
-                    return Err(io_error(&what)(error));
-                }
-            }
-        }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Nothing depends on it any more.
-        let _ = std::fs::remove_dir_all(&self.path);
-    }
 }

@@ -5,6 +5,7 @@
 //! call. Callbacks do as little as possible; whatever may fail is guarded against unwinding.
 
 mod api;
+mod death;
 mod instruction;
 
 use crate::capture::{self, LOAD, Recorder, STORE, Slot, guarded, slot};
@@ -124,6 +125,14 @@ fn install(id: PluginId, info: &Info, arguments: &[String]) -> Result<(), Failur
     API.set(api).map_err(|_| "the plugin is loaded twice".to_owned())?;
     isolate::spawn("watch", || guarded(|recorder| recorder.watch(PROGRESS_EVERY)))
         .map_err(|error| format!("cannot start the recorder's thread: {error}"))?;
+    if let Err(why) = death::hear_of() {
+        guarded(|recorder| {
+            recorder.publish_notice(&format!(
+                "a signal that kills the program takes what its machines have yet to simulate \
+                 along: {why}"
+            ));
+        });
+    }
     (api.register_vcpu_init_cb)(id, on_thread);
     (api.register_vcpu_tb_trans_cb)(id, on_translate);
     (api.register_vcpu_syscall_cb)(id, on_syscall);
@@ -323,7 +332,15 @@ extern "C" fn on_syscall_return(_id: PluginId, thread: c_uint, number: i64, resu
 
 /// The program has ended, and its threads report nothing any more.
 extern "C" fn on_exit(_id: PluginId, _data: *mut c_void) {
-    guarded(Recorder::finish);
+    guarded(|recorder| {
+        // From 8.1 on QEMU calls this too where a signal kills the program, and tells which one
+        // later.
+        if death::is_heard_of() && recorder.ends_uncalled() {
+            recorder.end_all_threads();
+        } else {
+            recorder.finish();
+        }
+    });
 }
 
 /// Learns where the program's memory is from one of its instructions.

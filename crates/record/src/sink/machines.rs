@@ -60,8 +60,12 @@ impl Sink for MachinesSink {
         self.feed.end(thread);
     }
 
-    fn finish(&self, _ended: &Ended) -> Value {
-        self.feed.close();
+    fn finish(&self, ended: &Ended) -> Value {
+        if ended.is_whole() {
+            self.feed.close();
+        } else {
+            self.feed.close_early();
+        }
         let run = self.run.lock().unwrap_or_else(PoisonError::into_inner).take();
         let outcomes = run.map(JoinHandle::join);
         match outcomes {
@@ -105,6 +109,13 @@ struct Publisher;
 impl Observer for Publisher {
     fn progress(&self, system: usize, progress: Progress) {
         let record = json!({"type": "system_progress", "system": system, "progress": progress});
+        if let Some(recorder) = recorder() {
+            recorder.publish(Urgency::Routine, &record);
+        }
+    }
+
+    fn outcome(&self, system: usize, outcome: &Outcome) {
+        let record = json!({"type": "outcome", "system": system, "outcome": outcome});
         if let Some(recorder) = recorder() {
             recorder.publish(Urgency::Routine, &record);
         }

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use tierscope_workload::trace::{TstError, TstMetadata, TstTotals, TstWriter};
 use tierscope_workload::{FileInfo, Op, ThreadId};
 
@@ -25,11 +26,13 @@ pub struct TstJob {
 
 /// Buffers under way to the writer: enough to even out, little enough to stay in cache.
 const QUEUE: usize = 32;
+/// What a process that is killed had recorded longer ago than this is in the file.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 enum Message {
     Ops(ThreadId, Vec<Op>),
     File(FileInfo),
-    Finish(String),
+    Finish(Ended),
     Cut(String),
 }
 
@@ -89,18 +92,29 @@ fn write(
     written_bytes: &AtomicU64,
 ) -> Result<TstTotals, String> {
     let told = |error: TstError| error.to_string();
-    for message in receiver {
-        match message {
-            Message::Ops(thread, ops) => writer.append(thread, &ops).map_err(told)?,
-            Message::File(file) => {
+    let mut flushed = Instant::now();
+    loop {
+        match receiver.recv_timeout(FLUSH_EVERY) {
+            Ok(Message::Ops(thread, ops)) => writer.append(thread, &ops).map_err(told)?,
+            Ok(Message::File(file)) => {
                 writer.add_file(&file).map_err(told)?;
             }
-            Message::Finish(ended) => return writer.finish(&ended).map_err(told),
-            Message::Cut(reason) => return Err(reason),
+            Ok(Message::Finish(ended)) if ended.is_whole() => {
+                return writer.finish(&ended.to_string()).map_err(told);
+            }
+            Ok(Message::Finish(ended)) => {
+                return writer.finish_cut(&ended.to_string()).map_err(told);
+            }
+            Ok(Message::Cut(reason)) => return Err(reason),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err("the recorder went away".into()),
+        }
+        if flushed.elapsed() >= FLUSH_EVERY {
+            writer.flush().map_err(told)?;
+            flushed = Instant::now();
         }
         written_bytes.store(writer.written_bytes(), Ordering::Relaxed);
     }
-    Err("the recorder went away".into())
 }
 
 impl Sink for TstSink {
@@ -115,7 +129,7 @@ impl Sink for TstSink {
     fn end_thread(&self, _thread: ThreadId) {}
 
     fn finish(&self, ended: &Ended) -> Value {
-        self.send(Message::Finish(ended.to_string()));
+        self.send(Message::Finish(ended.clone()));
         let path = self.job.path.to_string_lossy();
         match self.wait() {
             Ok(totals) => {

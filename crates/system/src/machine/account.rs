@@ -311,16 +311,26 @@ impl Machine {
         }
     }
 
+    /// Time up to which a result counts.
+    fn reached_ps(&self) -> u64 {
+        let threads = self.threads.iter().map(|thread| thread.clock_ps);
+        self.account.end_ps.unwrap_or_else(|| threads.max().unwrap_or(0))
+    }
+
     /// The result as far as the run has come. A run that has ended is closed exactly; one that was
     /// stopped counts up to where each thread stands.
     pub fn result(&mut self) -> SystemResult {
-        let end_ps = match self.account.end_ps {
-            Some(end_ps) => end_ps,
-            None => self.threads.iter().map(|t| t.clock_ps).max().unwrap_or(0),
-        };
+        let end_ps = self.reached_ps();
         if self.account.intervals.last().is_none_or(|last| last.end_ps < end_ps) {
             self.take_interval(end_ps);
         }
+        self.result_so_far()
+    }
+
+    /// The result as far as the run has come, without the interval under way: the run goes on as
+    /// if it had not been asked.
+    pub fn result_so_far(&self) -> SystemResult {
+        let end_ps = self.reached_ps();
         let accesses = self.account.accesses();
         let (latency_ns, stages_ns) = self.latencies(accesses);
         let mut owners = [0u64; OWNERS];

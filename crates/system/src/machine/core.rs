@@ -162,6 +162,10 @@ impl Machine {
     /// Gets more operations, or finds that there are none.
     fn refill(&mut self, index: usize) -> Result<Flow, MachineError> {
         let context = &mut self.contexts[index];
+        if !self.stream.wait(context.thread as u32) {
+            self.starved = true;
+            return Ok(Flow::Stop);
+        }
         let thread = &mut self.threads[context.thread];
         thread.buffer.clear();
         thread.position = 0;

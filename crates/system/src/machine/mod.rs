@@ -169,6 +169,8 @@ pub struct Machine {
     dropped: Vec<DirtyLine>,
     /// Dirty lines on their way from a core to the shared caches.
     posted: Vec<DirtyLine>,
+    /// A batch ended because the program has yet to do what comes next.
+    starved: bool,
 }
 
 impl Machine {
@@ -244,6 +246,7 @@ impl Machine {
             evicted: Vec::new(),
             dropped: Vec::new(),
             posted: Vec::new(),
+            starved: false,
         };
         machine.schedule_interval(account::FIRST_INTERVAL_PS);
         machine.make_ready(0, 0);
@@ -256,7 +259,8 @@ impl Machine {
         while !self.finished() {
             self.turn()?;
             turns = turns.wrapping_add(1);
-            if turns & 0xff == 0 && pause(self) {
+            let starved = std::mem::take(&mut self.starved);
+            if (turns & 0xff == 0 || starved) && pause(self) {
                 return Ok(false);
             }
         }
@@ -381,6 +385,11 @@ impl Machine {
         self.account.instructions
     }
 
+    /// Whether threads of the workload may end before what others wait for.
+    pub fn workload_is_cut(&self) -> bool {
+        self.stream.is_cut()
+    }
+
     /// Loads that returned an older version of their data than they had to; always 0 unless the
     /// description asks for data to be checked.
     pub fn stale_loads(&self) -> u64 {
@@ -421,6 +430,7 @@ impl Machine {
             evicted: Vec::new(),
             dropped: Vec::new(),
             posted: self.posted.clone(),
+            starved: false,
         }
     }
 

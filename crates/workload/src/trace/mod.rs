@@ -3,4 +3,4 @@
 mod codec;
 pub mod tst;
 
-pub use tst::{TstError, TstMetadata, TstReader, TstTotals, TstWriter};
+pub use tst::{TstError, TstMetadata, TstReader, TstTotals, TstWriter, partial_path};

@@ -66,6 +66,10 @@ pub struct TstTotals {
     pub instructions: u64,
     /// How the program ended, in words.
     pub ended: String,
+    /// Whether threads may end before what others wait for: the program was recorded up to a
+    /// moment in the middle of what it did.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
 }
 
 impl TstTotals {
@@ -290,6 +294,13 @@ pub struct TstWriter {
     finished: bool,
 }
 
+/// Where a recording that is to be at `path` is until it is complete.
+pub fn partial_path(path: &Path) -> PathBuf {
+    let mut partial = OsString::from(path);
+    partial.push(".partial");
+    PathBuf::from(partial)
+}
+
 /// A thread's block that is not full yet.
 #[derive(Default)]
 struct ThreadWriter {
@@ -301,9 +312,7 @@ impl TstWriter {
     /// Begins a recording that is to be at `path`.
     pub fn create(path: &Path, metadata: &TstMetadata) -> Result<TstWriter, TstError> {
         let failed = |source| TstError::Io { path: path.to_owned(), source };
-        let mut partial = OsString::from(path);
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
+        let partial = partial_path(path);
         let file = File::create(&partial).map_err(failed)?;
         let mut writer = TstWriter {
             path: path.to_owned(),
@@ -368,16 +377,30 @@ impl TstWriter {
         self.offset
     }
 
-    /// Completes the recording and gives it its name. `ended` says how the program ended.
-    pub fn finish(mut self, ended: &str) -> Result<TstTotals, TstError> {
+    /// Writes what is pending, so that it outlives the process. Blocks are the shorter for it.
+    pub fn flush(&mut self) -> Result<(), TstError> {
         let threads: Vec<ThreadId> = self.threads.keys().copied().collect();
-        for thread in threads {
-            self.write_thread(thread)?;
-        }
+        threads.into_iter().try_for_each(|thread| self.write_thread(thread))
+    }
+
+    /// Completes the recording and gives it its name. `ended` says how the program ended.
+    pub fn finish(self, ended: &str) -> Result<TstTotals, TstError> {
+        self.complete(ended, false)
+    }
+
+    /// As [`TstWriter::finish`], for a program that ended, or went on, in the middle of what it
+    /// did: threads may end before what others wait for.
+    pub fn finish_cut(self, ended: &str) -> Result<TstTotals, TstError> {
+        self.complete(ended, true)
+    }
+
+    fn complete(mut self, ended: &str, cut: bool) -> Result<TstTotals, TstError> {
+        self.flush()?;
         let mut totals = TstTotals {
             threads: self.threads.len() as u64,
             operations: self.threads.values().map(|thread| thread.written_ops).sum(),
             ended: ended.to_owned(),
+            cut,
             ..TstTotals::default()
         };
         self.threads.values().for_each(|thread| totals.add(thread.encoder.counts()));
@@ -634,6 +657,11 @@ impl Stream for TstReader {
             decoder: Decoder::default(),
             raw: Vec::new(),
         })
+    }
+
+    fn is_cut(&self) -> bool {
+        let recording = &self.recording;
+        recording.damage.is_some() || recording.totals.as_ref().is_some_and(|totals| totals.cut)
     }
 
     fn files(&self) -> Arc<Vec<FileInfo>> {

@@ -1,0 +1,45 @@
+"""All that the package `tierscope` offers, under one name."""
+
+from tierscope import _core, _spec
+from tierscope._result import Result, load
+from tierscope._run import (
+    NoResultError,
+    Progress,
+    Recording,
+    RunFailedError,
+    compare,
+    record,
+    run,
+)
+from tierscope._spec import *  # noqa: F403
+from tierscope._system import System, system
+from tierscope._workload import Generated, Program, Recorded, program, workload
+from tierscope.errors import ArgumentError, Problem, RunError, SpecError, TierscopeError
+
+__version__ = _core.version()
+
+__all__ = [
+    "ArgumentError",
+    "Generated",
+    "NoResultError",
+    "Problem",
+    "Program",
+    "Progress",
+    "Recorded",
+    "Recording",
+    "Result",
+    "RunError",
+    "RunFailedError",
+    "SpecError",
+    "System",
+    "TierscopeError",
+    "__version__",
+    "compare",
+    "load",
+    "program",
+    "record",
+    "run",
+    "system",
+    "workload",
+]
+__all__ += _spec.__all__

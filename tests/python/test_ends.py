@@ -1,0 +1,320 @@
+"""However a recorded program, or tierscope itself, comes to its end, what is told is right."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+import tierscope as ts
+from conftest import Runner
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("qemu-x86_64") is None, reason="QEMU's user-mode emulation is not installed"
+)
+
+_GUESTS = Path(__file__).parents[1] / "guest"
+_DEAD_AT_ONCE = 'void _start(void) { __asm__ volatile("ud2"); }'
+_SYSTEMS = ("-s", "hybrid/quick,storage/quick,oracle/quick")
+
+
+def _compile(source: Path, program: Path, *options: str) -> Path:
+    subprocess.run([os.environ.get("CC", "cc"), "-O1", *options, "-o", program, source], check=True)
+    return program
+
+
+@pytest.fixture(scope="session")
+def ends(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A program that ends in the way that its argument says."""
+    return str(_compile(_GUESTS / "ends.c", tmp_path_factory.mktemp("guest") / "ends", "-pthread"))
+
+
+@contextmanager
+def _running(*arguments: str, cwd: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """The command in a session, and so a process group, of its own."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tierscope", *arguments],
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "80", "PYTHONUTF8": "1", **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _wait_until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def _children(pid: int) -> list[int]:
+    listed = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for one in listed for child in one.read_text().split()]
+
+
+def _qemu_of(process: subprocess.Popen[str]) -> int:
+    """The program's process, once it is QEMU."""
+
+    def found() -> list[int]:
+        return [
+            child
+            for child in _children(process.pid)
+            if b"-plugin" in Path(f"/proc/{child}/cmdline").read_bytes()
+        ]
+
+    _wait_until(found)
+    return found()[0]
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def _has_all_figures(kept: ts.Result) -> None:
+    assert len(kept) == 3
+    for system in kept.data["systems"].values():
+        assert system["accesses"] > 100_000
+        assert system["time_ps"] > 0
+        assert system["latency_ns"]["p999"] > 0
+        mean = system["latency_ns"]["mean"]
+        assert sum(system["stages_ns"].values()) == pytest.approx(mean)
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(signal.SIGINT, "2 (SIGINT)"), (signal.SIGTERM, "15 (SIGTERM)")]
+)
+def test_a_signal_to_the_whole_group_ends_the_run_with_what_was_simulated(
+    tmp_path: Path, ends: str, number: int, name: str
+) -> None:
+    with _running("run", *_SYSTEMS, "-o", "kept", "--", ends, "forever", cwd=tmp_path) as process:
+        _qemu_of(process)
+        time.sleep(2)
+        os.killpg(process.pid, number)
+        asked = time.monotonic()
+        output, errors = process.communicate(timeout=60)
+        assert time.monotonic() - asked < 10
+    assert process.returncode == 128 + signal.SIGINT, errors
+    assert "Traceback" not in errors
+    assert f"Partial: the run was interrupted; signal {name} killed the program." in output
+    _has_all_figures(ts.load(tmp_path / "kept"))
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "name"),
+    [("crash", 139, "11 (SIGSEGV)"), ("abort", 134, "6 (SIGABRT)"), ("kill", 137, "9 (SIGKILL)")],
+)
+def test_a_program_that_crashes_gives_a_result(
+    tierscope: Runner, tmp_path: Path, ends: str, how: str, status: int, name: str
+) -> None:
+    shown = tierscope("run", *_SYSTEMS, "-o", "kept", "--", ends, how)
+    assert shown.returncode == status, shown.stderr
+    assert f"Partial: signal {name} killed the program." in shown.stdout
+    kept = ts.load(tmp_path / "kept")
+    _has_all_figures(kept)
+    program = kept.data["program"]
+    assert program is not None
+    assert {one["instructions"] for one in kept.data["systems"].values()} == {
+        program["instructions"]
+    }, "the machines took all that it did"
+
+
+def test_a_program_that_dies_before_it_did_anything(tierscope: Runner, tmp_path: Path) -> None:
+    source = tmp_path / "dead.c"
+    source.write_text(_DEAD_AT_ONCE)
+    program = str(_compile(source, tmp_path / "dead", "-static", "-nostdlib"))
+    shown = tierscope("run", "-s", "oracle/quick", "--", program)
+    assert shown.returncode == 128 + signal.SIGILL
+    assert "error[no-result]: nothing was simulated: signal 4 (SIGILL) killed" in shown.stderr
+
+
+def test_a_program_that_is_killed_leaves_what_its_machines_last_reported(
+    tmp_path: Path, ends: str
+) -> None:
+    with _running("run", *_SYSTEMS, "-o", "kept", "--", ends, "forever", cwd=tmp_path) as process:
+        qemu = _qemu_of(process)
+        time.sleep(2)
+        os.kill(qemu, signal.SIGKILL)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGKILL, errors
+    assert "Partial: signal 9 (SIGKILL) killed the program." in output
+    kept = ts.load(tmp_path / "kept")
+    _has_all_figures(kept)
+    oracle = kept["oracle/quick"]["instructions"]
+    for name, system in kept.data["systems"].items():
+        as_far = abs(system["instructions"] - oracle) <= 0.01 * oracle
+        assert (system["slowdown"] is not None) == as_far
+        assert any("last reported" in note for note in system["notes"])
+        intervals = kept.intervals.filter(kept.intervals["system"] == name)
+        assert 0 < intervals["accesses"].sum() <= system["accesses"]
+
+
+def test_a_machine_that_reported_nothing_is_left_out(tmp_path: Path, ends: str) -> None:
+    for _ in range(5):
+        scratch = Path(tempfile.mkdtemp(dir=tmp_path))
+        run = ("run", "-s", "oracle/quick", "--", ends, "forever")
+        with _running(*run, cwd=tmp_path, TMPDIR=str(scratch)) as process:
+            qemu = _qemu_of(process)
+            _wait_until(partial(_has_published, scratch, b"started"))
+            os.kill(qemu, signal.SIGSTOP)
+            reported = _has_published(scratch, b"outcome")
+            os.kill(qemu, signal.SIGKILL)
+            output, errors = process.communicate(timeout=60)
+        assert process.returncode == 128 + signal.SIGKILL, errors
+        if not reported:
+            assert output == ""
+            assert "signal 9 (SIGKILL) killed the program" in errors
+            assert "oracle/quick is left out" in errors
+            return
+    pytest.fail("the machine had reported each time")
+
+
+def _has_published(scratch: Path, kind: bytes) -> bool:
+    """Whether a run's recorder has published a record of a kind."""
+    logs = list(scratch.glob("tierscope-*/log"))
+    return bool(logs) and b'"type":"' + kind in logs[0].read_bytes()
+
+
+def test_a_recording_is_complete_up_to_a_signal(tmp_path: Path, ends: str) -> None:
+    with _running("record", "-o", "app.tst", "--", ends, "forever", cwd=tmp_path) as process:
+        _qemu_of(process)
+        time.sleep(1)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT, errors
+    assert not (tmp_path / "app.tst.partial").exists()
+    info = subprocess.run(
+        [sys.executable, "-m", "tierscope", "trace", "info", tmp_path / "app.tst"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "Ended:                  signal 2 (SIGINT)" in info
+    replayed = ts.run("oracle/quick", f"trace:{tmp_path / 'app.tst'}", access_limit=300_000)
+    assert replayed["oracle/quick"]["accesses"] >= 300_000
+
+
+def test_what_a_killed_recording_left_is_told_and_can_be_replayed(
+    tmp_path: Path, tierscope: Runner, ends: str
+) -> None:
+    with _running("record", "-o", "app.tst", "--", ends, "waits", cwd=tmp_path) as process:
+        qemu = _qemu_of(process)
+        time.sleep(3)
+        os.kill(qemu, signal.SIGKILL)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGKILL
+    assert "app.tst: not completed; app.tst.partial holds the first" in errors
+    assert "-w trace:app.tst.partial --allow-truncated" in errors
+    assert "signal 9 (SIGKILL) killed the program" in errors
+    replayed = tierscope(
+        "run", "-s", "oracle/quick", "-w", "trace:app.tst.partial", "--allow-truncated"
+    )
+    assert replayed.returncode == 0, replayed.stderr
+    assert "Partial: the recording is cut short" in replayed.stdout
+
+
+def test_a_quiet_recording_says_nothing(tierscope: Runner) -> None:
+    made = tierscope("record", "-q", "-o", "app.tst", "--", "true")
+    assert (made.returncode, made.stdout, made.stderr) == (0, "", "")
+    killed = tierscope("record", "--quiet", "-o", "app.tst", "--", "sh", "-c", "kill $$")
+    assert killed.returncode == 128 + signal.SIGTERM
+    assert "signal 15 (SIGTERM) killed the program" in killed.stderr, "but for what went wrong"
+
+
+def test_nothing_is_left_of_a_tierscope_that_is_killed(
+    tmp_path: Path, tierscope: Runner, ends: str
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    system = ("run", "-s", "oracle/quick")
+    with _running(*system, "--", ends, "forever", cwd=tmp_path, TMPDIR=str(scratch)) as process:
+        qemu = _qemu_of(process)
+        _wait_until(lambda: list(scratch.glob("tierscope-*/log")))
+        process.kill()
+        process.wait()
+    _wait_until(lambda: not _is_alive(qemu))
+    assert list(scratch.glob("tierscope-*")), "nobody was left to remove it"
+    assert tierscope(*system, "--", "true", TMPDIR=str(scratch)).returncode == 0
+    assert not list(scratch.iterdir()), "the next run does"
+
+
+def test_a_preloaded_library_of_the_users_reaches_the_program(
+    tierscope: Runner, tmp_path: Path
+) -> None:
+    source = tmp_path / "mine.c"
+    source.write_text("int mine(void) { return 1; }")
+    library = str(_compile(source, tmp_path / "mine one.so".replace(" ", ","), "-shared", "-fPIC"))
+    show = "echo $LD_PRELOAD; grep -c mine,one.so /proc/self/maps; kill -SEGV $$"
+    shown = tierscope("run", "-s", "oracle/quick", "--", "sh", "-c", show, LD_PRELOAD=library)
+    assert shown.stdout.startswith(f"{library}\n"), "and nothing of the recorder's"
+    assert shown.returncode == 128 + signal.SIGSEGV
+    assert "Partial: signal 11 (SIGSEGV) killed the program." in shown.stdout
+
+
+_INTERRUPTED_IMPORT = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+from tierscope.cli import main
+
+sys.meta_path.insert(0, Interrupting())
+sys.exit(main(["--help"]))
+"""
+
+
+@pytest.mark.parametrize("module", ["tierscope.cli.app", "tierscope._core", "rich.console"])
+def test_an_interrupt_while_the_command_loads_is_answered(module: str) -> None:
+    """What comes before is the interpreter's own start."""
+    ended = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED_IMPORT.format(module=module)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (128 + signal.SIGINT, "", "")
+
+
+_LAZY = """
+import sys
+import tierscope
+import tierscope.cli
+assert not {"rich", "tierscope._core", "tierscope._spec"} & set(sys.modules)
+assert "compare" in dir(tierscope) and "DramCache" in dir(tierscope)
+assert tierscope.run is not None and "rich" in sys.modules
+names = {}
+exec("from tierscope import *", names)
+assert set(tierscope.__all__) <= set(names), "a star brings everything"
+try:
+    tierscope.nothing_of_that_name
+except AttributeError as error:
+    assert str(error) == "module 'tierscope' has no attribute 'nothing_of_that_name'"
+"""
+
+
+def test_the_package_loads_when_it_is_first_used() -> None:
+    subprocess.run([sys.executable, "-c", _LAZY], check=True, timeout=60)
