@@ -11,7 +11,7 @@ Describe a machine once, run any program on it, and see where the time and the d
     result.plot_breakdown().savefig("breakdown.png")
 """
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False  # Type checkers take it for true; loading typing takes long.
 
 if TYPE_CHECKING:
     from tierscope._public import *  # noqa: F403

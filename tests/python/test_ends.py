@@ -195,11 +195,16 @@ def _has_published(scratch: Path, kind: bytes) -> bool:
     return bool(logs) and b'"type":"' + kind in logs[0].read_bytes()
 
 
-def test_a_recording_is_complete_up_to_a_signal(tmp_path: Path, ends: str) -> None:
+@pytest.mark.parametrize(
+    ("number", "name"), [(signal.SIGINT, "2 (SIGINT)"), (signal.SIGTERM, "15 (SIGTERM)")]
+)
+def test_a_recording_is_complete_up_to_a_signal(
+    tmp_path: Path, ends: str, number: int, name: str
+) -> None:
     with _running("record", "-o", "app.tst", "--", ends, "forever", cwd=tmp_path) as process:
         _qemu_of(process)
         time.sleep(1)
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, number)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGINT, errors
     assert not (tmp_path / "app.tst.partial").exists()
@@ -209,7 +214,7 @@ def test_a_recording_is_complete_up_to_a_signal(tmp_path: Path, ends: str) -> No
         text=True,
         check=True,
     ).stdout
-    assert "Ended:                  signal 2 (SIGINT)" in info
+    assert f"Ended:                  signal {name}" in info
     replayed = ts.run("oracle/quick", f"trace:{tmp_path / 'app.tst'}", access_limit=300_000)
     assert replayed["oracle/quick"]["accesses"] >= 300_000
 

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 import tierscope
 from tierscope import Recording
 from tierscope import format as fmt
-from tierscope.cli import interrupted_status
+from tierscope.cli import interrupted_status, received
 from tierscope.errors import TierscopeError
 
 USAGE = "Usage: tierscope record -o FILE.tst -- PROGRAM [ARGS...]"
@@ -45,7 +45,7 @@ def record(
     if lines or not quiet:
         for line in [*came_to(output, kept), *lines]:
             print(f"tierscope: {line}", file=sys.stderr)
-    if kept.exit_status is None:
+    if received or kept.exit_status is None:
         return interrupted_status()
     return kept.exit_status
 

@@ -14,7 +14,7 @@ from tierscope._result import Result, check_target
 from tierscope._run import INTERRUPTED, RunFailedError, Workload, compare
 from tierscope._system import systems
 from tierscope._workload import Program, named, without_effect
-from tierscope.cli import FAILURE, interrupted_status
+from tierscope.cli import FAILURE, interrupted_status, received
 from tierscope.cli.options import assignments, check_json
 from tierscope.cli.progress import display
 from tierscope.cli.results import show_result
@@ -115,7 +115,7 @@ def _deliver(
 def exit_status(result: Result) -> int:
     """The program's, if one ran and ended by itself; of an interrupt, as a shell gives it."""
     reason = result.data["partial_reason"] or ""
-    if reason.startswith(INTERRUPTED):
+    if received or reason.startswith(INTERRUPTED):
         return interrupted_status()
     program = result.data["program"]
     if program is None or program["exit_status"] is None:
