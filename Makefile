@@ -46,6 +46,10 @@ test: build $(VENV)/dev-packages ## Runs the tests of Rust and Python.
 	cargo test $(RUST_TESTS)
 	$(BIN)/python -m pytest
 
+.PHONY: mutants
+mutants: ## Plants faults in a copy of the model; fails where no test finds one. Ten minutes.
+	tools/mutants
+
 .PHONY: lint
 lint: $(VENV)/dev-packages ## Checks format, types, generated files, licences and habits.
 	git ls-files '*.rs' | xargs rustfmt --check

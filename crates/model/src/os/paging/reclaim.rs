@@ -274,3 +274,6 @@ impl Paging {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! Edges of paging: when it begins, and what it must not forget.
+
+use super::*;
+use crate::os::{KernelPathsSpec, PathSpec};
+use tierscope_units::{Duration, Size};
+use tierscope_workload::op::MAP_WRITABLE;
+
+const FILE: FileId = 1;
+/// Frames of main memory; the low watermark is a 256th of them.
+const FRAMES: u64 = 1024;
+const LOW_WATERMARK: u64 = 4;
+/// Dirty file pages above which they are written in the background.
+const SOFT: u64 = 8;
+
+fn paging() -> Paging {
+    let path = PathSpec { instructions: 0, lines: 0 };
+    let os = OsSpec {
+        page: Size::from_bytes(4096),
+        allocation: crate::os::Allocation::Contiguous,
+        time_slice: Duration::from_picoseconds(1_000_000_000),
+        kernel_cpi: 1.0,
+        paths: KernelPathsSpec {
+            fault: path,
+            page_cache: path,
+            file_system: path,
+            block_layer: path,
+            driver: path,
+            interrupt: path,
+            wake_up: path,
+            context_switch: path,
+            system_call: path,
+        },
+    };
+    let storage = StorageSpec {
+        dram_capacity: Size::from_bytes(FRAMES * 4096),
+        initial: InitialContent::Empty,
+        readahead: Size::from_bytes(0),
+        swap_cluster_pages: 1,
+        dirty_ratio: 0.5,
+        dirty_background_ratio: SOFT as f64 / FRAMES as f64,
+        host_queue_depth: 32,
+    };
+    Paging::new(&os, 1, FRAMES * 4096, Some((&storage, 1 << 30)), 1)
+}
+
+fn fault(paging: &mut Paging, page: u64, write: bool) -> Next {
+    paging.fault(page, write, 0, &mut Vec::new(), &|_| false).expect("there is room")
+}
+
+/// Touches page after page until so many frames are free; the next page.
+fn fill(paging: &mut Paging, free: u64) -> u64 {
+    let mut page = 0;
+    while paging.frames.free() > free {
+        assert!(matches!(fault(paging, page, true), Next::Ready(_)));
+        page += 1;
+    }
+    page
+}
+
+fn finish(paging: &mut Paging, id: TransferId) {
+    paging.submitted(id);
+    while !paging.page_moved(id) {}
+    paging.finish_transfer(id, 0);
+}
+
+#[test]
+fn reclaim_begins_at_the_low_watermark_and_not_a_page_before() {
+    let mut paging = paging();
+    let page = fill(&mut paging, LOW_WATERMARK);
+    assert_eq!(paging.counters.reclaimed_pages, 0, "a page was left above it each time");
+    fault(&mut paging, page, true);
+    assert_eq!(paging.counters.reclaimed_pages, RECLAIM_BATCH);
+}
+
+#[test]
+fn a_page_that_only_memory_has_goes_to_swap_and_comes_back_from_there() {
+    let mut paging = paging();
+    let page = fill(&mut paging, LOW_WATERMARK);
+    paging.take_effects();
+    fault(&mut paging, page, true);
+    assert_eq!(paging.counters.swap_outs, RECLAIM_BATCH);
+    assert!(matches!(paging.entry(0), Pte::Swapped(_)), "the page used longest ago");
+    assert!(paging.take_effects().contains(&Effect::Shootdown(0)));
+    let id = paging.transfers.iter().map(|(id, _)| id).next().expect("they are on their way");
+    let transfer = paging.transfer(id);
+    assert_eq!((transfer.pages.len() as u64, transfer.write), (RECLAIM_BATCH, true));
+    finish(&mut paging, id);
+    let Next::Wait(id) = fault(&mut paging, 0, false) else { panic!("it is in the store alone") };
+    assert!(!paging.transfer(id).write);
+    finish(&mut paging, id);
+    assert!(matches!(fault(&mut paging, 0, false), Next::Ready(_)));
+    assert_eq!(paging.counters.swap_ins, 1);
+}
+
+#[test]
+fn dirty_file_pages_are_written_above_the_background_ratio_and_not_at_it() {
+    let mut paging = paging();
+    paging.open(FILE, 0).expect("the store is empty");
+    let mut write = |index| {
+        let next = paging.write_page(FILE, index, true, 0, &mut Vec::new(), &|_| false);
+        assert!(matches!(next, Ok(Next::Ready(_))));
+        paging.counters.file_write_backs
+    };
+    assert_eq!((0..SOFT).map(&mut write).max(), Some(0));
+    assert_eq!(write(SOFT), SOFT + 1);
+}
+
+#[test]
+fn a_page_being_written_is_made_read_only_and_the_hardware_is_told() {
+    let mut paging = paging();
+    paging.open(FILE, 16 * 4096).expect("the store is empty");
+    paging.map(0, 16 * 4096, MAP_SHARED | MAP_WRITABLE, FILE, 0);
+    let Next::Wait(id) = fault(&mut paging, 3, true) else { panic!("it is in the store alone") };
+    finish(&mut paging, id);
+    assert!(matches!(fault(&mut paging, 3, true), Next::Ready(_)));
+    paging.take_effects();
+    let id = paging.sync(FILE, &mut Vec::new()).expect("it has a place").expect("a dirty page");
+    assert!(matches!(paging.entry(3), Pte::Present { writable: false, .. }));
+    assert_eq!(paging.take_effects(), [Effect::Shootdown(3)]);
+    finish(&mut paging, id);
+    fault(&mut paging, 3, true);
+    assert!(paging.sync(FILE, &mut Vec::new()).is_ok_and(|id| id.is_some()), "dirty once more");
+}
