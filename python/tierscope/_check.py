@@ -60,13 +60,8 @@ def seed(value: object) -> int:
     return value
 
 
-def limits(access_limit: object, time_limit_s: object) -> None:
-    """Where a run ends at the latest."""
-    mend = "write a whole number of accesses, 0 for no limit"
-    if not isinstance(access_limit, int) or isinstance(access_limit, bool):
-        raise ArgumentError("wrong-type", f"the limit of accesses is {shown(access_limit)}", mend)
-    if not 0 <= access_limit < 1 << 64:
-        raise RunError("impossible-value", f"the limit of accesses is {access_limit}", mend)
+def time_limit(time_limit_s: object) -> None:
+    """When a run ends at the latest, in wall-clock time."""
     if time_limit_s is None:
         return
     mend = "write a number of seconds above 0"

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tierscope import _check, _core, _system, _workload
+from tierscope import _check, _core, _region, _system, _workload
 from tierscope._call import core_errors, parsed
+from tierscope._region import Extent
 from tierscope._result import Result, interval_table
 from tierscope._system import System, with_names_told_apart
 from tierscope._workload import Generated, Program, Recorded
@@ -103,7 +104,9 @@ def compare(
     machines: Iterable[System | str],
     work: Workload | str,
     *,
-    access_limit: int = 0,
+    skip: Extent | None = None,
+    limit: Extent | None = None,
+    roi: bool = False,
     time_limit_s: float | None = None,
     watch: Watcher | None = None,
 ) -> Result:
@@ -115,8 +118,11 @@ def compare(
         machines: systems, or names of presets and files. Machines of equal names are called by
             what sets them apart.
         work: what runs, or its name.
-        access_limit: ends the run, marked partial, after so many accesses of the program on a
-            machine; 0 for no limit.
+        skip: so much comes before the region of interest: it is simulated, so that the machine is
+            warm, and not counted. Accesses (``1000000`` or ``"1M"``), ``"2G instructions"``, or
+            simulated time (``"5ms"``).
+        limit: ends the run, marked partial, after so much of the region on a machine.
+        roi: the region of interest is what the program marks as such.
         time_limit_s: ends the run, marked partial, after so many seconds of wall-clock time.
         watch: hears of the progress.
 
@@ -127,7 +133,8 @@ def compare(
         NoResultError: where nothing was simulated.
         RunError: where the run could not start.
     """
-    _check.limits(access_limit, time_limit_s)
+    _check.time_limit(time_limit_s)
+    region = _region.options(skip, limit, roi)
     if watch is not None and not callable(watch):
         raise ArgumentError(
             "wrong-type",
@@ -138,7 +145,7 @@ def compare(
     what = _workload.of(work)
     target = {
         "systems": [one.to_dict() for one in loaded],
-        "options": {"access_limit": access_limit},
+        "options": region,
     }
     with core_errors():
         under_way = _start(what, target)
@@ -208,13 +215,21 @@ def run(
     machine: System | str,
     work: Workload | str,
     *,
-    access_limit: int = 0,
+    skip: Extent | None = None,
+    limit: Extent | None = None,
+    roi: bool = False,
     time_limit_s: float | None = None,
     watch: Watcher | None = None,
 ) -> Result:
     """Runs a workload on one machine. As :func:`compare`."""
     return compare(
-        [machine], work, access_limit=access_limit, time_limit_s=time_limit_s, watch=watch
+        [machine],
+        work,
+        skip=skip,
+        limit=limit,
+        roi=roi,
+        time_limit_s=time_limit_s,
+        watch=watch,
     )
 
 

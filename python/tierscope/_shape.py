@@ -46,12 +46,21 @@ class ReadWritten(TypedDict):
     written: int
 
 
+class Skipped(TypedDict):
+    """What a machine simulated before the region of interest, and did not count."""
+
+    accesses: int
+    instructions: int
+    time_ps: int
+
+
 class SystemResult(TypedDict):
     """What one system did. Units are in the names; shares are of one."""
 
     organization: str
     time_s: float
     time_ps: int
+    skipped: Skipped | None
     instructions: int
     kernel_instructions: int
     ipc: float

@@ -164,9 +164,22 @@ def closing_lines(data: ResultData) -> list[str]:
     else:
         reason = data["partial_reason"] or "the reason is not known"
         lines.append(f"{data['completeness'].capitalize()}: {reason}.")
+    lines += _skipped_lines(data)
     for name, system in data["systems"].items():
         lines += [f"{name}: {note}" for note in system["notes"]]
     return lines
+
+
+def _skipped_lines(data: ResultData) -> Iterator[str]:
+    """What came before the region of interest."""
+    skipped = {name: system["skipped"] for name, system in data["systems"].items()}
+    parts = [
+        f"{name}: {fmt.count(part['accesses'])} accesses in {fmt.seconds(part['time_ps'] / 1e12)}"
+        for name, part in skipped.items()
+        if part is not None
+    ]
+    if parts:
+        yield f"Simulated before the region of interest and not counted: {'; '.join(parts)}."
 
 
 def title(data: ResultData) -> str:

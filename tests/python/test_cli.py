@@ -225,6 +225,11 @@ def test_a_terminal_that_knows_only_ascii_gets_ascii(tierscope: Runner) -> None:
     [
         ("--limit=-1",),
         ("--limit=99999999999999999999",),
+        ("--limit=0",),
+        ("--limit=1.5",),
+        ("--limit=5 minutes",),
+        ("--skip=",),
+        ("--skip=1M", "--roi"),
         ("--seed=-1",),
         ("--time-limit=-1",),
         ("--time-limit=nan",),

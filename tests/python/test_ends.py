@@ -215,7 +215,7 @@ def test_a_recording_is_complete_up_to_a_signal(
         check=True,
     ).stdout
     assert f"Ended:                  signal {name}" in info
-    replayed = ts.run("oracle/quick", f"trace:{tmp_path / 'app.tst'}", access_limit=300_000)
+    replayed = ts.run("oracle/quick", f"trace:{tmp_path / 'app.tst'}", limit=300_000)
     assert replayed["oracle/quick"]["accesses"] >= 300_000
 
 

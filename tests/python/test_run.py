@@ -90,7 +90,7 @@ def test_company_changes_nothing_of_a_machines_result(result: ts.Result) -> None
 
 
 def test_a_limit_of_accesses_ends_the_run_marked_partial() -> None:
-    result = ts.run("oracle/quick", LONG, access_limit=50_000)
+    result = ts.run("oracle/quick", LONG, limit=50_000)
     assert not result.complete
     assert "50000 accesses" in str(result.data["partial_reason"])
     assert 50_000 <= result["oracle/quick"]["accesses"] < 200_000
@@ -133,3 +133,33 @@ def test_a_watcher_that_fails_ends_the_run() -> None:
 def test_a_run_that_does_nothing_is_an_error() -> None:
     with pytest.raises(ts.RunError, match="nothing was simulated"):
         ts.run("oracle/quick", ts.workload("gups", updates=0))
+
+
+def test_a_region_and_what_it_skips_are_the_whole_run() -> None:
+    work = ts.workload("gups", updates=20_000, table="4MiB")
+    whole = ts.run("hybrid/quick", work)["hybrid/quick"]
+    part = ts.run("hybrid/quick", work, skip="10k")["hybrid/quick"]
+    skipped = part["skipped"]
+    assert skipped is not None
+    assert 10_000 <= skipped["accesses"] < 10_100
+    assert skipped["accesses"] + part["accesses"] == whole["accesses"]
+    assert skipped["time_ps"] + part["time_ps"] == whole["time_ps"]
+    assert whole["skipped"] is None
+
+
+def test_extents_are_accesses_instructions_or_simulated_time() -> None:
+    work = ts.workload("gups", updates=20_000)
+    counted = ts.run("oracle/quick", work, skip="2k instructions", limit="0.005M instructions")
+    result = counted["oracle/quick"]
+    assert 5_000 <= result["instructions"] < 5_100
+    assert counted.data["partial_reason"] == "the limit of 5000 instructions was reached"
+    timed = ts.run("oracle/quick", work, limit="50us")
+    assert timed["oracle/quick"]["time_ps"] == pytest.approx(50e6, rel=0.1)
+
+
+def test_a_region_that_never_begins_fails_with_the_reason() -> None:
+    work = ts.workload("gups", updates=100)
+    with pytest.raises(ts.RunFailedError, match="ended before 1000000 accesses"):
+        ts.run("oracle/quick", work, skip="1M")
+    with pytest.raises(ts.RunFailedError, match="ended before the mark that begins it"):
+        ts.run("oracle/quick", work, roi=True)

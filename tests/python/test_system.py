@@ -147,9 +147,9 @@ def test_an_unknown_workload_is_met_with_a_proposal() -> None:
             'give a list of systems and names, such as ["hybrid", "oracle"]',
         ),
         (
-            lambda: UNTYPED.run("oracle/quick", "gups", access_limit=1.5),
-            "the limit of accesses is 1.5 (float)",
-            "write a whole number of accesses, 0 for no limit",
+            lambda: UNTYPED.run("oracle/quick", "gups", limit=1.5),
+            "the limit is 1.5 (float)",
+            'write accesses (1000000 or "1M"), "2G instructions", or simulated time, such as "5ms"',
         ),
         (
             lambda: UNTYPED.run("oracle/quick", "gups", time_limit_s="1s"),
@@ -221,7 +221,7 @@ def test_an_argument_of_another_kind_is_refused_in_these_words(
         (lambda: ts.program(), "there is no program to run"),
         (lambda: ts.program(""), "the program's name is empty"),
         (lambda: ts.workload("app.tst"), "app.tst is a file, not a workload's name"),
-        (lambda: ts.run("oracle", "gups", access_limit=-1), "the limit of accesses is -1"),
+        (lambda: ts.run("oracle", "gups", limit=-1), "the limit is -1"),
         (lambda: ts.run("oracle", "gups", time_limit_s=0), "the time limit is 0 s"),
     ],
 )

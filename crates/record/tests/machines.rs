@@ -7,14 +7,20 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 use tierscope_record::job::{MachinesJob, SinkJob};
 use tierscope_record::launch::Report;
-use tierscope_system::run::RunOptions;
+use tierscope_system::run::{Bound, RunOptions};
 use tierscope_system::spec::load;
 
 fn machines(names: &[&str], memory_bound_bytes: u64, access_limit: u64) -> SinkJob {
     let systems = names.iter().map(|name| load(name, &[]).expect("a preset").spec).collect();
     SinkJob::Machines(MachinesJob {
         systems,
-        options: RunOptions { access_limit, ..RunOptions::default() },
+        options: RunOptions {
+            stops: (access_limit > 0)
+                .then_some(Bound::Accesses(access_limit))
+                .into_iter()
+                .collect(),
+            ..RunOptions::default()
+        },
         memory_bound_bytes,
         spill_dir: common::scratch(),
     })

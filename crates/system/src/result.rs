@@ -95,6 +95,9 @@ pub struct SystemResult {
     pub time_s: f64,
     /// Simulated time, in picoseconds, exactly.
     pub time_ps: u64,
+    /// What came before the region of interest, where one was asked for: all other figures are of
+    /// the region alone.
+    pub skipped: Option<Skipped>,
     /// Instructions of the program, kernel paths not included.
     pub instructions: u64,
     /// Instructions of kernel paths.
@@ -129,6 +132,17 @@ pub struct SystemResult {
     pub accesses_per_wall_s: f64,
     /// Remarks that a reader should know of.
     pub notes: Vec<String>,
+}
+
+/// What a machine simulated before the region of interest, and did not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Skipped {
+    /// Accesses of the program.
+    pub accesses: u64,
+    /// Instructions of the program.
+    pub instructions: u64,
+    /// Simulated time, in picoseconds.
+    pub time_ps: u64,
 }
 
 /// A latency's distribution, in nanoseconds.

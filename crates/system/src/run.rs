@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tierscope_workload::{Stream, StreamError};
 
+pub use crate::machine::{Bound, mark};
+
 /// How often an observer hears of each machine, in wall-clock time.
 const REPORT_EVERY: Duration = Duration::from_millis(200);
 /// How often an observer hears of each machine's result so far.
@@ -23,9 +25,13 @@ const MOST_TIME_PS: u64 = 1 << 62;
 pub struct RunOptions {
     /// Operations that a thread may take in a batch at most; 0 for no limit of its own.
     pub batch_limit: u64,
-    /// Ends the run, marked partial, after this many accesses of the program on a machine; 0 for
-    /// no limit.
-    pub access_limit: u64,
+    /// Where the region of interest begins: nothing before it is counted, though all of it is
+    /// simulated. None for the start of the run.
+    pub start: Option<Bound>,
+    /// Where the region of interest, and with it the run, ends on each machine: at the first of
+    /// these. A result that ends at a count or a time is marked partial; one that ends at a mark is
+    /// complete. None for the end of the workload.
+    pub stops: Vec<Bound>,
 }
 
 /// Where a machine's run stands.
@@ -112,29 +118,23 @@ fn run_machine(
         Ok(machine) => machine,
         Err(error) => return failed(&error),
     };
-    let limit = if options.access_limit == 0 { u64::MAX } else { options.access_limit };
     let ended = machine.run(|machine| {
         reporter.report_now_and_then(machine);
-        stop.load(Ordering::Relaxed)
-            || machine.accesses() >= limit
-            || machine.now_ps() >= MOST_TIME_PS
+        stop.load(Ordering::Relaxed) || machine.now_ps() >= MOST_TIME_PS
     });
     let mut outcome = Outcome { threads: machine.threads(), ..Outcome::default() };
     match ended {
-        Ok(true) => {}
+        Ok(true) => tell_region(&machine, &mut outcome),
         Ok(false) if stop.load(Ordering::Relaxed) => {
             outcome.partial_reason = Some("the run was interrupted".into());
         }
-        Ok(false) if machine.now_ps() >= MOST_TIME_PS => {
+        Ok(false) => {
             outcome.failed = true;
             outcome.partial_reason = Some(
                 "simulated time has passed 53 days (2^62 ps), and cannot be counted much further; \
                  look for a latency or a bandwidth that is out of proportion"
                     .into(),
             );
-        }
-        Ok(false) => {
-            outcome.partial_reason = Some(format!("the limit of {limit} accesses was reached"));
         }
         Err(MachineError::Deadlock(_)) if machine.workload_is_cut() => {
             outcome.partial_reason = Some(CUT.into());
@@ -198,6 +198,32 @@ impl<'a> Reporter<'a> {
         result.accesses_per_wall_s = result.accesses as f64 / result.wall_s.max(1e-9);
         result
     }
+}
+
+/// Says what the region of interest made of the run.
+fn tell_region(machine: &Machine, outcome: &mut Outcome) {
+    if let Some(bound) = machine.region_never_began() {
+        let place = match bound {
+            Bound::Accesses(count) => format!("{count} accesses"),
+            Bound::Instructions(count) => format!("{count} instructions"),
+            Bound::TimePs(time_ps) => format!("{} s of simulated time", time_ps as f64 / 1e12),
+            Bound::Mark(_) => "the mark that begins it".to_owned(),
+        };
+        outcome.failed = true;
+        outcome.partial_reason =
+            Some(format!("the region of interest never began: the workload ended before {place}"));
+        return;
+    }
+    outcome.partial_reason = match machine.region_ended_by() {
+        Some(Bound::Accesses(count)) => Some(format!("the limit of {count} accesses was reached")),
+        Some(Bound::Instructions(count)) => {
+            Some(format!("the limit of {count} instructions was reached"))
+        }
+        Some(Bound::TimePs(time_ps)) => {
+            Some(format!("the limit of {} s of simulated time was reached", time_ps as f64 / 1e12))
+        }
+        Some(Bound::Mark(_)) | None => None,
+    };
 }
 
 fn progress(machine: &Machine) -> Progress {

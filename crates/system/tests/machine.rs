@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use tierscope_system::machine::Machine;
 use tierscope_system::result::{Interval, SystemResult};
-use tierscope_system::run::{Observer, Progress, RunOptions, run_machines};
+use tierscope_system::run::{Bound, Observer, Progress, RunOptions, mark, run_machines};
 use tierscope_system::spec::{SystemSpec, load};
 use tierscope_workload::op::{Advice, Call, FLAG_DEPENDENT, MAP_SHARED, MAP_WRITABLE, NO_FILE};
 use tierscope_workload::{Op, Pull, Stream, StreamError, ThreadId};
@@ -259,6 +259,127 @@ proptest! {
             prop_assert_eq!(&unchecked, &whole, "{}: unchecked", name);
         }
     }
+}
+
+fn region(start: Option<Bound>, stop: Option<Bound>) -> RunOptions {
+    RunOptions { start, stops: stop.into_iter().collect(), ..RunOptions::default() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    /// What is skipped and what is counted are the whole, wherever the region begins, and its
+    /// accounts of time are complete (which every run asserts).
+    #[test]
+    fn a_region_and_what_precedes_it_are_the_whole_run(
+        threads in proptest::collection::vec(proptest::collection::vec(doing(), 1..150), 1..5),
+        (thread, place) in (0usize..5, 0usize..300),
+    ) {
+        let mut script = script(&threads);
+        let thread = thread % script.len();
+        let ops = &mut script[thread];
+        // Not within a call.
+        let places: Vec<usize> = (0..ops.len()).filter(|at| is_start(ops, *at)).collect();
+        let mut given = Vec::new();
+        Call::Marker { mark: mark::START }.encode(1, &mut given);
+        let at = places.get(place % places.len().max(1)).copied().unwrap_or(0);
+        ops.splice(at..at, given);
+        for name in ALL {
+            let spec = system(name, &TIGHT);
+            let whole = run(&spec, Script::stream(script.clone()));
+            let options = region(Some(Bound::Mark(mark::START)), None);
+            let part = run_with(&spec, Script::stream(script.clone()), &options);
+            let skipped = part.skipped.unwrap();
+            prop_assert_eq!(skipped.accesses + part.accesses, whole.accesses, "{}", name);
+            prop_assert_eq!(skipped.instructions + part.instructions, whole.instructions);
+            prop_assert_eq!(skipped.time_ps + part.time_ps, whole.time_ps);
+            prop_assert!(part.store_bytes.read <= whole.store_bytes.read);
+            prop_assert!(part.counters.iter().all(|(key, count)| *count <= whole.counters[key]));
+            for limit in [1, 7] {
+                let options = RunOptions { batch_limit: limit, ..options.clone() };
+                let other = run_with(&spec, Script::stream(script.clone()), &options);
+                prop_assert_eq!(&other, &part, "{}: batches of {}", name, limit);
+            }
+        }
+    }
+}
+
+/// Whether an operation, and not an argument of a call, stands at `at`.
+fn is_start(ops: &[Op], at: usize) -> bool {
+    let mut next = 0;
+    while next < at {
+        let op = ops[next];
+        next += 1 + if op.kind_code() == 3 { usize::from(op.size()) } else { 0 };
+    }
+    next == at
+}
+
+#[test]
+fn counts_and_times_bound_a_region_of_one_thread_to_the_operation() {
+    let ops: Vec<Op> =
+        (0..20_000u64).map(|i| Op::load(ANONYMOUS + i * 7919 % (8 << 20), 8, 5)).collect();
+    for name in ALL {
+        let spec = system(name, &TIGHT);
+        let whole = run(&spec, Script::stream(vec![ops.clone()]));
+        let ended = |start, stop| {
+            let stopped = AtomicBool::new(false);
+            let streams = vec![Script::stream(vec![ops.clone()])];
+            let options = region(start, stop);
+            run_machines(std::slice::from_ref(&spec), streams, &options, &Quiet, &stopped).remove(0)
+        };
+        let outcome = ended(Some(Bound::Accesses(5_000)), Some(Bound::Accesses(3_000)));
+        let skipped = outcome.result.skipped.unwrap();
+        // What is under way when the count is reached is counted when it is done.
+        assert!((5_000..5_100).contains(&skipped.accesses), "{name}: {skipped:?}");
+        assert!((3_000..3_100).contains(&outcome.result.accesses), "{name}");
+        assert_eq!(
+            outcome.partial_reason.as_deref(),
+            Some("the limit of 3000 accesses was reached")
+        );
+
+        let outcome = ended(Some(Bound::Instructions(50_000)), Some(Bound::Instructions(20_000)));
+        assert!((50_000..50_010).contains(&outcome.result.skipped.unwrap().instructions));
+        assert!((20_000..20_010).contains(&outcome.result.instructions), "{name}");
+
+        let half_ps = whole.time_ps / 2;
+        let outcome = ended(Some(Bound::TimePs(half_ps)), None);
+        let skipped_ps = outcome.result.skipped.unwrap().time_ps;
+        assert_eq!(skipped_ps, half_ps);
+        assert_eq!(skipped_ps + outcome.result.time_ps, whole.time_ps);
+
+        let outcome = ended(None, Some(Bound::TimePs(half_ps)));
+        // A path of the kernel is not cut in two.
+        assert!(outcome.result.time_ps.abs_diff(half_ps) < 10_000_000, "{name}");
+        assert!(!outcome.failed);
+    }
+}
+
+#[test]
+fn a_warm_region_misses_less_than_a_cold_run() {
+    let twice = (0..40_000u64).map(|i| Op::load(ANONYMOUS + i % 10_000 * 4096 % (1 << 20), 8, 5));
+    let ops: Vec<Op> = twice.collect();
+    let spec = system("hybrid/quick", &TIGHT);
+    let cold = run(&spec, Script::stream(vec![ops.clone()]));
+    let warm = region(Some(Bound::Accesses(20_000)), None);
+    let warm = run_with(&spec, Script::stream(vec![ops]), &warm);
+    assert!(cold.counters["dram_cache_misses"] > 0);
+    assert_eq!(warm.counters["dram_cache_misses"], 0);
+    assert_eq!(warm.store_bytes.read, 0);
+}
+
+#[test]
+fn a_region_that_never_begins_is_an_error_that_says_so() {
+    let stop = AtomicBool::new(false);
+    let spec = system("oracle/quick", &[]);
+    let streams = vec![Script::stream(vec![vec![Op::load(ANONYMOUS, 8, 5)]])];
+    let options = region(Some(Bound::Mark(mark::START)), None);
+    let outcome =
+        run_machines(std::slice::from_ref(&spec), streams, &options, &Quiet, &stop).remove(0);
+    assert!(outcome.failed);
+    assert_eq!(
+        outcome.partial_reason.unwrap(),
+        "the region of interest never began: the workload ended before the mark that begins it"
+    );
 }
 
 #[test]

@@ -27,6 +27,10 @@ A real program on three machines; a change of one of them; the result kept:
   tierscope run -s hybrid,storage,oracle -- sqlite3 test.db "select 1"
   tierscope run -s hybrid --set hybrid.cache.ways=64 -w gups -o results/
 
+A long program, a part of it, on warm machines:
+
+  tierscope run -s hybrid,storage --skip "2G instructions" --limit 100M -- ./simulate
+
 For a script:
 
   tierscope run -s hybrid/quick -w gups --json | jq '.systems[].time_s'
@@ -47,7 +51,9 @@ def run(
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
     json_: Annotated[str | None, Parameter(name="--json")] = None,
     seed: Annotated[int | None, Parameter(validator=_whole)] = None,
-    limit: Annotated[int, Parameter(validator=_whole)] = 0,
+    skip: str | None = None,
+    limit: str | None = None,
+    roi: bool = False,
     time_limit: float | None = None,
     native: bool = False,
     allow_truncated: bool = False,
@@ -67,7 +73,10 @@ def run(
         json_: Prints one JSON object instead of the report, and the program's own output goes to
             stderr; or writes it to a file: --json=FILE.
         seed: Seed of a built-in workload's random choices; 0 unless given.
-        limit: Ends the run, marked partial, after so many accesses; 0 for no limit.
+        skip: Simulates so much before anything is counted, so that the systems are warm: accesses
+            (1000000 or 1M), "2G instructions", or simulated time (5ms).
+        limit: Ends the run, marked partial, after so much, as for --skip, of what is counted.
+        roi: Counts only what the program, or the recording, marks as its region of interest.
         time_limit: Ends the run, marked partial, after so many seconds.
         native: Runs the program alone first as well, to measure its time: it then runs twice,
             with all that it does.
@@ -89,7 +98,13 @@ def run(
     with shown as watch:
         try:
             result = compare(
-                machines, work, access_limit=limit, time_limit_s=time_limit, watch=watch
+                machines,
+                work,
+                skip=skip,
+                limit=limit,
+                roi=roi,
+                time_limit_s=time_limit,
+                watch=watch,
             )
         except RunFailedError as error:
             failure, result = error, error.result

@@ -193,13 +193,23 @@ impl Account {
         }
     }
 
-    /// The run is over: every thread is charged to its end, and the account must be complete.
-    pub fn end(&mut self, _now_ps: u64, threads: &mut [Thread]) {
+    /// Begins to count anew; what data are stays known.
+    pub fn restart(&mut self) {
+        let fresh = Account::new(self.hits.len(), false);
+        let before = std::mem::replace(self, fresh);
+        self.started = before.started;
+        self.stale_loads = before.stale_loads;
+        self.golden = before.golden;
+    }
+
+    /// The run is over: every thread is charged to its end, and the account, which began at
+    /// `start_ps`, must be complete.
+    pub fn end(&mut self, start_ps: u64, threads: &mut [Thread]) {
         let end_ps = threads.iter().map(|t| t.clock_ps).max().unwrap_or(0);
         for thread in threads.iter_mut() {
             thread.charge_until(IDLE, end_ps);
             let sum_ps: u64 = thread.times.iter().sum();
-            assert_eq!(sum_ps, end_ps, "a thread's time is not fully charged");
+            assert_eq!(sum_ps, end_ps - start_ps, "a thread's time is not fully charged");
         }
         self.end_ps = Some(end_ps);
     }
@@ -232,7 +242,7 @@ impl Machine {
     /// Sums so far, in the form of an interval.
     fn sums(&self, end_ps: u64) -> Interval {
         let account = &self.account;
-        let traffic = self.organization.report().traffic;
+        let traffic = self.organization_report().traffic;
         let hits_ps = self.hit_latencies().map(|(ps, count, _)| ps * count).sum::<u64>();
         Interval {
             end_ps,
@@ -254,13 +264,16 @@ impl Machine {
         if self.finished() {
             return;
         }
-        self.take_interval(now_ps);
-        if self.account.intervals.len().is_multiple_of(INTERVALS_OF_A_LENGTH) {
-            self.account.interval_ps *= 2;
+        if self.region.has_begun() && now_ps > self.region.start_ps {
+            self.take_interval(now_ps - self.region.start_ps);
+            if self.account.intervals.len().is_multiple_of(INTERVALS_OF_A_LENGTH) {
+                self.account.interval_ps *= 2;
+            }
         }
         self.schedule_interval(now_ps + self.account.interval_ps);
     }
 
+    /// Ends an interval, so long after the region's beginning.
     fn take_interval(&mut self, now_ps: u64) {
         let sums = self.sums(now_ps);
         let before = std::mem::replace(&mut self.account.before, sums.clone());
@@ -292,11 +305,11 @@ impl Machine {
     /// Misses, and the look-ups that they are a share of.
     fn misses_and_lookups(&self) -> (u64, u64) {
         if self.fixed.paging {
-            let counters = &self.paging.counters;
+            let counters = self.os_counters();
             let misses = counters.major_faults;
             (misses, self.account.memory_reads + misses)
         } else {
-            let report = self.organization.report();
+            let report = self.organization_report();
             (report.misses, report.lookups)
         }
     }
@@ -304,7 +317,7 @@ impl Machine {
     fn miss_kind(&self) -> &'static str {
         if self.fixed.paging {
             "page cache"
-        } else if self.organization.report().lookups > 0 {
+        } else if self.organization_report().lookups > 0 {
             "DRAM cache"
         } else {
             "none"
@@ -314,15 +327,16 @@ impl Machine {
     /// Time up to which a result counts.
     fn reached_ps(&self) -> u64 {
         let threads = self.threads.iter().map(|thread| thread.clock_ps);
-        self.account.end_ps.unwrap_or_else(|| threads.max().unwrap_or(0))
+        let reached_ps = self.account.end_ps.unwrap_or_else(|| threads.max().unwrap_or(0));
+        reached_ps.max(self.region.start_ps)
     }
 
     /// The result as far as the run has come. A run that has ended is closed exactly; one that was
     /// stopped counts up to where each thread stands.
     pub fn result(&mut self) -> SystemResult {
-        let end_ps = self.reached_ps();
-        if self.account.intervals.last().is_none_or(|last| last.end_ps < end_ps) {
-            self.take_interval(end_ps);
+        let time_ps = self.reached_ps() - self.region.start_ps;
+        if self.account.intervals.last().is_none_or(|last| last.end_ps < time_ps) {
+            self.take_interval(time_ps);
         }
         self.result_so_far()
     }
@@ -331,6 +345,7 @@ impl Machine {
     /// if it had not been asked.
     pub fn result_so_far(&self) -> SystemResult {
         let end_ps = self.reached_ps();
+        let time_ps = end_ps - self.region.start_ps;
         let accesses = self.account.accesses();
         let (latency_ns, stages_ns) = self.latencies(accesses);
         let mut owners = [0u64; OWNERS];
@@ -347,13 +362,14 @@ impl Machine {
             .map(|(owner, time_ps)| (owner_name(owner).to_string(), *time_ps as f64 / 1e3))
             .collect();
         let (misses, lookups) = self.misses_and_lookups();
-        let cycles = self.fixed.clock.ps_to_cycles_ceil(end_ps).max(1);
+        let cycles = self.fixed.clock.ps_to_cycles_ceil(time_ps).max(1);
         let Traffic { store_read_bytes, store_written_bytes, dram_read_bytes, dram_written_bytes } =
-            self.organization.report().traffic;
+            self.organization_report().traffic;
         SystemResult {
             organization: self.spec.organization().unwrap_or_default().to_string(),
-            time_s: end_ps as f64 / 1e12,
-            time_ps: end_ps,
+            time_s: time_ps as f64 / 1e12,
+            time_ps,
+            skipped: self.region.skipped,
             instructions: self.account.instructions,
             kernel_instructions: self.account.kernel_instructions,
             ipc: self.account.instructions as f64 / cycles as f64,
@@ -402,8 +418,8 @@ impl Machine {
 
     fn counters(&self) -> BTreeMap<String, u64> {
         let account = &self.account;
-        let report = self.organization.report();
-        let os = &self.paging.counters;
+        let report = self.organization_report();
+        let os = self.os_counters();
         let mut counters: BTreeMap<String, u64> = [
             ("tlb_walks", account.walks),
             ("shared_cache_hits", account.shared_hits),

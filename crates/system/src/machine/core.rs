@@ -23,7 +23,7 @@ enum Flow {
 impl Machine {
     /// Runs a hardware thread until `horizon_ps`, or until it has to wait.
     pub(super) fn run_batch(&mut self, index: usize, horizon_ps: u64) -> Result<(), MachineError> {
-        let mut left = self.fixed.batch_limit;
+        let mut left = self.fixed.batch_limit.min(self.region.budget(&self.account));
         let mut horizon_ps = if self.ready.is_empty() {
             horizon_ps
         } else {

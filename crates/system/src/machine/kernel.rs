@@ -314,7 +314,8 @@ impl Machine {
                 self.dispatch(index, now_ps);
                 return Ok(());
             }
-            Call::Close { .. } | Call::Other { .. } | Call::Marker { .. } => {}
+            Call::Marker { mark } => self.pass_mark(mark, now_ps),
+            Call::Close { .. } | Call::Other { .. } => {}
         }
         self.apply_effects();
         self.threads[id].do_first(&steps);
@@ -335,7 +336,8 @@ impl Machine {
         }
         let needed = thread as usize + 1;
         if self.threads.len() < needed {
-            self.threads.resize_with(needed, Thread::new);
+            let clock_ps = self.region.start_ps;
+            self.threads.resize_with(needed, || Thread { clock_ps, ..Thread::new() });
         }
         Ok(())
     }

@@ -10,13 +10,17 @@ mod account;
 mod core;
 mod kernel;
 mod memory;
+mod region;
 mod thread;
+
+pub use region::{Bound, mark};
 
 use self::thread::{Access, State, Thread, Trap};
 use crate::run::RunOptions;
 use crate::spec::SystemSpec;
 use account::Account;
 use memory::{Miss, Outgoing, PageIo, TransferIo};
+use region::Region;
 use std::collections::{BTreeMap, VecDeque};
 use tierscope_kernel::{Clock, CowMap, EventQueue, Pace, Slab, Timeline};
 use tierscope_model::organization::Organization;
@@ -71,6 +75,8 @@ enum Event {
     Wake(u32),
     /// An interval of the result ends.
     Interval,
+    /// The region of interest begins or ends.
+    Bound,
 }
 
 /// What a hardware thread does now.
@@ -163,6 +169,7 @@ pub struct Machine {
     /// By 64 lines: those that may be in on-chip caches.
     on_chip: CowMap<u64>,
     account: Account,
+    region: Region,
     responses: Vec<Response>,
     /// Dirty lines that a core's caches, and the shared ones, have just dropped.
     evicted: Vec<DirtyLine>,
@@ -222,6 +229,7 @@ impl Machine {
         let mut machine = Machine {
             contexts: contexts(spec, clock),
             account: Account::new(cores[0].caches.depth(), spec.check_data),
+            region: Region::new(options.start, &options.stops),
             spec: spec.clone(),
             fixed,
             stream,
@@ -249,22 +257,26 @@ impl Machine {
             starved: false,
         };
         machine.schedule_interval(account::FIRST_INTERVAL_PS);
+        machine.schedule_bounds();
         machine.make_ready(0, 0);
         Ok(machine)
     }
 
-    /// Runs until every thread has ended (true), or until `pause` says so after some work (false).
+    /// Runs until every thread or the region of interest has ended (true), or until `pause` says so after some work (false).
     pub fn run(&mut self, mut pause: impl FnMut(&Machine) -> bool) -> Result<bool, MachineError> {
         let mut turns = 0u32;
         while !self.finished() {
             self.turn()?;
+            if self.mind_region() {
+                return Ok(true);
+            }
             turns = turns.wrapping_add(1);
             let starved = std::mem::take(&mut self.starved);
             if (turns & 0xff == 0 || starved) && pause(self) {
                 return Ok(false);
             }
         }
-        self.account.end(self.now_ps(), &mut self.threads);
+        self.account.end(self.region.start_ps, &mut self.threads);
         Ok(true)
     }
 
@@ -273,7 +285,8 @@ impl Machine {
         let event_ps = self.next_event_ps();
         let Some(first) = self.first_running() else {
             // The end of an interval is always among the events.
-            let idle = self.queue.len() <= 1 && self.organization.next_event_ps().is_none();
+            let idle = self.queue.len() <= 1 + self.region.events
+                && self.organization.next_event_ps().is_none();
             return match event_ps {
                 Some(at_ps) if !idle => self.happen(at_ps),
                 _ => Err(self.deadlock()),
@@ -344,6 +357,7 @@ impl Machine {
                 Event::Trap(context) => self.enter_kernel(context, at_ps)?,
                 Event::Wake(thread) => self.make_ready(thread as usize, at_ps),
                 Event::Interval => self.end_interval(at_ps),
+                Event::Bound => self.pass_time_bound(at_ps),
             }
         }
         Ok(())
@@ -393,7 +407,7 @@ impl Machine {
     /// Loads that returned an older version of their data than they had to; always 0 unless the
     /// description asks for data to be checked.
     pub fn stale_loads(&self) -> u64 {
-        self.account.stale_loads + self.organization.report().stale_reads
+        self.account.stale_loads + self.organization_report().stale_reads
     }
 
     /// A second machine that stands where this one stands, in the middle of whatever is under way,
@@ -426,6 +440,7 @@ impl Machine {
             waiting_for_frame: self.waiting_for_frame.clone(),
             on_chip: self.on_chip.fork(),
             account: self.account.fork(),
+            region: self.region.clone(),
             responses: Vec::new(),
             evicted: Vec::new(),
             dropped: Vec::new(),

@@ -252,6 +252,17 @@ impl Thread {
         }
     }
 
+    /// The owner of its time while it does what it does now, as far as that is known.
+    pub fn waits_on(&self) -> usize {
+        match self.state {
+            State::NotStarted | State::Ended => IDLE,
+            State::Ready => Stage::Ready as usize,
+            State::OnSignal(..) | State::Waking => BLOCKED,
+            State::OnTransfer(_) | State::OnFrame => Stage::HostQueue as usize,
+            State::Running(_) => Stage::Cache as usize,
+        }
+    }
+
     /// Charges all time until `until_ps` to an owner.
     #[inline]
     pub fn charge_until(&mut self, owner: usize, until_ps: u64) {

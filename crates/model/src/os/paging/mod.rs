@@ -122,6 +122,23 @@ pub struct OsCounters {
     pub file_write_backs: u64,
 }
 
+impl OsCounters {
+    /// What was counted since `before`.
+    pub fn since(&self, before: &OsCounters) -> OsCounters {
+        OsCounters {
+            minor_faults: self.minor_faults - before.minor_faults,
+            major_faults: self.major_faults - before.major_faults,
+            readahead_pages: self.readahead_pages - before.readahead_pages,
+            page_cache_hits: self.page_cache_hits - before.page_cache_hits,
+            page_cache_misses: self.page_cache_misses - before.page_cache_misses,
+            reclaimed_pages: self.reclaimed_pages - before.reclaimed_pages,
+            swap_outs: self.swap_outs - before.swap_outs,
+            swap_ins: self.swap_ins - before.swap_ins,
+            file_write_backs: self.file_write_backs - before.file_write_backs,
+        }
+    }
+}
+
 /// Limits of paging, in pages.
 #[derive(Clone, Debug)]
 struct Limits {

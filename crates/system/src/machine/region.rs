@@ -1,0 +1,188 @@
+//! The region of interest: what of a run is measured. Before it the machine runs as in it, so that
+//! its caches, tables and queues are warm; only nothing of that is counted.
+
+use super::account::Account;
+use super::thread::{BUSY, OWNERS};
+use super::{Event, Machine};
+use crate::result::Skipped;
+use serde::{Deserialize, Serialize};
+use tierscope_model::organization::OrganizationReport;
+use tierscope_model::os::paging::OsCounters;
+
+/// Where a region begins, counted from the start of the run, or ends, counted from its beginning:
+/// on each machine by itself.
+///
+/// Counts are of the program, all threads together. A mark is exact. A count is met to the access
+/// where one thread runs, and within a few accesses where several do; a time within an operation, or
+/// a path through the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Bound {
+    /// After so many accesses.
+    Accesses(u64),
+    /// After so many instructions.
+    Instructions(u64),
+    /// After so much simulated time, in picoseconds.
+    TimePs(u64),
+    /// When any thread passes this mark: see [`mark`].
+    Mark(u64),
+}
+
+/// Marks that the program gives ([`tierscope_workload::Call::Marker`]).
+pub mod mark {
+    /// The region of interest begins.
+    pub const START: u64 = 1;
+    /// The region of interest ends.
+    pub const STOP: u64 = 2;
+}
+
+/// Where the run stands with respect to its region.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Region {
+    start: Option<Bound>,
+    stops: Vec<Bound>,
+    begun: bool,
+    ended_by: Option<Bound>,
+    /// When it began.
+    pub start_ps: u64,
+    pub skipped: Option<Skipped>,
+    /// What had been counted when it began.
+    organization: OrganizationReport,
+    os: OsCounters,
+    /// Events of the queue that are bounds.
+    pub events: usize,
+}
+
+impl Region {
+    pub fn new(start: Option<Bound>, stops: &[Bound]) -> Self {
+        Region { start, stops: stops.to_vec(), begun: start.is_none(), ..Region::default() }
+    }
+
+    /// Whether what happens now is counted.
+    pub fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// The bounds of which any comes next.
+    #[inline]
+    fn next(&self) -> &[Bound] {
+        if self.begun { &self.stops } else { self.start.as_slice() }
+    }
+
+    /// Operations that may be run before the next bound has to be looked at again.
+    #[inline]
+    pub fn budget(&self, account: &Account) -> u64 {
+        let budgets = self.next().iter().map(|bound| match bound {
+            Bound::Accesses(count) => count.saturating_sub(account.accesses()).max(1),
+            // An operation has a few instructions, mostly.
+            Bound::Instructions(count) => (count.saturating_sub(account.instructions) / 64).max(1),
+            Bound::TimePs(_) | Bound::Mark(_) => u64::MAX,
+        });
+        budgets.min().unwrap_or(u64::MAX)
+    }
+
+    /// The count that has been reached, if one has.
+    fn reached(&self, account: &Account) -> Option<Bound> {
+        let reached = |bound: &&Bound| match **bound {
+            Bound::Accesses(count) => account.accesses() >= count,
+            Bound::Instructions(count) => account.instructions >= count,
+            Bound::TimePs(_) | Bound::Mark(_) => false,
+        };
+        self.next().iter().find(reached).copied()
+    }
+}
+
+impl Machine {
+    /// What ended the region before the workload ended, if something did.
+    pub fn region_ended_by(&self) -> Option<Bound> {
+        self.region.ended_by
+    }
+
+    /// What the region waits for in vain, if the workload ended before it began.
+    pub fn region_never_began(&self) -> Option<Bound> {
+        self.region.start.filter(|_| !self.region.begun)
+    }
+
+    /// Looks at the next bounds, after something has happened; whether the region has ended.
+    #[inline]
+    pub(super) fn mind_region(&mut self) -> bool {
+        if !self.region.next().is_empty()
+            && let Some(bound) = self.region.reached(&self.account)
+        {
+            // No later event, and no running thread, will be charged for time before this.
+            let running_ps = self.first_running().map(|index| self.contexts[index].now_ps);
+            let soonest_ps = running_ps.into_iter().chain(self.next_event_ps()).min();
+            self.pass_bound(bound, soonest_ps.unwrap_or(self.now_ps()));
+        }
+        self.region.ended_by.is_some()
+    }
+
+    /// A thread gives a mark, at the time of an event.
+    pub(super) fn pass_mark(&mut self, given: u64, now_ps: u64) {
+        if self.region.next().contains(&Bound::Mark(given)) {
+            self.pass_bound(Bound::Mark(given), now_ps);
+        }
+    }
+
+    /// The time of a bound has come.
+    pub(super) fn pass_time_bound(&mut self, now_ps: u64) {
+        self.region.events -= 1;
+        let bound = Bound::TimePs(now_ps - self.region.start_ps);
+        // A time of a region that has not begun by then is not one of these.
+        if self.region.next().contains(&bound) {
+            self.pass_bound(bound, now_ps);
+        }
+    }
+
+    pub(super) fn schedule_bounds(&mut self) {
+        for bound in self.region.next().to_vec() {
+            if let Bound::TimePs(after_ps) = bound {
+                let at_ps = self.region.start_ps.saturating_add(after_ps);
+                self.region.events += 1;
+                self.queue.push(at_ps, self.fixed.interval_sources, Event::Bound);
+            }
+        }
+    }
+
+    fn pass_bound(&mut self, bound: Bound, now_ps: u64) {
+        if self.region.begun {
+            self.region.ended_by = Some(bound);
+            return;
+        }
+        self.begin_region(now_ps);
+        self.schedule_bounds();
+    }
+
+    /// All that is counted begins anew. Nothing that comes is charged for time before `start_ps`.
+    fn begin_region(&mut self, start_ps: u64) {
+        self.region.begun = true;
+        self.region.skipped = Some(Skipped {
+            accesses: self.account.accesses(),
+            instructions: self.account.instructions,
+            time_ps: start_ps,
+        });
+        self.region.start_ps = start_ps;
+        self.region.organization = self.organization.report();
+        self.region.os = self.paging.counters;
+        self.account.restart();
+        for thread in &mut self.threads {
+            // Waiting that goes on is charged once it is known to what; its part before the region
+            // counts no more.
+            if thread.clock_ps < start_ps {
+                thread.charge_until(thread.waits_on(), start_ps);
+            }
+            thread.times = [0; OWNERS];
+            thread.times[BUSY] = thread.clock_ps - start_ps;
+        }
+    }
+
+    /// What the organization has counted in the region.
+    pub(super) fn organization_report(&self) -> OrganizationReport {
+        self.organization.report().since(&self.region.organization)
+    }
+
+    /// What the operating system has counted in the region.
+    pub(super) fn os_counters(&self) -> OsCounters {
+        self.paging.counters.since(&self.region.os)
+    }
+}

@@ -1,0 +1,67 @@
+"""The region of interest: what of a run is measured."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+from tierscope._check import shown
+from tierscope.errors import ArgumentError, RunError
+
+_MOST = (1 << 64) - 1
+_FACTORS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_TIMES_PS = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12}
+_COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kMGT]?)\s*(accesses|instructions)?")
+_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ps|ns|us|ms|s)")
+_MEND = 'write accesses (1000000 or "1M"), "2G instructions", or simulated time, such as "5ms"'
+START, STOP = 1, 2
+"""The marks of a program that bound its region: ``mark`` of the crate ``tierscope-system``."""
+
+Extent = int | str
+"""So much of a run: accesses, as a number or a text such as "100M"; "2G instructions"; or a
+simulated time, such as "5ms"."""
+
+
+def bound(what: str, extent: object) -> dict[str, int]:
+    """An extent as the simulator takes it.
+
+    Raises:
+        ArgumentError: where it is neither a whole number nor a text.
+        RunError: where it says nothing, or less than one access, instruction or picosecond.
+    """
+    if isinstance(extent, int) and not isinstance(extent, bool):
+        return {"accesses": _counted(what, Decimal(extent), extent)}
+    if not isinstance(extent, str):
+        raise ArgumentError("wrong-type", f"{what} is {shown(extent)}", _MEND)
+    text = extent.strip()
+    if found := _TIME.fullmatch(text):
+        number, unit = found.groups()
+        return {"time_ps": _counted(what, Decimal(number) * _TIMES_PS[unit], extent)}
+    if found := _COUNT.fullmatch(text):
+        number, factor, kind = found.groups()
+        count = _counted(what, Decimal(number) * _FACTORS[factor], extent)
+        return {kind or "accesses": count}
+    raise RunError("impossible-value", f"{what} is `{extent}`", _MEND)
+
+
+def _counted(what: str, count: Decimal, extent: object) -> int:
+    if count != int(count) or not 1 <= count <= _MOST:
+        raise RunError("impossible-value", f"{what} is {extent}", _MEND)
+    return int(count)
+
+
+def options(skip: Extent | None, limit: Extent | None, roi: bool) -> dict[str, object]:
+    """The simulator's options for a region."""
+    if roi and skip is not None:
+        raise RunError(
+            "usage",
+            "the program's marks begin the region, and so does what is skipped",
+            "leave one of them out",
+        )
+    start: dict[str, int] | None = {"mark": START} if roi else None
+    if skip is not None:
+        start = bound("what is skipped", skip)
+    stops = [{"mark": STOP}] if roi else []
+    if limit is not None:
+        stops.append(bound("the limit", limit))
+    return {"start": start, "stops": stops}
