@@ -84,6 +84,10 @@ bench: ## Runs the benchmarks at full size.
 bench-smoke: ## Runs each benchmark at a small size, so that none rots.
 	tools/bench smoke
 
+.PHONY: soak
+soak: ## A billion commands of every part of DRAM under the protocol checker: hours.
+	cargo run --release --quiet -p tierscope-xtask -- dram-soak 1000000000
+
 .PHONY: lock
 lock: $(VENV)/dev-packages ## Renews the lock files from pyproject.toml.
 	$(BIN)/pip install --quiet pip-tools

@@ -213,62 +213,168 @@ class Os(_Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class Dram(_Spec):
-    """DRAM behind its controller: channels, banks, rows and timing.
+    """DRAM behind its controllers: a part, how many of it, its controllers' policies, and what
+    differs from the part.
 
     Its capacity is said where it is used (`hybrid.cache.capacity`, `storage.dram_capacity` …): rows
     extend to it.
     """
 
+    part: str | None = None
+    """The chips, by name: `ddr4-2400-8gb-x8`. Organization, timings and currents follow from it."""
+
     channels: int | None = None
     """Channels, each with its own data bus and controller."""
 
     ranks: int | None = None
-    """Ranks of each channel."""
+    """Ranks of each channel; pseudo-channels, where the standard has them."""
 
-    banks: int | None = None
-    """Banks of each rank."""
+    mapping: str | None = None
+    """Parts of an address above the line, from the highest down: `ro-ra-ba-bg-co-ch` (row, rank,
+    bank, bank group, column, channel; `co3` is three bits of the column), or one letter a bit, such
+    as `rkbbggcccccch` (k is the rank, h the channel, the first r all other bits of the row).
+    """
 
-    row: str | None = None
-    """Bytes of an open row over all chips of a rank. A size such as ``"64GiB"``."""
+    page_policy: Literal["open", "closed", "timeout"] | None = None
+    """What becomes of an open row that no request waits for.
 
-    bus_bits: int | None = None
-    """Width of the data bus of a channel, in bits."""
+    ``"open"``: It stays open until another row of its bank is wanted, or a refresh. ``"closed"``:
+    It is closed with the last column command that waits for it. ``"timeout"``: It is closed when
+    nobody has used it for `row_timeout`.
+    """
 
-    clock_period: str | None = None
-    """Period of the command clock; data move twice in it. A duration such as ``"25us"``."""
+    row_timeout: str | None = None
+    """How long an unused row stays open, where `page_policy` is `timeout`.
 
-    t_cl: int | None = None
-    """Column read to first data, in clocks."""
+    A duration such as ``"25us"``.
+    """
 
-    t_rcd: int | None = None
-    """Activate to column command, in clocks."""
+    refresh: Literal["all-bank", "per-bank", "same-bank"] | None = None
+    """What is refreshed at once.
 
-    t_rp: int | None = None
-    """Precharge to activate, in clocks."""
+    ``"all-bank"``: All banks of a rank. ``"per-bank"``: One bank while the others work: LPDDR5,
+    HBM2, HBM3. ``"same-bank"``: The same bank of every bank group while the others work: DDR5.
+    """
 
-    t_ras: int | None = None
-    """Activate to precharge, in clocks."""
+    postponed_refreshes: int | None = None
+    """Refreshes of a rank (of all its banks) that may wait for requests."""
 
-    t_cwl: int | None = None
-    """Column write to first data, in clocks."""
+    read_queue_depth: int | None = None
+    """Lines that a channel's controller reads for requests in flight, at most."""
 
-    t_wr: int | None = None
-    """End of write data to precharge, in clocks."""
+    write_queue_depth: int | None = None
+    """Lines that it writes, at most."""
 
-    burst_length: int | None = None
-    """Data transfers of a burst: 8 for 64 B over 64 bits."""
+    write_high: int | None = None
+    """When so many lines are to be written, they go ahead of reads."""
 
-    t_refi: str | None = None
-    """Mean time between refreshes of a rank; all its banks close. A duration such as ``"25us"``."""
+    write_low: int | None = None
+    """When so few are left, reads go ahead again."""
 
-    t_rfc: str | None = None
-    """Time of one refresh. A duration such as ``"25us"``."""
+    age_cap: str | None = None
+    """A request that has waited so long is passed by no other of its bank; a write, by no read.
 
-    queue_depth: int | None = None
-    """Line requests that a channel's controller holds at most."""
+    A duration such as ``"25us"``.
+    """
+
+    power_down_after: str | None = None
+    """A rank without requests goes to power-down after so long; never, where it is not said.
+
+    A duration such as ``"25us"``.
+    """
 
     controller_latency: str | None = None
     """Time of the controller itself, added to each request. A duration such as ``"25us"``."""
+
+    data_rate: str | None = None
+    """Data rate, in place of the part's; timings in clocks stay.
+
+    1333MT/s is 1333⅓, as the standards call their rates. A transfer-rate such as ``"1333MT/s"``.
+    """
+
+    bus_bits: int | None = None
+    """Width of the data bus of a channel in bits, in place of the part's."""
+
+    bank_groups: int | None = None
+    """Bank groups of a rank, in place of the part's."""
+
+    banks: int | None = None
+    """Banks of a bank group, in place of the part's."""
+
+    row: str | None = None
+    """Bytes of an open row over all chips of a rank, in place of the part's.
+
+    A size such as ``"64GiB"``.
+    """
+
+    t_cl: int | None = None
+    """Column read to first data, in clocks, in place of the part's."""
+
+    t_cwl: int | None = None
+    """Column write to first data, in clocks, in place of the part's."""
+
+    t_rcd: int | None = None
+    """Activate to column command, in clocks, in place of the part's."""
+
+    t_rp: int | None = None
+    """Precharge to activate, in clocks, in place of the part's."""
+
+    t_ras: int | None = None
+    """Activate to precharge, in clocks, in place of the part's."""
+
+    t_rc: int | None = None
+    """Activate to activate of a bank, in clocks; t_ras + t_rp where only these are given."""
+
+    t_wr: int | None = None
+    """End of write data to precharge, in clocks, in place of the part's."""
+
+    t_rtp: int | None = None
+    """Read to precharge, in clocks, in place of the part's."""
+
+    t_ccd_s: int | None = None
+    """Column command to column command, in clocks, in place of the part's."""
+
+    t_ccd_l: int | None = None
+    """Column command to column command of a bank group, in clocks, in place of the part's."""
+
+    t_rrd_s: int | None = None
+    """Activate to activate of a rank, in clocks, in place of the part's."""
+
+    t_rrd_l: int | None = None
+    """Activate to activate of a bank group, in clocks, in place of the part's."""
+
+    t_faw: int | None = None
+    """The time of any five activates of a rank is longer than this, in clocks."""
+
+    t_wtr_s: int | None = None
+    """End of write data to read of a rank, in clocks, in place of the part's."""
+
+    t_wtr_l: int | None = None
+    """End of write data to read of a bank group, in clocks, in place of the part's."""
+
+    t_rtw: int | None = None
+    """Read to write of a rank, in clocks; from t_cl, t_cwl and the burst where it is not given."""
+
+    t_rtrs: int | None = None
+    """Between the data of different ranks, in clocks, in place of the part's."""
+
+    t_xp: int | None = None
+    """End of power-down to any command, in clocks, in place of the part's."""
+
+    t_cke: int | None = None
+    """Least time in power-down, and out of it, in clocks, in place of the part's."""
+
+    t_refi: str | None = None
+    """Mean time between refreshes of a rank, in place of the part's.
+
+    A duration such as ``"25us"``.
+    """
+
+    t_rfc: str | None = None
+    """Time of a refresh of all banks, in place of the part's. A duration such as ``"25us"``."""
+
+    t_rfc_bank: str | None = None
+    """Time of a refresh of one bank, in place of the part's. A duration such as ``"25us"``."""
 
 
 @dataclass(frozen=True, kw_only=True)

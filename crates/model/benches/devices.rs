@@ -14,24 +14,17 @@ use tierscope_units::{Bandwidth, Duration, Size};
 
 fn ddr3_1333(channels: u32) -> DramSpec {
     DramSpec {
-        channels,
-        ranks: 1,
-        banks: 8,
-        row: Size::from_bytes(1024),
-        bus_bits: 64,
-        clock_period: Duration::from_picoseconds(1500),
-        t_cl: 10,
-        t_rcd: 10,
-        t_rp: 10,
-        t_ras: 24,
-        t_cwl: 7,
-        t_wr: 10,
-        burst_length: 8,
-        t_refi: Duration::from_picoseconds(7_800_000),
-        t_rfc: Duration::from_picoseconds(160_500),
-        queue_depth: 512,
-        controller_latency: Duration::from_picoseconds(3_000),
+        row: Some(Size::from_bytes(1024)),
+        read_queue_depth: 512,
+        write_queue_depth: 512,
+        ..DramSpec::of_part("ddr3-1333-2gb-x8", channels)
     }
+}
+
+/// Bank groups next to the line, so that a stream waits for none.
+fn ddr4_2400() -> DramSpec {
+    let mapping = "ro-ra-ba-co-bg-ch".into();
+    DramSpec { mapping, ..DramSpec::of_part("ddr4-2400-8gb-x8", 1) }
 }
 
 /// SLC behind PCIe 3.0 x16 (\[HYB15\] table 2), with so many units.
@@ -105,6 +98,26 @@ fn main() {
     let in_order = |i: u64| line(i, i % (1 << 30) * 64);
     let page = |i: u64| Request { bytes: 4096, ..line(i, random.at(i) % (1 << 24) * 4096) };
     let dram = |channels| Dram::new(&ddr3_1333(channels), 64 << 30, 64);
+    // Popular lines are scattered over a GiB: the k-th is asked for with a share of about 1/k.
+    let zipf = |i: u64| {
+        let share = random.at(i) as f64 / u64::MAX as f64;
+        let rank = f64::powf(16.0 * 1024.0 * 1024.0, share) as u64;
+        line(i, rank.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (1 << 24) * 64)
+    };
+    let third = |i: u64, request: Request| Request { write: random.at(!i) % 10 < 3, ..request };
+    let ddr4 = || Dram::new(&ddr4_2400(), 64 << 30, 64);
+    for outstanding in [1, 16, 48] {
+        let name = |what| format!("dram ddr4-2400 {what}, {outstanding} in flight");
+        case(&name("random, 30 % written"), 5_000_000, |n| {
+            closed_loop(ddr4(), outstanding, n, |i| third(i, anywhere(i)))
+        });
+        case(&name("in order, 30 % written"), 5_000_000, |n| {
+            closed_loop(ddr4(), outstanding, n, |i| third(i, in_order(i)))
+        });
+        case(&name("zipf, 30 % written"), 5_000_000, |n| {
+            closed_loop(ddr4(), outstanding, n, |i| third(i, zipf(i)))
+        });
+    }
     for channels in [1, 4, 16] {
         let name = |what| format!("dram {what}, {channels} channels");
         case(&name("lines in order, 16 in flight"), 20_000_000, |n| {

@@ -41,7 +41,7 @@ pub struct Ahead {
 pub struct Completion {
     /// The request's.
     pub id: u32,
-    /// When the last byte had moved.
+    /// When the last byte had moved; or when a write was taken for good, so that reads see it.
     pub at_ps: u64,
     /// The request's stages from submission to `at_ps`: their sum is exactly that time.
     pub stages: Timeline,

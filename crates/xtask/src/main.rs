@@ -4,8 +4,12 @@
 //!   Python classes of descriptions;
 //! - `check` fails if one of those files is not what `generate` would write;
 //! - `licences` fails if the recorder's library, which is loaded into QEMU (GPLv2), depends on a
-//!   crate whose licence does not allow that.
+//!   crate whose licence does not allow that;
+//! - `dram-soak COMMANDS` drives every part of DRAM until it has given so many commands, under the
+//!   protocol checker;
+//! - `dram-log PART COMMANDS FILE` writes such a run's log, and `dram-check PART FILE` checks one.
 
+mod dram;
 mod generated;
 mod licences;
 mod python;
@@ -14,7 +18,8 @@ mod reference;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo run -p tierscope-xtask -- generate|check|licences";
+const USAGE: &str = "usage: cargo run -p tierscope-xtask -- generate|check|licences|\
+    dram-soak COMMANDS|dram-log PART COMMANDS FILE|dram-check PART FILE";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,6 +27,9 @@ fn main() -> ExitCode {
         ["generate"] => generated::write(&root()),
         ["check"] => generated::check(&root()),
         ["licences"] => licences::check(&root()),
+        ["dram-soak", commands] => dram::soak(commands),
+        ["dram-log", part, commands, file] => dram::log(part, commands, file),
+        ["dram-check", part, file] => dram::check(part, file),
         _ => Err(USAGE.to_owned()),
     };
     match done {

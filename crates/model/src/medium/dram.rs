@@ -1,28 +1,37 @@
-//! DRAM behind its controllers: channels, ranks, banks, rows left open, and refresh.
+//! DRAM behind its controllers, command by command.
 //!
-//! This is the timing of a request, computed when it is booked; single commands on the command bus
-//! are not modelled. What is, is said in `docs/models/dram.md`. The address mapping, the timing
-//! table, and the controller of a channel each have their file below.
+//! A description names a part of a standard (`standard/`); [`DramSpec`] says what differs. Each
+//! channel has a controller (`channel.rs`) that gives commands as the standard's rules allow.
+//! `docs/models/dram.md` says what is modelled.
 
 mod bank;
-mod bus;
 mod channel;
+pub mod checker;
+pub mod description;
 mod earliest;
-mod mapping;
+mod energy;
+pub mod log;
+pub mod mapping;
+mod queue;
 mod rank;
-mod timing;
+mod refresh;
+mod rules;
+pub mod standard;
+mod table;
 
 use super::DramSpec;
 use crate::request::{Completion, Device, Full, Request};
-use bank::RowState;
-use channel::{Channel, Flight, Owner, Run};
+use channel::{Channel, Flight};
 use earliest::{Earliest, NEVER};
-use mapping::Mapping;
-use tierscope_kernel::{Clock, Slab, Stage, Timeline};
-use timing::Timing;
+pub use energy::DramEnergy;
+use log::Logged;
+use mapping::{Mapping, Place, Run};
+use queue::{Class, Entry};
+use rules::Rules;
+use tierscope_kernel::{Slab, Stage, Timeline};
 
-/// What a DRAM has counted. A row state is counted for each run of lines in one row, in pieces of
-/// at most 16 lines where nobody waits for it.
+/// What a DRAM has counted. Lines count when they are taken; a row state counts for each run of lines
+/// of a request in one row, when its first column command is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct DramCounts {
     /// Runs that found their row open.
@@ -31,24 +40,35 @@ pub struct DramCounts {
     pub row_closed: u64,
     /// Runs that found another row open.
     pub row_conflicts: u64,
-    /// Refreshes of a rank, as far as requests have made them show.
+    /// Activates.
+    pub activates: u64,
+    /// Refreshes of a rank, or of a bank of it, as far as requests have made them show.
     pub refreshes: u64,
-    /// Lines read.
+    /// Lines to read that were taken.
     pub read_lines: u64,
-    /// Lines written.
+    /// Lines to write that were taken.
     pub written_lines: u64,
+    /// Of the lines read, those that came from writes that waited.
+    pub forwarded_lines: u64,
 }
 
 impl DramCounts {
+    /// An entry gets its first column command.
     #[inline]
-    fn add(&mut self, state: RowState, run: &Run) {
-        match state {
-            RowState::Hit => self.row_hits += 1,
-            RowState::Closed => self.row_closed += 1,
-            RowState::Conflict => self.row_conflicts += 1,
+    fn add(&mut self, entry: &Entry) {
+        match (entry.precharged, entry.activated) {
+            (true, _) => self.row_conflicts += 1,
+            (false, true) => self.row_closed += 1,
+            (false, false) => self.row_hits += 1,
         }
-        let lines = u64::from(run.lines);
-        *(if run.write { &mut self.written_lines } else { &mut self.read_lines }) += lines;
+    }
+
+    /// An entry is taken.
+    #[inline]
+    fn take(&mut self, entry: &Entry) {
+        let lines = u64::from(entry.lines);
+        let write = entry.class.writes();
+        *(if write { &mut self.written_lines } else { &mut self.read_lines }) += lines;
     }
 
     fn plus(self, other: DramCounts) -> Self {
@@ -56,9 +76,11 @@ impl DramCounts {
             row_hits: self.row_hits + other.row_hits,
             row_closed: self.row_closed + other.row_closed,
             row_conflicts: self.row_conflicts + other.row_conflicts,
+            activates: self.activates + other.activates,
             refreshes: self.refreshes + other.refreshes,
             read_lines: self.read_lines + other.read_lines,
             written_lines: self.written_lines + other.written_lines,
+            forwarded_lines: self.forwarded_lines + other.forwarded_lines,
         }
     }
 }
@@ -72,11 +94,13 @@ struct Group {
 
 /// A DRAM of one or more channels.
 ///
-/// A request that nobody waits for (`background`) may be passed by later demand, also by demand
-/// for the same line: whoever cares about their order waits for the completion.
+/// A write of one line is complete when it is taken for good, after the controller's latency: reads
+/// get its data from then on, from the queue if need be. What touches a line that another request
+/// in flight writes, or writes what another reads, follows it. A larger write is complete when its
+/// last data have moved; what it writes is seen from then on for sure.
 #[derive(Clone, Debug)]
 pub struct Dram {
-    timing: Timing,
+    rules: Rules,
     mapping: Mapping,
     capacity_bytes: u64,
     line_bytes: u64,
@@ -84,32 +108,28 @@ pub struct Dram {
     earliest: Earliest,
     groups: Slab<Group>,
     in_flight: usize,
+    /// Runs of the request that is being submitted: kept, so that nothing is allocated.
+    runs: Vec<Run>,
+    /// Lines of it in each channel.
+    lines_of_channel: Vec<u64>,
 }
 
 impl Dram {
     /// A DRAM of `capacity_bytes` that is asked for lines of `line_bytes`, all rows closed. The
     /// description has been checked ([`DramSpec::check`]).
     pub fn new(spec: &DramSpec, capacity_bytes: u64, line_bytes: u64) -> Self {
-        Dram::with_timing(spec, Timing::new(spec, line_bytes), capacity_bytes, line_bytes)
-    }
-
-    /// The same by a clock whose period need not be whole picoseconds: DDR4-2400's is 833⅓ ps.
-    pub fn with_clock(spec: &DramSpec, clock: Clock, capacity_bytes: u64, line_bytes: u64) -> Self {
-        let timing = Timing::with_clock(spec, clock, line_bytes);
-        Dram::with_timing(spec, timing, capacity_bytes, line_bytes)
-    }
-
-    fn with_timing(spec: &DramSpec, timing: Timing, capacity_bytes: u64, line_bytes: u64) -> Self {
-        let channels = (0..spec.channels).map(|_| Channel::new(spec, &timing)).collect();
+        let rules = Rules::new(spec, line_bytes);
         Dram {
-            mapping: Mapping::new(spec, line_bytes),
+            mapping: Mapping::new(spec, &rules.description, line_bytes),
             capacity_bytes,
             line_bytes,
-            channels,
+            channels: (0..spec.channels).map(|_| Channel::new(&rules)).collect(),
             earliest: Earliest::new(spec.channels as usize),
             groups: Slab::new(),
             in_flight: 0,
-            timing,
+            runs: Vec::new(),
+            lines_of_channel: vec![0; spec.channels as usize],
+            rules,
         }
     }
 
@@ -118,53 +138,118 @@ impl Dram {
         self.capacity_bytes
     }
 
+    /// Part, organization and timings as resolved.
+    pub fn description(&self) -> &description::Description {
+        &self.rules.description
+    }
+
     /// What has been counted since the start.
     pub fn counts(&self) -> DramCounts {
         let start = DramCounts::default();
         self.channels.iter().fold(start, |sum, channel| sum.plus(channel.counts()))
     }
 
-    /// Bytes of lines read and written since the start.
+    /// Bytes of lines to read and to write that were taken since the start.
     pub fn moved_bytes(&self) -> (u64, u64) {
         let counts = self.counts();
         (counts.read_lines * self.line_bytes, counts.written_lines * self.line_bytes)
     }
 
+    /// Energy since the start, up to `now_ps`, which is not before the last call; `None` where the
+    /// currents of the part are not known.
+    pub fn energy(&self, now_ps: u64) -> Option<DramEnergy> {
+        let now = self.clock_at(now_ps);
+        let mut sum = DramEnergy::default();
+        for channel in &self.channels {
+            let mut channel = channel.clone();
+            channel.run(&self.rules, now, true);
+            sum = sum.plus(&energy::of_channel(&self.rules, &mut channel, now)?);
+        }
+        Some(sum)
+    }
+
+    /// Begins a log of the commands of every channel.
+    pub fn start_log(&mut self) {
+        for channel in &mut self.channels {
+            channel.start_log();
+        }
+    }
+
+    /// Takes what was logged for a channel, in order of time. Of what lies within a few refresh
+    /// intervals (one more than may be postponed) nothing is taken, unless this is the `end`: the
+    /// beginning of a power-down is logged with its end.
+    pub fn take_log(&mut self, channel: usize, end: bool) -> Vec<Logged> {
+        let d = &self.rules.description;
+        let intervals = 2 + u64::from(d.most_owed / d.refresh_units);
+        let late = self.rules.clock.ps_to_cycles_ceil(intervals * self.rules.timings.refi_ps);
+        let before = if end { u64::MAX } else { self.channels[channel].now.saturating_sub(late) };
+        self.channels[channel].take_log(before)
+    }
+
+    /// The first clock at which a request that is submitted now is looked at.
     #[inline]
     fn arrival(&self, now_ps: u64) -> u64 {
-        self.timing.clock.ps_to_cycles_ceil(now_ps + self.timing.controller_ps)
+        self.rules.clock.ps_to_cycles_ceil(now_ps + self.rules.controller_ps)
+    }
+
+    /// The last clock that has begun.
+    #[inline]
+    fn clock_at(&self, now_ps: u64) -> u64 {
+        self.rules.clock.ps_to_cycles_ceil(now_ps.saturating_add(1)).saturating_sub(1)
+    }
+
+    /// A channel does what was due before a request comes: what nobody asked for, and what a read
+    /// has to know of writes.
+    #[inline]
+    fn catch_up(&mut self, now_ps: u64, channel: usize) {
+        let now = self.clock_at(now_ps);
+        self.channels[channel].run(&self.rules, now, true);
     }
 
     fn submit_line(&mut self, now_ps: u64, request: Request, line: u64) -> Result<(), Full> {
-        let (index, channel_line) = self.mapping.channel(line);
-        if !self.channels[index].has_room(1) {
+        let place = self.mapping.place(line);
+        let index = place.channel;
+        if !self.channels[index].has_room(&self.rules, 1, request.write) {
             return Err(Full);
         }
-        let run = Run {
-            place: self.mapping.place(channel_line),
-            lines: 1,
-            lines_before: 0,
-            write: request.write,
-            owner: Owner { id: request.id, shared: false, submitted_ps: now_ps },
-            arrival: self.arrival(now_ps),
-        };
-        self.hand_over(now_ps, index, run, request.background);
+        if !self.channels[index].is_busy() {
+            self.catch_up(now_ps, index);
+        } else if !request.write && self.channels[index].has_writes() {
+            self.catch_up(now_ps, index);
+            if self.channels[index].forward(&self.rules, now_ps, line, place.bank, request.id) {
+                self.set_earliest(index);
+                return Ok(());
+            }
+        }
+        self.hand_over(now_ps, request, Run { place, lines: 1 }, (request.id, false), (line, 1));
+        self.set_earliest(index);
         Ok(())
     }
 
     #[inline]
-    fn hand_over(&mut self, now_ps: u64, index: usize, run: Run, background: bool) {
-        let channel = &mut self.channels[index];
-        channel.catch_up(&self.timing, now_ps);
-        if background {
-            channel.background(&self.timing, run);
-        } else {
-            channel.demand(&self.timing, run);
-        }
-        self.earliest.set(index, channel.next_event_ps());
+    fn hand_over(
+        &mut self,
+        now_ps: u64,
+        request: Request,
+        run: Run,
+        owner: (u32, bool),
+        lines: (u64, u32),
+    ) {
+        let Place { channel, bank, row } = run.place;
+        let class = Class::new(request.write, request.background);
+        let bursts = run.lines * self.rules.bursts_of_line;
+        let arrival = self.arrival(now_ps);
+        let entry = Entry::new(arrival, row, bank, class, run.lines, bursts, owner, now_ps, lines);
+        self.channels[channel].submit(entry, now_ps + self.rules.controller_ps);
     }
 
-    /// Takes lines `first` to `last`, both included: in each channel they follow each other.
+    #[inline]
+    fn set_earliest(&mut self, channel: usize) {
+        let next_ps = self.channels[channel].next_event_ps(&self.rules);
+        self.earliest.set(channel, next_ps);
+    }
+
+    /// Takes lines `first` to `last`, both included.
     fn submit_lines(
         &mut self,
         now_ps: u64,
@@ -172,67 +257,55 @@ impl Dram {
         first: u64,
         last: u64,
     ) -> Result<(), Full> {
-        let channels = self.channels.len() as u64;
-        let used = channels.min(last - first + 1);
-        let lines_from = |start: u64| (last - start) / channels + 1;
-        let room = (first..first + used)
-            .all(|start| self.channels[self.mapping.channel(start).0].has_room(lines_from(start)));
-        if !room {
-            return Err(Full);
+        let mut runs = std::mem::take(&mut self.runs);
+        self.mapping.runs(first, last, &mut runs);
+        let room = self.has_room(&runs, request.write);
+        if room {
+            let owner = Group { id: request.id, runs_left: runs.len() as u32 };
+            let owner = (self.groups.insert(owner), true);
+            let lines = (first, (last - first + 1) as u32);
+            for run in &runs {
+                if !self.channels[run.place.channel].is_busy() {
+                    self.catch_up(now_ps, run.place.channel);
+                }
+                self.hand_over(now_ps, request, *run, owner, lines);
+            }
+            for run in &runs {
+                self.set_earliest(run.place.channel);
+            }
         }
-        let group = self.groups.insert(Group { id: request.id, runs_left: 0 });
-        let owner = Owner { id: group, shared: true, submitted_ps: now_ps };
-        for start in first..first + used {
-            self.submit_to_channel(now_ps, request, owner, start, lines_from(start));
-        }
-        Ok(())
+        self.runs = runs;
+        if room { Ok(()) } else { Err(Full) }
     }
 
-    /// Hands the `lines` of a request that one channel has to it, row by row.
-    fn submit_to_channel(
-        &mut self,
-        now_ps: u64,
-        request: Request,
-        owner: Owner,
-        start: u64,
-        lines: u64,
-    ) {
-        let arrival = self.arrival(now_ps);
-        let (index, channel_line) = self.mapping.channel(start);
-        let mut done = 0;
-        while done < lines {
-            let place = self.mapping.place(channel_line + done);
-            let run_lines = self.mapping.lines_left(place.column).min(lines - done);
-            let pieces = if request.background {
-                run_lines.div_ceil(channel::BACKGROUND_LINES) as u32
-            } else {
-                1
-            };
-            self.groups[owner.id].runs_left += pieces;
-            let run = Run {
-                place,
-                lines: run_lines as u32,
-                lines_before: done as u32,
-                write: request.write,
-                owner,
-                arrival,
-            };
-            self.hand_over(now_ps, index, run, request.background);
-            done += run_lines;
+    /// Whether every channel has room for what it has of a request.
+    fn has_room(&mut self, runs: &[Run], write: bool) -> bool {
+        for run in runs {
+            self.lines_of_channel[run.place.channel] += u64::from(run.lines);
         }
+        let mut room = true;
+        for run in runs {
+            let lines = std::mem::take(&mut self.lines_of_channel[run.place.channel]);
+            room &=
+                lines == 0 || self.channels[run.place.channel].has_room(&self.rules, lines, write);
+        }
+        room
     }
 
     /// Reports the request whose run has ended, if that was its last.
     #[inline]
     fn finish(&mut self, flight: &Flight, out: &mut Vec<Completion>) {
-        let mut id = flight.id;
+        if flight.silent {
+            return;
+        }
+        let mut id = flight.owner;
         if flight.shared {
-            let group = &mut self.groups[flight.id];
+            let group = &mut self.groups[flight.owner];
             group.runs_left -= 1;
             if group.runs_left > 0 {
                 return;
             }
-            id = self.groups.remove(flight.id).id;
+            id = self.groups.remove(flight.owner).id;
         }
         self.in_flight -= 1;
         // The stages are written where they stay: a completion is large.
@@ -244,9 +317,9 @@ impl Dram {
 
     #[inline]
     fn write_stages(&self, flight: &Flight, stages: &mut Timeline) {
-        let controller_ps = self.timing.controller_ps;
+        let controller_ps = self.rules.controller_ps;
         let latency_ps = flight.end_ps - flight.submitted_ps - controller_ps;
-        let own_ps = self.timing.clock.cycles_to_ps(u64::from(flight.own_clocks)).min(latency_ps);
+        let own_ps = self.rules.clock.cycles_to_ps(u64::from(flight.own_clocks)).min(latency_ps);
         stages.push(Stage::Controller, controller_ps);
         stages.push(Stage::DramQueue, latency_ps - own_ps);
         stages.push(Stage::Dram, own_ps);
@@ -279,13 +352,18 @@ impl Device for Dram {
 
     #[inline]
     fn advance(&mut self, now_ps: u64, out: &mut Vec<Completion>) {
+        let now = self.clock_at(now_ps);
         loop {
             let (at_ps, index) = self.earliest.first();
             if at_ps > now_ps || at_ps == NEVER {
                 return;
             }
-            let flight = self.channels[index].step(&self.timing);
-            self.earliest.set(index, self.channels[index].next_event_ps());
+            // Up to its own next event only: completions come in order over all channels.
+            let flight = self.channels[index].land(at_ps);
+            if flight.is_none() {
+                self.channels[index].run(&self.rules, now, false);
+            }
+            self.set_earliest(index);
             if let Some(flight) = flight {
                 self.finish(&flight, out);
             }
@@ -297,7 +375,5 @@ impl Device for Dram {
     }
 }
 
-#[cfg(test)]
-mod protocol;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -6,7 +6,7 @@
 pub mod dram;
 mod dram_spec;
 
-pub use dram_spec::DramSpec;
+pub use dram_spec::{DramSpec, PagePolicy, RefreshPolicy};
 
 /// What is done to a page of a medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

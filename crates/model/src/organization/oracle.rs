@@ -215,17 +215,26 @@ mod tests {
     #[test]
     fn the_organizations_laws_hold() {
         organization_laws(|check_data| Box::new(oracle(1 << 20, &dram_spec(), check_data)));
-        let tight = DramSpec { channels: 2, queue_depth: 2, ..dram_spec() };
+        let tight = DramSpec {
+            channels: 2,
+            read_queue_depth: 2,
+            write_queue_depth: 2,
+            write_high: 2,
+            write_low: 1,
+            ..dram_spec()
+        };
         organization_laws(|check_data| Box::new(oracle(64 << 30, &tight, check_data)));
     }
 
     #[test]
     fn a_read_returns_the_version_written_before_it_and_every_byte_is_counted() {
         let mut oracle = oracle(1 << 20, &dram_spec(), true);
-        for (id, write) in [(0, false), (1, true), (2, false), (3, true), (4, false)] {
-            assert!(oracle.submit(0, line(id, 4096, write)).is_ok());
-        }
         let mut out = Vec::new();
+        for (id, write) in [(0, false), (1, true), (2, false), (3, true), (4, false)] {
+            let now_ps = u64::from(id) * 100_000;
+            oracle.advance(now_ps, &mut out);
+            assert!(oracle.submit(now_ps, line(id, 4096, write)).is_ok());
+        }
         oracle.advance(u64::MAX, &mut out);
         let versions: Vec<_> = out
             .iter()
@@ -244,8 +253,8 @@ mod tests {
 
     #[test]
     fn a_refused_write_leaves_no_version() {
-        let mut oracle = oracle(1 << 20, &DramSpec { queue_depth: 1, ..dram_spec() }, true);
-        assert!(oracle.submit(0, line(0, 0, false)).is_ok());
+        let mut oracle = oracle(1 << 20, &DramSpec { write_queue_depth: 1, ..dram_spec() }, true);
+        assert!(oracle.submit(0, line(0, 0, true)).is_ok());
         assert_eq!(oracle.submit(0, line(1, 64, true)), Err(Full));
         let mut out = Vec::new();
         oracle.advance(u64::MAX / 2, &mut out);

@@ -39,17 +39,14 @@ impl Surroundings<'_> {
 
     /// DRAM of `capacity` has a row in each bank: adds a mistake at `path` if it has not.
     pub fn check_rows(&self, path: &str, capacity: Size, problems: &mut Problems) {
-        let dram = self.dram;
-        let banks = [dram.ranks, dram.banks]
-            .iter()
-            .fold(u64::from(dram.channels), |all, n| all.saturating_mul(u64::from(*n)));
-        let least = banks.saturating_mul(dram.row.bytes());
+        let Some((banks, row)) = self.dram.banks_and_row() else { return };
+        let least = banks.saturating_mul(row.bytes());
         if capacity.bytes() < least {
             problems.add(
                 "contradiction",
                 path.into(),
                 capacity.to_string(),
-                format!("{banks} banks with a row of {} need more", dram.row),
+                format!("{banks} banks with a row of {row} need more"),
                 format!("write at least \"{}\", or fewer channels", Size::from_bytes(least)),
             );
         }

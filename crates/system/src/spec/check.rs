@@ -4,7 +4,7 @@ use super::SystemSpec;
 use super::presets;
 use tierscope_model::organization::ORGANIZATIONS;
 use tierscope_model::parts::Part;
-use tierscope_units::{Problems, Size};
+use tierscope_units::Problems;
 
 impl SystemSpec {
     pub(super) fn check_parts(&self, problems: &mut Problems) {
@@ -28,7 +28,7 @@ impl SystemSpec {
     pub(super) fn check_together(&self, problems: &mut Problems) {
         self.check_organization(problems);
         self.check_cache_names(problems);
-        self.check_burst(problems);
+        self.check_lines(problems);
         for (key, organization) in self.organizations() {
             organization.check_with(key, &self.surroundings(), problems);
         }
@@ -109,35 +109,11 @@ impl SystemSpec {
         }
     }
 
-    /// A burst moves one line, and a row holds whole lines.
-    fn check_burst(&self, problems: &mut Problems) {
-        let dram = &self.dram;
+    /// Lines are whole bursts, a row holds whole lines, and the mapping places all of them.
+    fn check_lines(&self, problems: &mut Problems) {
         let line = self.processor.caches.first().map_or(0, |cache| cache.line.bytes());
-        if !line.is_power_of_two() || !dram.bus_bits.is_multiple_of(8) {
-            return; // Said of the part already.
-        }
-        let burst = u64::from(dram.bus_bits / 8) * u64::from(dram.burst_length);
-        if burst != line {
-            let length = line * 8 / u64::from(dram.bus_bits.max(8));
-            problems.add(
-                "contradiction",
-                "dram.burst_length".into(),
-                dram.burst_length.to_string(),
-                format!(
-                    "a burst over {} bits moves {burst} bytes, and a line has {line}",
-                    dram.bus_bits
-                ),
-                format!("write {}, or change the line or the bus", length.max(1)),
-            );
-        }
-        if dram.row.bytes() < line {
-            problems.add(
-                "contradiction",
-                "dram.row".into(),
-                dram.row.to_string(),
-                format!("a row must hold a line of {line} bytes"),
-                format!("write at least \"{}\"", Size::from_bytes(line)),
-            );
+        if problems.iter().all(|known| !known.path.starts_with("dram.")) {
+            self.dram.check_line("dram", line, problems);
         }
     }
 }

@@ -167,7 +167,7 @@ impl Reader<'_> {
                     .collect(),
             );
         }
-        match schema["type"].as_str() {
+        match type_name(schema) {
             Some("string") => match schema["format"].as_str().and_then(tierscope_units::kind) {
                 Some(kind) => Shape::Quantity(kind),
                 None => Shape::Text,
@@ -178,6 +178,14 @@ impl Reader<'_> {
             Some("array") => Shape::List(Box::new(self.shape(&schema["items"]))),
             other => unreachable!("the schema of a description holds {other:?}: {schema}"),
         }
+    }
+}
+
+/// The type of a schema; of a key that may be left out, the one that is not `null`.
+fn type_name(schema: &Value) -> Option<&str> {
+    match &schema["type"] {
+        Value::Array(some) => some.iter().filter_map(Value::as_str).find(|one| *one != "null"),
+        one => one.as_str(),
     }
 }
 

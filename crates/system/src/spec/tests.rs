@@ -170,6 +170,8 @@ fn every_value_of_every_preset_names_its_source() {
         "umd-memsys/",
         "jimstevens2001/",
         "CMU-SAFARI/",
+        "gem5 ",
+        "JEDEC ",
         "remembered, not confirmed: ",
         "assumption: ",
         "our reading: ",
@@ -226,7 +228,7 @@ fn a_set_changes_one_value_and_is_its_source() {
         ("processor.caches[0].ways", "4"),
         ("processor.caches.L2.ways", "16"),
         ("os.allocation", "fragmented"),
-        ("dram.clock_period", "\"1.25ns\""),
+        ("dram.age_cap", "\"1.25us\""),
         ("check_data", "true"),
         ("os.paths.fault", "{ instructions = 5 }"),
     ]
@@ -238,7 +240,7 @@ fn a_set_changes_one_value_and_is_its_source() {
     expected.processor.caches[0].ways = 4;
     expected.processor.caches[1].ways = 16;
     expected.os.allocation = tierscope_model::os::Allocation::Fragmented;
-    expected.dram.clock_period = "1.25ns".parse().unwrap();
+    expected.dram.age_cap = "1.25us".parse().unwrap();
     expected.check_data = true;
     expected.os.paths.fault.instructions = 5;
     assert_eq!(set.spec, expected);
@@ -252,7 +254,7 @@ fn a_set_changes_one_value_and_is_its_source() {
         changed,
         [
             "check_data: --set check_data=true",
-            "dram.clock_period: --set dram.clock_period=\"1.25ns\"",
+            "dram.age_cap: --set dram.age_cap=\"1.25us\"",
             "hybrid.cache.capacity: --set hybrid.cache.capacity=256MiB",
             "os.allocation: --set os.allocation=fragmented",
             "os.paths.fault.instructions: --set os.paths.fault={ instructions = 5 }",

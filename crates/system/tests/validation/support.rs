@@ -206,7 +206,7 @@ pub const FREE_KERNEL: Sets<'static> = &[
 /// Times that are whole nanoseconds, and no refresh: two machines that do the same at different
 /// times then do it in exactly the same time.
 pub const WHOLE_NANOSECONDS: Sets<'static> =
-    &[("dram.clock_period", "1ns"), ("dram.t_refi", "1000s")];
+    &[("dram.data_rate", "2000MT/s"), ("dram.t_refi", "1000s")];
 
 /// A link whose transfers take whole nanoseconds: 62.5 ps a byte.
 pub const WHOLE_LINK: Sets<'static> = &[

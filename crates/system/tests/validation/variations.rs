@@ -68,7 +68,12 @@ const CHANGES: &[Sets<'static>] = &[
     &[("storage.dirty_ratio", "0.0"), ("storage.dirty_background_ratio", "0.0")],
     &[("storage.host_queue_depth", "1")],
     &[("storage.dram_capacity", "2MiB")],
-    &[("dram.queue_depth", "1")],
+    &[
+        ("dram.read_queue_depth", "1"),
+        ("dram.write_queue_depth", "1"),
+        ("dram.write_high", "1"),
+        ("dram.write_low", "0"),
+    ],
     &[("dram.channels", "1"), ("dram.banks", "1")],
     &[("store.queue_depth", "1")],
     &[("store.units", "1")],

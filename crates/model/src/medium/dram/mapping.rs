@@ -1,44 +1,111 @@
-//! From an address to channel, rank, bank, row and column.
+//! From an address to channel, bank and row.
 //!
-//! From the highest part down: row : rank : bank : column : channel : byte of the line. Successive
-//! lines go to successive channels; in each channel they fill a row, then go to the next bank, the
-//! next rank, and at last to the next row. Rows extend to the capacity. Every count may be any
-//! number, not only a power of two.
+//! A mapping says of each part of an address above the line what it chooses, from the highest part
+//! down: as names (`ro-ra-ba-bg-co-ch`; `co3` is three bits of the column) or as letters, one a bit
+//! (`rkbbggcccccch`). By names every count may be any number, not only a power of two; rows extend
+//! to the capacity.
 
 use super::super::DramSpec;
+use super::description::Description;
+use tierscope_units::Problems;
+
+/// What a part of an address chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Field {
+    Row,
+    Rank,
+    Bank,
+    Group,
+    Column,
+    Channel,
+}
+
+use Field::*;
+
+/// Names and letters of the fields.
+const NAMES: [(&str, char, Field); 6] = [
+    ("ro", 'r', Row),
+    ("ra", 'k', Rank),
+    ("ba", 'b', Bank),
+    ("bg", 'g', Group),
+    ("co", 'c', Column),
+    ("ch", 'h', Channel),
+];
+
+/// One part of an address, lowest first: so many values of a field, from this weight of it on.
+#[derive(Clone, Copy, Debug)]
+struct Digit {
+    field: Field,
+    values: u64,
+    weight: u64,
+}
 
 /// Where a line lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Rank of the channel.
-    pub rank: u32,
-    /// Bank of the rank.
+    /// Its channel.
+    pub channel: usize,
+    /// Its bank, among all banks of the channel: by rank, bank group, bank.
     pub bank: u32,
     /// Row of the bank.
     pub row: u64,
-    /// Line of the row.
-    pub column: u64,
+}
+
+/// Lines of one request in one row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Where they lie.
+    pub place: Place,
+    /// How many.
+    pub lines: u32,
 }
 
 /// The address mapping of one DRAM.
 #[derive(Clone, Debug)]
 pub struct Mapping {
     line: Divisor,
-    channels: Divisor,
-    columns: Divisor,
-    banks: Divisor,
-    ranks: Divisor,
+    steps: Vec<Step>,
+    /// Lines until the banks of a request repeat, or the next column.
+    unit: u64,
+    /// Of these, lines of one row.
+    lines_of_unit: u32,
+    /// Lines after which rows change.
+    block: u64,
+}
+
+/// A digit, ready to be taken off an address.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    divisor: Divisor,
+    channel_weight: u32,
+    bank_weight: u32,
+    row_weight: u64,
+    column: bool,
 }
 
 impl Mapping {
     /// The mapping for lines of `line_bytes`. A line larger than a row counts as a row of its own.
-    pub fn new(spec: &DramSpec, line_bytes: u64) -> Self {
+    ///
+    /// # Panics
+    /// If the text is none: it has been checked.
+    pub fn new(spec: &DramSpec, description: &Description, line_bytes: u64) -> Self {
+        let columns = (description.row_bytes / line_bytes).max(1);
+        let digits = match digits(&spec.mapping, description, columns) {
+            Ok(digits) => digits,
+            Err((reason, _)) => panic!("the mapping {}: {reason}", spec.mapping),
+        };
+        let top_column =
+            digits.iter().rposition(|digit| digit.field == Column).map_or(0, |i| i + 1);
+        let low = digits[..top_column].iter().rposition(|digit| digit.field != Column);
+        let low = &digits[..low.map_or(0, |i| i + 1)];
+        let lines = |digits: &[Digit]| digits.iter().map(|digit| digit.values).product::<u64>();
+        let columns_below = low.iter().filter(|digit| digit.field == Column);
         Mapping {
             line: Divisor::new(line_bytes),
-            channels: Divisor::new(u64::from(spec.channels)),
-            columns: Divisor::new((spec.row.bytes() / line_bytes).max(1)),
-            banks: Divisor::new(u64::from(spec.banks)),
-            ranks: Divisor::new(u64::from(spec.ranks)),
+            unit: lines(low),
+            lines_of_unit: columns_below.map(|digit| digit.values as u32).product(),
+            block: lines(&digits[..top_column]),
+            steps: digits.iter().map(|digit| step(digit, description)).collect(),
         }
     }
 
@@ -48,26 +115,193 @@ impl Mapping {
         self.line.split(address).0
     }
 
-    /// The channel of a line, and the line's number within the channel.
+    /// Where a line lies.
     #[inline]
-    pub fn channel(&self, line: u64) -> (usize, u64) {
-        let (channel_line, channel) = self.channels.split(line);
-        (channel as usize, channel_line)
+    pub fn place(&self, line: u64) -> Place {
+        self.walk(line).0
     }
 
-    /// Where the channel keeps its line of this number.
+    /// Where a line lies, and whether it is the first of its row in a unit.
     #[inline]
-    pub fn place(&self, channel_line: u64) -> Place {
-        let (rest, column) = self.columns.split(channel_line);
-        let (rest, bank) = self.banks.split(rest);
-        let (row, rank) = self.ranks.split(rest);
-        Place { rank: rank as u32, bank: bank as u32, row, column }
+    fn walk(&self, line: u64) -> (Place, bool) {
+        let (mut rest, mut first) = (line, true);
+        let (mut channel, mut bank, mut row) = (0, 0, 0);
+        for step in &self.steps {
+            let (quotient, value) = step.divisor.split(rest);
+            rest = quotient;
+            channel += value as u32 * step.channel_weight;
+            bank += value as u32 * step.bank_weight;
+            row += value * step.row_weight;
+            first &= !(step.column & (value != 0));
+        }
+        (Place { channel: channel as usize, bank, row }, first)
     }
 
-    /// Lines from `column` to the end of its row.
-    #[inline]
-    pub fn lines_left(&self, column: u64) -> u64 {
-        self.columns.divisor - column
+    /// The runs of lines `first` to `last`, both included, in order of their first lines.
+    pub fn runs(&self, first: u64, last: u64, out: &mut Vec<Run>) {
+        out.clear();
+        let mut start = first;
+        while start <= last {
+            let end = last.min(start / self.block * self.block + self.block - 1);
+            let lines = end - start + 1;
+            if start.is_multiple_of(self.unit) && lines.is_multiple_of(self.unit) {
+                self.whole_units(start, lines, out);
+            } else {
+                self.single_lines(start, end, out);
+            }
+            start = end + 1;
+        }
+    }
+
+    /// Every bank has equally many of the lines.
+    fn whole_units(&self, start: u64, lines: u64, out: &mut Vec<Run>) {
+        let each = (lines / self.unit) as u32 * self.lines_of_unit;
+        for line in start..start + self.unit {
+            // Columns above the unit do not matter: all lines here are of one block.
+            let (place, _) = self.walk(line);
+            if self.lines_of_unit == 1 || self.first_of_unit(line) {
+                out.push(Run { place, lines: each });
+            }
+        }
+    }
+
+    /// Whether all columns below the unit are 0.
+    fn first_of_unit(&self, line: u64) -> bool {
+        self.walk(line % self.unit).1
+    }
+
+    fn single_lines(&self, start: u64, end: u64, out: &mut Vec<Run>) {
+        let begin = out.len();
+        for line in start..=end {
+            let place = self.place(line);
+            match out[begin..].iter_mut().rev().find(|run| run.place == place) {
+                Some(run) => run.lines += 1,
+                None => out.push(Run { place, lines: 1 }),
+            }
+        }
+    }
+}
+
+fn step(digit: &Digit, description: &Description) -> Step {
+    let weight = digit.weight as u32;
+    let bank_weight = match digit.field {
+        Rank => weight * description.banks_of_rank(),
+        Group => weight * description.banks,
+        Bank => weight,
+        Row | Column | Channel => 0,
+    };
+    Step {
+        divisor: Divisor::new(digit.values),
+        channel_weight: if digit.field == Channel { weight } else { 0 },
+        bank_weight,
+        row_weight: if digit.field == Row { digit.weight } else { 0 },
+        column: digit.field == Column,
+    }
+}
+
+/// The digits of a mapping, lowest first, or what is wrong and what to write.
+fn digits(
+    text: &str,
+    description: &Description,
+    columns: u64,
+) -> Result<Vec<Digit>, (String, String)> {
+    let usual = "write \"ro-ra-ba-bg-co-ch\"".to_owned();
+    let count = |field| match field {
+        Row => u64::MAX,
+        Rank => u64::from(description.ranks),
+        Bank => u64::from(description.banks),
+        Group => u64::from(description.groups),
+        Column => columns,
+        Channel => u64::from(description.channels),
+    };
+    let tokens = tokens(text).ok_or_else(|| {
+        (
+            "it is made of ro, ra, ba, bg, co and ch, or of the letters r k b g c h".into(),
+            usual.clone(),
+        )
+    })?;
+    // Values of each field that are given a place by bits; the rest is the plain token's.
+    let mut by_bits = [1u64; 6];
+    for &(field, bits) in &tokens {
+        let values = 1u64.checked_shl(bits.unwrap_or(0)).unwrap_or(u64::MAX);
+        by_bits[field as usize] = by_bits[field as usize].saturating_mul(values);
+    }
+    let mut weights = [1u64; 6];
+    let mut open = [true; 6];
+    let mut digits = Vec::new();
+    for &(field, bits) in tokens.iter().rev() {
+        let (weight, open) = (&mut weights[field as usize], &mut open[field as usize]);
+        let name = NAMES[field as usize].0;
+        let values = match bits {
+            Some(bits) => 1u64.checked_shl(bits).unwrap_or(0),
+            None if !*open => return Err((format!("`{name}` is said twice"), usual)),
+            None => {
+                *open = false;
+                if field == Row { u64::MAX } else { count(field) / by_bits[field as usize] }
+            }
+        };
+        if values == 0
+            || field != Row && !(count(field)).is_multiple_of(weight.saturating_mul(values))
+        {
+            let reason =
+                format!("`{name}` has {} values, which these bits do not divide", count(field));
+            return Err((reason, usual));
+        }
+        digits.push(Digit { field, values, weight: *weight });
+        *weight = weight.saturating_mul(values);
+    }
+    for (name, letter, field) in NAMES {
+        let covered = weights[field as usize];
+        if covered < count(field) {
+            return Err((
+                format!(
+                    "{covered} values of `{name}` ({letter}) have a place, of {}",
+                    count(field)
+                ),
+                usual,
+            ));
+        }
+    }
+    if digits.last().is_none_or(|digit| digit.field != Row) {
+        return Err(("rows extend to the capacity, so that `ro` comes first".into(), usual));
+    }
+    Ok(digits)
+}
+
+/// The tokens, highest first, each with its bits where they are said.
+fn tokens(text: &str) -> Option<Vec<(Field, Option<u32>)>> {
+    if text.contains('-') {
+        return text.split('-').map(token).collect();
+    }
+    let letters = text.chars().enumerate().map(|(index, letter)| {
+        let (_, _, field) = *NAMES.iter().find(|(_, known, _)| *known == letter)?;
+        Some((field, if index == 0 && field == Row { None } else { Some(1) }))
+    });
+    letters.collect()
+}
+
+fn token(text: &str) -> Option<(Field, Option<u32>)> {
+    let (name, bits) = text.split_at_checked(2)?;
+    let (_, _, field) = *NAMES.iter().find(|(known, _, _)| *known == name)?;
+    match bits {
+        "" => Some((field, None)),
+        bits => Some((field, Some(bits.parse().ok().filter(|bits| (1..=32).contains(bits))?))),
+    }
+}
+
+/// Collects what is wrong with the mapping of a description that is right otherwise, for lines of
+/// `line_bytes`.
+pub fn check(spec: &DramSpec, line_bytes: u64, path: &str, problems: &mut Problems) {
+    let description = Description::new(spec);
+    let columns = (description.row_bytes / line_bytes).max(1);
+    if let Err((reason, mend)) = digits(&spec.mapping, &description, columns) {
+        problems.add(
+            "impossible-value",
+            format!("{path}.mapping"),
+            format!("\"{}\"", spec.mapping.escape_debug()),
+            reason,
+            mend,
+        );
     }
 }
 
@@ -91,54 +325,5 @@ impl Divisor {
             Some(shift) => (value >> shift, value & (self.divisor - 1)),
             None => (value / self.divisor, value % self.divisor),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::tests::spec;
-    use super::*;
-    use proptest::prelude::*;
-    use tierscope_units::Size;
-
-    /// Puts the parts together again: the inverse of the mapping, written down once more.
-    fn line_of(spec: &DramSpec, line_bytes: u64, channel: usize, place: Place) -> u64 {
-        let columns = spec.row.bytes() / line_bytes;
-        let above = place.row * u64::from(spec.ranks) + u64::from(place.rank);
-        let above = above * u64::from(spec.banks) + u64::from(place.bank);
-        let channel_line = above * columns + place.column;
-        channel_line * u64::from(spec.channels) + channel as u64
-    }
-
-    proptest! {
-        #[test]
-        fn the_mapping_is_one_to_one(
-            channels in 1..20u32,
-            ranks in 1..5u32,
-            banks in 1..20u32,
-            row in 6..14u32,
-            line in 0..1u64 << 40,
-        ) {
-            let row = Size::from_bytes(1 << row);
-            let spec = DramSpec { channels, ranks, banks, row, ..spec() };
-            let mapping = Mapping::new(&spec, 64);
-            let (channel, channel_line) = mapping.channel(mapping.line(line * 64 + 63));
-            let place = mapping.place(channel_line);
-            prop_assert!(channel < channels as usize);
-            prop_assert!(place.rank < ranks && place.bank < banks);
-            prop_assert!(place.column < row.bytes() / 64);
-            prop_assert_eq!(line_of(&spec, 64, channel, place), line);
-        }
-    }
-
-    #[test]
-    fn lines_interleave_over_channels_then_fill_a_row_then_change_bank() {
-        let spec = DramSpec { channels: 4, row: Size::from_bytes(1024), ..spec() };
-        let mapping = Mapping::new(&spec, 64);
-        assert_eq!(mapping.channel(5), (1, 1));
-        assert_eq!(mapping.place(15), Place { rank: 0, bank: 0, row: 0, column: 15 });
-        assert_eq!(mapping.place(16), Place { rank: 0, bank: 1, row: 0, column: 0 });
-        assert_eq!(mapping.place(16 * 8), Place { rank: 0, bank: 0, row: 1, column: 0 });
-        assert_eq!(mapping.lines_left(15), 1);
     }
 }

@@ -1,58 +1,147 @@
-//! One rank's refreshes: when they fall due, and what they do to its banks.
+//! One rank: what its banks share, its refreshes, its power-down, and how long it was in which state.
 
-use super::bank::Bank;
-use super::timing::Timing;
+use super::description::Description;
+use super::standard::Next;
+use super::table::Earliest;
 
-/// The refreshes of a rank. Refresh k falls due at `first_ps` + k × tREFI; nothing accumulates
-/// when one is late.
+/// Activates that tFAW counts.
+const WINDOW: usize = 4;
+
+/// The state of a rank.
 #[derive(Clone, Debug)]
 pub struct Rank {
-    first_ps: u64,
-    done: u64,
-    due: u64,
+    /// Until when each command is refused by the rank.
+    pub earliest: Earliest,
+    /// The last activates, the oldest at `oldest`.
+    activates: [u64; WINDOW],
+    oldest: usize,
+    /// Entries that wait for it.
+    pub waiting: u32,
+    /// When it last got a command, or lost its last entry.
+    pub idle_since: u64,
+    /// Its refreshes.
+    pub refresh: Refreshes,
+    /// How long it was in which state.
+    pub residency: Residency,
+}
+
+/// Refreshes of a rank: which falls due next, how many are owed.
+#[derive(Clone, Debug)]
+pub struct Refreshes {
+    /// How many fell due.
+    pub fallen_due: u64,
+    /// When the next falls due.
+    pub due: u64,
+    /// How many fell due and were not done.
+    pub owed: u32,
+    /// Banks are being closed for one.
+    pub under_way: bool,
+    /// Which part of the rank is next: 0 where all banks are refreshed at once.
+    pub unit: u32,
+    /// Done.
+    pub done: u64,
+}
+
+/// Clocks that a rank spent in its states, for energy. The rest is precharge standby.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Residency {
+    /// Banks with an open row.
+    pub open_banks: u32,
+    /// Some row is open since then.
+    open_since: u64,
+    /// Up to here the last open row is counted.
+    closed_at: u64,
+    /// Clocks with some row open, power-down included.
+    pub active: u64,
+    /// Clocks of power-down with some row open.
+    pub active_down: u64,
+    /// Clocks of power-down with all rows closed.
+    pub precharged_down: u64,
+    /// Activates.
+    pub activates: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
 }
 
 impl Rank {
-    /// Rank `index` of `ranks`: their refreshes are spread evenly over tREFI.
-    pub fn new(timing: &Timing, index: u32, ranks: u32) -> Self {
-        let share = u128::from(timing.refi_ps) * u128::from(index + 1) / u128::from(ranks);
-        let first_ps = share as u64;
-        let mut rank = Rank { first_ps, done: 0, due: 0 };
-        rank.set_done(timing, 0);
-        rank
-    }
-
-    /// The clock at which the next refresh falls due.
-    #[inline]
-    pub fn due(&self) -> u64 {
-        self.due
-    }
-
-    /// Refreshes so far.
-    pub fn done(&self) -> u64 {
-        self.done
-    }
-
-    fn set_done(&mut self, timing: &Timing, done: u64) {
-        self.done = done;
-        let due_ps = self.first_ps.saturating_add(done.saturating_mul(timing.refi_ps));
-        self.due = timing.clock.ps_to_cycles_ceil(due_ps);
-    }
-
-    /// Refreshes, for a request that comes at clock `arrival`: all that fell due while the rank
-    /// had nothing to do, then one more, which starts when every bank is idle and closes all rows.
-    /// Returns the start of that one.
-    #[cold]
-    pub fn refresh(&mut self, timing: &Timing, banks: &mut [Bank], arrival: u64) -> u64 {
-        let arrival_ps = timing.clock.cycles_to_ps(arrival);
-        let passed = arrival_ps.saturating_sub(self.first_ps) / timing.refi_ps.max(1);
-        if passed > self.done {
-            self.set_done(timing, passed);
+    /// Rank `index`, all rows closed.
+    pub fn new(description: &Description, index: u32) -> Self {
+        Rank {
+            earliest: [0; Next::COUNT],
+            activates: [0; WINDOW],
+            oldest: 0,
+            waiting: 0,
+            idle_since: 0,
+            refresh: Refreshes {
+                fallen_due: 0,
+                due: description.refresh_due(index, 0),
+                owed: 0,
+                under_way: false,
+                unit: 0,
+                done: 0,
+            },
+            residency: Residency::default(),
         }
-        let idle = banks.iter().map(|bank| bank.idle_at(timing)).max().unwrap_or(0);
-        let start = self.due.max(idle);
-        banks.iter_mut().for_each(|bank| bank.close(start + timing.rfc));
-        self.set_done(timing, self.done + 1);
-        start
+    }
+
+    /// Counts an activate at `at` in tFAW's window: the next but four waits for it.
+    #[inline]
+    pub fn activate(&mut self, at: u64, faw: u64) {
+        // Times are kept one ahead, so that 0 means never.
+        self.activates[self.oldest] = at + 1;
+        self.oldest = (self.oldest + 1) % WINDOW;
+        let fourth = self.activates[self.oldest];
+        if fourth > 0 {
+            let allowed = &mut self.earliest[Next::Activate as usize];
+            *allowed = (fourth - 1 + faw).max(*allowed);
+        }
+    }
+
+    /// When power-down began, if it had by `at`: `after` clocks behind the last thing to do.
+    #[inline]
+    pub fn powered_down(&self, at: u64, after: u64) -> Option<u64> {
+        let begin = self.idle_since.saturating_add(after);
+        let begin = begin.max(self.earliest[Next::PowerDown as usize]);
+        (self.waiting == 0 && begin < at).then_some(begin)
+    }
+}
+
+impl Residency {
+    /// A row is opened at `at`.
+    #[inline]
+    pub fn open(&mut self, at: u64) {
+        if self.open_banks == 0 {
+            self.open_since = at.max(self.closed_at);
+        }
+        self.open_banks += 1;
+        self.activates += 1;
+    }
+
+    /// A row is closed, from `at` on.
+    #[inline]
+    pub fn close(&mut self, at: u64) {
+        self.open_banks -= 1;
+        if self.open_banks == 0 {
+            let end = at.max(self.open_since);
+            self.active += end - self.open_since;
+            self.closed_at = end;
+        }
+    }
+
+    /// Counts power-down.
+    #[inline]
+    pub fn power_down(&mut self, clocks: u64) {
+        *(if self.open_banks > 0 { &mut self.active_down } else { &mut self.precharged_down }) +=
+            clocks;
+    }
+
+    /// The same with what is still open counted up to `at`.
+    pub fn until(mut self, at: u64) -> Self {
+        if self.open_banks > 0 {
+            self.active += at.saturating_sub(self.open_since);
+        }
+        self
     }
 }

@@ -1,0 +1,243 @@
+//! Requests that wait in a channel's controller: entries, and the lists of each bank.
+
+/// No entry.
+pub const NONE: u32 = u32::MAX;
+
+/// What an entry is to the scheduler: its list in its bank. Reads first, each demand first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Class(u8);
+
+impl Class {
+    /// How many there are.
+    pub const COUNT: usize = 4;
+
+    /// Of a request.
+    #[inline]
+    pub const fn new(write: bool, background: bool) -> Self {
+        Class((write as u8) << 1 | background as u8)
+    }
+
+    /// The demand class of a direction.
+    #[inline]
+    pub const fn demand(write: bool) -> usize {
+        (write as usize) << 1
+    }
+
+    /// Its place in a bank's lists.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Whether it goes towards DRAM.
+    #[inline]
+    pub const fn writes(self) -> bool {
+        self.0 >= 2
+    }
+}
+
+/// Lines of one row that a request wants.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The clock at which the controller looks at it first.
+    pub arrival: u64,
+    /// Place among all entries of the channel, in order of arrival.
+    pub sequence: u64,
+    /// Row of its bank.
+    pub row: u64,
+    /// When its request was submitted.
+    pub submitted_ps: u64,
+    /// First line of its request, and how many it has: those in this row are the entry's.
+    pub first_line: u64,
+    /// Lines of the request.
+    pub request_lines: u32,
+    /// Lines of the entry.
+    pub lines: u32,
+    /// Column commands of the entry.
+    pub bursts: u32,
+    /// Column commands not yet given.
+    pub bursts_left: u32,
+    /// The request's id, or its place among the requests of several runs.
+    pub owner: u32,
+    /// Its bank in the channel.
+    pub bank: u32,
+    /// Its list.
+    pub class: Class,
+    /// Whether its request has several runs.
+    pub shared: bool,
+    /// Whether its request was answered when it was taken: a write of one line.
+    pub posted: bool,
+    /// Whether its row had to be opened for it.
+    pub activated: bool,
+    /// Whether another row had to be closed for it.
+    pub precharged: bool,
+    /// Whether another waits until this one is done.
+    pub waited_for: bool,
+    /// The entry before it in its list.
+    previous: u32,
+    /// The entry behind it in its list.
+    pub next: u32,
+}
+
+impl Entry {
+    /// One that waits in no list yet.
+    #[expect(clippy::too_many_arguments, reason = "an entry is made in one place")]
+    pub fn new(
+        arrival: u64,
+        row: u64,
+        bank: u32,
+        class: Class,
+        lines: u32,
+        bursts: u32,
+        owner: (u32, bool),
+        submitted_ps: u64,
+        request: (u64, u32),
+    ) -> Self {
+        Entry {
+            arrival,
+            sequence: 0,
+            row,
+            submitted_ps,
+            first_line: request.0,
+            request_lines: request.1,
+            lines,
+            bursts,
+            bursts_left: bursts,
+            owner: owner.0,
+            bank,
+            class,
+            shared: owner.1,
+            posted: class.writes() && request.1 == 1,
+            activated: false,
+            precharged: false,
+            waited_for: false,
+            previous: NONE,
+            next: NONE,
+        }
+    }
+
+    /// Whether the order of two entries of a bank matters: one writes what the other touches.
+    #[inline]
+    pub fn conflicts(&self, other: &Entry) -> bool {
+        let apart = self.first_line + u64::from(self.request_lines) <= other.first_line
+            || other.first_line + u64::from(other.request_lines) <= self.first_line;
+        self.row == other.row && !apart && (self.class.writes() || other.class.writes())
+    }
+
+    /// Whether the entry is a write of this line that was answered: a read gets its data.
+    #[inline]
+    pub fn holds(&self, line: u64) -> bool {
+        self.posted && self.first_line == line
+    }
+}
+
+/// The entries of a channel, in slots that are used again.
+#[derive(Clone, Debug, Default)]
+pub struct Entries {
+    slots: Vec<Entry>,
+    free: Vec<u32>,
+}
+
+impl Entries {
+    /// Keeps an entry; its slot.
+    #[inline]
+    pub fn insert(&mut self, entry: Entry) -> u32 {
+        if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = entry;
+            return slot;
+        }
+        self.slots.push(entry);
+        (self.slots.len() - 1) as u32
+    }
+
+    /// Frees a slot.
+    #[inline]
+    pub fn remove(&mut self, slot: u32) {
+        self.free.push(slot);
+    }
+}
+
+impl std::ops::Index<u32> for Entries {
+    type Output = Entry;
+
+    #[inline]
+    fn index(&self, slot: u32) -> &Entry {
+        &self.slots[slot as usize]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Entries {
+    #[inline]
+    fn index_mut(&mut self, slot: u32) -> &mut Entry {
+        &mut self.slots[slot as usize]
+    }
+}
+
+/// Entries of one bank and class, oldest first.
+#[derive(Clone, Copy, Debug)]
+pub struct List {
+    /// The oldest.
+    pub head: u32,
+    tail: u32,
+    /// The oldest for the open row.
+    pub hit: u32,
+}
+
+impl List {
+    /// An empty list.
+    pub const EMPTY: List = List { head: NONE, tail: NONE, hit: NONE };
+
+    /// Whether nothing waits.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+
+    /// Adds the youngest; `open_row` is the bank's.
+    #[inline]
+    pub fn push(&mut self, entries: &mut Entries, slot: u32, open_row: u64) {
+        let tail = self.tail;
+        let entry = &mut entries[slot];
+        entry.previous = tail;
+        if self.hit == NONE && entry.row == open_row {
+            self.hit = slot;
+        }
+        self.tail = slot;
+        if tail == NONE {
+            self.head = slot;
+        } else {
+            entries[tail].next = slot;
+        }
+    }
+
+    /// Takes out the oldest hit, which is done, and finds the next.
+    #[inline]
+    pub fn remove_hit(&mut self, entries: &mut Entries) {
+        let Entry { row, previous, next, .. } = entries[self.hit];
+        if previous == NONE {
+            self.head = next;
+        } else {
+            entries[previous].next = next;
+        }
+        if next == NONE {
+            self.tail = previous;
+        } else {
+            entries[next].previous = previous;
+        }
+        self.hit = first_of(entries, next, row);
+    }
+
+    /// A row was opened.
+    #[inline]
+    pub fn open(&mut self, entries: &Entries, row: u64) {
+        self.hit = first_of(entries, self.head, row);
+    }
+}
+
+#[inline]
+fn first_of(entries: &Entries, mut slot: u32, row: u64) -> u32 {
+    while slot != NONE && entries[slot].row != row {
+        slot = entries[slot].next;
+    }
+    slot
+}

@@ -1,0 +1,117 @@
+//! What a channel's controller goes by: the description and its policies, in clocks and column
+//! commands.
+
+use super::super::{DramSpec, PagePolicy};
+use super::description::Description;
+use super::standard::{BankRefresh, Command, Next, Timings};
+use super::table::Table;
+use tierscope_kernel::Clock;
+
+/// Everything about a DRAM that does not change.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// Part, organization, timings.
+    pub description: Description,
+    /// The same as `description.timings`.
+    pub timings: Timings,
+    /// Distances between commands.
+    pub table: Table,
+    /// The command clock.
+    pub clock: Clock,
+    /// The controller's own time, before it looks at banks.
+    pub controller_ps: u64,
+    /// Column commands of a line.
+    pub bursts_of_line: u32,
+    /// Clocks of an activate and of a column command on their bus, less one.
+    pub more_clocks: [u64; 2],
+    /// The same for each next command.
+    pub before: [u64; Next::COUNT],
+    /// The bus of each next command.
+    pub bus_of: [usize; Next::COUNT],
+    /// Whether rows close by themselves, and when.
+    pub page_policy: PagePolicy,
+    /// Clocks after which an unused row is closed.
+    pub row_timeout: u64,
+    /// Clocks after which nobody passes a request.
+    pub age_cap: u64,
+    /// Clocks after which an idle rank is powered down.
+    pub power_down_after: Option<u64>,
+    /// Column commands of writes that go ahead of reads, and that may be left.
+    pub write_high: u64,
+    /// See `write_high`.
+    pub write_low: u64,
+    /// Lines to read and to write that a channel holds.
+    pub depth: [u64; 2],
+    /// No request is done sooner after its first command.
+    pub least_latency: u64,
+    /// Whether a refresh of one bank is of that bank in every group.
+    pub same_bank_of_groups: bool,
+}
+
+impl Rules {
+    /// The rules of a description that has been checked, for lines of `line_bytes`.
+    pub fn new(spec: &DramSpec, line_bytes: u64) -> Self {
+        let description = Description::new(spec);
+        let (timings, clock) = (description.timings, description.clock);
+        let of = |time: tierscope_units::Duration| clock.ps_to_cycles_ceil(time.picoseconds());
+        let bursts_of_line = line_bytes.div_ceil(description.burst_bytes).max(1);
+        let standard = description.standard;
+        Rules {
+            table: Table::new(&description),
+            timings,
+            clock,
+            controller_ps: spec.controller_latency.picoseconds(),
+            bursts_of_line: bursts_of_line as u32,
+            more_clocks: [standard.activate_clocks - 1, standard.column_clocks - 1],
+            before: per_next(|command| standard.command_clocks(command) - 1),
+            bus_of: per_next(|command| {
+                usize::from(standard.two_command_buses && command.is_column())
+            }),
+            page_policy: spec.page_policy,
+            row_timeout: spec.row_timeout.map_or(0, of),
+            age_cap: of(spec.age_cap),
+            power_down_after: spec.power_down_after.map(of),
+            write_high: u64::from(spec.write_high) * bursts_of_line,
+            write_low: u64::from(spec.write_low) * bursts_of_line,
+            depth: [spec.read_queue_depth, spec.write_queue_depth].map(u64::from),
+            least_latency: timings.cl.min(timings.cwl) + timings.burst,
+            same_bank_of_groups: standard.bank_refresh == BankRefresh::SameInEveryGroup,
+            description,
+        }
+    }
+
+    /// The bus of a command.
+    #[inline]
+    pub fn bus(&self, command: Command) -> usize {
+        self.bus_of[Next::from(command) as usize]
+    }
+
+    /// Column command to first data.
+    #[inline]
+    pub fn to_data(&self, write: bool) -> u64 {
+        if write { self.timings.cwl } else { self.timings.cl }
+    }
+
+    /// Between column commands to one row.
+    #[inline]
+    pub fn spacing(&self, write: bool) -> u64 {
+        let t = &self.timings;
+        let apart = if self.description.groups == 1 {
+            t.ccd_s
+        } else if write {
+            t.ccd_l_wr
+        } else {
+            t.ccd_l
+        };
+        apart.max(t.burst)
+    }
+}
+
+/// A value for each next command.
+fn per_next<T: Copy + Default>(of: impl Fn(Command) -> T) -> [T; Next::COUNT] {
+    let mut all = [T::default(); Next::COUNT];
+    for command in Command::ALL {
+        all[Next::from(command) as usize] = of(command);
+    }
+    all
+}

@@ -1,0 +1,66 @@
+//! HBM3 (JEDEC JESD238): channels of 64 bits in two pseudo-channels of 32, which share row and column
+//! command buses and have data buses of their own; bursts of eight, four transfers to a clock.
+//! Activates of 1.5 clocks are taken as two, other row commands of half a clock as one; one stack
+//! level (SID).
+
+use super::rules::{BANK, BANK_REFRESH, GROUPS, POWER_DOWN, RANK};
+use super::{BankRefresh, Part, Standard, Timings};
+
+/// The standard. A rank is a pseudo-channel: two of them are a channel.
+pub const HBM3: Standard = Standard {
+    name: "HBM3",
+    source: "JEDEC JESD238",
+    transfers_per_clock: 4,
+    burst_length: 8,
+    two_command_buses: true,
+    activate_clocks: 2,
+    column_clocks: 1,
+    rank_is_pseudo_channel: true,
+    bank_refresh: BankRefresh::Single,
+    most_postponed: 8, // JESD238 (remembered, not confirmed)
+    rules: &[BANK, RANK, GROUPS, BANK_REFRESH, POWER_DOWN],
+    parts: &[HBM3_6400_4GB],
+};
+
+const HBM3_6400_4GB: Part = Part {
+    name: "hbm3-6400-4gb",
+    source: "CMU-SAFARI/ramulator2@c5b1c3a:python/ramulator/dram/hbm3.py, HBM3_6400Mbps and HBM3_4Gb; tRFCsb of 320 clocks there; tXP and tCKE: 7.5 ns as HBM2 (assumption); no currents found",
+    three_transfers_per_second: 19_200_000_000,
+    chip_bits: 32,
+    bus_bits: 32,
+    groups: 4,
+    banks: 4,
+    row_bytes: 1024,
+    timings: Timings {
+        burst: 2,
+        cl: 20,
+        cwl: 10,
+        rcd: 31,
+        rcd_wr: 15,
+        rp: 26,
+        rp_all: 26,
+        ras: 45,
+        rc: 72,
+        wr: 33,
+        rtp: 9,
+        ccd_s: 2,
+        ccd_l: 4,
+        ccd_l_wr: 4,
+        rrd_s: 4,
+        rrd_l: 5,
+        faw: 24,
+        wtr_s: 7,
+        wtr_l: 10,
+        rtw_gap: 8,
+        ppd: 2,
+        xp: 12,
+        cke: 12,
+        rfc_ps: 260_000,
+        rfc_bank_ps: 200_000,
+        rrefd_ps: 8_000,
+        rfc_to_rfc_bank_ps: 8_000,
+        refi_ps: 3_900_000,
+        ..Timings::NONE
+    },
+    currents: None,
+};

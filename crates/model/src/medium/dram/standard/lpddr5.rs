@@ -1,0 +1,74 @@
+//! LPDDR5 (JEDEC JESD209-5B): channels of 16 bits, four bank groups of four banks, bursts of sixteen;
+//! four data clocks to one of the commands. The data clock is taken as running; ACT-1 and ACT-2 as
+//! one command of two clocks.
+
+use super::Command::Write;
+use super::Command::WritePrecharge;
+use super::Scope::Group;
+use super::rules::{BANK, BANK_REFRESH, GROUPS, POWER_DOWN, RANK, SHARED_BUS, rule};
+use super::{BankRefresh, Constraint, Next, Part, Standard, Timings};
+
+/// The standard.
+pub const LPDDR5: Standard = Standard {
+    name: "LPDDR5",
+    source: "JEDEC JESD209-5B",
+    transfers_per_clock: 8,
+    burst_length: 16,
+    two_command_buses: false,
+    activate_clocks: 2,
+    column_clocks: 1,
+    rank_is_pseudo_channel: false,
+    bank_refresh: BankRefresh::Single,
+    most_postponed: 8, // JESD209-5B 7.5.1
+    rules: &[BANK, RANK, GROUPS, SHARED_BUS, BANK_REFRESH, POWER_DOWN, WRITE_TO_READ],
+    parts: &[LPDDR5_6400_16GB_X16],
+};
+
+/// In a bank group the array is busy for BL/n_max = 2 × BL/n_min clocks (JESD209-5B tables 330 to
+/// 332).
+const WRITE_TO_READ: &[Constraint] =
+    &[rule(Group, &[Write, WritePrecharge], &[Next::Read], |t| t.cwl + 2 * t.burst + t.wtr_l)];
+
+const LPDDR5_6400_16GB_X16: Part = Part {
+    name: "lpddr5-6400-16gb-x16",
+    source: "CMU-SAFARI/ramulator2@c5b1c3a:python/ramulator/dram/lpddr5.py, LPDDR5_6400; gem5/gem5@1db206b:src/mem/DRAMInterface.py LPDDR5_6400_1x16_BG_BL16 agrees in tCL, tCCD_L, tRRD, tFAW and tXP and has tRCD and tRP of 18 ns, tRAS of 42 ns (15 clocks are 18.75 ns, 34 are 42.5); tCKE as tXP; no currents found",
+    three_transfers_per_second: 19_200_000_000,
+    chip_bits: 16,
+    bus_bits: 16,
+    groups: 4,
+    banks: 4,
+    row_bytes: 2048,
+    timings: Timings {
+        burst: 2,
+        cl: 17,
+        cwl: 9,
+        rcd: 15,
+        rcd_wr: 15,
+        rp: 15,
+        rp_all: 17,
+        ras: 34,
+        rc: 49,
+        wr: 28,
+        rtp: 8,
+        ccd_s: 2,
+        ccd_l: 4,
+        ccd_l_wr: 4,
+        rrd_s: 4,
+        rrd_l: 4,
+        faw: 16,
+        wtr_s: 5,
+        wtr_l: 10,
+        rtw_gap: 2,
+        rtrs: 2,
+        ppd: 2,
+        xp: 6,
+        cke: 6,
+        rfc_ps: 280_000,
+        rfc_bank_ps: 140_000,
+        rrefd_ps: 7_500,
+        rfc_to_rfc_bank_ps: 90_000,
+        refi_ps: 3_906_000,
+        ..Timings::NONE
+    },
+    currents: None,
+};

@@ -1,0 +1,120 @@
+//! Energy, by hand for every part whose currents are known.
+
+use super::*;
+use standard::{BankRefresh, Currents};
+
+const MS: u64 = 1_000_000_000;
+
+/// Energy of a hand-made run by the data sheet's formulas: so many rows opened, lines read and
+/// written, refreshes; `active` and `down` clocks; out of `all`.
+struct ByHand<'a> {
+    c: &'a Currents,
+    chips: f64,
+    period_s: f64,
+}
+
+impl ByHand<'_> {
+    /// Charge over clocks, from the core's voltage.
+    fn joules(&self, microamperes: f64, clocks: f64) -> f64 {
+        self.c.vdd_mv as f64 / 1e3 * microamperes / 1e6 * clocks * self.period_s * self.chips
+    }
+}
+
+#[test]
+fn every_part_takes_what_its_data_sheet_says() {
+    for (_, part) in standard::parts() {
+        let Some(c) = &part.currents else { continue };
+        let spec = calm_part(part.name);
+        let d = description::Description::new(&spec);
+        let (t, bursts) = (d.timings, 64 / d.burst_bytes);
+        let mut dram = Dram::new(&spec, CAPACITY, 64);
+        let mut out = Vec::new();
+        let row = ways(&spec).next_row;
+        // Three rows of a bank: the first is read twice, the second written, the third read.
+        let two = Request { bytes: 2 * LINE, ..write(2, row) };
+        for (i, request) in [read(0, 0), read(1, 64), two, read(3, 2 * row)].into_iter().enumerate()
+        {
+            let at_ps = i as u64 * 10_000_000;
+            dram.advance(at_ps, &mut out);
+            dram.submit(at_ps, request).expect("room");
+        }
+        dram.advance(MS, &mut out);
+        let energy = dram.energy(MS).expect("currents are known");
+        let (num, den) = d.clock.period();
+        let period_s = num as f64 / den as f64 * 1e-12;
+        let hand = ByHand { c, chips: d.chips as f64, period_s };
+        let all = MS as f64 * 1e-12 / period_s;
+        let [i0, i2n, i3n, i4r, i4w] =
+            [c.idd0_ua, c.idd2n_ua, c.idd3n_ua, c.idd4r_ua, c.idd4w_ua].map(|i| i as f64);
+        let (rc, ras, burst) = (t.rc as f64, t.ras as f64, t.burst as f64);
+        let activate = hand.joules(i0 * rc - i3n * ras - i2n * (rc - ras), 1.0);
+        assert_close("activate", energy.activate_j, 3.0 * activate, 1e-9);
+        let bursts = bursts as f64;
+        assert_close("read", energy.read_j, hand.joules(i4r - i3n, 3.0 * bursts * burst), 1e-9);
+        assert_close("write", energy.write_j, hand.joules(i4w - i3n, 2.0 * bursts * burst), 1e-9);
+        assert_eq!(energy.refresh_j, 0.0, "none is due");
+        // Open from the first activate but for two times tRP.
+        let first = (d.clock.ps_to_cycles_ceil(3_000) + d.standard.activate_clocks - 1) as f64;
+        let open = all.floor() - first - 2.0 * t.rp as f64;
+        assert_close("open", energy.active_standby_j, hand.joules(i3n, open), 1e-6);
+        // A bank of the other pseudo-channel is never opened.
+        let idle = all.floor() * f64::from(d.ranks) - open;
+        assert_close("closed", energy.precharge_standby_j, hand.joules(i2n, idle), 1e-4);
+        let pump = c.vpp_mv as f64 / 1e3 * c.ipp_ua as f64 / 1e6 * d.chips as f64;
+        let pump_j = pump * MS as f64 * 1e-12 * f64::from(d.ranks);
+        assert!((energy.pump_j - pump_j).abs() <= pump_j * 1e-6, "{}", part.name);
+        let sum: f64 = energy.parts().iter().map(|(_, j)| j).sum();
+        assert_eq!(energy.total_j(), sum);
+        assert_eq!((energy.active_power_down_j, energy.precharge_power_down_j), (0.0, 0.0));
+    }
+}
+
+#[test]
+fn refreshes_take_idd5_over_t_rfc_whether_of_all_banks_or_of_each() {
+    for (standard, part) in standard::parts() {
+        let Some(c) = &part.currents else { continue };
+        let refresh = match standard.bank_refresh {
+            BankRefresh::None => crate::medium::RefreshPolicy::AllBank,
+            BankRefresh::Single => crate::medium::RefreshPolicy::PerBank,
+            BankRefresh::SameInEveryGroup => crate::medium::RefreshPolicy::SameBank,
+        };
+        for refresh in [crate::medium::RefreshPolicy::AllBank, refresh] {
+            let spec = DramSpec { refresh, ranks: 1, ..DramSpec::of_part(part.name, 1) };
+            let dram = Dram::new(&spec, CAPACITY, 64);
+            let d = dram.description();
+            let count = (MS / d.timings.refi_ps) as f64;
+            let (num, den) = d.clock.period();
+            let hand =
+                ByHand { c, chips: d.chips as f64, period_s: num as f64 / den as f64 * 1e-12 };
+            let one = hand.joules((c.idd5b_ua - c.idd3n_ua) as f64, d.timings.rfc as f64);
+            let energy = dram.energy(MS).expect("currents are known");
+            assert_close(part.name, energy.refresh_j, count * one, 0.005);
+        }
+    }
+}
+
+#[test]
+fn power_down_takes_less_by_its_share_of_the_time() {
+    let asleep = DramSpec { power_down_after: Some(ps(100_000)), ..calm() };
+    let c = standard::find(&asleep.part).expect("a part").1.currents.expect("known");
+    let energy = |spec: &DramSpec, open: bool| {
+        let mut dram = Dram::new(spec, CAPACITY, 64);
+        let mut out = Vec::new();
+        if open {
+            dram.submit(0, read(0, 0)).expect("room");
+        }
+        dram.advance(MS, &mut out);
+        dram.energy(MS).expect("currents are known")
+    };
+    let watts = |microamperes: u64| 1.5 * microamperes as f64 * 1e-6 * 8.0;
+    assert_close("awake", energy(&calm(), false).total_j(), watts(c.idd2n_ua) * 1e-3, 1e-3);
+    let closed = energy(&asleep, false);
+    assert_close("asleep", closed.precharge_power_down_j, watts(c.idd2p_ua) * 1e-3, 1e-3);
+    let open = energy(&asleep, true);
+    assert_close("asleep, a row open", open.active_power_down_j, watts(c.idd3p_ua) * 1e-3, 1e-3);
+}
+
+#[test]
+fn parts_without_currents_say_no_energy() {
+    assert!(Dram::new(&calm_part("hbm3-6400-4gb"), CAPACITY, 64).energy(MS).is_none());
+}

@@ -1,0 +1,211 @@
+//! Rung 3: the laws of devices, conservation, golden counts, and the edges of descriptions.
+
+use super::*;
+use crate::conformance::device_laws;
+use crate::medium::RefreshPolicy;
+use proptest::prelude::*;
+
+#[test]
+fn the_devices_laws_hold() {
+    let small = |spec: DramSpec| Dram::new(&spec, 1 << 20, 64);
+    device_laws(|| small(spec()));
+    let tight = DramSpec {
+        channels: 4,
+        read_queue_depth: 5,
+        write_queue_depth: 4,
+        write_high: 3,
+        write_low: 1,
+        ranks: 2,
+        ..spec()
+    };
+    device_laws(|| small(tight.clone()));
+    device_laws(|| small(DramSpec { channels: 3, banks: Some(3), ..spec() }));
+    let closing = DramSpec {
+        page_policy: PagePolicy::Closed,
+        refresh: RefreshPolicy::SameBank,
+        postponed_refreshes: 2,
+        power_down_after: Some(ps(50_000)),
+        ..DramSpec::of_part("ddr5-4800-16gb-x8", 2)
+    };
+    device_laws(|| small(closing.clone()));
+    let stacked = DramSpec {
+        page_policy: PagePolicy::Timeout,
+        row_timeout: Some(ps(60_000)),
+        refresh: RefreshPolicy::PerBank,
+        postponed_refreshes: 8,
+        age_cap: ps(20_000),
+        ..DramSpec::of_part("hbm3-6400-4gb", 2)
+    };
+    device_laws(|| small(stacked.clone()));
+}
+
+#[test]
+fn occupancy_equals_rate_times_latency() {
+    let mut dram = Dram::new(&DramSpec { channels: 2, ..spec() }, CAPACITY, 64);
+    let mut out = Vec::new();
+    let (mut area, mut last_ps) = (0u128, 0);
+    let mut advance = |dram: &mut Dram, to_ps: u64| {
+        while let Some(next_ps) = dram.next_event_ps().filter(|&next_ps| next_ps <= to_ps) {
+            area += u128::from(next_ps - last_ps) * dram.in_flight() as u128;
+            dram.advance(next_ps, &mut out);
+            last_ps = next_ps;
+        }
+        if dram.in_flight() > 0 {
+            area += u128::from(to_ps - last_ps) * dram.in_flight() as u128;
+        }
+        last_ps = to_ps;
+    };
+    for (at_ps, request) in random_lines(30) {
+        advance(&mut dram, at_ps);
+        dram.submit(at_ps, request).expect("the queue is deep enough for the rate");
+    }
+    advance(&mut dram, 1 << 50);
+    let latency_ps: u128 = out.iter().map(|c| u128::from(c.stages.total_ps())).sum();
+    assert_eq!(area, latency_ps, "Little's law over the whole run");
+}
+
+#[test]
+fn a_full_channel_refuses_and_an_idle_one_takes_more_than_its_queue() {
+    let mut dram = Dram::new(&DramSpec { read_queue_depth: 4, ..calm() }, CAPACITY, 64);
+    assert!(dram.submit(0, Request { bytes: PAGE, ..read(0, 0) }).is_ok(), "idle: a page of 64");
+    assert_eq!(dram.submit(0, read(1, 0)), Err(Full));
+    assert!(dram.submit(0, write(1, 0)).is_ok(), "writes have a queue of their own");
+    let mut out = Vec::new();
+    dram.advance(u64::MAX, &mut out);
+    let now_ps = out.iter().map(|completion| completion.at_ps).max().expect("two");
+    for id in 0..4 {
+        assert!(dram.submit(now_ps, read(id, 0)).is_ok());
+    }
+    assert_eq!(dram.submit(now_ps, read(4, 0)), Err(Full));
+    assert_eq!(dram.submit(now_ps, Request { bytes: PAGE, ..read(4, 0) }), Err(Full));
+}
+
+#[test]
+fn one_full_channel_does_not_close_the_other() {
+    let spec = DramSpec { channels: 2, read_queue_depth: 1, ..calm() };
+    let mut dram = Dram::new(&spec, CAPACITY, 64);
+    assert!(dram.submit(0, read(0, 0)).is_ok());
+    assert_eq!(dram.submit(0, read(1, 128)), Err(Full), "channel 0");
+    assert!(dram.submit(0, read(2, 64)).is_ok(), "channel 1");
+}
+
+proptest! {
+    #[test]
+    fn a_request_never_beats_its_own_commands(
+        requests in proptest::collection::vec((0..100_000u64, 0..1u64 << 14, any::<bool>()), 1..80),
+    ) {
+        let spec = spec();
+        let mut at_ps = 0;
+        let requests: Vec<_> = (0..)
+            .zip(requests)
+            .map(|(id, (gap_ps, line, write))| {
+                at_ps += gap_ps;
+                (at_ps, Request { write, ..read(id, line * 64) })
+            })
+            .collect();
+        let mut dram = Dram::new(&spec, CAPACITY, 64);
+        let mut all = Vec::new();
+        play(&mut dram, &requests, &mut all);
+        all.sort_by_key(|completion| completion.id);
+        let (mut ends, mut forwarded) = (Vec::new(), 0);
+        for (completion, (_, request)) in all.iter().zip(&requests) {
+            let latency_ps = completion.stages.total_ps();
+            if request.write || latency_ps == 3_000 {
+                prop_assert_eq!(latency_ps, 3_000, "a line to write is taken for good");
+                forwarded += u64::from(!request.write);
+                continue;
+            }
+            prop_assert!(latency_ps >= 3_000 + (10 + 4) * 1_500);
+            ends.push(completion.at_ps);
+        }
+        prop_assert_eq!(forwarded, dram.counts().forwarded_lines);
+        ends.sort_unstable();
+        prop_assert!(ends.windows(2).all(|pair| pair[1] - pair[0] >= 6_000), "a burst each");
+    }
+}
+
+#[test]
+fn a_description_at_the_edge_of_what_is_allowed_still_goes_on() {
+    // Refreshes that leave little; bursts as wide as a line; a line of several rows; queues of one.
+    let spec = DramSpec {
+        t_refi: Some(ps(96_000)),
+        t_rfc: Some(ps(1_000)),
+        t_ras: Some(10),
+        t_wr: Some(0),
+        t_rtp: Some(0),
+        row: Some(Size::from_bytes(64)),
+        bus_bits: Some(1024),
+        read_queue_depth: 1,
+        write_queue_depth: 1,
+        write_high: 1,
+        write_low: 0,
+        age_cap: ps(0),
+        ..spec()
+    };
+    let mut problems = tierscope_units::Problems::new();
+    spec.check("dram", &mut problems);
+    assert!(problems.is_empty(), "{problems}");
+    device_laws(|| Dram::new(&spec, 1 << 20, 128));
+}
+
+#[test]
+fn refreshes_of_idle_time_are_counted_at_once_as_if_each_had_been_done() {
+    for (part, refresh) in [
+        ("ddr4-2400-8gb-x8", RefreshPolicy::AllBank),
+        ("lpddr5-6400-16gb-x16", RefreshPolicy::PerBank),
+    ] {
+        for power_down_after in [None, Some(ps(20_000))] {
+            let ranks = 2;
+            let plain = DramSpec::of_part(part, 1);
+            let spec = DramSpec { refresh, ranks, power_down_after, ..plain };
+            let requests: Vec<_> = (0..40u32)
+                .map(|i| (u64::from(i) * 2_310_017, read(i, u64::from(i) << 20)))
+                .collect();
+            let mut one_by_one = Dram::new(&spec, CAPACITY, 64);
+            one_by_one.start_log();
+            let mut at_once = Dram::new(&spec, CAPACITY, 64);
+            let (mut slow, mut fast) = (Vec::new(), Vec::new());
+            play(&mut one_by_one, &requests, &mut slow);
+            play(&mut at_once, &requests, &mut fast);
+            assert_eq!(slow, fast);
+            assert_eq!(one_by_one.counts(), at_once.counts());
+            let (slow, fast) =
+                (one_by_one.energy(100_000_000_000), at_once.energy(100_000_000_000));
+            if let (Some(slow), Some(fast)) = (slow, fast) {
+                assert_close("energy", fast.total_j(), slow.total_j(), 1e-9);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_fixed_run_counts_what_it_always_counted() {
+    let mut dram = Dram::new(&DramSpec { channels: 2, ranks: 2, ..spec() }, CAPACITY, 64);
+    let mut out = Vec::new();
+    for (at_ps, request) in random_lines(30) {
+        // Close together, so that there are hits; every tenth is a page, of which every third is
+        // background.
+        let request = Request { address: request.address % (256 << 10), ..request };
+        let page = request.id.is_multiple_of(10);
+        let (address, bytes) =
+            if page { (request.address / 4096 * 4096, PAGE) } else { (request.address, LINE) };
+        let background = request.id.is_multiple_of(30);
+        let at_ps = at_ps * 8;
+        dram.advance(at_ps, &mut out);
+        dram.submit(at_ps, Request { address, bytes, background, ..request }).expect("room");
+    }
+    dram.advance(u64::MAX, &mut out);
+    let latency_ps: u64 = out.iter().map(|completion| completion.stages.total_ps()).sum();
+    let counts = dram.counts();
+    let expected = DramCounts {
+        row_hits: 2_658,
+        row_closed: 4_980,
+        row_conflicts: 18_362,
+        activates: 23_763,
+        refreshes: 656,
+        read_lines: 102_396,
+        written_lines: 43_604,
+        forwarded_lines: 0,
+    };
+    assert_eq!((counts, latency_ps), (expected, 1_377_645_000));
+}
