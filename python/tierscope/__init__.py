@@ -24,10 +24,13 @@ else:
         """What the package offers; modules of its own are found by importing them."""
         if name.startswith("_") and name not in ("__all__", "__version__"):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from tierscope import _public
-
+        if name in ("include_dir", "roi", "roi_begin", "roi_end"):
+            # For programs that are recorded: what they load is recorded too.
+            from tierscope import _mark as home
+        else:
+            from tierscope import _public as home
         try:
-            value = getattr(_public, name)
+            value = getattr(home, name)
         except AttributeError:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
         globals()[name] = value

@@ -1,6 +1,7 @@
 """All that the package `tierscope` offers, under one name."""
 
 from tierscope import _core, _spec
+from tierscope._mark import include_dir, roi, roi_begin, roi_end
 from tierscope._result import Result, load
 from tierscope._run import (
     NoResultError,
@@ -35,9 +36,13 @@ __all__ = [
     "TierscopeError",
     "__version__",
     "compare",
+    "include_dir",
     "load",
     "program",
     "record",
+    "roi",
+    "roi_begin",
+    "roi_end",
     "run",
     "system",
     "workload",

@@ -309,6 +309,10 @@ import sys
 import tierscope
 import tierscope.cli
 assert not {"rich", "tierscope._core", "tierscope._spec"} & set(sys.modules)
+with tierscope.roi():
+    tierscope.roi_end()
+assert tierscope.include_dir().joinpath("tierscope.h").is_file()
+assert "rich" not in sys.modules, "a program that is recorded loads nothing that takes long"
 assert "compare" in dir(tierscope) and "DramCache" in dir(tierscope)
 assert tierscope.run is not None and "rich" in sys.modules
 names = {}

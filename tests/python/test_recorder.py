@@ -102,3 +102,24 @@ def test_a_damaged_recording_is_an_error_that_names_the_block(
     taken = tierscope("run", "-s", "oracle/quick", "-w", "trace:cut.tst", "--allow-truncated")
     assert taken.returncode == 0, taken.stderr
     assert "Partial: the recording is cut short: block" in taken.stdout
+
+
+_REGION = """
+import sys, tierscope
+assert {"rich", "polars"}.isdisjoint(sys.modules)
+with tierscope.roi():
+    sum(range(1000))
+tierscope.roi_begin()
+"""
+
+
+def test_a_python_program_marks_its_region(tierscope: Runner, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(_REGION, encoding="utf-8")
+    options = ("run", "-s", "oracle/quick", "--roi", "--json", "--")
+    shown = tierscope(*options, sys.executable, "program.py")
+    assert shown.returncode == 0, shown.stderr
+    result = json.loads(shown.stdout)
+    assert result["completeness"] == "complete"
+    system = result["systems"]["oracle/quick"]
+    assert 5_000 < system["instructions"] < 1_000_000, "the sum alone"
+    assert system["skipped"]["instructions"] > 10_000_000, "the interpreter's start"

@@ -8,6 +8,7 @@ mod describe;
 mod error;
 mod job;
 mod live;
+mod region;
 mod run;
 
 use pyo3::prelude::*;
@@ -25,6 +26,8 @@ mod _core {
     };
     #[pymodule_export]
     use crate::error::{RunError, SpecError};
+    #[pymodule_export]
+    use crate::region::{roi_begin, roi_end};
     #[pymodule_export]
     use crate::run::Run;
 }

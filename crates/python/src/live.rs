@@ -16,6 +16,7 @@ use tierscope_record::launch::{
 };
 use tierscope_record::signals;
 use tierscope_record::sink::tst::TstJob;
+use tierscope_record::symbols::Region;
 use tierscope_system::result::{Interval, ProgramInfo, WorkloadInfo, WorkloadKind};
 use tierscope_system::run::{Observer, Outcome, Progress, RunOptions};
 use tierscope_system::spec::SystemSpec;
@@ -41,6 +42,12 @@ pub struct Job {
     native: bool,
     /// Operations held in memory for machines that lag, in bytes.
     memory_bound_bytes: u64,
+    /// Where in its code the region of interest begins: a function's name, `[FILE:]NAME`.
+    #[serde(default)]
+    roi_start: Option<String>,
+    /// Where it ends.
+    #[serde(default)]
+    roi_stop: Option<String>,
 }
 
 /// What becomes of what a program does.
@@ -100,6 +107,7 @@ impl Job {
             scratch_dir,
             output: if self.output_to_stderr { Output::StandardError } else { Output::Inherit },
             native: self.native,
+            region: Region { start: self.roi_start.clone(), stop: self.roi_stop.clone() },
         }
     }
 }
@@ -126,6 +134,7 @@ fn refused(error: LaunchError) -> (&'static str, String) {
         | LaunchError::QemuTooOld { .. } => "unfit-qemu",
         LaunchError::ProgramUnnamed | LaunchError::ProgramMissing { .. } => "no-program",
         LaunchError::ProgramUnfit { .. } => "unfit-program",
+        LaunchError::NoPlace(_) => "bad-region",
         LaunchError::LibraryMissing { .. } => "no-recorder",
         LaunchError::Io { .. } | LaunchError::NotStarted { .. } => "not-started",
     };

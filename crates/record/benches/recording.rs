@@ -9,6 +9,7 @@ use std::time::Instant;
 use tierscope_record::job::SinkJob;
 use tierscope_record::launch::{LIBRARY, LaunchJob, Output, Report, launch};
 use tierscope_record::sink::tst::TstJob;
+use tierscope_record::symbols::Region;
 use tierscope_workload::trace::TstMetadata;
 
 fn scratch() -> PathBuf {
@@ -47,6 +48,7 @@ fn record(program: &Path, arguments: &[&str], sink: SinkJob) -> Report {
         scratch_dir: scratch(),
         output: Output::Null,
         native: false,
+        region: Region::default(),
     };
     let report = launch(&job).and_then(|launched| launched.finish());
     let report = report.unwrap_or_else(|error| panic!("{error}"));

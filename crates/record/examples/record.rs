@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use tierscope_record::job::SinkJob;
 use tierscope_record::launch::{LIBRARY, LaunchError, LaunchJob, Output, launch};
 use tierscope_record::sink::tst::TstJob;
+use tierscope_record::symbols::Region;
 use tierscope_workload::trace::TstMetadata;
 
 fn main() -> ExitCode {
@@ -47,6 +48,7 @@ fn run() -> Result<i32, LaunchError> {
         scratch_dir: std::env::temp_dir(),
         output: Output::Inherit,
         native: std::env::var_os("NATIVE").is_some(),
+        region: Region::default(),
     })?
     .finish()?;
     eprintln!("{report:#?}");

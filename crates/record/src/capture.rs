@@ -146,11 +146,19 @@ impl Slot {
 
     /// Notes a call, at the end of the block that runs.
     pub(crate) fn call(&mut self, call: &Call) {
+        self.call_at(0, call);
+    }
+
+    /// Notes a call after the instruction that is `before_end` instructions before the end of the
+    /// running block.
+    pub(crate) fn call_at(&mut self, before_end: u64, call: &Call) {
         if self.length + CALL_OPS > CAPACITY {
             self.flush();
         }
-        let instructions = self.retired.wrapping_sub(self.noted);
-        self.noted = self.retired;
+        let at = self.retired.wrapping_sub(before_end);
+        // A count that is out of the ordinary goes back: see `unusual_access`.
+        let instructions = (at.wrapping_sub(self.noted) as i64).max(0) as u64;
+        self.noted = self.noted.wrapping_add(instructions);
         let mut ops = Vec::with_capacity(CALL_OPS);
         call.encode(instructions.min(u64::from(u32::MAX)) as u32, &mut ops);
         self.others += ops.len() as u32;

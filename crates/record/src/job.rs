@@ -1,13 +1,14 @@
 //! What the launcher asks of the recorder: a JSON file.
 
 use crate::sink::tst::TstJob;
+use crate::symbols::Place;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use tierscope_system::run::RunOptions;
 use tierscope_system::spec::SystemSpec;
 
 /// Version of the job's layout: launcher and recorder must agree.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A recorder's job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,6 +20,8 @@ pub struct Job {
     pub log: PathBuf,
     /// What becomes of the operations.
     pub sink: SinkJob,
+    /// Places in the program's code that give marks.
+    pub places: Vec<Place>,
 }
 
 /// What becomes of the operations.

@@ -4,6 +4,7 @@
 //! This is the only part that the command line and Python see. It does not know what the back end
 //! is, beyond [`Backend`].
 
+mod parts;
 mod program;
 mod qemu;
 mod scratch;
@@ -13,6 +14,7 @@ pub use qemu::QemuBackend;
 
 use crate::job::{Job, SinkJob, VERSION};
 use crate::publish::{self, LogReader};
+use crate::symbols::{self, Place, Region};
 use scratch::Scratch;
 use serde_json::Value;
 use std::ffi::OsString;
@@ -34,6 +36,9 @@ pub trait Backend {
     /// The command that runs `program`, observed, with the recorder doing the job in the file
     /// `job`.
     fn command(&self, program: &Program, library: &Path, job: &Path) -> Command;
+
+    /// The command that runs `program` in the same surroundings, but unobserved.
+    fn unobserved(&self, program: &Program) -> Command;
 }
 
 /// Where the program's standard output goes.
@@ -66,6 +71,8 @@ pub struct LaunchJob {
     /// Run the program alone before, to measure its time. It then runs twice, with all that it
     /// does; the first time without input, and its output goes nowhere.
     pub native: bool,
+    /// Where in its code the region of interest begins and ends.
+    pub region: Region,
 }
 
 /// Why a program cannot be run and recorded.
@@ -129,6 +136,9 @@ pub enum LaunchError {
         /// Why not, and what to do.
         reason: String,
     },
+    /// A place in its code cannot be told.
+    #[error("{0}")]
+    NoPlace(String),
     /// The recorder's library is not where it should be.
     #[error("the recorder's library {} is missing: build or install tierscope again", path.display())]
     LibraryMissing {
@@ -227,13 +237,14 @@ pub fn launch_under(backend: &dyn Backend, job: &LaunchJob) -> Result<Launched, 
     if !library.is_file() {
         return Err(LaunchError::LibraryMissing { path: library });
     }
+    let places = places(backend, &program, &job.region)?;
     let scratch = Scratch::new(&job.scratch_dir)?;
     let log_path = scratch.path.join("log");
     publish::create(&log_path, publish::DEFAULT_CAPACITY_BYTES)
         .map_err(io_error(&format!("the log {}", log_path.display())))?;
     let log = LogReader::open(&log_path).map_err(io_error("the log"))?;
     let job_path = scratch.path.join("job.json");
-    let recorder_job = Job { version: VERSION, log: log_path, sink: job.sink.clone() };
+    let recorder_job = Job { version: VERSION, log: log_path, sink: job.sink.clone(), places };
     let text = serde_json::to_vec(&recorder_job).unwrap_or_default();
     std::fs::write(&job_path, text).map_err(io_error("the recorder's job"))?;
     let native_s = if job.native { Some(time_native(&program)?) } else { None };
@@ -243,6 +254,19 @@ pub fn launch_under(backend: &dyn Backend, job: &LaunchJob) -> Result<Launched, 
     let begun = Instant::now();
     let child = command.spawn().map_err(io_error(&format!("cannot run {command:?}")))?;
     Ok(Launched { child, log, scratch, begun, native_s, records: Outline::default() })
+}
+
+/// Looks up where the region of interest begins and ends.
+fn places(
+    backend: &dyn Backend,
+    program: &Program,
+    region: &Region,
+) -> Result<Vec<Place>, LaunchError> {
+    if *region == Region::default() {
+        return Ok(Vec::new());
+    }
+    let parts = parts::parts(backend, program)?;
+    symbols::resolve(region, &parts).map_err(LaunchError::NoPlace)
 }
 
 fn io_error(what: &str) -> impl FnOnce(io::Error) -> LaunchError + use<> {

@@ -71,13 +71,23 @@ impl Backend for QemuBackend {
         plugin.push(doubling_commas(job));
         let mut command = Command::new(&self.path);
         command.arg("-plugin").arg(plugin);
-        command.args(["-seed", SEED, "-cpu", PROCESSOR]);
-        command.arg("-0").arg(&program.name);
-        command.arg(&program.path).args(&program.arguments);
-        // SAFETY: one system call between fork and exec, which allocates nothing.
-        unsafe { command.pre_exec(fix_addresses) };
+        run(&mut command, program);
         command
     }
+
+    fn unobserved(&self, program: &Program) -> Command {
+        let mut command = Command::new(&self.path);
+        run(&mut command, program);
+        command
+    }
+}
+
+fn run(command: &mut Command, program: &Program) {
+    command.args(["-seed", SEED, "-cpu", PROCESSOR]);
+    command.arg("-0").arg(&program.name);
+    command.arg(&program.path).args(&program.arguments);
+    // SAFETY: one system call between fork and exec, which allocates nothing.
+    unsafe { command.pre_exec(fix_addresses) };
 }
 
 /// Turns the randomization of addresses off, for this process and what it runs.

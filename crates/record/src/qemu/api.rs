@@ -37,7 +37,7 @@ pub struct Info {
 pub type ThreadCallback = extern "C" fn(PluginId, c_uint);
 /// A callback on translation.
 pub type TranslateCallback = extern "C" fn(PluginId, Block);
-/// A callback on the execution of a block.
+/// A callback on the execution of a block or an instruction.
 pub type BlockCallback = extern "C" fn(c_uint, *mut c_void);
 /// A callback on an access: thread, information, address, user data.
 pub type AccessCallback = extern "C" fn(c_uint, u32, u64, *mut c_void);
@@ -103,6 +103,8 @@ functions! {
         = c"qemu_plugin_register_vcpu_tb_trans_cb",
     register_vcpu_tb_exec_cb: extern "C" fn(Block, BlockCallback, c_int, *mut c_void)
         = c"qemu_plugin_register_vcpu_tb_exec_cb",
+    register_vcpu_insn_exec_cb: extern "C" fn(Instruction, BlockCallback, c_int, *mut c_void)
+        = c"qemu_plugin_register_vcpu_insn_exec_cb",
     register_vcpu_mem_cb: extern "C" fn(Instruction, AccessCallback, c_int, c_int, *mut c_void)
         = c"qemu_plugin_register_vcpu_mem_cb",
     register_vcpu_syscall_cb: extern "C" fn(PluginId, SyscallCallback)

@@ -7,21 +7,25 @@
 mod api;
 mod death;
 mod instruction;
+mod places;
 
 use crate::capture::{self, LOAD, Recorder, STORE, Slot, guarded, slot};
 use crate::isolate;
 use crate::job::{Job, SinkJob};
+use crate::marker;
 use crate::publish::{LogWriter, Urgency};
 use crate::sink::{Sink, discard::DiscardSink, machines::MachinesSink, tst::TstSink};
 use crate::syscalls::{self, GuestMemory, Process};
 use api::{Api, Block, Info, Instruction, PluginId};
 use instruction::Traits;
 use serde_json::json;
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
+use tierscope_workload::Call;
 use tierscope_workload::op::FLAG_ATOMIC;
 
 /// How often the state of affairs is published.
@@ -47,6 +51,11 @@ extern "C" fn declare_version() {
 static API: OnceLock<Api> = OnceLock::new();
 /// The program has, or is about to have, more than one thread.
 static MANY_THREADS: AtomicBool = AtomicBool::new(false);
+thread_local! {
+    /// First arguments of the call that runs: those of a mapping are address, length, protection and
+    /// flags.
+    static MAPPING: Cell<[u64; 4]> = const { Cell::new([0; 4]) };
+}
 /// Where the program's address 0 is in this process; `u64::MAX` until it is known.
 static GUEST_BASE: AtomicU64 = AtomicU64::new(u64::MAX);
 
@@ -122,6 +131,7 @@ fn install(id: PluginId, info: &Info, arguments: &[String]) -> Result<(), Failur
     );
     Recorder::install(sink, log, Process::new(Box::new(EmulatedMemory)))
         .map_err(|error| format!("cannot start the recorder: {error}"))?;
+    places::want(job.places);
     API.set(api).map_err(|_| "the plugin is loaded twice".to_owned())?;
     isolate::spawn("watch", || guarded(|recorder| recorder.watch(PROGRESS_EVERY)))
         .map_err(|error| format!("cannot start the recorder's thread: {error}"))?;
@@ -192,11 +202,13 @@ fn instrument(api: &Api, block: Block) {
         }
         let mut bytes = [0; 16];
         let length = api.instruction_bytes(instruction, &mut bytes);
-        let traits = Traits::of(&bytes[..length]);
+        let bytes = &bytes[..length];
+        let traits = Traits::of(bytes);
         if traits.repeated && index + 1 == count {
             repeated = Some((api.insn_vaddr)(instruction));
         }
         let before_end = (count - 1 - index) as u64;
+        give_marks(api, instruction, before_end, bytes);
         let flags = if traits.atomic { FLAG_ATOMIC } else { 0 };
         let data = (before_end | u64::from(flags) << FLAGS_SHIFT) as *mut c_void;
         // One callback for both: QEMU 7.2 confuses callbacks for reads with those for writes.
@@ -204,6 +216,28 @@ fn instrument(api: &Api, block: Block) {
         (api.register_vcpu_mem_cb)(instruction, on_access, none, both, data);
     }
     count_instructions(api, block, count as u64, repeated);
+}
+
+/// Makes an instruction give its marks: those of its place, before it, and the one that it is.
+fn give_marks(api: &Api, instruction: Instruction, before_end: u64, bytes: &[u8]) {
+    let give = |mark: u64, before_end: u64| {
+        let data = (mark << MARK_SHIFT | before_end) as *mut c_void;
+        (api.register_vcpu_insn_exec_cb)(instruction, on_mark, api::NO_REGISTERS, data);
+    };
+    places::marks_at((api.insn_vaddr)(instruction), |mark| give(mark, before_end + 1));
+    if let Some(mark) = marker::given_by(bytes) {
+        give(mark, before_end);
+    }
+}
+
+/// In a mark's user data, the mark begins here; below is the distance to the block's end.
+const MARK_SHIFT: u32 = 32;
+
+/// An instruction that gives a mark is about to run.
+extern "C" fn on_mark(thread: c_uint, data: *mut c_void) {
+    let data = data as u64;
+    let (mark, before_end) = (data >> MARK_SHIFT, u64::from(data as u32));
+    capture::with_slot(thread, |_, slot| slot.call_at(before_end, &Call::Marker { mark }));
 }
 
 /// Makes the block count its instructions. `repeated` is the address of a repeated string
@@ -318,6 +352,7 @@ extern "C" fn on_syscall(
     if matches!(number, libc::SYS_clone | libc::SYS_clone3) {
         MANY_THREADS.store(true, Ordering::Relaxed);
     }
+    MAPPING.set([a1, a2, a3, a4]);
     capture::with_slot(thread, |recorder, slot| {
         syscalls::enter(recorder, slot, number, [a1, a2, a3, a4, a5, a6]);
     });
@@ -328,6 +363,9 @@ extern "C" fn on_syscall_return(_id: PluginId, thread: c_uint, number: i64, resu
     capture::with_slot(thread, |recorder, slot| {
         syscalls::leave(recorder, slot, number, result);
     });
+    if let Ok(result) = u64::try_from(result) {
+        follow_mappings(number, result);
+    }
 }
 
 /// The program has ended, and its threads report nothing any more.
@@ -349,6 +387,24 @@ fn note_guest_base(api: &Api, instruction: Instruction) {
     if here != 0 {
         let base = here.wrapping_sub((api.insn_vaddr)(instruction));
         GUEST_BASE.store(base, Ordering::Relaxed);
+        if places::any_wanted() {
+            places::locate(base);
+        }
+    }
+}
+
+/// Keeps up with the files of code that the program maps.
+fn follow_mappings(number: i64, result: u64) {
+    if !matches!(number, libc::SYS_mmap | libc::SYS_munmap) || !places::any_wanted() {
+        return;
+    }
+    let [address, length, protection, flags] = MAPPING.take();
+    let address = if number == libc::SYS_mmap { result } else { address };
+    places::forget(address..address.saturating_add(length));
+    let of_a_file = flags as i32 & libc::MAP_ANONYMOUS == 0;
+    let of_code = protection as i32 & libc::PROT_EXEC != 0;
+    if number == libc::SYS_mmap && of_a_file && of_code {
+        places::locate(GUEST_BASE.load(Ordering::Relaxed));
     }
 }
 

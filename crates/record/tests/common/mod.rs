@@ -11,6 +11,7 @@ use tierscope_record::launch::{
     LIBRARY, LaunchError, LaunchJob, Launched, Output, QemuBackend, Report, launch,
 };
 use tierscope_record::sink::tst::TstJob;
+use tierscope_record::symbols::Region;
 use tierscope_workload::trace::{TstMetadata, TstReader, TstTotals};
 use tierscope_workload::{Call, FileInfo, Op, OpKind, Pull, Stream, ThreadId};
 
@@ -39,17 +40,33 @@ macro_rules! needs_qemu {
 
 /// Compiles `tests/guest/NAME.c`, once for each state of the source.
 pub fn guest(name: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guest");
-    let source = root.join(name).with_extension("c");
     let program = scratch().join(format!("guest-{name}-{}", unique()));
+    compile(name, &program, &["-pthread"], &["-lm", "-ldl"]);
+    program
+}
+
+/// Compiles `tests/guest/NAME.c` to a library.
+pub fn guest_library(name: &str) -> PathBuf {
+    let library = scratch().join(format!("libguest-{name}-{}.so", unique()));
+    compile(name, &library, &["-shared", "-fPIC"], &[]);
+    library
+}
+
+fn compile(name: &str, to: &Path, options: &[&str], libraries: &[&str]) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let source = root.join("tests/guest").join(name).with_extension("c");
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let status = Command::new(&compiler)
-        .args(["-O1", "-g", "-pthread", "-o"])
-        .args([&program, &source])
+        .args(["-O1", "-g"])
+        .args(options)
+        .arg("-I")
+        .arg(root.join("python/tierscope/include"))
+        .arg("-o")
+        .args([to, &source])
+        .args(libraries)
         .status()
         .unwrap_or_else(|error| panic!("{} compiles the guests: {error}", compiler.display()));
     assert!(status.success(), "{} does not compile", source.display());
-    program
 }
 
 fn unique() -> String {
@@ -82,6 +99,7 @@ pub fn job(program: &Path, arguments: &[&str], sink: SinkJob) -> LaunchJob {
         scratch_dir: scratch(),
         output: Output::Null,
         native: false,
+        region: Region::default(),
     }
 }
 
@@ -126,9 +144,16 @@ impl Recording {
 
 /// Runs a program and reads its recording.
 pub fn record(program: &Path, arguments: &[&str]) -> Recording {
+    record_region(program, arguments, Region::default())
+}
+
+/// The same, with a region of interest.
+pub fn record_region(program: &Path, arguments: &[&str], region: Region) -> Recording {
     let path = scratch_file("recording.tst");
     let sink = SinkJob::Tst(TstJob { path: path.clone(), metadata: TstMetadata::default() });
-    let report = start(program, arguments, sink).unwrap().finish().unwrap();
+    let mut job = job(program, arguments, sink);
+    job.region = region;
+    let report = launch(&job).unwrap().finish().unwrap();
     assert_eq!(report.errors, Vec::<String>::new());
     let mut reader = TstReader::open(&path, false).unwrap();
     let threads =

@@ -1,0 +1,5 @@
+/* A library that a program loads while it runs. */
+void late_step(volatile long *word)
+{
+    *word = 6;
+}
