@@ -54,6 +54,17 @@ class Skipped(TypedDict):
     time_ps: int
 
 
+class AreaResult(TypedDict):
+    """What accesses to an area of the address space have cost."""
+
+    accesses: int
+    store_accesses: int
+    call_waits: int
+    memory_reads: int
+    latency_ns: float
+    stall_ns: float
+
+
 class SystemResult(TypedDict):
     """What one system did. Units are in the names; shares are of one."""
 
@@ -73,6 +84,7 @@ class SystemResult(TypedDict):
     time_breakdown_ns: dict[str, float]
     store_bytes: ReadWritten
     dram_bytes: ReadWritten
+    areas: dict[str, AreaResult]
     counters: dict[str, int]
     wall_s: float
     accesses_per_wall_s: float

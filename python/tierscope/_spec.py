@@ -213,11 +213,10 @@ class Os(_Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class Dram(_Spec):
-    """DRAM behind its controllers: a part, how many of it, its controllers' policies, and what
-    differs from the part.
+    """DRAM behind its controllers.
 
-    Its capacity is said where it is used (`hybrid.cache.capacity`, `storage.dram_capacity` …): rows
-    extend to it.
+    A part, how many of it, its controllers' policies, and what differs. Its capacity is said where
+    it is used (`hybrid.cache.capacity`, `storage.dram_capacity` …): rows extend to it.
     """
 
     part: str | None = None

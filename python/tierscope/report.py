@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
+from tierscope import causes
 from tierscope import format as fmt
 from tierscope._shape import ProgramInfo, ResultData, SystemResult
 from tierscope.breakdown import Group, apportion, grouped
@@ -34,10 +35,12 @@ def render(
     unicode: bool | None = None,
     heading: str | None = None,
     closing: Sequence[str] | None = None,
+    by: str | None = None,
 ) -> Text:
     """The whole report, for ``console``'s width, and its character set unless that is given.
 
-    Heading and closing lines are those of the result unless others are given.
+    Heading and closing lines are those of the result unless others are given. ``by="area"`` adds
+    what threads stood still for.
     """
     if unicode is None:
         unicode = console.encoding.startswith("utf")
@@ -45,6 +48,8 @@ def render(
     for page in _pages(data, console.width):
         lines += [*table(data, page), Text()]
         lines += [*columns(data, page, unicode=unicode), Text()]
+        if by == "area":
+            lines += [*area_lines(data, page), Text()]
     for line in closing_lines(data) if closing is None else closing:
         lines += [Text(part) for part in textwrap.wrap(line, console.width, break_on_hyphens=False)]
     report = Text("\n").join(lines)
@@ -131,6 +136,16 @@ def table(data: ResultData, page: Page) -> Iterator[Text]:
     yield heading
     for label, cells in rows(data):
         yield page.line(label, [cells[name] for name in page.names])
+
+
+def area_lines(data: ResultData, page: Page) -> Iterator[Text]:
+    """Misses and stalls by area of the program's memory."""
+    for heading, rows in causes.by_area(data):
+        yield Text(heading, style="bold")
+        for label, cells in rows:
+            short = Text(label)
+            short.truncate(page.label_width, overflow="ellipsis")
+            yield page.line(short.plain, [cells.get(name, "") for name in page.names])
 
 
 def columns(data: ResultData, page: Page, *, unicode: bool) -> Iterator[Text]:

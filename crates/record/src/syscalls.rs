@@ -9,7 +9,7 @@ use crate::synchronization::{Mark, Order};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::mem::MaybeUninit;
-use tierscope_workload::op::{Advice, MAP_SHARED, MAP_WRITABLE, NO_FILE};
+use tierscope_workload::op::{Advice, MAP_HEAP, MAP_SHARED, MAP_WRITABLE, NO_FILE};
 use tierscope_workload::{Call, FileId, ThreadId};
 
 /// Reads the program's memory.
@@ -340,7 +340,7 @@ fn move_heap_end(recorder: &Recorder, end: u64, out: &mut Vec<Call>) {
         Call::Map {
             address: old_page,
             length: new_page - old_page,
-            flags: MAP_WRITABLE,
+            flags: MAP_WRITABLE | MAP_HEAP,
             file: NO_FILE,
             offset: 0,
         }

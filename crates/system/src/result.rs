@@ -124,6 +124,10 @@ pub struct SystemResult {
     pub store_bytes: Bytes,
     /// Bytes from and to DRAM.
     pub dram_bytes: Bytes,
+    /// What accesses that the core's own caches could not serve at once have cost, by what they
+    /// concern: a file's name, `heap`, `anonymous memory`, `image, stack and kernel`.
+    #[serde(default)]
+    pub areas: BTreeMap<String, AreaResult>,
     /// Counters of the components.
     pub counters: BTreeMap<String, u64>,
     /// Wall-clock time of this system's simulation.
@@ -143,6 +147,26 @@ pub struct Skipped {
     pub instructions: u64,
     /// Simulated time, in picoseconds.
     pub time_ps: u64,
+}
+
+/// What accesses to an area of the address space have cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AreaResult {
+    /// Accesses of the program that missed the core's caches or its TLB, faulted, or had to wait
+    /// before they could be issued.
+    pub accesses: u64,
+    /// Of these, those that waited for the store's medium.
+    pub store_accesses: u64,
+    /// Waits for the store in calls on the file (read, write, sync).
+    #[serde(default)]
+    pub call_waits: u64,
+    /// Lines read from main memory for them, page-table entries included.
+    pub memory_reads: u64,
+    /// Sum of their latencies, in nanoseconds.
+    pub latency_ns: f64,
+    /// Time that threads stood still for it, in nanoseconds: faults, misses beyond the core, and
+    /// waits in calls.
+    pub stall_ns: f64,
 }
 
 /// A latency's distribution, in nanoseconds.

@@ -7,7 +7,9 @@ use tierscope_system::machine::Machine;
 use tierscope_system::result::{Interval, SystemResult};
 use tierscope_system::run::{Bound, Observer, Progress, RunOptions, mark, run_machines};
 use tierscope_system::spec::{SystemSpec, load};
-use tierscope_workload::op::{Advice, Call, FLAG_DEPENDENT, MAP_SHARED, MAP_WRITABLE, NO_FILE};
+use tierscope_workload::op::{
+    Advice, Call, FLAG_DEPENDENT, MAP_HEAP, MAP_SHARED, MAP_WRITABLE, NO_FILE,
+};
 use tierscope_workload::{Op, Pull, Stream, StreamError, ThreadId};
 
 const ALL: [&str; 3] = ["oracle/quick", "hybrid/quick", "storage/quick"];
@@ -380,6 +382,44 @@ fn a_region_that_never_begins_is_an_error_that_says_so() {
         outcome.partial_reason.unwrap(),
         "the region of interest never began: the workload ended before the mark that begins it"
     );
+}
+
+#[test]
+fn misses_and_stalls_are_told_by_what_they_concern() {
+    let mut ops = Vec::new();
+    Call::Open { file: 0, size: 64 * PAGE }.encode(1, &mut ops);
+    let flags = MAP_SHARED | MAP_WRITABLE;
+    let length = 64 * PAGE;
+    Call::Map { address: MAPPED, length, flags, file: 0, offset: 0 }.encode(1, &mut ops);
+    Call::Map { address: ANONYMOUS, length, flags: MAP_WRITABLE, file: NO_FILE, offset: 0 }
+        .encode(1, &mut ops);
+    let flags = MAP_WRITABLE | MAP_HEAP;
+    Call::Map { address: PRIVATE, length, flags, file: NO_FILE, offset: 0 }.encode(1, &mut ops);
+    let elsewhere = 1 << 43;
+    // Each line once: 64 pages of the file, 32 of the heap, 16 anonymous, 8 of the rest.
+    for (base, pages) in [(MAPPED, 64), (PRIVATE, 32), (ANONYMOUS, 16), (elsewhere, 8)] {
+        let lines = 0..pages * PAGE / 64;
+        ops.extend(lines.map(|line| Op::load(base + line * 64, 8, 2).with_flags(FLAG_DEPENDENT)));
+    }
+    let result = run(&system("storage/quick", &[]), Script::stream(vec![ops]));
+    let area = |name: &str| result.areas[name];
+    assert_eq!(result.areas.len(), 4, "{:?}", result.areas);
+    let lines_of_page = PAGE / 64;
+    for (name, pages) in
+        [("file 0", 64), ("heap", 32), ("anonymous memory", 16), ("image, stack and kernel", 8)]
+    {
+        let accesses = area(name).accesses;
+        // Anonymous pages are cleared, and so in the caches; of them the first access faults.
+        assert!((pages..=pages * lines_of_page).contains(&accesses), "{name}: {accesses}");
+        assert!(area(name).stall_ns > 0.0, "{name}");
+        // Entering the kernel stalls as well, and concerns no access of the program.
+        let kernel = name == "image, stack and kernel";
+        assert!(kernel || area(name).stall_ns <= area(name).latency_ns, "{name}");
+    }
+    assert!(area("file 0").store_accesses > 0);
+    assert_eq!(area("heap").store_accesses, 0);
+    assert!(area("file 0").stall_ns > 2.0 * area("heap").stall_ns, "the store's time");
+    assert!(area("file 0").memory_reads > 63 * lines_of_page);
 }
 
 #[test]

@@ -120,6 +120,9 @@ pub const MAP_SHARED: u64 = 1;
 /// Stores to the mapping are allowed.
 pub const MAP_WRITABLE: u64 = 2;
 
+/// The mapping is the program's heap (brk): it behaves like other anonymous memory.
+pub const MAP_HEAP: u64 = 4;
+
 /// `file` of a mapping that has none.
 pub const NO_FILE: FileId = FileId::MAX;
 

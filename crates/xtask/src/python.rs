@@ -173,7 +173,8 @@ fn docstring(module: &mut String, text: &str) {
 }
 
 fn first_sentence(text: &str) -> (&str, &str) {
-    match text.find(". ") {
+    let ends = [". ", ".\n"].map(|end| text.find(end));
+    match ends.into_iter().flatten().min() {
         Some(stop) => (&text[..=stop], text[stop + 1..].trim_start()),
         None => (text, ""),
     }

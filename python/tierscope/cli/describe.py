@@ -18,7 +18,7 @@ from tierscope._call import core_errors, parsed
 from tierscope._result import load
 from tierscope._system import System, systems
 from tierscope.cli.options import assignments, check_json
-from tierscope.cli.results import show_result
+from tierscope.cli.results import By, show_result
 from tierscope.errors import TierscopeError
 
 _WIDEST = 54
@@ -54,6 +54,7 @@ def show(
     *,
     set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=False)] = None,
     json_: Annotated[str | None, Parameter(name="--json")] = None,
+    by: By | None = None,
 ) -> int:
     """Lists presets and workloads, shows one system, each number with its source, or a result.
 
@@ -63,8 +64,11 @@ def show(
         set_: PATH=VALUE sets one value of the system shown.
         json_: Prints the system or the result as one JSON object; or writes it to a file:
             --json=FILE.
+        by: Of a result: for what threads stood still, as for tierscope run.
     """
     check_json(json_)
+    if by is not None and not _is_result(str(what)):
+        raise TierscopeError("usage", "--by is for a result", "name a directory of one to show")
     if what in (None, "systems", "workloads"):
         if set_ or json_:
             raise TierscopeError(
@@ -76,7 +80,7 @@ def show(
     elif _is_result(str(what)):
         if set_:
             raise TierscopeError("usage", "--set changes a system, not a result", "leave it out")
-        show_result(load(str(what)), json_)
+        show_result(load(str(what)), json_, by)
     else:
         (one,) = systems([str(what)], assignments(set_ or []))
         _show_system(one, json_)

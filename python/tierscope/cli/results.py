@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from rich.console import Console
@@ -26,12 +26,16 @@ Results that were kept, side by side:
 """
 
 
-def show_result(result: Result, json_: str | None) -> None:
+By = Literal["area"]
+"""What misses and stalls are told by."""
+
+
+def show_result(result: Result, json_: str | None, by: By | None = None) -> None:
     """Prints a result's report, or its JSON object where ``json_`` is ``-``.
 
     Any other ``json_`` names a file, to which the object goes beside the report.
     """
-    _show(json_, result.to_json, lambda console: report.render(result.data, console))
+    _show(json_, result.to_json, lambda console: report.render(result.data, console, by=by))
 
 
 def compare(

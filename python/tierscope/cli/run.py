@@ -17,7 +17,7 @@ from tierscope._workload import Program, named, without_effect
 from tierscope.cli import FAILURE, interrupted_status, received
 from tierscope.cli.options import assignments, check_json
 from tierscope.cli.progress import display
-from tierscope.cli.results import show_result
+from tierscope.cli.results import By, show_result
 from tierscope.errors import TierscopeError
 
 USAGE = "Usage: tierscope run -s SYSTEM... [OPTIONS] (-w WORKLOAD | -- PROGRAM [ARGS...])"
@@ -50,6 +50,7 @@ def run(
     set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=False)] = None,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
     json_: Annotated[str | None, Parameter(name="--json")] = None,
+    by: By | None = None,
     seed: Annotated[int | None, Parameter(validator=_whole)] = None,
     skip: str | None = None,
     limit: str | None = None,
@@ -72,6 +73,8 @@ def run(
         output: Directory that keeps the result: result.json, the resolved systems, and intervals.
         json_: Prints one JSON object instead of the report, and the program's own output goes to
             stderr; or writes it to a file: --json=FILE.
+        by: Also tells for what threads stood still: area, which are files, heap, other anonymous
+            memory, and the program's image, stack and kernel.
         seed: Seed of a built-in workload's random choices; 0 unless given.
         skip: Simulates so much before anything is counted, so that the systems are warm: accesses
             (1000000 or 1M), "2G instructions", or simulated time (5ms).
@@ -108,15 +111,19 @@ def run(
             )
         except RunFailedError as error:
             failure, result = error, error.result
-    return _deliver(result, failure, output, json_)
+    return _deliver(result, failure, output, json_, by)
 
 
 def _deliver(
-    result: Result, failure: RunFailedError | None, output: Path | None, json_: str | None
+    result: Result,
+    failure: RunFailedError | None,
+    output: Path | None,
+    json_: str | None,
+    by: By | None,
 ) -> int:
     """Prints and keeps a result, and gives the exit status."""
     if result.simulated_anything:
-        show_result(result, json_)
+        show_result(result, json_, by)
         if output is not None:
             result.save(output)
     if failure is not None:

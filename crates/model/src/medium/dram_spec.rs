@@ -28,9 +28,12 @@ pub enum RefreshPolicy {
     SameBank,
 }
 
-/// DRAM behind its controllers: a part, how many of it, its controllers' policies, and what differs
-/// from the part. Its capacity is said where it is used (`hybrid.cache.capacity`,
-/// `storage.dram_capacity` …): rows extend to it.
+/// DRAM behind its controllers.
+///
+/// A part, how many of it, its controllers' policies, and what differs.
+///
+/// Its capacity is said where it is used (`hybrid.cache.capacity`, `storage.dram_capacity` …): rows
+/// extend to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DramSpec {

@@ -25,6 +25,8 @@ pub struct Mapping {
     pub file: Option<(FileId, u64)>,
     /// Stores reach the file.
     pub shared: bool,
+    /// It is the program's heap.
+    pub heap: bool,
     /// Advice.
     pub pattern: Pattern,
 }
@@ -211,7 +213,13 @@ mod tests {
     use proptest::prelude::*;
 
     fn file(pages: u64, first: u64) -> Mapping {
-        Mapping { pages, file: Some((1, first)), shared: true, pattern: Pattern::Normal }
+        Mapping {
+            pages,
+            file: Some((1, first)),
+            shared: true,
+            heap: false,
+            pattern: Pattern::Normal,
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a machine counts, and the two accounts of time: stages of accesses, owners of threads.
 
+use super::areas::Areas;
 use super::memory::Miss;
 use super::thread::{Access, BUSY, Begun, IDLE, OWNERS, Thread, owner_name};
 use super::{Event, Fixed, Machine};
@@ -35,6 +36,7 @@ pub(super) struct Account {
     histogram: LatencyHistogram,
     stages: StageTimes,
     recorded: u64,
+    pub areas: Areas,
     pub instructions: u64,
     pub kernel_instructions: u64,
     pub walks: u64,
@@ -62,6 +64,7 @@ impl Account {
             histogram: LatencyHistogram::new(),
             stages: StageTimes::default(),
             recorded: 0,
+            areas: Areas::default(),
             instructions: 0,
             kernel_instructions: 0,
             walks: 0,
@@ -102,7 +105,7 @@ impl Account {
     /// The hit just counted had waited, or had faulted before: its own stages are recorded instead.
     pub fn slow_hit(
         &mut self,
-        access: Access,
+        (access, area): (Access, u32),
         thread: &mut Thread,
         level: usize,
         now_ps: u64,
@@ -116,14 +119,14 @@ impl Account {
         timeline.push(Stage::Cache, latency_ps);
         self.hits[level][usize::from(tlb_ps != 0)] -= 1;
         self.late_hits[level] += 1;
-        let recorded_ps = self.record(&timeline, fault.as_deref());
+        let recorded_ps = self.record(area, &timeline, fault.as_deref());
         debug_assert_eq!(recorded_ps, now_ps + tlb_ps + latency_ps - start_ps);
     }
 
     /// A miss has its data.
     pub fn finish(&mut self, miss: &Miss, at_ps: u64) {
         if miss.measured {
-            let recorded_ps = self.record(&miss.timeline, miss.fault.as_deref());
+            let recorded_ps = self.record(miss.area, &miss.timeline, miss.fault.as_deref());
             let latency_ps = at_ps - miss.start_ps;
             assert_eq!(recorded_ps, latency_ps, "stages do not add up: {:?}", miss.timeline);
             if let Some(level) = miss.level {
@@ -133,7 +136,8 @@ impl Account {
     }
 
     /// Records an access's stages, those of a fault before them included; its latency.
-    pub fn record(&mut self, timeline: &Timeline, fault: Option<&StageTimes>) -> u64 {
+    pub fn record(&mut self, area: u32, timeline: &Timeline, fault: Option<&StageTimes>) -> u64 {
+        self.areas.record(area, timeline, fault);
         timeline.add_to(&mut self.stages);
         let mut latency_ps = timeline.total_ps();
         for (sum_ps, time_ps) in self.stages.iter_mut().zip(fault.into_iter().flatten()) {
@@ -226,6 +230,7 @@ impl Account {
                 next: golden.next,
             }),
             intervals: self.intervals.clone(),
+            areas: self.areas.clone(),
             before: self.before.clone(),
             ..*self
         }
@@ -382,6 +387,7 @@ impl Machine {
             time_breakdown_ns,
             store_bytes: Bytes { read: store_read_bytes, written: store_written_bytes },
             dram_bytes: Bytes { read: dram_read_bytes, written: dram_written_bytes },
+            areas: self.areas(),
             counters: self.counters(),
             wall_s: 0.0,
             accesses_per_wall_s: 0.0,
@@ -398,6 +404,9 @@ impl Machine {
             stages[Stage::Tlb as usize] += u128::from(tlb_ps) * u128::from(count);
         }
         assert_eq!(histogram.count(), accesses, "an access's latency was not recorded");
+        let by_area = self.account.areas.totals();
+        let singly = (self.account.recorded, self.account.stages.iter().sum::<u64>());
+        assert_eq!(by_area, singly, "an access belongs to no area, or to two");
         assert_eq!(histogram.sum_ps(), stages.iter().sum(), "stages do not sum to latencies");
         let ns = |ps: u64| ps as f64 / 1e3;
         let summary = LatencySummary {

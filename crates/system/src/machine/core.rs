@@ -281,7 +281,8 @@ impl Machine {
             self.account.hit(access.measured, 0, tlb_ps != 0);
             if slow {
                 let stages = (tlb_ps, core.caches.latency_ps(0));
-                self.account.slow_hit(access, thread, 0, context.now_ps, stages);
+                let area = context.area_of(&self.paging, &self.fixed, &access);
+                self.account.slow_hit((access, area), thread, 0, context.now_ps, stages);
             }
             if self.fixed.check_data {
                 self.check(index, line, access.write);
@@ -323,7 +324,8 @@ impl Machine {
             self.account.hit(access.measured, level, tlb_ps != 0);
             if slow {
                 let stages = (tlb_ps, latency_ps);
-                self.account.slow_hit(access, thread, level, context.now_ps, stages);
+                let area = context.area_of(&self.paging, &self.fixed, &access);
+                self.account.slow_hit((access, area), thread, level, context.now_ps, stages);
             }
             if self.fixed.check_data {
                 self.check(index, line, access.write);
@@ -332,7 +334,9 @@ impl Machine {
             return Flow::Continue;
         }
         let latency_ps = core.caches.latency_ps(core.caches.depth() - 1);
-        let mut miss = Miss::new(index, line, access, thread.begin(access, context.now_ps));
+        let area = context.area_of(&self.paging, &self.fixed, &access);
+        let begun = thread.begin(access, context.now_ps);
+        let mut miss = Miss::new(index, line, (access, area), begun);
         miss.timeline.push(Stage::Tlb, tlb_ps);
         miss.timeline.push(Stage::Cache, latency_ps);
         let at_ps = context.now_ps + tlb_ps + latency_ps;
@@ -377,7 +381,9 @@ impl Machine {
         self.paging.touch(frame, context.now_ps);
         core.tlb.insert(page, Translation { frame, writable });
         let upper_cached = core.tlb.upper_levels_cached(page);
-        let mut miss = Miss::new(index, line, access, thread.begin(access, context.now_ps));
+        let area = context.area_of(&self.paging, &self.fixed, &access);
+        let begun = thread.begin(access, context.now_ps);
+        let mut miss = Miss::new(index, line, (access, area), begun);
         miss.clock_ps = context.now_ps;
         miss.walk = self.paging.walk_addresses(page).map(|a| a >> self.fixed.line_shift);
         miss.walk_left = if upper_cached { 1 } else { self.fixed.walk_levels as u8 };

@@ -4,7 +4,7 @@ use super::thread::{Action, BLOCKED, IDLE, Place, State, Step, Thread, Trap};
 use super::{Doing, Event, Machine, MachineError};
 use tierscope_kernel::Stage;
 use tierscope_model::os::PathSpec;
-use tierscope_model::os::paging::{Effect, Next, OsError, Work};
+use tierscope_model::os::paging::{Area, Effect, Next, OsError, Work};
 use tierscope_workload::{Call, FileId, OpKind, ThreadId};
 
 impl Machine {
@@ -43,6 +43,11 @@ impl Machine {
     }
 
     fn act(&mut self, index: usize, action: Action, now_ps: u64) -> Result<(), MachineError> {
+        if let Action::Read { file, .. } | Action::Write { file, .. } | Action::Sync { file } =
+            action
+        {
+            self.threads[self.contexts[index].thread].call_area = Area::FILES + file;
+        }
         match action {
             Action::Resolve { page, write } => {
                 let (next, work) = self
@@ -241,11 +246,15 @@ impl Machine {
             reason: format!("a call of code {} is unknown or incomplete", header.word),
         })?;
         thread.position += 1 + usize::from(header.size());
+        thread.call_area = Area::REST;
         let quiet = matches!(call, Call::Marker { .. } | Call::Spawn { .. });
         let mut steps = Vec::new();
         if !quiet {
             self.account.calls += 1;
             steps = path_steps(Stage::SystemCall, self.spec.os.paths.system_call, 1);
+        }
+        if matches!(call, Call::Map { .. } | Call::Unmap { .. } | Call::Remap { .. }) {
+            self.forget_areas();
         }
         match call {
             Call::Map { address, length, flags, file, offset } => {

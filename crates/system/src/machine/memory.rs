@@ -28,6 +28,8 @@ pub(super) struct Miss {
     pub wanted: u64,
     pub write: bool,
     pub measured: bool,
+    /// What it concerns.
+    pub area: u32,
     /// Level of the private caches that served it, where one did.
     pub level: Option<usize>,
     /// When the access was first offered.
@@ -48,13 +50,14 @@ pub(super) struct Miss {
 }
 
 impl Miss {
-    pub fn new(context: usize, line: u64, access: Access, begun: Begun) -> Self {
+    pub fn new(context: usize, line: u64, (access, area): (Access, u32), begun: Begun) -> Self {
         Miss {
             context,
             line,
             wanted: line,
             write: access.write,
             measured: access.measured,
+            area,
             level: None,
             start_ps: begun.start_ps,
             clock_ps: 0,
@@ -203,6 +206,10 @@ impl Machine {
         }
         self.line_misses.insert(wanted, id);
         self.account.memory_reads += 1;
+        let Miss { measured, area, .. } = self.misses[id];
+        if measured {
+            self.account.areas.of(area).memory_reads += 1;
+        }
         self.outgoing.push_back(Outgoing::Read(id));
         self.pump(now_ps);
     }
@@ -340,7 +347,7 @@ impl Machine {
         }
         self.account.finish(&miss, now_ps);
         for (timeline, fault) in miss.finished_merged(now_ps) {
-            self.account.record(&timeline, fault);
+            self.account.record(miss.area, &timeline, fault);
         }
         let context = &mut self.contexts[miss.context];
         context.pending.retain(|(_, pending)| *pending != id);
@@ -349,6 +356,13 @@ impl Machine {
             context.doing = Doing::Running;
             context.now_ps = now_ps;
             let thread = &mut self.threads[context.thread];
+            let stall_ps = now_ps - thread.clock_ps;
+            if miss.measured {
+                self.account.areas.of(miss.area).stall_ps += stall_ps;
+            } else if thread.fault.is_none() {
+                let from_store = miss.timeline.iter().any(|(stage, _)| stage == Stage::Medium);
+                self.account.areas.of(thread.call_area).wait_in_call(stall_ps, from_store);
+            }
             thread.charge_tail(&miss.timeline, Stage::Core, now_ps);
         }
     }
@@ -475,6 +489,12 @@ impl Machine {
             let thread = &mut self.threads[index];
             if !matches!(thread.state, State::OnTransfer(_) | State::OnFrame) {
                 continue;
+            }
+            if thread.fault.is_none() {
+                self.account
+                    .areas
+                    .of(thread.call_area)
+                    .wait_in_call(now_ps - thread.clock_ps, true);
             }
             thread.charge_tail(&io.timeline, Stage::HostQueue, now_ps);
             thread.charge_until(Stage::Interrupt as usize, interrupt_end_ps);

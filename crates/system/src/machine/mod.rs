@@ -7,6 +7,7 @@
 //! and each source's own count. So the length of batches never changes a result.
 
 mod account;
+mod areas;
 mod core;
 mod kernel;
 mod memory;
@@ -24,7 +25,7 @@ use region::Region;
 use std::collections::{BTreeMap, VecDeque};
 use tierscope_kernel::{Clock, CowMap, EventQueue, Pace, Slab, Timeline};
 use tierscope_model::organization::Organization;
-use tierscope_model::os::paging::{OsError, Paging, TransferId};
+use tierscope_model::os::paging::{Area, OsError, Paging, TransferId};
 use tierscope_model::processor::on_chip::{DirtyLine, Stack};
 use tierscope_model::processor::tlb::Tlb;
 use tierscope_model::processor::window::Window;
@@ -109,6 +110,8 @@ struct Context {
     /// Why it is about to enter the kernel.
     trap: Option<Trap>,
     slice_end_ps: u64,
+    /// The area of the miss before, and where it lies.
+    area: Area,
 }
 
 /// A core: what its hardware threads share.
@@ -472,6 +475,7 @@ fn contexts(spec: &SystemSpec, clock: Clock) -> Vec<Context> {
             pending: Vec::new(),
             trap: None,
             slice_end_ps: 0,
+            area: Area::default(),
         })
         .collect()
 }

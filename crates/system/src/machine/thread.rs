@@ -227,6 +227,8 @@ pub struct Thread {
     pub signals: u64,
     /// The fault under way.
     pub fault: Option<Fault>,
+    /// The file that a call works on, as an area.
+    pub call_area: u32,
     /// Hardware thread on which it ran last.
     pub last_context: usize,
 }
@@ -248,6 +250,7 @@ impl Thread {
             times: [0; OWNERS],
             signals: 0,
             fault: None,
+            call_area: 0,
             last_context: 0,
         }
     }

@@ -45,7 +45,21 @@ impl Paging {
         self.unmap(address, length);
         let file = (file != NO_FILE).then_some((file, offset / self.page_bytes));
         let shared = flags & MAP_SHARED != 0;
-        self.space.map(start, Mapping { pages, file, shared, pattern: Pattern::Normal });
+        let heap = flags & MAP_HEAP != 0;
+        self.space.map(start, Mapping { pages, file, shared, heap, pattern: Pattern::Normal });
+    }
+
+    /// The area that a virtual page belongs to.
+    pub fn area(&self, page: u64) -> Area {
+        let Some((first, mapping)) = self.space.find(page) else {
+            return Area { index: Area::REST, pages: page..page + 1 };
+        };
+        let index = match mapping.file {
+            Some((file, _)) => Area::FILES + file,
+            None if mapping.heap => Area::HEAP,
+            None => Area::ANONYMOUS,
+        };
+        Area { index, pages: first..first + mapping.pages }
     }
 
     /// Unmaps a range and frees what only it used.
@@ -100,8 +114,13 @@ impl Paging {
         let kept = old_pages.min(new_pages);
         let entries: Vec<Pte> = (0..kept).map(|i| self.space.take(from + i)).collect();
         self.unmap(old, old_length);
-        let default =
-            Mapping { pages: new_pages, file: None, shared: false, pattern: Pattern::Normal };
+        let default = Mapping {
+            pages: new_pages,
+            file: None,
+            shared: false,
+            heap: false,
+            pattern: Pattern::Normal,
+        };
         self.space.map(to, mapping.unwrap_or(default));
         for (i, pte) in entries.into_iter().enumerate() {
             self.move_entry(from + i as u64, to + i as u64, pte);

@@ -13,10 +13,11 @@ use crate::organization::{InitialContent, StorageSpec};
 use crate::os::address_space::{AddressSpace, Mapping, Pattern, Pte};
 use crate::os::frames::{Frame, Frames, Owner};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use tierscope_kernel::cow::CowMap;
 use tierscope_kernel::slab::Slab;
 use tierscope_kernel::stage::Stage;
-use tierscope_workload::op::{Advice, FileId, MAP_SHARED, NO_FILE};
+use tierscope_workload::op::{Advice, FileId, MAP_HEAP, MAP_SHARED, NO_FILE};
 
 /// Why the operating system cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -136,6 +137,35 @@ impl OsCounters {
             swap_ins: self.swap_ins - before.swap_ins,
             file_write_backs: self.file_write_backs - before.file_write_backs,
         }
+    }
+}
+
+/// What a range of virtual pages is to the program: one of its files, its heap, other anonymous
+/// memory, or what it had without asking for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Area {
+    /// A number for it; all ranges of the same sort, or of the same file, share it.
+    pub index: u32,
+    /// A range that it covers.
+    pub pages: Range<u64>,
+}
+
+impl Area {
+    /// Not mapped by a call: the program's image and its stack; and what the kernel touches on
+    /// behalf of no file.
+    pub const REST: u32 = 0;
+    /// Grown by brk.
+    pub const HEAP: u32 = 1;
+    /// Other anonymous memory.
+    pub const ANONYMOUS: u32 = 2;
+    /// The first file; the others follow.
+    pub const FILES: u32 = 3;
+    /// Names of those that are no files.
+    pub const NAMES: [&str; Area::FILES as usize] = ["image, stack and kernel", "heap", "anonymous memory"];
+
+    /// The file of an index that stands for one.
+    pub fn file(index: u32) -> Option<FileId> {
+        index.checked_sub(Area::FILES)
     }
 }
 
