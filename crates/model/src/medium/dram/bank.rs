@@ -70,6 +70,14 @@ impl Wish {
     };
 }
 
+impl Wish {
+    /// What kind of command it is: a column command, an activate, a precharge.
+    #[inline]
+    pub fn kind(&self) -> usize {
+        (self.order >> AGE_BITS) as usize - 1
+    }
+}
+
 impl Bank {
     /// A bank without an open row.
     pub fn new(rank: u32, group: u32) -> Self {

@@ -76,6 +76,15 @@ const ORDER_BITS: u32 = super::bank::AGE_BITS + 3;
 /// So many clocks away is far: a million.
 const FAR: u64 = (1 << (64 - ORDER_BITS)) - 1;
 
+/// Column commands left are told apart up to here.
+const LEFT: usize = 17;
+
+/// The place of so many column commands left.
+#[inline]
+fn left(bursts: u32) -> usize {
+    (bursts as usize).min(LEFT - 1)
+}
+
 /// Sets of banks, 64 to a word.
 type Set = Vec<u64>;
 
@@ -95,6 +104,8 @@ pub struct Channel {
     kept_reads: u32,
     /// Banks with something to read, and with something to write.
     work: [Set; 2],
+    /// Of those of the present direction, banks that want a column command, an activate, a precharge.
+    wanted: [Set; 3],
     /// Banks that a refresh keeps from others.
     blocked: Set,
     /// Banks with an open row.
@@ -120,8 +131,10 @@ pub struct Channel {
     flights: VecDeque<Flight>,
     /// Lines of requests not yet done, to read and to write.
     held: [u64; 2],
-    /// Entries not yet done with their column commands, and of these writes.
+    /// Entries not yet done with their column commands, to read and to write.
     unfinished: [u32; 2],
+    /// How many of them have so many column commands left, the last place counting all above.
+    left: [u32; LEFT],
     sequence: u64,
     counts: DramCounts,
     log: Option<Vec<Logged>>,
@@ -144,6 +157,7 @@ impl Channel {
             kept: Vec::new(),
             kept_reads: 0,
             work: [empty(), empty()],
+            wanted: [empty(), empty(), empty()],
             blocked: empty(),
             open: empty(),
             refreshing: 0,
@@ -159,6 +173,7 @@ impl Channel {
             flights: VecDeque::new(),
             held: [0; 2],
             unfinished: [0; 2],
+            left: [0; LEFT],
             sequence: 0,
             counts: DramCounts::default(),
             log: None,
@@ -210,8 +225,10 @@ impl Channel {
         if !self.is_busy() {
             return given;
         }
-        let next = self.next_step().0 + rules.least_latency;
-        given.min(rules.clock.cycles_to_ps(next))
+        // Whoever has the fewest column commands left needs so many more, each apart.
+        let fewest = self.left.iter().position(|&entries| entries > 0).unwrap_or(1) as u64;
+        let next = self.next_step().0 + fewest.saturating_sub(1) * rules.least_spacing;
+        given.min(rules.clock.cycles_to_ps(next + rules.least_latency))
     }
 
     /// What the channel has counted.
@@ -229,6 +246,7 @@ impl Channel {
         self.held[write] += u64::from(entry.lines);
         self.counts.take(&entry);
         self.unfinished[write] += 1;
+        self.left[left(entry.bursts)] += 1;
         if entry.posted {
             self.answer(entry.submitted_ps, answered_ps, entry.owner, true);
         }
@@ -436,6 +454,9 @@ impl Channel {
             return false;
         }
         self.writing = writing;
+        for set in &mut self.wanted {
+            set.fill(0);
+        }
         for word in 0..self.blocked.len() {
             let mut set = self.work[usize::from(writing)][word];
             while set != 0 {
@@ -469,7 +490,18 @@ impl Channel {
     #[inline]
     fn decide(&mut self, rules: &Rules, index: usize) {
         let aged = self.now.saturating_sub(rules.age_cap);
-        self.wishes[index] = self.banks[index].wish(&self.entries, self.writing, aged);
+        let wish = self.banks[index].wish(&self.entries, self.writing, aged);
+        self.wishes[index] = wish;
+        self.forget(index);
+        self.wanted[wish.kind()][index / 64] |= 1 << (index % 64);
+    }
+
+    /// A bank wants nothing in the present direction, or something else.
+    #[inline]
+    fn forget(&mut self, index: usize) {
+        for set in &mut self.wanted {
+            set[index / 64] &= !(1 << (index % 64));
+        }
     }
 
     // ---- The choice ----------------------------------------------------------------------------
@@ -501,6 +533,14 @@ impl Channel {
         Choice { start, at, order: wish.order, what: What::Bank(index as u32) }
     }
 
+    /// No activate, or precharge, starts sooner.
+    #[inline]
+    fn first_start(&self, rules: &Rules, kind: usize, floor: u64) -> u64 {
+        let next = if kind == 1 { Next::Activate } else { Next::Precharge } as usize;
+        let ranks = self.ranks.iter().map(|rank| rank.earliest[next]);
+        ranks.min().unwrap_or(0).saturating_sub(rules.before[next]).max(floor)
+    }
+
     /// Finds what is done next.
     fn choose(&mut self, rules: &Rules) {
         let floors = self.floors();
@@ -508,29 +548,44 @@ impl Channel {
         // away is as good as any other far away.
         let (mut best, mut key) = (u32::MAX, u64::MAX);
         let now = self.now;
-        let work = &self.work[usize::from(self.writing)];
-        for (word, (work, blocked)) in work.iter().zip(&self.blocked).enumerate() {
-            let mut set = work & !blocked;
-            while set != 0 {
-                let index = word * 64 + set.trailing_zeros() as usize;
-                set &= set - 1;
-                let wish = &self.wishes[index];
-                let away = (self.start(rules, wish, floors) - now).min(FAR);
-                let own = away << ORDER_BITS | wish.order;
-                best = if own < key { index as u32 } else { best };
-                key = own.min(key);
+        for (kind, wanted) in self.wanted.iter().enumerate() {
+            // Of those that start together this kind comes behind those before it.
+            if kind > 0 && self.first_start(rules, kind, floors[0]) - now >= key >> ORDER_BITS {
+                continue;
+            }
+            for (word, (wanted, blocked)) in wanted.iter().zip(&self.blocked).enumerate() {
+                let mut set = wanted & !blocked;
+                while set != 0 {
+                    let index = word * 64 + set.trailing_zeros() as usize;
+                    set &= set - 1;
+                    let wish = &self.wishes[index];
+                    let away = (self.start(rules, wish, floors) - now).min(FAR);
+                    let own = away << ORDER_BITS | wish.order;
+                    best = if own < key { index as u32 } else { best };
+                    key = own.min(key);
+                }
             }
         }
-        let mut best = if best == u32::MAX {
+        self.best = if best == u32::MAX {
             Choice::NOTHING
         } else {
             self.choice(rules, best as usize, floors)
         };
+        if self.refreshing != 0 || rules.page_policy == PagePolicy::Timeout {
+            self.choose_besides(rules, floors[0]);
+        }
+    }
+
+    /// Chooses what no bank wants, if it comes first: a part of a refresh, or closing a row that
+    /// nobody uses.
+    #[cold]
+    fn choose_besides(&mut self, rules: &Rules, floor: u64) {
+        let mut best = self.best;
         if self.refreshing != 0 {
-            self.choose_refresh(rules, floors[0], &mut best);
+            self.choose_refresh(rules, floor, &mut best);
         }
         if rules.page_policy == PagePolicy::Timeout {
-            self.choose_timeout(rules, floors[0], &mut best);
+            self.choose_timeout(rules, floor, &mut best);
         }
         self.best = best;
     }
@@ -634,12 +689,9 @@ impl Channel {
         let Choice { at, what, .. } = self.best;
         match what {
             What::Bank(index) => {
-                self.serve(rules, index as usize, at);
-                self.choose(rules);
-                if self.best.what == what && self.best.order >> ORDER_COLUMN.trailing_zeros() == 1 {
-                    self.stream(rules, index as usize, to);
+                if !self.stream(rules, index as usize, to) {
+                    self.serve(rules, index as usize, at);
                 }
-                return;
             }
             What::Refresh(rank) => self.go_on_with_refresh(rules, rank, at),
             What::Timeout(index) => {
@@ -703,7 +755,9 @@ impl Channel {
         if entry.bursts_left == entry.bursts {
             self.counts.add(entry);
         }
+        self.left[left(entry.bursts_left)] -= 1;
         entry.bursts_left -= 1;
+        self.left[left(entry.bursts_left)] += u32::from(entry.bursts_left > 0);
         self.waiting[usize::from(write)] -= 1;
         let bank = &mut self.banks[index];
         bank.used_at = at;
@@ -738,10 +792,18 @@ impl Channel {
         }
     }
 
-    /// Gives further column commands of an entry that is chosen again, as many at once as nothing
-    /// can come between: up to clock `to`, to the next thing that is known to happen, and to where
-    /// another bank could have a command. What it leaves is as if each had been given by itself.
-    fn stream(&mut self, rules: &Rules, index: usize, to: u64) {
+    /// Gives the column commands of the entry that is chosen, as many at once as nothing can come
+    /// between: up to clock `to`, to the next thing that is known to happen, and to where another
+    /// bank could have a command. What it leaves is as if each had been given by itself. Returns
+    /// whether it gave any.
+    #[inline]
+    fn stream(&mut self, rules: &Rules, index: usize, to: u64) -> bool {
+        let wish = self.wishes[index];
+        let many = wish.kind() == 0 && self.entries[wish.slot].bursts_left > 3;
+        many && self.log.is_none() && self.give_many(rules, index, to)
+    }
+
+    fn give_many(&mut self, rules: &Rules, index: usize, to: u64) -> bool {
         let wish = self.wishes[index];
         let (bank, entry) = (&self.banks[index], &self.entries[wish.slot]);
         let write = entry.class.writes();
@@ -751,31 +813,43 @@ impl Channel {
         let alone = empty && bank.lists[entry.class.index()].head == wish.slot;
         // The last is left: with it the entry ends.
         let mut count = u64::from(entry.bursts_left) - 1;
-        if count < 2 || !alone || entry.bursts_left == entry.bursts || self.log.is_some() {
-            return;
+        if !alone {
+            return false;
         }
         if write && self.draining {
             count = count.min(self.waiting[1].saturating_sub(rules.write_low + 1));
         }
         let Choice { start, at, .. } = self.best;
         let arrival = self.incoming.front().map_or(NEVER, |&slot| self.entries[slot].arrival);
-        let end = (to + 1).min(arrival).min(self.next_due).min(self.writes_age_at);
+        let end = to.saturating_add(1).min(arrival).min(self.next_due).min(self.writes_age_at);
         let end = end.min(self.others_start(rules, index, wish.order));
         let apart = rules.spacing(write);
         count = count.min(end.saturating_sub(start).div_ceil(apart));
         if count < 2 {
-            return;
+            return false;
         }
-        let last = at + (count - 1) * apart;
-        self.now = self.now.max(start + (count - 1) * apart);
-        self.entries[wish.slot].bursts_left -= count as u32;
+        if entry.bursts_left == entry.bursts {
+            self.counts.add(entry);
+        }
+        let further = (count - 1) * apart;
+        self.now = self.now.max(start + further);
+        let bursts_left = &mut self.entries[wish.slot].bursts_left;
+        self.left[left(*bursts_left)] -= 1;
+        *bursts_left -= count as u32;
+        self.left[left(*bursts_left)] += 1;
+        let ends = *bursts_left == 1;
         self.waiting[usize::from(write)] -= count;
         let residency = &mut self.ranks[wish.rank as usize].residency;
         *(if write { &mut residency.writes } else { &mut residency.reads }) += count;
-        self.banks[index].used_at = last;
-        self.give(rules, wish.command, index, last, 0);
+        self.banks[index].used_at = at + further;
+        self.give(rules, wish.command, index, at + further, 0);
         self.decide(rules, index);
-        self.choose(rules);
+        let last = start + count * apart;
+        if ends && last < end && !self.draining {
+            self.now = self.now.max(last);
+            self.transfer(rules, index, at + count * apart);
+        }
+        true
     }
 
     /// The first start of a command of another bank, or of a refresh: what would come between the
@@ -786,22 +860,27 @@ impl Channel {
             && !rules.description.standard.rank_is_pseudo_channel;
         let younger = if close { order..ORDER_COLUMN << 1 } else { 0..0 };
         let mut first = NEVER;
-        let work = &self.work[usize::from(self.writing)];
-        for (word, (work, blocked)) in work.iter().zip(&self.blocked).enumerate() {
-            let mut set = work & !blocked;
-            while set != 0 {
-                let other = word * 64 + set.trailing_zeros() as usize;
-                set &= set - 1;
-                let wish = &self.wishes[other];
-                if other != index && !younger.contains(&wish.order) {
-                    first = first.min(self.start(rules, wish, floors));
+        for (kind, wanted) in self.wanted.iter().enumerate() {
+            if kind > 0 && self.first_start(rules, kind, floors[0]) >= first {
+                continue;
+            }
+            for (word, (wanted, blocked)) in wanted.iter().zip(&self.blocked).enumerate() {
+                let mut set = wanted & !blocked;
+                while set != 0 {
+                    let other = word * 64 + set.trailing_zeros() as usize;
+                    set &= set - 1;
+                    let wish = &self.wishes[other];
+                    if other != index && !younger.contains(&wish.order) {
+                        first = first.min(self.start(rules, wish, floors));
+                    }
                 }
             }
         }
-        let mut best = Choice { start: first, ..Choice::NOTHING };
-        if self.refreshing != 0 {
-            self.choose_refresh(rules, floors[0], &mut best);
+        if self.refreshing == 0 && rules.page_policy != PagePolicy::Timeout {
+            return first;
         }
+        let mut best = Choice { start: first, ..Choice::NOTHING };
+        self.choose_refresh(rules, floors[0], &mut best);
         if rules.page_policy == PagePolicy::Timeout {
             self.choose_timeout(rules, floors[0], &mut best);
         }
@@ -815,6 +894,7 @@ impl Channel {
             self.decide(rules, index);
         } else {
             self.work[usize::from(write)][index / 64] &= !(1 << (index % 64));
+            self.forget(index);
         }
         self.turn(rules);
         if self.ranks[rank as usize].waiting == 0 {
@@ -835,7 +915,9 @@ impl Channel {
         let bank = &mut self.banks[index];
         let (rank, group) = (bank.rank, bank.group);
         rules.table.raise_bank(&mut bank.earliest, command, at);
-        rules.table.raise_group(&mut self.groups[group as usize], command, at);
+        if rules.grouped {
+            rules.table.raise_group(&mut self.groups[group as usize], command, at);
+        }
         if self.log.is_some() {
             let bank = index as u32 - rank * rules.description.banks_of_rank();
             self.write_log(Logged { clock: at, command, rank, bank, row });

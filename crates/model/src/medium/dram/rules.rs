@@ -3,7 +3,7 @@
 
 use super::super::{DramSpec, PagePolicy};
 use super::description::Description;
-use super::standard::{BankRefresh, Command, Next, Timings};
+use super::standard::{BankRefresh, Command, Next, Scope, Timings};
 use super::table::Table;
 use tierscope_kernel::Clock;
 
@@ -44,6 +44,10 @@ pub struct Rules {
     pub depth: [u64; 2],
     /// No request is done sooner after its first command.
     pub least_latency: u64,
+    /// Whether the standard has rules for bank groups.
+    pub grouped: bool,
+    /// No column commands of one entry come closer.
+    pub least_spacing: u64,
     /// Whether a refresh of one bank is of that bank in every group.
     pub same_bank_of_groups: bool,
 }
@@ -56,7 +60,7 @@ impl Rules {
         let of = |time: tierscope_units::Duration| clock.ps_to_cycles_ceil(time.picoseconds());
         let bursts_of_line = line_bytes.div_ceil(description.burst_bytes).max(1);
         let standard = description.standard;
-        Rules {
+        let mut rules = Rules {
             table: Table::new(&description),
             timings,
             clock,
@@ -75,9 +79,13 @@ impl Rules {
             write_low: u64::from(spec.write_low) * bursts_of_line,
             depth: [spec.read_queue_depth, spec.write_queue_depth].map(u64::from),
             least_latency: timings.cl.min(timings.cwl) + timings.burst,
+            grouped: standard.constraints().any(|rule| rule.scope == Scope::Group),
+            least_spacing: 0,
             same_bank_of_groups: standard.bank_refresh == BankRefresh::SameInEveryGroup,
             description,
-        }
+        };
+        rules.least_spacing = rules.spacing(false).min(rules.spacing(true));
+        rules
     }
 
     /// The bus of a command.
@@ -96,7 +104,7 @@ impl Rules {
     #[inline]
     pub fn spacing(&self, write: bool) -> u64 {
         let t = &self.timings;
-        let apart = if self.description.groups == 1 {
+        let apart = if !self.grouped {
             t.ccd_s
         } else if write {
             t.ccd_l_wr

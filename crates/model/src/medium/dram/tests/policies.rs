@@ -202,3 +202,44 @@ fn a_log_changes_nothing() {
         assert_eq!(plain.counts(), logged.counts(), "{part}");
     }
 }
+
+/// The times of completion of pages at random, four in flight, each replaced when it is done.
+fn closed_loop(mut dram: Dram, write: bool, fine_ps: Option<u64>) -> Vec<(u32, u64)> {
+    let random = Counter::stream(5, "pages");
+    let (mut out, mut all, mut now_ps, mut sent) = (Vec::new(), Vec::new(), 0, 0u32);
+    while all.len() < 3_000 {
+        while dram.in_flight() < 4 {
+            let address = random.at(u64::from(sent)) % (1 << 24) * 4096;
+            let page = Request { bytes: PAGE, write, ..read(sent, address) };
+            dram.submit(now_ps, page).expect("room");
+            sent += 1;
+        }
+        let next_ps = dram.next_event_ps().expect("four are in flight");
+        now_ps = fine_ps.map_or(next_ps, |fine_ps| next_ps.min(now_ps + fine_ps));
+        dram.advance(now_ps, &mut out);
+        all.extend(out.drain(..).map(|completion| (completion.id, completion.at_ps)));
+    }
+    all
+}
+
+#[test]
+fn pages_take_the_same_time_however_many_bursts_are_given_at_once() {
+    for part in ["ddr3-1333-2gb-x8", "ddr4-2400-8gb-x8", "hbm2-2000-8gb"] {
+        for write in [false, true] {
+            let row = Some(Size::from_bytes(1024));
+            let spec = DramSpec {
+                row,
+                read_queue_depth: 512,
+                write_queue_depth: 512,
+                ..DramSpec::of_part(part, 4)
+            };
+            let dram = Dram::new(&spec, CAPACITY, 64);
+            let mut logged = dram.clone();
+            logged.start_log();
+            let plain = closed_loop(dram.clone(), write, None);
+            let fine = closed_loop(dram, write, Some(3_000));
+            assert_eq!(plain, fine, "{part}, written: {write}: time cut finely");
+            assert_eq!(plain, closed_loop(logged, write, None), "{part}, written: {write}: logged");
+        }
+    }
+}
