@@ -50,18 +50,20 @@ def _counted(what: str, count: Decimal, extent: object) -> int:
     return int(count)
 
 
-def options(skip: Extent | None, limit: Extent | None, roi: bool) -> dict[str, object]:
-    """The simulator's options for a region."""
-    if roi and skip is not None:
+def options(
+    skip: Extent | None, limit: Extent | None, starts: bool, stops_at_mark: bool
+) -> dict[str, object]:
+    """The simulator's options for a region, which marks of the program may begin and end."""
+    if starts and skip is not None:
         raise RunError(
             "usage",
-            "the program's marks begin the region, and so does what is skipped",
+            "the program begins the region, and so does what is skipped",
             "leave one of them out",
         )
-    start: dict[str, int] | None = {"mark": START} if roi else None
+    start: dict[str, int] | None = {"mark": START} if starts else None
     if skip is not None:
         start = bound("what is skipped", skip)
-    stops = [{"mark": STOP}] if roi else []
+    stops = [{"mark": STOP}] if stops_at_mark else []
     if limit is not None:
         stops.append(bound("the limit", limit))
     return {"start": start, "stops": stops}

@@ -134,7 +134,6 @@ def compare(
         RunError: where the run could not start.
     """
     _check.time_limit(time_limit_s)
-    region = _region.options(skip, limit, roi)
     if watch is not None and not callable(watch):
         raise ArgumentError(
             "wrong-type",
@@ -143,6 +142,9 @@ def compare(
         )
     loaded = with_names_told_apart(_system.machines(machines))
     what = _workload.of(work)
+    named = (what.roi_start, what.roi_stop) if isinstance(what, Program) else (None, None)
+    starts, stops = (roi or function is not None for function in named)
+    region = _region.options(skip, limit, starts, stops)
     target = {
         "systems": [one.to_dict() for one in loaded],
         "options": region,
@@ -158,10 +160,14 @@ def record(
     path: str | os.PathLike[str],
     *,
     output_to_stderr: bool = False,
+    roi_start: str | None = None,
+    roi_stop: str | None = None,
 ) -> Recording:
     """Runs a program under the recorder and records it to a file, a ``.tst``.
 
-    An interrupt from the keyboard ends the recording; what there is then can be replayed.
+    An interrupt from the keyboard ends the recording; what there is then can be replayed. All of
+    the program is recorded; calls of ``roi_start`` and ``roi_stop`` are marked in it, for a replay
+    with ``roi=True``.
 
     Raises:
         RunError: where the program cannot run, or the recording cannot be written.
@@ -170,7 +176,8 @@ def record(
     _check_recording(file)
     target = {"kind": "recording", "path": str(file)}
     with core_errors():
-        under_way = _launch(Program(command, output_to_stderr=output_to_stderr), target)
+        what = Program(command, False, output_to_stderr, roi_start, roi_stop)
+        under_way = _launch(what, target)
         _attend(under_way, None, None)
         found = parsed(under_way.result())["finished"]
     kept = found["recording"] or {}
@@ -206,6 +213,8 @@ def _launch(program: Program, target: dict[str, Any]) -> _core.Run:
         "library": str(_RECORDER),
         "output_to_stderr": program.output_to_stderr,
         "native": program.native,
+        "roi_start": program.roi_start,
+        "roi_stop": program.roi_stop,
         "memory_bound_bytes": _MEMORY_BOUND_BYTES,
     }
     return _core.Run.launch(json.dumps(job))

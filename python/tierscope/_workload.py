@@ -76,11 +76,16 @@ class Program:
         native: whether it runs alone before as well, to measure its time. It then runs twice, with
             all that it does; the first time without input, and its output goes nowhere.
         output_to_stderr: whether its standard output goes to standard error.
+        roi_start: the function, of the program or of a library that it loads, whose first call
+            begins the region of interest.
+        roi_stop: the function whose first call after that ends it.
     """
 
     command: Sequence[str]
     native: bool = False
     output_to_stderr: bool = False
+    roi_start: str | None = None
+    roi_stop: str | None = None
 
     def __post_init__(self) -> None:
         """Refuses what is no command.
@@ -92,14 +97,22 @@ class Program:
         object.__setattr__(self, "command", _check.command(self.command))
 
 
-def program(*command: str, native: bool = False) -> Program:
+def program(
+    *command: str,
+    native: bool = False,
+    roi_start: str | None = None,
+    roi_stop: str | None = None,
+) -> Program:
     """A real program and its arguments, as a workload.
 
     Args:
         *command: the program, a path or a name to be looked up in ``PATH``, and its arguments.
         native: whether it runs alone before as well, to measure its time: it then runs twice.
+        roi_start: the function, of the program or of a library that it loads, whose first call
+            begins the region of interest.
+        roi_stop: the function whose first call after that ends it.
     """
-    return Program(command, native)
+    return Program(command, native, roi_start=roi_start, roi_stop=roi_stop)
 
 
 def workload(name: str, *, seed: int | None = None, **parameters: object) -> Generated | Recorded:

@@ -20,6 +20,8 @@ from tierscope.breakdown import Group, apportion, grouped
 
 COMPLETE = "Complete: the whole workload was simulated on every system."
 """What stands below a result that is complete."""
+COMPLETE_REGION = "Complete: the whole region of interest was simulated on every system."
+"""The same where a part of the workload was not counted."""
 
 _BAR_ROWS = 16
 _NAME_WIDTH = range(8, 22)
@@ -175,7 +177,8 @@ def closing_lines(data: ResultData) -> list[str]:
     """What stands below table and columns: the program, how complete the result is, remarks."""
     lines = list(_program_lines(data["program"])) if data["program"] is not None else []
     if data["completeness"] == "complete":
-        lines.append(COMPLETE)
+        regions = any(system["skipped"] is not None for system in data["systems"].values())
+        lines.append(COMPLETE_REGION if regions else COMPLETE)
     else:
         reason = data["partial_reason"] or "the reason is not known"
         lines.append(f"{data['completeness'].capitalize()}: {reason}.")

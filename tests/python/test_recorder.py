@@ -123,3 +123,44 @@ def test_a_python_program_marks_its_region(tierscope: Runner, tmp_path: Path) ->
     system = result["systems"]["oracle/quick"]
     assert 5_000 < system["instructions"] < 1_000_000, "the sum alone"
     assert system["skipped"]["instructions"] > 10_000_000, "the interpreter's start"
+
+
+def marked(tmp_path: Path) -> Path:
+    """A program that marks the second of its four stores to `words`, and the third, as a region."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    program = tmp_path / "marked"
+    source = Path(__file__).parents[1] / "guest" / "marked.c"
+    command = [compiler, "-O1", f"-I{ts.include_dir()}", "-o", program, source]
+    subprocess.run(command, check=True)
+    return program
+
+
+def test_a_region_that_a_program_marks_is_all_that_is_counted(
+    tierscope: Runner, tmp_path: Path
+) -> None:
+    program = marked(tmp_path)
+    result = ts.run("oracle/quick", ts.program(str(program)), roi=True)
+    assert result.data["completeness"] == "complete"
+    assert result["oracle/quick"]["accesses"] == 2
+    assert "the whole region of interest" in result.report()
+    recorded = tierscope("record", "-q", "-o", "m.tst", "--", str(program))
+    assert recorded.returncode == 0, recorded.stderr
+    replayed = ts.run("oracle/quick", f"trace:{tmp_path / 'm.tst'}", roi=True)
+    assert replayed["oracle/quick"]["accesses"] == 2
+
+
+def test_functions_begin_and_end_a_region_by_name(tierscope: Runner, tmp_path: Path) -> None:
+    program = str(marked(tmp_path))
+    whole = ts.run("oracle/quick", ts.program(program))["oracle/quick"]
+    part = ts.run("oracle/quick", ts.program(program, roi_start="main"))["oracle/quick"]
+    assert part["skipped"] is not None
+    assert part["skipped"]["accesses"] + part["accesses"] == whole["accesses"]
+    assert 4 <= part["accesses"] < whole["accesses"]
+    unknown = tierscope("run", "-s", "oracle/quick", "--roi-start", "mian", "--", program)
+    assert unknown.returncode == 125
+    assert "did you mean main?" in unknown.stderr
+    needless = tierscope("run", "-s", "oracle/quick", "--roi-stop", "main", "-w", "gups")
+    assert needless.returncode == 125
+    assert "--roi-stop needs a program" in needless.stderr

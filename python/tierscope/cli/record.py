@@ -27,6 +27,8 @@ Record once, replay on any machine:
 def record(
     *program: str,
     output: Annotated[Path, Parameter(name=("--output", "-o"))],
+    roi_start: str | None = None,
+    roi_stop: str | None = None,
     quiet: Annotated[bool, Parameter(name=("--quiet", "-q"))] = False,
 ) -> int:
     """Records the loads, stores and system calls of a program to a file.
@@ -36,11 +38,14 @@ def record(
     Args:
         program: The program and its arguments, behind --.
         output: The recording, a .tst file.
+        roi_start: Marks calls of this function, of the program or of a library that it loads, as
+            the beginning of the region of interest, for tierscope run --roi.
+        roi_stop: The same for its end.
         quiet: Says nothing about a recording that is as it should be.
     """
     if not program:
         raise TierscopeError("usage", "no program is given", "give -- PROGRAM ARGS")
-    kept = tierscope.record(program, output)
+    kept = tierscope.record(program, output, roi_start=roi_start, roi_stop=roi_stop)
     lines = [*kept.reasons, *kept.notices]
     if lines or not quiet:
         for line in [*came_to(output, kept), *lines]:

@@ -55,6 +55,8 @@ def run(
     skip: str | None = None,
     limit: str | None = None,
     roi: bool = False,
+    roi_start: str | None = None,
+    roi_stop: str | None = None,
     time_limit: float | None = None,
     native: bool = False,
     allow_truncated: bool = False,
@@ -80,6 +82,9 @@ def run(
             (1000000 or 1M), "2G instructions", or simulated time (5ms).
         limit: Ends the run, marked partial, after so much, as for --skip, of what is counted.
         roi: Counts only what the program, or the recording, marks as its region of interest.
+        roi_start: Counts only what follows the first call of this function, of the program or of
+            a library that it loads.
+        roi_stop: Ends the run at the first call of this function.
         time_limit: Ends the run, marked partial, after so many seconds.
         native: Runs the program alone first as well, to measure its time: it then runs twice,
             with all that it does.
@@ -90,9 +95,19 @@ def run(
     of_systems, of_workload = _sets(set_ or [])
     work = _workload(workload, program, of_workload, seed, allow_truncated)
     if isinstance(work, Program):
-        work = replace(work, native=native, output_to_stderr=json_ == "-")
+        work = replace(
+            work,
+            native=native,
+            output_to_stderr=json_ == "-",
+            roi_start=roi_start,
+            roi_stop=roi_stop,
+        )
     elif native:
         raise TierscopeError("usage", "--native needs a program", "give -- PROGRAM ARGS")
+    elif roi_start is not None or roi_stop is not None:
+        option = "--roi-start" if roi_start is not None else "--roi-stop"
+        mend = "give -- PROGRAM ARGS; what a recording has marked is --roi"
+        raise TierscopeError("usage", f"{option} needs a program", mend)
     if output is not None:
         check_target(output)
     machines = systems(_names(system), of_systems)
