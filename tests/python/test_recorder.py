@@ -132,7 +132,7 @@ def marked(tmp_path: Path) -> Path:
         pytest.skip("there is no C compiler")
     program = tmp_path / "marked"
     source = Path(__file__).parents[1] / "guest" / "marked.c"
-    command = [compiler, "-O1", f"-I{ts.include_dir()}", "-o", program, source]
+    command = [compiler, "-O1", f"-I{ts.include_dir()}", "-o", str(program), str(source)]
     subprocess.run(command, check=True)
     return program
 
