@@ -8,6 +8,8 @@ mod finish;
 
 pub use finish::Ended;
 
+use crate::descriptors::New;
+use crate::family::{self, ChildSink, Family};
 use crate::publish::{LogWriter, Urgency};
 use crate::sink::Sink;
 use crate::synchronization::Mark;
@@ -17,10 +19,10 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use tierscope_workload::{Call, Op, OpKind, ThreadId};
+use tierscope_workload::{Call, FileId, FileInfo, Op, OpKind, ThreadId};
 
 /// Slots, and so threads that can run at once.
 pub const MAX_SLOTS: usize = 8192;
@@ -243,14 +245,23 @@ pub struct Recorded {
     pub accesses: u64,
     /// Instructions.
     pub instructions: u64,
-    /// Threads.
+    /// Threads, of all processes.
     pub threads: u32,
+    /// Processes.
+    pub processes: u32,
+}
+
+/// What a process is in the program.
+enum Role {
+    /// The first, which has the sink.
+    First { sink: Box<dyn Sink>, log: Mutex<LogWriter>, family: Family },
+    /// One that was forked. The kernel's number of the first.
+    Child { sink: ChildSink, first_pid: libc::pid_t },
 }
 
 /// The recorder of a program: one for the process.
 pub struct Recorder {
-    sink: Box<dyn Sink>,
-    log: Mutex<LogWriter>,
+    role: Role,
     pub(crate) process: Mutex<Process>,
     threads: Mutex<Threads>,
     accesses: AtomicU64,
@@ -259,6 +270,8 @@ pub struct Recorder {
     finished: AtomicBool,
     published: AtomicBool,
     begun: Instant,
+    /// The kernel's number of the process.
+    pid: libc::pid_t,
     /// Slots below this have been in use.
     slots: AtomicU32,
 }
@@ -290,13 +303,20 @@ impl Threads {
     }
 }
 
-static RECORDER: std::sync::OnceLock<Recorder> = std::sync::OnceLock::new();
+/// The recorder; null until there is one. Never freed.
+static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(std::ptr::null_mut());
 /// This process is not the recorded one, or recording has failed: nothing is noted any more.
-static SILENT: AtomicBool = AtomicBool::new(false);
+pub(crate) static SILENT: AtomicBool = AtomicBool::new(false);
 
 /// The recorder, unless there is none (any more).
 pub fn recorder() -> Option<&'static Recorder> {
-    if SILENT.load(Ordering::Relaxed) { None } else { RECORDER.get() }
+    if SILENT.load(Ordering::Relaxed) { None } else { parent() }
+}
+
+/// The recorder, also where it is silent: that of the parent where this process was just forked.
+pub(crate) fn parent() -> Option<&'static Recorder> {
+    // SAFETY: null, or one that is never freed.
+    unsafe { RECORDER.load(Ordering::Acquire).as_ref() }
 }
 
 /// Runs `body` with the recorder. A panic ends the recording and not the program.
@@ -304,28 +324,51 @@ pub fn guarded(body: impl FnOnce(&'static Recorder)) {
     let Some(recorder) = recorder() else { return };
     if catch_unwind(AssertUnwindSafe(|| body(recorder))).is_err() {
         SILENT.store(true, Ordering::Relaxed);
-        recorder.sink.cut("a broken invariant stopped the recorder; please report it");
+        recorder.sink().cut("a broken invariant stopped the recorder; please report it");
         recorder.publish_error("a broken invariant stopped the recorder; please report it");
     }
-}
-
-/// A child of a fork must leave the recorder alone: its machines and files are its parent's.
-extern "C" fn become_silent() {
-    SILENT.store(true, Ordering::Relaxed);
 }
 
 impl Recorder {
     /// Installs the recorder of this process. The calling thread is the program's first.
     pub fn install(sink: Box<dyn Sink>, log: LogWriter, process: Process) -> io::Result<()> {
         allocate_slots()?;
-        // SAFETY: the handler only stores to a static.
-        let refused = unsafe { libc::pthread_atfork(None, None, Some(become_silent)) };
+        // SAFETY: the handlers are functions for this, which never go.
+        let refused = unsafe {
+            libc::pthread_atfork(
+                Some(family::prepare_fork),
+                Some(family::release_parent),
+                Some(family::in_child),
+            )
+        };
         if refused != 0 {
             return Err(io::Error::from_raw_os_error(refused));
         }
-        let recorder = Recorder {
-            sink,
-            log: Mutex::new(log),
+        let role = Role::First { sink, log: Mutex::new(log), family: Family::default() };
+        let recorder = Recorder::new(role, process);
+        recorder.announce_thread(current_tid());
+        if !RECORDER.load(Ordering::Acquire).is_null() {
+            return Err(io::Error::other("there is a recorder already"));
+        }
+        RECORDER.store(Box::into_raw(Box::new(recorder)), Ordering::Release);
+        Ok(())
+    }
+
+    /// Installs the recorder of a process that was forked.
+    pub(crate) fn of_child(
+        parent: &Recorder,
+        sink: ChildSink,
+        process: Process,
+    ) -> &'static Recorder {
+        let role = Role::Child { sink, first_pid: parent.first_pid() };
+        let recorder = Box::leak(Box::new(Recorder::new(role, process)));
+        RECORDER.store(recorder, Ordering::Release);
+        recorder
+    }
+
+    fn new(role: Role, process: Process) -> Recorder {
+        Recorder {
+            role,
             process: Mutex::new(process),
             threads: Mutex::default(),
             accesses: AtomicU64::new(0),
@@ -334,10 +377,94 @@ impl Recorder {
             finished: AtomicBool::new(false),
             published: AtomicBool::new(false),
             begun: Instant::now(),
+            // SAFETY: always succeeds and touches no memory.
+            pid: unsafe { libc::getpid() },
             slots: AtomicU32::new(0),
+        }
+    }
+
+    /// Makes the slot of the thread that forked this process its first thread's, and its only one.
+    pub(crate) fn adopt(&self, own: &mut Slot) {
+        for index in 0..MAX_SLOTS as u32 {
+            // SAFETY: the slots exist, and there is no other thread.
+            let other = slot(index);
+            // SAFETY: as above; a page that was never touched reads as zero.
+            unsafe {
+                if (*other).in_use && !std::ptr::eq(other, own) {
+                    (*other).in_use = false;
+                }
+                if (*other).in_use {
+                    self.slots.store(index + 1, Ordering::Relaxed);
+                }
+            }
+        }
+        own.length = 0;
+        own.others = 0;
+        own.noted = own.retired;
+        own.counted = own.retired;
+        own.signals = 0;
+        own.thread = self.announce_thread(current_tid());
+        own.tid = current_tid();
+        own.busy.store(false, Ordering::SeqCst);
+    }
+
+    /// The kernel's number of the program's first process.
+    pub(crate) fn first_pid(&self) -> libc::pid_t {
+        match &self.role {
+            Role::First { .. } => self.pid,
+            Role::Child { first_pid, .. } => *first_pid,
+        }
+    }
+
+    /// What the first process knows of the others.
+    pub(crate) fn family(&self) -> &Family {
+        match &self.role {
+            Role::First { family, .. } => family,
+            Role::Child { .. } => unreachable!("only the first process serves others"),
+        }
+    }
+
+    /// Where this process's operations go, if it is not the first.
+    pub(crate) fn as_child(&self) -> Option<&ChildSink> {
+        match &self.role {
+            Role::First { .. } => None,
+            Role::Child { sink, .. } => Some(sink),
+        }
+    }
+
+    /// Takes a channel for a process that is about to be forked.
+    pub(crate) fn claim_channel(&self) -> Option<usize> {
+        let parent = match &self.role {
+            Role::First { family, .. } => family.serve().then_some(0)?,
+            Role::Child { sink, .. } => sink.process,
         };
-        recorder.announce_thread(current_tid());
-        RECORDER.set(recorder).map_err(|_| io::Error::other("there is a recorder already"))
+        family::claim(parent, self.new_thread())
+    }
+
+    /// A number for a thread that the kernel's number is not known of.
+    pub(crate) fn new_thread(&self) -> ThreadId {
+        let mut threads = self.threads();
+        threads.count += 1;
+        threads.count - 1
+    }
+
+    /// Tells the sink of a file.
+    pub(crate) fn announce_file(&self, file: &New) {
+        match &self.role {
+            Role::First { sink, .. } => sink.add_file(&file.info),
+            Role::Child { sink, .. } => sink.announce(file),
+        }
+    }
+
+    /// The number of another process's file.
+    pub(crate) fn file_at(&self, key: (u64, u64), info: FileInfo) -> FileId {
+        let mut process = self.process();
+        let (file, new) = process.number_at(key, info);
+        // Under the lock, so that files are announced in the order of their numbers.
+        if let Some(new) = new {
+            self.announce_file(&new);
+        }
+        file
     }
 
     /// Makes the slot at `index` that of a new thread. To be called before it notes anything.
@@ -359,14 +486,17 @@ impl Recorder {
     }
 
     /// Takes operations of a thread; `others` of them are not accesses.
-    fn take(&self, thread: ThreadId, ops: &[Op], others: u32, instructions: u64) {
+    pub(crate) fn take(&self, thread: ThreadId, ops: &[Op], others: u32, instructions: u64) {
         self.accesses.fetch_add(ops.len() as u64 - u64::from(others), Ordering::Relaxed);
         self.instructions.fetch_add(instructions, Ordering::Relaxed);
-        self.sink.accept(thread, ops);
+        self.sink().accept(thread, ops);
     }
 
     pub(crate) fn sink(&self) -> &dyn Sink {
-        &*self.sink
+        match &self.role {
+            Role::First { sink, .. } => &**sink,
+            Role::Child { sink, .. } => sink,
+        }
     }
 
     pub(crate) fn process(&self) -> MutexGuard<'_, Process> {
@@ -406,7 +536,7 @@ impl Recorder {
             !(numbered.ended && numbered.announced)
         });
         drop(threads);
-        self.sink.end_thread(thread);
+        self.sink().end_thread(thread);
     }
 
     pub(crate) fn note_exit_status(&self, status: i32) {
@@ -420,12 +550,18 @@ impl Recorder {
             accesses: self.accesses.load(Ordering::Relaxed),
             instructions: self.instructions.load(Ordering::Relaxed),
             threads,
+            processes: family::processes(),
         }
     }
 
     /// Publishes a record.
     pub fn publish(&self, urgency: Urgency, record: &Value) {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).append(urgency, record);
+        match &self.role {
+            Role::First { log, .. } => {
+                log.lock().unwrap_or_else(PoisonError::into_inner).append(urgency, record);
+            }
+            Role::Child { sink, .. } => sink.publish(record),
+        }
     }
 
     /// Publishes what went wrong.

@@ -18,15 +18,26 @@ pub struct OpenFile {
 }
 
 /// The descriptors seen so far, and all files.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Descriptors {
     open: HashMap<i32, Arc<OpenFile>>,
     /// Files by device and inode.
-    files: HashMap<(u64, u64), FileId>,
+    files: HashMap<(u64, u64), (FileId, FileInfo)>,
+}
+
+/// A file, as it is announced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct New {
+    /// Its number.
+    pub number: FileId,
+    /// Device and inode.
+    pub key: (u64, u64),
+    /// What recordings say of it.
+    pub info: FileInfo,
 }
 
 /// A file seen for the first time, which is to be announced.
-pub type NewFile = Option<FileInfo>;
+pub type NewFile = Option<New>;
 
 impl Descriptors {
     /// What `descriptor` stands for; looked up where it is not known yet. Also the file's
@@ -72,22 +83,40 @@ impl Descriptors {
 
     /// The number of the file at a device and inode, if it has one.
     pub fn file_at(&self, device: u64, inode: u64) -> Option<FileId> {
-        self.files.get(&(device, inode)).copied()
+        self.files.get(&(device, inode)).map(|(file, _)| *file)
     }
 
     fn number(&mut self, descriptor: i32, status: &libc::stat) -> (Option<FileId>, NewFile) {
         let key = (status.st_dev, status.st_ino);
-        if let Some(file) = self.files.get(&key) {
-            return (Some(*file), None);
+        let name = || path_of(descriptor).to_string_lossy().into_owned();
+        let size_bytes = status.st_size.max(0) as u64;
+        let (file, new) = self.number_at(key, || FileInfo { name: name(), size_bytes });
+        (Some(file), new)
+    }
+
+    /// The number of the file at `key`, a device and an inode; a new one if need be.
+    pub fn number_at(
+        &mut self,
+        key: (u64, u64),
+        info: impl FnOnce() -> FileInfo,
+    ) -> (FileId, NewFile) {
+        if let Some((file, _)) = self.files.get(&key) {
+            return (*file, None);
         }
-        let path = path_of(descriptor);
-        let file = self.files.len() as FileId;
-        let info = FileInfo {
-            name: path.to_string_lossy().into_owned(),
-            size_bytes: status.st_size.max(0) as u64,
-        };
-        self.files.insert(key, file);
-        (Some(file), Some(info))
+        let number = self.files.len() as FileId;
+        let info = info();
+        self.files.insert(key, (number, info.clone()));
+        (number, Some(New { number, key, info }))
+    }
+
+    /// All files, in the order of their numbers.
+    pub fn files(&self) -> Vec<New> {
+        let all = self.files.iter();
+        let mut all: Vec<New> = all
+            .map(|(key, (number, info))| New { number: *number, key: *key, info: info.clone() })
+            .collect();
+        all.sort_unstable_by_key(|file| file.number);
+        all
     }
 }
 
@@ -160,7 +189,7 @@ mod tests {
         let mut table = Descriptors::default();
         let (open, new) = table.look_up(first.as_raw_fd());
         assert_eq!(open.file, Some(0));
-        assert_eq!(new.unwrap().size_bytes, 100);
+        assert_eq!(new.unwrap().info.size_bytes, 100);
         let (again, new) = table.look_up(second.as_raw_fd());
         assert_eq!((again.file, new), (Some(0), None));
         std::fs::remove_file(path).unwrap();

@@ -12,6 +12,7 @@
 
 pub mod capture;
 mod descriptors;
+mod family;
 pub mod isolate;
 pub mod job;
 pub mod launch;

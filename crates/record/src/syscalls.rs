@@ -4,23 +4,25 @@
 //! becomes a [`Call`] of its own; every other call is [`Call::Other`] with its number.
 
 use crate::capture::{Ended, Recorder, Slot, current_tid};
-use crate::descriptors::{self, Descriptors, NewFile};
+use crate::descriptors::{self, Descriptors, New, NewFile};
+use crate::family::{self, Forked};
 use crate::synchronization::{Mark, Order};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 use tierscope_workload::op::{Advice, MAP_HEAP, MAP_SHARED, MAP_WRITABLE, NO_FILE};
-use tierscope_workload::{Call, FileId, ThreadId};
+use tierscope_workload::{Call, FileId, FileInfo, ThreadId};
 
 /// Reads the program's memory.
-pub trait GuestMemory: Send {
+pub trait GuestMemory: Send + Sync {
     /// Fills `bytes` from the program's address; false where it cannot be read.
     fn read(&self, address: u64, bytes: &mut [u8]) -> bool;
 }
 
 /// What the calls of all threads have to remember.
 pub struct Process {
-    memory: Box<dyn GuestMemory>,
+    memory: Arc<dyn GuestMemory>,
     descriptors: Descriptors,
     order: Order,
     /// End of the heap; 0 until the first call on it.
@@ -29,6 +31,9 @@ pub struct Process {
     cleared_at_end: HashMap<i32, u64>,
     /// The same of threads that are being created: their word's address.
     creating: Vec<u64>,
+    /// Processes that were forked, by the kernel's number.
+    forked: HashMap<i32, Forked>,
+    /// A process that cannot be recorded was told of.
     fork_noticed: bool,
 }
 
@@ -44,6 +49,15 @@ pub struct ThreadCalls {
     sleep_ps: u64,
     /// File being closed, plus one.
     closing: u64,
+    /// Channel of the process that is being forked, plus one.
+    channel: u32,
+}
+
+impl ThreadCalls {
+    /// The channel of the process that is being forked, if one is.
+    pub(crate) fn channel(&self) -> Option<usize> {
+        (self.channel as usize).checked_sub(1)
+    }
 }
 
 /// Bits of a clone's flags, and what makes it a thread of this process.
@@ -73,7 +87,7 @@ const MAX_PIECES: usize = 1024;
 
 impl Process {
     /// The state of a program that has made no call yet.
-    pub fn new(memory: Box<dyn GuestMemory>) -> Process {
+    pub fn new(memory: Arc<dyn GuestMemory>) -> Process {
         Process {
             memory,
             descriptors: Descriptors::default(),
@@ -81,8 +95,25 @@ impl Process {
             heap_end: 0,
             cleared_at_end: HashMap::new(),
             creating: Vec::new(),
+            forked: HashMap::new(),
             fork_noticed: false,
         }
+    }
+
+    /// The state of a process that is forked from this one.
+    pub(crate) fn forked(&self) -> Process {
+        let fresh = Process::new(self.memory.clone());
+        Process { descriptors: self.descriptors.clone(), heap_end: self.heap_end, ..fresh }
+    }
+
+    /// The files that are known.
+    pub(crate) fn files(&self) -> Vec<New> {
+        self.descriptors.files()
+    }
+
+    /// The number of the file at a device and inode.
+    pub(crate) fn number_at(&mut self, key: (u64, u64), info: FileInfo) -> (FileId, NewFile) {
+        self.descriptors.number_at(key, || info)
     }
 
     fn read_words<const N: usize>(&self, address: u64) -> Option<[u64; N]> {
@@ -151,7 +182,16 @@ pub fn enter(recorder: &Recorder, slot: &mut Slot, number: i64, arguments: [u64;
         libc::SYS_kill | libc::SYS_tkill | libc::SYS_tgkill => {
             enter_kill(recorder, slot, number, arguments);
         }
-        libc::SYS_clone => enter_clone(recorder, arguments[0], arguments[3]),
+        libc::SYS_clone if makes_thread(arguments[0]) => {
+            enter_clone(recorder, arguments[0], arguments[3]);
+        }
+        libc::SYS_clone | libc::SYS_fork | libc::SYS_vfork => enter_fork(recorder, slot),
+        libc::SYS_clone3 => {
+            let flags = recorder.process().read_words::<1>(arguments[0]);
+            if flags.is_some_and(|[flags]| !makes_thread(flags)) {
+                enter_fork(recorder, slot);
+            }
+        }
         libc::SYS_set_tid_address => {
             recorder.process().cleared_at_end.insert(current_tid(), arguments[0]);
         }
@@ -227,6 +267,9 @@ pub fn leave(recorder: &Recorder, slot: &mut Slot, number: i64, result: i64) {
         return leave_futex(recorder, slot, result);
     }
     let mut out = Vec::new();
+    if let (Some(channel), true) = (calls.channel(), result < 0) {
+        family::disclaim(channel);
+    }
     if result >= 0 {
         leave_successful(recorder, slot, result as u64, &mut out);
     }
@@ -284,6 +327,7 @@ fn leave_successful(recorder: &Recorder, slot: &mut Slot, result: u64, out: &mut
         libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => {
             created(recorder, slot.calls(), result, out);
         }
+        libc::SYS_wait4 => out.extend(awaited(recorder, result as i32)),
         libc::SYS_nanosleep | libc::SYS_clock_nanosleep => {
             out.push(Call::Sleep { duration_ps: sleep_ps });
         }
@@ -303,7 +347,7 @@ fn whole_pages(length: u64) -> u64 {
 /// process is locked from the one to the other.
 fn announce(recorder: &Recorder, new: NewFile) {
     if let Some(file) = new {
-        recorder.sink().add_file(&file);
+        recorder.announce_file(&file);
     }
 }
 
@@ -588,7 +632,7 @@ fn created(recorder: &Recorder, calls: &ThreadCalls, result: u64, out: &mut Vec<
         },
         _ => (0, 0),
     };
-    let thread_of_ours = flags & CLONE_VM != 0 && flags & libc::CLONE_THREAD as u64 != 0;
+    let thread_of_ours = makes_thread(flags);
     {
         let mut process = recorder.process();
         if let Some(place) = process.creating.iter().position(|address| *address == cleared) {
@@ -600,15 +644,41 @@ fn created(recorder: &Recorder, calls: &ThreadCalls, result: u64, out: &mut Vec<
     }
     if thread_of_ours {
         out.push(Call::Spawn { thread: recorder.announce_thread(result as i32) });
-    } else {
-        notice_fork(recorder);
+    } else if result > 0 {
+        out.extend(forked(recorder, calls, result as i32));
     }
 }
 
-fn notice_fork(recorder: &Recorder) {
-    if !std::mem::replace(&mut recorder.process().fork_noticed, true) {
-        recorder.publish_notice("the program started another process, which is not recorded");
+/// Whether these flags of a clone make a thread of this process, and not another process.
+fn makes_thread(flags: u64) -> bool {
+    flags & CLONE_VM != 0 && flags & libc::CLONE_THREAD as u64 != 0
+}
+
+/// A process is about to be forked.
+fn enter_fork(recorder: &Recorder, slot: &mut Slot) {
+    let claimed = recorder.claim_channel();
+    slot.calls().channel = claimed.map_or(0, |index| index as u32 + 1);
+    if claimed.is_none() && !std::mem::replace(&mut recorder.process().fork_noticed, true) {
+        recorder.publish_notice(
+            "the program started more processes than can be followed: some are not recorded",
+        );
     }
+}
+
+/// A process was forked, whose first thread begins here.
+fn forked(recorder: &Recorder, calls: &ThreadCalls, pid: i32) -> Option<Call> {
+    let forked = family::forked(calls.channel()?)?;
+    recorder.process().forked.insert(pid, forked);
+    Some(Call::Spawn { thread: forked.thread })
+}
+
+/// A process that was forked has ended, or was stopped, and this thread has waited for it.
+fn awaited(recorder: &Recorder, pid: i32) -> Option<Call> {
+    let mut process = recorder.process();
+    let Forked { process: number, thread } = *process.forked.get(&pid)?;
+    let sequence = family::last_signal(number)?;
+    process.forked.remove(&pid);
+    Some(Call::Wait { thread, sequence })
 }
 
 /// The thread ends: the kernel clears a word and wakes who waits for it, as `pthread_join` does.

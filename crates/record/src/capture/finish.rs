@@ -1,8 +1,10 @@
 //! How a recording ends: the ways a program's process ends, and what is done in each.
 
-use super::{CAPACITY, Recorder, Slot, current_tid, recorder, slot};
+use super::{CAPACITY, Recorder, Role, Slot, current_tid, recorder, slot};
+use crate::family::ChildSink;
 use crate::publish::Urgency;
 use crate::signals;
+use crate::sink::Sink;
 use serde::Serialize;
 use serde_json::json;
 use std::sync::PoisonError;
@@ -69,14 +71,36 @@ impl Recorder {
     /// Gives what all threads have noted to the sink. No thread but the caller may note anything
     /// any more.
     pub(crate) fn end_all_threads(&self) {
+        let mut last_signal = None;
         for index in self.slot_indices() {
             // SAFETY: other threads note nothing any more; one that is in a call's callback is
             // waited for.
             let slot = unsafe { &mut *slot(index) };
             wait_while_busy(slot);
             if slot.in_use {
+                last_signal = last_signal.or_else(|| self.make_last_calls(slot));
                 self.end_thread(slot);
             }
+        }
+        self.tell_end(last_signal);
+    }
+
+    /// Where the slot is that of a forked process's first thread, has it let its memory go and
+    /// signal to who waits for the process. The number of that signal.
+    fn make_last_calls(&self, slot: &mut Slot) -> Option<u64> {
+        self.as_child()?;
+        if slot.thread(self) != 0 {
+            return None;
+        }
+        let signal = slot.next_signal(self).sequence;
+        ChildSink::last_calls(signal).iter().for_each(|call| slot.call(call));
+        Some(signal)
+    }
+
+    /// What [`Recorder::make_last_calls`] made has gone to the first process.
+    fn tell_end(&self, last_signal: Option<u64>) {
+        if let (Some(child), Some(signal)) = (self.as_child(), last_signal) {
+            child.has_ended(signal);
         }
     }
 
@@ -107,7 +131,9 @@ impl Recorder {
         }
         let flushed = usize::from(slot.is_some());
         if let Some(slot) = slot {
+            let last_signal = self.make_last_calls(slot);
             slot.flush_rest();
+            self.tell_end(last_signal);
         }
         let others = self.slots_in_use().count().saturating_sub(flushed);
         if others > 0 {
@@ -130,7 +156,7 @@ impl Recorder {
     }
 
     /// The running thread's slot: the one whose calls it makes, or the only one in use.
-    fn own_slot(&self) -> Option<u32> {
+    pub(crate) fn own_slot(&self) -> Option<u32> {
         let tid = current_tid();
         // SAFETY: as in `slots_in_use`; only its own thread writes this number to a slot.
         let tid_of = |index: u32| unsafe { (&raw const (*slot(index)).tid).read() };
@@ -143,6 +169,12 @@ impl Recorder {
     }
 
     fn publish_result(&self, ended: Ended) {
+        if let Some(child) = self.as_child() {
+            child.finish(&ended);
+            self.published.store(true, Ordering::Release);
+            return;
+        }
+        self.wait_for_family(&ended);
         let recorded_s = self.begun.elapsed().as_secs_f64();
         self.publish(
             Urgency::Needed,
@@ -153,7 +185,7 @@ impl Recorder {
                 "recorded_s": recorded_s,
             }),
         );
-        let result = self.sink.finish(&ended);
+        let result = self.sink().finish(&ended);
         self.publish(
             Urgency::Needed,
             &json!({
@@ -166,6 +198,29 @@ impl Recorder {
             }),
         );
         self.published.store(true, Ordering::Release);
+    }
+
+    /// Other processes of the program may go on after the first: their machines are here. Where the
+    /// first is replaced or killed, they are cut off.
+    fn wait_for_family(&self, ended: &Ended) {
+        let family = self.family();
+        if matches!(ended, Ended::Exit { .. }) {
+            family.wait(|| self.sink().is_done(), release_descriptors);
+        }
+        let cut_off = family.close();
+        if cut_off > 0 && !matches!(ended, Ended::Stopped) {
+            self.publish_notice(&format!(
+                "{cut_off} other processes of the program are recorded only until its first one ended"
+            ));
+        }
+        if let Some(unrecorded) = family.unrecorded() {
+            self.publish_notice(&unrecorded);
+        }
+    }
+
+    /// Whether the result is out.
+    pub(crate) fn has_published(&self) -> bool {
+        self.published.load(Ordering::Acquire)
     }
 
     /// Somebody else publishes the result: the process must not end before that is done.
@@ -190,9 +245,9 @@ impl Recorder {
                 self.publish_progress();
             }
             if self.stop_requested() {
-                self.sink.stop();
+                self.sink().stop();
             }
-            if self.sink.is_done() && !self.finished.swap(true, Ordering::AcqRel) {
+            if self.sink().is_done() && !self.finished.swap(true, Ordering::AcqRel) {
                 self.publish_result(Ended::Stopped);
             }
         }
@@ -203,13 +258,33 @@ impl Recorder {
             "type": "progress",
             "recorded": self.recorded(),
             "recorded_s": self.begun.elapsed().as_secs_f64(),
-            "sink": self.sink.progress(),
+            "sink": self.sink().progress(),
         });
         self.publish(Urgency::Routine, &record);
     }
 
     fn stop_requested(&self) -> bool {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).stop_requested()
+        match &self.role {
+            Role::First { log, .. } => {
+                log.lock().unwrap_or_else(PoisonError::into_inner).stop_requested()
+            }
+            Role::Child { .. } => false,
+        }
+    }
+}
+
+/// Closes the program's descriptors, as the kernel would by now: another process may wait for the end
+/// of a pipe. The recorder's threads have tables of their own.
+fn release_descriptors() {
+    // SAFETY: the program is over, and its threads use no descriptor any more.
+    unsafe {
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+        if null >= 0 {
+            (0..=2).for_each(|descriptor| {
+                libc::dup2(null, descriptor);
+            });
+        }
+        libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 0);
     }
 }
 

@@ -22,8 +22,8 @@ use serde_json::json;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tierscope_workload::Call;
 use tierscope_workload::op::FLAG_ATOMIC;
@@ -129,7 +129,7 @@ fn install(id: PluginId, info: &Info, arguments: &[String]) -> Result<(), Failur
         Urgency::Needed,
         &json!({"type": "started", "pid": std::process::id(), "backend": "qemu", "interface": version}),
     );
-    Recorder::install(sink, log, Process::new(Box::new(EmulatedMemory)))
+    Recorder::install(sink, log, Process::new(Arc::new(EmulatedMemory)))
         .map_err(|error| format!("cannot start the recorder: {error}"))?;
     places::want(job.places);
     API.set(api).map_err(|_| "the plugin is loaded twice".to_owned())?;

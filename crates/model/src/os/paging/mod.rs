@@ -161,7 +161,8 @@ impl Area {
     /// The first file; the others follow.
     pub const FILES: u32 = 3;
     /// Names of those that are no files.
-    pub const NAMES: [&str; Area::FILES as usize] = ["image, stack and kernel", "heap", "anonymous memory"];
+    pub const NAMES: [&str; Area::FILES as usize] =
+        ["image, stack and kernel", "heap", "anonymous memory"];
 
     /// The file of an index that stands for one.
     pub fn file(index: u32) -> Option<FileId> {

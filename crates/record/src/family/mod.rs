@@ -1,0 +1,77 @@
+//! The processes of a program: the first, which has the machines, and those that were forked.
+//!
+//! A process that is forked leaves its parent's machines alone and streams its operations to the
+//! first process, through memory that was shared before the fork ([`channel`]). There a thread for
+//! each process reads them and gives threads, files and addresses numbers that hold in the whole
+//! program ([`translate`]). See docs/decisions/0004.
+
+pub mod channel;
+mod child;
+mod serve;
+mod translate;
+
+pub use child::{ChildSink, in_child, prepare_fork, release_parent};
+pub use serve::Family;
+
+use channel::{Shared, state};
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+use tierscope_workload::ThreadId;
+
+/// What all processes share; there from the first fork on.
+static SHARED: OnceLock<&'static Shared> = OnceLock::new();
+
+/// A process that was forked, as its parent knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forked {
+    /// Its number in the run.
+    pub process: u32,
+    /// The parent's number for its first thread.
+    pub thread: ThreadId,
+}
+
+fn shared() -> io::Result<&'static Shared> {
+    if let Some(shared) = SHARED.get() {
+        return Ok(shared);
+    }
+    let made = Shared::new()?;
+    Ok(SHARED.get_or_init(|| made))
+}
+
+/// Processes so far, the first included.
+pub fn processes() -> u32 {
+    1 + SHARED.get().map_or(0, |shared| shared.processes.load(Ordering::Relaxed))
+}
+
+/// Takes a channel for a process that process `parent` is about to fork, whose first thread that one
+/// calls `thread`. None where there can be no more.
+pub fn claim(parent: u32, thread: ThreadId) -> Option<usize> {
+    let shared = shared().ok()?;
+    let index = shared.claim()?;
+    let channel = &shared.channels[index];
+    channel.parent.store(parent, Ordering::Relaxed);
+    channel.thread.store(thread, Ordering::Relaxed);
+    Some(index)
+}
+
+/// The fork for which a channel was claimed has failed.
+pub fn disclaim(index: usize) {
+    if let Some(shared) = SHARED.get() {
+        shared.channels[index].state.store(state::FREE, Ordering::Release);
+    }
+}
+
+/// The process for which a channel was claimed, and its first thread.
+pub fn forked(index: usize) -> Option<Forked> {
+    let channel = &SHARED.get()?.channels[index];
+    Some(Forked {
+        process: channel.process.load(Ordering::Relaxed),
+        thread: channel.thread.load(Ordering::Relaxed),
+    })
+}
+
+/// The signal that the first thread of a process gave as it ended.
+pub fn last_signal(process: u32) -> Option<u64> {
+    SHARED.get()?.last_signal(process)
+}

@@ -1,0 +1,185 @@
+//! From what a forked process calls its threads, files and addresses to what the program does.
+
+use std::collections::HashMap;
+use tierscope_workload::op::NO_FILE;
+use tierscope_workload::{Call, FileId, Op, OpKind, ThreadId};
+
+/// Bits of an address that a process uses: the lower half of the canonical ones.
+const ADDRESS_BITS: u32 = 48;
+
+/// Length of a process's own addresses: all that it may have mapped.
+pub const ADDRESSES: u64 = 1 << (ADDRESS_BITS - 1);
+
+/// Translates the operations of one process.
+pub struct Translator<F> {
+    /// The process's number, above its addresses: pages of different processes are different.
+    tag: u64,
+    /// Files by the process's own numbers.
+    pub files: HashMap<FileId, FileId>,
+    thread: F,
+}
+
+impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
+    /// Of the process with this number; `thread` translates its numbers of threads.
+    pub fn new(process: u32, thread: F) -> Self {
+        Translator { tag: u64::from(process) << ADDRESS_BITS, files: HashMap::new(), thread }
+    }
+
+    /// A thread's number.
+    pub fn thread(&mut self, thread: ThreadId) -> ThreadId {
+        (self.thread)(thread)
+    }
+
+    /// Operations, from their bytes. Half an operation, or half a call, is left out.
+    pub fn ops(&mut self, bytes: &[u8]) -> Vec<Op> {
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+        let ops: Vec<Op> = bytes
+            .chunks_exact(size_of::<Op>())
+            .map(|op| Op { word: word(&op[..8]), meta: word(&op[8..]) })
+            .collect();
+        let mut out = Vec::with_capacity(ops.len());
+        let mut at = 0;
+        while let Some(op) = ops.get(at) {
+            at += 1;
+            match op.kind() {
+                Some(OpKind::Load | OpKind::Store) => {
+                    out.push(Op { word: self.address(op.word), meta: op.meta });
+                }
+                Some(OpKind::Call) => {
+                    let Some(call) = Call::decode(*op, &ops[at..]) else { break };
+                    at += op.size() as usize;
+                    self.call(call).encode(op.instructions(), &mut out);
+                }
+                Some(OpKind::Compute) => out.push(*op),
+                Some(OpKind::Argument) | None => break,
+            }
+        }
+        out
+    }
+
+    fn address(&self, address: u64) -> u64 {
+        self.tag | address & ((1 << ADDRESS_BITS) - 1)
+    }
+
+    fn file(&self, file: FileId) -> FileId {
+        self.files.get(&file).copied().unwrap_or(NO_FILE)
+    }
+
+    fn call(&mut self, call: Call) -> Call {
+        let call = self.relocated(call);
+        match call {
+            Call::Spawn { thread } => Call::Spawn { thread: (self.thread)(thread) },
+            Call::Wait { thread, sequence } => {
+                Call::Wait { thread: (self.thread)(thread), sequence }
+            }
+            call => self.with_file(call),
+        }
+    }
+
+    fn relocated(&self, mut call: Call) -> Call {
+        match &mut call {
+            Call::Map { address, .. }
+            | Call::Unmap { address, .. }
+            | Call::Advise { address, .. }
+            | Call::Read { address, .. }
+            | Call::Write { address, .. }
+            | Call::SyncRange { address, .. } => *address = self.address(*address),
+            Call::Remap { old_address, new_address, .. } => {
+                *old_address = self.address(*old_address);
+                *new_address = self.address(*new_address);
+            }
+            // All named, so that a new call is looked at here.
+            Call::Open { .. }
+            | Call::Close { .. }
+            | Call::Sync { .. }
+            | Call::Truncate { .. }
+            | Call::Spawn { .. }
+            | Call::Signal { .. }
+            | Call::Wait { .. }
+            | Call::Sleep { .. }
+            | Call::Other { .. }
+            | Call::Marker { .. } => {}
+        }
+        call
+    }
+
+    fn with_file(&self, mut call: Call) -> Call {
+        match &mut call {
+            Call::Map { file, .. } => *file = self.file(*file),
+            Call::Open { file, .. }
+            | Call::Close { file }
+            | Call::Read { file, .. }
+            | Call::Write { file, .. }
+            | Call::Sync { file }
+            | Call::Truncate { file, .. } => {
+                *file = self.file(*file);
+                if *file == NO_FILE {
+                    // It was never announced: the process was killed in between.
+                    return Call::Other { number: 0 };
+                }
+            }
+            _ => {}
+        }
+        call
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tierscope_workload::op::MAP_WRITABLE;
+
+    fn bytes(ops: &[Op]) -> Vec<u8> {
+        ops.iter().flat_map(|op| [op.word.to_le_bytes(), op.meta.to_le_bytes()]).flatten().collect()
+    }
+
+    #[test]
+    fn a_process_has_its_own_addresses_and_shares_numbers_of_threads_and_files() {
+        let mut translator = Translator::new(3, |thread| thread + 10);
+        translator.files.insert(1, 7);
+        let map = |address, file| Call::Map {
+            address,
+            length: 4096,
+            flags: MAP_WRITABLE,
+            file,
+            offset: 0,
+        };
+        let mut ops = vec![Op::load(0x7fff_1234, 8, 5), Op::compute(9)];
+        let mut expected = vec![Op::load(3 << 48 | 0x7fff_1234, 8, 5), Op::compute(9)];
+        for (call, translated) in [
+            (map(0x1000, 1), map(3 << 48 | 0x1000, 7)),
+            (map(0x1000, NO_FILE), map(3 << 48 | 0x1000, NO_FILE)),
+            (Call::Spawn { thread: 1 }, Call::Spawn { thread: 11 }),
+            (Call::Wait { thread: 2, sequence: 4 }, Call::Wait { thread: 12, sequence: 4 }),
+            (Call::Signal { sequence: 1 }, Call::Signal { sequence: 1 }),
+            (
+                Call::Read { file: 1, offset: 5, length: 6, address: 0x2000 },
+                Call::Read { file: 7, offset: 5, length: 6, address: 3 << 48 | 0x2000 },
+            ),
+            (Call::Close { file: 99 }, Call::Other { number: 0 }),
+            (
+                Call::Remap { old_address: 1, old_length: 2, new_address: 3, new_length: 4 },
+                Call::Remap {
+                    old_address: 3 << 48 | 1,
+                    old_length: 2,
+                    new_address: 3 << 48 | 3,
+                    new_length: 4,
+                },
+            ),
+        ] {
+            call.encode(2, &mut ops);
+            translated.encode(2, &mut expected);
+        }
+        assert_eq!(translator.ops(&bytes(&ops)), expected);
+    }
+
+    #[test]
+    fn what_is_damaged_is_left_out() {
+        let mut translator = Translator::new(1, |thread| thread);
+        let mut ops = vec![Op::compute(1)];
+        Call::Signal { sequence: 1 }.encode(1, &mut ops);
+        assert_eq!(translator.ops(&bytes(&ops[..2])), [Op::compute(1)]);
+        assert_eq!(translator.ops(&[1, 2, 3]), []);
+        assert_eq!(translator.ops(&[0xff; 16]), []);
+    }
+}
