@@ -68,8 +68,9 @@ format: $(VENV)/dev-packages ## Formats Rust and Python. (cargo fmt misses the m
 	$(BIN)/ruff format .
 
 .PHONY: generate
-generate: ## Writes schemas, reference pages and Python classes from the Rust types.
+generate: build ## Writes schemas, reference pages and Python classes from the Rust types, and the manual page.
 	cargo run --quiet -p tierscope-xtask -- generate
+	$(BIN)/python -m tierscope.cli.manual wheel/data/share/man/man1/tierscope.1
 
 .PHONY: docs
 docs: build $(VENV)/dev-packages ## Builds the documentation, warnings as errors.

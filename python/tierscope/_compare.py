@@ -98,6 +98,7 @@ class Comparison:
         yield from self._machine_lines()
         complete = all(result.complete for result in self.results.values())
         for label, result in self._items():
+            yield from (f"{label}: {remark}" for remark in result.data["remarks"])
             for line in report.closing_lines(result.data):
                 if not (complete and line == report.COMPLETE):
                     yield f"{label}: {line}"

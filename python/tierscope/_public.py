@@ -2,6 +2,7 @@
 
 from tierscope import _core, _spec
 from tierscope._mark import include_dir, roi, roi_begin, roi_end
+from tierscope._repeat import Repetitions, load_repetitions, repeat
 from tierscope._result import Result, load
 from tierscope._run import (
     NoResultError,
@@ -28,6 +29,7 @@ __all__ = [
     "Progress",
     "Recorded",
     "Recording",
+    "Repetitions",
     "Result",
     "RunError",
     "RunFailedError",
@@ -38,8 +40,10 @@ __all__ = [
     "compare",
     "include_dir",
     "load",
+    "load_repetitions",
     "program",
     "record",
+    "repeat",
     "roi",
     "roi_begin",
     "roi_end",

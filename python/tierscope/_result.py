@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
+INTERRUPTED = "the run was interrupted"
+"""Why a result is partial that an interrupt from the keyboard, or a signal, cut short."""
 _SCHEMA = 1
 _RESULT_FILE = "result.json"
 _INTERVALS_FILE = "intervals.parquet"
@@ -109,6 +111,11 @@ class Result:
         """Whether any system got so far as to access memory."""
         return any(system["accesses"] for system in self.data["systems"].values())
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether an interrupt ended the run, not what it was asked for."""
+        return INTERRUPTED in (self.data["partial_reason"] or "")
+
     def table(self) -> Table:
         """The figures of all systems side by side."""
         return Table(self.data)
@@ -164,7 +171,7 @@ class Result:
             fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
             try:
                 self._write(fresh)
-                _replace(target, fresh)
+                replace_directory(target, fresh)
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)
         except OSError as error:
@@ -188,7 +195,8 @@ class Result:
     def _repr_html_(self) -> str:
         lines = "".join(f"<p>{html.escape(line)}</p>" for line in report.closing_lines(self.data))
         title = html.escape(report.title(self.data))
-        return f"<h4>{title}</h4>{self.table()._repr_html_()}{lines}"
+        remarks = "".join(f"<p>{html.escape(remark)}</p>" for remark in self.data["remarks"])
+        return f"<h4>{title}</h4>{remarks}{self.table()._repr_html_()}{lines}"
 
 
 def load(directory: str | os.PathLike[str]) -> Result:
@@ -255,7 +263,14 @@ def _is_ours(name: str) -> bool:
     )
 
 
-def _replace(target: Path, fresh: Path) -> None:
+def is_kept_result(directory: Path) -> bool:
+    """Whether a directory holds a result that was kept, and nothing else."""
+    if not (directory / _RESULT_FILE).is_file():
+        return False
+    return all(_is_ours(path.name) for path in directory.iterdir())
+
+
+def replace_directory(target: Path, fresh: Path) -> None:
     """Puts ``fresh`` at ``target``; what was there goes only once the new one is in place."""
     if not target.exists() or not any(target.iterdir()):
         fresh.rename(target)

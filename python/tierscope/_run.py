@@ -10,22 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tierscope import _check, _core, _region, _system, _workload
+from tierscope import _check, _core, _region, _scale, _system, _workload
 from tierscope._call import core_errors, parsed
 from tierscope._region import Extent
-from tierscope._result import Result, interval_table
+from tierscope._result import INTERRUPTED, Result, interval_table
 from tierscope._system import System, with_names_told_apart
 from tierscope._workload import Generated, Program, Recorded
 from tierscope.errors import ArgumentError, RunError
 
 _POLL_S = 0.1
-_RECORDER = Path(__file__).parent / "_record" / "libtierscope_record.so"
+RECORDER = Path(__file__).parent / "_record" / "libtierscope_record.so"
+"""The library that QEMU loads to observe a program."""
 _MEMORY_BOUND_BYTES = 256 << 20
 """Operations of a program held in memory for machines that lag; what exceeds it goes to disk."""
 
 Workload = Generated | Recorded | Program
-INTERRUPTED = "the run was interrupted"
-"""Why a result is partial that an interrupt from the keyboard, or a signal, cut short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +107,7 @@ def compare(
     limit: Extent | None = None,
     roi: bool = False,
     time_limit_s: float | None = None,
+    scale_to_footprint: float | None = None,
     watch: Watcher | None = None,
 ) -> Result:
     """Runs a workload on several machines and gives their results side by side.
@@ -124,6 +124,9 @@ def compare(
         limit: ends the run, marked partial, after so much of the region on a machine.
         roi: the region of interest is what the program marks as such.
         time_limit_s: ends the run, marked partial, after so many seconds of wall-clock time.
+        scale_to_footprint: sizes DRAM before a store to one part in so many of what the workload
+            touches: of 2, half of it is in the store. Where DRAM shrinks, on-chip caches shrink in
+            proportion; where it grows, stores do.
         watch: hears of the progress.
 
     Raises:
@@ -142,9 +145,11 @@ def compare(
         )
     loaded = with_names_told_apart(_system.machines(machines))
     what = _workload.of(work)
-    named = (what.roi_start, what.roi_stop) if isinstance(what, Program) else (None, None)
-    starts, stops = (roi or function is not None for function in named)
-    region = _region.options(skip, limit, starts, stops)
+    region = region_of(what, skip, limit, roi)
+    notes: list[str | None] = [None] * len(loaded)
+    if scale_to_footprint is not None:
+        scaled = _scale.to_footprint(loaded, what, scale_to_footprint)
+        loaded, notes = [one for one, _ in scaled], [note for _, note in scaled]
     target = {
         "systems": [one.to_dict() for one in loaded],
         "options": region,
@@ -152,7 +157,21 @@ def compare(
     with core_errors():
         under_way = _start(what, target)
         _attend(under_way, time_limit_s, watch)
-        return _result(parsed(under_way.result()), loaded)
+        return _result(parsed(under_way.result()), loaded, notes)
+
+
+def region_of(
+    work: Workload, skip: Extent | None, limit: Extent | None, roi: bool
+) -> dict[str, object]:
+    """The simulator's options for the region of interest of a run.
+
+    Raises:
+        ArgumentError: where an extent is of the wrong type.
+        RunError: where an extent says nothing, or contradicts the marks.
+    """
+    named = (work.roi_start, work.roi_stop) if isinstance(work, Program) else (None, None)
+    starts, stops = (roi or function is not None for function in named)
+    return _region.options(skip, limit, starts, stops)
 
 
 def record(
@@ -210,7 +229,7 @@ def _launch(program: Program, target: dict[str, Any]) -> _core.Run:
     job = {
         "command": list(program.command),
         "to": target,
-        "library": str(_RECORDER),
+        "library": str(RECORDER),
         "output_to_stderr": program.output_to_stderr,
         "native": program.native,
         "roi_start": program.roi_start,
@@ -228,6 +247,7 @@ def run(
     limit: Extent | None = None,
     roi: bool = False,
     time_limit_s: float | None = None,
+    scale_to_footprint: float | None = None,
     watch: Watcher | None = None,
 ) -> Result:
     """Runs a workload on one machine. As :func:`compare`."""
@@ -238,6 +258,7 @@ def run(
         limit=limit,
         roi=roi,
         time_limit_s=time_limit_s,
+        scale_to_footprint=scale_to_footprint,
         watch=watch,
     )
 
@@ -260,12 +281,17 @@ def _attend(under_way: _core.Run, time_limit_s: float | None, watch: Watcher | N
             raise
 
 
-def _result(ended: dict[str, Any], machines: Sequence[System]) -> Result:
+def _result(
+    ended: dict[str, Any], machines: Sequence[System], notes: Sequence[str | None]
+) -> Result:
     finished = ended["finished"]
     data = finished["result"]
     # Those that were killed before they had reported anything are left out.
     found = data["systems"]
     data["systems"] = {one.name: found[one.name] for one in machines if one.name in found}
+    for one, note in zip(machines, notes, strict=True):
+        if note is not None and one.name in found:
+            found[one.name]["notes"].insert(0, note)
     intervals = interval_table(
         {
             one.name: columns

@@ -99,5 +99,6 @@ class ResultData(TypedDict):
     workload: WorkloadInfo
     completeness: Literal["complete", "partial"]
     partial_reason: str | None
+    remarks: list[str]
     program: ProgramInfo | None
     systems: dict[str, SystemResult]

@@ -86,6 +86,16 @@ class System:
             _check.meant(key, keys, f"the keys are {', '.join(keys)}"),
         )
 
+    def with_sets(self, sets: Iterable[tuple[str, str]]) -> System:
+        """The same machine with values changed by path, as ``--set`` does it.
+
+        Raises:
+            SpecError: with every mistake that the changes make.
+        """
+        with core_errors():
+            found = parsed(_core.resolve_text(self.name, self._toml, list(sets)))
+        return _resolved(None, found["spec"], found)
+
     def _renamed(self, name: str) -> System:
         """The same machine under another name; its values keep their sources."""
         with core_errors():
@@ -143,6 +153,17 @@ def systems(references: Iterable[str], sets: Iterable[tuple[str, str]] = ()) -> 
     with core_errors():
         found = parsed(_core.resolve_all(list(references), list(sets)))
     return [_resolved(None, one["spec"], one) for one in found]
+
+
+def from_toml(name: str, text: str) -> System:
+    """A machine described in a text, called ``name`` in messages.
+
+    Raises:
+        SpecError: with every mistake of the description.
+    """
+    with core_errors():
+        found = parsed(_core.resolve_text(name, text))
+    return _resolved(None, found["spec"], found)
 
 
 def _resolved(base: str | None, over: Mapping[str, Any], found: Mapping[str, Any]) -> System:

@@ -47,17 +47,24 @@ def render(
     if unicode is None:
         unicode = console.encoding.startswith("utf")
     lines = [Text(title(data) if heading is None else heading, style="bold"), Text()]
+    if heading is None:
+        for remark in data["remarks"]:
+            lines += [*map(Text, _wrapped(remark, console.width)), Text()]
     for page in _pages(data, console.width):
         lines += [*table(data, page), Text()]
         lines += [*columns(data, page, unicode=unicode), Text()]
         if by == "area":
             lines += [*area_lines(data, page), Text()]
     for line in closing_lines(data) if closing is None else closing:
-        lines += [Text(part) for part in textwrap.wrap(line, console.width, break_on_hyphens=False)]
+        lines += map(Text, _wrapped(line, console.width))
     report = Text("\n").join(lines)
     if not unicode:
         report.plain = report.plain.translate(_IN_ASCII)
     return report
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    return textwrap.wrap(line, width, break_on_hyphens=False)
 
 
 def rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:

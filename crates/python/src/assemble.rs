@@ -53,10 +53,46 @@ pub fn assemble(known: Known, systems: &[SystemSpec], outcomes: Vec<Option<Outco
         workload: WorkloadInfo { threads, ..known.workload },
         completeness: if complete { Completeness::Complete } else { Completeness::Partial },
         partial_reason: (!complete).then(|| reasons.join("; ")),
+        remarks: all_fits(systems, &results).into_iter().collect(),
         program: known.program,
         systems: results,
     };
     json!({"result": result, "failures": failures})
+}
+
+/// A remark where everything that ran fitted into the DRAM of each machine, so that none had to
+/// choose what to keep there.
+///
+/// By the end some memory may have been given back, so that what is in use then is not all: no
+/// machine may have read more than its DRAM holds, nor written back, nor reclaimed, either.
+fn all_fits(systems: &[SystemSpec], results: &BTreeMap<String, SystemResult>) -> Option<String> {
+    let counter = |result: &SystemResult, name: &str| *result.counters.get(name).unwrap_or(&0);
+    let (mut footprint_bytes, mut least_bytes, mut stores) = (0, u64::MAX, 0);
+    for system in systems {
+        let (result, dram) = (results.get(&system.name)?, system.dram_sizes()?);
+        footprint_bytes = footprint_bytes.max(counter(result, "footprint_bytes"));
+        least_bytes = least_bytes.min(dram.bytes);
+        stores += usize::from(dram.before_store);
+        let pressed = ["write_back_pages", "reclaimed_pages", "swap_out_pages"]
+            .iter()
+            .any(|name| counter(result, name) > 0);
+        if pressed || result.store_bytes.read > dram.bytes {
+            return None;
+        }
+    }
+    let told = results.len() > 1 && stores > 0 && footprint_bytes > 0;
+    (told && footprint_bytes <= least_bytes).then(|| {
+        format!(
+            "All {} that this run used fit into the DRAM of every system: it cannot tell them \
+             apart, but for how each fills its DRAM at first.",
+            in_mib(footprint_bytes)
+        )
+    })
+}
+
+fn in_mib(bytes: u64) -> String {
+    let mib = bytes as f64 / f64::from(1 << 20);
+    if mib < 10.0 { format!("{mib:.1} MiB") } else { format!("{mib:.0} MiB") }
 }
 
 /// Fills in the slowdown against the machine named `oracle`, else the first that is one, of those

@@ -5,8 +5,10 @@ use crate::job::Workload;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use tierscope_record::launch::QemuBackend;
 use tierscope_system::result::RunResult;
-use tierscope_system::spec::{self, Resolved};
+use tierscope_system::spec::{self, Resolved, SystemSpec};
 use tierscope_workload::generator::GENERATORS;
 use tierscope_workload::trace::TstReader;
 
@@ -54,6 +56,81 @@ pub fn resolve(base: Option<&str>, over: &str, sets: Vec<(String, String)>) -> P
         _ => spec::load_json(base, &over, "Python", &sets),
     };
     resolved.map(|resolved| machine(&resolved).to_string()).map_err(|p| spec_error(&p))
+}
+
+/// A preset or a file as TOML to start another machine from: each value with its meaning above it
+/// and its source behind it.
+#[pyfunction]
+pub fn commented(reference: &str) -> PyResult<String> {
+    let resolved = spec::load(reference, &[]).map_err(|p| spec_error(&p))?;
+    Ok(spec::to_commented_toml(&resolved))
+}
+
+/// The QEMU that would run programs, as JSON: its path and version, or `missing` with the reason.
+#[pyfunction]
+pub fn qemu() -> String {
+    let found = QemuBackend::find();
+    match found {
+        Ok(qemu) => json!({"path": qemu.path(), "version": qemu.version()}),
+        Err(why) => json!({"missing": why.to_string()}),
+    }
+    .to_string()
+}
+
+/// What gives machines (resolved, as JSON) so much DRAM before their stores, and the rest in
+/// proportion: a JSON list of path and value of each change, for each machine.
+#[pyfunction]
+pub fn scale(systems: &str, dram_bytes: u64) -> PyResult<String> {
+    let systems: Vec<SystemSpec> =
+        serde_json::from_str(systems).map_err(|error| run_error("bad-systems", error))?;
+    let sets = spec::scale(&systems, dram_bytes).map_err(|p| spec_error(&p))?;
+    Ok(json!(sets).to_string())
+}
+
+/// How much DRAM a machine (resolved, as JSON) has, and what memory its simulation takes,
+/// as JSON.
+#[pyfunction]
+pub fn sizes(system: &str) -> PyResult<String> {
+    let system: SystemSpec =
+        serde_json::from_str(system).map_err(|error| run_error("bad-systems", error))?;
+    Ok(json!({"dram": system.dram_sizes(), "memory": system.memory_estimate()}).to_string())
+}
+
+/// What is known of a workload, given as in a job, before it runs, as JSON: accesses, and bytes
+/// that it maps.
+#[pyfunction]
+pub fn foreseen(py: Python<'_>, workload: &str) -> PyResult<String> {
+    let workload: Workload =
+        serde_json::from_str(workload).map_err(|error| run_error("bad-workload", error))?;
+    let stream = py.detach(|| workload.prepare())?.stream;
+    let mapped_bytes = stream.footprint().map(|footprint| footprint.bytes);
+    Ok(json!({"accesses": stream.accesses(), "mapped_bytes": mapped_bytes}).to_string())
+}
+
+/// Bytes that a workload, given as in a job, touches: it is gone through once, on no machine.
+#[pyfunction]
+pub fn touched(py: Python<'_>, workload: &str) -> PyResult<u64> {
+    const ASK_EVERY: Duration = Duration::from_millis(100);
+    let workload: Workload =
+        serde_json::from_str(workload).map_err(|error| run_error("bad-workload", error))?;
+    let mut interrupt = None;
+    let counted = py.detach(|| {
+        let mut stream = workload.prepare()?.stream;
+        let mut asked = Instant::now();
+        let mut goes_on = || {
+            if asked.elapsed() >= ASK_EVERY {
+                asked = Instant::now();
+                interrupt = Python::attach(|py| py.check_signals()).err();
+            }
+            interrupt.is_none()
+        };
+        tierscope_workload::touched::touched(&mut *stream, &mut goes_on)
+            .map_err(|error| run_error("unreadable-recording", error))
+    })?;
+    match (counted, interrupt) {
+        (_, Some(interrupt)) => Err(interrupt),
+        (counted, None) => Ok(counted.unwrap_or_default().bytes()),
+    }
 }
 
 /// Resolves several presets or files. A change applies to each machine that has the part.

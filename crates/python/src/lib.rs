@@ -21,8 +21,9 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 mod _core {
     #[pymodule_export]
     use crate::describe::{
-        check_file, check_workload, list_systems, list_workloads, nearest, resolve, resolve_all,
-        resolve_text, schema, trace_info, version,
+        check_file, check_workload, commented, foreseen, list_systems, list_workloads, nearest,
+        qemu, resolve, resolve_all, resolve_text, scale, schema, sizes, touched, trace_info,
+        version,
     };
     #[pymodule_export]
     use crate::error::{RunError, SpecError};

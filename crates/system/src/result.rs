@@ -20,6 +20,8 @@ pub struct RunResult {
     pub completeness: Completeness,
     /// Why the result is partial.
     pub partial_reason: Option<String>,
+    /// What a reader must know before the figures: the report begins with it.
+    pub remarks: Vec<String>,
     /// The program, where one was run.
     pub program: Option<ProgramInfo>,
     /// Results by the system's name, in the order given.

@@ -30,6 +30,7 @@ const SHORT: usize = 1 << 20;
 pub fn stream_laws(make: impl Fn() -> Box<dyn Stream>) {
     let workload = Workload::pull(make().as_mut());
     workload.is_well_formed();
+    workload.has_the_accesses_that_it_says(make().accesses());
     workload.goes_to_its_end();
     let longest = workload.threads.values().map(Vec::len).max().unwrap_or(0) as u64;
     let scripts = || proptest::collection::vec(steps(longest), 1..LONGEST);
@@ -134,6 +135,20 @@ impl Workload {
                 index += length;
             }
         }
+    }
+
+    /// A stream that says how many loads and stores it has is right.
+    fn has_the_accesses_that_it_says(&self, said: Option<u64>) {
+        let access = |op: &&Op| matches!(op.kind(), Some(OpKind::Load | OpKind::Store));
+        let mut accesses = 0;
+        for ops in self.threads.values() {
+            let mut rest = ops.as_slice();
+            while let Some(op) = rest.first() {
+                accesses += u64::from(access(&op));
+                rest = &rest[length(*op)..];
+            }
+        }
+        assert_eq!(said.unwrap_or(accesses), accesses, "loads and stores that the stream says");
     }
 
     /// Runs the threads as the partial order lets them: all must come to their ends.

@@ -9,6 +9,7 @@ pub mod feed;
 pub mod generator;
 pub mod op;
 pub mod stream;
+pub mod touched;
 pub mod trace;
 
 pub use op::{Call, FileId, Op, OpKind, ThreadId};

@@ -73,6 +73,11 @@ pub trait Stream: Send {
         None
     }
 
+    /// Loads and stores in all, where that is known before it runs.
+    fn accesses(&self) -> Option<u64> {
+        None
+    }
+
     /// Whether threads may end before what other threads wait for, because the program was cut off
     /// or its recording is. Threads that then wait for ever are at the workload's end.
     fn is_cut(&self) -> bool {

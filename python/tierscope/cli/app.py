@@ -10,7 +10,18 @@ from collections.abc import Callable
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 
 import tierscope
-from tierscope.cli import FAILURE, describe, interrupted_status, received, record, results, run
+from tierscope.cli import (
+    FAILURE,
+    completions,
+    describe,
+    doctor,
+    init,
+    interrupted_status,
+    received,
+    record,
+    results,
+    run,
+)
 from tierscope.errors import TierscopeError
 
 _HELP = """\
@@ -40,8 +51,12 @@ A result that was kept, and several side by side:
 Presets and workloads; a description to start from, each number with its source:
 
   tierscope show
-  tierscope show hybrid/quick > my-machine.toml
+  tierscope init hybrid/quick > my-machine.toml
   tierscope check my-machine.toml
+
+What this computer has, and what is missing for what:
+
+  tierscope doctor
 
 Exit status: the program's (128+n for a signal); 125 for a failure of
 tierscope itself; 130 for an interrupt.
@@ -77,6 +92,11 @@ app.command(
 )
 app.command(
     _flowing(describe.check), usage=describe.CHECK_USAGE, help_epilogue=describe.CHECK_EXAMPLES
+)
+app.command(_flowing(init.init), usage=init.USAGE, help_epilogue=init.EXAMPLES)
+app.command(_flowing(doctor.doctor), usage=doctor.USAGE, help_epilogue=doctor.EXAMPLES)
+app.command(
+    _flowing(completions.completions), usage=completions.USAGE, help_epilogue=completions.EXAMPLES
 )
 _trace = App(name="trace", help="Looks at recordings.", help_epilogue=describe.INFO_EXAMPLES)
 _trace.command(_flowing(describe.info), usage=describe.INFO_USAGE)

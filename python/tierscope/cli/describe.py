@@ -15,19 +15,20 @@ from rich.text import Text
 from tierscope import _core, _files
 from tierscope import format as fmt
 from tierscope._call import core_errors, parsed
+from tierscope._repeat import REPETITIONS_FILE, load_repetitions
 from tierscope._result import load
 from tierscope._system import System, systems
 from tierscope.cli.options import assignments, check_json
+from tierscope.cli.repeat import show_repetitions
 from tierscope.cli.results import By, show_result
 from tierscope.errors import TierscopeError
 
 _WIDEST = 54
 SHOW_USAGE = "Usage: tierscope show [systems | workloads | SYSTEM | DIR] [OPTIONS]"
 SHOW_EXAMPLES = """\
-Each number of a preset with its source, and a description to start from:
+Each number of a preset with its source:
 
   tierscope show hybrid
-  tierscope show hybrid/quick > my-machine.toml
 
 A result that was kept by run -o, as it was printed:
 
@@ -36,7 +37,7 @@ A result that was kept by run -o, as it was printed:
 CHECK_EXAMPLES = """\
 Change a preset, then find every mistake at once:
 
-  tierscope show hybrid/quick > my-machine.toml
+  tierscope init hybrid/quick > my-machine.toml
   tierscope check my-machine.toml
 """
 CHECK_USAGE = "Usage: tierscope check FILE..."
@@ -80,7 +81,10 @@ def show(
     elif _is_result(str(what)):
         if set_:
             raise TierscopeError("usage", "--set changes a system, not a result", "leave it out")
-        show_result(load(str(what)), json_, by)
+        if (Path(str(what)) / REPETITIONS_FILE).is_file():
+            show_repetitions(load_repetitions(str(what)), json_)
+        else:
+            show_result(load(str(what)), json_, by)
     else:
         (one,) = systems([str(what)], assignments(set_ or []))
         _show_system(one, json_)
@@ -95,7 +99,7 @@ def _is_result(what: str) -> bool:
 def _show_lists(which: str | None) -> None:
     console = Console(highlight=False)
     if which in (None, "systems"):
-        _show_systems(console)
+        show_systems(console, "Systems (run -s NAME)")
     if which is None:
         console.print()
     if which in (None, "workloads"):
@@ -170,8 +174,9 @@ def _in_short(command: list[str]) -> str:
     return text if len(text) <= _WIDEST else f"{text[:_WIDEST]} …"
 
 
-def _show_systems(console: Console) -> None:
-    table = _table("Systems (run -s NAME)")
+def show_systems(console: Console, title: str) -> None:
+    """Every preset, with a line each."""
+    table = _table(title)
     for name, summary in parsed(_core.list_systems()):
         table.add_row(Text(name, style="bold"), Text(summary))
     console.print(table)

@@ -10,13 +10,18 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from tierscope._result import Result, check_target
-from tierscope._run import INTERRUPTED, RunFailedError, Workload, compare
+from tierscope._plan import plan
+from tierscope._repeat import Repetitions, check_count, check_repetitions_target, works_of
+from tierscope._repeat import repeat as repeat_run
+from tierscope._result import INTERRUPTED, Result, check_target
+from tierscope._run import RunFailedError, Workload, compare
 from tierscope._system import systems
 from tierscope._workload import Program, named, without_effect
 from tierscope.cli import FAILURE, interrupted_status, received
 from tierscope.cli.options import assignments, check_json
+from tierscope.cli.plan import show_plan
 from tierscope.cli.progress import display
+from tierscope.cli.repeat import show_repetitions
 from tierscope.cli.results import By, show_result
 from tierscope.errors import TierscopeError
 
@@ -30,6 +35,15 @@ A real program on three machines; a change of one of them; the result kept:
 A long program, a part of it, on warm machines:
 
   tierscope run -s hybrid,storage --skip "2G instructions" --limit 100M -- ./simulate
+
+A workload with five seeds, means with their confidence; DRAM for half of what is touched:
+
+  tierscope run -s hybrid/quick,oracle/quick -w gups --repeat 5
+  tierscope run -s hybrid,storage -w trace:app.tst --scale-to-footprint 2
+
+What would run, how long, and with how much memory:
+
+  tierscope run -s hybrid -w gups --dry-run
 
 For a script:
 
@@ -58,6 +72,9 @@ def run(
     roi_start: str | None = None,
     roi_stop: str | None = None,
     time_limit: float | None = None,
+    repeat: Annotated[int | None, Parameter(name="--repeat")] = None,
+    scale_to_footprint: float | None = None,
+    dry_run: bool = False,
     native: bool = False,
     allow_truncated: bool = False,
     quiet: Annotated[bool, Parameter(name=("--quiet", "-q"))] = False,
@@ -86,6 +103,12 @@ def run(
             a library that it loads.
         roi_stop: Ends the run at the first call of this function.
         time_limit: Ends the run, marked partial, after so many seconds.
+        repeat: Runs so many times, a built-in workload with the seeds from --seed on, and prints
+            means with their 95 % confidence intervals; -o keeps each result.
+        scale_to_footprint: Sizes DRAM before a store to one part in so many of what the workload
+            touches, and on-chip caches in proportion where DRAM shrinks; not for programs.
+        dry_run: Runs nothing but a short trial; prints the systems as they would run, and how
+            long and how much memory that would take.
         native: Runs the program alone first as well, to measure its time: it then runs twice,
             with all that it does.
         allow_truncated: Replays what precedes the damage of a damaged recording.
@@ -108,25 +131,43 @@ def run(
         option = "--roi-start" if roi_start is not None else "--roi-stop"
         mend = "give -- PROGRAM ARGS; what a recording has marked is --roi"
         raise TierscopeError("usage", f"{option} needs a program", mend)
-    if output is not None:
-        check_target(output)
+    if repeat is not None:
+        works_of(work, check_count(repeat))
+        if by is not None:
+            mend = "leave it out; tierscope show DIR/repetition-1 --by area shows one of those kept"
+            raise TierscopeError("usage", "--by is for one run, not for several", mend)
+    if output is not None and not dry_run:
+        (check_target if repeat is None else check_repetitions_target)(output)
     machines = systems(_names(system), of_systems)
+    how: dict[str, Any] = {
+        "skip": skip,
+        "limit": limit,
+        "roi": roi,
+        "time_limit_s": time_limit,
+        "scale_to_footprint": scale_to_footprint,
+    }
+    if dry_run:
+        return show_plan(plan(machines, work, runs=repeat or 1, **how), json_)
     shown = display([one.name for one in machines], work, quiet=quiet)
+    if repeat is not None:
+        with shown as watch:
+            kept = repeat_run(machines, work, repeat, watch=watch, **how)
+        return _deliver_repetitions(kept, output, json_)
     failure: RunFailedError | None = None
     with shown as watch:
         try:
-            result = compare(
-                machines,
-                work,
-                skip=skip,
-                limit=limit,
-                roi=roi,
-                time_limit_s=time_limit,
-                watch=watch,
-            )
+            result = compare(machines, work, watch=watch, **how)
         except RunFailedError as error:
             failure, result = error, error.result
     return _deliver(result, failure, output, json_, by)
+
+
+def _deliver_repetitions(kept: Repetitions, output: Path | None, json_: str | None) -> int:
+    """Prints and keeps repetitions; the exit status is that of the first that was not 0."""
+    show_repetitions(kept, json_)
+    if output is not None:
+        kept.save(output)
+    return next(filter(None, map(exit_status, kept.results)), 0)
 
 
 def _deliver(

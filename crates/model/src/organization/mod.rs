@@ -9,7 +9,7 @@ pub use surroundings::Surroundings;
 use crate::request::{Full, LineRequest, PageRequest, Response, Traffic};
 use serde::{Deserialize, Serialize};
 use surroundings::whole;
-use tierscope_units::Problems;
+use tierscope_units::{Problems, Size};
 
 /// What lies below the on-chip caches and the memory-management unit.
 ///
@@ -111,10 +111,26 @@ pub trait OrganizationDescription {
     /// needs.
     fn build(&self, machine: &Surroundings<'_>) -> Option<Box<dyn Organization>>;
 
+    /// The DRAM that it has, of a description that has been checked.
+    fn dram_size(&self) -> Option<DramSize> {
+        None
+    }
+
     /// How the operating system pages its memory, where it does.
     fn paging(&self) -> Option<&StorageSpec> {
         None
     }
+}
+
+/// How much DRAM an organization has, and where its description says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DramSize {
+    /// The key, below the organization's table.
+    pub key: &'static str,
+    /// What it says.
+    pub capacity: Size,
+    /// What the capacity is a whole number of, besides pages of the operating system.
+    pub part: Size,
 }
 
 /// What DRAM holds when a run starts.

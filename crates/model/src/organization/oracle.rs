@@ -1,6 +1,6 @@
 //! `oracle`: everything is in DRAM, however large. The machine that others are measured against.
 
-use super::{Organization, OrganizationDescription, OrganizationReport, Surroundings};
+use super::{DramSize, Organization, OrganizationDescription, OrganizationReport, Surroundings};
 use crate::medium::{DramSpec, dram::Dram};
 use crate::request::{
     Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response, Traffic,
@@ -32,6 +32,10 @@ impl OrganizationDescription for OracleSpec {
 
     fn check_with(&self, path: &str, machine: &Surroundings<'_>, problems: &mut Problems) {
         machine.check_memory(&format!("{path}.capacity"), self.capacity, problems);
+    }
+
+    fn dram_size(&self) -> Option<DramSize> {
+        Some(DramSize { key: "capacity", capacity: self.capacity, part: Size::from_bytes(1) })
     }
 
     fn build(&self, machine: &Surroundings<'_>) -> Option<Box<dyn Organization>> {

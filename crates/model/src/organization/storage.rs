@@ -8,7 +8,8 @@
 //! [`Stage::Dma`].
 
 use super::{
-    InitialContent, Organization, OrganizationDescription, OrganizationReport, Surroundings, whole,
+    DramSize, InitialContent, Organization, OrganizationDescription, OrganizationReport,
+    Surroundings, whole,
 };
 use crate::device::AnyDevice;
 use crate::medium::{DramSpec, dram::Dram};
@@ -92,6 +93,11 @@ impl OrganizationDescription for StorageSpec {
                 format!("write {} or less", self.dirty_ratio),
             );
         }
+    }
+
+    fn dram_size(&self) -> Option<DramSize> {
+        let capacity = self.dram_capacity;
+        Some(DramSize { key: "dram_capacity", capacity, part: Size::from_bytes(1) })
     }
 
     fn build(&self, machine: &Surroundings<'_>) -> Option<Box<dyn Organization>> {

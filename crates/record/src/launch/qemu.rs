@@ -58,6 +58,16 @@ impl QemuBackend {
         }
         Ok(QemuBackend { path, version })
     }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its version, such as `7.2.11`.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
 }
 
 impl Backend for QemuBackend {

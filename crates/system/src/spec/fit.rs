@@ -32,7 +32,7 @@ pub fn check_fit(systems: &[SystemSpec], footprint: &Footprint, value: &str) -> 
 impl SystemSpec {
     /// The most that a workload can map here, in whole units: main memory, and the store to which
     /// the operating system pages. Nothing of a description that lacks a part.
-    fn room(&self) -> Option<Size> {
+    pub(super) fn room(&self) -> Option<Size> {
         let memory_bytes = self.build_organization()?.memory_bytes();
         let store_bytes = self.paging().map_or(0, |(_, capacity_bytes)| capacity_bytes);
         Some(Size::from_bytes(memory_bytes.saturating_add(store_bytes)))

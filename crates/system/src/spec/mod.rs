@@ -7,8 +7,10 @@ mod check;
 mod fit;
 mod limits;
 mod load;
+mod memory;
 mod presets;
 mod print;
+mod scale;
 mod sets;
 mod shape;
 #[cfg(test)]
@@ -18,8 +20,10 @@ mod walk;
 
 pub use fit::check_fit;
 pub use load::{Resolved, Source, load, load_all, load_json, load_text};
+pub use memory::MemoryEstimate;
 pub use presets::list;
-pub use print::{show, to_toml};
+pub use print::{show, to_commented_toml, to_toml};
+pub use scale::{DramSizes, Sets, scale};
 pub use shape::{Field, Shape, Table, Word, json_schema, shape};
 
 use schemars::JsonSchema;

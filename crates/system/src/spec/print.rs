@@ -1,7 +1,8 @@
-//! Prints a resolved machine as TOML, each value with its source as a comment.
+//! Prints a resolved machine as TOML, each value with its source as a comment behind it, and on
+//! request with its meaning above it.
 
 use super::load::{Resolved, load};
-use super::shape::{Shape, Table, shape};
+use super::shape::{Field, Shape, Table, shape};
 use serde_json::Value;
 use std::fmt::Write;
 use tierscope_units::Problems;
@@ -11,7 +12,17 @@ use tierscope_units::Problems;
 pub fn to_toml(resolved: &Resolved) -> String {
     // A description is made of texts, integers, finite numbers and tables: it has a JSON form.
     let json = serde_json::to_value(&resolved.spec).unwrap_or_default();
-    let mut printer = Printer { resolved, out: String::new() };
+    let mut printer = Printer { resolved, out: String::new(), meanings: false };
+    printer.table(shape(), &json, "");
+    printer.out
+}
+
+/// The machine as TOML to start another from: as [`to_toml`], and above each value its meaning.
+///
+/// Further items of a list go without meanings: those of the first hold for them.
+pub fn to_commented_toml(resolved: &Resolved) -> String {
+    let json = serde_json::to_value(&resolved.spec).unwrap_or_default();
+    let mut printer = Printer { resolved, out: String::new(), meanings: true };
     printer.table(shape(), &json, "");
     printer.out
 }
@@ -24,9 +35,25 @@ pub fn show(name: &str) -> Result<String, Problems> {
     load(name, &[]).map(|resolved| to_toml(&resolved))
 }
 
+/// Characters of a line of meanings.
+const WIDTH: usize = 96;
+
+/// What a key means, with the words that it may be.
+fn meaning(field: &Field) -> String {
+    let mut meaning = field.description.clone();
+    if let Shape::Word(words) = &field.shape {
+        for word in words {
+            meaning.push_str(&format!(" \"{}\": {}", word.name, word.description));
+        }
+    }
+    meaning
+}
+
 struct Printer<'a> {
     resolved: &'a Resolved,
     out: String,
+    /// Whether meanings are written above values.
+    meanings: bool,
 }
 
 impl Printer<'_> {
@@ -42,32 +69,39 @@ impl Printer<'_> {
             match &field.shape {
                 Shape::Table(inner) => match self.in_one_line(inner, value, &path) {
                     Some(line) => {
-                        self.line(&field.name, &line, &format!("{path}.{}", inner.fields[0].name))
+                        self.meaning(&meaning(field));
+                        self.line(&field.name, &line, &format!("{path}.{}", inner.fields[0].name));
                     }
                     None => below.push((field, value, path)),
                 },
                 Shape::List(_) => below.push((field, value, path)),
-                _ => self.line(&field.name, &scalar(value), &path),
+                _ => {
+                    self.meaning(&meaning(field));
+                    self.line(&field.name, &scalar(value), &path);
+                }
             }
         }
         for (field, value, path) in below {
             match &field.shape {
                 Shape::Table(inner) => {
-                    self.heading(&format!("[{path}]"));
+                    self.heading(&format!("[{path}]"), &meaning(field));
                     self.table(inner, value, &path);
                 }
-                Shape::List(items) => self.list(items, value, &path),
+                Shape::List(items) => self.list(items, &meaning(field), value, &path),
                 _ => {}
             }
         }
     }
 
-    fn list(&mut self, items: &Shape, value: &Value, path: &str) {
+    fn list(&mut self, items: &Shape, meaning: &str, value: &Value, path: &str) {
         let Shape::Table(table) = items else { return };
+        let meanings = self.meanings;
         for (index, item) in value.as_array().into_iter().flatten().enumerate() {
-            self.heading(&format!("[[{}]]", without_indices(path)));
+            self.heading(&format!("[[{}]]", without_indices(path)), meaning);
             self.table(table, item, &format!("{path}[{index}]"));
+            self.meanings = false;
         }
+        self.meanings = meanings;
     }
 
     /// A small table of plain values that share one source, such as a kernel path.
@@ -86,10 +120,30 @@ impl Printer<'_> {
         Some(format!("{{ {} }}", parts.collect::<Vec<_>>().join(", ")))
     }
 
-    fn heading(&mut self, heading: &str) {
+    /// A comment of lines of its own: a reader takes only what stands behind a value for a source.
+    fn meaning(&mut self, text: &str) {
+        if !self.meanings {
+            return;
+        }
+        let mut line = String::from("#");
+        for word in text.split_whitespace() {
+            if line.len() > 1 && line.chars().count() + 1 + word.chars().count() > WIDTH {
+                self.out.push_str(&line);
+                self.out.push('\n');
+                line = String::from("#");
+            }
+            line.push(' ');
+            line.push_str(word);
+        }
+        self.out.push_str(&line);
+        self.out.push('\n');
+    }
+
+    fn heading(&mut self, heading: &str, meaning: &str) {
         if !self.out.is_empty() {
             self.out.push('\n');
         }
+        self.meaning(meaning);
         self.out.push_str(heading);
         self.out.push('\n');
     }
@@ -107,6 +161,9 @@ impl Printer<'_> {
     /// What the value's comment said, else where it was written.
     fn source(&self, path: &str) -> String {
         let Some(source) = self.resolved.sources.get(path) else { return String::new() };
+        if self.meanings && source.place.starts_with("preset ") && source.text.is_empty() {
+            return String::new(); // Where a preset has its name says nothing to who goes on from it.
+        }
         let text = if source.text.is_empty() { &source.place } else { &source.text };
         text.replace(['\n', '\r'], " ")
     }

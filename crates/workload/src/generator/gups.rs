@@ -276,6 +276,11 @@ impl Stream for Gups {
     fn footprint(&self) -> Option<Footprint> {
         Some(Footprint { bytes: self.table_bytes, parameter: "table" })
     }
+
+    fn accesses(&self) -> Option<u64> {
+        let walked = if self.touched { self.table_bytes / PAGE_BYTES } else { 0 };
+        Some(2 * self.updates + walked)
+    }
 }
 
 #[cfg(test)]

@@ -659,6 +659,10 @@ impl Stream for TstReader {
         })
     }
 
+    fn accesses(&self) -> Option<u64> {
+        self.totals().map(TstTotals::accesses)
+    }
+
     fn is_cut(&self) -> bool {
         let recording = &self.recording;
         recording.damage.is_some() || recording.totals.as_ref().is_some_and(|totals| totals.cut)

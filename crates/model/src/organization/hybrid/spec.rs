@@ -4,7 +4,7 @@ use super::Hybrid;
 use crate::device::DeviceDescription;
 use crate::medium::dram::Dram;
 use crate::organization::{
-    InitialContent, Organization, OrganizationDescription, Surroundings, whole,
+    DramSize, InitialContent, Organization, OrganizationDescription, Surroundings, whole,
 };
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems, Size};
@@ -77,6 +77,12 @@ impl OrganizationDescription for HybridSpec {
         if let Some((store, device)) = machine.store {
             self.cache.check_with(&format!("{path}.cache"), store, device, machine, problems);
         }
+    }
+
+    fn dram_size(&self) -> Option<DramSize> {
+        let set_bytes = self.cache.page.bytes() * u64::from(self.cache.ways);
+        let part = Size::from_bytes(set_bytes);
+        Some(DramSize { key: "cache.capacity", capacity: self.cache.capacity, part })
     }
 
     fn build(&self, machine: &Surroundings<'_>) -> Option<Box<dyn Organization>> {

@@ -286,6 +286,12 @@ impl Paging {
         }
     }
 
+    /// About the bytes that this computer needs for a page that is used: its frame, its entry in the
+    /// page table, its places among files and swap slots and in their reverse maps (8 bytes each),
+    /// and its entries among candidates for reclaim (two of 16 bytes, in a list that has grown to
+    /// twice its length) and among dirty pages (16 bytes in a tree at least half full).
+    pub const BYTES_PER_PAGE: u64 = size_of::<Frame>() as u64 + 5 * 8 + 64 + 32;
+
     /// Bytes of a page.
     pub fn page_bytes(&self) -> u64 {
         self.page_bytes

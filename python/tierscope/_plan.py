@@ -1,0 +1,245 @@
+"""What a run would do, before it does it: the machines, and estimates of time and memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tierscope import _check, _core, _scale
+from tierscope import format as fmt
+from tierscope._call import core_errors, parsed
+from tierscope._region import Extent, bound
+from tierscope._run import NoResultError, Progress, Workload, compare, region_of
+from tierscope._system import System, with_names_told_apart
+from tierscope._workload import Program
+from tierscope.errors import RunError
+
+PROBE_S = 0.8
+"""Wall-clock time for which each run is tried."""
+_APART = 3.0
+"""The speed of a run as a whole differs from that of its first moments by so much, either way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What would run.
+
+    Attributes:
+        machines: the machines, resolved.
+        notes: what was done to each machine, or nothing.
+        data: all of it as one JSON object.
+    """
+
+    machines: Sequence[System]
+    notes: Sequence[str | None]
+    data: dict[str, Any]
+
+    def lines(self) -> list[str]:
+        """The estimates in words."""
+        return [
+            f"Would run: {self.data['what']}",
+            f"  on {', '.join(one.name for one in self.machines)}"
+            + (f", {self.data['runs']} times" if self.data["runs"] > 1 else ""),
+            *(f"  {note}" for note in self.notes if note),
+            *self._extent_lines(),
+            f"Wall time: {self._time()}",
+            f"Memory: {self._memory()}",
+        ]
+
+    def _extent_lines(self) -> list[str]:
+        accesses, mapped = self.data["accesses"], self.data["mapped_bytes"]
+        known = [] if accesses is None else [f"{fmt.count(accesses)} accesses"]
+        known += [] if mapped is None else [f"{fmt.size(mapped)} mapped"]
+        return [f"  {', '.join(known)}"] if known else []
+
+    def _time(self) -> str:
+        wall = self.data["wall_s"]
+        if wall is None:
+            return f"not known: {self.data['wall_unknown']}"
+        if wall["measured"]:
+            return f"{fmt.seconds(wall['least'])}: the whole of it was run to see"
+        slowest = self.data["slowest_accesses_per_s"]
+        speed = ""
+        if slowest is not None:
+            speed = f": a short trial ran at {fmt.rate(slowest, 'accesses')}"
+            speed += ", and speed changes as caches fill"
+        return f"between {_round(wall['least'])} and {_round(wall['most'])}{speed}"
+
+    def _memory(self) -> str:
+        memory = self.data["memory"]
+        each = (
+            f"{fmt.size(memory['bytes_per_gib_touched'])} for each GiB that the workload touches, "
+            "all machines together; what is never touched takes nothing"
+        )
+        if memory["about_bytes"] is None:
+            return f"about {each}; and the program's own"
+        return f"about {fmt.size(memory['about_bytes'])}, beside tierscope's own: about {each}"
+
+
+def plan(
+    systems: Sequence[System],
+    work: Workload,
+    *,
+    skip: Extent | None = None,
+    limit: Extent | None = None,
+    roi: bool = False,
+    time_limit_s: float | None = None,
+    scale_to_footprint: float | None = None,
+    runs: int = 1,
+) -> Plan:
+    """What a run would do. A built-in workload or recording is tried for a fraction of a second.
+
+    Raises:
+        SpecError: as a run would.
+        RunError: as a run would.
+    """
+    _check.time_limit(time_limit_s)
+    region_of(work, skip, limit, roi)
+    machines = with_names_told_apart(systems)
+    notes: list[str | None] = [None] * len(machines)
+    if scale_to_footprint is not None:
+        scaled = _scale.to_footprint(machines, work, scale_to_footprint)
+        machines, notes = [one for one, _ in scaled], [note for _, note in scaled]
+    foreseen: dict[str, Any] = {"accesses": None, "mapped_bytes": None}
+    if not isinstance(work, Program):
+        with core_errors():
+            foreseen = parsed(_core.foreseen(_check.written(work.to_dict(), "the workload")))
+    accesses = _accesses(foreseen["accesses"], skip, limit)
+    wall, unknown, speed = _wall(machines, work, accesses, time_limit_s, runs, (skip, limit, roi))
+    data = {
+        "version": _core.version(),
+        "what": _what(work),
+        "runs": runs,
+        "systems": {
+            one.name: {"description": one.to_dict(), "note": note}
+            for one, note in zip(machines, notes, strict=True)
+        },
+        "accesses": foreseen["accesses"],
+        "mapped_bytes": foreseen["mapped_bytes"],
+        "slowest_accesses_per_s": speed,
+        "wall_s": wall,
+        "wall_unknown": unknown,
+        "memory": _memory(machines, foreseen["mapped_bytes"]),
+    }
+    return Plan(machines, notes, data)
+
+
+def _what(work: Workload) -> str:
+    if isinstance(work, Program):
+        return f"the program {' '.join(work.command)}"
+    said = work.to_dict()
+    if said["kind"] == "recorded":
+        return f"the recording {os.fspath(said['path'])}"
+    return f"the workload {said['name']}, seed {said['seed']}"
+
+
+def _accesses(known: int | None, skip: Extent | None, limit: Extent | None) -> int | None:
+    """Accesses that would be simulated, where that follows."""
+    if known is None or limit is None:
+        return known
+    extents = [bound("the extent", extent) for extent in (skip, limit) if extent is not None]
+    if any("accesses" not in extent for extent in extents):
+        return None
+    return min(known, sum(extent["accesses"] for extent in extents))
+
+
+def _wall(
+    machines: Sequence[System],
+    work: Workload,
+    accesses: int | None,
+    time_limit_s: float | None,
+    runs: int,
+    region: tuple[Extent | None, Extent | None, bool],
+) -> tuple[dict[str, Any] | None, str | None, float | None]:
+    """Wall-clock time as bounds; or why it is not known; and the slowest machine's speed."""
+    if isinstance(work, Program):
+        return None, "how long the program runs is not known before it has run", None
+    if accesses is None and time_limit_s is None:
+        return None, "how many accesses will be simulated is not known beforehand", None
+    skip, limit, roi = region
+    trial = _Trial()
+    try:
+        tried = compare(
+            machines, work, skip=skip, limit=limit, roi=roi, time_limit_s=PROBE_S, watch=trial
+        )
+    except NoResultError:
+        return None, "nothing was simulated in the time of the trial", None
+    if "time limit" not in (tried.data["partial_reason"] or ""):
+        spent_s = max(system["wall_s"] for system in tried.data["systems"].values())
+        return _bounds(spent_s, spent_s, time_limit_s, runs, measured=runs == 1), None, None
+    if accesses is None:
+        limit_s = float(time_limit_s or 0)
+        return _bounds(PROBE_S, limit_s, time_limit_s, runs), None, None
+    speeds = trial.speeds()
+    if speeds is None:
+        return None, "too little was simulated in the time of the trial", None
+    slowest, fastest = speeds
+    least_s = max(PROBE_S, accesses / fastest / _APART)
+    return _bounds(least_s, accesses / slowest * _APART, time_limit_s, runs), None, slowest
+
+
+class _Trial:
+    """Watches a run that is tried, and gives the speeds that the slowest machine had."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._seen: list[tuple[float, list[int]]] = []
+
+    def __call__(self, progress: Sequence[Progress]) -> None:
+        accesses = [one.accesses for one in progress]
+        if not self._seen or accesses != self._seen[-1][1]:
+            self._seen.append((time.monotonic() - self._begun, accesses))
+
+    def speeds(self) -> tuple[float, float] | None:
+        """Accesses in a second, the least and the most of the whole trial and of its last part.
+
+        They are those of the machine that goes slowest; nothing where one never went on.
+        """
+        moments = [(0.0, [0] * len(self._seen[0][1])), *self._seen] if self._seen else []
+        found = []
+        for early, late in ((0, -1), (len(moments) // 2, -1)):
+            if len(moments) < 2 or moments[late][0] <= moments[early][0]:
+                continue
+            (begun_s, before), (ended_s, after) = moments[early], moments[late]
+            gained = [b - a for a, b in zip(before, after, strict=True)]
+            found.append(min(gained) / (ended_s - begun_s))
+        return (min(found), max(found)) if found and min(found) > 0 else None
+
+
+def _bounds(
+    least_s: float, most_s: float, limit_s: float | None, runs: int, *, measured: bool = False
+) -> dict[str, Any]:
+    if limit_s is not None:
+        least_s, most_s = min(least_s, limit_s), min(most_s, limit_s)
+    return {"least": least_s * runs, "most": most_s * runs, "measured": measured}
+
+
+def _memory(machines: Sequence[System], mapped_bytes: int | None) -> dict[str, Any]:
+    """Bytes, roughly, all machines together, as far as it follows from what is mapped."""
+    bounds = []
+    for one in machines:
+        found = parsed(_core.sizes(json.dumps(one.to_dict())))["memory"]
+        if found is None:
+            raise RunError("internal", f"{one.name} has no memory; please report it")
+        bounds.append(found)
+    per_million = sum(bound["bytes_per_million"] for bound in bounds)
+    most = None
+    if mapped_bytes is not None:
+        most = sum(
+            bound["bytes_per_million"] * min(mapped_bytes, bound["room_bytes"]) // 1_000_000
+            for bound in bounds
+        )
+    return {"bytes_per_gib_touched": per_million * (1 << 30) // 1_000_000, "about_bytes": most}
+
+
+def _round(seconds: float) -> str:
+    """A time to one digit: more would claim to know more."""
+    if seconds >= 3600:
+        return f"{float(f'{seconds / 3600:.1g}'):g} h"
+    if seconds >= 60:
+        return f"{float(f'{seconds / 60:.1g}'):g} min"
+    return f"{float(f'{seconds:.1g}'):g} s"

@@ -1,0 +1,375 @@
+"""Repetitions of a run: means, and how far they can be trusted."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import statistics
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tierscope import _check, _core, _system, _workload
+from tierscope import format as fmt
+from tierscope._files import current_mask
+from tierscope._region import Extent
+from tierscope._result import Result, is_kept_result, load, replace_directory
+from tierscope._run import Watcher, Workload, compare
+from tierscope._shape import SystemResult
+from tierscope._system import System
+from tierscope._workload import Generated, Program, Recorded
+from tierscope.errors import ArgumentError, RunError, TierscopeError
+
+SCHEMA = 1
+CONFIDENCE = 0.95
+REPETITIONS_FILE = "repetitions.json"
+_MOST = 10_000
+_MOST_SEED = (1 << 64) - 1
+
+FIGURES: dict[str, Callable[[SystemResult], float]] = {
+    "time_s": lambda s: s["time_s"],
+    "ipc": lambda s: s["ipc"],
+    "miss_rate": lambda s: s["miss_rate"],
+    "latency_mean_ns": lambda s: s["latency_ns"]["mean"],
+    "latency_p50_ns": lambda s: s["latency_ns"]["p50"],
+    "latency_p99_ns": lambda s: s["latency_ns"]["p99"],
+    "latency_p999_ns": lambda s: s["latency_ns"]["p999"],
+}
+"""The figures whose means are taken, units last."""
+
+_ROWS: list[tuple[str, str, Callable[[float | None], str]]] = [
+    ("Execution time", "time_s", fmt.seconds),
+    ("Instructions per cycle", "ipc", fmt.plain),
+    ("Misses", "miss_rate", fmt.percent),
+    ("Access latency, mean", "latency_mean_ns", fmt.nanoseconds),
+    ("  median", "latency_p50_ns", fmt.nanoseconds),
+    ("  99th percentile", "latency_p99_ns", fmt.nanoseconds),
+    ("  99.9th percentile", "latency_p999_ns", fmt.nanoseconds),
+]
+
+
+class Repetitions:
+    """Several runs of one workload on the same systems.
+
+    Attributes:
+        results: the result of each run, in order.
+        data: means and their confidence, as in ``repetitions.json``; its schema is in the
+            reference.
+    """
+
+    def __init__(self, results: Sequence[Result], asked: int) -> None:
+        self.results = list(results)
+        self.data = _summary(self.results, asked)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every repetition that was asked for was simulated wholly."""
+        return bool(self.data["completeness"] == "complete")
+
+    def __getitem__(self, name: str) -> dict[str, Any]:
+        """One system's figures: of each its mean, standard deviation and half-width.
+
+        Raises:
+            KeyError: where no system has that name.
+        """
+        figures: dict[str, Any] = self.data["systems"][name]
+        return figures
+
+    def table(self) -> str:
+        """Mean ± half-width of each figure, a column a system."""
+        systems: dict[str, Any] = self.data["systems"]
+        rows = [("", list(systems))]
+        for label, key, shown in _ROWS:
+            rows.append((label, [_cell(figures[key], shown) for figures in systems.values()]))
+        label_width = max(len(label) for label, _ in rows)
+        widths = [max(len(row[i]) for _, row in rows) for i in range(len(systems))]
+        return "\n".join(
+            "  ".join([label.ljust(label_width), *map(str.rjust, cells, widths)]).rstrip()
+            for label, cells in rows
+        )
+
+    def report(self) -> str:
+        """The table with what it says, as the command line prints it."""
+        data = self.data
+        runs = f"{data['counted']} runs"
+        if data["seeds"] is not None:
+            runs += f", seeds {data['seeds'][0]} to {data['seeds'][-1]}"
+        lines = [f"{data['workload']['name']}: {runs}", "", self.table(), ""]
+        if data["counted"] > 1:
+            lines.append(
+                f"Means of {data['counted']} runs; ± is half of the 95 % confidence interval "
+                "(Student t)."
+            )
+        else:
+            lines.append("Of one run nothing can be said of how far the figures vary.")
+        lines += [f"Partial: {data['partial_reason']}."] if data["partial_reason"] else []
+        return "\n".join(lines)
+
+    def to_json(self) -> str:
+        """The summary as one JSON object."""
+        return json.dumps(self.data, ensure_ascii=False, indent=2)
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Writes the summary, and each result to ``repetition-N`` below it, all or nothing.
+
+        Raises:
+            TierscopeError: where the directory holds something else, or cannot be written.
+        """
+        mend = "name a directory for the repetitions"
+        target = Path(_check.path(directory, "a directory", mend)).absolute()
+        check_repetitions_target(target)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+            try:
+                text = self.to_json() + "\n"
+                (fresh / REPETITIONS_FILE).write_text(text, encoding="utf-8")
+                for number, result in enumerate(self.results, 1):
+                    result.save(fresh / _name(number))
+                fresh.chmod(0o777 & ~current_mask())
+                replace_directory(target, fresh)
+            finally:
+                shutil.rmtree(fresh, ignore_errors=True)
+        except OSError as error:
+            raise TierscopeError(
+                "unwritable", f"the results cannot be written to {target}: {error.strerror}"
+            ) from None
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __repr__(self) -> str:
+        return f"<Repetitions of {self.data['workload']['name']}: {len(self)} runs>"
+
+
+def repeat(
+    machines: Iterable[System | str],
+    work: Workload | str,
+    repetitions: int,
+    *,
+    skip: Extent | None = None,
+    limit: Extent | None = None,
+    roi: bool = False,
+    time_limit_s: float | None = None,
+    scale_to_footprint: float | None = None,
+    watch: Watcher | None = None,
+) -> Repetitions:
+    """Runs a workload several times on the same machines, and says how far the figures vary.
+
+    A built-in workload runs with its seed and those that follow; a program runs anew each time. An
+    interrupt from the keyboard ends the repetitions: what there is then is returned.
+
+    Args:
+        machines: as of :func:`compare`.
+        work: a built-in workload or a program.
+        repetitions: how many runs, at least 2.
+        skip: as of :func:`compare`, of each run; so are those that follow.
+        limit: see there.
+        roi: see there.
+        time_limit_s: see there.
+        scale_to_footprint: see there; the footprint is that of the first run.
+        watch: see there.
+
+    Raises:
+        ArgumentError: where repeating has no effect, or an argument is of the wrong type.
+        TierscopeError: as :func:`compare`, of the run that could not go on.
+    """
+    count = check_count(repetitions)
+    works = works_of(_workload.of(work), count)
+    loaded = _system.machines(machines)
+    results: list[Result] = []
+    for one in works:
+        result = compare(
+            loaded,
+            one,
+            skip=skip,
+            limit=limit,
+            roi=roi,
+            time_limit_s=time_limit_s,
+            scale_to_footprint=scale_to_footprint,
+            watch=watch,
+        )
+        results.append(result)
+        if scale_to_footprint is not None:
+            loaded = [_system.from_toml(name, text) for name, text in result.descriptions.items()]
+            scale_to_footprint = None
+        if result.interrupted:
+            break
+    return Repetitions(results, count)
+
+
+def check_count(repetitions: object) -> int:
+    """Refuses what is no number of repetitions."""
+    mend = f"write a whole number from 2 to {_MOST}"
+    if not isinstance(repetitions, int) or isinstance(repetitions, bool):
+        raise ArgumentError("wrong-type", f"the repetitions are {_check.shown(repetitions)}", mend)
+    if not 2 <= repetitions <= _MOST:
+        raise RunError("impossible-value", f"the repetitions are {repetitions}", mend)
+    return repetitions
+
+
+def works_of(work: Generated | Recorded | Program, count: int) -> list[Generated | Program]:
+    """What runs, each time.
+
+    Raises:
+        ArgumentError: where each run would be the same.
+        RunError: where the seeds go beyond what a seed can be.
+    """
+    if isinstance(work, Recorded):
+        raise _workload.without_effect(
+            "repeating", "a recording: a replay gives the same each time, to the last digit"
+        )
+    if isinstance(work, Program):
+        return [work] * count
+    if work.seed + count - 1 > _MOST_SEED:
+        raise RunError(
+            "impossible-value",
+            f"{count} seeds from {work.seed} on go beyond the largest, {_MOST_SEED}",
+            "begin with a smaller seed",
+        )
+    return [replace(work, seed=work.seed + number) for number in range(count)]
+
+
+def load_repetitions(directory: str | os.PathLike[str]) -> Repetitions:
+    """Reads repetitions that were kept by ``-o`` or :meth:`Repetitions.save`.
+
+    Raises:
+        TierscopeError: where there are none, or such that this version cannot read.
+    """
+    source = Path(_check.path(directory, "a directory", "name one that run --repeat -o wrote"))
+    path = source / REPETITIONS_FILE
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TierscopeError("unreadable", f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise TierscopeError("unreadable", f"{path} is no summary: {error}") from None
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        raise TierscopeError(
+            "other-schema",
+            f"{path} is not of schema {SCHEMA}, which this version reads",
+            "read it with the version of tierscope that wrote it",
+        )
+    results = [load(source / _name(number + 1)) for number in range(int(data["runs"]))]
+    return Repetitions(results, int(data["repetitions"]))
+
+
+def check_repetitions_target(target: Path) -> None:
+    """Refuses a directory that repetitions must not replace.
+
+    Raises:
+        TierscopeError: where it holds anything but earlier repetitions.
+    """
+    if not target.exists():
+        return
+    if target.is_dir():
+        held = list(target.iterdir())
+        ours = (target / REPETITIONS_FILE).is_file() and all(map(_is_ours, held))
+        if not held or ours:
+            return
+        what = "is not of repetitions"
+    else:
+        what = "is a file"
+    raise TierscopeError(
+        "foreign-directory",
+        f"{target} {what} and is left alone",
+        "name a new directory, or one with earlier repetitions to replace",
+    )
+
+
+def _is_ours(path: Path) -> bool:
+    stem, _, number = path.name.partition("-")
+    return path.name == REPETITIONS_FILE or (
+        stem == "repetition" and number.isdigit() and is_kept_result(path)
+    )
+
+
+def _name(number: int) -> str:
+    return f"repetition-{number}"
+
+
+def _summary(results: Sequence[Result], asked: int) -> dict[str, Any]:
+    """Means of the runs that are complete, or that ended where they were asked to."""
+    counted = [result for result in results if not result.interrupted]
+    used = counted or results
+    first = results[0].data
+    generated = first["workload"]["kind"] == "generated"
+    reason = _partial_reason(results, asked)
+    names = [name for name in used[0] if all(name in result.data["systems"] for result in used)]
+    return {
+        "version": _core.version(),
+        "schema": SCHEMA,
+        "workload": first["workload"],
+        "repetitions": asked,
+        "runs": len(results),
+        "counted": len(used),
+        "seeds": [result.data["workload"]["seed"] for result in used] if generated else None,
+        "completeness": "complete" if reason is None else "partial",
+        "partial_reason": reason,
+        "confidence": CONFIDENCE,
+        "systems": {
+            name: {key: _figure([of(r[name]) for r in used]) for key, of in FIGURES.items()}
+            for name in names
+        },
+    }
+
+
+def _partial_reason(results: Sequence[Result], asked: int) -> str | None:
+    reasons = list(
+        dict.fromkeys(r.data["partial_reason"] for r in results if r.data["partial_reason"])
+    )
+    counted = sum(not result.interrupted for result in results)
+    if counted < asked:
+        reasons.insert(0, f"{counted} of {asked} repetitions were run to their end")
+    return "; ".join(reasons) or None
+
+
+def _figure(values: list[float]) -> dict[str, Any]:
+    count = len(values)
+    deviation = statistics.stdev(values) if count > 1 else None
+    half = None if deviation is None else student_t(count - 1) * deviation / math.sqrt(count)
+    return {
+        "mean": statistics.fmean(values),
+        "standard_deviation": deviation,
+        "half_width": half,
+        "values": values,
+    }
+
+
+def _cell(figure: dict[str, Any], shown: Callable[[float | None], str]) -> str:
+    if figure["half_width"] is None:
+        return shown(figure["mean"])
+    return f"{shown(figure['mean'])} ± {shown(figure['half_width'])}"
+
+
+def student_t(degrees: int, confidence: float = CONFIDENCE) -> float:
+    """The value that a Student t of so many degrees of freedom does not pass, either way.
+
+    Found by bisection of the distribution, whose closed form for whole degrees of freedom is in
+    Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
+    """
+    low, high = 0.0, 1.0
+    while _within(high, degrees) < confidence:
+        high *= 2
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _within(middle, degrees) < confidence else (low, middle)
+    return (low + high) / 2
+
+
+def _within(t: float, degrees: int) -> float:
+    """Probability that a Student t lies between -``t`` and ``t``."""
+    angle = math.atan(t / math.sqrt(degrees))
+    cosine, sine = math.cos(angle), math.sin(angle)
+    odd = degrees % 2
+    term, total = (cosine, cosine) if odd else (1.0, 1.0)
+    if degrees == 1:
+        total = 0.0
+    for step in range(2 + odd, degrees - 1, 2):
+        term *= cosine * cosine * (step - 1) / step
+        total += term
+    return 2 / math.pi * (angle + sine * total) if odd else sine * total

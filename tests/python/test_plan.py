@@ -1,0 +1,124 @@
+"""`--dry-run`: what would run, how long, and with how much memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tierscope as ts
+from conftest import Runner
+from tierscope import _plan
+
+RECORDING = Path(__file__).parents[2] / "examples" / "data" / "sqlite.tst"
+
+
+def planned(tierscope: Runner, *arguments: str) -> dict[str, object]:
+    shown = tierscope("run", *arguments, "--dry-run", "--json")
+    assert shown.returncode == 0, shown.stderr
+    found: dict[str, object] = json.loads(shown.stdout)
+    return found
+
+
+def test_the_machines_that_it_prints_run(tierscope: Runner, tmp_path: Path) -> None:
+    run = ("-s", "hybrid/quick", "-w", "gups", "--set", "hybrid.cache.ways=8")
+    shown = tierscope("run", *run, "--dry-run", "-o", "kept")
+    assert shown.returncode == 0, shown.stderr
+    assert "# Would run: the workload gups, seed 0" in shown.stdout
+    assert "# Wall time: " in shown.stdout
+    assert "# Memory: " in shown.stdout
+    assert list(tmp_path.iterdir()) == [], "nothing is kept"
+    (tmp_path / "mine.toml").write_text(shown.stdout, encoding="utf-8")
+    assert ts.system(tmp_path / "mine.toml").to_dict()["hybrid"]["cache"]["ways"] == 8
+
+
+def test_the_bounds_follow_from_accesses_and_the_speeds_of_the_trial() -> None:
+    work = ts.workload("gups", updates=1_000_000_000, table="64MiB", random=0.2)
+    assert isinstance(work, ts.Generated)
+    data = _plan.plan([ts.system("oracle/quick")], work, runs=2).data
+    wall, slowest = data["wall_s"], data["slowest_accesses_per_s"]
+    assert data["accesses"] == 2_000_000_000
+    assert 1e4 < slowest < 1e9
+    assert wall["most"] == pytest.approx(2 * 3 * data["accesses"] / slowest)
+    assert 0 < wall["least"] <= wall["most"] / 9, "three times either way"
+    assert not wall["measured"]
+
+
+def test_a_trial_gives_the_speeds_of_the_slowest_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([0.0, 0.5, 1.0, 1.5, 2.0])
+    monkeypatch.setattr("tierscope._plan.time.monotonic", lambda: next(now))
+    trial = _plan._Trial()
+    assert trial.speeds() is None, "nothing was seen"
+    for slow, fast in ((0, 100), (10, 300), (60, 500), (110, 700)):
+        progress = [ts.Progress(slow, 0, 0), ts.Progress(fast, 0, 0)]
+        trial(progress)
+    # 110 accesses in 2 s; 100 in the last second.
+    assert trial.speeds() == (55.0, 100.0)
+
+
+def test_a_short_run_is_simply_tried(tierscope: Runner) -> None:
+    run = ("-s", "oracle/quick", "-w", "gups", "--set", "workload.updates=100")
+    shown = tierscope("run", *run, "--dry-run").stdout
+    assert "the whole of it was run to see" in shown
+    twice = planned(tierscope, *run, "--repeat", "2")
+    assert twice["runs"] == 2
+    limited = planned(tierscope, "-s", "oracle/quick", "-w", "gups", "--time-limit", "0.5")
+    wall = limited["wall_s"]
+    assert isinstance(wall, dict)
+    assert wall["most"] <= 0.5
+
+
+def test_of_a_program_nothing_runs_and_its_length_is_not_known(
+    tierscope: Runner, tmp_path: Path
+) -> None:
+    shown = tierscope("run", "-s", "hybrid/quick", "--dry-run", "--", "touch", "it-ran")
+    assert shown.returncode == 0, shown.stderr
+    assert "# Would run: the program touch it-ran" in shown.stdout
+    assert "# Wall time: not known: how long the program runs" in shown.stdout
+    assert "for each GiB that the workload touches" in shown.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_a_recording_the_accesses_are_known(tierscope: Runner) -> None:
+    data = planned(tierscope, "-s", "oracle/quick", "-w", f"trace:{RECORDING}")
+    assert isinstance(data["accesses"], int)
+    assert data["accesses"] > 1000
+    assert data["wall_s"] is not None
+    limited = planned(tierscope, "-s", "oracle/quick", "-w", f"trace:{RECORDING}", "--limit", "5ms")
+    assert limited["wall_s"] is None
+    assert "not known beforehand" in str(limited["wall_unknown"])
+
+
+def test_scaled_machines_are_shown_as_they_would_run(tierscope: Runner) -> None:
+    run = ("-s", "hybrid/quick", "-w", "gups", "--set", "workload.table=16MiB")
+    whole = ("--set", "workload.touched=true", "--scale-to-footprint", "4", "--dry-run")
+    shown = tierscope("run", *run, *whole).stdout
+    assert 'capacity = "4MiB"' in shown
+    assert "scaled to 1/4 of the workload's footprint of 16.0 MiB" in shown
+
+
+@pytest.mark.parametrize("system", ["hybrid/quick", "storage/quick", "oracle/quick"])
+def test_the_memory_that_a_run_takes_is_about_as_estimated(system: str) -> None:
+    script = (
+        "import re, pathlib, tierscope as ts\n"
+        "status = pathlib.Path('/proc/self/status')\n"
+        "peak = lambda: int(re.search(r'VmHWM:\\s+(\\d+)', status.read_text())[1]) * 1024\n"
+        f"name = {system!r}\n"
+        "ts.run(name, ts.workload('gups', updates=100, table='1MiB'))\n"
+        "before = peak()\n"
+        "ts.run(name, ts.workload('gups', updates=100, table='512MiB', touched=True))\n"
+        "print(peak() - before)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
+    )
+    taken_bytes = int(done.stdout)
+    work = ts.workload("gups", updates=100, table="512MiB", touched=True)
+    assert isinstance(work, ts.Generated)
+    bound = _plan.plan([ts.system(system)], work).data["memory"]["about_bytes"]
+    slack_bytes = 8 << 20  # Of the allocator, and of what does not grow with the footprint.
+    # Where the operating system pages, up to twice the estimate was measured.
+    assert taken_bytes <= 2 * bound + slack_bytes, (taken_bytes, bound)
+    assert taken_bytes >= bound / 8, "an estimate that is far off says nothing"

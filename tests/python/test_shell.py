@@ -1,0 +1,72 @@
+"""What shells and `man` get: completions and the manual page."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import Runner
+from tierscope.cli import manual
+from tierscope.cli.app import app
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "wheel" / "data" / "share" / "man" / "man1" / "tierscope.1"
+
+
+def completed(script: str, line: str) -> list[str]:
+    """What bash offers at the end of a line."""
+    words = line.split(" ")
+    asked = (
+        f"{script}\nCOMP_WORDS=({' '.join(w or repr(w) for w in words)})\n"
+        f"COMP_CWORD={len(words) - 1}\n_tierscope\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
+    )
+    done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_bash_completes_commands_and_options(tierscope: Runner) -> None:
+    script = tierscope("completions", "bash").stdout
+    assert "doctor" in completed(script, "tierscope do")
+    assert {"run", "record"} <= set(completed(script, "tierscope r"))
+    assert completed(script, "tierscope run --sys") == ["--system"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_shells_script_knows_every_command(tierscope: Runner, shell: str) -> None:
+    script = tierscope("completions", shell)
+    assert (script.returncode, script.stderr) == (0, "")
+    for name in app:
+        assert name.startswith("-") or re.search(rf"\b{name}\b", script.stdout), name
+    found = shutil.which(shell)
+    if found is not None:
+        checked = subprocess.run(
+            [found, "-n"], input=script.stdout, capture_output=True, text=True, check=False
+        )
+        assert checked.returncode == 0, checked.stderr
+
+
+def test_another_shell_is_refused_with_those_that_there_are(tierscope: Runner) -> None:
+    refused = tierscope("completions", "tcsh")
+    assert refused.returncode == 125
+    assert all(shell in refused.stderr for shell in ("bash", "zsh", "fish"))
+
+
+def test_the_manual_page_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == manual.page(), "run: make generate"
+
+
+def test_the_manual_page_has_every_command_and_option() -> None:
+    page = PAGE.read_text(encoding="utf-8").replace("\\-", "-")
+    for name in ("run", "record", "init", "doctor", "trace info"):
+        assert f'.SS "{name}"' in page
+    for option in ("--system", "--workload", "--set", "--json", "--allow-truncated"):
+        assert option in page
+    assert "Args:" not in page
+    assert page.isascii()
+    lines = page.splitlines()
+    requests = {line.split()[0] for line in lines if line.startswith((".", "'"))}
+    assert requests <= {".TH", ".SH", ".SS", ".PP", ".TP", ".B", ".I", ".nf", ".fi"}
+    assert lines.count(".nf") == lines.count(".fi")
