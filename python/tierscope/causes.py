@@ -30,8 +30,8 @@ def by_area(data: ResultData) -> Iterator[Block]:
 
     def stall(area: AreaResult, system: str) -> str:
         percent = 100 * area["stall_ns"] / (totals[system] or 1)
-        share = "<1 %" if percent < 1 else f"{percent:.0f} %"
-        return f"{fmt.nanoseconds(area['stall_ns'])} {share:>5}"
+        share = "<1%" if percent < 1 else f"{percent:.0f}%"
+        return f"{fmt.nanoseconds(area['stall_ns'])} {share:>4}"
 
     def rows(cell: Callable[[AreaResult, str], str]) -> list[tuple[str, dict[str, str]]]:
         kept = [

@@ -246,6 +246,7 @@ def _program_lines(program: ProgramInfo) -> Iterator[str]:
     if program["slowdown_against_native"] is not None:
         native = fmt.seconds(program["native_s"])
         speed += f", {fmt.factor(program['slowdown_against_native'])} its {native} alone"
-    yield f"{speed}; {fmt.rate(program['delivered_accesses_per_s'], 'accesses')} delivered."
+    delivered = fmt.rate(program["delivered_accesses_per_s"], "accesses")
+    yield f"{speed}; until its end it delivered {delivered}."
     if program["exit_status"] not in (0, None):
         yield f"The program's exit status was {program['exit_status']}."

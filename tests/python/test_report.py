@@ -91,7 +91,7 @@ def test_what_threads_stood_still_for_is_told_by_area(sample: ResultData) -> Non
     database, heap, store = told[start + 1 : start + 4]
     assert database.split()[0] == "test.db"
     assert "800 ms" in database
-    assert "1.80 s  27 %" in database
+    assert "1.80 s  27%" in database
     assert heap.split()[-1] == "–"
     assert store == "Accesses and calls that waited for the store"
 

@@ -134,7 +134,7 @@ pub struct SystemResult {
     pub counters: BTreeMap<String, u64>,
     /// Wall-clock time of this system's simulation.
     pub wall_s: f64,
-    /// Accesses simulated in a second of wall-clock time.
+    /// Accesses simulated in a second of wall-clock time, those before the region included.
     pub accesses_per_wall_s: f64,
     /// Remarks that a reader should know of.
     pub notes: Vec<String>,

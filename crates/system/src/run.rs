@@ -195,7 +195,8 @@ impl<'a> Reporter<'a> {
     /// A result with the wall-clock time that it took.
     fn timed(&self, mut result: SystemResult) -> SystemResult {
         result.wall_s = self.begun.elapsed().as_secs_f64();
-        result.accesses_per_wall_s = result.accesses as f64 / result.wall_s.max(1e-9);
+        let skipped = result.skipped.map_or(0, |skipped| skipped.accesses);
+        result.accesses_per_wall_s = (result.accesses + skipped) as f64 / result.wall_s.max(1e-9);
         result
     }
 }

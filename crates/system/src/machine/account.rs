@@ -340,7 +340,8 @@ impl Machine {
     /// stopped counts up to where each thread stands.
     pub fn result(&mut self) -> SystemResult {
         let time_ps = self.reached_ps() - self.region.start_ps;
-        if self.account.intervals.last().is_none_or(|last| last.end_ps < time_ps) {
+        let begun = self.region.has_begun();
+        if begun && self.account.intervals.last().is_none_or(|last| last.end_ps < time_ps) {
             self.take_interval(time_ps);
         }
         self.result_so_far()
@@ -349,6 +350,11 @@ impl Machine {
     /// The result as far as the run has come, without the interval under way: the run goes on as
     /// if it had not been asked.
     pub fn result_so_far(&self) -> SystemResult {
+        let organization = self.spec.organization().unwrap_or_default().to_string();
+        if !self.region.has_begun() {
+            // What was counted is not what was asked for.
+            return SystemResult { organization, ..SystemResult::default() };
+        }
         let end_ps = self.reached_ps();
         let time_ps = end_ps - self.region.start_ps;
         let accesses = self.account.accesses();
@@ -371,7 +377,7 @@ impl Machine {
         let Traffic { store_read_bytes, store_written_bytes, dram_read_bytes, dram_written_bytes } =
             self.organization_report().traffic;
         SystemResult {
-            organization: self.spec.organization().unwrap_or_default().to_string(),
+            organization,
             time_s: time_ps as f64 / 1e12,
             time_ps,
             skipped: self.region.skipped,

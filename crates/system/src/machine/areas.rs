@@ -57,7 +57,8 @@ impl Areas {
         if let Some(fault) = fault {
             let fault_ps: u64 = fault.iter().sum();
             counts.latency_ps += fault_ps;
-            counts.stall_ps += fault_ps;
+            // What it waited for before it faulted has been told as that's stall.
+            counts.stall_ps += fault_ps - fault[Stage::Core as usize];
             store_ps += fault[Stage::Medium as usize];
         }
         counts.store_accesses += u64::from(store_ps > 0);
