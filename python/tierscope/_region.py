@@ -11,8 +11,8 @@ from tierscope.errors import ArgumentError, RunError
 _MOST = (1 << 64) - 1
 _FACTORS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _TIMES_PS = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12}
-_COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kMGT]?)\s*(accesses|instructions)?")
-_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ps|ns|us|ms|s)")
+_COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kMGT]?)\s*(accesses|instructions)?", re.ASCII)
+_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ps|ns|us|ms|s)", re.ASCII)
 _MEND = 'write accesses (1000000 or "1M"), "2G instructions", or simulated time, such as "5ms"'
 START, STOP = 1, 2
 """The marks of a program that bound its region: ``mark`` of the crate ``tierscope-system``."""

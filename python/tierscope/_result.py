@@ -299,7 +299,14 @@ def _description_files(names: list[str]) -> dict[str, str]:
 
 def _read_result(path: Path) -> ResultData:
     try:
+        # What is no regular file, such as a pipe, may never end.
+        if path.exists() and not path.is_file():
+            raise TierscopeError("unreadable", f"{path} is no regular file")
         data = json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise TierscopeError(
+            "unreadable", f"{path} is not a result: it is nested too deeply"
+        ) from None
     except OSError as error:
         raise TierscopeError(
             "unreadable",

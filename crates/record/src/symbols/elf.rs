@@ -42,6 +42,11 @@ struct Function<'a> {
 /// Looks for `symbol` in the ELF file at `path`. An error says why it cannot be read, for people.
 pub fn find(path: &Path, symbol: &str) -> Result<Found, String> {
     let told = |why: String| format!("{}: {why}", path.display());
+    // What is no regular file may never answer: a pipe that nobody writes to.
+    let status = std::fs::metadata(path).map_err(|error| told(error.to_string()))?;
+    if !status.is_file() {
+        return Err(told("it is no regular file".into()));
+    }
     let file = File::open(path).map_err(|error| told(error.to_string()))?;
     // SAFETY: it is a program or a library, which whoever changes it while it is used breaks anyway.
     let data = unsafe { Mmap::map(&file) }.map_err(|error| told(error.to_string()))?;
