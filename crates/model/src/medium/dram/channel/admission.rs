@@ -1,0 +1,172 @@
+//! What comes: requests join those that wait for their bank, or are kept until another that touches
+//! the same lines is done; reads and writes take turns.
+
+use super::super::earliest::NEVER;
+use super::super::queue::NONE;
+use super::super::rules::Rules;
+use super::{Channel, What};
+
+impl Channel {
+    /// The controller sees the next request.
+    pub(super) fn admit(&mut self, rules: &Rules) {
+        let Some(slot) = self.incoming.pop_front() else { return };
+        self.entries[slot].sequence = self.sequence;
+        self.sequence += 1;
+        if !self.must_wait(slot, self.kept.len()) {
+            self.enter(rules, slot);
+            return;
+        }
+        self.kept.push(slot);
+        if !self.entries[slot].class.writes() {
+            self.kept_reads += 1;
+            if self.turn(rules) {
+                self.choose(rules);
+            }
+        }
+    }
+
+    /// Whether an entry has to wait for one that came before it: in its bank, or among the first
+    /// `before` that are kept.
+    #[inline]
+    pub(super) fn must_wait(&mut self, slot: u32, before: usize) -> bool {
+        let entry = &self.entries[slot];
+        let bank = &self.banks[entry.bank as usize];
+        for list in &bank.lists[if entry.class.writes() { 0 } else { 2 }..] {
+            let mut other = list.head;
+            while other != NONE {
+                if entry.conflicts(&self.entries[other]) {
+                    self.entries[other].waited_for = true;
+                    return true;
+                }
+                other = self.entries[other].next;
+            }
+        }
+        let earlier = |other: &u32| {
+            let other = &self.entries[*other];
+            other.bank == entry.bank && entry.conflicts(other)
+        };
+        self.kept[..before].iter().any(earlier)
+    }
+
+    /// One that was waited for is done: those go on that wait for no other.
+    #[cold]
+    pub(super) fn release(&mut self, rules: &Rules) {
+        let mut index = 0;
+        while index < self.kept.len() {
+            let slot = self.kept[index];
+            if self.must_wait(slot, index) {
+                index += 1;
+                continue;
+            }
+            self.kept.remove(index);
+            self.kept_reads -= u32::from(!self.entries[slot].class.writes());
+            self.enter(rules, slot);
+        }
+    }
+
+    /// An entry joins those that wait for its bank.
+    pub(super) fn enter(&mut self, rules: &Rules, slot: u32) {
+        let entry = &self.entries[slot];
+        let (index, class, bursts) = (entry.bank as usize, entry.class, entry.bursts);
+        let sequence = entry.sequence;
+        let rank = self.banks[index].rank;
+        let woke = self.ranks[rank as usize].waiting == 0 && self.wake(rules, rank, self.now);
+        self.ranks[rank as usize].waiting += 1;
+        let bank = &mut self.banks[index];
+        bank.lists[class.index()].push(&mut self.entries, slot, bank.row);
+        let direction = usize::from(class.writes());
+        self.waiting[direction] += u64::from(bursts);
+        self.work[direction][index / 64] |= 1 << (index % 64);
+        if class.writes() {
+            self.writes_by_age.push_back((slot, sequence));
+            let aged_at = self.entries[slot].arrival + rules.age_cap + 1;
+            self.writes_age_at = self.writes_age_at.min(aged_at);
+        }
+        let turned = self.turn(rules);
+        let serves = class.writes() == self.writing;
+        if serves && !turned {
+            self.decide(rules, index);
+        }
+        // What was chosen stays, unless this concerns it or is better.
+        if turned || woke || serves && self.best.what == What::Bank(index as u32) {
+            self.choose(rules);
+        } else if !serves {
+            // It waits for its direction.
+        } else if self.blocked[index / 64] >> (index % 64) & 1 == 0 {
+            let choice = self.choice(rules, index, self.floors());
+            if choice.before(&self.best) {
+                self.best = choice;
+            }
+        }
+    }
+
+    /// Turns from reads to writes or back, where it is time. Returns whether it did.
+    pub(super) fn turn(&mut self, rules: &Rules) -> bool {
+        let [reads, writes] = self.waiting;
+        if writes == 0 && !self.writing {
+            return false;
+        }
+        let aged = self.oldest_write_is_aged(rules) || self.kept_reads > 0 && writes > 0;
+        let writing = if self.writing {
+            self.draining |= writes >= rules.write_high || aged;
+            self.draining &= writes > rules.write_low || aged;
+            writes > 0 && (reads == 0 || self.draining)
+        } else {
+            self.draining = writes >= rules.write_high || aged;
+            self.draining || reads == 0
+        };
+        self.draining &= writing;
+        if writing == self.writing {
+            return false;
+        }
+        self.writing = writing;
+        for set in &mut self.wanted {
+            set.fill(0);
+        }
+        for word in 0..self.blocked.len() {
+            let mut set = self.work[usize::from(writing)][word];
+            while set != 0 {
+                self.decide(rules, word * 64 + set.trailing_zeros() as usize);
+                set &= set - 1;
+            }
+        }
+        true
+    }
+
+    #[inline]
+    pub(super) fn oldest_write_is_aged(&mut self, rules: &Rules) -> bool {
+        self.now >= self.writes_age_at && self.look_for_aged_write(rules)
+    }
+
+    #[cold]
+    pub(super) fn look_for_aged_write(&mut self, rules: &Rules) -> bool {
+        while let Some(&(slot, sequence)) = self.writes_by_age.front() {
+            let entry = &self.entries[slot];
+            if entry.sequence == sequence && entry.bursts_left > 0 {
+                self.writes_age_at = entry.arrival + rules.age_cap + 1;
+                return self.now >= self.writes_age_at;
+            }
+            self.writes_by_age.pop_front();
+        }
+        self.writes_age_at = NEVER;
+        false
+    }
+
+    /// A bank finds out what it wants.
+    #[inline]
+    pub(super) fn decide(&mut self, rules: &Rules, index: usize) {
+        let aged = self.now.saturating_sub(rules.age_cap);
+        let wish = self.banks[index].wish(&self.entries, self.writing, aged);
+        self.wishes[index] = wish;
+        self.forget(index);
+        self.wanted[wish.kind()][index / 64] |= 1 << (index % 64);
+    }
+
+    /// A bank wants nothing in the present direction, or something else.
+    #[inline]
+    pub(super) fn forget(&mut self, index: usize) {
+        for set in &mut self.wanted {
+            set[index / 64] &= !(1 << (index % 64));
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Commands are given: banks, tables, bus and log learn of them, and what they complete is booked.
+
+use super::super::super::PagePolicy;
+use super::super::log::{Logged, WHOLE_RANK};
+use super::super::rules::Rules;
+use super::super::standard::Command;
+use super::{Channel, Choice, Flight, What, left};
+
+impl Channel {
+    /// Gives the command that was chosen.
+    pub(super) fn act(&mut self, rules: &Rules, to: u64) {
+        let Choice { at, what, .. } = self.best;
+        match what {
+            What::Bank(index) => {
+                if !self.stream(rules, index as usize, to) {
+                    self.serve(rules, index as usize, at);
+                }
+            }
+            What::Refresh(rank) => self.go_on_with_refresh(rules, rank, at),
+            What::Timeout(index) => {
+                let rank = self.banks[index as usize].rank;
+                if !self.wake(rules, rank, at) {
+                    self.close(rules, index as usize, at);
+                }
+            }
+        }
+        self.choose(rules);
+    }
+
+    /// A bank gets what it wants.
+    pub(super) fn serve(&mut self, rules: &Rules, index: usize, at: u64) {
+        let wish = self.wishes[index];
+        match wish.command {
+            Command::Activate => {
+                let entry = &mut self.entries[wish.slot];
+                entry.activated = true;
+                let row = entry.row;
+                let bank = &mut self.banks[index];
+                bank.open(&self.entries, row);
+                bank.used_at = at;
+                self.open[index / 64] |= 1 << (index % 64);
+                let rank = &mut self.ranks[bank.rank as usize];
+                rank.residency.open(at);
+                rank.activate(at, rules.timings.faw);
+                self.give(rules, Command::Activate, index, at, row);
+                self.decide(rules, index);
+            }
+            Command::Precharge => {
+                self.entries[wish.slot].precharged = true;
+                self.close(rules, index, at);
+            }
+            _ => self.transfer(rules, index, at),
+        }
+    }
+
+    /// Closes a row by a precharge.
+    pub(in super::super) fn close(&mut self, rules: &Rules, index: usize, at: u64) {
+        self.give(rules, Command::Precharge, index, at, 0);
+        self.row_is_closed(rules, index, at);
+    }
+
+    /// A bank has no open row from `at` on.
+    pub(in super::super) fn row_is_closed(&mut self, rules: &Rules, index: usize, at: u64) {
+        let bank = &mut self.banks[index];
+        bank.close();
+        self.ranks[bank.rank as usize].residency.close(at);
+        self.open[index / 64] &= !(1 << (index % 64));
+        if self.banks[index].wants(self.writing) {
+            self.decide(rules, index);
+        }
+    }
+
+    /// Moves a burst of the entry at the head of a bank's hits.
+    pub(super) fn transfer(&mut self, rules: &Rules, index: usize, at: u64) {
+        let slot = self.wishes[index].slot;
+        let entry = &mut self.entries[slot];
+        let (class, write) = (entry.class, entry.class.writes());
+        if entry.bursts_left == entry.bursts {
+            self.counts.add(entry);
+        }
+        self.left[left(entry.bursts_left)] -= 1;
+        entry.bursts_left -= 1;
+        self.left[left(entry.bursts_left)] += u32::from(entry.bursts_left > 0);
+        self.waiting[usize::from(write)] -= 1;
+        let bank = &mut self.banks[index];
+        bank.used_at = at;
+        let rank = &mut self.ranks[bank.rank as usize];
+        *(if write { &mut rank.residency.writes } else { &mut rank.residency.reads }) += 1;
+        if entry.bursts_left > 0 {
+            let command = self.wishes[index].command;
+            self.give(rules, command, index, at, 0);
+            self.decide(rules, index);
+            self.turn(rules);
+            return;
+        }
+        bank.lists[class.index()].remove_hit(&mut self.entries);
+        let closes = rules.page_policy == PagePolicy::Closed && !bank.has_hits();
+        let command = match (write, closes) {
+            (false, false) => Command::Read,
+            (false, true) => Command::ReadPrecharge,
+            (true, false) => Command::Write,
+            (true, true) => Command::WritePrecharge,
+        };
+        self.give(rules, command, index, at, 0);
+        let waited_for = self.entries[slot].waited_for;
+        self.finish(rules, slot, at);
+        if closes {
+            let t = &rules.timings;
+            let last = if write { t.cwl + t.burst + t.wr } else { t.rtp };
+            self.row_is_closed(rules, index, at + last);
+        }
+        self.after_last_burst(rules, index, class.writes());
+        if waited_for {
+            self.release(rules);
+        }
+    }
+
+    pub(super) fn after_last_burst(&mut self, rules: &Rules, index: usize, write: bool) {
+        let bank = &self.banks[index];
+        let rank = bank.rank;
+        if bank.wants(write) {
+            self.decide(rules, index);
+        } else {
+            self.work[usize::from(write)][index / 64] &= !(1 << (index % 64));
+            self.forget(index);
+        }
+        self.turn(rules);
+        if self.ranks[rank as usize].waiting == 0 {
+            self.rank_has_no_requests(rules, rank);
+        }
+    }
+
+    /// Tables, bus and log learn of a command to a bank.
+    #[inline]
+    pub(in super::super) fn give(
+        &mut self,
+        rules: &Rules,
+        command: Command,
+        index: usize,
+        at: u64,
+        row: u64,
+    ) {
+        let bank = &mut self.banks[index];
+        let (rank, group) = (bank.rank, bank.group);
+        rules.table.raise_bank(&mut bank.earliest, command, at);
+        if rules.grouped {
+            rules.table.raise_group(&mut self.groups[group as usize], command, at);
+        }
+        if self.log.is_some() {
+            let bank = index as u32 - rank * rules.description.banks_of_rank();
+            self.write_log(Logged { clock: at, command, rank, bank, row });
+        }
+        self.give_rank(rules, command, rank, at);
+    }
+
+    /// Tables and bus learn of a command to a rank.
+    #[inline]
+    pub(in super::super) fn give_rank(
+        &mut self,
+        rules: &Rules,
+        command: Command,
+        rank: u32,
+        at: u64,
+    ) {
+        let state = &mut self.ranks[rank as usize];
+        rules.table.raise_rank(&mut state.earliest, command, at);
+        state.idle_since = at;
+        if self.ranks.len() > 1 && command.is_column() {
+            for (other, state) in self.ranks.iter_mut().enumerate() {
+                if other != rank as usize {
+                    rules.table.raise_other_rank(&mut state.earliest, command, at);
+                }
+            }
+        }
+        self.bus_free[rules.bus(command)] = at + 1;
+        if !rules.description.standard.two_command_buses {
+            self.bus_free[1] = at + 1;
+        }
+    }
+
+    /// Logs a command to a rank.
+    pub(in super::super) fn log_rank(&mut self, command: Command, rank: u32, clock: u64) {
+        self.write_log(Logged { clock, command, rank, bank: WHOLE_RANK, row: 0 });
+    }
+
+    #[inline]
+    pub(in super::super) fn write_log(&mut self, logged: Logged) {
+        if let Some(log) = &mut self.log {
+            log.push(logged);
+        }
+    }
+
+    pub(in super::super) fn has_log(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// The data of an entry are booked: its last column command is given at `at`.
+    #[inline]
+    pub(super) fn finish(&mut self, rules: &Rules, slot: u32, at: u64) {
+        let entry = &self.entries[slot];
+        let write = entry.class.writes();
+        let t = &rules.timings;
+        let rcd = if write { t.rcd_wr } else { t.rcd };
+        let opening = match (entry.precharged, entry.activated) {
+            (true, true) => t.rp + rcd,
+            (false, true) => rules.more_clocks[0] + rcd,
+            (_, false) => rules.more_clocks[1],
+        };
+        let data = u64::from(entry.bursts - 1) * rules.spacing(write) + t.burst;
+        let flight = Flight {
+            end_ps: rules.clock.cycles_to_ps(at + rules.to_data(write) + t.burst),
+            submitted_ps: entry.submitted_ps,
+            own_clocks: (opening + rules.to_data(write) + data) as u32,
+            lines: entry.lines,
+            owner: entry.owner,
+            shared: entry.shared,
+            write,
+            silent: entry.posted,
+        };
+        let rank = self.banks[entry.bank as usize].rank;
+        self.ranks[rank as usize].waiting -= 1;
+        self.unfinished[usize::from(write)] -= 1;
+        self.entries.remove(slot);
+        self.fly(flight);
+    }
+
+    /// Keeps flights in order of their end: nearly always the new one is among the last.
+    #[inline]
+    pub(super) fn fly(&mut self, flight: Flight) {
+        self.flights.push_back(flight);
+        let mut place = self.flights.len() - 1;
+        while place > 0 && self.flights[place - 1].end_ps > flight.end_ps {
+            self.flights[place] = self.flights[place - 1];
+            place -= 1;
+        }
+        self.flights[place] = flight;
+    }
+}
