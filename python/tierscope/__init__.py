@@ -11,6 +11,8 @@ Describe a machine once, run any program on it, and see where the time and the d
     result.plot_breakdown().savefig("breakdown.png")
 """
 
+import os as _os
+
 TYPE_CHECKING = False  # Type checkers take it for true; loading typing takes long.
 
 if TYPE_CHECKING:
@@ -22,7 +24,10 @@ else:
 
     def __getattr__(name: str) -> object:
         """What the package offers; modules of its own are found by importing them."""
-        if name.startswith("_") and name not in ("__all__", "__version__"):
+        private = name.startswith("_") and name not in ("__all__", "__version__")
+        # Without pathlib, which takes long to load.
+        module = f"{__path__[0]}/{name}.py"  # noqa: F405
+        if private or _os.path.isfile(module):  # noqa: PTH113
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if name in ("include_dir", "roi", "roi_begin", "roi_end"):
             # For programs that are recorded: what they load is recorded too.

@@ -1,9 +1,11 @@
-"""Writing files so that none is ever half written."""
+"""Files and directories, read with a bound, written so that none is ever half written."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from tierscope.errors import TierscopeError
@@ -31,6 +33,65 @@ def write_text(path: Path, text: str) -> None:
             fresh.unlink(missing_ok=True)
     except OSError as error:
         raise TierscopeError("unwritable", f"{path} cannot be written: {error.strerror}") from None
+
+
+def write_directory(target: Path, write: Callable[[Path], None]) -> None:
+    """Writes a directory whole or not at all; what was there goes once the new one is in place.
+
+    Raises:
+        TierscopeError: where it cannot be written.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        try:
+            write(fresh)
+            fresh.chmod(0o777 & ~current_mask())
+            _replace_directory(target, fresh)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+    except OSError as error:
+        raise TierscopeError(
+            "unwritable", f"the result cannot be written to {target}: {error.strerror}"
+        ) from None
+
+
+def _replace_directory(target: Path, fresh: Path) -> None:
+    if not target.exists() or not any(target.iterdir()):
+        fresh.rename(target)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
+    target.rename(old)
+    try:
+        fresh.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def read_text(path: Path, what: str, mend: str) -> str:
+    """The text of a file that tierscope has written.
+
+    Raises:
+        TierscopeError: where it cannot be read, or cannot be ``what``: a pipe may never end.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            raise TierscopeError("unreadable", f"{path} is no regular file", mend)
+        if path.exists() and path.stat().st_size > _MOST_BYTES:
+            raise TierscopeError("unreadable", f"{path} is too large to be {what}", mend)
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise TierscopeError(
+            "unreadable", f"{path} cannot be read: {error.strerror}", mend
+        ) from None
+    except UnicodeDecodeError as error:
+        raise TierscopeError("unreadable", f"{path} is not {what}: {error}", mend) from None
+
+
+_MOST_BYTES = 256 << 20
+"""Far beyond what any result takes."""
 
 
 def current_mask() -> int:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import statistics
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +13,9 @@ from typing import Any
 
 from tierscope import _check, _core, _system, _workload
 from tierscope import format as fmt
-from tierscope._files import current_mask
+from tierscope._files import read_text, write_directory
 from tierscope._region import Extent
-from tierscope._result import Result, is_kept_result, load, replace_directory
+from tierscope._result import Result, is_kept_result, load
 from tierscope._run import Watcher, Workload, compare
 from tierscope._shape import SystemResult
 from tierscope._system import System
@@ -122,22 +120,13 @@ class Repetitions:
         mend = "name a directory for the repetitions"
         target = Path(_check.path(directory, "a directory", mend)).absolute()
         check_repetitions_target(target)
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-            try:
-                text = self.to_json() + "\n"
-                (fresh / REPETITIONS_FILE).write_text(text, encoding="utf-8")
-                for number, result in enumerate(self.results, 1):
-                    result.save(fresh / _name(number))
-                fresh.chmod(0o777 & ~current_mask())
-                replace_directory(target, fresh)
-            finally:
-                shutil.rmtree(fresh, ignore_errors=True)
-        except OSError as error:
-            raise TierscopeError(
-                "unwritable", f"the results cannot be written to {target}: {error.strerror}"
-            ) from None
+        write_directory(target, self._write)
+
+    def _write(self, directory: Path) -> None:
+        text = self.to_json() + "\n"
+        (directory / REPETITIONS_FILE).write_text(text, encoding="utf-8")
+        for number, result in enumerate(self.results, 1):
+            result.save(directory / _name(number))
 
     def __len__(self) -> int:
         return len(self.results)
@@ -242,20 +231,21 @@ def load_repetitions(directory: str | os.PathLike[str]) -> Repetitions:
     """
     source = Path(_check.path(directory, "a directory", "name one that run --repeat -o wrote"))
     path = source / REPETITIONS_FILE
+    mend = "name a directory that `tierscope run --repeat -o` wrote"
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise TierscopeError("unreadable", f"{path}: {error.strerror}") from None
-    except ValueError as error:
-        raise TierscopeError("unreadable", f"{path} is no summary: {error}") from None
+        data = json.loads(read_text(path, "a summary", mend))
+    except (ValueError, RecursionError) as error:
+        raise TierscopeError("unreadable", f"{path} is no summary: {error}", mend) from None
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise TierscopeError(
             "other-schema",
             f"{path} is not of schema {SCHEMA}, which this version reads",
             "read it with the version of tierscope that wrote it",
         )
-    results = [load(source / _name(number + 1)) for number in range(int(data["runs"]))]
-    return Repetitions(results, int(data["repetitions"]))
+    runs, asked = data.get("runs"), data.get("repetitions")
+    if not isinstance(runs, int) or not isinstance(asked, int) or not 1 <= runs <= asked <= _MOST:
+        raise TierscopeError("unreadable", f"{path} is damaged: runs {runs} of {asked}", mend)
+    return Repetitions([load(source / _name(number + 1)) for number in range(runs)], asked)
 
 
 def check_repetitions_target(target: Path) -> None:

@@ -6,18 +6,17 @@ import html
 import json
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from rich.console import Console
 
-from tierscope import _check, report
-from tierscope._files import current_mask
-from tierscope._shape import ResultData, SystemResult, WorkloadInfo
-from tierscope.errors import TierscopeError
+from tierscope import _check, _core, report
+from tierscope._call import core_errors, parsed
+from tierscope._files import read_text, write_directory
+from tierscope._shape import ResultData, SystemResult
+from tierscope.errors import RunError, TierscopeError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -166,25 +165,13 @@ class Result:
         mend = "name a directory for the result"
         target = Path(_check.path(directory, "a result's directory", mend)).absolute()
         check_target(target)
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-            try:
-                self._write(fresh)
-                replace_directory(target, fresh)
-            finally:
-                shutil.rmtree(fresh, ignore_errors=True)
-        except OSError as error:
-            raise TierscopeError(
-                "unwritable", f"the result cannot be written to {target}: {error.strerror}"
-            ) from None
+        write_directory(target, self._write)
 
     def _write(self, directory: Path) -> None:
         (directory / _RESULT_FILE).write_text(self.to_json() + "\n", encoding="utf-8")
         for name, file in _description_files(list(self.descriptions)).items():
             (directory / file).write_text(self.descriptions[name], encoding="utf-8")
         self.intervals.write_parquet(directory / _INTERVALS_FILE)
-        directory.chmod(0o777 & ~current_mask())
 
     def __repr__(self) -> str:
         systems = ", ".join(self)
@@ -270,21 +257,6 @@ def is_kept_result(directory: Path) -> bool:
     return all(_is_ours(path.name) for path in directory.iterdir())
 
 
-def replace_directory(target: Path, fresh: Path) -> None:
-    """Puts ``fresh`` at ``target``; what was there goes only once the new one is in place."""
-    if not target.exists() or not any(target.iterdir()):
-        fresh.rename(target)
-        return
-    old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
-    target.rename(old)
-    try:
-        fresh.rename(target)
-    except OSError:
-        old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
-
-
 def _description_files(names: list[str]) -> dict[str, str]:
     """A file name for each system's description; equal names always give equal files."""
     files: dict[str, str] = {}
@@ -298,46 +270,30 @@ def _description_files(names: list[str]) -> dict[str, str]:
 
 
 def _read_result(path: Path) -> ResultData:
+    mend = "name a directory that `tierscope run -o` wrote"
+    text = read_text(path, "a result", mend)
     try:
-        # What is no regular file, such as a pipe, may never end.
-        if path.exists() and not path.is_file():
-            raise TierscopeError("unreadable", f"{path} is no regular file")
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except RecursionError:
-        raise TierscopeError(
-            "unreadable", f"{path} is not a result: it is nested too deeply"
-        ) from None
-    except OSError as error:
-        raise TierscopeError(
-            "unreadable",
-            f"{path} cannot be read: {error.strerror}",
-            "name a directory that `tierscope run -o` wrote",
-        ) from None
-    except ValueError as error:
-        raise TierscopeError("unreadable", f"{path} is not a result: {error}") from None
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TierscopeError("unreadable", f"{path} is not a result: {error}", mend) from None
     schema = data.get("schema") if isinstance(data, dict) else None
-    if schema != _SCHEMA or not isinstance(data.get("systems"), dict):
+    if schema != _SCHEMA:
         raise TierscopeError(
             "other-schema",
             f"{path} has schema {schema}, and this version reads schema {_SCHEMA}",
             "read it with the version of tierscope that wrote it",
         )
-    for what, found, shape in [("it", data, ResultData), *_parts_of(data)]:
-        lacking = set(shape.__annotations__) - set(found if isinstance(found, dict) else ())
-        if lacking:
-            raise TierscopeError(
-                "unreadable",
-                f"{path} is not a whole result: {what} lacks {', '.join(sorted(lacking))}",
-                "name a directory that `tierscope run -o` wrote",
-            )
-    return cast(ResultData, data)
-
-
-def _parts_of(data: Mapping[str, Any]) -> Iterator[tuple[str, object, type]]:
-    """The parts of a result that is read, each with its name and the shape that it must have."""
-    yield "workload", data.get("workload"), WorkloadInfo
-    for name, system in data["systems"].items():
-        yield f"system {name}", system, SystemResult
+    try:
+        with core_errors():
+            whole = parsed(_core.read_result(text))
+    except RunError as error:
+        raise TierscopeError(
+            "unreadable",
+            f"{path} is damaged, or of another version: {error}",
+            "run it again, or read it with the version of tierscope that wrote it",
+        ) from None
+    whole["systems"] = {name: whole["systems"][name] for name in data["systems"]}
+    return cast(ResultData, whole)
 
 
 def _flat(name: str, system: SystemResult) -> dict[str, object]:
@@ -355,6 +311,8 @@ def _flat(name: str, system: SystemResult) -> dict[str, object]:
             row |= {f"dram_{k}_bytes": v for k, v in system["dram_bytes"].items()}
         elif key == "counters":
             row |= dict(system["counters"])
-        elif key != "notes":
+        elif key == "skipped":
+            row |= {f"skipped_{k}": v for k, v in (system["skipped"] or {}).items()}
+        elif key not in ("areas", "notes"):
             row[key] = value
     return row

@@ -303,7 +303,9 @@ def _result(
     if finished["failures"]:
         raise RunFailedError(result, [(name, why) for name, why in finished["failures"]])
     if not result.simulated_anything:
-        reason = data["partial_reason"] or "the workload did nothing"
+        empty = any(system["skipped"] is not None for system in data["systems"].values())
+        nothing = "the region of interest is empty" if empty else "the workload did nothing"
+        reason = data["partial_reason"] or nothing
         program = data["program"]
         raise NoResultError(reason, None if program is None else program["exit_status"])
     return result

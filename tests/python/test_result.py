@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import os
 import typing
 from pathlib import Path
 
@@ -174,3 +176,48 @@ def test_the_sample_and_the_types_follow_the_schema(sample: ResultData) -> None:
     }.items():
         assert set(definitions[name]["properties"]) == set(shape.__annotations__), name
     assert set(schema["properties"]) == set(ResultData.__annotations__)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("systems", "hybrid/quick", "store_bytes", "written"), None),
+        (("systems", "hybrid/quick", "time_breakdown_ns", "busy"), {}),
+        (("systems", "oracle/quick", "ipc"), ""),
+        (("systems", "storage/quick", "skipped"), "x"),
+        (("systems", "hybrid/quick", "areas"), None),
+        (("workload", "threads"), -1),
+    ],
+)
+def test_a_damaged_result_is_refused_with_the_place(
+    result: ts.Result, tmp_path: Path, place: tuple[str, ...], value: object
+) -> None:
+    result.save(tmp_path / "kept")
+    data = json.loads((tmp_path / "kept" / "result.json").read_text(encoding="utf-8"))
+    part = data
+    for key in place[:-1]:
+        part = part[key]
+    if value is None:
+        del part[place[-1]]
+    else:
+        part[place[-1]] = value
+    (tmp_path / "kept" / "result.json").write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(ts.TierscopeError, match=place[-1]) as raised:
+        ts.load(tmp_path / "kept")
+    assert raised.value.code == "unreadable"
+    assert "of another version" in str(raised.value)
+
+
+def test_what_may_never_end_or_is_nested_without_end_is_no_result(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "result.json")
+    with pytest.raises(ts.TierscopeError, match="is no regular file"):
+        ts.load(tmp_path)
+    (tmp_path / "result.json").unlink()
+    (tmp_path / "result.json").write_text("[" * 200_000, encoding="utf-8")
+    with pytest.raises(ts.TierscopeError, match="is not a result"):
+        ts.load(tmp_path)
+
+
+def test_the_table_of_systems_has_plain_columns(result: ts.Result) -> None:
+    table = result.to_polars()
+    assert not any(column.is_nested() for column in table.dtypes)

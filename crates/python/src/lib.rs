@@ -7,6 +7,7 @@ mod assemble;
 mod describe;
 mod error;
 mod job;
+mod kept;
 mod live;
 mod region;
 mod run;
@@ -27,6 +28,8 @@ mod _core {
     };
     #[pymodule_export]
     use crate::error::{RunError, SpecError};
+    #[pymodule_export]
+    use crate::kept::read_result;
     #[pymodule_export]
     use crate::region::{roi_begin, roi_end};
     #[pymodule_export]

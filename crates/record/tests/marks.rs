@@ -167,23 +167,23 @@ fn a_name_that_is_no_place_is_refused_before_anything_runs() {
     assert_eq!(
         refusal(&program, region("plain_stop", "")),
         format!(
-            "plain_stop, {begins}: neither {shown} nor any of the 2 libraries that it is linked with \
+            "`plain_stop`, {begins}: neither {shown} nor any of the 2 libraries that it is linked with \
              has such a function; did you mean plain_step?"
         )
     );
     let ambiguous = refusal(&program, region("dup::f", ""));
     assert!(
         ambiguous.starts_with(&format!(
-            "dup::f, {begins}: in {shown}, dup::f is the name of 2 functions (0x"
+            "`dup::f`, {begins}: in {shown}, dup::f is the name of 2 functions (0x"
         )) && ambiguous.ends_with("); name one by its address")
             && ambiguous.contains(" dup::f(int), 0x"),
         "{ambiguous}"
     );
     let in_two = refusal(&program, region("", "frexp"));
     assert!(
-        in_two
-            .starts_with("frexp, where the region of interest ends: several libraries have one (/")
-            && in_two.ends_with("; name one of them, as in libm.so.6:frexp"),
+        in_two.starts_with(
+            "`frexp`, where the region of interest ends: several libraries have one (/"
+        ) && in_two.ends_with("; name one of them, as in libm.so.6:frexp"),
         "{in_two}"
     );
     let indirect = refusal(&program, region("sin", ""));
@@ -194,6 +194,18 @@ fn a_name_that_is_no_place_is_refused_before_anything_runs() {
     assert!(elsewhere.contains("nofile is neither the program nor a library"), "{elsewhere}");
     let unreadable = refusal(&program, region("/nonexistent/libx.so:f", ""));
     assert!(unreadable.contains("/nonexistent/libx.so: No such file"), "{unreadable}");
+    let fifo = common::scratch_file("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let pipe = refusal(&program, region(&format!("{}:f", fifo.display()), ""));
+    assert!(pipe.contains("no regular file"), "{pipe}");
+    std::fs::remove_file(fifo).unwrap();
+    for (name, why) in [
+        ("wo\nrk\x1b[31m", "`wo\\nrk\\u{1b}[31m` holds control characters"),
+        (&"a".repeat(100_000), "has 100000 bytes, and a name at most 4096"),
+    ] {
+        let refused = refusal(&program, region(name, ""));
+        assert!(refused.contains(why) && refused.len() < 300, "{refused}");
+    }
     let nameless = refusal(&program, region("libm.so:", ""));
     assert!(nameless.contains("there is no name"), "{nameless}");
 }

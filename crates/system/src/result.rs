@@ -128,7 +128,6 @@ pub struct SystemResult {
     pub dram_bytes: Bytes,
     /// What accesses that the core's own caches could not serve at once have cost, by what they
     /// concern: a file's name, `heap`, `anonymous memory`, `image, stack and kernel`.
-    #[serde(default)]
     pub areas: BTreeMap<String, AreaResult>,
     /// Counters of the components.
     pub counters: BTreeMap<String, u64>,
@@ -160,7 +159,6 @@ pub struct AreaResult {
     /// Of these, those that waited for the store's medium.
     pub store_accesses: u64,
     /// Waits for the store in calls on the file (read, write, sync).
-    #[serde(default)]
     pub call_waits: u64,
     /// Lines read from main memory for them, page-table entries included.
     pub memory_reads: u64,

@@ -277,6 +277,9 @@ impl DramSpec {
     }
 
     fn check_numbers(&self, path: &str, problems: &mut Problems) {
+        // Refreshes that fall due on a request's way through the controller are done one by one.
+        let longest = Duration::from_picoseconds(1_000_000_000);
+        problems.at_most(path, "controller_latency", self.controller_latency, longest);
         for (name, value, most) in [
             // Each bank has a state of its own: more than any machine has would only fill memory.
             ("channels", Some(self.channels), 1024),

@@ -59,6 +59,22 @@ pub struct Parts {
     pub loader: Option<PathBuf>,
 }
 
+/// Refuses what is no name: what is empty, not to be shown, or beyond any symbol's length.
+fn check_name(name: &str) -> Result<(), String> {
+    const MOST: usize = 4096;
+    let start: String = name.chars().take(60).flat_map(char::escape_debug).collect();
+    if name.is_empty() {
+        return Err("the name is empty; name a function".into());
+    }
+    if name.len() > MOST {
+        return Err(format!("`{start}…` has {} bytes, and a name at most {MOST}", name.len()));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(format!("`{start}` holds control characters, and a name none"));
+    }
+    Ok(())
+}
+
 /// Looks the places of a region up. An error says which name is wrong and why, for people.
 pub fn resolve(region: &Region, parts: &Parts) -> Result<Vec<Place>, String> {
     // At one place that is both, a region ends before the next begins.
@@ -66,8 +82,9 @@ pub fn resolve(region: &Region, parts: &Parts) -> Result<Vec<Place>, String> {
     let mut places = Vec::new();
     for (mark, does, name) in ends {
         let Some(name) = name else { continue };
+        check_name(name).map_err(|why| format!("where the region of interest {does}: {why}"))?;
         let at = resolve_name(&PlaceName::new(name), parts)
-            .map_err(|why| format!("{name}, where the region of interest {does}: {why}"))?;
+            .map_err(|why| format!("`{name}`, where the region of interest {does}: {why}"))?;
         places.push(Place { mark, at });
     }
     Ok(places)

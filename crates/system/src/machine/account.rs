@@ -476,6 +476,13 @@ impl Machine {
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let stale = self.stale_loads();
+        if self.region_stop_was_missed() {
+            notes.push(
+                "the program did not mark the end of the region of interest after its beginning: \
+                 the region ends with the workload"
+                    .into(),
+            );
+        }
         if stale > 0 {
             notes.push(format!("{stale} accesses found older data than they had to"));
         }

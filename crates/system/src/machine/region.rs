@@ -103,6 +103,15 @@ impl Machine {
         self.region.start.filter(|_| !self.region.begun)
     }
 
+    /// Whether the workload ended before a mark that was to end the region.
+    pub(super) fn region_stop_was_missed(&self) -> bool {
+        let by_mark = |bound: &Bound| matches!(bound, Bound::Mark(_));
+        self.region.begun
+            && self.region.ended_by.is_none()
+            && self.finished()
+            && self.region.stops.iter().any(by_mark)
+    }
+
     /// Looks at the next bounds, after something has happened; whether the region has ended.
     #[inline]
     pub(super) fn mind_region(&mut self) -> bool {
