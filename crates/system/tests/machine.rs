@@ -1,16 +1,19 @@
 //! Whole machines under generated workloads: the laws that hold whatever they do.
 
+mod common;
+
+use common::random::{PRIVATE, doing, script};
+use common::{ANONYMOUS, MAPPED, PAGE, Script};
 use proptest::prelude::*;
+use std::slice::from_ref;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
 use tierscope_system::machine::Machine;
 use tierscope_system::result::{Interval, SystemResult};
 use tierscope_system::run::{Bound, Observer, Progress, RunOptions, mark, run_machines};
 use tierscope_system::spec::{SystemSpec, load};
-use tierscope_workload::op::{
-    Advice, Call, FLAG_DEPENDENT, MAP_HEAP, MAP_SHARED, MAP_WRITABLE, NO_FILE,
-};
-use tierscope_workload::{Op, Pull, Stream, StreamError, ThreadId};
+use tierscope_workload::op::{Call, FLAG_DEPENDENT, MAP_HEAP, MAP_SHARED, MAP_WRITABLE, NO_FILE};
+use tierscope_workload::{Op, Stream};
 
 const ALL: [&str; 3] = ["oracle/quick", "hybrid/quick", "storage/quick"];
 /// So little memory that a few hundred pages make every organization evict and write back.
@@ -34,47 +37,6 @@ fn system(name: &str, sets: &[(&str, &str)]) -> SystemSpec {
     load(name, &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
 }
 
-/// A workload written down: the operations of each thread.
-#[derive(Clone, Debug)]
-struct Script {
-    threads: Arc<Vec<Vec<Op>>>,
-    taken: Vec<usize>,
-}
-
-impl Script {
-    fn stream(threads: Vec<Vec<Op>>) -> Box<dyn Stream> {
-        let taken = vec![0; threads.len()];
-        Box::new(Script { threads: Arc::new(threads), taken })
-    }
-}
-
-impl Stream for Script {
-    fn pull(
-        &mut self,
-        thread: ThreadId,
-        limit: usize,
-        out: &mut Vec<Op>,
-    ) -> Result<Pull, StreamError> {
-        let Some(ops) = self.threads.get(thread as usize) else { return Ok(Pull::End) };
-        let taken = &mut self.taken[thread as usize];
-        if *taken == ops.len() {
-            return Ok(Pull::End);
-        }
-        let end = ops.len().min(*taken + limit.max(1));
-        while *taken < end {
-            let op = ops[*taken];
-            let arguments = if op.kind_code() == 3 { usize::from(op.size()) } else { 0 };
-            out.extend_from_slice(&ops[*taken..*taken + 1 + arguments]);
-            *taken += 1 + arguments;
-        }
-        Ok(Pull::More)
-    }
-
-    fn fork(&self) -> Box<dyn Stream> {
-        Box::new(self.clone())
-    }
-}
-
 struct Quiet;
 
 impl Observer for Quiet {
@@ -84,8 +46,7 @@ impl Observer for Quiet {
 
 fn run_with(spec: &SystemSpec, stream: Box<dyn Stream>, options: &RunOptions) -> SystemResult {
     let stop = AtomicBool::new(false);
-    let mut outcomes =
-        run_machines(std::slice::from_ref(spec), vec![stream], options, &Quiet, &stop);
+    let mut outcomes = run_machines(from_ref(spec), vec![stream], options, &Quiet, &stop);
     let outcome = outcomes.remove(0);
     assert_eq!(outcome.partial_reason, None);
     without_wall_clock(outcome.result)
@@ -98,117 +59,6 @@ fn run(spec: &SystemSpec, stream: Box<dyn Stream>) -> SystemResult {
 fn without_wall_clock(mut result: SystemResult) -> SystemResult {
     (result.wall_s, result.accesses_per_wall_s) = (0.0, 0.0);
     result
-}
-
-const ANONYMOUS: u64 = 1 << 40;
-const MAPPED: u64 = 1 << 41;
-const PRIVATE: u64 = 1 << 42;
-const PAGE: u64 = 4096;
-
-/// What a thread may do in a random workload.
-#[derive(Clone, Debug)]
-enum Do {
-    Access { region: u8, page: u64, offset: u64, write: bool, dependent: bool, work: u32 },
-    Read { page: u64, length: u64 },
-    Write { page: u64, length: u64 },
-    Sync,
-    Advise(u8),
-    Unmap(u64),
-    Sleep(u64),
-    Hand,
-}
-
-fn doing() -> impl Strategy<Value = Do> {
-    prop_oneof![
-        30 => (0u8..4, 0u64..700, 0u64..4090, any::<bool>(), any::<bool>(), 1u32..200).prop_map(
-            |(region, page, offset, write, dependent, work)| Do::Access {
-                region, page, offset, write, dependent, work
-            }
-        ),
-        2 => (0u64..300, 1u64..20_000).prop_map(|(page, length)| Do::Read { page, length }),
-        2 => (0u64..320, 1u64..20_000).prop_map(|(page, length)| Do::Write { page, length }),
-        1 => Just(Do::Sync),
-        1 => (0u8..5).prop_map(Do::Advise),
-        1 => (0u64..700).prop_map(Do::Unmap),
-        1 => (1u64..2_000_000).prop_map(Do::Sleep),
-        1 => Just(Do::Hand),
-    ]
-}
-
-/// Operations of threads that each keep to pages of their own (their index modulo the number of
-/// threads), but share files and wait for each other.
-fn script(threads: &[Vec<Do>]) -> Vec<Vec<Op>> {
-    let count = threads.len() as u64;
-    let mut signals = vec![0u64; threads.len()];
-    let mut all: Vec<Vec<Op>> = vec![Vec::new(); threads.len()];
-    let main = &mut all[0];
-    Call::Open { file: 0, size: 300 * PAGE + 100 }.encode(5, main);
-    let flags = MAP_WRITABLE;
-    let length = 2000 * PAGE;
-    Call::Map { address: ANONYMOUS, length, flags, file: NO_FILE, offset: 0 }.encode(5, main);
-    let length = 300 * PAGE;
-    let shared = flags | MAP_SHARED;
-    Call::Map { address: MAPPED, length, flags: shared, file: 0, offset: 0 }.encode(5, main);
-    Call::Map { address: PRIVATE, length, flags, file: 0, offset: PAGE }.encode(5, main);
-    for thread in 1..threads.len() {
-        Call::Spawn { thread: thread as u32 }.encode(9, main);
-    }
-    for (index, todo) in threads.iter().enumerate() {
-        let own = |page: u64| page / count * count + index as u64;
-        for what in todo {
-            let out = &mut all[index];
-            match *what {
-                Do::Access { region, page, offset, write, dependent, work } => {
-                    let base = match region {
-                        0 | 1 => ANONYMOUS,
-                        2 => MAPPED,
-                        _ => PRIVATE,
-                    };
-                    let page = if region < 2 { own(page) } else { own(page % 290) };
-                    let address = base + page * PAGE + offset;
-                    let op = if write {
-                        Op::store(address, 8, work)
-                    } else {
-                        Op::load(address, 8, work)
-                    };
-                    out.push(op.with_flags(if dependent { FLAG_DEPENDENT } else { 0 }));
-                }
-                Do::Read { page, length } => {
-                    let address = ANONYMOUS + own(900) * PAGE;
-                    Call::Read { file: 0, offset: page * PAGE + 7, length, address }.encode(3, out);
-                }
-                Do::Write { page, length } => {
-                    let address = ANONYMOUS + own(1000) * PAGE + 8;
-                    Call::Write { file: 0, offset: page * PAGE, length, address }.encode(3, out);
-                }
-                Do::Sync => Call::Sync { file: 0 }.encode(3, out),
-                Do::Advise(advice) => {
-                    let (address, length) = (ANONYMOUS + own(100) * PAGE, PAGE);
-                    assert!(u64::from(advice) <= Advice::DontNeed as u64);
-                    let advice = u64::from(advice);
-                    Call::Advise { address, length, advice }.encode(3, out);
-                }
-                Do::Unmap(page) => {
-                    let address = ANONYMOUS + own(page) * PAGE;
-                    Call::Unmap { address, length: PAGE }.encode(3, out);
-                }
-                Do::Sleep(duration_ps) => Call::Sleep { duration_ps }.encode(3, out),
-                Do::Hand => {
-                    // To the next thread, which waits for it: the order in which both stand in
-                    // this list is an order that can happen, so that nobody waits for ever.
-                    signals[index] += 1;
-                    let sequence = signals[index];
-                    Call::Signal { sequence }.encode(3, out);
-                    let next = (index + 1) % threads.len();
-                    if next > index {
-                        let thread = index as u32;
-                        Call::Wait { thread, sequence }.encode(3, &mut all[next]);
-                    }
-                }
-            }
-        }
-    }
-    all
 }
 
 fn batch_of(limit: u64) -> RunOptions {
@@ -247,17 +97,17 @@ proptest! {
         let script = script(&threads);
         for name in ALL {
             let spec = system(name, &TIGHT);
-            let whole = run(&spec, Script::stream(script.clone()));
+            let whole = run(&spec, Script::stream(&script));
             prop_assert_eq!(whole.counters["stale_loads"], 0, "{}", name);
-            let one = run_with(&spec, Script::stream(script.clone()), &batch_of(1));
+            let one = run_with(&spec, Script::stream(&script), &batch_of(1));
             prop_assert_eq!(&one, &whole, "{}: batches of one", name);
-            let few = run_with(&spec, Script::stream(script.clone()), &batch_of(7));
+            let few = run_with(&spec, Script::stream(&script), &batch_of(7));
             prop_assert_eq!(&few, &whole, "{}: batches of seven", name);
-            let [ended, forked] = run_forked(&spec, Script::stream(script.clone()));
+            let [ended, forked] = run_forked(&spec, Script::stream(&script));
             prop_assert_eq!(&ended, &whole, "{}: in pieces", name);
             prop_assert_eq!(&forked, &whole, "{}: forked", name);
             let unchecked = system(name, &[&TIGHT[..3], &[("check_data", "false")]].concat());
-            let unchecked = run(&unchecked, Script::stream(script.clone()));
+            let unchecked = run(&unchecked, Script::stream(&script));
             prop_assert_eq!(&unchecked, &whole, "{}: unchecked", name);
         }
     }
@@ -288,9 +138,9 @@ proptest! {
         ops.splice(at..at, given);
         for name in ALL {
             let spec = system(name, &TIGHT);
-            let whole = run(&spec, Script::stream(script.clone()));
+            let whole = run(&spec, Script::stream(&script));
             let options = region(Some(Bound::Mark(mark::START)), None);
-            let part = run_with(&spec, Script::stream(script.clone()), &options);
+            let part = run_with(&spec, Script::stream(&script), &options);
             let skipped = part.skipped.unwrap();
             prop_assert_eq!(skipped.accesses + part.accesses, whole.accesses, "{}", name);
             prop_assert_eq!(skipped.instructions + part.instructions, whole.instructions);
@@ -299,7 +149,7 @@ proptest! {
             prop_assert!(part.counters.iter().all(|(key, count)| *count <= whole.counters[key]));
             for limit in [1, 7] {
                 let options = RunOptions { batch_limit: limit, ..options.clone() };
-                let other = run_with(&spec, Script::stream(script.clone()), &options);
+                let other = run_with(&spec, Script::stream(&script), &options);
                 prop_assert_eq!(&other, &part, "{}: batches of {}", name, limit);
             }
         }
@@ -322,12 +172,12 @@ fn counts_and_times_bound_a_region_of_one_thread_to_the_operation() {
         (0..20_000u64).map(|i| Op::load(ANONYMOUS + i * 7919 % (8 << 20), 8, 5)).collect();
     for name in ALL {
         let spec = system(name, &TIGHT);
-        let whole = run(&spec, Script::stream(vec![ops.clone()]));
+        let whole = run(&spec, Script::stream(from_ref(&ops)));
         let ended = |start, stop| {
             let stopped = AtomicBool::new(false);
-            let streams = vec![Script::stream(vec![ops.clone()])];
+            let streams = vec![Script::stream(from_ref(&ops))];
             let options = region(start, stop);
-            run_machines(std::slice::from_ref(&spec), streams, &options, &Quiet, &stopped).remove(0)
+            run_machines(from_ref(&spec), streams, &options, &Quiet, &stopped).remove(0)
         };
         let outcome = ended(Some(Bound::Accesses(5_000)), Some(Bound::Accesses(3_000)));
         let skipped = outcome.result.skipped.unwrap();
@@ -361,9 +211,9 @@ fn a_warm_region_misses_less_than_a_cold_run() {
     let twice = (0..40_000u64).map(|i| Op::load(ANONYMOUS + i % 10_000 * 4096 % (1 << 20), 8, 5));
     let ops: Vec<Op> = twice.collect();
     let spec = system("hybrid/quick", &TIGHT);
-    let cold = run(&spec, Script::stream(vec![ops.clone()]));
+    let cold = run(&spec, Script::stream(from_ref(&ops)));
     let warm = region(Some(Bound::Accesses(20_000)), None);
-    let warm = run_with(&spec, Script::stream(vec![ops]), &warm);
+    let warm = run_with(&spec, Script::stream(&[ops]), &warm);
     assert!(cold.counters["dram_cache_misses"] > 0);
     assert_eq!(warm.counters["dram_cache_misses"], 0);
     assert_eq!(warm.store_bytes.read, 0);
@@ -373,10 +223,9 @@ fn a_warm_region_misses_less_than_a_cold_run() {
 fn a_region_that_never_begins_is_an_error_that_says_so() {
     let stop = AtomicBool::new(false);
     let spec = system("oracle/quick", &[]);
-    let streams = vec![Script::stream(vec![vec![Op::load(ANONYMOUS, 8, 5)]])];
+    let streams = vec![Script::stream(&[vec![Op::load(ANONYMOUS, 8, 5)]])];
     let options = region(Some(Bound::Mark(mark::START)), None);
-    let outcome =
-        run_machines(std::slice::from_ref(&spec), streams, &options, &Quiet, &stop).remove(0);
+    let outcome = run_machines(from_ref(&spec), streams, &options, &Quiet, &stop).remove(0);
     assert!(outcome.failed);
     assert_eq!(
         outcome.partial_reason.unwrap(),
@@ -401,7 +250,7 @@ fn misses_and_stalls_are_told_by_what_they_concern() {
         let lines = 0..pages * PAGE / 64;
         ops.extend(lines.map(|line| Op::load(base + line * 64, 8, 2).with_flags(FLAG_DEPENDENT)));
     }
-    let result = run(&system("storage/quick", &[]), Script::stream(vec![ops]));
+    let result = run(&system("storage/quick", &[]), Script::stream(&[ops]));
     let area = |name: &str| result.areas[name];
     assert_eq!(result.areas.len(), 4, "{:?}", result.areas);
     let lines_of_page = PAGE / 64;
@@ -428,8 +277,8 @@ fn machines_run_at_the_same_time_give_what_each_gives_alone() {
         (0..20_000u64).map(|i| Op::store(ANONYMOUS + i * 7919 % (8 << 20), 8, 5)).collect();
     let specs: Vec<SystemSpec> = ALL.iter().map(|name| system(name, &TIGHT)).collect();
     let alone: Vec<SystemResult> =
-        specs.iter().map(|spec| run(spec, Script::stream(vec![ops.clone()]))).collect();
-    let streams = specs.iter().map(|_| Script::stream(vec![ops.clone()])).collect();
+        specs.iter().map(|spec| run(spec, Script::stream(from_ref(&ops)))).collect();
+    let streams = specs.iter().map(|_| Script::stream(from_ref(&ops))).collect();
     let stop = AtomicBool::new(false);
     let together = run_machines(&specs, streams, &RunOptions::default(), &Quiet, &stop);
     for (alone, together) in alone.into_iter().zip(together) {
@@ -441,9 +290,9 @@ fn machines_run_at_the_same_time_give_what_each_gives_alone() {
 fn every_organization_evicts_and_writes_back_in_these_tests() {
     let ops: Vec<Op> =
         (0..20_000u64).map(|i| Op::store(ANONYMOUS + i * 7919 % (8 << 20), 8, 5)).collect();
-    let hybrid = run(&system("hybrid/quick", &TIGHT), Script::stream(vec![ops.clone()]));
+    let hybrid = run(&system("hybrid/quick", &TIGHT), Script::stream(from_ref(&ops)));
     assert!(hybrid.store_bytes.written > 1 << 20, "{:?}", hybrid.store_bytes);
-    let storage = run(&system("storage/quick", &TIGHT), Script::stream(vec![ops]));
+    let storage = run(&system("storage/quick", &TIGHT), Script::stream(&[ops]));
     assert!(storage.counters["swap_out_pages"] > 1000, "{:?}", storage.counters);
     assert!(storage.counters["swap_in_pages"] > 1000, "{:?}", storage.counters);
 }
@@ -462,16 +311,10 @@ fn observers_hear_of_every_interval_once_and_the_sums_are_the_result() {
     let observer = Sum(Mutex::new(Vec::new()));
     let stop = AtomicBool::new(false);
     let spec = system("storage/quick", &TIGHT);
-    let streams = vec![Script::stream(vec![ops])];
-    let result = run_machines(
-        std::slice::from_ref(&spec),
-        streams,
-        &RunOptions::default(),
-        &observer,
-        &stop,
-    )
-    .remove(0)
-    .result;
+    let streams = vec![Script::stream(&[ops])];
+    let result = run_machines(from_ref(&spec), streams, &RunOptions::default(), &observer, &stop)
+        .remove(0)
+        .result;
     let intervals = observer.0.into_inner().unwrap();
     assert!(intervals.len() > 3);
     assert!(intervals.windows(2).all(|pair| pair[0].end_ps < pair[1].end_ps));
@@ -487,8 +330,8 @@ fn threads_that_wait_for_each_other_for_ever_are_an_error_that_says_so() {
     let stop = AtomicBool::new(false);
     let spec = system("oracle/quick", &[]);
     let outcome = run_machines(
-        std::slice::from_ref(&spec),
-        vec![Script::stream(vec![ops])],
+        from_ref(&spec),
+        vec![Script::stream(&[ops])],
         &RunOptions::default(),
         &Quiet,
         &stop,
@@ -506,8 +349,8 @@ fn threads_that_wait_for_each_other_for_ever_are_an_error_that_says_so() {
 fn a_damaged_stream_and_a_full_memory_are_errors_that_say_so() {
     let stop = AtomicBool::new(false);
     let outcome = |spec: &SystemSpec, ops| {
-        let streams = vec![Script::stream(vec![ops])];
-        let specs = std::slice::from_ref(spec);
+        let streams = vec![Script::stream(&[ops])];
+        let specs = from_ref(spec);
         run_machines(specs, streams, &RunOptions::default(), &Quiet, &stop).remove(0)
     };
     let bad = Op { word: 0, meta: 77 };

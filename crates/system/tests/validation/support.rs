@@ -1,22 +1,17 @@
-//! Machines with changes, workloads written down, and exact sums of what a run gave.
+//! Machines with changes, and exact sums of what a run gave.
+
+pub use crate::common::{ANONYMOUS, MAPPED, PAGE, Script, call};
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use tierscope_system::machine::{Machine, MachineError};
 use tierscope_system::result::SystemResult;
 use tierscope_system::run::RunOptions;
 use tierscope_system::spec::{SystemSpec, load};
-use tierscope_workload::op::{Call, FLAG_DEPENDENT};
-use tierscope_workload::{Op, OpKind, Pull, Stream, StreamError, ThreadId};
+use tierscope_workload::op::FLAG_DEPENDENT;
+use tierscope_workload::{Op, Stream};
 
-/// Bytes of a page.
-pub const PAGE: u64 = 4096;
 /// Bytes of a line of the on-chip caches.
 pub const LINE: u64 = 64;
-/// Where the workloads here have their anonymous memory.
-pub const ANONYMOUS: u64 = 1 << 40;
-/// Where they map files.
-pub const MAPPED: u64 = 1 << 41;
 
 /// Changes of a description: paths and values, as `--set` takes them.
 pub type Sets<'a> = &'a [(&'a str, &'a str)];
@@ -26,44 +21,6 @@ pub fn system(name: &str, changes: &[Sets<'_>]) -> SystemSpec {
     let all = changes.iter().flat_map(|sets| sets.iter());
     let all: Vec<_> = all.map(|(path, value)| (path.to_string(), value.to_string())).collect();
     load(name, &all).unwrap_or_else(|problems| panic!("{name}: {problems}")).spec
-}
-
-/// A workload written down: the operations of each thread.
-#[derive(Clone, Debug)]
-pub struct Script {
-    threads: Arc<Vec<Vec<Op>>>,
-    taken: Vec<usize>,
-}
-
-impl Script {
-    /// Its stream, from the start.
-    pub fn stream(threads: &[Vec<Op>]) -> Box<dyn Stream> {
-        Box::new(Script { threads: Arc::new(threads.to_vec()), taken: vec![0; threads.len()] })
-    }
-}
-
-impl Stream for Script {
-    fn pull(
-        &mut self,
-        thread: ThreadId,
-        limit: usize,
-        out: &mut Vec<Op>,
-    ) -> Result<Pull, StreamError> {
-        let Some(ops) = self.threads.get(thread as usize) else { return Ok(Pull::End) };
-        let start = self.taken[thread as usize];
-        let mut end = start;
-        while end < ops.len() && end - start < limit.max(1) {
-            let call = ops[end].kind_code() == OpKind::Call as u8;
-            end += 1 + if call { usize::from(ops[end].size()) } else { 0 };
-        }
-        self.taken[thread as usize] = end;
-        out.extend_from_slice(&ops[start..end]);
-        Ok(if end == start { Pull::End } else { Pull::More })
-    }
-
-    fn fork(&self) -> Box<dyn Stream> {
-        Box::new(self.clone())
-    }
 }
 
 /// What a run gave, its means turned back into exact sums.
@@ -167,13 +124,6 @@ pub fn stream(addresses: &[u64], instructions: u32) -> Vec<Op> {
 /// `count` addresses from the start of anonymous memory, `step` bytes apart.
 pub fn every(step: u64, count: u64) -> Vec<u64> {
     (0..count).map(|i| ANONYMOUS + i * step).collect()
-}
-
-/// The operations of a call.
-pub fn call(call: Call) -> Vec<Op> {
-    let mut ops = Vec::new();
-    call.encode(4, &mut ops);
-    ops
 }
 
 /// `times` copies of `ops`.

@@ -1,0 +1,124 @@
+//! Random workloads of several threads, over memory and a file, by every call that concerns them.
+
+use super::{ANONYMOUS, MAPPED, PAGE, call};
+use proptest::prelude::*;
+use tierscope_workload::Op;
+use tierscope_workload::op::{Advice, Call, FLAG_DEPENDENT, MAP_SHARED, MAP_WRITABLE, NO_FILE};
+
+/// What a thread may do.
+#[derive(Clone, Debug)]
+pub enum Do {
+    Access { region: u8, page: u64, offset: u64, write: bool, dependent: bool, work: u32 },
+    Read { page: u64, length: u64 },
+    Write { page: u64, length: u64 },
+    Sync,
+    Advise { page: u64, pages: u64, advice: u64 },
+    Unmap(u64),
+    Move(u64),
+    Truncate(u64),
+    Sleep(u64),
+    Hand,
+}
+
+/// Anything of it.
+pub fn doing() -> impl Strategy<Value = Do> {
+    prop_oneof![
+        30 => (0u8..5, 0u64..700, 0u64..4090, any::<bool>(), any::<bool>(), 1u32..200).prop_map(
+            |(region, page, offset, write, dependent, work)| Do::Access {
+                region, page, offset, write, dependent, work
+            }
+        ),
+        2 => (0u64..300, 1u64..20_000).prop_map(|(page, length)| Do::Read { page, length }),
+        2 => (0u64..320, 1u64..20_000).prop_map(|(page, length)| Do::Write { page, length }),
+        1 => Just(Do::Sync),
+        1 => (0u64..700, 1u64..40, 0..=Advice::DontNeed as u64).prop_map(
+            |(page, pages, advice)| Do::Advise { page, pages, advice }
+        ),
+        1 => (0u64..700).prop_map(Do::Unmap),
+        1 => (0u64..700).prop_map(Do::Move),
+        1 => (200u64..330).prop_map(Do::Truncate),
+        1 => (1u64..2_000_000).prop_map(Do::Sleep),
+        1 => Just(Do::Hand),
+    ]
+}
+
+/// Mappings of the same file beside [`MAPPED`]: private, and shared once more.
+pub const PRIVATE: u64 = 1 << 42;
+const MAPPED_AGAIN: u64 = 1 << 43;
+
+/// Threads that share files and memory and wait for each other, in an order that can happen.
+pub fn script(threads: &[Vec<Do>]) -> Vec<Vec<Op>> {
+    let mut signals = vec![0u64; threads.len()];
+    let mut all: Vec<Vec<Op>> = vec![Vec::new(); threads.len()];
+    let (flags, length) = (MAP_WRITABLE, 300 * PAGE);
+    let shared = flags | MAP_SHARED;
+    let anonymous =
+        Call::Map { address: ANONYMOUS, length: 2000 * PAGE, flags, file: NO_FILE, offset: 0 };
+    let start = [
+        Call::Open { file: 0, size: length + 100 },
+        anonymous,
+        Call::Map { address: MAPPED, length, flags: shared, file: 0, offset: 0 },
+        Call::Map { address: PRIVATE, length, flags, file: 0, offset: PAGE },
+        Call::Map { address: MAPPED_AGAIN, length, flags: shared, file: 0, offset: 0 },
+    ];
+    let others = (1..threads.len() as u32).map(|thread| Call::Spawn { thread });
+    all[0].extend(start.into_iter().chain(others).flat_map(call));
+    for (index, todo) in threads.iter().enumerate() {
+        for what in todo {
+            let ops = operations(index as u64, what);
+            all[index].extend(ops);
+            if let Do::Hand = what {
+                signals[index] += 1;
+                let sequence = signals[index];
+                all[index].extend(call(Call::Signal { sequence }));
+                if let Some(next) = all.get_mut(index + 1) {
+                    next.extend(call(Call::Wait { thread: index as u32, sequence }));
+                }
+            }
+        }
+    }
+    all
+}
+
+fn operations(thread: u64, what: &Do) -> Vec<Op> {
+    // Half of the anonymous pages belong to a thread each.
+    let own = |page: u64| {
+        if page.is_multiple_of(2) { page } else { page / 12 * 12 + 2 * (thread % 6) + 1 }
+    };
+    let anonymous = |page: u64| ANONYMOUS + own(page) * PAGE;
+    match *what {
+        Do::Access { region, page, offset, write, dependent, work } => {
+            let address = match region {
+                0 | 1 => anonymous(page),
+                2 => MAPPED + page % 290 * PAGE,
+                3 => PRIVATE + page % 290 * PAGE,
+                _ => MAPPED_AGAIN + page % 290 * PAGE,
+            } + offset;
+            let op = if write { Op::store(address, 8, work) } else { Op::load(address, 8, work) };
+            vec![op.with_flags(if dependent { FLAG_DEPENDENT } else { 0 })]
+        }
+        Do::Read { page, length } => {
+            let (offset, address) = (page * PAGE + 7, anonymous(900 + 8 * thread));
+            call(Call::Read { file: 0, offset, length, address })
+        }
+        Do::Write { page, length } => {
+            let (offset, address) = (page * PAGE, anonymous(1000 + 8 * thread) + 8);
+            call(Call::Write { file: 0, offset, length, address })
+        }
+        Do::Sync => call(Call::Sync { file: 0 }),
+        Do::Advise { page, pages, advice } => {
+            let address = anonymous(page);
+            call(Call::Advise { address, length: pages * PAGE, advice })
+        }
+        Do::Unmap(page) => call(Call::Unmap { address: anonymous(page), length: PAGE }),
+        Do::Move(page) => call(Call::Remap {
+            old_address: anonymous(page),
+            old_length: 2 * PAGE,
+            new_address: anonymous(page) + 800 * PAGE,
+            new_length: 3 * PAGE,
+        }),
+        Do::Truncate(pages) => call(Call::Truncate { file: 0, length: pages * PAGE + 50 }),
+        Do::Sleep(duration_ps) => call(Call::Sleep { duration_ps }),
+        Do::Hand => Vec::new(),
+    }
+}
