@@ -137,7 +137,6 @@ impl Account {
 
     /// Records an access's stages, those of a fault before them included; its latency.
     pub fn record(&mut self, area: u32, timeline: &Timeline, fault: Option<&StageTimes>) -> u64 {
-        self.areas.record(area, timeline, fault);
         timeline.add_to(&mut self.stages);
         let mut latency_ps = timeline.total_ps();
         for (sum_ps, time_ps) in self.stages.iter_mut().zip(fault.into_iter().flatten()) {
@@ -146,6 +145,7 @@ impl Account {
         }
         self.histogram.record(latency_ps);
         self.recorded += 1;
+        self.areas.record(area, latency_ps, timeline, fault);
         latency_ps
     }
 

@@ -46,22 +46,23 @@ impl Areas {
     }
 
     /// An access whose stages have been recorded.
-    pub fn record(&mut self, area: u32, timeline: &Timeline, fault: Option<&StageTimes>) {
+    pub fn record(
+        &mut self,
+        area: u32,
+        latency_ps: u64,
+        timeline: &Timeline,
+        fault: Option<&StageTimes>,
+    ) {
         let counts = self.of(area);
         counts.accesses += 1;
-        counts.latency_ps += timeline.total_ps();
-        let mut store_ps = 0;
-        for (stage, ps) in timeline.iter() {
-            store_ps += if stage == Stage::Medium { ps } else { 0 };
-        }
+        counts.latency_ps += latency_ps;
+        let mut from_store = timeline.iter().any(|(stage, _)| stage == Stage::Medium);
         if let Some(fault) = fault {
-            let fault_ps: u64 = fault.iter().sum();
-            counts.latency_ps += fault_ps;
             // What it waited for before it faulted has been told as that's stall.
-            counts.stall_ps += fault_ps - fault[Stage::Core as usize];
-            store_ps += fault[Stage::Medium as usize];
+            counts.stall_ps += fault.iter().sum::<u64>() - fault[Stage::Core as usize];
+            from_store |= fault[Stage::Medium as usize] > 0;
         }
-        counts.store_accesses += u64::from(store_ps > 0);
+        counts.store_accesses += u64::from(from_store);
     }
 }
 

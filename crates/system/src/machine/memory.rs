@@ -299,7 +299,9 @@ impl Machine {
 
     /// Main memory has answered.
     pub(super) fn line_arrived(&mut self, response: LineResponse) {
-        self.made_room = response.stages;
+        if !self.outgoing.is_empty() {
+            self.made_room = response.stages;
+        }
         if response.id == WRITE_BACK {
             return;
         }

@@ -3,6 +3,9 @@
 /// No entry.
 pub const NONE: u32 = u32::MAX;
 
+/// The place of an entry that the controller has not seen: no other's.
+const UNSEEN: u64 = u64::MAX;
+
 /// What an entry is to the scheduler: its list in its bank. Reads first, each demand first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class(u8);
@@ -95,7 +98,7 @@ impl Entry {
     ) -> Self {
         Entry {
             arrival,
-            sequence: 0,
+            sequence: UNSEEN,
             row,
             submitted_ps,
             first_line: request.0,

@@ -224,12 +224,14 @@ impl Channel {
         self.fly(flight);
     }
 
-    /// Keeps flights in order of their end: nearly always the new one is among the last.
+    /// Keeps flights in order of their end, of equal ones in order of submission: so the order does
+    /// not depend on how far the channel had run. Nearly always the new one is among the last.
     #[inline]
     pub(super) fn fly(&mut self, flight: Flight) {
         self.flights.push_back(flight);
         let mut place = self.flights.len() - 1;
-        while place > 0 && self.flights[place - 1].end_ps > flight.end_ps {
+        let key = |flight: &Flight| (flight.end_ps, flight.submitted_ps);
+        while place > 0 && key(&self.flights[place - 1]) > key(&flight) {
             self.flights[place] = self.flights[place - 1];
             place -= 1;
         }

@@ -20,14 +20,7 @@ fn the_devices_laws_hold() {
     };
     device_laws(|| small(tight.clone()));
     device_laws(|| small(DramSpec { channels: 3, banks: Some(3), ..spec() }));
-    let closing = DramSpec {
-        page_policy: PagePolicy::Closed,
-        refresh: RefreshPolicy::SameBank,
-        postponed_refreshes: 2,
-        power_down_after: Some(ps(50_000)),
-        ..DramSpec::of_part("ddr5-4800-16gb-x8", 2)
-    };
-    device_laws(|| small(closing.clone()));
+    device_laws(|| small(closing()));
     let stacked = DramSpec {
         page_policy: PagePolicy::Timeout,
         row_timeout: Some(ps(60_000)),
@@ -37,6 +30,77 @@ fn the_devices_laws_hold() {
         ..DramSpec::of_part("hbm3-6400-4gb", 2)
     };
     device_laws(|| small(stacked.clone()));
+}
+
+fn closing() -> DramSpec {
+    DramSpec {
+        page_policy: PagePolicy::Closed,
+        refresh: RefreshPolicy::SameBank,
+        postponed_refreshes: 2,
+        power_down_after: Some(ps(50_000)),
+        ..DramSpec::of_part("ddr5-4800-16gb-x8", 2)
+    }
+}
+
+/// Of a read and a posted write that are answered at one instant the one that came first goes first,
+/// whether or not the read's commands had been given when the write came.
+#[test]
+fn answers_of_one_instant_come_in_order_of_submission() {
+    let new = || Dram::new(&spec(), CAPACITY, 64);
+    let end_ps = run(new(), &[(0, read(0, 0))])[0].at_ps;
+    let at_ps = end_ps - spec().controller_latency.picoseconds();
+    for caught_up in [false, true] {
+        let (mut dram, mut out) = (new(), Vec::new());
+        dram.submit(0, read(0, 0)).unwrap();
+        if caught_up {
+            dram.catch_up(at_ps, 0);
+        }
+        dram.submit(at_ps, write(1, 64)).unwrap();
+        dram.advance(u64::MAX, &mut out);
+        let answers: Vec<_> = out.iter().map(|answer| (answer.id, answer.at_ps)).collect();
+        assert_eq!(answers, [(0, end_ps), (1, end_ps)], "caught up: {caught_up}");
+    }
+}
+
+/// A write that is done must not be taken for the one that has its slot next, which the controller
+/// has not seen: reads would turn to writes too soon.
+#[test]
+fn the_age_of_the_first_write_ends_with_it() {
+    let request = |address, bytes, write| {
+        let id = 0;
+        Request { id, address, bytes, write, background: false }
+    };
+    let script = [
+        (0, request(0, 64, true)),
+        (0, request(4096, 4096, true)),
+        (0, request(0, 4096, false)),
+        (0, request(0, 16384, true)),
+        (161_250, request(16384, 4096, false)),
+    ];
+    let commands = |every_event: bool| {
+        let mut dram = Dram::new(&closing(), 1 << 20, 64);
+        dram.start_log();
+        let (mut now_ps, mut out) = (0, Vec::new());
+        for (id, (gap_ps, request)) in script.into_iter().enumerate() {
+            let until_ps = now_ps + gap_ps;
+            let next = |dram: &Dram| dram.next_event_ps().filter(|&at_ps| at_ps <= until_ps);
+            while every_event && let Some(at_ps) = next(&dram) {
+                dram.advance(at_ps, &mut out);
+            }
+            now_ps = until_ps;
+            dram.advance(now_ps, &mut out);
+            while dram.submit(now_ps, Request { id: id as u32, ..request }).is_err() {
+                now_ps = dram.next_event_ps().unwrap();
+                dram.advance(now_ps, &mut out);
+            }
+        }
+        while let Some(at_ps) = dram.next_event_ps() {
+            dram.advance(at_ps, &mut out);
+        }
+        assert_eq!(out.len(), script.len());
+        [0, 1].map(|channel| format!("{:?}", dram.take_log(channel, true)))
+    };
+    assert_eq!(commands(true), commands(false));
 }
 
 #[test]
