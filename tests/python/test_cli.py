@@ -170,6 +170,32 @@ def test_a_mistake_is_one_error_with_a_code_and_status_125(
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("run", "-s", "./pipe", *SHORT), "named pipe"),
+        (("check", "./pipe"), "named pipe"),
+        (("run", "-s", "oracle/quick", "-w", "trace:pipe"), "no regular file"),
+        (("trace", "info", "pipe"), "no regular file"),
+    ],
+)
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for(
+    tierscope: Runner, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    shown = tierscope(*arguments)
+    assert shown.returncode == 125
+    assert said in shown.stderr
+
+
+def test_a_system_comes_from_a_pipe_that_the_shell_opened(tmp_path: Path) -> None:
+    check = f"{sys.executable} -m tierscope check <(echo 'base = \"hybrid/quick\"')"
+    shown = subprocess.run(
+        ["bash", "-c", check], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert shown.returncode == 0, shown.stderr
+
+
 def test_an_error_that_nobody_foresaw_is_a_line_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

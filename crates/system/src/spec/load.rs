@@ -5,6 +5,7 @@ use super::tree::{self, Data, Node};
 use super::{SystemSpec, sets, walk};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use tierscope_model::device::DEVICES;
 use tierscope_model::link::LINKS;
@@ -156,7 +157,7 @@ impl Loader {
 
     fn file(&mut self, path: &Path) -> Result<Node, Problems> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| one(unreadable(&name, &error)))?;
+        let text = read(path).map_err(|error| one(unreadable(&name, &error)))?;
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let same = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -327,6 +328,16 @@ fn unknown_system(name: &str, place: String, path: &str) -> Problem {
         mend: near.unwrap_or_else(all),
         place,
     }
+}
+
+/// The text of a file, or of a pipe that a shell has opened (`<(...)`). To open another pipe would
+/// never end where nobody writes to it.
+fn read(path: &Path) -> std::io::Result<String> {
+    let is_pipe = std::fs::metadata(path)?.file_type().is_fifo();
+    if is_pipe && !["/dev", "/proc"].iter().any(|root| path.starts_with(root)) {
+        return Err(std::io::Error::other("it is a named pipe"));
+    }
+    std::fs::read_to_string(path)
 }
 
 fn unreadable(name: &str, error: &std::io::Error) -> Problem {

@@ -676,8 +676,15 @@ impl Stream for TstReader {
 impl Recording {
     fn open(path: &Path, allow_truncated: bool) -> Result<Recording, TstError> {
         let failed = |source| TstError::Io { path: path.to_owned(), source };
+        // Before it is opened: to open a pipe that nobody writes to never ends.
+        let status = std::fs::metadata(path).map_err(failed)?;
+        if !status.is_file() && !status.is_dir() {
+            let reason = "no regular file: a recording is read here and there, which a pipe or a \
+                          device does not allow; name the file that holds it";
+            return Err(failed(io::Error::other(reason)));
+        }
         let file = File::open(path).map_err(failed)?;
-        let file_bytes = file.metadata().map_err(failed)?.len();
+        let file_bytes = status.len();
         let mut recording = Recording {
             path: path.to_owned(),
             file,
