@@ -136,6 +136,7 @@ fn refused(error: LaunchError) -> (&'static str, String) {
         LaunchError::ProgramUnfit { .. } => "unfit-program",
         LaunchError::NoPlace(_) => "bad-region",
         LaunchError::LibraryMissing { .. } => "no-recorder",
+        LaunchError::Unfit { .. } => "bad-path",
         LaunchError::Io { .. } | LaunchError::NotStarted { .. } => "not-started",
     };
     (code, error.to_string())

@@ -11,7 +11,7 @@ pub use finish::Ended;
 use crate::descriptors::New;
 use crate::family::{self, ChildSink, Family};
 use crate::publish::{LogWriter, Urgency};
-use crate::sink::Sink;
+use crate::sink::{Counts, Sink};
 use crate::synchronization::Mark;
 use crate::syscalls::{Process, ThreadCalls};
 use serde::Serialize;
@@ -47,10 +47,6 @@ pub struct Slot {
     length: usize,
     /// The repeated instruction that ran last: see [`Slot::retire_repeated`].
     last_repeated: u32,
-    /// Operations in the buffer that are not accesses.
-    others: u32,
-    /// `noted` when the buffer last went to the sink.
-    counted: u64,
     thread: ThreadId,
     /// Signals given.
     signals: u64,
@@ -114,7 +110,6 @@ impl Slot {
         }
         self.noted = self.noted.wrapping_add(instructions);
         while instructions > u64::from(u32::MAX) {
-            self.others += 1;
             self.push(Op::compute(u32::MAX));
             instructions -= u64::from(u32::MAX);
         }
@@ -163,7 +158,6 @@ impl Slot {
         self.noted = self.noted.wrapping_add(instructions);
         let mut ops = Vec::with_capacity(CALL_OPS);
         call.encode(instructions.min(u64::from(u32::MAX)) as u32, &mut ops);
-        self.others += ops.len() as u32;
         ops.into_iter().for_each(|op| self.push(op));
     }
 
@@ -173,6 +167,11 @@ impl Slot {
             self.thread = recorder.thread_of(current_tid());
         }
         self.thread
+    }
+
+    /// Signals that the thread has given.
+    pub(crate) fn signals(&self) -> u64 {
+        self.signals
     }
 
     /// The mark of the signal that the thread gives next.
@@ -186,19 +185,16 @@ impl Slot {
     #[inline(never)]
     pub(crate) fn flush(&mut self) {
         let length = std::mem::take(&mut self.length);
-        let others = std::mem::take(&mut self.others);
         guarded(|recorder| {
             let thread = self.thread(recorder);
-            recorder.take(thread, &self.ops[..length], others, self.noted - self.counted);
+            recorder.sink().accept(thread, &self.ops[..length]);
         });
-        self.counted = self.noted;
     }
 
     /// Notes the instructions after the last operation, and flushes.
-    fn flush_rest(&mut self) {
+    pub(crate) fn flush_rest(&mut self) {
         let rest = self.retired.wrapping_sub(self.noted);
         if rest > 0 && rest < 1 << 63 {
-            self.others += 1;
             self.noted = self.retired;
             self.push(Op::compute(rest.min(u64::from(u32::MAX)) as u32));
         }
@@ -251,15 +247,15 @@ pub struct Recorded {
     pub processes: u32,
 }
 
-/// What a process is in the program.
+/// What a process is in a run.
 enum Role {
-    /// The first, which has the sink.
-    First { sink: Box<dyn Sink>, log: Mutex<LogWriter>, family: Family },
-    /// One that was forked. The kernel's number of the first.
-    Child { sink: ChildSink, first_pid: libc::pid_t },
+    /// The host, which has the sink and runs nothing of the program.
+    Host { sink: Box<dyn Sink>, log: Mutex<LogWriter>, family: Family },
+    /// One of the program's.
+    Program { sink: ChildSink },
 }
 
-/// The recorder of a program: one for the process.
+/// The recorder: one for each process of a run.
 pub struct Recorder {
     role: Role,
     pub(crate) process: Mutex<Process>,
@@ -270,8 +266,8 @@ pub struct Recorder {
     finished: AtomicBool,
     published: AtomicBool,
     begun: Instant,
-    /// The kernel's number of the process.
-    pid: libc::pid_t,
+    /// Signals that the first thread of the process had given when this program took its place.
+    signals_before: AtomicU64,
     /// Slots below this have been in use.
     slots: AtomicU32,
 }
@@ -330,8 +326,23 @@ pub fn guarded(body: impl FnOnce(&'static Recorder)) {
 }
 
 impl Recorder {
-    /// Installs the recorder of this process. The calling thread is the program's first.
-    pub fn install(sink: Box<dyn Sink>, log: LogWriter, process: Process) -> io::Result<()> {
+    /// Installs the recorder of the host.
+    pub(crate) fn install_host(
+        sink: Box<dyn Sink>,
+        log: LogWriter,
+        process: Process,
+    ) -> &'static Recorder {
+        let role = Role::Host { sink, log: Mutex::new(log), family: Family::default() };
+        Recorder::install(Recorder::new(role, process, 0))
+    }
+
+    /// Installs the recorder of a program's process. The calling thread is its first, and has given
+    /// `signals` signals before, as that of another program.
+    pub(crate) fn install_in_program(
+        sink: ChildSink,
+        process: Process,
+        signals: u64,
+    ) -> io::Result<()> {
         allocate_slots()?;
         // SAFETY: the handlers are functions for this, which never go.
         let refused = unsafe {
@@ -344,29 +355,24 @@ impl Recorder {
         if refused != 0 {
             return Err(io::Error::from_raw_os_error(refused));
         }
-        let role = Role::First { sink, log: Mutex::new(log), family: Family::default() };
-        let recorder = Recorder::new(role, process);
+        let recorder = Recorder::new(Role::Program { sink }, process, signals);
         recorder.announce_thread(current_tid());
-        if !RECORDER.load(Ordering::Acquire).is_null() {
-            return Err(io::Error::other("there is a recorder already"));
-        }
-        RECORDER.store(Box::into_raw(Box::new(recorder)), Ordering::Release);
+        Recorder::install(recorder);
         Ok(())
     }
 
-    /// Installs the recorder of a process that was forked.
-    pub(crate) fn of_child(
-        parent: &Recorder,
-        sink: ChildSink,
-        process: Process,
-    ) -> &'static Recorder {
-        let role = Role::Child { sink, first_pid: parent.first_pid() };
-        let recorder = Box::leak(Box::new(Recorder::new(role, process)));
+    /// Installs the recorder of a process that was forked, in the place of its parent's.
+    pub(crate) fn of_child(sink: ChildSink, process: Process) -> &'static Recorder {
+        Recorder::install(Recorder::new(Role::Program { sink }, process, 0))
+    }
+
+    fn install(recorder: Recorder) -> &'static Recorder {
+        let recorder = Box::leak(Box::new(recorder));
         RECORDER.store(recorder, Ordering::Release);
         recorder
     }
 
-    fn new(role: Role, process: Process) -> Recorder {
+    fn new(role: Role, process: Process, signals_before: u64) -> Recorder {
         Recorder {
             role,
             process: Mutex::new(process),
@@ -377,8 +383,7 @@ impl Recorder {
             finished: AtomicBool::new(false),
             published: AtomicBool::new(false),
             begun: Instant::now(),
-            // SAFETY: always succeeds and touches no memory.
-            pid: unsafe { libc::getpid() },
+            signals_before: AtomicU64::new(signals_before),
             slots: AtomicU32::new(0),
         }
     }
@@ -399,46 +404,32 @@ impl Recorder {
             }
         }
         own.length = 0;
-        own.others = 0;
         own.noted = own.retired;
-        own.counted = own.retired;
         own.signals = 0;
         own.thread = self.announce_thread(current_tid());
         own.tid = current_tid();
         own.busy.store(false, Ordering::SeqCst);
     }
 
-    /// The kernel's number of the program's first process.
-    pub(crate) fn first_pid(&self) -> libc::pid_t {
-        match &self.role {
-            Role::First { .. } => self.pid,
-            Role::Child { first_pid, .. } => *first_pid,
-        }
-    }
-
-    /// What the first process knows of the others.
+    /// What the host knows of the program's processes.
     pub(crate) fn family(&self) -> &Family {
         match &self.role {
-            Role::First { family, .. } => family,
-            Role::Child { .. } => unreachable!("only the first process serves others"),
+            Role::Host { family, .. } => family,
+            Role::Program { .. } => unreachable!("only the host serves processes"),
         }
     }
 
-    /// Where this process's operations go, if it is not the first.
+    /// Where a program's process sends its operations; none in the host.
     pub(crate) fn as_child(&self) -> Option<&ChildSink> {
         match &self.role {
-            Role::First { .. } => None,
-            Role::Child { sink, .. } => Some(sink),
+            Role::Host { .. } => None,
+            Role::Program { sink } => Some(sink),
         }
     }
 
     /// Takes a channel for a process that is about to be forked.
     pub(crate) fn claim_channel(&self) -> Option<usize> {
-        let parent = match &self.role {
-            Role::First { family, .. } => family.serve().then_some(0)?,
-            Role::Child { sink, .. } => sink.process,
-        };
-        family::claim(parent, self.new_thread())
+        family::claim(self.as_child()?, self.new_thread())
     }
 
     /// A number for a thread that the kernel's number is not known of.
@@ -451,8 +442,8 @@ impl Recorder {
     /// Tells the sink of a file.
     pub(crate) fn announce_file(&self, file: &New) {
         match &self.role {
-            Role::First { sink, .. } => sink.add_file(&file.info),
-            Role::Child { sink, .. } => sink.announce(file),
+            Role::Host { sink, .. } => sink.add_file(&file.info),
+            Role::Program { sink } => sink.announce(file),
         }
     }
 
@@ -481,21 +472,29 @@ impl Recorder {
             std::ptr::write_bytes(slot.cast::<u8>(), 0, std::mem::offset_of!(Slot, ops));
             (*slot).thread = UNKNOWN;
             (*slot).in_use = true;
+            if index == 0 {
+                (*slot).signals = self.signals_before.swap(0, Ordering::Relaxed);
+            }
         }
         true
     }
 
-    /// Takes operations of a thread; `others` of them are not accesses.
-    pub(crate) fn take(&self, thread: ThreadId, ops: &[Op], others: u32, instructions: u64) {
-        self.accesses.fetch_add(ops.len() as u64 - u64::from(others), Ordering::Relaxed);
-        self.instructions.fetch_add(instructions, Ordering::Relaxed);
-        self.sink().accept(thread, ops);
+    /// Takes the counts of operations, in the place of those.
+    pub(crate) fn take_counts(&self, counts: &Counts) {
+        self.count(counts);
+        self.sink().add_counts(counts);
+    }
+
+    /// Counts operations that the sink is given.
+    pub(crate) fn count(&self, counts: &Counts) {
+        self.accesses.fetch_add(counts.loads + counts.stores, Ordering::Relaxed);
+        self.instructions.fetch_add(counts.instructions, Ordering::Relaxed);
     }
 
     pub(crate) fn sink(&self) -> &dyn Sink {
         match &self.role {
-            Role::First { sink, .. } => &**sink,
-            Role::Child { sink, .. } => sink,
+            Role::Host { sink, .. } => &**sink,
+            Role::Program { sink } => sink,
         }
     }
 
@@ -557,10 +556,10 @@ impl Recorder {
     /// Publishes a record.
     pub fn publish(&self, urgency: Urgency, record: &Value) {
         match &self.role {
-            Role::First { log, .. } => {
+            Role::Host { log, .. } => {
                 log.lock().unwrap_or_else(PoisonError::into_inner).append(urgency, record);
             }
-            Role::Child { sink, .. } => sink.publish(record),
+            Role::Program { sink } => sink.publish(record),
         }
     }
 

@@ -8,7 +8,7 @@ use tierscope_system::run::RunOptions;
 use tierscope_system::spec::SystemSpec;
 
 /// Version of the job's layout: launcher and recorder must agree.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A recorder's job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +22,12 @@ pub struct Job {
     pub sink: SinkJob,
     /// Places in the program's code that give marks.
     pub places: Vec<Place>,
+    /// The kernel's number of the launcher: the run ends with it.
+    pub launcher: u32,
+    /// What runs a program observed, with this job: the last argument, the plugin's, can be added to;
+    /// `-0`, the program's name, its path and its arguments follow. For programs that a process runs in
+    /// its place.
+    pub emulator: Vec<String>,
 }
 
 /// What becomes of the operations.

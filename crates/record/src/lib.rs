@@ -12,7 +12,9 @@
 
 pub mod capture;
 mod descriptors;
+mod exec;
 mod family;
+mod host;
 pub mod isolate;
 pub mod job;
 pub mod launch;

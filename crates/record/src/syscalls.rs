@@ -5,6 +5,7 @@
 
 use crate::capture::{Ended, Recorder, Slot, current_tid};
 use crate::descriptors::{self, Descriptors, New, NewFile};
+use crate::exec;
 use crate::family::{self, Forked};
 use crate::synchronization::{Mark, Order};
 use std::collections::HashMap;
@@ -51,6 +52,8 @@ pub struct ThreadCalls {
     closing: u64,
     /// Channel of the process that is being forked, plus one.
     channel: u32,
+    /// The host was told that another program may run in this one's place.
+    leaving: bool,
 }
 
 impl ThreadCalls {
@@ -116,7 +119,7 @@ impl Process {
         self.descriptors.number_at(key, || info)
     }
 
-    fn read_words<const N: usize>(&self, address: u64) -> Option<[u64; N]> {
+    pub(crate) fn read_words<const N: usize>(&self, address: u64) -> Option<[u64; N]> {
         let mut words = [0; N];
         for (index, word) in words.iter_mut().enumerate() {
             let mut bytes = [0; 8];
@@ -129,16 +132,24 @@ impl Process {
     }
 
     fn read_path(&self, address: u64) -> Option<CString> {
-        let mut path = Vec::new();
-        while path.len() < libc::PATH_MAX as usize {
-            let mut byte = [0];
-            if !self.memory.read(address.wrapping_add(path.len() as u64), &mut byte) {
+        CString::new(self.read_string(address, libc::PATH_MAX as usize)?).ok()
+    }
+
+    /// A string of fewer than `most` bytes, without the zero byte that ends it.
+    pub(crate) fn read_string(&self, address: u64, most: usize) -> Option<Vec<u8>> {
+        let mut string = Vec::new();
+        while string.len() < most {
+            // What follows in the same page can be read at once.
+            let at = address.wrapping_add(string.len() as u64);
+            let mut piece = vec![0; (PAGE_BYTES - at % PAGE_BYTES) as usize];
+            if !self.memory.read(at, &mut piece) {
                 return None;
             }
-            if byte[0] == 0 {
-                return CString::new(path).ok();
+            if let Some(end) = piece.iter().position(|byte| *byte == 0) {
+                string.extend(&piece[..end]);
+                return (string.len() < most).then_some(string);
             }
-            path.push(byte[0]);
+            string.extend(piece);
         }
         None
     }
@@ -175,9 +186,9 @@ pub fn enter(recorder: &Recorder, slot: &mut Slot, number: i64, arguments: [u64;
             recorder.note_exit_status(arguments[0] as i32 & 0xff);
             return slot.flush();
         }
-        libc::SYS_execve => enter_exec(recorder, slot, arguments[0], None),
-        libc::SYS_execveat => {
-            enter_exec(recorder, slot, arguments[1], Some((arguments[0], arguments[4])));
+        libc::SYS_execve | libc::SYS_execveat => {
+            let request = exec::Request::read(&recorder.process(), number, arguments);
+            slot.calls().leaving = exec::enter(recorder, slot, request);
         }
         libc::SYS_kill | libc::SYS_tkill | libc::SYS_tgkill => {
             enter_kill(recorder, slot, number, arguments);
@@ -262,6 +273,11 @@ pub fn leave(recorder: &Recorder, slot: &mut Slot, number: i64, result: i64) {
     if calls.number != number {
         // A return without its call: the thread was created by it.
         return;
+    }
+    if calls.leaving
+        && let Some(child) = recorder.as_child()
+    {
+        child.come_back();
     }
     if number == libc::SYS_futex {
         return leave_futex(recorder, slot, result);
@@ -720,25 +736,5 @@ fn enter_kill(recorder: &Recorder, slot: &mut Slot, number: i64, a: [u64; 6]) {
     };
     if signal == libc::SIGKILL && kills_us {
         recorder.finish_in(Some(slot), Ended::Signal { number: signal });
-    }
-}
-
-/// Another program is about to take this one's place, if it can be run at all.
-fn enter_exec(recorder: &Recorder, slot: &mut Slot, path: u64, at: Option<(u64, u64)>) {
-    let Some(path) = recorder.process().read_path(path) else { return };
-    let (directory, flags) = at.unwrap_or((libc::AT_FDCWD as u64, 0));
-    let by_descriptor = path.is_empty() && flags as i32 & libc::AT_EMPTY_PATH != 0;
-    // SAFETY: the path ends in a zero byte.
-    let runs = by_descriptor
-        || unsafe {
-            libc::faccessat(directory as i32, path.as_ptr(), libc::X_OK, libc::AT_EACCESS) == 0
-        };
-    if runs {
-        let program = if by_descriptor {
-            format!("descriptor {}", directory as i32)
-        } else {
-            path.to_string_lossy().into_owned()
-        };
-        recorder.finish_in(Some(slot), Ended::Exec { program });
     }
 }

@@ -153,17 +153,6 @@ fn a_forked_child_is_recorded_beside_its_parent() {
 }
 
 #[test]
-fn a_program_that_runs_another_in_its_place_is_recorded_until_then() {
-    needs_qemu!();
-    let recording = record(&guest("ends"), &["exec"]);
-    assert_eq!(recording.report.exit_status, 9, "that of the other program");
-    assert!(!recording.report.is_complete());
-    let ended = &recording.report.result.as_ref().unwrap()["ended"];
-    assert_eq!((ended["how"].as_str(), ended["program"].as_str()), (Some("exec"), Some("/bin/sh")));
-    assert!(recording.totals.accesses() > 400_000);
-}
-
-#[test]
 fn a_run_can_be_brought_to_an_early_end() {
     needs_qemu!();
     let path = scratch_file("stopped.tst");
@@ -183,6 +172,45 @@ fn a_run_can_be_brought_to_an_early_end() {
     assert!(!report.is_complete());
     assert!(TstReader::open(&path, false).unwrap().operations() > 0);
     std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_program_that_is_killed_from_outside_is_recorded_to_its_death() {
+    needs_qemu!();
+    let path = scratch_file("outside.tst");
+    let sink = SinkJob::Tst(TstJob { path: path.clone(), metadata: TstMetadata::default() });
+    let mut run = start(&guest("ends"), &["waits"], sink).unwrap();
+    wait_until("it has done its work", || {
+        run.poll().iter().any(|record| record["recorded"]["accesses"].as_u64() > Some(400_000))
+    });
+    run.signal(libc::SIGKILL).unwrap();
+    let report = run.finish().unwrap();
+    assert_eq!(report.exit_status, 128 + 9);
+    let ended = &report.result.as_ref().unwrap()["ended"];
+    assert_eq!(*ended, json!({"how": "signal", "number": 9}));
+    let reader = TstReader::open(&path, false).unwrap();
+    assert!(reader.totals().unwrap().accesses() > 400_000);
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_program_whose_machines_are_killed_ends_with_them() {
+    needs_qemu!();
+    let mut run = start(&guest("ends"), &["forever"], SinkJob::Discard {}).unwrap();
+    let mut host = None;
+    wait_until("it has begun", || {
+        host = run.poll().iter().find_map(|record| record["host"].as_i64());
+        host.is_some()
+    });
+    // SAFETY: the process is this run's.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::kill(host.unwrap() as libc::pid_t, libc::SIGKILL)
+    };
+    let report = run.finish().unwrap();
+    assert_eq!(report.exit_status, 128 + 9);
+    assert!(report.result.is_none());
+    assert!(report.errors[0].contains("want of memory"), "{:?}", report.errors);
 }
 
 #[test]

@@ -105,35 +105,6 @@ fn more_processes_than_channels_follow_each_other() {
 }
 
 #[test]
-fn a_shells_subshells_are_recorded_and_what_they_run_in_their_place_is_named() {
-    needs_qemu!();
-    let recording = record(Path::new("sh"), &["-c", "(:; (:)); /bin/true; /bin/true; (exit 5)"]);
-    assert_eq!(recording.report.exit_status, 5);
-    assert_eq!(
-        recording.report.notices,
-        ["programs that its processes ran in their place are not recorded: /bin/true (2 times)"]
-    );
-    assert!(processes(&recording) >= 5);
-    assert!(run_through(&recording) >= 4);
-}
-
-#[test]
-fn a_make_is_recorded_with_two_recipes_under_way() {
-    needs_qemu!();
-    let makefile = common::scratch_file("makefile");
-    std::fs::write(&makefile, "all: a b\na b:\n\t@echo $@; exit 0\n").unwrap();
-    let arguments = ["-j2", "-f", makefile.to_str().unwrap()];
-    let recording = record(Path::new("make"), &arguments);
-    assert_eq!(recording.report.exit_status, 0);
-    assert!(recording.report.is_complete(), "{:?}", recording.report);
-    assert!(processes(&recording) >= 3, "{}", processes(&recording));
-    let notices = recording.report.notices.join("; ");
-    assert!(notices.contains("/sh (2 times)"), "{notices}");
-    run_through(&recording);
-    std::fs::remove_file(makefile).unwrap();
-}
-
-#[test]
 fn machines_take_every_instruction_of_every_process() {
     needs_qemu!();
     for arguments in [&["two"][..], &["nested"], &["killed", "9"], &["many", "20"]] {

@@ -1,18 +1,17 @@
 //! How a recording ends: the ways a program's process ends, and what is done in each.
 
 use super::{CAPACITY, Recorder, Role, Slot, current_tid, recorder, slot};
-use crate::family::ChildSink;
 use crate::publish::Urgency;
 use crate::signals;
 use crate::sink::Sink;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How the recorded program's process ended, as far as it tells.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// How the program's first process ended, as far as it tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "how", rename_all = "lowercase")]
 pub enum Ended {
     /// It called for its end.
@@ -20,7 +19,7 @@ pub enum Ended {
         /// Its status, if it is known.
         status: Option<i32>,
     },
-    /// Another program took its place.
+    /// Another program took its place, which is not recorded.
     Exec {
         /// That program.
         program: String,
@@ -85,16 +84,16 @@ impl Recorder {
         self.tell_end(last_signal);
     }
 
-    /// Where the slot is that of a forked process's first thread, has it let its memory go and
-    /// signal to who waits for the process. The number of that signal.
+    /// Where the slot is that of a process's first thread, has it let its memory go and signal to who
+    /// waits for the process. The number of that signal.
     fn make_last_calls(&self, slot: &mut Slot) -> Option<u64> {
-        self.as_child()?;
+        let child = self.as_child()?;
         if slot.thread(self) != 0 {
             return None;
         }
-        let signal = slot.next_signal(self).sequence;
-        ChildSink::last_calls(signal).iter().for_each(|call| slot.call(call));
-        Some(signal)
+        let signal = slot.signals() + 1;
+        child.last_calls(signal)?.iter().for_each(|call| slot.call(call));
+        Some(slot.next_signal(self).sequence)
     }
 
     /// What [`Recorder::make_last_calls`] made has gone to the first process.
@@ -155,6 +154,11 @@ impl Recorder {
         self.slot_indices().filter(|index| unsafe { (&raw const (*slot(*index)).in_use).read() })
     }
 
+    /// Threads that run.
+    pub(crate) fn threads_in_use(&self) -> usize {
+        self.slots_in_use().count()
+    }
+
     /// The running thread's slot: the one whose calls it makes, or the only one in use.
     pub(crate) fn own_slot(&self) -> Option<u32> {
         let tid = current_tid();
@@ -166,6 +170,14 @@ impl Recorder {
             let only = all.next()?;
             (all.next().is_none() && tid_of(only) == 0).then_some(only)
         })
+    }
+
+    /// Ends the run: its result is published. For the host.
+    pub(crate) fn finish_run(&self, ended: Ended) {
+        if self.finished.swap(true, Ordering::AcqRel) {
+            return self.wait_until_published();
+        }
+        self.publish_result(ended);
     }
 
     fn publish_result(&self, ended: Ended) {
@@ -200,12 +212,12 @@ impl Recorder {
         self.published.store(true, Ordering::Release);
     }
 
-    /// Other processes of the program may go on after the first: their machines are here. Where the
-    /// first is replaced or killed, they are cut off.
+    /// Other processes of the program may go on after the first. Where that is killed, or runs a
+    /// program in its place that is not recorded, they are cut off.
     fn wait_for_family(&self, ended: &Ended) {
         let family = self.family();
         if matches!(ended, Ended::Exit { .. }) {
-            family.wait(|| self.sink().is_done(), release_descriptors);
+            family.wait(|| self.sink().is_done());
         }
         let cut_off = family.close();
         if cut_off > 0 && !matches!(ended, Ended::Stopped) {
@@ -237,7 +249,7 @@ impl Recorder {
 
     /// Publishes the state of affairs now and then, and ends the recording early if that is asked
     /// for or the sink has enough. It goes on until the result is published: a sink that comes to
-    /// its end can be stopped too. Body of a thread.
+    /// its end can be stopped too. Body of a thread of the host.
     pub fn watch(&self, every: Duration) {
         while !self.published.load(Ordering::Acquire) && recorder().is_some() {
             std::thread::sleep(every);
@@ -247,8 +259,8 @@ impl Recorder {
             if self.stop_requested() {
                 self.sink().stop();
             }
-            if self.sink().is_done() && !self.finished.swap(true, Ordering::AcqRel) {
-                self.publish_result(Ended::Stopped);
+            if self.sink().is_done() {
+                self.finish_run(self.family().first_ended().unwrap_or(Ended::Stopped));
             }
         }
     }
@@ -265,26 +277,11 @@ impl Recorder {
 
     fn stop_requested(&self) -> bool {
         match &self.role {
-            Role::First { log, .. } => {
+            Role::Host { log, .. } => {
                 log.lock().unwrap_or_else(PoisonError::into_inner).stop_requested()
             }
-            Role::Child { .. } => false,
+            Role::Program { .. } => false,
         }
-    }
-}
-
-/// Closes the program's descriptors, as the kernel would by now: another process may wait for the end
-/// of a pipe. The recorder's threads have tables of their own.
-fn release_descriptors() {
-    // SAFETY: the program is over, and its threads use no descriptor any more.
-    unsafe {
-        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
-        if null >= 0 {
-            (0..=2).for_each(|descriptor| {
-                libc::dup2(null, descriptor);
-            });
-        }
-        libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 0);
     }
 }
 

@@ -1,16 +1,18 @@
-//! Memory that the processes of a program share: how a process that was forked hands over what it
-//! does.
+//! Memory that the processes of a program share with the host: how a process hands over what it does.
 //!
-//! One mapping, made before the first fork and inherited by all. It holds [`CHANNELS`] channels, each
-//! a ring of bytes that one process writes and the first process reads. Words that both sides use are
-//! atomic; who has nothing to do waits on a futex, and looks up from time to time whether the other
-//! side still lives.
+//! A file without a name (memfd_create(2)), made before the program begins. Processes that are forked
+//! inherit its mapping; a program that takes another's place maps it anew. It holds [`CHANNELS`]
+//! channels, each a ring of bytes that one process writes and the host reads. Words that both sides
+//! use are atomic; who has nothing to do waits on a futex, and looks up from time to time whether the
+//! other side still lives.
 
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Processes beside the first that can run at once.
+/// Processes that can run at once.
 pub const CHANNELS: usize = 128;
 /// Processes that can be told apart in a run.
 pub const MAX_PROCESSES: u32 = 1 << 15;
@@ -33,15 +35,22 @@ pub enum Kind {
     EndThread = 3,
     /// A record for the log.
     Record = 4,
-    /// The process has taken up another program, which is not recorded: its name.
+    /// The process is about to run another program in its place: [`super::child::Replacing`].
     Exec = 5,
-    /// The recording of the process is over.
-    End = 6,
+    /// That has failed: the process goes on as before.
+    Back = 6,
+    /// The other program begins, and is recorded.
+    Begin = 7,
+    /// The recording of the process is over: [`crate::capture::Ended`].
+    End = 8,
+    /// Counts in the place of operations of a thread: [`crate::sink::Counts`].
+    Counts = 9,
 }
 
 impl Kind {
     fn of(code: u32) -> Option<Kind> {
-        [Kind::Ops, Kind::File, Kind::EndThread, Kind::Record, Kind::Exec, Kind::End]
+        use Kind::{Back, Begin, Counts, End, EndThread, Exec, File, Ops, Record};
+        [Ops, File, EndThread, Record, Exec, Back, Begin, End, Counts]
             .into_iter()
             .find(|kind| *kind as u32 == code)
     }
@@ -55,8 +64,18 @@ pub mod state {
     pub const CLAIMED: u32 = 1;
     /// There is a process that writes.
     pub const BORN: u32 = 2;
-    /// The first process reads.
+    /// The host reads.
     pub const SERVED: u32 = 3;
+}
+
+/// How far the host has come.
+pub mod host {
+    /// It is about to begin.
+    pub const BEGINNING: u32 = 0;
+    /// It takes what processes do.
+    pub const READY: u32 = 1;
+    /// It could not begin; the log says why.
+    pub const FAILED: u32 = 2;
 }
 
 /// One process's channel.
@@ -66,9 +85,14 @@ pub struct Channel {
     pub state: AtomicU32,
     /// The process, numbered from 1 in the order of forks; 0 is the first.
     pub process: AtomicU32,
-    /// The process that forked it, and that one's number for its first thread.
+    /// Programs that the process has run in its place so far.
+    pub image: AtomicU32,
+    /// The process that forked it, its image then, and its number for the first thread.
     pub parent: AtomicU32,
+    pub parent_image: AtomicU32,
     pub thread: AtomicU32,
+    /// Signals that its first thread had given when it last ran a program in its place.
+    pub signals: AtomicU64,
     /// The kernel's number of the process.
     pub pid: AtomicI32,
     /// The reader wants nothing any more.
@@ -84,6 +108,13 @@ pub struct Channel {
 /// What all processes share.
 #[repr(C, align(4096))]
 pub struct Shared {
+    /// See [`host`], and what is rung when it changes.
+    pub host: AtomicU32,
+    /// The kernel's number of the host, and the host's descriptor of this file.
+    host_pid: AtomicI32,
+    host_descriptor: AtomicI32,
+    /// The host wants counts and no operations.
+    pub counts_only: AtomicBool,
     /// Processes so far, the first not counted.
     pub processes: AtomicU32,
     /// Rung when a channel is born.
@@ -94,25 +125,99 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// New shared memory, which the process keeps to its end.
-    pub fn new() -> io::Result<&'static Shared> {
+    /// New shared memory, which the process keeps to its end, and its file.
+    pub fn new() -> io::Result<(&'static Shared, OwnedFd)> {
+        // SAFETY: the name ends in a zero byte.
+        let file = unsafe { libc::memfd_create(c"tierscope".as_ptr(), libc::MFD_CLOEXEC) };
+        if file < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and nobody else's.
+        let file = unsafe { OwnedFd::from_raw_fd(file) };
+        File::from(file.try_clone()?).set_len(size_of::<Shared>() as u64)?;
+        Ok((Shared::map(&file)?, file))
+    }
+
+    /// The shared memory of a file that [`Shared::new`] made, which the process keeps to its end.
+    pub fn map(file: &impl AsRawFd) -> io::Result<&'static Shared> {
+        let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: `status` has room for what the call writes, and is read only if it succeeded.
+        let bytes = unsafe {
+            if libc::fstat(file.as_raw_fd(), status.as_mut_ptr()) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            status.assume_init().st_size
+        };
+        if bytes != size_of::<Shared>() as i64 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it has another length"));
+        }
         // SAFETY: a new mapping, at an address of the kernel's choice.
         let memory = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
                 size_of::<Shared>(),
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
+                file.as_raw_fd(),
                 0,
             )
         };
         if memory == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the mapping is aligned to a page, as long as needed and never removed; all zero is
-        // a valid value.
+        // SAFETY: the mapping is aligned to a page, of the file's length and never removed; all zero
+        // is a valid value, as is whatever another process has made of it.
         Ok(unsafe { &*memory.cast::<Shared>() })
+    }
+
+    /// The host's descriptor of the shared memory, which it keeps.
+    pub fn set_host_descriptor(&self, file: &OwnedFd) {
+        self.host_descriptor.store(file.as_raw_fd(), Ordering::Release);
+    }
+
+    /// The kernel's number of the host; -1 where there is none.
+    pub fn set_host_pid(&self, pid: libc::pid_t) {
+        self.host_pid.store(pid, Ordering::Release);
+    }
+
+    /// The kernel's number of the host.
+    pub fn host_pid(&self) -> libc::pid_t {
+        self.host_pid.load(Ordering::Acquire)
+    }
+
+    /// Whether the host lives.
+    pub fn host_lives(&self) -> bool {
+        let pid = self.host_pid();
+        // A process that has ended is there until somebody waits for it (proc(5), `stat`).
+        if let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+            let state = status.rsplit(") ").next().and_then(|rest| rest.chars().next());
+            return !matches!(state, Some('Z' | 'X'));
+        }
+        // SAFETY: signal 0 asks only whether there is such a process; -1 would be all.
+        let refused = pid <= 0 || unsafe { libc::kill(pid, 0) } != 0;
+        // A process that has changed its user may not signal it.
+        !refused || pid > 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+    }
+
+    /// Opens the file once more, for a program to inherit. It closes at exec until that is changed.
+    pub fn reopen(&self) -> io::Result<File> {
+        let descriptor = self.host_descriptor.load(Ordering::Relaxed);
+        let path = format!("/proc/{}/fd/{descriptor}", self.host_pid());
+        OpenOptions::new().read(true).write(true).open(path)
+    }
+
+    /// The host has come to a state of [`host`].
+    pub fn set_state(&self, state: u32) {
+        self.host.store(state, Ordering::Release);
+        // SAFETY: the word lives through the call.
+        unsafe { libc::syscall(libc::SYS_futex, self.host.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+    }
+
+    /// Makes the first channel that of the program's first process, `pid`, which is process 0.
+    pub fn begin_first(&self, pid: libc::pid_t) {
+        let channel = &self.channels[0];
+        channel.pid.store(pid, Ordering::Relaxed);
+        channel.state.store(state::BORN, Ordering::Release);
     }
 
     /// Takes a free channel for a process that is about to be forked. None where there are too many
@@ -130,6 +235,8 @@ impl Shared {
         let channel = &self.channels[index];
         let process = self.processes.fetch_add(1, Ordering::AcqRel) + 1;
         channel.process.store(process, Ordering::Relaxed);
+        channel.image.store(0, Ordering::Relaxed);
+        channel.signals.store(0, Ordering::Relaxed);
         channel.closed.store(0, Ordering::Relaxed);
         channel.written.store(0, Ordering::Relaxed);
         channel.read.store(0, Ordering::Relaxed);
@@ -272,7 +379,7 @@ mod tests {
 
     #[test]
     fn frames_come_out_as_they_went_in_however_often_the_ring_wraps() {
-        let shared = Shared::new().unwrap();
+        let (shared, _file) = Shared::new().unwrap();
         let index = shared.claim().unwrap();
         let channel = &shared.channels[index];
         let payload = |n: usize| vec![n as u8; n * 977 % 70_000];
@@ -293,7 +400,7 @@ mod tests {
 
     #[test]
     fn a_full_ring_holds_its_writer_until_it_is_closed_or_given_up() {
-        let shared = Shared::new().unwrap();
+        let (shared, _file) = Shared::new().unwrap();
         let channel = &shared.channels[shared.claim().unwrap()];
         let large = vec![0; RING_BYTES - HEAD_BYTES];
         assert!(channel.write(Kind::Ops, 0, &large, || true));
@@ -311,8 +418,22 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_takes_anothers_place_maps_the_same_memory() {
+        let (shared, file) = Shared::new().unwrap();
+        shared.set_host_descriptor(&file);
+        shared.set_host_pid(std::process::id() as libc::pid_t);
+        assert!(shared.host_lives());
+        let again = Shared::map(&shared.reopen().unwrap()).unwrap();
+        again.set_last_signal(3, 9);
+        assert_eq!(shared.last_signal(3), Some(9));
+        assert!(!std::ptr::eq(shared, again));
+        let other = File::open("/dev/null").unwrap();
+        assert!(Shared::map(&other).is_err());
+    }
+
+    #[test]
     fn each_process_has_a_channel_and_a_number_of_its_own() {
-        let shared = Shared::new().unwrap();
+        let (shared, _file) = Shared::new().unwrap();
         let claimed: Vec<usize> = (0..CHANNELS).map(|_| shared.claim().unwrap()).collect();
         assert_eq!(claimed, (0..CHANNELS).collect::<Vec<_>>());
         assert_eq!(shared.claim(), None);

@@ -1,72 +1,151 @@
-//! The side of a process that was forked.
+//! The side of a program's process.
 
 use super::channel::{Channel, Kind, Shared, ring, state};
 use super::{SHARED, translate};
 use crate::capture::{self, Ended, Recorder, SILENT, guarded, slot};
 use crate::descriptors::New;
-use crate::sink::Sink;
+use crate::sink::{Counts, Sink};
 use crate::syscalls::Process;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::cell::Cell;
+use std::fs::File;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tierscope_workload::{Call, FileInfo, Op, ThreadId};
 
-/// Sends operations to the first process.
+/// Sends operations to the host.
 pub struct ChildSink {
     shared: &'static Shared,
     channel: &'static Channel,
+    /// Which one that is.
+    index: usize,
     /// This process's number in the run.
     pub process: u32,
+    /// Programs that ran before in this process's place.
+    pub image: u32,
     /// One thread writes at a time.
     turn: Mutex<()>,
-    /// The kernel's number of the first process.
-    first: libc::pid_t,
+}
+
+/// A process is about to run another program in its place.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Replacing {
+    /// Which program.
+    pub program: String,
+    /// Why it cannot be recorded, if it cannot.
+    pub unseen: Option<String>,
+    /// The thread that runs it, as the process numbers it.
+    pub thread: ThreadId,
+    /// The number of a signal that this thread has just given.
+    pub sequence: u64,
+    /// Threads that end with it and may have noted what nobody has.
+    pub others: usize,
 }
 
 impl ChildSink {
-    fn send(&self, kind: Kind, thread: ThreadId, bytes: &[u8]) -> bool {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: signal 0 asks only whether there is such a process.
-        let first_lives = || unsafe { libc::kill(self.first, 0) == 0 };
-        self.channel.write(kind, thread, bytes, first_lives)
+    /// Of the process that has the channel of this number.
+    pub fn new(shared: &'static Shared, index: usize) -> ChildSink {
+        let channel = &shared.channels[index];
+        ChildSink {
+            shared,
+            channel,
+            index,
+            process: channel.process.load(Ordering::Relaxed),
+            image: channel.image.load(Ordering::Relaxed),
+            turn: Mutex::new(()),
+        }
     }
 
-    /// Tells the first process of a file.
+    /// Of a program that has taken another's place in the process that has the channel. The number of
+    /// signals that its first thread has given.
+    pub fn of_next_image(shared: &'static Shared, index: usize) -> (ChildSink, u64) {
+        shared.channels[index].image.fetch_add(1, Ordering::Relaxed);
+        let sink = ChildSink::new(shared, index);
+        sink.send(Kind::Begin, 0, &[]);
+        (sink, sink_signals(shared, index))
+    }
+
+    fn send(&self, kind: Kind, thread: ThreadId, bytes: &[u8]) -> bool {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.channel.write(kind, thread, bytes, || self.shared.host_lives())
+    }
+
+    /// Tells the host of a file.
     pub fn announce(&self, new: &New) {
         let told = json!({"number": new.number, "key": new.key, "file": new.info});
         self.send(Kind::File, 0, told.to_string().as_bytes());
     }
 
-    /// Has the first process publish a record.
+    /// Has the host publish a record.
     pub fn publish(&self, record: &Value) {
         self.send(Kind::Record, 0, record.to_string().as_bytes());
     }
 
     /// What the process's first thread does last: its memory goes, and who waits for the process may
-    /// go on. `signal` is the number of the thread's signal for that.
-    pub fn last_calls(signal: u64) -> [Call; 2] {
-        [
+    /// go on. `signal` is the number of the thread's signal for that. Nobody waits for the first
+    /// process, and its memory goes with the machine.
+    pub fn last_calls(&self, signal: u64) -> Option<[Call; 2]> {
+        (self.process > 0).then_some([
             Call::Unmap { address: 0, length: translate::ADDRESSES },
             Call::Signal { sequence: signal },
-        ]
+        ])
     }
 
     /// The last calls were sent.
     pub fn has_ended(&self, signal: u64) {
         self.shared.set_last_signal(self.process, signal);
     }
+
+    /// Has `run` run another program in this process's place: one that is recorded, with the shared
+    /// memory's file and the number of the channel. `signals` are those that the process's first
+    /// thread has given. No other thread sends anything meanwhile. Returns where it has failed.
+    pub fn replace(&self, told: &Replacing, signals: u64, run: impl FnOnce(&File, usize)) {
+        let Ok(file) = self.shared.reopen() else { return };
+        let bytes = serde_json::to_vec(told).unwrap_or_default();
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let write =
+            |kind, bytes: &[u8]| self.channel.write(kind, 0, bytes, || self.shared.host_lives());
+        self.channel.signals.store(signals, Ordering::Relaxed);
+        if write(Kind::Exec, &bytes) {
+            run(&file, self.index);
+            write(Kind::Back, &[]);
+        }
+    }
+
+    /// Whether [`ChildSink::replace`] can do it.
+    pub fn can_replace(&self) -> io::Result<()> {
+        self.shared.reopen().map(drop)
+    }
+
+    /// The process is about to run a program in its place that is not recorded.
+    pub fn leave(&self, told: &Replacing) {
+        self.send(Kind::Exec, 0, &serde_json::to_vec(told).unwrap_or_default());
+    }
+
+    /// That has failed.
+    pub fn come_back(&self) {
+        self.send(Kind::Back, 0, &[]);
+    }
+}
+
+fn sink_signals(shared: &Shared, index: usize) -> u64 {
+    shared.channels[index].signals.load(Ordering::Relaxed)
 }
 
 impl Sink for ChildSink {
     fn accept(&self, thread: ThreadId, ops: &[Op]) {
-        let bytes: Vec<u8> = ops
-            .iter()
-            .flat_map(|op| [op.word.to_le_bytes(), op.meta.to_le_bytes()])
-            .flatten()
-            .collect();
-        self.send(Kind::Ops, thread, &bytes);
+        if self.shared.counts_only.load(Ordering::Relaxed) {
+            let counts = serde_json::to_vec(&Counts::of(ops)).unwrap_or_default();
+            self.send(Kind::Counts, thread, &counts);
+            return;
+        }
+        // SAFETY: an operation is two words without padding, so that all its bytes are there.
+        let bytes =
+            unsafe { std::slice::from_raw_parts(ops.as_ptr().cast::<u8>(), size_of_val(ops)) };
+        self.send(Kind::Ops, thread, bytes);
     }
 
     fn add_file(&self, _file: &FileInfo) {
@@ -78,10 +157,7 @@ impl Sink for ChildSink {
     }
 
     fn finish(&self, ended: &Ended) -> Value {
-        if let Ended::Exec { program } = ended {
-            self.send(Kind::Exec, 0, program.as_bytes());
-        }
-        self.send(Kind::End, 0, &[]);
+        self.send(Kind::End, 0, &serde_json::to_vec(ended).unwrap_or_default());
         Value::Null
     }
 
@@ -137,19 +213,13 @@ fn become_child(held: Held) -> Option<()> {
     let shared = *SHARED.get()?;
     // SAFETY: the slot is the running thread's own, and there is no other thread.
     let own = unsafe { &mut *slot(held.slot) };
-    let channel = &shared.channels[own.calls().channel()?];
-    let parent = capture::parent()?;
-    let sink = ChildSink {
-        shared,
-        channel,
-        process: channel.process.load(Ordering::Relaxed),
-        turn: Mutex::new(()),
-        first: parent.first_pid(),
-    };
+    let index = own.calls().channel()?;
+    let channel = &shared.channels[index];
+    capture::parent()?;
     let process = held.process.forked();
     drop(held);
     let files = process.files();
-    let child = Recorder::of_child(parent, sink, process);
+    let child = Recorder::of_child(ChildSink::new(shared, index), process);
     child.adopt(own);
     // SAFETY: always succeeds and touches no memory.
     channel.pid.store(unsafe { libc::getpid() }, Ordering::Relaxed);

@@ -1,25 +1,25 @@
-//! The processes of a program: the first, which has the machines, and those that were forked.
+//! The processes of a program, and the host that has its machines.
 //!
-//! A process that is forked leaves its parent's machines alone and streams its operations to the
-//! first process, through memory that was shared before the fork ([`channel`]). There a thread for
-//! each process reads them and gives threads, files and addresses numbers that hold in the whole
-//! program ([`translate`]). See docs/decisions/0004.
+//! The host ([`crate::host`]) runs nothing of the program. Each process streams its operations to it
+//! through memory that all share ([`channel`]): those that are forked inherit it, and a program that a
+//! process runs in its place maps it anew. In the host a thread for each process reads them and gives
+//! threads, files and addresses numbers that hold in the whole program ([`translate`]). See
+//! docs/decisions/0004 and 0005.
 
 pub mod channel;
 mod child;
 mod serve;
 mod translate;
 
-pub use child::{ChildSink, in_child, prepare_fork, release_parent};
+pub use child::{ChildSink, Replacing, in_child, prepare_fork, release_parent};
 pub use serve::Family;
 
 use channel::{Shared, state};
-use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 use tierscope_workload::ThreadId;
 
-/// What all processes share; there from the first fork on.
+/// What all processes share; there from the beginning on.
 static SHARED: OnceLock<&'static Shared> = OnceLock::new();
 
 /// A process that was forked, as its parent knows it.
@@ -31,12 +31,9 @@ pub struct Forked {
     pub thread: ThreadId,
 }
 
-fn shared() -> io::Result<&'static Shared> {
-    if let Some(shared) = SHARED.get() {
-        return Ok(shared);
-    }
-    let made = Shared::new()?;
-    Ok(SHARED.get_or_init(|| made))
+/// From now on this process belongs to a program, or is the host of one. False where it does already.
+pub fn join(shared: &'static Shared) -> bool {
+    SHARED.set(shared).is_ok()
 }
 
 /// Processes so far, the first included.
@@ -44,13 +41,14 @@ pub fn processes() -> u32 {
     1 + SHARED.get().map_or(0, |shared| shared.processes.load(Ordering::Relaxed))
 }
 
-/// Takes a channel for a process that process `parent` is about to fork, whose first thread that one
-/// calls `thread`. None where there can be no more.
-pub fn claim(parent: u32, thread: ThreadId) -> Option<usize> {
-    let shared = shared().ok()?;
+/// Takes a channel for a process that the one of `parent` is about to fork, whose first thread that
+/// one calls `thread`. None where there can be no more.
+pub fn claim(parent: &ChildSink, thread: ThreadId) -> Option<usize> {
+    let shared = SHARED.get()?;
     let index = shared.claim()?;
     let channel = &shared.channels[index];
-    channel.parent.store(parent, Ordering::Relaxed);
+    channel.parent.store(parent.process, Ordering::Relaxed);
+    channel.parent_image.store(parent.image, Ordering::Relaxed);
     channel.thread.store(thread, Ordering::Relaxed);
     Some(index)
 }

@@ -1,6 +1,6 @@
-//! From what a forked process calls its threads, files and addresses to what the program does.
+//! From what a process calls its threads, files and addresses to what the program does.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use tierscope_workload::op::NO_FILE;
 use tierscope_workload::{Call, FileId, Op, OpKind, ThreadId};
 
@@ -16,13 +16,16 @@ pub struct Translator<F> {
     tag: u64,
     /// Files by the process's own numbers.
     pub files: HashMap<FileId, FileId>,
+    /// Threads, by their numbers in the run, that the process has started.
+    pub started: HashSet<ThreadId>,
     thread: F,
 }
 
 impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
     /// Of the process with this number; `thread` translates its numbers of threads.
     pub fn new(process: u32, thread: F) -> Self {
-        Translator { tag: u64::from(process) << ADDRESS_BITS, files: HashMap::new(), thread }
+        let tag = u64::from(process) << ADDRESS_BITS;
+        Translator { tag, files: HashMap::new(), started: HashSet::new(), thread }
     }
 
     /// A thread's number.
@@ -57,6 +60,11 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
         out
     }
 
+    /// All addresses that the process may use.
+    pub fn all_addresses(&self) -> std::ops::Range<u64> {
+        self.tag..self.tag + ADDRESSES
+    }
+
     fn address(&self, address: u64) -> u64 {
         self.tag | address & ((1 << ADDRESS_BITS) - 1)
     }
@@ -68,7 +76,11 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
     fn call(&mut self, call: Call) -> Call {
         let call = self.relocated(call);
         match call {
-            Call::Spawn { thread } => Call::Spawn { thread: (self.thread)(thread) },
+            Call::Spawn { thread } => {
+                let thread = (self.thread)(thread);
+                self.started.insert(thread);
+                Call::Spawn { thread }
+            }
             Call::Wait { thread, sequence } => {
                 Call::Wait { thread: (self.thread)(thread), sequence }
             }

@@ -4,6 +4,7 @@
 //! This is the only part that the command line and Python see. It does not know what the back end
 //! is, beyond [`Backend`].
 
+mod host;
 mod parts;
 mod program;
 mod qemu;
@@ -15,6 +16,7 @@ pub use qemu::QemuBackend;
 use crate::job::{Job, SinkJob, VERSION};
 use crate::publish::{self, LogReader};
 use crate::symbols::{self, Place, Region};
+use host::Host;
 use scratch::Scratch;
 use serde_json::Value;
 use std::ffi::OsString;
@@ -32,6 +34,10 @@ pub const LIBRARY: &str = "libtierscope_record.so";
 pub trait Backend {
     /// Its name and version, for results and recordings.
     fn describe(&self) -> String;
+
+    /// What runs a program observed, with the recorder doing the job in the file `job`: see
+    /// [`Job::emulator`].
+    fn emulator(&self, library: &Path, job: &Path) -> Vec<OsString>;
 
     /// The command that runs `program`, observed, with the recorder doing the job in the file
     /// `job`.
@@ -145,6 +151,12 @@ pub enum LaunchError {
         /// Where it should be.
         path: PathBuf,
     },
+    /// The name of a file that a run needs is not UTF-8.
+    #[error("{}: the recorder takes paths in UTF-8 only", path.display())]
+    Unfit {
+        /// The file, or an argument with its name.
+        path: PathBuf,
+    },
     /// The operating system refused.
     #[error("{what}: {source}")]
     Io {
@@ -164,7 +176,13 @@ pub enum LaunchError {
 /// A program that runs and is recorded.
 pub struct Launched {
     child: Child,
+    /// The process that has the machines, once it has begun.
+    host: Option<Host>,
     log: LogReader,
+    /// Records that were taken from the log and that nobody has asked for yet.
+    unread: Vec<Value>,
+    /// The host was killed, and so was the program.
+    abandoned: bool,
     scratch: Scratch,
     begun: Instant,
     native_s: Option<f64>,
@@ -244,8 +262,21 @@ pub fn launch_under(backend: &dyn Backend, job: &LaunchJob) -> Result<Launched, 
         .map_err(io_error(&format!("the log {}", log_path.display())))?;
     let log = LogReader::open(&log_path).map_err(io_error("the log"))?;
     let job_path = scratch.path.join("job.json");
-    let recorder_job = Job { version: VERSION, log: log_path, sink: job.sink.clone(), places };
-    let text = serde_json::to_vec(&recorder_job).unwrap_or_default();
+    let text = |part: OsString| {
+        let unfit = |part: OsString| LaunchError::Unfit { path: PathBuf::from(part) };
+        part.into_string().map_err(unfit)
+    };
+    let emulator = backend.emulator(&library, &job_path).into_iter().map(text);
+    let recorder_job = Job {
+        version: VERSION,
+        log: log_path,
+        sink: job.sink.clone(),
+        places,
+        launcher: std::process::id(),
+        emulator: emulator.collect::<Result<_, _>>()?,
+    };
+    let text = serde_json::to_vec(&recorder_job)
+        .map_err(|error| io_error("the recorder's job")(error.into()))?;
     std::fs::write(&job_path, text).map_err(io_error("the recorder's job"))?;
     let native_s = if job.native { Some(time_native(&program)?) } else { None };
     let mut command = backend.command(&program, &library, &job_path);
@@ -253,7 +284,17 @@ pub fn launch_under(backend: &dyn Backend, job: &LaunchJob) -> Result<Launched, 
     die_with_launcher(&mut command);
     let begun = Instant::now();
     let child = command.spawn().map_err(io_error(&format!("cannot run {command:?}")))?;
-    Ok(Launched { child, log, scratch, begun, native_s, records: Outline::default() })
+    Ok(Launched {
+        child,
+        host: None,
+        log,
+        unread: Vec::new(),
+        abandoned: false,
+        scratch,
+        begun,
+        native_s,
+        records: Outline::default(),
+    })
 }
 
 /// Looks up where the region of interest begins and ends.
@@ -327,9 +368,19 @@ impl Launched {
     /// `progress`, `system_progress`, `interval`, `notice`, `error`, `ended` (the program has, its
     /// machines may still run) and `result`.
     pub fn poll(&mut self) -> Vec<Value> {
-        let records = self.log.poll();
-        records.iter().for_each(|record| self.records.note(record));
-        records
+        self.take_records();
+        std::mem::take(&mut self.unread)
+    }
+
+    /// Takes what is in the log.
+    fn take_records(&mut self) {
+        for record in self.log.poll() {
+            self.records.note(&record);
+            if let Some(pid) = record["host"].as_i64() {
+                self.host = Host::of(pid as libc::pid_t);
+            }
+            self.unread.push(record);
+        }
     }
 
     /// Process number of the program.
@@ -337,8 +388,26 @@ impl Launched {
         self.child.id()
     }
 
-    /// The exit status, once the process has ended: 128+n for a signal.
+    /// The exit status, once the program has ended and its machines have: 128+n for a signal.
     pub fn try_wait(&mut self) -> Result<Option<i32>, LaunchError> {
+        let status = self.program_status()?;
+        let is_over = self.host.as_ref().is_some_and(|host| host.is_over(Duration::ZERO));
+        // What the host says first comes before the program begins, and what it says last, before it
+        // ends.
+        self.take_records();
+        if is_over && status.is_none() && self.records.result.is_none() && !self.abandoned {
+            self.abandoned = true;
+            self.records.errors.push(
+                "the process that records and has the machines was killed, by the kernel perhaps for \
+                 want of memory; the program was killed with it"
+                    .into(),
+            );
+            self.child.kill().map_err(io_error("killing the program"))?;
+        }
+        Ok(status.filter(|_| is_over || self.host.is_none()))
+    }
+
+    fn program_status(&mut self) -> Result<Option<i32>, LaunchError> {
         let status = self.child.try_wait().map_err(io_error("waiting for the program"))?;
         Ok(status.map(shell_status))
     }
@@ -350,7 +419,7 @@ impl Launched {
 
     /// Sends the program a signal. One that has ended by now gets none.
     pub fn signal(&mut self, number: i32) -> Result<(), LaunchError> {
-        if self.try_wait()?.is_some() {
+        if self.program_status()?.is_some() {
             return Ok(());
         }
         // SAFETY: the process is our child and has not been waited for: the number is its own.
@@ -360,17 +429,25 @@ impl Launched {
         Ok(())
     }
 
-    /// Kills the program, and with it the recorder. What was published remains.
+    /// Kills the program and the recorder. What was published remains.
     pub fn kill(&mut self) -> Result<(), LaunchError> {
+        self.take_records();
+        self.abandoned = true;
+        self.host.iter().for_each(Host::kill);
         self.child.kill().map_err(io_error("killing the program"))
     }
 
-    /// Waits for the process to end, and says what the run came to. Polls that were not made are
-    /// made up for.
+    /// Waits for the program and its machines to end, and says what the run came to. Polls that were
+    /// not made are made up for.
     pub fn finish(mut self) -> Result<Report, LaunchError> {
-        let status = self.child.wait().map_err(io_error("waiting for the program"))?;
+        const TAKE_EVERY: Duration = Duration::from_millis(100);
+        let exit_status = loop {
+            if let Some(exit_status) = self.wait_for(TAKE_EVERY)? {
+                break exit_status;
+            }
+            self.unread.clear();
+        };
         let wall_s = self.begun.elapsed().as_secs_f64();
-        self.poll();
         let records = std::mem::take(&mut self.records);
         if !records.started {
             let said = records.errors.join("; ");
@@ -378,7 +455,7 @@ impl Launched {
             return Err(LaunchError::NotStarted { message });
         }
         Ok(Report {
-            exit_status: shell_status(status),
+            exit_status,
             wall_s,
             native_s: self.native_s,
             result: records.result,
@@ -388,7 +465,7 @@ impl Launched {
         })
     }
 
-    /// Waits for `time` or until the process has ended, whichever is first.
+    /// Waits for `time` or until program and machines have ended, whichever is first.
     pub fn wait_for(&mut self, time: Duration) -> Result<Option<i32>, LaunchError> {
         let begun = Instant::now();
         loop {
@@ -407,6 +484,12 @@ impl Drop for Launched {
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             let _ = self.child.kill();
             let _ = self.child.wait();
+        }
+        self.take_records();
+        if let Some(host) = &self.host {
+            // It uses files that go with the run.
+            host.kill();
+            host.is_over(Duration::from_secs(1));
         }
     }
 }

@@ -28,8 +28,17 @@ const FIRST_LINE_BYTES: usize = 256;
 impl Program {
     /// Finds `name` as a shell would, and checks that it can be run.
     pub fn resolve(name: &OsStr, arguments: &[OsString]) -> Result<Program, LaunchError> {
-        let mut program =
-            Program { path: find(name)?, name: name.into(), arguments: arguments.to_vec() };
+        Program::at(find(name)?, name.into(), arguments.to_vec())
+    }
+
+    /// What a file is, run under a name and with arguments: a script becomes its interpreter. Checks
+    /// that it can be recorded.
+    pub(crate) fn at(
+        path: PathBuf,
+        name: OsString,
+        arguments: Vec<OsString>,
+    ) -> Result<Program, LaunchError> {
+        let mut program = Program { path, name, arguments };
         for _ in 0..MAX_INTERPRETERS {
             let start = first_bytes(&program.path)?;
             let Some(line) = start.strip_prefix(b"#!") else {

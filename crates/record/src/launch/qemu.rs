@@ -15,6 +15,8 @@ const SEED: &str = "1";
 /// The emulated processor: everything that QEMU can do, but without fast string instructions,
 /// which programs would use for copies and QEMU runs byte by byte.
 const PROCESSOR: &str = "max,erms=off,fsrm=off";
+/// What every program finds itself in.
+const SURROUNDINGS: [&str; 4] = ["-seed", SEED, "-cpu", PROCESSOR];
 
 /// A `qemu-x86_64` that can load plugins.
 #[derive(Clone, Debug)]
@@ -27,8 +29,10 @@ impl QemuBackend {
     /// Finds it: `TIERSCOPE_QEMU`, else `qemu-x86_64` in `PATH`.
     pub fn find() -> Result<QemuBackend, LaunchError> {
         let named = std::env::var_os("TIERSCOPE_QEMU").filter(|path| !path.is_empty());
-        if let Some(path) = named {
-            return Self::at(PathBuf::from(path));
+        if let Some(path) = named.map(PathBuf::from) {
+            // The program may change its directory before it runs another one.
+            let known = in_path(&path).or_else(|| std::path::absolute(&path).ok());
+            return Self::at(known.unwrap_or(path));
         }
         if let Some(path) = in_path("qemu-x86_64") {
             return Self::at(path);
@@ -75,25 +79,33 @@ impl Backend for QemuBackend {
         format!("QEMU {}", self.version)
     }
 
-    fn command(&self, program: &Program, library: &Path, job: &Path) -> Command {
+    fn emulator(&self, library: &Path, job: &Path) -> Vec<OsString> {
         let mut plugin = doubling_commas(library);
         plugin.push(",job=");
         plugin.push(doubling_commas(job));
-        let mut command = Command::new(&self.path);
-        command.arg("-plugin").arg(plugin);
+        let surroundings = SURROUNDINGS.map(OsString::from);
+        let mut command = vec![self.path.clone().into_os_string()];
+        command.extend(surroundings.into_iter().chain(["-plugin".into(), plugin]));
+        command
+    }
+
+    fn command(&self, program: &Program, library: &Path, job: &Path) -> Command {
+        let emulator = self.emulator(library, job);
+        let mut command = Command::new(&emulator[0]);
+        command.args(&emulator[1..]);
         run(&mut command, program);
         command
     }
 
     fn unobserved(&self, program: &Program) -> Command {
         let mut command = Command::new(&self.path);
+        command.args(SURROUNDINGS);
         run(&mut command, program);
         command
     }
 }
 
 fn run(command: &mut Command, program: &Program) {
-    command.args(["-seed", SEED, "-cpu", PROCESSOR]);
     command.arg("-0").arg(&program.name);
     command.arg(&program.path).args(&program.arguments);
     // SAFETY: one system call between fork and exec, which allocates nothing.
@@ -121,9 +133,14 @@ fn doubling_commas(path: &Path) -> OsString {
     OsString::from_vec(doubled.collect())
 }
 
-fn in_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|candidate| candidate.is_file())
+/// Where a name is in `PATH`, if it is a name alone.
+fn in_path(name: impl AsRef<Path>) -> Option<PathBuf> {
+    let name = name.as_ref();
+    let path = std::env::var_os("PATH").filter(|_| name.components().count() == 1)?;
+    std::env::split_paths(&path)
+        .map(|dir| dir.join(name))
+        .map(|found| std::path::absolute(&found).unwrap_or(found))
+        .find(|candidate| candidate.is_file())
 }
 
 fn output(path: &Path, argument: &str) -> std::io::Result<String> {

@@ -10,26 +10,25 @@ mod instruction;
 mod places;
 
 use crate::capture::{self, LOAD, Recorder, STORE, Slot, guarded, slot};
-use crate::isolate;
-use crate::job::{Job, SinkJob};
-use crate::marker;
+use crate::exec::{self, Emulator};
+use crate::family::{self, ChildSink, channel::Shared};
+use crate::job::Job;
 use crate::publish::{LogWriter, Urgency};
-use crate::sink::{Sink, discard::DiscardSink, machines::MachinesSink, tst::TstSink};
 use crate::syscalls::{self, GuestMemory, Process};
+use crate::{host, marker};
 use api::{Api, Block, Info, Instruction, PluginId};
 use instruction::Traits;
 use serde_json::json;
 use std::cell::Cell;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::path::Path;
+use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 use tierscope_workload::Call;
 use tierscope_workload::op::FLAG_ATOMIC;
 
-/// How often the state of affairs is published.
-const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 /// Failure of [`qemu_plugin_install`].
 const FAILED: c_int = 1;
 
@@ -70,13 +69,12 @@ pub unsafe extern "C" fn qemu_plugin_install(
     argc: c_int,
     argv: *const *const c_char,
 ) -> c_int {
-    let installed = std::panic::catch_unwind(|| {
-        // SAFETY: as the caller promises.
-        let (info, arguments) = unsafe { (&*info, arguments(argc, argv)) };
-        install(id, info, &arguments)
-    });
-    match installed {
+    // SAFETY: as the caller promises.
+    let (info, arguments) = unsafe { (&*info, arguments(argc, argv)) };
+    match std::panic::catch_unwind(|| install(id, info, &arguments)) {
         Ok(Ok(())) => return 0,
+        // The program has taken another's place already: it runs unseen, and the host says so.
+        _ if arguments.iter().any(|argument| argument.starts_with("attach=")) => return 0,
         Ok(Err(Failure::Published)) => {}
         Ok(Err(Failure::Told(message))) => eprintln!("tierscope: {message}"),
         Err(_) => eprintln!("tierscope: a broken invariant stopped the recorder; please report it"),
@@ -109,37 +107,23 @@ unsafe fn arguments(argc: c_int, argv: *const *const c_char) -> Vec<String> {
 }
 
 fn install(id: PluginId, info: &Info, arguments: &[String]) -> Result<(), Failure> {
-    let job = arguments.iter().find_map(|argument| argument.strip_prefix("job="));
-    let job = job.ok_or("the plugin takes one argument: job=FILE".to_owned())?;
-    let job = Job::read(Path::new(job))?;
-    let mut log = LogWriter::open(&job.log)
-        .map_err(|error| format!("the log {}: {error}", job.log.display()))?;
-    let prepared = check_emulator(info)
-        .and_then(|()| Api::find(info.current))
-        .and_then(|api| Ok((api, start_sink(job.sink)?)));
-    let (api, sink) = match prepared {
-        Ok(prepared) => prepared,
-        Err(message) => {
-            log.append(Urgency::Needed, &json!({"type": "error", "message": message}));
-            return Err(Failure::Published);
-        }
+    let argument = |name: &str| arguments.iter().find_map(|argument| argument.strip_prefix(name));
+    let path = argument("job=").ok_or("the plugin takes an argument: job=FILE".to_owned())?;
+    let path = PathBuf::from(path);
+    let job = Job::read(&path)?;
+    let emulator = emulator(&job, path);
+    let places = job.places.clone();
+    let api = match (argument("attach="), argument("channel=")) {
+        (Some(descriptor), Some(channel)) => attach(info, descriptor, channel)?,
+        _ => begin(info, job)?,
     };
-    let version = info.current;
-    log.append(
-        Urgency::Needed,
-        &json!({"type": "started", "pid": std::process::id(), "backend": "qemu", "interface": version}),
-    );
-    Recorder::install(sink, log, Process::new(Arc::new(EmulatedMemory)))
-        .map_err(|error| format!("cannot start the recorder: {error}"))?;
-    places::want(job.places);
+    exec::follow(emulator);
+    places::want(places);
     API.set(api).map_err(|_| "the plugin is loaded twice".to_owned())?;
-    isolate::spawn("watch", || guarded(|recorder| recorder.watch(PROGRESS_EVERY)))
-        .map_err(|error| format!("cannot start the recorder's thread: {error}"))?;
     if let Err(why) = death::hear_of() {
         guarded(|recorder| {
             recorder.publish_notice(&format!(
-                "a signal that kills the program takes what its machines have yet to simulate \
-                 along: {why}"
+                "where a signal kills the program, the last that it did is missing: {why}"
             ));
         });
     }
@@ -149,6 +133,69 @@ fn install(id: PluginId, info: &Info, arguments: &[String]) -> Result<(), Failur
     (api.register_vcpu_syscall_ret_cb)(id, on_syscall_return);
     (api.register_atexit_cb)(id, on_exit, std::ptr::null_mut());
     Ok(())
+}
+
+/// Begins a run, whose first program is about to begin: forks the host.
+fn begin(info: &Info, job: Job) -> Result<Api, Failure> {
+    let mut log = LogWriter::open(&job.log)
+        .map_err(|error| format!("the log {}: {error}", job.log.display()))?;
+    let api = match check_emulator(info).and_then(|()| Api::find(info.current)) {
+        Ok(api) => api,
+        Err(message) => {
+            log.append(Urgency::Needed, &json!({"type": "error", "message": message}));
+            return Err(Failure::Published);
+        }
+    };
+    let started = json!({
+        "type": "started",
+        "pid": std::process::id(),
+        "backend": "qemu",
+        "interface": info.current,
+    });
+    let shared = host::start(job, log, started)?.ok_or(Failure::Published)?;
+    join_run(ChildSink::new(shared, 0), 0)?;
+    Ok(api)
+}
+
+/// Goes on with a run, whose process runs another program now.
+fn attach(info: &Info, descriptor: &str, channel: &str) -> Result<Api, Failure> {
+    let number = |text: &str| text.parse().map_err(|_| format!("{text} is no number"));
+    let (descriptor, channel): (i32, i32) = (number(descriptor)?, number(channel)?);
+    // SAFETY: the descriptor was opened for this, and nobody else uses it.
+    let file = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    let shared = Shared::map(&file).map_err(|error| format!("memory of the run: {error}"))?;
+    if !family::join(shared) || channel as usize >= shared.channels.len() {
+        return Err("the plugin cannot join the run".to_owned().into());
+    }
+    let api = Api::find(info.current)?;
+    let (sink, signals) = ChildSink::of_next_image(shared, channel as usize);
+    join_run(sink, signals)?;
+    Ok(api)
+}
+
+fn join_run(sink: ChildSink, signals: u64) -> Result<(), String> {
+    Recorder::install_in_program(sink, Process::new(Arc::new(EmulatedMemory)), signals)
+        .map_err(|error| format!("cannot start the recorder: {error}"))
+}
+
+/// What runs this program, and those that it runs in its place.
+fn emulator(job: &Job, path: PathBuf) -> Emulator {
+    let library = job.emulator.last().map(|plugin| plugin.split(",job=").next().unwrap_or(plugin));
+    let library = library.map(|library| PathBuf::from(library.replace(",,", ",")));
+    let command = job.emulator.first().map(PathBuf::from);
+    Emulator {
+        command: job.emulator.clone(),
+        files: command.into_iter().chain(library).chain([path]).collect(),
+        program: own_program(),
+    }
+}
+
+/// The program that this QEMU runs: what follows `-0` and a name.
+fn own_program() -> Option<PathBuf> {
+    let arguments = std::fs::read("/proc/self/cmdline").ok()?;
+    let mut arguments = arguments.split(|byte| *byte == 0);
+    arguments.find(|argument| *argument == b"-0")?;
+    Path::new(OsStr::from_bytes(arguments.nth(1)?)).canonicalize().ok()
 }
 
 fn check_emulator(info: &Info) -> Result<(), String> {
@@ -162,14 +209,6 @@ fn check_emulator(info: &Info) -> Result<(), String> {
         ));
     }
     Ok(())
-}
-
-fn start_sink(job: SinkJob) -> Result<Box<dyn Sink>, String> {
-    Ok(match job {
-        SinkJob::Discard {} => Box::new(DiscardSink::default()),
-        SinkJob::Tst(job) => Box::new(TstSink::start(job)?),
-        SinkJob::Machines(job) => Box::new(MachinesSink::start(job)?),
-    })
 }
 
 /// A thread is made, in its own context or in its creator's.

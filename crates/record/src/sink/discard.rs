@@ -1,10 +1,10 @@
 //! Recording to nothing: operations are counted by kind and dropped.
 
-use super::Sink;
+use super::{Counts, Sink};
 use crate::capture::Ended;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tierscope_workload::{FileInfo, Op, OpKind, ThreadId};
+use tierscope_workload::{FileInfo, Op, ThreadId};
 
 /// Counts loads, stores and calls.
 #[derive(Default)]
@@ -18,21 +18,17 @@ pub struct DiscardSink {
 
 impl Sink for DiscardSink {
     fn accept(&self, _thread: ThreadId, ops: &[Op]) {
-        let (mut loads, mut stores, mut calls) = (0, 0, 0);
-        let mut at = 0;
-        while let Some(op) = ops.get(at) {
-            let kind = op.kind_code();
-            loads += u64::from(kind == OpKind::Load as u8);
-            stores += u64::from(kind == OpKind::Store as u8);
-            at += 1;
-            if kind == OpKind::Call as u8 {
-                calls += 1;
-                at += op.size() as usize;
-            }
-        }
-        self.loads.fetch_add(loads, Ordering::Relaxed);
-        self.stores.fetch_add(stores, Ordering::Relaxed);
-        self.calls.fetch_add(calls, Ordering::Relaxed);
+        self.add_counts(&Counts::of(ops));
+    }
+
+    fn counts_only(&self) -> bool {
+        true
+    }
+
+    fn add_counts(&self, counts: &Counts) {
+        self.loads.fetch_add(counts.loads, Ordering::Relaxed);
+        self.stores.fetch_add(counts.stores, Ordering::Relaxed);
+        self.calls.fetch_add(counts.calls, Ordering::Relaxed);
     }
 
     fn add_file(&self, _file: &FileInfo) {

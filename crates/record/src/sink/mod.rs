@@ -5,8 +5,42 @@ pub mod machines;
 pub mod tst;
 
 use crate::capture::Ended;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tierscope_workload::{FileInfo, Op, ThreadId};
+use tierscope_workload::{FileInfo, Op, OpKind, ThreadId};
+
+/// Counts of operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Loads.
+    pub loads: u64,
+    /// Stores.
+    pub stores: u64,
+    /// Calls.
+    pub calls: u64,
+    /// Instructions, those of the other operations included.
+    pub instructions: u64,
+}
+
+impl Counts {
+    /// Those of operations, whole calls only.
+    pub fn of(ops: &[Op]) -> Counts {
+        let mut counts = Counts::default();
+        let mut at = 0;
+        while let Some(op) = ops.get(at) {
+            let kind = op.kind_code();
+            counts.loads += u64::from(kind == OpKind::Load as u8);
+            counts.stores += u64::from(kind == OpKind::Store as u8);
+            counts.instructions += u64::from(op.instructions());
+            at += 1;
+            if kind == OpKind::Call as u8 {
+                counts.calls += 1;
+                at += op.size() as usize;
+            }
+        }
+        counts
+    }
+}
 
 /// Takes a program's operations.
 ///
@@ -35,6 +69,14 @@ pub trait Sink: Send + Sync {
 
     /// Whether it takes nothing any more, because it was stopped or has all that it wanted.
     fn is_done(&self) -> bool;
+
+    /// Whether it counts operations and does nothing else with them. Then it may be given counts alone.
+    fn counts_only(&self) -> bool {
+        false
+    }
+
+    /// Takes the counts of operations, in the place of those.
+    fn add_counts(&self, _counts: &Counts) {}
 
     /// The state of affairs, for the progress shown, as JSON.
     fn progress(&self) -> Value {

@@ -45,6 +45,13 @@ pub fn guest(name: &str) -> PathBuf {
     program
 }
 
+/// The same, with options of its own.
+pub fn guest_with(name: &str, options: &[&str]) -> PathBuf {
+    let program = scratch().join(format!("guest-{name}-{}", unique()));
+    compile(name, &program, options, &[]);
+    program
+}
+
 /// Compiles `tests/guest/NAME.c` to a library.
 pub fn guest_library(name: &str) -> PathBuf {
     let library = scratch().join(format!("libguest-{name}-{}.so", unique()));
@@ -224,7 +231,8 @@ pub fn run_through(recording: &Recording) -> usize {
     }
     for (thread, events) in &recording.threads {
         assert!(started.contains(thread), "thread {thread} was never started");
-        assert_eq!(places[thread], events.len(), "thread {thread} waits for ever");
+        let place = places[thread];
+        assert_eq!(place, events.len(), "thread {thread} waits for ever: {:?}", events.get(place));
     }
     waits
 }
