@@ -77,7 +77,7 @@ fn case(name: &str, count: u64, run: impl Fn(u64) -> u64) {
     if only.is_some_and(|only| !name.contains(&only)) {
         return;
     }
-    let count = if small { 1_000 } else { count };
+    let count = if small { 100_000 } else { count };
     let start = Instant::now();
     let simulated_ps = run(count);
     let seconds = start.elapsed().as_secs_f64();

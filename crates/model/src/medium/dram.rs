@@ -5,6 +5,7 @@
 //! `docs/models/dram.md` says what is modelled.
 
 mod bank;
+mod candidates;
 mod channel;
 pub mod checker;
 pub mod description;

@@ -12,6 +12,7 @@ mod stream;
 
 use super::DramCounts;
 use super::bank::{Bank, CLOSED, Wish};
+use super::candidates::Candidates;
 use super::earliest::NEVER;
 use super::log::Logged;
 use super::queue::{Entries, Entry, NONE};
@@ -75,11 +76,6 @@ impl Choice {
     }
 }
 
-/// Bits of an order: three of the kind of command, the rest its age.
-const ORDER_BITS: u32 = super::bank::AGE_BITS + 3;
-/// So many clocks away is far: a million.
-const FAR: u64 = (1 << (64 - ORDER_BITS)) - 1;
-
 /// Column commands left are told apart up to here.
 const LEFT: usize = 17;
 
@@ -108,8 +104,8 @@ pub struct Channel {
     kept_reads: u32,
     /// Banks with something to read, and with something to write.
     work: [Set; 2],
-    /// Of those of the present direction, banks that want a column command, an activate, a precharge.
-    wanted: [Set; 3],
+    /// What the banks want in the present direction.
+    candidates: Candidates,
     /// Banks that a refresh keeps from others.
     blocked: Set,
     /// Banks with an open row.
@@ -161,7 +157,7 @@ impl Channel {
             kept: Vec::new(),
             kept_reads: 0,
             work: [empty(), empty()],
-            wanted: [empty(), empty(), empty()],
+            candidates: Candidates::new(all),
             blocked: empty(),
             open: empty(),
             refreshing: 0,
@@ -351,7 +347,9 @@ impl Channel {
             let bit = 1 << (index % 64);
             let word = &mut self.blocked[index / 64];
             *word = if blocked { *word | bit } else { *word & !bit };
-            if !blocked && self.banks[index].wants(self.writing) {
+            if blocked {
+                self.candidates.clear(index);
+            } else if self.banks[index].wants(self.writing) {
                 self.decide(rules, index);
             }
         }

@@ -61,7 +61,7 @@ impl Rules {
         let bursts_of_line = line_bytes.div_ceil(description.burst_bytes).max(1);
         let standard = description.standard;
         let mut rules = Rules {
-            table: Table::new(&description),
+            table: Table::new(&description, spec.power_down_after.is_some()),
             timings,
             clock,
             controller_ps: spec.controller_latency.picoseconds(),

@@ -3,14 +3,38 @@
 use super::description::Description;
 use super::standard::{Command, Next, Scope};
 
-/// Clocks to each next command; [`NO_RULE`] where there is none.
-type Distances = [i64; Next::COUNT];
-
-/// So far back that it forbids nothing.
-const NO_RULE: i64 = i64::MIN / 2;
-
 /// Until when each next command is refused.
 pub type Earliest = [u64; Next::COUNT];
+
+/// Which next commands a command makes wait, and for how many clocks: a few of all.
+#[derive(Clone, Copy, Debug, Default)]
+struct Distances {
+    count: u8,
+    next: [u8; Next::COUNT],
+    clocks: [u64; Next::COUNT],
+}
+
+impl Distances {
+    /// Of several rules for a pair, the longest holds.
+    fn add(&mut self, next: Next, clocks: u64) {
+        let count = usize::from(self.count);
+        if let Some(known) = self.next[..count].iter().position(|&known| known == next as u8) {
+            self.clocks[known] = clocks.max(self.clocks[known]);
+        } else {
+            (self.next[count], self.clocks[count]) = (next as u8, clocks);
+            self.count += 1;
+        }
+    }
+
+    #[inline]
+    fn raise(&self, earliest: &mut Earliest, at: u64) {
+        for place in 0..usize::from(self.count).min(Next::COUNT) {
+            // Masked only so that no bounds are checked.
+            let earliest = &mut earliest[usize::from(self.next[place]) % Next::COUNT];
+            *earliest = (at + self.clocks[place]).max(*earliest);
+        }
+    }
+}
 
 /// All distances of a description.
 #[derive(Clone, Debug)]
@@ -22,12 +46,20 @@ pub struct Table {
 }
 
 impl Table {
-    /// The distances of a description: of several rules for a pair, the longest holds.
-    pub fn new(description: &Description) -> Self {
-        let none = [[NO_RULE; Next::COUNT]; Command::ALL.len()];
+    /// The distances of a description, without those before what its controller never does: to power
+    /// down, where it does not `power_down`, and to refresh banks one by one or all at once.
+    pub fn new(description: &Description, power_down: bool) -> Self {
+        let none = [Distances::default(); Command::ALL.len()];
         let mut table = Table { bank: none, group: none, rank: none, other_rank: none };
+        let at_once = description.refresh_units == 1;
+        let comes = |next: Next| match next {
+            Next::Refresh => at_once,
+            Next::RefreshBank => !at_once,
+            Next::PowerDown | Next::PowerUp => power_down,
+            _ => true,
+        };
         for rule in description.standard.constraints() {
-            let clocks = (rule.clocks)(&description.timings) as i64;
+            let clocks = (rule.clocks)(&description.timings);
             let distances = match rule.scope {
                 Scope::Bank => &mut table.bank,
                 Scope::Group => &mut table.group,
@@ -35,9 +67,8 @@ impl Table {
                 Scope::OtherRank => &mut table.other_rank,
             };
             for &after in rule.after {
-                for &next in rule.next {
-                    let distance = &mut distances[after as usize][next as usize];
-                    *distance = clocks.max(*distance);
+                for &next in rule.next.iter().filter(|&&next| clocks > 0 && comes(next)) {
+                    distances[after as usize].add(next, clocks);
                 }
             }
         }
@@ -47,32 +78,24 @@ impl Table {
     /// What follows at the bank of a command given at `at`.
     #[inline]
     pub fn raise_bank(&self, earliest: &mut Earliest, command: Command, at: u64) {
-        raise(earliest, &self.bank[command as usize], at);
+        self.bank[command as usize].raise(earliest, at);
     }
 
     /// What follows at its bank group.
     #[inline]
     pub fn raise_group(&self, earliest: &mut Earliest, command: Command, at: u64) {
-        raise(earliest, &self.group[command as usize], at);
+        self.group[command as usize].raise(earliest, at);
     }
 
     /// What follows at its rank.
     #[inline]
     pub fn raise_rank(&self, earliest: &mut Earliest, command: Command, at: u64) {
-        raise(earliest, &self.rank[command as usize], at);
+        self.rank[command as usize].raise(earliest, at);
     }
 
     /// What follows at the other ranks.
     #[inline]
     pub fn raise_other_rank(&self, earliest: &mut Earliest, command: Command, at: u64) {
-        raise(earliest, &self.other_rank[command as usize], at);
-    }
-}
-
-#[inline]
-fn raise(earliest: &mut Earliest, distances: &Distances, at: u64) {
-    for (earliest, &distance) in earliest.iter_mut().zip(distances) {
-        // Without branches: every column is looked at, and most have no rule.
-        *earliest = (at as i64 + distance).max(*earliest as i64) as u64;
+        self.other_rank[command as usize].raise(earliest, at);
     }
 }

@@ -12,6 +12,10 @@ impl Channel {
         let Some(slot) = self.incoming.pop_front() else { return };
         self.entries[slot].sequence = self.sequence;
         self.sequence += 1;
+        if self.candidates.is_old(self.now, self.sequence) {
+            self.candidates.renew(self.now, self.sequence);
+            self.decide_all(rules);
+        }
         if !self.must_wait(slot, self.kept.len()) {
             self.enter(rules, slot);
             return;
@@ -120,14 +124,18 @@ impl Channel {
             return false;
         }
         self.writing = writing;
-        for set in &mut self.wanted {
-            set.fill(0);
-        }
         for word in 0..self.blocked.len() {
-            let mut set = self.work[usize::from(writing)][word];
+            let [reads, writes] = [self.work[0][word], self.work[1][word]];
+            let (mut set, works) = (reads | writes, if writing { writes } else { reads });
             while set != 0 {
-                self.decide(rules, word * 64 + set.trailing_zeros() as usize);
+                let bank = set.trailing_zeros();
                 set &= set - 1;
+                let index = word * 64 + bank as usize;
+                if works >> bank & 1 != 0 {
+                    self.decide(rules, index);
+                } else {
+                    self.candidates.clear(index);
+                }
             }
         }
         true
@@ -152,21 +160,26 @@ impl Channel {
         false
     }
 
+    /// Every bank that has something in the present direction finds out what it wants.
+    #[cold]
+    fn decide_all(&mut self, rules: &Rules) {
+        for index in 0..self.banks.len() {
+            if self.banks[index].wants(self.writing) {
+                self.decide(rules, index);
+            }
+        }
+    }
+
     /// A bank finds out what it wants.
     #[inline]
     pub(super) fn decide(&mut self, rules: &Rules, index: usize) {
         let aged = self.now.saturating_sub(rules.age_cap);
         let wish = self.banks[index].wish(&self.entries, self.writing, aged);
         self.wishes[index] = wish;
-        self.forget(index);
-        self.wanted[wish.kind()][index / 64] |= 1 << (index % 64);
-    }
-
-    /// A bank wants nothing in the present direction, or something else.
-    #[inline]
-    pub(super) fn forget(&mut self, index: usize) {
-        for set in &mut self.wanted {
-            set[index / 64] &= !(1 << (index % 64));
+        if self.blocked[index / 64] >> (index % 64) & 1 == 0 {
+            let start = self.start(rules, &wish, self.floors());
+            let key = self.candidates.key(index, start, wish.order);
+            self.candidates.set(index, key);
         }
     }
 }

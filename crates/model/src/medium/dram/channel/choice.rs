@@ -2,9 +2,10 @@
 
 use super::super::super::PagePolicy;
 use super::super::bank::{CLOSED, ORDER_TIMEOUT, Wish};
+use super::super::candidates::First;
 use super::super::rules::Rules;
 use super::super::standard::{Command, Next};
-use super::{Channel, Choice, FAR, ORDER_BITS, What};
+use super::{Channel, Choice, What};
 
 impl Channel {
     /// The first clock on each command bus.
@@ -34,10 +35,14 @@ impl Channel {
         Choice { start, at, order: wish.order, what: What::Bank(index as u32) }
     }
 
-    /// No activate, or precharge, starts sooner.
+    /// No command of a kind starts sooner.
     #[inline]
     pub(super) fn first_start(&self, rules: &Rules, kind: usize, floor: u64) -> u64 {
-        let next = if kind == 1 { Next::Activate } else { Next::Precharge } as usize;
+        let next = match kind {
+            0 => return 0,
+            1 => Next::Activate,
+            _ => Next::Precharge,
+        } as usize;
         let ranks = self.ranks.iter().map(|rank| rank.earliest[next]);
         ranks.min().unwrap_or(0).saturating_sub(rules.before[next]).max(floor)
     }
@@ -45,35 +50,39 @@ impl Channel {
     /// Finds what is done next.
     pub(super) fn choose(&mut self, rules: &Rules) {
         let floors = self.floors();
-        // The first start, of these the least order: compared as one number, in which a start far
-        // away is as good as any other far away.
-        let (mut best, mut key) = (u32::MAX, u64::MAX);
-        let now = self.now;
-        for (kind, wanted) in self.wanted.iter().enumerate() {
-            // Of those that start together this kind comes behind those before it.
-            if kind > 0 && self.first_start(rules, kind, floors[0]) - now >= key >> ORDER_BITS {
-                continue;
-            }
-            for (word, (wanted, blocked)) in wanted.iter().zip(&self.blocked).enumerate() {
-                let mut set = wanted & !blocked;
-                while set != 0 {
-                    let index = word * 64 + set.trailing_zeros() as usize;
-                    set &= set - 1;
-                    let wish = &self.wishes[index];
-                    let away = (self.start(rules, wish, floors) - now).min(FAR);
-                    let own = away << ORDER_BITS | wish.order;
-                    best = if own < key { index as u32 } else { best };
-                    key = own.min(key);
+        self.best = Choice::NOTHING;
+        loop {
+            match self.candidates.first() {
+                First::Bank(index, known) => {
+                    let choice = self.choice(rules, index, floors);
+                    let key = self.candidates.key(index, choice.start, choice.order);
+                    if key == known {
+                        self.best = choice;
+                        break;
+                    }
+                    self.candidates.set(index, key);
                 }
+                First::Far => {
+                    self.choose_far(rules, floors);
+                    break;
+                }
+                First::Nothing => break,
             }
         }
-        self.best = if best == u32::MAX {
-            Choice::NOTHING
-        } else {
-            self.choice(rules, best as usize, floors)
-        };
         if self.refreshing != 0 || rules.page_policy == PagePolicy::Timeout {
             self.choose_besides(rules, floors[0]);
+        }
+    }
+
+    /// Chooses among commands none of which comes soon.
+    #[cold]
+    fn choose_far(&mut self, rules: &Rules, floors: [u64; 2]) {
+        let work = &self.work[usize::from(self.writing)];
+        for index in 0..self.banks.len() {
+            if (work[index / 64] & !self.blocked[index / 64]) >> (index % 64) & 1 != 0 {
+                let choice = self.choice(rules, index, floors);
+                self.best = if choice.before(&self.best) { choice } else { self.best };
+            }
         }
     }
 

@@ -122,7 +122,7 @@ impl Channel {
             self.decide(rules, index);
         } else {
             self.work[usize::from(write)][index / 64] &= !(1 << (index % 64));
-            self.forget(index);
+            self.candidates.clear(index);
         }
         self.turn(rules);
         if self.ranks[rank as usize].waiting == 0 {

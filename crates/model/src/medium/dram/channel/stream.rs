@@ -76,19 +76,16 @@ impl Channel {
             && !rules.description.standard.rank_is_pseudo_channel;
         let younger = if close { order..ORDER_COLUMN << 1 } else { 0..0 };
         let mut first = NEVER;
-        for (kind, wanted) in self.wanted.iter().enumerate() {
-            if kind > 0 && self.first_start(rules, kind, floors[0]) >= first {
-                continue;
-            }
-            for (word, (wanted, blocked)) in wanted.iter().zip(&self.blocked).enumerate() {
-                let mut set = wanted & !blocked;
-                while set != 0 {
-                    let other = word * 64 + set.trailing_zeros() as usize;
-                    set &= set - 1;
-                    let wish = &self.wishes[other];
-                    if other != index && !younger.contains(&wish.order) {
-                        first = first.min(self.start(rules, wish, floors));
-                    }
+        let soonest = [0, 1, 2].map(|kind| self.first_start(rules, kind, floors[0]));
+        let work = &self.work[usize::from(self.writing)];
+        for (word, (work, blocked)) in work.iter().zip(&self.blocked).enumerate() {
+            let mut set = work & !blocked;
+            while set != 0 {
+                let other = word * 64 + set.trailing_zeros() as usize;
+                set &= set - 1;
+                let wish = &self.wishes[other];
+                if other != index && !younger.contains(&wish.order) && soonest[wish.kind()] < first {
+                    first = first.min(self.start(rules, wish, floors));
                 }
             }
         }
