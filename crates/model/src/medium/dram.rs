@@ -217,7 +217,7 @@ impl Dram {
             self.catch_up(now_ps, index);
         } else if !request.write && self.channels[index].has_writes() {
             self.catch_up(now_ps, index);
-            if self.channels[index].forward(&self.rules, now_ps, line, place.bank, request.id) {
+            if self.channels[index].forward(&self.rules, now_ps, line, place, request.id) {
                 self.set_earliest(index);
                 return Ok(());
             }

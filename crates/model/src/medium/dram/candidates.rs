@@ -1,6 +1,7 @@
 //! What a controller chooses from: the commands that its banks want next, the first on top.
 
 use super::bank::AGE_BITS;
+use std::hint::select_unpredictable;
 
 /// A key, the least first: the clock at which a command can start, since the epoch; its kind and
 /// whether it is background; its age, since the epoch; its bank.
@@ -91,7 +92,8 @@ impl Candidates {
         nodes[node] = key;
         while node > 1 {
             let other = nodes[node ^ 1];
-            least = if other < least { other } else { least };
+            // As good as random: no branch foresees it.
+            least = select_unpredictable(other < least, other, least);
             node /= 2;
             nodes[node] = least;
         }

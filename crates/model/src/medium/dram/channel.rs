@@ -15,7 +15,8 @@ use super::bank::{Bank, CLOSED, Wish};
 use super::candidates::Candidates;
 use super::earliest::NEVER;
 use super::log::Logged;
-use super::queue::{Entries, Entry, NONE};
+use super::mapping::Place;
+use super::queue::{Entries, Entry, NONE, Rows};
 use super::rank::Rank;
 use super::rules::Rules;
 use super::standard::{Command, Next};
@@ -97,6 +98,7 @@ pub struct Channel {
     groups: Vec<Earliest>,
     pub(super) ranks: Vec<Rank>,
     entries: Entries,
+    rows: Rows,
     /// Submitted, and not yet seen by the controller.
     incoming: VecDeque<u32>,
     /// Seen, and kept until another that touches the same lines is done; of them, reads.
@@ -153,6 +155,7 @@ impl Channel {
             groups: vec![[0; Next::COUNT]; (d.ranks * d.groups) as usize],
             ranks: (0..d.ranks).map(|rank| Rank::new(d, rank)).collect(),
             entries: Entries::default(),
+            rows: Rows::default(),
             incoming: VecDeque::new(),
             kept: Vec::new(),
             kept_reads: 0,
@@ -250,6 +253,7 @@ impl Channel {
         if entry.posted {
             self.answer(entry.submitted_ps, answered_ps, entry.owner, true);
         }
+        self.rows.add(&entry);
         let slot = self.entries.insert(entry);
         self.incoming.push_back(slot);
     }
@@ -257,8 +261,15 @@ impl Channel {
     /// Answers a read of one line from a write that waits, if one does; `now_ps` is its submission,
     /// and the channel has run until then.
     #[inline]
-    pub fn forward(&mut self, rules: &Rules, now_ps: u64, line: u64, bank: u32, id: u32) -> bool {
-        if self.unfinished[1] == 0 || !self.writes_line(line, bank) {
+    pub fn forward(
+        &mut self,
+        rules: &Rules,
+        now_ps: u64,
+        line: u64,
+        place: Place,
+        id: u32,
+    ) -> bool {
+        if !self.rows.may_be_written(place.bank, place.row) || !self.writes_line(line, place.bank) {
             return false;
         }
         self.counts.read_lines += 1;

@@ -134,6 +134,56 @@ impl Entry {
     }
 }
 
+/// How many entries touch which rows, by a hash: where none does, no entry need be looked for.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// Of each hash, entries that read and that write.
+    counts: Vec<[u32; 2]>,
+}
+
+impl Rows {
+    const COUNT: usize = 256;
+
+    #[inline]
+    fn place(bank: u32, row: u64) -> usize {
+        let mixed = (row ^ u64::from(bank) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 56) as usize % Self::COUNT
+    }
+
+    /// Counts an entry that is taken.
+    #[inline]
+    pub fn add(&mut self, entry: &Entry) {
+        let write = usize::from(entry.class.writes());
+        self.counts[Self::place(entry.bank, entry.row)][write] += 1;
+    }
+
+    /// An entry is done.
+    #[inline]
+    pub fn remove(&mut self, entry: &Entry) {
+        let write = usize::from(entry.class.writes());
+        self.counts[Self::place(entry.bank, entry.row)][write] -= 1;
+    }
+
+    /// Whether some entry may write to a row.
+    #[inline]
+    pub fn may_be_written(&self, bank: u32, row: u64) -> bool {
+        self.counts[Self::place(bank, row)][1] > 0
+    }
+
+    /// Whether an entry that is counted may conflict with another.
+    #[inline]
+    pub fn may_conflict(&self, entry: &Entry) -> bool {
+        let [reads, writes] = self.counts[Self::place(entry.bank, entry.row)];
+        if entry.class.writes() { reads + writes > 1 } else { writes > 0 }
+    }
+}
+
+impl Default for Rows {
+    fn default() -> Self {
+        Rows { counts: vec![[0; 2]; Self::COUNT] }
+    }
+}
+
 /// The entries of a channel, in slots that are used again.
 #[derive(Clone, Debug, Default)]
 pub struct Entries {

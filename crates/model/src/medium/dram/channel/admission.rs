@@ -34,6 +34,9 @@ impl Channel {
     #[inline]
     pub(super) fn must_wait(&mut self, slot: u32, before: usize) -> bool {
         let entry = &self.entries[slot];
+        if !self.rows.may_conflict(entry) {
+            return false;
+        }
         let bank = &self.banks[entry.bank as usize];
         for list in &bank.lists[if entry.class.writes() { 0 } else { 2 }..] {
             let mut other = list.head;

@@ -220,6 +220,7 @@ impl Channel {
         let rank = self.banks[entry.bank as usize].rank;
         self.ranks[rank as usize].waiting -= 1;
         self.unfinished[usize::from(write)] -= 1;
+        self.rows.remove(entry);
         self.entries.remove(slot);
         self.fly(flight);
     }
