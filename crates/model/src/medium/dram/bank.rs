@@ -27,7 +27,7 @@ pub struct Bank {
 /// The command that a bank wants next: what a choice needs to know of it, side by side.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
-    /// Until when the bank itself refuses it.
+    /// Before when it cannot start, for what the bank itself forbids.
     pub ready: u64,
     /// The entry's age, above it whether it is background, above that the command's kind: the least
     /// goes first.

@@ -18,6 +18,8 @@ const KIND_BITS: u32 = 4;
 const START_SHIFT: u32 = BANK_BITS + SEQUENCE_BITS + KIND_BITS;
 /// Starts so long after the epoch, or longer, are not told apart.
 const FAR: u64 = (1 << (64 - START_SHIFT)) - 2;
+/// An epoch lasts so long, where requests come.
+pub const EPOCH_CLOCKS: u64 = FAR / 2;
 /// Younger sequences are not told apart.
 const YOUNGEST: u64 = (1 << SEQUENCE_BITS) - 1;
 
@@ -30,6 +32,7 @@ const YOUNGEST: u64 = (1 << SEQUENCE_BITS) - 1;
 pub struct Candidates {
     /// Power of two, at least the number of banks: the leaves begin here. The root is node 1.
     leaves: usize,
+    /// Of nodes 2n and 2n + 1 the one with the least key wins, and is node n.
     nodes: Vec<Key>,
     epoch_clock: u64,
     epoch_sequence: u64,
@@ -51,12 +54,7 @@ impl Candidates {
     pub fn new(banks: u32) -> Self {
         assert!(banks <= 1 << BANK_BITS, "{banks} banks of a channel, though that was checked");
         let leaves = (banks as usize).next_power_of_two();
-        Candidates {
-            leaves,
-            nodes: vec![NOTHING; 2 * leaves],
-            epoch_clock: 0,
-            epoch_sequence: 0,
-        }
+        Candidates { leaves, nodes: vec![NOTHING; 2 * leaves], epoch_clock: 0, epoch_sequence: 0 }
     }
 
     /// What is on top.
@@ -86,17 +84,16 @@ impl Candidates {
     /// A bank wants the command of this key, or one that starts later.
     #[inline]
     pub fn set(&mut self, bank: usize, key: Key) {
-        let nodes = &mut self.nodes[..2 * self.leaves];
         let mut node = self.leaves + bank;
         let mut least = key;
-        nodes[node] = key;
         while node > 1 {
-            let other = nodes[node ^ 1];
+            self.nodes[node] = least;
+            let other = self.nodes[node ^ 1];
             // As good as random: no branch foresees it.
             least = select_unpredictable(other < least, other, least);
             node /= 2;
-            nodes[node] = least;
         }
+        self.nodes[1] = least;
     }
 
     /// A bank wants nothing, or must not have it.
@@ -109,7 +106,8 @@ impl Candidates {
     /// be a new epoch.
     #[inline]
     pub fn is_old(&self, now: u64, sequence: u64) -> bool {
-        now - self.epoch_clock > FAR / 2 || sequence - self.epoch_sequence > YOUNGEST - YOUNGEST / 4
+        now - self.epoch_clock > EPOCH_CLOCKS
+            || sequence - self.epoch_sequence > YOUNGEST - YOUNGEST / 4
     }
 
     /// Begins a new epoch: all keys have to be set anew.
@@ -119,5 +117,58 @@ impl Candidates {
         // Who has waited while so many others came is the oldest of all.
         self.epoch_sequence = sequence.saturating_sub(YOUNGEST / 2).max(self.epoch_sequence);
         self.nodes.fill(NOTHING);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// What is on top is what a plain search finds, in whatever epoch.
+        #[test]
+        fn the_first_is_that_of_a_plain_search(
+            banks in 1..70u32,
+            epoch in 0..1u64 << 40,
+            changes in proptest::collection::vec(
+                (0..70usize, any::<bool>(), 0..6u64, 1..5u64, any::<bool>(), 0..1000u64), 0..100),
+        ) {
+            let mut tree = Candidates::new(banks);
+            tree.renew(epoch, epoch >> 10);
+            let mut plain = vec![None; banks as usize];
+            for (bank, wants, start, kind, background, sequence) in changes {
+                let bank = bank % banks as usize;
+                let sequence = (epoch >> 10) + sequence;
+                let order = kind << AGE_BITS | u64::from(background) << KIND_SHIFT | sequence;
+                plain[bank] = wants.then_some((epoch + start, order));
+                match plain[bank] {
+                    Some((start, order)) => tree.set(bank, tree.key(bank, start, order)),
+                    None => tree.clear(bank),
+                }
+                let best = plain.iter().zip(0..).filter_map(|(key, bank)| Some(((*key)?, bank)));
+                let expected = best.min().map_or(First::Nothing, |((start, order), bank)| {
+                    First::Bank(bank, tree.key(bank, start, order))
+                });
+                prop_assert_eq!(tree.first(), expected);
+            }
+        }
+    }
+
+    /// Two starts a clock apart are told apart until the epoch is old, and from where they are not
+    /// the tree says so.
+    #[test]
+    fn starts_are_told_apart_or_said_to_be_far() {
+        let mut tree = Candidates::new(2);
+        let order = 1 << AGE_BITS;
+        for start in [0, 1, EPOCH_CLOCKS, FAR - 1] {
+            tree.set(0, tree.key(0, start + 1, order));
+            tree.set(1, tree.key(1, start, order + 9));
+            assert!(matches!(tree.first(), First::Bank(1, _)), "{start}");
+        }
+        tree.set(1, tree.key(1, FAR, order));
+        assert_eq!(tree.first(), First::Far);
+        assert!(!tree.is_old(EPOCH_CLOCKS, 0) && tree.is_old(EPOCH_CLOCKS + 1, 0));
+        assert!(tree.is_old(0, YOUNGEST));
     }
 }

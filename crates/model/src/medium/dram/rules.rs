@@ -26,6 +26,8 @@ pub struct Rules {
     pub more_clocks: [u64; 2],
     /// The same for each next command.
     pub before: [u64; Next::COUNT],
+    /// From the last clock of an activate to the first of the fourth behind it.
+    pub faw: u64,
     /// The bus of each next command.
     pub bus_of: [usize; Next::COUNT],
     /// Whether rows close by themselves, and when.
@@ -60,14 +62,17 @@ impl Rules {
         let of = |time: tierscope_units::Duration| clock.ps_to_cycles_ceil(time.picoseconds());
         let bursts_of_line = line_bytes.div_ceil(description.burst_bytes).max(1);
         let standard = description.standard;
+        let before = per_next(|command| standard.command_clocks(command) - 1);
+        let power_down = spec.power_down_after.is_some();
         let mut rules = Rules {
-            table: Table::new(&description, spec.power_down_after.is_some()),
+            table: Table::new(&description, power_down, |next| before[next as usize]),
+            faw: timings.faw.saturating_sub(before[Next::Activate as usize]),
             timings,
             clock,
             controller_ps: spec.controller_latency.picoseconds(),
             bursts_of_line: bursts_of_line as u32,
             more_clocks: [standard.activate_clocks - 1, standard.column_clocks - 1],
-            before: per_next(|command| standard.command_clocks(command) - 1),
+            before,
             bus_of: per_next(|command| {
                 usize::from(standard.two_command_buses && command.is_column())
             }),

@@ -18,13 +18,10 @@ impl Channel {
     #[inline]
     pub(super) fn start(&self, rules: &Rules, wish: &Wish, floors: [u64; 2]) -> u64 {
         let next = wish.next as usize;
-        let before = rules.before[next];
-        let at = wish
-            .ready
+        wish.ready
             .max(self.groups[wish.group as usize][next])
-            .max(self.ranks[wish.rank as usize].earliest[next]);
-        // Nothing is allowed so early that `before` does not fit: the floor is a start.
-        at.saturating_sub(before).max(floors[rules.bus_of[next]])
+            .max(self.ranks[wish.rank as usize].earliest[next])
+            .max(floors[rules.bus_of[next]])
     }
 
     #[inline]
@@ -37,14 +34,14 @@ impl Channel {
 
     /// No command of a kind starts sooner.
     #[inline]
-    pub(super) fn first_start(&self, rules: &Rules, kind: usize, floor: u64) -> u64 {
+    pub(super) fn first_start(&self, kind: usize, floor: u64) -> u64 {
         let next = match kind {
             0 => return 0,
             1 => Next::Activate,
             _ => Next::Precharge,
         } as usize;
         let ranks = self.ranks.iter().map(|rank| rank.earliest[next]);
-        ranks.min().unwrap_or(0).saturating_sub(rules.before[next]).max(floor)
+        ranks.min().unwrap_or(0).max(floor)
     }
 
     /// Finds what is done next.

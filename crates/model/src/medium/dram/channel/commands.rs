@@ -41,7 +41,7 @@ impl Channel {
                 self.open[index / 64] |= 1 << (index % 64);
                 let rank = &mut self.ranks[bank.rank as usize];
                 rank.residency.open(at);
-                rank.activate(at, rules.timings.faw);
+                rank.activate(at, rules.faw);
                 self.give(rules, Command::Activate, index, at, row);
                 self.decide(rules, index);
             }

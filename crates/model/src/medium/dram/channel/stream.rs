@@ -76,7 +76,7 @@ impl Channel {
             && !rules.description.standard.rank_is_pseudo_channel;
         let younger = if close { order..ORDER_COLUMN << 1 } else { 0..0 };
         let mut first = NEVER;
-        let soonest = [0, 1, 2].map(|kind| self.first_start(rules, kind, floors[0]));
+        let soonest = [0, 1, 2].map(|kind| self.first_start(kind, floors[0]));
         let work = &self.work[usize::from(self.writing)];
         for (word, (work, blocked)) in work.iter().zip(&self.blocked).enumerate() {
             let mut set = work & !blocked;
@@ -84,7 +84,8 @@ impl Channel {
                 let other = word * 64 + set.trailing_zeros() as usize;
                 set &= set - 1;
                 let wish = &self.wishes[other];
-                if other != index && !younger.contains(&wish.order) && soonest[wish.kind()] < first {
+                if other != index && !younger.contains(&wish.order) && soonest[wish.kind()] < first
+                {
                     first = first.min(self.start(rules, wish, floors));
                 }
             }

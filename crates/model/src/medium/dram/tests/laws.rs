@@ -62,6 +62,54 @@ fn answers_of_one_instant_come_in_order_of_submission() {
     }
 }
 
+/// The controller counts clocks from an epoch that it renews: where that happens while requests wait,
+/// nothing shows of it.
+#[test]
+fn a_new_epoch_changes_nothing() {
+    let spec = calm();
+    let clock = Dram::new(&spec, CAPACITY, 64).description().clock;
+    let burst: Vec<_> = random_lines(30).take(400).map(|(_, request)| request).collect();
+    // The same thrice: rows are as the first left them, and in the last there is a new epoch.
+    let starts = [1, candidates::EPOCH_CLOCKS / 2, candidates::EPOCH_CLOCKS - 500];
+    let mut requests = Vec::new();
+    for (start, (i, request)) in
+        starts.iter().flat_map(|s| burst.iter().enumerate().map(move |r| (s, r)))
+    {
+        let id = requests.len() as u32;
+        requests.push((clock.cycles_to_ps(start + i as u64 * 5), Request { id, ..*request }));
+    }
+    let answers = run(Dram::new(&spec, CAPACITY, 64), &requests);
+    let block = |number: usize| {
+        let start_ps = clock.cycles_to_ps(starts[number]);
+        answers[number * burst.len()..]
+            .iter()
+            .take(burst.len())
+            .map(move |answer| answer.at_ps - start_ps)
+    };
+    // Clocks are fractions of picoseconds.
+    let same = |(one_ps, other_ps): (u64, u64)| one_ps.abs_diff(other_ps) <= 1;
+    assert!(block(1).zip(block(2)).all(same));
+}
+
+/// Commands so far away that their keys do not tell them apart come in order all the same.
+#[test]
+fn a_refresh_of_a_million_times_the_usual_length_ends() {
+    let answers = |rfc_ps: u64| {
+        let second_ps = 1_000_000_000_000;
+        let spec = DramSpec { t_refi: Some(ps(second_ps)), t_rfc: Some(ps(rfc_ps)), ..spec() };
+        let way = ways(&spec);
+        let first = (second_ps + 1_000_000, read(0, 0));
+        let others = (1..4).map(|i| (first.0, read(i, u64::from(i) * way.next_bank)));
+        let requests: Vec<_> = std::iter::once(first).chain(others).collect();
+        run(Dram::new(&spec, CAPACITY, 64), &requests)
+    };
+    // Nine milliseconds, and sixty: beyond the keys. Both are whole clocks.
+    let (near, far) = (answers(9_000_000_000), answers(60_000_000_000));
+    for (near, far) in near.iter().zip(&far) {
+        assert!((far.at_ps - near.at_ps).abs_diff(51_000_000_000) <= 1, "{near:?}, {far:?}");
+    }
+}
+
 /// A write that is done must not be taken for the one that has its slot next, which the controller
 /// has not seen: reads would turn to writes too soon.
 #[test]
