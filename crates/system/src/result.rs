@@ -128,7 +128,10 @@ pub struct SystemResult {
     pub dram_bytes: Bytes,
     /// What accesses that the core's own caches could not serve at once have cost, by what they
     /// concern: a file's name, `heap`, `anonymous memory`, `image, stack and kernel`.
-    pub areas: BTreeMap<String, AreaResult>,
+    pub areas: BTreeMap<String, Cost>,
+    /// What accesses have cost by where in the program's code they come from, where that was asked
+    /// for.
+    pub code: Option<CodeResult>,
     /// Counters of the components.
     pub counters: BTreeMap<String, u64>,
     /// Wall-clock time of this system's simulation.
@@ -150,9 +153,38 @@ pub struct Skipped {
     pub time_ps: u64,
 }
 
-/// What accesses to an area of the address space have cost.
+/// What accesses have cost by where in the program's code they come from.
+///
+/// Each table has the 1,000 rows for which threads stood still longest, the longest first, and one
+/// for all others, `[others]`: the sums over a table are the system's own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CodeResult {
+    /// By function.
+    pub functions: Vec<CodeCost>,
+    /// By instruction, where that was asked for.
+    pub addresses: Option<Vec<CodeCost>>,
+}
+
+/// What accesses from one place of the program's code have cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CodeCost {
+    /// The file that the code is from, without symbolic links; `[anonymous code]` for what the
+    /// program made itself. Empty for `[others]` and `[unknown]`.
+    pub file: String,
+    /// The function, as its language writes it; empty where the file does not tell.
+    pub function: String,
+    /// Where the function begins, or where the instruction is: as the file has it, or in the
+    /// program's memory where it is in no file.
+    pub address: u64,
+    /// Accesses that the core's own caches served at once: with those of `cost` all of them.
+    pub hits: u64,
+    /// What the others have cost, and calls.
+    pub cost: Cost,
+}
+
+/// What accesses have cost: those that the core's own caches could not serve at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct AreaResult {
+pub struct Cost {
     /// Accesses of the program that missed the core's caches or its TLB, faulted, or had to wait
     /// before they could be issued.
     pub accesses: u64,

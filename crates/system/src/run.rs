@@ -6,7 +6,7 @@ use crate::spec::SystemSpec;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tierscope_workload::{Stream, StreamError};
+use tierscope_workload::{SiteGrain, Stream, StreamError};
 
 pub use crate::machine::{Bound, mark};
 
@@ -32,6 +32,27 @@ pub struct RunOptions {
     /// these. A result that ends at a count or a time is marked partial; one that ends at a mark is
     /// complete. None for the end of the workload.
     pub stops: Vec<Bound>,
+    /// How finely to tell which places of the program's code cause misses and stalls; None for not at
+    /// all. The workload must tell its sites as finely: see [`check_sites`].
+    pub sites: Option<SiteGrain>,
+}
+
+/// Checks that a workload tells its sites as finely as is asked for. An error says what it lacks, and
+/// what to do, for people.
+pub fn check_sites(stream: &dyn Stream, asked: Option<SiteGrain>) -> Result<(), String> {
+    match (asked, stream.sites().grain) {
+        (None, _) => Ok(()),
+        (Some(_), None) => Err(
+            "the workload does not say where in a program's code its accesses come from; run a \
+             program, as -- PROGRAM ARGS, or a recording that was made with --by function"
+                .into(),
+        ),
+        (Some(SiteGrain::Address), Some(SiteGrain::Function)) => Err(
+            "the recording tells functions only, not addresses; record it again with --by address"
+                .into(),
+        ),
+        (Some(_), Some(_)) => Ok(()),
+    }
 }
 
 /// Where a machine's run stands.

@@ -7,6 +7,7 @@
 //! machines pull and threads push.
 
 use crate::op::{FileId, Op, OpKind, ThreadId};
+use crate::site::{Site, SiteGrain, SiteId, SiteTable};
 use crate::stream::{FileInfo, Pull, Stream, StreamError};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, OpenOptions};
@@ -105,6 +106,7 @@ struct State {
     spill: Spill,
     statistics: FeedStatistics,
     files: Arc<Vec<FileInfo>>,
+    sites: Arc<SiteTable>,
 }
 
 #[derive(Default, PartialEq, Eq)]
@@ -253,6 +255,16 @@ impl Feed {
         let files = Arc::make_mut(&mut state.files);
         files.push(file);
         (files.len() - 1) as FileId
+    }
+
+    /// The program's operations tell their sites, so finely.
+    pub fn tell_sites(&self, grain: SiteGrain) {
+        Arc::make_mut(&mut self.shared.lock().sites).grain = Some(grain);
+    }
+
+    /// Says what is at a site, before any operation names it.
+    pub fn add_site(&self, number: SiteId, site: Site) {
+        Arc::make_mut(&mut self.shared.lock().sites).set(number, site);
     }
 
     /// What happened so far.
@@ -615,6 +627,10 @@ impl Stream for FeedStream {
 
     fn files(&self) -> Arc<Vec<FileInfo>> {
         self.shared.lock().files.clone()
+    }
+
+    fn sites(&self) -> Arc<SiteTable> {
+        self.shared.lock().sites.clone()
     }
 }
 

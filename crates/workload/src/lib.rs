@@ -8,9 +8,11 @@ pub mod conformance;
 pub mod feed;
 pub mod generator;
 pub mod op;
+pub mod site;
 pub mod stream;
 pub mod touched;
 pub mod trace;
 
 pub use op::{Call, FileId, Op, OpKind, ThreadId};
+pub use site::{Site, SiteGrain, SiteId, SiteTable};
 pub use stream::{FileInfo, Footprint, Pull, Stream, StreamError};

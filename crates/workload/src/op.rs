@@ -4,6 +4,8 @@
 //! they are. A call on the operating system is one header operation followed by its arguments,
 //! two to an operation, in the same format (see [`Call`]).
 
+use crate::site::SiteId;
+
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -19,6 +21,9 @@ pub enum OpKind {
     /// Two arguments of the call before it: `word` and `meta` are both arguments.
     /// Never seen as a kind of its own, because `meta` carries no kind here.
     Argument = 4,
+    /// What follows in the thread comes from the site of the program's code with the number `word`:
+    /// see [`crate::site`]. It does nothing.
+    Site = 5,
 }
 
 /// The address of this access depends on the value of the thread's previous load.
@@ -66,6 +71,12 @@ impl Op {
         Op::new(OpKind::Compute, 0, 0, instructions, 0)
     }
 
+    /// What follows comes from this site.
+    #[inline]
+    pub const fn site(number: SiteId) -> Self {
+        Op::new(OpKind::Site, 0, 0, 0, number as u64)
+    }
+
     /// The kind's code; compare with `OpKind::… as u8`.
     #[inline]
     pub const fn kind_code(self) -> u8 {
@@ -81,6 +92,7 @@ impl Op {
             2 => Some(OpKind::Store),
             3 => Some(OpKind::Call),
             4 => Some(OpKind::Argument),
+            5 => Some(OpKind::Site),
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
 //! Streams: where a machine gets the operations of each thread from.
 
 use crate::op::{Op, ThreadId};
+use crate::site::SiteTable;
 use std::sync::Arc;
 
 /// Why a stream cannot go on.
@@ -87,6 +88,12 @@ pub trait Stream: Send {
     /// The files that the workload used so far, by number: name and size at first use.
     fn files(&self) -> Arc<Vec<FileInfo>> {
         Arc::new(Vec::new())
+    }
+
+    /// The sites that operations have named so far. Empty, and without a grain, where the workload
+    /// knows of none.
+    fn sites(&self) -> Arc<SiteTable> {
+        Arc::default()
     }
 }
 

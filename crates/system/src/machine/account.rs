@@ -1,6 +1,6 @@
 //! What a machine counts, and the two accounts of time: stages of accesses, owners of threads.
 
-use super::areas::Areas;
+use super::causes::{Cause, Causes};
 use super::memory::Miss;
 use super::thread::{Access, BUSY, Begun, IDLE, OWNERS, Thread, owner_name};
 use super::{Event, Fixed, Machine};
@@ -8,6 +8,7 @@ use crate::result::{Bytes, Interval, LatencySummary, SystemResult};
 use std::collections::BTreeMap;
 use tierscope_kernel::{CowMap, LatencyHistogram, Stage, StageTimes, Timeline};
 use tierscope_model::request::Traffic;
+use tierscope_workload::SiteId;
 
 /// Length of the first intervals; after every 512 it doubles.
 pub(super) const FIRST_INTERVAL_PS: u64 = 100_000_000;
@@ -36,7 +37,7 @@ pub(super) struct Account {
     histogram: LatencyHistogram,
     stages: StageTimes,
     recorded: u64,
-    pub areas: Areas,
+    pub causes: Causes,
     pub instructions: u64,
     pub kernel_instructions: u64,
     pub walks: u64,
@@ -57,14 +58,14 @@ pub(super) struct Account {
 }
 
 impl Account {
-    pub fn new(private_levels: usize, check_data: bool) -> Self {
+    pub fn new(private_levels: usize, check_data: bool, by_site: bool) -> Self {
         Account {
             hits: vec![[0; 2]; private_levels],
             late_hits: vec![0; private_levels],
             histogram: LatencyHistogram::new(),
             stages: StageTimes::default(),
             recorded: 0,
-            areas: Areas::default(),
+            causes: Causes::new(by_site),
             instructions: 0,
             kernel_instructions: 0,
             walks: 0,
@@ -92,20 +93,29 @@ impl Account {
 
     /// A hit of a private level whose latency is the level's.
     #[inline]
-    pub fn hit(&mut self, measured: bool, level: usize, second_tlb: bool) {
+    pub fn hit(&mut self, measured: bool, level: usize, second_tlb: bool, site: SiteId) {
         self.hits[level][usize::from(second_tlb)] += u64::from(measured);
+        self.hits_of_site(site, u64::from(measured));
     }
 
-    /// Hits of the program in the first level.
+    /// Hits of the program in the first level. By site they are counted apart.
     #[inline]
     pub fn hits_of_first_level(&mut self, count: u64) {
         self.hits[0][0] += count;
     }
 
+    /// Counts hits by the site that they come from, where that is asked for.
+    #[inline]
+    pub fn hits_of_site(&mut self, site: SiteId, count: u64) {
+        if let Some(sites) = &mut self.causes.sites {
+            sites.hit(site, count);
+        }
+    }
+
     /// The hit just counted had waited, or had faulted before: its own stages are recorded instead.
     pub fn slow_hit(
         &mut self,
-        (access, area): (Access, u32),
+        (access, cause): (Access, Cause),
         thread: &mut Thread,
         level: usize,
         now_ps: u64,
@@ -119,14 +129,17 @@ impl Account {
         timeline.push(Stage::Cache, latency_ps);
         self.hits[level][usize::from(tlb_ps != 0)] -= 1;
         self.late_hits[level] += 1;
-        let recorded_ps = self.record(area, &timeline, fault.as_deref());
+        if let Some(sites) = &mut self.causes.sites {
+            sites.take_hit_back(cause.site);
+        }
+        let recorded_ps = self.record(cause, &timeline, fault.as_deref());
         debug_assert_eq!(recorded_ps, now_ps + tlb_ps + latency_ps - start_ps);
     }
 
     /// A miss has its data.
     pub fn finish(&mut self, miss: &Miss, at_ps: u64) {
         if miss.measured {
-            let recorded_ps = self.record(miss.area, &miss.timeline, miss.fault.as_deref());
+            let recorded_ps = self.record(miss.cause, &miss.timeline, miss.fault.as_deref());
             let latency_ps = at_ps - miss.start_ps;
             assert_eq!(recorded_ps, latency_ps, "stages do not add up: {:?}", miss.timeline);
             if let Some(level) = miss.level {
@@ -136,7 +149,12 @@ impl Account {
     }
 
     /// Records an access's stages, those of a fault before them included; its latency.
-    pub fn record(&mut self, area: u32, timeline: &Timeline, fault: Option<&StageTimes>) -> u64 {
+    pub fn record(
+        &mut self,
+        cause: Cause,
+        timeline: &Timeline,
+        fault: Option<&StageTimes>,
+    ) -> u64 {
         timeline.add_to(&mut self.stages);
         let mut latency_ps = timeline.total_ps();
         for (sum_ps, time_ps) in self.stages.iter_mut().zip(fault.into_iter().flatten()) {
@@ -145,7 +163,7 @@ impl Account {
         }
         self.histogram.record(latency_ps);
         self.recorded += 1;
-        self.areas.record(area, latency_ps, timeline, fault);
+        self.causes.record(cause, latency_ps, timeline, fault);
         latency_ps
     }
 
@@ -199,7 +217,7 @@ impl Account {
 
     /// Begins to count anew; what data are stays known.
     pub fn restart(&mut self) {
-        let fresh = Account::new(self.hits.len(), false);
+        let fresh = Account::new(self.hits.len(), false, self.causes.sites.is_some());
         let before = std::mem::replace(self, fresh);
         self.started = before.started;
         self.stale_loads = before.stale_loads;
@@ -230,7 +248,7 @@ impl Account {
                 next: golden.next,
             }),
             intervals: self.intervals.clone(),
-            areas: self.areas.clone(),
+            causes: self.causes.clone(),
             before: self.before.clone(),
             ..*self
         }
@@ -394,6 +412,7 @@ impl Machine {
             store_bytes: Bytes { read: store_read_bytes, written: store_written_bytes },
             dram_bytes: Bytes { read: dram_read_bytes, written: dram_written_bytes },
             areas: self.areas(),
+            code: self.code(),
             counters: self.counters(),
             wall_s: 0.0,
             accesses_per_wall_s: 0.0,
@@ -410,9 +429,15 @@ impl Machine {
             stages[Stage::Tlb as usize] += u128::from(tlb_ps) * u128::from(count);
         }
         assert_eq!(histogram.count(), accesses, "an access's latency was not recorded");
-        let by_area = self.account.areas.totals();
+        let causes = &self.account.causes;
+        let by_area = causes.totals();
         let singly = (self.account.recorded, self.account.stages.iter().sum::<u64>());
-        assert_eq!(by_area, singly, "an access belongs to no area, or to two");
+        let recorded = (by_area.accesses, by_area.latency_ps);
+        assert_eq!(recorded, singly, "an access belongs to no area, or to two");
+        if let Some(sites) = &causes.sites {
+            let by_site = sites.totals();
+            assert_eq!(by_site, (accesses, by_area), "an access belongs to no site, or to two");
+        }
         assert_eq!(histogram.sum_ps(), stages.iter().sum(), "stages do not sum to latencies");
         let ns = |ps: u64| ps as f64 / 1e3;
         let summary = LatencySummary {

@@ -1,5 +1,6 @@
 //! What a hardware thread does by itself: instructions, and accesses that its own core serves.
 
+use super::causes::Cause;
 use super::memory::{Merged, Miss};
 use super::thread::{Access, BUSY, Begun, Fault, Place, State, Step, Thread, Trap};
 use super::{Context, Doing, Event, KERNEL_LINES, Machine, MachineError};
@@ -8,7 +9,7 @@ use tierscope_model::os::address_space::Pte;
 use tierscope_model::processor::tlb::{TlbHit, Translation};
 use tierscope_model::processor::window::{Block, NO_MISS, Outstanding, UNKNOWN};
 use tierscope_workload::op::FLAG_DEPENDENT;
-use tierscope_workload::{OpKind, Pull};
+use tierscope_workload::{OpKind, Pull, SiteId};
 
 /// Operations pulled from the stream at once.
 const PULL: usize = 4096;
@@ -72,6 +73,11 @@ impl Machine {
             context.trap = Some(Trap::Call);
             return Ok(Flow::Continue);
         }
+        if kind == OpKind::Site as u8 {
+            thread.position += 1;
+            thread.site = op.word as SiteId;
+            return Ok(Flow::Continue);
+        }
         if kind > OpKind::Store as u8 {
             let thread = context.thread as u32;
             let reason = format!("an operation of kind {kind}");
@@ -112,10 +118,21 @@ impl Machine {
         let (mut hits, mut instructions, mut taken) = (0, 0, 0);
         let start_ps = context.now_ps;
         let mut now_ps = start_ps;
+        let (mut site, mut hits_before) = (thread.site, 0);
         for op in &thread.buffer[thread.position..] {
             let kind = op.kind_code();
-            if now_ps >= horizon_ps || *left == 0 || kind > OpKind::Store as u8 {
+            if now_ps >= horizon_ps || *left == 0 {
                 break;
+            }
+            if kind > OpKind::Store as u8 {
+                if kind != OpKind::Site as u8 {
+                    break;
+                }
+                *left -= 1;
+                taken += 1;
+                self.account.hits_of_site(site, hits - hits_before);
+                (site, hits_before) = (op.word as SiteId, hits);
+                continue;
             }
             *left -= 1;
             taken += 1;
@@ -157,6 +174,8 @@ impl Machine {
         context.now_ps = now_ps;
         self.account.instructions += instructions;
         self.account.hits_of_first_level(hits);
+        self.account.hits_of_site(site, hits - hits_before);
+        thread.site = site;
     }
 
     /// Gets more operations, or finds that there are none.
@@ -278,11 +297,12 @@ impl Machine {
             if !access.write {
                 context.window.load_was_immediate();
             }
-            self.account.hit(access.measured, 0, tlb_ps != 0);
+            self.account.hit(access.measured, 0, tlb_ps != 0, thread.site);
             if slow {
                 let stages = (tlb_ps, core.caches.latency_ps(0));
                 let area = context.area_of(&self.paging, &self.fixed, &access);
-                self.account.slow_hit((access, area), thread, 0, context.now_ps, stages);
+                let cause = Cause { area, site: thread.site };
+                self.account.slow_hit((access, cause), thread, 0, context.now_ps, stages);
             }
             if self.fixed.check_data {
                 self.check(index, line, access.write);
@@ -321,11 +341,12 @@ impl Machine {
                 holds_window: !access.write,
                 takes_register: true,
             });
-            self.account.hit(access.measured, level, tlb_ps != 0);
+            self.account.hit(access.measured, level, tlb_ps != 0, thread.site);
             if slow {
                 let stages = (tlb_ps, latency_ps);
                 let area = context.area_of(&self.paging, &self.fixed, &access);
-                self.account.slow_hit((access, area), thread, level, context.now_ps, stages);
+                let cause = Cause { area, site: thread.site };
+                self.account.slow_hit((access, cause), thread, level, context.now_ps, stages);
             }
             if self.fixed.check_data {
                 self.check(index, line, access.write);
@@ -335,8 +356,9 @@ impl Machine {
         }
         let latency_ps = core.caches.latency_ps(core.caches.depth() - 1);
         let area = context.area_of(&self.paging, &self.fixed, &access);
+        let cause = Cause { area, site: thread.site };
         let begun = thread.begin(access, context.now_ps);
-        let mut miss = Miss::new(index, line, (access, area), begun);
+        let mut miss = Miss::new(index, line, (access, cause), begun);
         miss.timeline.push(Stage::Tlb, tlb_ps);
         miss.timeline.push(Stage::Cache, latency_ps);
         let at_ps = context.now_ps + tlb_ps + latency_ps;
@@ -382,8 +404,9 @@ impl Machine {
         core.tlb.insert(page, Translation { frame, writable });
         let upper_cached = core.tlb.upper_levels_cached(page);
         let area = context.area_of(&self.paging, &self.fixed, &access);
+        let cause = Cause { area, site: thread.site };
         let begun = thread.begin(access, context.now_ps);
-        let mut miss = Miss::new(index, line, (access, area), begun);
+        let mut miss = Miss::new(index, line, (access, cause), begun);
         miss.clock_ps = context.now_ps;
         miss.walk = self.paging.walk_addresses(page).map(|a| a >> self.fixed.line_shift);
         miss.walk_left = if upper_cached { 1 } else { self.fixed.walk_levels as u8 };
@@ -428,7 +451,7 @@ impl Machine {
         let Begun { mut timeline, fault, .. } = thread.begin(access, context.now_ps);
         timeline.push(Stage::Tlb, tlb_ps);
         let since_ps = context.now_ps + tlb_ps;
-        self.misses[id].merge(access, Merged { since_ps, timeline, fault });
+        self.misses[id].merge(access, Merged { site: thread.site, since_ps, timeline, fault });
         context.window.push(Outstanding {
             instruction: thread.position_instructions,
             done_ps: UNKNOWN,

@@ -1,5 +1,6 @@
 //! What happens beyond the cores: shared caches, main memory, and pages between memory and store.
 
+use super::causes::Cause;
 use super::thread::{Access, Begun, State, Step, tail};
 use super::{Doing, Event, Machine};
 use std::collections::VecDeque;
@@ -7,10 +8,13 @@ use tierscope_kernel::{Stage, StageTimes, Timeline};
 use tierscope_model::os::paging::TransferId;
 use tierscope_model::processor::on_chip::{DirtyLine, Stack};
 use tierscope_model::request::{LineRequest, LineResponse, PageRequest, PageResponse};
+use tierscope_workload::SiteId;
 
 /// An access that merged with a miss under way.
 #[derive(Clone, Debug)]
 pub(super) struct Merged {
+    /// Where it comes from; what it concerns is the miss's.
+    pub site: SiteId,
     /// When it joined.
     pub since_ps: u64,
     /// Its stages until `since_ps`, as in [`Begun`].
@@ -28,8 +32,8 @@ pub(super) struct Miss {
     pub wanted: u64,
     pub write: bool,
     pub measured: bool,
-    /// What it concerns.
-    pub area: u32,
+    /// What it is counted for.
+    pub cause: Cause,
     /// Level of the private caches that served it, where one did.
     pub level: Option<usize>,
     /// When the access was first offered.
@@ -50,14 +54,14 @@ pub(super) struct Miss {
 }
 
 impl Miss {
-    pub fn new(context: usize, line: u64, (access, area): (Access, u32), begun: Begun) -> Self {
+    pub fn new(context: usize, line: u64, (access, cause): (Access, Cause), begun: Begun) -> Self {
         Miss {
             context,
             line,
             wanted: line,
             write: access.write,
             measured: access.measured,
-            area,
+            cause,
             level: None,
             start_ps: begun.start_ps,
             clock_ps: 0,
@@ -79,17 +83,19 @@ impl Miss {
         }
     }
 
-    /// The stages of each merged access, completed up to `at_ps`, and the time of its fault.
+    /// For each merged access what it is counted for, its stages, completed up to
+    /// `at_ps`, and the time of its fault.
     pub fn finished_merged(
         &self,
         at_ps: u64,
-    ) -> impl Iterator<Item = (Timeline, Option<&StageTimes>)> + '_ {
+    ) -> impl Iterator<Item = (Cause, Timeline, Option<&StageTimes>)> + '_ {
         self.merged.iter().map(move |merged| {
             let mut timeline = merged.timeline;
             // The line may come while the TLB is still being asked.
             let waited_ps = at_ps.saturating_sub(merged.since_ps);
             timeline.append(&tail(&self.timeline, Stage::Core, waited_ps));
-            (timeline, merged.fault.as_deref())
+            let cause = Cause { site: merged.site, ..self.cause };
+            (cause, timeline, merged.fault.as_deref())
         })
     }
 
@@ -206,9 +212,9 @@ impl Machine {
         }
         self.line_misses.insert(wanted, id);
         self.account.memory_reads += 1;
-        let Miss { measured, area, .. } = self.misses[id];
+        let Miss { measured, cause, .. } = self.misses[id];
         if measured {
-            self.account.areas.of(area).memory_reads += 1;
+            self.account.causes.memory_read(cause);
         }
         self.outgoing.push_back(Outgoing::Read(id));
         self.pump(now_ps);
@@ -348,8 +354,8 @@ impl Machine {
             self.check(miss.context, miss.line, miss.write);
         }
         self.account.finish(&miss, now_ps);
-        for (timeline, fault) in miss.finished_merged(now_ps) {
-            self.account.record(miss.area, &timeline, fault);
+        for (cause, timeline, fault) in miss.finished_merged(now_ps) {
+            self.account.record(cause, &timeline, fault);
         }
         let context = &mut self.contexts[miss.context];
         context.pending.retain(|(_, pending)| *pending != id);
@@ -360,10 +366,10 @@ impl Machine {
             let thread = &mut self.threads[context.thread];
             let stall_ps = now_ps - thread.clock_ps;
             if miss.measured {
-                self.account.areas.of(miss.area).stall_ps += stall_ps;
+                self.account.causes.stall(miss.cause, stall_ps);
             } else if thread.fault.is_none() {
                 let from_store = miss.timeline.iter().any(|(stage, _)| stage == Stage::Medium);
-                self.account.areas.of(thread.call_area).wait_in_call(stall_ps, from_store);
+                self.account.causes.wait_in_call(thread.call_cause(), stall_ps, from_store);
             }
             thread.charge_tail(&miss.timeline, Stage::Core, now_ps);
         }
@@ -493,10 +499,8 @@ impl Machine {
                 continue;
             }
             if thread.fault.is_none() {
-                self.account
-                    .areas
-                    .of(thread.call_area)
-                    .wait_in_call(now_ps - thread.clock_ps, true);
+                let waited_ps = now_ps - thread.clock_ps;
+                self.account.causes.wait_in_call(thread.call_cause(), waited_ps, true);
             }
             thread.charge_tail(&io.timeline, Stage::HostQueue, now_ps);
             thread.charge_until(Stage::Interrupt as usize, interrupt_end_ps);

@@ -8,10 +8,12 @@
 
 mod account;
 mod areas;
+mod causes;
 mod core;
 mod kernel;
 mod memory;
 mod region;
+mod sites;
 mod thread;
 
 pub use region::{Bound, mark};
@@ -30,7 +32,7 @@ use tierscope_model::processor::on_chip::{DirtyLine, Stack};
 use tierscope_model::processor::tlb::Tlb;
 use tierscope_model::processor::window::Window;
 use tierscope_model::request::Response;
-use tierscope_workload::{Stream, StreamError};
+use tierscope_workload::{SiteGrain, Stream, StreamError};
 
 /// Why a machine cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -139,6 +141,8 @@ struct Fixed {
     /// First physical line of the kernel's own data.
     kernel_line: u64,
     check_data: bool,
+    /// How finely sites of the program's code are told apart, if they are.
+    sites: Option<SiteGrain>,
 }
 
 /// Lines of kernel data that paths touch, in turn: 1 MiB.
@@ -228,10 +232,15 @@ impl Machine {
             clock,
             kernel_line,
             check_data: spec.check_data,
+            sites: options.sites,
         };
         let mut machine = Machine {
             contexts: contexts(spec, clock),
-            account: Account::new(cores[0].caches.depth(), spec.check_data),
+            account: Account::new(
+                cores[0].caches.depth(),
+                spec.check_data,
+                options.sites.is_some(),
+            ),
             region: Region::new(options.start, &options.stops),
             spec: spec.clone(),
             fixed,

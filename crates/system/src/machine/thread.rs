@@ -1,10 +1,12 @@
 //! A software thread of the workload as the machine runs it.
 
+use super::causes::Cause;
 use std::collections::VecDeque;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
 use tierscope_model::os::paging::TransferId;
 use tierscope_workload::op::FileId;
-use tierscope_workload::{Op, ThreadId};
+use tierscope_workload::site::UNKNOWN_SITE;
+use tierscope_workload::{Op, SiteId, ThreadId};
 
 /// Who a picosecond of a software thread is charged to: a stage, or one of these.
 pub const BUSY: usize = Stage::ALL.len();
@@ -227,6 +229,8 @@ pub struct Thread {
     pub signals: u64,
     /// The fault under way.
     pub fault: Option<Fault>,
+    /// Where in the program's code what it does comes from.
+    pub site: SiteId,
     /// The file that a call works on, as an area.
     pub call_area: u32,
     /// Hardware thread on which it ran last.
@@ -234,6 +238,11 @@ pub struct Thread {
 }
 
 impl Thread {
+    /// What a call of it is counted for.
+    pub fn call_cause(&self) -> Cause {
+        Cause { area: self.call_area, site: self.site }
+    }
+
     /// A thread that has not started.
     pub fn new() -> Self {
         Thread {
@@ -250,6 +259,7 @@ impl Thread {
             times: [0; OWNERS],
             signals: 0,
             fault: None,
+            site: UNKNOWN_SITE,
             call_area: 0,
             last_context: 0,
         }

@@ -8,6 +8,7 @@
 //! Effective Trace-Compression Algorithm" (SIGMETRICS 2004).
 
 use crate::op::{Op, OpKind};
+use crate::site::SiteId;
 
 /// Operations in a block at most, arguments included.
 pub const MAX_BLOCK_OPS: usize = 1 << 16;
@@ -35,6 +36,10 @@ mod control {
     pub const SHAPE: u8 = 4;
     /// A call: all of it is given.
     pub const CALL: u8 = 8;
+    /// A site: the one that came next here last time.
+    pub const SITE: u8 = 9;
+    /// A site: its number is given.
+    pub const SITE_GIVEN: u8 = 10;
     /// Added to the number of bytes less one of a difference that is a multiple of 8, and is
     /// given divided by 8.
     pub const ALIGNED: u8 = 8;
@@ -59,6 +64,8 @@ struct Place {
     offset: u64,
     /// Shape of the operation that came after this place.
     next_shape: u64,
+    /// Site that came after this place.
+    next_site: u64,
 }
 
 /// What the predictions stand on. Starts afresh with every block.
@@ -94,6 +101,21 @@ impl Predictor {
     fn advance(&mut self, shape: u64) {
         let hash = shape.wrapping_mul(HASH_FACTOR) >> (64 - TABLE_BITS);
         self.history = (self.history << HISTORY_SHIFT ^ hash as usize) & TABLE_MASK;
+    }
+
+    /// Notes the site that came, and moves on. True if it was predicted.
+    #[inline]
+    fn site(&mut self, number: u64) -> bool {
+        let place = &mut self.places[self.history & TABLE_MASK];
+        let predicted = place.next_site == number;
+        place.next_site = number;
+        self.advance(number << 8 | u64::from(SITE));
+        predicted
+    }
+
+    #[inline]
+    fn expected_site(&self) -> u64 {
+        self.places[self.history & TABLE_MASK].next_site
     }
 
     #[inline]
@@ -168,6 +190,7 @@ impl Encoder {
             match op.kind_code() {
                 LOAD | STORE => self.access(op),
                 COMPUTE => self.compute(op),
+                SITE => self.site(op),
                 CALL => {
                     let end = at + 1 + op.size() as usize;
                     let Some(arguments) = ops.get(at + 1..end) else {
@@ -271,6 +294,15 @@ impl Encoder {
         }
     }
 
+    /// A site is its number; the rest of the operation means nothing and is not kept.
+    fn site(&mut self, op: Op) {
+        if self.predictor.site(op.word) {
+            return self.controls.push(control::SITE);
+        }
+        self.controls.push(control::SITE_GIVEN);
+        push_number(&mut self.calls, op.word);
+    }
+
     fn call(&mut self, header: Op, arguments: &[Op]) {
         self.counts.calls += 1;
         self.counts.instructions += u64::from(header.instructions());
@@ -289,6 +321,7 @@ const COMPUTE: u8 = OpKind::Compute as u8;
 const LOAD: u8 = OpKind::Load as u8;
 const STORE: u8 = OpKind::Store as u8;
 const CALL: u8 = OpKind::Call as u8;
+const SITE: u8 = OpKind::Site as u8;
 const SPLIT_CALL: &str = "a call without all of its arguments";
 
 /// Four-bit codes, sixteen to a word.
@@ -403,6 +436,8 @@ impl Decoder {
                 self.call(&mut columns, end, out)?;
             } else if code < control::CALL {
                 out.push(self.operation(code, &mut columns)?);
+            } else if code == control::SITE || code == control::SITE_GIVEN {
+                out.push(self.site(code, &mut columns)?);
             } else {
                 return Err(CodecError("an unknown control code"));
             }
@@ -433,6 +468,17 @@ impl Decoder {
         };
         self.predictor.note_address(word);
         Ok(Op { word, meta })
+    }
+
+    fn site(&mut self, code: u8, columns: &mut Columns) -> Result<Op, CodecError> {
+        let number = if code == control::SITE {
+            self.predictor.expected_site()
+        } else {
+            number(&mut columns.calls)?
+        };
+        self.predictor.site(number);
+        let number = SiteId::try_from(number).map_err(|_| CodecError("a site's number is too long"));
+        Ok(Op::site(number?))
     }
 
     fn call(
@@ -590,6 +636,8 @@ mod tests {
             2 => access,
             6 => usual,
             1 => any::<u32>().prop_map(|n| vec![Op::compute(n)]),
+            1 => any::<u32>().prop_map(|n| vec![Op::site(n)]),
+            2 => (0u32..5).prop_map(|n| vec![Op::site(n)]),
             1 => call,
         ]
     }
@@ -634,6 +682,18 @@ mod tests {
     fn a_regular_loop_costs_half_a_byte_an_access() {
         let ops: Vec<Op> = (0..20_000u64)
             .flat_map(|i| [Op::load(0x1000 + 8 * i, 8, 3), Op::store(0x90_0000 + 16 * i, 8, 2)])
+            .collect();
+        let bytes = encoded(&ops);
+        assert!(bytes.len() < ops.len() / 2 + 200, "{} bytes", bytes.len());
+    }
+
+    #[test]
+    fn the_sites_of_a_regular_loop_cost_as_little() {
+        let ops: Vec<Op> = (0..10_000u64)
+            .flat_map(|i| {
+                let (load, store) = (Op::load(0x1000 + 8 * i, 8, 3), Op::store(0x90_0000, 8, 2));
+                [Op::site(700), load, Op::site(701), store]
+            })
             .collect();
         let bytes = encoded(&ops);
         assert!(bytes.len() < ops.len() / 2 + 200, "{} bytes", bytes.len());

@@ -7,6 +7,7 @@
 use super::codec::{CodecError, Counts, Decoder, Encoder, MAX_BLOCK_BYTES, MAX_BLOCK_OPS};
 use crate::feed::whole_operations;
 use crate::op::{FileId, Op, ThreadId};
+use crate::site::{Site, SiteGrain, SiteId, SiteTable};
 use crate::stream::{FileInfo, Pull, Stream, StreamError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,8 +21,10 @@ use std::sync::Arc;
 /// The first bytes of every recording. The high bit and the line ends show whether a transfer
 /// took it for text.
 pub const MAGIC: [u8; 8] = *b"\x89TST\r\n\x1a\n";
-/// The version of the format that is written, and the only one that is read.
+/// The version of the format that is written, unless the recording tells its sites.
 pub const VERSION: u32 = 1;
+/// The version of a recording that tells its sites, and the newest that is read.
+pub const SITES_VERSION: u32 = 2;
 /// What a command line calls the permission to replay what precedes the damage.
 pub const ALLOW_TRUNCATED_FLAG: &str = "--allow-truncated";
 
@@ -35,6 +38,13 @@ const INDEX_ENTRIES_IN_A_BLOCK: usize = 1 << 16;
 const MAX_METADATA_BYTES: usize = 1 << 20;
 /// Bytes of the table of files at most, before compression.
 const MAX_FILE_TABLE_BYTES: usize = 64 << 20;
+/// Sites that are written together.
+const SITES_IN_A_BLOCK: usize = 4096;
+/// Bytes of a block of sites at most, before compression.
+const MAX_SITE_BLOCK_BYTES: usize = 64 << 20;
+/// Bytes of the table of sites at most, before compression: what exceeds it is left out, and its
+/// sites are without names.
+const MAX_SITE_TABLE_BYTES: usize = 512 << 20;
 /// Compression level of zstd: the fastest of the ordinary ones, whose ratio suffices.
 const LEVEL: i32 = 1;
 
@@ -47,6 +57,9 @@ pub struct TstMetadata {
     pub tierscope_version: String,
     /// What observed the program, with its version.
     pub recorder: String,
+    /// How finely it tells the sites of the program's code, if it does: version 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sites: Option<SiteGrain>,
 }
 
 /// What a complete recording holds.
@@ -108,7 +121,8 @@ pub enum TstError {
     },
     /// Of a version that this program does not read.
     #[error(
-        "{}: a .tst recording of version {found}; this tierscope reads version {VERSION}: \
+        "{}: a .tst recording of version {found}; this tierscope reads versions {VERSION} \
+         to {SITES_VERSION}: \
          record it again, or use the tierscope that wrote it", path.display()
     )]
     Version {
@@ -171,11 +185,13 @@ enum BlockKind {
     Index = 3,
     /// Totals.
     End = 4,
+    /// Further entries of the table of sites.
+    Sites = 5,
 }
 
 impl BlockKind {
     fn of(code: u8) -> Option<Self> {
-        [Self::Operations, Self::Files, Self::Index, Self::End]
+        [Self::Operations, Self::Files, Self::Index, Self::End, Self::Sites]
             .into_iter()
             .find(|kind| *kind as u8 == code)
     }
@@ -187,6 +203,7 @@ impl BlockKind {
             BlockKind::Files => MAX_FILE_TABLE_BYTES,
             BlockKind::Index => INDEX_ENTRIES_IN_A_BLOCK * INDEX_ENTRY_BYTES,
             BlockKind::End => MAX_METADATA_BYTES,
+            BlockKind::Sites => MAX_SITE_BLOCK_BYTES,
         }
     }
 }
@@ -271,7 +288,15 @@ struct BlockPlace {
     ops: u32,
 }
 
-/// In the index, the thread of a block of files.
+/// A site with its number, as a recording keeps it.
+#[derive(Serialize, Deserialize)]
+struct NumberedSite {
+    number: SiteId,
+    #[serde(flatten)]
+    site: Site,
+}
+
+/// In the index, the thread of a block of files or sites.
 const FILES_THREAD: ThreadId = ThreadId::MAX;
 
 /// Writes a recording, block by block.
@@ -289,6 +314,8 @@ pub struct TstWriter {
     threads: BTreeMap<ThreadId, ThreadWriter>,
     file_count: FileId,
     file_table_bytes: usize,
+    sites: Vec<NumberedSite>,
+    site_table_bytes: usize,
     compressor: zstd::bulk::Compressor<'static>,
     raw: Vec<u8>,
     finished: bool,
@@ -324,6 +351,8 @@ impl TstWriter {
             threads: BTreeMap::new(),
             file_count: 0,
             file_table_bytes: 0,
+            sites: Vec::new(),
+            site_table_bytes: 0,
             compressor: zstd::bulk::Compressor::new(LEVEL).map_err(failed)?,
             raw: Vec::new(),
             finished: false,
@@ -372,6 +401,29 @@ impl TstWriter {
         Ok(self.file_count - 1)
     }
 
+    /// Says what is at a site, before any operation names it.
+    pub fn add_site(&mut self, number: SiteId, site: Site) -> Result<(), TstError> {
+        self.sites.push(NumberedSite { number, site });
+        if self.sites.len() == SITES_IN_A_BLOCK { self.write_sites() } else { Ok(()) }
+    }
+
+    /// Writes the sites that are pending.
+    fn write_sites(&mut self) -> Result<(), TstError> {
+        if self.sites.is_empty() {
+            return Ok(());
+        }
+        let sites = std::mem::take(&mut self.sites);
+        let text = serde_json::to_vec(&sites).map_err(|e| self.unfit(e.to_string()))?;
+        self.site_table_bytes += text.len();
+        if text.len() > MAX_SITE_BLOCK_BYTES || self.site_table_bytes > MAX_SITE_TABLE_BYTES {
+            return Ok(());
+        }
+        let place = self.next_place(FILES_THREAD, 0);
+        self.write_block(BlockKind::Sites, FILES_THREAD, 0, 0, &text)?;
+        self.index.push(place);
+        Ok(())
+    }
+
     /// Bytes in the recording so far.
     pub fn written_bytes(&self) -> u64 {
         self.offset
@@ -379,6 +431,7 @@ impl TstWriter {
 
     /// Writes what is pending, so that it outlives the process. Blocks are the shorter for it.
     pub fn flush(&mut self) -> Result<(), TstError> {
+        self.write_sites()?;
         let threads: Vec<ThreadId> = self.threads.keys().copied().collect();
         threads.into_iter().try_for_each(|thread| self.write_thread(thread))
     }
@@ -435,7 +488,8 @@ impl TstWriter {
             return Err(self.unfit("a command line of more than a MiB".into()));
         }
         let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        let version = if metadata.sites.is_some() { SITES_VERSION } else { VERSION };
+        bytes.extend_from_slice(&version.to_le_bytes());
         bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
         bytes.extend_from_slice(&text);
         let checksum = checksum(&bytes, &[]);
@@ -445,6 +499,7 @@ impl TstWriter {
 
     /// Writes what is pending of a thread as a block.
     fn write_thread(&mut self, thread: ThreadId) -> Result<(), TstError> {
+        self.write_sites()?;
         let Some(writer) = self.threads.get_mut(&thread) else { return Ok(()) };
         let ops = writer.encoder.ops() as u32;
         if ops == 0 {
@@ -545,6 +600,7 @@ struct Recording {
     damage: Option<Damage>,
     blocks: BTreeMap<ThreadId, Vec<BlockPlace>>,
     files: Arc<Vec<FileInfo>>,
+    sites: Arc<SiteTable>,
 }
 
 /// Where a reader stands in one thread.
@@ -671,6 +727,10 @@ impl Stream for TstReader {
     fn files(&self) -> Arc<Vec<FileInfo>> {
         self.recording.files.clone()
     }
+
+    fn sites(&self) -> Arc<SiteTable> {
+        self.recording.sites.clone()
+    }
 }
 
 impl Recording {
@@ -695,6 +755,7 @@ impl Recording {
             damage: None,
             blocks: BTreeMap::new(),
             files: Arc::default(),
+            sites: Arc::default(),
         };
         recording.read_header()?;
         if allow_truncated {
@@ -721,7 +782,7 @@ impl Recording {
             return Err(TstError::NotARecording { path: self.path.clone() });
         }
         let version = u32_at(&fixed, 8);
-        if length == 16 && version != VERSION {
+        if length == 16 && !(VERSION..=SITES_VERSION).contains(&version) {
             return Err(TstError::Version { path: self.path.clone(), found: version });
         }
         let text_bytes = u32_at(&fixed, 12) as usize;
@@ -817,10 +878,14 @@ impl Recording {
         if intact { Ok((u64_at(&trailer, 0), u64_at(&trailer, 8))) } else { Err(truncated()) }
     }
 
-    /// Sorts the index by thread and reads the table of files.
+    fn take_tables(&mut self, tables: Tables) {
+        self.files = Arc::new(tables.files);
+        self.sites = Arc::new(tables.sites);
+    }
+
+    /// Sorts the index by thread and reads the tables of files and sites.
     fn take_index(&mut self, places: &[BlockPlace]) -> Result<(), Damage> {
-        let mut files = Vec::new();
-        let mut table_bytes = 0;
+        let mut tables = Tables::new(self.metadata.sites);
         let mut raw = Vec::new();
         for place in places {
             if place.thread != FILES_THREAD {
@@ -829,11 +894,9 @@ impl Recording {
             }
             let damage = |what| Damage { block: place.number, offset: place.offset, what };
             let header = self.read_block(place.offset, &mut raw).map_err(damage)?;
-            table_bytes += raw.len();
-            let added = files_in(&header, &raw, table_bytes).map_err(damage)?;
-            files.extend(added);
+            tables.take(&header, &raw).map_err(damage)?;
         }
-        self.files = Arc::new(files);
+        self.take_tables(tables);
         Ok(())
     }
 
@@ -841,13 +904,13 @@ impl Recording {
     fn scan(&mut self) -> Option<Damage> {
         self.blocks.clear();
         self.totals = None;
-        let mut files = Vec::new();
-        let found = self.scan_blocks(&mut files);
-        self.files = Arc::new(files);
+        let mut tables = Tables::new(self.metadata.sites);
+        let found = self.scan_blocks(&mut tables);
+        self.take_tables(tables);
         found.err()
     }
 
-    fn scan_blocks(&mut self, files: &mut Vec<FileInfo>) -> Result<(), Damage> {
+    fn scan_blocks(&mut self, tables: &mut Tables) -> Result<(), Damage> {
         let mut scan = Scan { offset: self.first_block, ..Scan::default() };
         let mut decoder = Decoder::default();
         let mut raw = Vec::new();
@@ -879,9 +942,8 @@ impl Recording {
                         ops: header.ops,
                     });
                 }
-                BlockKind::Files => {
-                    scan.table_bytes += raw.len();
-                    files.extend(files_in(&header, &raw, scan.table_bytes).map_err(damage)?);
+                BlockKind::Files | BlockKind::Sites => {
+                    tables.take(&header, &raw).map_err(damage)?;
                 }
                 BlockKind::Index => {}
                 BlockKind::End => {
@@ -904,7 +966,6 @@ impl Recording {
 struct Scan {
     offset: u64,
     number: u64,
-    table_bytes: usize,
     passed_ops: BTreeMap<ThreadId, u64>,
 }
 
@@ -915,14 +976,57 @@ fn unreadable(what: &str, error: &io::Error) -> String {
     }
 }
 
-fn files_in(header: &BlockHeader, raw: &[u8], table_bytes: usize) -> Result<Vec<FileInfo>, String> {
-    if header.kind != BlockKind::Files {
-        return Err("it is not the block that the index says".into());
+/// The tables of a recording, as far as they have been read.
+struct Tables {
+    files: Vec<FileInfo>,
+    file_bytes: usize,
+    sites: SiteTable,
+    site_bytes: usize,
+}
+
+impl Tables {
+    fn new(grain: Option<SiteGrain>) -> Tables {
+        let sites = grain.map_or_else(SiteTable::default, SiteTable::new);
+        Tables { files: Vec::new(), file_bytes: 0, sites, site_bytes: 0 }
     }
-    if table_bytes > MAX_FILE_TABLE_BYTES {
-        return Err("the table of files is longer than it may be".into());
+
+    /// Takes the entries of a block.
+    fn take(&mut self, header: &BlockHeader, raw: &[u8]) -> Result<(), String> {
+        match header.kind {
+            BlockKind::Files => self.take_files(raw),
+            BlockKind::Sites => self.take_sites(raw),
+            _ => Err("it is not the block that the index says".into()),
+        }
     }
-    serde_json::from_slice(raw).map_err(|error| format!("the table of files: {error}"))
+
+    fn take_files(&mut self, raw: &[u8]) -> Result<(), String> {
+        self.file_bytes += raw.len();
+        if self.file_bytes > MAX_FILE_TABLE_BYTES {
+            return Err("the table of files is longer than it may be".into());
+        }
+        let files: Vec<FileInfo> =
+            serde_json::from_slice(raw).map_err(|error| format!("the table of files: {error}"))?;
+        self.files.extend(files);
+        Ok(())
+    }
+
+    fn take_sites(&mut self, raw: &[u8]) -> Result<(), String> {
+        self.site_bytes += raw.len();
+        if self.sites.grain.is_none() {
+            return Err("sites, and the header says that there are none".into());
+        }
+        if self.site_bytes > MAX_SITE_TABLE_BYTES {
+            return Err("the table of sites is longer than it may be".into());
+        }
+        let sites: Vec<NumberedSite> =
+            serde_json::from_slice(raw).map_err(|error| format!("the table of sites: {error}"))?;
+        for NumberedSite { number, site } in sites {
+            if !self.sites.set(number, site) {
+                return Err(format!("the table of sites: no site has the number {number}"));
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -976,6 +1080,7 @@ mod tests {
             command: vec!["sqlite3".into(), "test.db".into()],
             tierscope_version: "0.1.0".into(),
             recorder: "test".into(),
+            sites: None,
         }
     }
 
@@ -1051,6 +1156,41 @@ mod tests {
     }
 
     #[test]
+    fn a_recording_with_sites_gives_them_back_and_one_without_has_version_1() {
+        let scratch = Scratch::new();
+        let site = |number: u64| Site {
+            file: "/bin/app".into(),
+            function: format!("f{}", number / 10).into(),
+            start: 0x1000,
+            address: 0x1000 + number,
+        };
+        let metadata = TstMetadata { sites: Some(SiteGrain::Address), ..metadata() };
+        let mut writer = TstWriter::create(&scratch.file(), &metadata).unwrap();
+        let mut ops = Vec::new();
+        for number in 2..10_000u32 {
+            writer.add_site(number, site(number.into())).unwrap();
+            ops.extend([Op::site(number), Op::load(u64::from(number) << 12, 8, 3)]);
+        }
+        writer.append(0, &ops).unwrap();
+        let totals = writer.finish("exit status 0").unwrap();
+        assert_eq!((totals.loads, totals.operations), (9998, 2 * 9998));
+        let version = |bytes: &[u8]| u32_at(bytes, 8);
+        let whole = std::fs::read(scratch.file()).unwrap();
+        assert_eq!(version(&whole), SITES_VERSION);
+        let mut reader = TstReader::open(&scratch.file(), false).unwrap();
+        assert_eq!(reader.sites().grain, Some(SiteGrain::Address));
+        assert_eq!((reader.sites().len(), reader.sites().get(9999)), (9998, Some(&site(9999))));
+        assert_eq!(replay(&mut reader, 0).unwrap(), ops);
+        std::fs::write(scratch.file(), &whole[..whole.len() - 1]).unwrap();
+        let truncated = TstReader::open(&scratch.file(), true).unwrap();
+        assert_eq!(truncated.sites(), reader.sites());
+        record(&scratch.file(), [10, 10], 5);
+        assert_eq!(version(&std::fs::read(scratch.file()).unwrap()), VERSION);
+        let without = TstReader::open(&scratch.file(), false).unwrap().sites();
+        assert_eq!((without.grain, without.len()), (None, 0));
+    }
+
+    #[test]
     fn a_fork_goes_on_where_its_reader_stood() {
         let scratch = Scratch::new();
         record(&scratch.file(), [100_000, 10], 5000);
@@ -1086,7 +1226,7 @@ mod tests {
         assert!(message(b"0x1234 R 17").contains("not a .tst recording"));
         let mut newer = MAGIC.to_vec();
         newer.extend_from_slice(&[9, 0, 0, 0, 0, 0, 0, 0]);
-        assert!(message(&newer).contains("version 9; this tierscope reads version 1"));
+        assert!(message(&newer).contains("version 9; this tierscope reads versions 1 to 2"));
         newer[8] = 1;
         assert!(message(&newer).contains("nothing of it can be replayed"));
         let missing = TstReader::open(&scratch.0.join("none"), false).err().unwrap();
