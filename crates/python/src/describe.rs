@@ -192,6 +192,7 @@ pub fn trace_info(py: Python<'_>, path: PathBuf, allow_truncated: bool) -> PyRes
     Ok(json!({
         "command": reader.metadata().command,
         "recorder": reader.metadata().recorder,
+        "sites": reader.metadata().sites,
         "version": reader.metadata().tierscope_version,
         "file_bytes": reader.file_bytes(),
         "threads": reader.threads().len(),

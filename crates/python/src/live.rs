@@ -20,6 +20,7 @@ use tierscope_record::symbols::Region;
 use tierscope_system::result::{Interval, ProgramInfo, WorkloadInfo, WorkloadKind};
 use tierscope_system::run::{Observer, Outcome, Progress, RunOptions};
 use tierscope_system::spec::SystemSpec;
+use tierscope_workload::SiteGrain;
 use tierscope_workload::trace::{TstMetadata, TstReader, partial_path};
 
 const POLL_EVERY: Duration = Duration::from_millis(50);
@@ -57,7 +58,12 @@ enum Target {
     /// It runs on machines.
     Machines { systems: Vec<SystemSpec>, options: RunOptions },
     /// It is recorded.
-    Recording { path: PathBuf },
+    Recording {
+        path: PathBuf,
+        /// How finely it tells the sites of the program's code, if it does.
+        #[serde(default)]
+        sites: Option<SiteGrain>,
+    },
 }
 
 impl Job {
@@ -90,12 +96,13 @@ impl Job {
                 memory_bound_bytes: self.memory_bound_bytes,
                 spill_dir: scratch_dir.clone(),
             }),
-            Target::Recording { path } => SinkJob::Tst(TstJob {
+            Target::Recording { path, sites } => SinkJob::Tst(TstJob {
                 path: path.clone(),
                 metadata: TstMetadata {
                     command: self.command.clone(),
                     tierscope_version: crate::VERSION.into(),
                     recorder,
+                    sites: *sites,
                 },
             }),
         };
@@ -122,7 +129,7 @@ pub fn follow(job: &Job, shared: &Shared) -> Finished {
         Target::Machines { systems, .. } => {
             Ok(on_machines(job, systems, shared, &report, exit_status))
         }
-        Target::Recording { path } => recorded(path, shared, &report, exit_status),
+        Target::Recording { path, .. } => recorded(path, shared, &report, exit_status),
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tierscope_system::result::Interval;
-use tierscope_system::run::{Observer, Outcome, Progress, run_machines};
+use tierscope_system::run::{Observer, Outcome, Progress, check_sites, run_machines};
 use tierscope_workload::Stream;
 
 /// A run in host threads of its own: of a generated or recorded workload, or of a program.
@@ -52,6 +52,7 @@ impl Run {
         let Job { systems, workload, options } = Job::read(job)?;
         let prepared = py.detach(|| workload.prepare())?;
         prepared.check_fit(&systems)?;
+        check_sites(&*prepared.stream, options.sites).map_err(|e| run_error("no-code", e))?;
         let Prepared { stream, info, cut } = prepared;
         Run::spawn(systems.len(), move |shared| {
             let streams: Vec<Box<dyn Stream>> = systems.iter().map(|_| stream.fork()).collect();

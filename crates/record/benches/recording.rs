@@ -58,7 +58,7 @@ fn record(program: &Path, arguments: &[&str], sink: SinkJob) -> Report {
 
 fn measure(name: &str, program: &Path, arguments: &[&str]) {
     let alone_s = alone_s(program, arguments);
-    let counted = record(program, arguments, SinkJob::Discard {});
+    let counted = record(program, arguments, SinkJob::Discard { sites: None });
     let path = scratch().join("recording.tst");
     let sink = TstJob { path: path.clone(), metadata: TstMetadata::default() };
     let written = record(program, arguments, SinkJob::Tst(sink));

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<i32, LaunchError> {
     let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let mut sink = SinkJob::Discard {};
+    let mut sink = SinkJob::Discard { sites: None };
     if arguments.first().is_some_and(|first| first == "-o") && arguments.len() > 2 {
         arguments.remove(0);
         let path = PathBuf::from(arguments.remove(0));

@@ -12,6 +12,7 @@ use crate::descriptors::New;
 use crate::family::{self, ChildSink, Family};
 use crate::publish::{LogWriter, Urgency};
 use crate::sink::{Counts, Sink};
+use crate::sites;
 use crate::synchronization::Mark;
 use crate::syscalls::{Process, ThreadCalls};
 use serde::Serialize;
@@ -22,7 +23,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use tierscope_workload::{Call, FileId, FileInfo, Op, OpKind, ThreadId};
+use tierscope_workload::{Call, FileId, FileInfo, Op, OpKind, Site, SiteId, ThreadId};
 
 /// Slots, and so threads that can run at once.
 pub const MAX_SLOTS: usize = 8192;
@@ -47,6 +48,8 @@ pub struct Slot {
     length: usize,
     /// The repeated instruction that ran last: see [`Slot::retire_repeated`].
     last_repeated: u32,
+    /// Index of the site that the last operation came from: see [`crate::sites`].
+    site: u32,
     thread: ThreadId,
     /// Signals given.
     signals: u64,
@@ -83,6 +86,22 @@ impl Slot {
             (*slot).noted = at;
             let meta = u64::from(low) | instructions << 32;
             (*slot).push(Op { word: address, meta });
+        }
+    }
+
+    /// Notes that what follows comes from the site at an index that [`sites::index_at`] gave.
+    ///
+    /// # Safety
+    /// `slot` is the running thread's own, and nothing else refers to it meanwhile.
+    #[inline(always)]
+    pub unsafe fn enter_site(slot: *mut Slot, index: u32) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            if (*slot).site != index {
+                (*slot).site = index;
+                let number = sites::number(index);
+                (*slot).push(Op::site(number));
+            }
         }
     }
 
@@ -406,6 +425,7 @@ impl Recorder {
         own.length = 0;
         own.noted = own.retired;
         own.signals = 0;
+        own.site = sites::NO_INDEX;
         own.thread = self.announce_thread(current_tid());
         own.tid = current_tid();
         own.busy.store(false, Ordering::SeqCst);
@@ -477,6 +497,11 @@ impl Recorder {
             }
         }
         true
+    }
+
+    /// Tells the sink of a site.
+    pub(crate) fn announce_site(&self, number: SiteId, site: &Site) {
+        self.sink().add_site(number, site);
     }
 
     /// Takes the counts of operations, in the place of those.

@@ -154,7 +154,7 @@ fn serve(job: Job, mut log: LogWriter, mut started: Value, shared: &'static Shar
 
 fn start_sink(job: SinkJob) -> Result<Box<dyn Sink>, String> {
     Ok(match job {
-        SinkJob::Discard {} => Box::new(DiscardSink::default()),
+        SinkJob::Discard { .. } => Box::new(DiscardSink::default()),
         SinkJob::Tst(job) => Box::new(TstSink::start(job)?),
         SinkJob::Machines(job) => Box::new(MachinesSink::start(job)?),
     })

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use tierscope_system::run::RunOptions;
 use tierscope_system::spec::SystemSpec;
+use tierscope_workload::SiteGrain;
 
 /// Version of the job's layout: launcher and recorder must agree.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// A recorder's job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,7 +36,10 @@ pub struct Job {
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum SinkJob {
     /// They are counted and dropped.
-    Discard {},
+    Discard {
+        /// How finely the sites of the program's code are told apart, if they are.
+        sites: Option<SiteGrain>,
+    },
     /// They are written to a recording.
     Tst(TstJob),
     /// They run on machines meanwhile.
@@ -54,6 +58,17 @@ pub struct MachinesJob {
     pub memory_bound_bytes: u64,
     /// Where what exceeds that goes.
     pub spill_dir: PathBuf,
+}
+
+impl SinkJob {
+    /// How finely the sites of the program's code are to be told apart, if they are.
+    pub fn sites(&self) -> Option<SiteGrain> {
+        match self {
+            SinkJob::Discard { sites } => *sites,
+            SinkJob::Tst(job) => job.metadata.sites,
+            SinkJob::Machines(job) => job.options.sites,
+        }
+    }
 }
 
 impl Job {

@@ -23,6 +23,7 @@ pub mod publish;
 pub mod qemu;
 pub mod signals;
 pub mod sink;
+mod sites;
 pub mod symbols;
 mod synchronization;
 mod syscalls;

@@ -83,7 +83,7 @@ fn lead_a_process_group() {
 #[test]
 fn what_a_signal_takes_from_other_threads_is_said() {
     needs_qemu!();
-    let mut run = start(&guest("ends"), &["threads-forever"], SinkJob::Discard {}).unwrap();
+    let mut run = start(&guest("ends"), &["threads-forever"], SinkJob::Discard { sites: None }).unwrap();
     assert_eq!(run.wait_for(Duration::from_millis(500)).unwrap(), None);
     run.signal(libc::SIGINT).unwrap();
     let report = run.finish().unwrap();
@@ -107,7 +107,7 @@ fn a_program_dies_with_whoever_started_it() {
     needs_qemu!();
     let program = guest("ends");
     let launcher = std::thread::spawn(move || {
-        let mut run = start(&program, &["forever"], SinkJob::Discard {}).unwrap();
+        let mut run = start(&program, &["forever"], SinkJob::Discard { sites: None }).unwrap();
         assert_eq!(run.wait_for(Duration::from_millis(200)).unwrap(), None);
         let pid = run.pid();
         // As where the launcher is killed: nothing of it is dropped.
@@ -196,7 +196,7 @@ fn a_program_that_is_killed_from_outside_is_recorded_to_its_death() {
 #[test]
 fn a_program_whose_machines_are_killed_ends_with_them() {
     needs_qemu!();
-    let mut run = start(&guest("ends"), &["forever"], SinkJob::Discard {}).unwrap();
+    let mut run = start(&guest("ends"), &["forever"], SinkJob::Discard { sites: None }).unwrap();
     let mut host = None;
     wait_until("it has begun", || {
         host = run.poll().iter().find_map(|record| record["host"].as_i64());
@@ -260,7 +260,7 @@ fn a_recording_that_cannot_be_written_is_an_error_before_the_program_runs() {
 #[test]
 fn what_is_missing_is_said_before_anything_runs() {
     needs_qemu!();
-    let mut without = job(Path::new("/bin/true"), &[], SinkJob::Discard {});
+    let mut without = job(Path::new("/bin/true"), &[], SinkJob::Discard { sites: None });
     without.library = scratch().join("none.so");
     assert!(matches!(launch(&without), Err(LaunchError::LibraryMissing { .. })));
     without.library = library();

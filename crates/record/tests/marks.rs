@@ -134,7 +134,7 @@ fn a_function_of_a_library_that_is_loaded_later_is_marked() {
     };
     assert_eq!(second, first + 8);
     let unknown = region(&format!("{name}:late_stop"), "");
-    let mut job = job(&program, &arguments, SinkJob::Discard {});
+    let mut job = job(&program, &arguments, SinkJob::Discard { sites: None });
     job.region = unknown;
     let report = launch(&job).unwrap().finish().unwrap();
     assert_eq!(
@@ -149,7 +149,7 @@ fn a_function_of_a_library_that_is_loaded_later_is_marked() {
 
 /// Why a region is refused.
 fn refusal(program: &Path, region: Region) -> String {
-    let mut job = job(program, &[], SinkJob::Discard {});
+    let mut job = job(program, &[], SinkJob::Discard { sites: None });
     job.region = region;
     match launch(&job) {
         Err(LaunchError::NoPlace(why)) => why,

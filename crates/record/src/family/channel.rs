@@ -45,12 +45,14 @@ pub enum Kind {
     End = 8,
     /// Counts in the place of operations of a thread: [`crate::sink::Counts`].
     Counts = 9,
+    /// A site: its number in the run, and [`tierscope_workload::Site`].
+    Site = 10,
 }
 
 impl Kind {
     fn of(code: u32) -> Option<Kind> {
-        use Kind::{Back, Begin, Counts, End, EndThread, Exec, File, Ops, Record};
-        [Ops, File, EndThread, Record, Exec, Back, Begin, End, Counts]
+        use Kind::{Back, Begin, Counts, End, EndThread, Exec, File, Ops, Record, Site};
+        [Ops, File, EndThread, Record, Exec, Back, Begin, End, Counts, Site]
             .into_iter()
             .find(|kind| *kind as u32 == code)
     }
@@ -117,6 +119,8 @@ pub struct Shared {
     pub counts_only: AtomicBool,
     /// Processes so far, the first not counted.
     pub processes: AtomicU32,
+    /// Sites of the program's code so far: see [`crate::sites`].
+    pub sites: AtomicU32,
     /// Rung when a channel is born.
     pub births: AtomicU32,
     /// By process: the number of the signal that its first thread gave as it ended.

@@ -5,6 +5,7 @@ use super::{SHARED, translate};
 use crate::capture::{self, Ended, Recorder, SILENT, guarded, slot};
 use crate::descriptors::New;
 use crate::sink::{Counts, Sink};
+use crate::sites::{self, Sites};
 use crate::syscalls::Process;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tierscope_workload::{Call, FileInfo, Op, ThreadId};
+use tierscope_workload::{Call, FileInfo, Op, Site, SiteId, ThreadId};
 
 /// Sends operations to the host.
 pub struct ChildSink {
@@ -152,6 +153,10 @@ impl Sink for ChildSink {
         // Files are announced with more: see `announce`.
     }
 
+    fn add_site(&self, number: SiteId, site: &Site) {
+        self.send(Kind::Site, 0, json!([number, site]).to_string().as_bytes());
+    }
+
     fn end_thread(&self, thread: ThreadId) {
         self.send(Kind::EndThread, thread, &[]);
     }
@@ -175,6 +180,7 @@ impl Sink for ChildSink {
 /// What a fork holds from before to after: the calls' state, so that the child has it whole.
 struct Held {
     process: MutexGuard<'static, Process>,
+    _sites: MutexGuard<'static, Option<Sites>>,
     slot: u32,
 }
 
@@ -189,7 +195,8 @@ pub extern "C" fn prepare_fork() {
         let Some(index) = recorder.own_slot() else { return };
         // SAFETY: the slot is the running thread's own.
         if unsafe { (*slot(index)).calls().channel() }.is_some() {
-            HELD.set(Some(Held { process: recorder.process(), slot: index }));
+            let (_sites, process) = (sites::hold(), recorder.process());
+            HELD.set(Some(Held { process, _sites, slot: index }));
         }
     });
 }

@@ -16,7 +16,7 @@ pub use serve::Family;
 
 use channel::{Shared, state};
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use tierscope_workload::ThreadId;
 
 /// What all processes share; there from the beginning on.
@@ -39,6 +39,11 @@ pub fn join(shared: &'static Shared) -> bool {
 /// Processes so far, the first included.
 pub fn processes() -> u32 {
     1 + SHARED.get().map_or(0, |shared| shared.processes.load(Ordering::Relaxed))
+}
+
+/// What counts the sites of the program's code, for all its processes.
+pub fn site_counter() -> Option<&'static AtomicU32> {
+    SHARED.get().map(|shared| &shared.sites)
 }
 
 /// Takes a channel for a process that the one of `parent` is about to fork, whose first thread that

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tierscope_workload::{Call, FileId, FileInfo, Op, ThreadId};
+use tierscope_workload::{Call, FileId, FileInfo, Op, Site, SiteId, ThreadId};
 use translate::Translator;
 
 /// How long a fork may be under way before nobody waits for it any more.
@@ -301,6 +301,11 @@ impl<F: FnMut(ThreadId) -> ThreadId> Server<F> {
             Kind::Begin => self.begin_next_image(),
             Kind::End => {
                 self.ended = Some(serde_json::from_slice(&frame.bytes).unwrap_or(Ended::Stopped));
+            }
+            Kind::Site => {
+                if let Ok((number, site)) = serde_json::from_slice::<(SiteId, Site)>(&frame.bytes) {
+                    self.recorder.announce_site(number, &site);
+                }
             }
         }
     }

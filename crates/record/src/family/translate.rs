@@ -53,7 +53,8 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
                     at += op.size() as usize;
                     self.call(call).encode(op.instructions(), &mut out);
                 }
-                Some(OpKind::Compute) => out.push(*op),
+                // All processes agree on numbers of sites.
+                Some(OpKind::Compute | OpKind::Site) => out.push(*op),
                 Some(OpKind::Argument) | None => break,
             }
         }

@@ -1,7 +1,7 @@
 //! What the recorder has to know of an x86-64 instruction, from its bytes.
 //!
 //! Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, sections 2.1.1
-//! (legacy prefixes) and 2.2.1 (REX), and the pages of LOCK, XCHG and REP.
+//! (legacy prefixes) and 2.2.1 (REX), and the pages of LOCK, XCHG, REP and SYSCALL.
 
 /// What an instruction is beside its accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,6 +10,8 @@ pub struct Traits {
     pub atomic: bool,
     /// It is a repeated string instruction.
     pub repeated: bool,
+    /// It calls the operating system.
+    pub system_call: bool,
 }
 
 impl Traits {
@@ -31,7 +33,8 @@ impl Traits {
         let exchange = matches!(opcode, 0x86 | 0x87) && with_memory;
         // INS, OUTS, MOVS, CMPS; STOS, LODS, SCAS.
         let string = matches!(opcode, 0x6c..=0x6f | 0xa4..=0xa7 | 0xaa..=0xaf);
-        Traits { atomic: lock || exchange, repeated: repeat && string }
+        let system_call = rest.starts_with(&[0x0f, 0x05]);
+        Traits { atomic: lock || exchange, repeated: repeat && string, system_call }
     }
 }
 
@@ -41,8 +44,9 @@ mod tests {
 
     #[test]
     fn atomic_and_repeated_instructions_are_told_by_their_bytes() {
-        let atomic = Traits { atomic: true, repeated: false };
-        let repeated = Traits { atomic: false, repeated: true };
+        let atomic = Traits { atomic: true, ..Traits::default() };
+        let repeated = Traits { repeated: true, ..Traits::default() };
+        let system_call = Traits { system_call: true, ..Traits::default() };
         let plain = Traits::default();
         for (bytes, expected) in [
             (&[0xf0, 0x48, 0x0f, 0xb1, 0x0f][..], atomic), // lock cmpxchg %rcx,(%rdi)
@@ -55,6 +59,7 @@ mod tests {
             (&[0xa4], plain),                              // movsb
             (&[0xf3, 0x0f, 0x6f, 0x06], plain),            // movdqu (%rsi),%xmm0
             (&[0xf3, 0xc3], plain),                        // repz ret
+            (&[0x0f, 0x05], system_call),                  // syscall
             (&[], plain),
         ] {
             assert_eq!(Traits::of(bytes), expected, "{bytes:x?}");

@@ -14,6 +14,7 @@ use crate::exec::{self, Emulator};
 use crate::family::{self, ChildSink, channel::Shared};
 use crate::job::Job;
 use crate::publish::{LogWriter, Urgency};
+use crate::sites;
 use crate::syscalls::{self, GuestMemory, Process};
 use crate::{host, marker};
 use api::{Api, Block, Info, Instruction, PluginId};
@@ -26,7 +27,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use tierscope_workload::Call;
+use tierscope_workload::{Call, SiteGrain};
 use tierscope_workload::op::FLAG_ATOMIC;
 
 /// Failure of [`qemu_plugin_install`].
@@ -112,13 +113,16 @@ fn install(id: PluginId, info: &Info, arguments: &[String]) -> Result<(), Failur
     let path = PathBuf::from(path);
     let job = Job::read(&path)?;
     let emulator = emulator(&job, path);
-    let places = job.places.clone();
+    let (places, grain) = (job.places.clone(), job.sink.sites());
     let api = match (argument("attach="), argument("channel=")) {
         (Some(descriptor), Some(channel)) => attach(info, descriptor, channel)?,
         _ => begin(info, job)?,
     };
     exec::follow(emulator);
     places::want(places);
+    if let (Some(grain), Some(counter)) = (grain, family::site_counter()) {
+        sites::begin(grain, counter);
+    }
     API.set(api).map_err(|_| "the plugin is loaded twice".to_owned())?;
     if let Err(why) = death::hear_of() {
         guarded(|recorder| {
@@ -233,6 +237,7 @@ extern "C" fn on_translate(_id: PluginId, block: Block) {
 
 fn instrument(api: &Api, block: Block) {
     let count = (api.tb_n_insns)(block);
+    let grain = sites::grain();
     let mut repeated = None;
     for index in 0..count {
         let instruction = (api.tb_get_insn)(block, index);
@@ -249,12 +254,61 @@ fn instrument(api: &Api, block: Block) {
         let before_end = (count - 1 - index) as u64;
         give_marks(api, instruction, before_end, bytes);
         let flags = if traits.atomic { FLAG_ATOMIC } else { 0 };
+        if let Some(grain) = grain {
+            note_accesses_at(api, grain, instruction, before_end, traits);
+            continue;
+        }
         let data = (before_end | u64::from(flags) << FLAGS_SHIFT) as *mut c_void;
         // One callback for both: QEMU 7.2 confuses callbacks for reads with those for writes.
         let (none, both) = (api::NO_REGISTERS, api::READS_AND_WRITES);
         (api.register_vcpu_mem_cb)(instruction, on_access, none, both, data);
     }
     count_instructions(api, block, count as u64, repeated);
+}
+
+/// Makes an instruction note its accesses with its site, and a call of the system with its own.
+fn note_accesses_at(
+    api: &Api,
+    grain: SiteGrain,
+    instruction: Instruction,
+    before_end: u64,
+    traits: Traits,
+) {
+    let address = (api.insn_vaddr)(instruction);
+    let index = sites::index_at(grain, address, GUEST_BASE.load(Ordering::Relaxed));
+    let none = api::NO_REGISTERS;
+    if traits.system_call {
+        let data = index as usize as *mut c_void;
+        (api.register_vcpu_insn_exec_cb)(instruction, on_site, none, data);
+    }
+    let flags = if traits.atomic { FLAG_ATOMIC } else { 0 };
+    let data = before_end & SITED_BEFORE_END
+        | u64::from(flags) << SITED_FLAGS_SHIFT
+        | u64::from(index) << SITED_INDEX_SHIFT;
+    let both = api::READS_AND_WRITES;
+    (api.register_vcpu_mem_cb)(instruction, on_sited_access, none, both, data as *mut c_void);
+}
+
+/// In the user data of an access that tells its site: the distance to the block's end (a block has
+/// 512 instructions at most, `TCG_MAX_INSNS` in QEMU's `tcg.h`), flags, and the site's index.
+const SITED_BEFORE_END: u64 = 0xffff;
+const SITED_FLAGS_SHIFT: u32 = 16;
+const SITED_INDEX_SHIFT: u32 = 32;
+
+/// An access happens, at a site.
+extern "C" fn on_sited_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
+    let data = data as u64;
+    // SAFETY: the slot is the running thread's own.
+    unsafe { Slot::enter_site(slot(thread), (data >> SITED_INDEX_SHIFT) as u32) };
+    let flags = data >> SITED_FLAGS_SHIFT & 0xff;
+    let plain = data & SITED_BEFORE_END | flags << FLAGS_SHIFT;
+    on_access(thread, info, address, plain as *mut c_void);
+}
+
+/// A call of the system is about to be made, at a site.
+extern "C" fn on_site(thread: c_uint, data: *mut c_void) {
+    // SAFETY: the slot is the running thread's own.
+    unsafe { Slot::enter_site(slot(thread), data as usize as u32) };
 }
 
 /// Makes an instruction give its marks: those of its place, before it, and the one that it is.
@@ -434,12 +488,23 @@ fn note_guest_base(api: &Api, instruction: Instruction) {
 
 /// Keeps up with the files of code that the program maps.
 fn follow_mappings(number: i64, result: u64) {
-    if !matches!(number, libc::SYS_mmap | libc::SYS_munmap) || !places::any_wanted() {
+    if !matches!(number, libc::SYS_mmap | libc::SYS_munmap) {
+        return;
+    }
+    let sited = sites::grain().is_some();
+    if !sited && !places::any_wanted() {
         return;
     }
     let [address, length, protection, flags] = MAPPING.take();
     let address = if number == libc::SYS_mmap { result } else { address };
-    places::forget(address..address.saturating_add(length));
+    let range = address..address.saturating_add(length);
+    if sited {
+        sites::forget(range.clone());
+    }
+    if !places::any_wanted() {
+        return;
+    }
+    places::forget(range);
     let of_a_file = flags as i32 & libc::MAP_ANONYMOUS == 0;
     let of_code = protection as i32 & libc::PROT_EXEC != 0;
     if number == libc::SYS_mmap && of_a_file && of_code {

@@ -2,6 +2,7 @@
 
 use crate::capture::guarded;
 use crate::isolate;
+use crate::sites::{Mapped, mapped};
 use crate::symbols::{At, Found, Place, PlaceName, find};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -25,14 +26,6 @@ struct Wanted {
 struct Giving {
     address: u64,
     mark: u64,
-}
-
-/// The file that is mapped at a range of this process's addresses, from an offset on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Mapped {
-    addresses: Range<u64>,
-    offset: u64,
-    file: PathBuf,
 }
 
 /// What is looked for from now on.
@@ -78,7 +71,8 @@ impl Wanted {
         for number in 0..self.places.len() {
             let mark = self.places[number].mark;
             for part in mapped {
-                let Some(offset) = self.offset_in(number, &part.file) else { continue };
+                let Some(file) = &part.file else { continue };
+                let Some(offset) = self.offset_in(number, file) else { continue };
                 let bytes = part.addresses.end - part.addresses.start;
                 if let Some(within) = offset.checked_sub(part.offset).filter(|w| *w < bytes) {
                     let address = (part.addresses.start + within).wrapping_sub(base);
@@ -122,44 +116,21 @@ fn look_at(path: &Path, name: &PlaceName) -> Option<u64> {
     None
 }
 
-/// The files that are mapped in this process.
-fn mapped() -> Vec<Mapped> {
-    let text = std::fs::read("/proc/self/maps").unwrap_or_default();
-    String::from_utf8_lossy(&text).lines().filter_map(mapped_file).collect()
-}
-
-/// A line of `/proc/PID/maps` (proc(5)): addresses, protection, offset, device, inode, path.
-fn mapped_file(line: &str) -> Option<Mapped> {
-    let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
-    let mut fields = line.splitn(6, ' ');
-    let (start, end) = fields.next()?.split_once('-')?;
-    let offset = hexadecimal(fields.nth(1)?)?;
-    let path = fields.nth(2)?.trim_start();
-    path.starts_with('/').then_some(())?;
-    let addresses = hexadecimal(start)?..hexadecimal(end)?;
-    Some(Mapped { addresses, offset, file: path.into() })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_place_is_where_its_part_of_the_file_is_mapped() {
-        let line = "4000-6000 r--p 00001000 fe:01 1234                       /lib/a b.so";
-        let part = mapped_file(line).unwrap();
-        assert_eq!(
-            part,
-            Mapped { addresses: 0x4000..0x6000, offset: 0x1000, file: "/lib/a b.so".into() }
-        );
-        assert_eq!(mapped_file("7000-8000 rw-p 00000000 00:00 0 "), None);
-        assert_eq!(mapped_file("7000-8000 rw-p 00000000 00:00 0    [stack]"), None);
+        let file = Some("/lib/a b.so".into());
+        let part = Mapped { addresses: 0x4000..0x6000, offset: 0x1000, file };
+        let anonymous = Mapped { addresses: 0x6000..0x7000, offset: 0, file: None };
         let place =
             |offset| Place { mark: 1, at: At::Offset { file: "/lib/a b.so".into(), offset } };
         let places = vec![place(0x1010), place(0x2fff), place(0x3000), place(0xfff)];
         let mut wanted = Wanted { places, looked_at: BTreeMap::new() };
         let addresses: Vec<u64> =
-            wanted.locate(&[part], 0x1000).iter().map(|giving| giving.address).collect();
+            wanted.locate(&[part, anonymous], 0x1000).iter().map(|giving| giving.address).collect();
         assert_eq!(addresses, vec![0x3010, 0x4fff]);
     }
 }

@@ -4,7 +4,7 @@ use super::{Counts, Sink};
 use crate::capture::Ended;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tierscope_workload::{FileInfo, Op, ThreadId};
+use tierscope_workload::{FileInfo, Op, Site, SiteId, ThreadId};
 
 /// Counts loads, stores and calls.
 #[derive(Default)]
@@ -13,6 +13,7 @@ pub struct DiscardSink {
     stores: AtomicU64,
     calls: AtomicU64,
     files: AtomicU64,
+    sites: AtomicU64,
     stopped: AtomicBool,
 }
 
@@ -35,6 +36,10 @@ impl Sink for DiscardSink {
         self.files.fetch_add(1, Ordering::Relaxed);
     }
 
+    fn add_site(&self, _number: SiteId, _site: &Site) {
+        self.sites.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn end_thread(&self, _thread: ThreadId) {}
 
     fn finish(&self, _ended: &Ended) -> Value {
@@ -44,6 +49,7 @@ impl Sink for DiscardSink {
             "stores": self.stores.load(Ordering::Relaxed),
             "calls": self.calls.load(Ordering::Relaxed),
             "files": self.files.load(Ordering::Relaxed),
+            "sites": self.sites.load(Ordering::Relaxed),
         })
     }
 

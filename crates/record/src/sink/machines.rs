@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use tierscope_system::result::Interval;
 use tierscope_system::run::{Observer, Outcome, Progress, run_machines};
 use tierscope_workload::feed::{Feed, FeedOptions};
-use tierscope_workload::{FileInfo, Op, Stream, ThreadId};
+use tierscope_workload::{FileInfo, Op, Site, SiteId, Stream, ThreadId};
 
 /// Feeds machines, each in a host thread of its own within the program's process.
 pub struct MachinesSink {
@@ -36,6 +36,9 @@ impl MachinesSink {
                 ..FeedOptions::default()
             };
             let (feed, streams) = Feed::new(job.systems.len(), options);
+            if let Some(grain) = job.options.sites {
+                feed.tell_sites(grain);
+            }
             // The starter waits for it.
             let _ = made.send(Arc::new(feed));
             let streams = streams.into_iter().map(|s| Box::new(s) as Box<dyn Stream>).collect();
@@ -54,6 +57,10 @@ impl Sink for MachinesSink {
 
     fn add_file(&self, file: &FileInfo) {
         self.feed.add_file(file.clone());
+    }
+
+    fn add_site(&self, number: SiteId, site: &Site) {
+        self.feed.add_site(number, site.clone());
     }
 
     fn end_thread(&self, thread: ThreadId) {

@@ -7,7 +7,7 @@ pub mod tst;
 use crate::capture::Ended;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tierscope_workload::{FileInfo, Op, OpKind, ThreadId};
+use tierscope_workload::{FileInfo, Op, OpKind, Site, SiteId, ThreadId};
 
 /// Counts of operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +54,9 @@ pub trait Sink: Send + Sync {
     /// Takes the next file; files come in the order of their numbers, each before the first
     /// operation that names it.
     fn add_file(&self, file: &FileInfo);
+
+    /// What is at a site, before the first operation of this process that names it.
+    fn add_site(&self, number: SiteId, site: &Site);
 
     /// `thread` has ended.
     fn end_thread(&self, thread: ThreadId);

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tierscope_workload::trace::{TstError, TstMetadata, TstTotals, TstWriter};
-use tierscope_workload::{FileInfo, Op, ThreadId};
+use tierscope_workload::{FileInfo, Op, Site, SiteId, ThreadId};
 
 /// A recording to be written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,6 +32,7 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 enum Message {
     Ops(ThreadId, Vec<Op>),
     File(FileInfo),
+    Site(SiteId, Site),
     Finish(Ended),
     Cut(String),
 }
@@ -99,6 +100,7 @@ fn write(
             Ok(Message::File(file)) => {
                 writer.add_file(&file).map_err(told)?;
             }
+            Ok(Message::Site(number, site)) => writer.add_site(number, site).map_err(told)?,
             Ok(Message::Finish(ended)) if ended.is_whole() => {
                 return writer.finish(&ended.to_string()).map_err(told);
             }
@@ -124,6 +126,10 @@ impl Sink for TstSink {
 
     fn add_file(&self, file: &FileInfo) {
         self.send(Message::File(file.clone()));
+    }
+
+    fn add_site(&self, number: SiteId, site: &Site) {
+        self.send(Message::Site(number, site.clone()));
     }
 
     fn end_thread(&self, _thread: ThreadId) {}

@@ -32,9 +32,11 @@ pub enum Found {
 }
 
 /// A function.
-struct Function<'a> {
-    name: &'a str,
-    address: u64,
+pub(super) struct Function<'a> {
+    pub name: &'a str,
+    pub address: u64,
+    /// Its length; 0 where that is not said.
+    pub bytes: u64,
     /// What is at the address chooses the function that is called (`STT_GNU_IFUNC`).
     indirect: bool,
 }
@@ -54,7 +56,7 @@ pub fn find(path: &Path, symbol: &str) -> Result<Found, String> {
     Ok(find_in(&elf, symbol))
 }
 
-type Elf<'a> = ElfFile64<'a, LittleEndian>;
+pub(super) type Elf<'a> = ElfFile64<'a, LittleEndian>;
 
 fn find_in(elf: &Elf, symbol: &str) -> Found {
     if let Some(digits) = symbol.strip_prefix("0x") {
@@ -100,7 +102,7 @@ fn listed<'a>(functions: impl Iterator<Item = &'a Function<'a>>) -> String {
 }
 
 /// The functions that the file defines, exported or not.
-fn functions<'a>(elf: &Elf<'a>) -> Vec<Function<'a>> {
+pub(super) fn functions<'a>(elf: &Elf<'a>) -> Vec<Function<'a>> {
     elf.symbols().chain(elf.dynamic_symbols()).filter_map(|symbol| function(elf, &symbol)).collect()
 }
 
@@ -120,7 +122,7 @@ fn function<'a>(elf: &Elf<'a>, symbol: &ElfSymbol64<'a, '_, LittleEndian>) -> Op
     // A static symbol table may carry versions: `name@@VERSION`.
     let name = name.split('@').next().filter(|name| !name.is_empty())?;
     let indirect = kind == object::elf::STT_GNU_IFUNC;
-    Some(Function { name, address: symbol.address(), indirect })
+    Some(Function { name, address: symbol.address(), bytes: symbol.size(), indirect })
 }
 
 fn is_in_code(elf: &Elf, symbol: &ElfSymbol64<LittleEndian>) -> bool {
@@ -147,7 +149,7 @@ fn is_called(mangled: &str, name: &str) -> bool {
 }
 
 /// What people call a function; `short` is without parameters and what it returns.
-fn demangled(mangled: &str, short: bool) -> Cow<'_, str> {
+pub(super) fn demangled(mangled: &str, short: bool) -> Cow<'_, str> {
     if let Ok(name) = rustc_demangle::try_demangle(mangled) {
         return format!("{name:#}").into();
     }

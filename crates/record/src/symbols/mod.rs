@@ -5,9 +5,11 @@
 //! later is looked at by the recorder when it is mapped.
 
 mod elf;
+mod functions;
 mod name;
 
 pub use elf::{Found, find};
+pub use functions::Functions;
 pub use name::PlaceName;
 
 use serde::{Deserialize, Serialize};

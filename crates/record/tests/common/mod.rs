@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tierscope_record::job::SinkJob;
 use tierscope_record::launch::{
@@ -13,7 +14,9 @@ use tierscope_record::launch::{
 use tierscope_record::sink::tst::TstJob;
 use tierscope_record::symbols::Region;
 use tierscope_workload::trace::{TstMetadata, TstReader, TstTotals};
-use tierscope_workload::{Call, FileInfo, Op, OpKind, Pull, Stream, ThreadId};
+use tierscope_workload::{
+    Call, FileInfo, Op, OpKind, Pull, SiteGrain, SiteTable, Stream, ThreadId,
+};
 
 /// Whether there is a QEMU to test with. Without one the test fails, unless `TIERSCOPE_NO_QEMU=1`
 /// says that this is known.
@@ -116,7 +119,7 @@ pub fn start(program: &Path, arguments: &[&str], sink: SinkJob) -> Result<Launch
 
 /// Runs a program to nothing.
 pub fn count(program: &Path, arguments: &[&str]) -> Report {
-    start(program, arguments, SinkJob::Discard {}).unwrap().finish().unwrap()
+    start(program, arguments, SinkJob::Discard { sites: None }).unwrap().finish().unwrap()
 }
 
 /// An operation or a call, as it was recorded.
@@ -154,10 +157,29 @@ pub fn record(program: &Path, arguments: &[&str]) -> Recording {
     record_region(program, arguments, Region::default())
 }
 
+/// The same, with the sites of the program's code.
+pub fn record_sites(
+    program: &Path,
+    arguments: &[&str],
+    grain: SiteGrain,
+) -> (Recording, Arc<SiteTable>) {
+    let metadata = TstMetadata { sites: Some(grain), ..TstMetadata::default() };
+    record_as(program, arguments, Region::default(), metadata)
+}
+
 /// The same, with a region of interest.
 pub fn record_region(program: &Path, arguments: &[&str], region: Region) -> Recording {
+    record_as(program, arguments, region, TstMetadata::default()).0
+}
+
+fn record_as(
+    program: &Path,
+    arguments: &[&str],
+    region: Region,
+    metadata: TstMetadata,
+) -> (Recording, Arc<SiteTable>) {
     let path = scratch_file("recording.tst");
-    let sink = SinkJob::Tst(TstJob { path: path.clone(), metadata: TstMetadata::default() });
+    let sink = SinkJob::Tst(TstJob { path: path.clone(), metadata });
     let mut job = job(program, arguments, sink);
     job.region = region;
     let report = launch(&job).unwrap().finish().unwrap();
@@ -167,8 +189,9 @@ pub fn record_region(program: &Path, arguments: &[&str], region: Region) -> Reco
         reader.threads().into_iter().map(|thread| (thread, read(&mut reader, thread))).collect();
     let totals = reader.totals().unwrap().clone();
     let files = reader.files().to_vec();
+    let sites = reader.sites();
     std::fs::remove_file(path).unwrap();
-    Recording { report, totals, files, threads }
+    (Recording { report, totals, files, threads }, sites)
 }
 
 /// All that a stream has of a thread.
