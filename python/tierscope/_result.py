@@ -6,16 +6,17 @@ import html
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from rich.console import Console
 
-from tierscope import _check, _core, report
+from tierscope import _check, _core, causes, report
 from tierscope._call import core_errors, parsed
 from tierscope._files import read_text, write_directory
 from tierscope._shape import ResultData, SystemResult
+from tierscope.causes import By
 from tierscope.errors import RunError, TierscopeError
 
 if TYPE_CHECKING:
@@ -119,11 +120,23 @@ class Result:
         """The figures of all systems side by side."""
         return Table(self.data)
 
-    def report(self, width: int = 80) -> str:
-        """The report that the command line prints, without colour."""
+    def report(self, width: int = 80, by: By | Sequence[By] = ()) -> str:
+        """The report that the command line prints, without colour.
+
+        Args:
+            width: columns of a terminal.
+            by: also tells what threads stood still for by these: ``area``, and ``function`` and
+                ``address`` where the run was asked for them.
+
+        Raises:
+            ArgumentError: where it is none of these.
+            RunError: where the result does not tell it.
+        """
+        told = causes.kinds(by)
+        causes.check_told(self.data, told)
         console = Console(width=width, color_system=None, force_terminal=False)
         with console.capture() as capture:
-            console.print(report.render(self.data, console, unicode=True))
+            console.print(report.render(self.data, console, unicode=True, by=told))
         return capture.get()
 
     def plot_breakdown(self, by: Literal["group", "owner"] = "group") -> Figure:
@@ -313,6 +326,6 @@ def _flat(name: str, system: SystemResult) -> dict[str, object]:
             row |= dict(system["counters"])
         elif key == "skipped":
             row |= {f"skipped_{k}": v for k, v in (system["skipped"] or {}).items()}
-        elif key not in ("areas", "notes"):
+        elif key not in ("areas", "code", "notes"):
             row[key] = value
     return row

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tierscope import _check, _core, _region, _scale, _system, _workload
+from tierscope import _check, _core, _region, _scale, _system, _workload, causes
 from tierscope._call import core_errors, parsed
 from tierscope._region import Extent
 from tierscope._result import INTERRUPTED, Result, interval_table
 from tierscope._system import System, with_names_told_apart
 from tierscope._workload import Generated, Program, Recorded
+from tierscope.causes import By
 from tierscope.errors import ArgumentError, RunError
 
 _POLL_S = 0.1
@@ -108,6 +109,7 @@ def compare(
     roi: bool = False,
     time_limit_s: float | None = None,
     scale_to_footprint: float | None = None,
+    by: By | Sequence[By] = (),
     watch: Watcher | None = None,
 ) -> Result:
     """Runs a workload on several machines and gives their results side by side.
@@ -127,6 +129,9 @@ def compare(
         scale_to_footprint: sizes DRAM before a store to one part in so many of what the workload
             touches: of 2, half of it is in the store. Where DRAM shrinks, on-chip caches shrink in
             proportion; where it grows, stores do.
+        by: also tells misses and stalls by ``function`` or by ``address`` of the program's code:
+            of a program, or of a recording that was made with it. By ``area`` of its memory they
+            are told always.
         watch: hears of the progress.
 
     Raises:
@@ -146,13 +151,14 @@ def compare(
     loaded = with_names_told_apart(_system.machines(machines))
     what = _workload.of(work)
     region = region_of(what, skip, limit, roi)
+    sites = sites_of(what, by)
     notes: list[str | None] = [None] * len(loaded)
     if scale_to_footprint is not None:
         scaled = _scale.to_footprint(loaded, what, scale_to_footprint)
         loaded, notes = [one for one, _ in scaled], [note for _, note in scaled]
     target = {
         "systems": [one.to_dict() for one in loaded],
-        "options": region,
+        "options": {**region, "sites": sites},
     }
     with core_errors():
         under_way = _start(what, target)
@@ -174,6 +180,23 @@ def region_of(
     return _region.options(skip, limit, starts, stops)
 
 
+def sites_of(work: Workload, by: By | Sequence[By]) -> str | None:
+    """How finely the sites of the program's code have to be told.
+
+    Raises:
+        ArgumentError: where ``by`` is of the wrong type.
+        RunError: where the workload has no code.
+    """
+    sites = causes.grain(causes.kinds(by))
+    if sites is not None and isinstance(work, Generated):
+        raise RunError(
+            "no-code",
+            f"the generated workload {work.name} has no code whose {sites}s could be told",
+            "run a program, or a recording that was made with it",
+        )
+    return sites
+
+
 def record(
     command: Sequence[str],
     path: str | os.PathLike[str],
@@ -181,19 +204,22 @@ def record(
     output_to_stderr: bool = False,
     roi_start: str | None = None,
     roi_stop: str | None = None,
+    by: By | Sequence[By] = (),
 ) -> Recording:
     """Runs a program under the recorder and records it to a file, a ``.tst``.
 
     An interrupt from the keyboard ends the recording; what there is then can be replayed. All of
     the program is recorded; calls of ``roi_start`` and ``roi_stop`` are marked in it, for a replay
-    with ``roi=True``.
+    with ``roi=True``. With ``by`` the recording holds which ``function``, or instruction
+    (``address``), of the program each access comes from, for replays that tell it.
 
     Raises:
+        ArgumentError: where an argument is of the wrong type.
         RunError: where the program cannot run, or the recording cannot be written.
     """
     file = Path(_check.path(path, "a recording's file", 'write a path, such as "app.tst"'))
     _check_recording(file)
-    target = {"kind": "recording", "path": str(file)}
+    target = {"kind": "recording", "path": str(file), "sites": causes.grain(causes.kinds(by))}
     with core_errors():
         what = Program(command, False, output_to_stderr, roi_start, roi_stop)
         under_way = _launch(what, target)
@@ -248,6 +274,7 @@ def run(
     roi: bool = False,
     time_limit_s: float | None = None,
     scale_to_footprint: float | None = None,
+    by: By | Sequence[By] = (),
     watch: Watcher | None = None,
 ) -> Result:
     """Runs a workload on one machine. As :func:`compare`."""
@@ -259,6 +286,7 @@ def run(
         roi=roi,
         time_limit_s=time_limit_s,
         scale_to_footprint=scale_to_footprint,
+        by=by,
         watch=watch,
     )
 

@@ -54,8 +54,8 @@ class Skipped(TypedDict):
     time_ps: int
 
 
-class AreaResult(TypedDict):
-    """What accesses to an area of the address space have cost."""
+class Cost(TypedDict):
+    """What accesses have cost: those that the core's own caches could not serve at once."""
 
     accesses: int
     store_accesses: int
@@ -63,6 +63,23 @@ class AreaResult(TypedDict):
     memory_reads: int
     latency_ns: float
     stall_ns: float
+
+
+class CodeCost(TypedDict):
+    """What accesses from one place of the program's code have cost."""
+
+    file: str
+    function: str
+    address: int
+    hits: int
+    cost: Cost
+
+
+class CodeResult(TypedDict):
+    """What accesses have cost by where in the program's code they come from."""
+
+    functions: list[CodeCost]
+    addresses: list[CodeCost] | None
 
 
 class SystemResult(TypedDict):
@@ -84,7 +101,8 @@ class SystemResult(TypedDict):
     time_breakdown_ns: dict[str, float]
     store_bytes: ReadWritten
     dram_bytes: ReadWritten
-    areas: dict[str, AreaResult]
+    areas: dict[str, Cost]
+    code: CodeResult | None
     counters: dict[str, int]
     wall_s: float
     accesses_per_wall_s: float

@@ -17,6 +17,7 @@ from tierscope import causes
 from tierscope import format as fmt
 from tierscope._shape import ProgramInfo, ResultData, SystemResult
 from tierscope.breakdown import Group, apportion, grouped
+from tierscope.causes import By
 
 COMPLETE = "Complete: the whole workload was simulated on every system."
 """What stands below a result that is complete."""
@@ -37,12 +38,12 @@ def render(
     unicode: bool | None = None,
     heading: str | None = None,
     closing: Sequence[str] | None = None,
-    by: str | None = None,
+    by: Sequence[By] = (),
 ) -> Text:
     """The whole report, for ``console``'s width, and its character set unless that is given.
 
-    Heading and closing lines are those of the result unless others are given. ``by="area"`` adds
-    what threads stood still for.
+    Heading and closing lines are those of the result unless others are given. ``by`` adds what
+    threads stood still for, by each of these.
     """
     if unicode is None:
         unicode = console.encoding.startswith("utf")
@@ -50,11 +51,11 @@ def render(
     if heading is None:
         for remark in data["remarks"]:
             lines += [*map(Text, _wrapped(remark, console.width)), Text()]
-    for page in _pages(data, console.width):
+    for page in _pages(data, console.width, causes.labels_of(data, by)):
         lines += [*table(data, page), Text()]
         lines += [*columns(data, page, unicode=unicode), Text()]
-        if by == "area":
-            lines += [*area_lines(data, page), Text()]
+        for kind in by:
+            lines += [*cause_lines(data, page, kind), Text()]
     for line in closing_lines(data) if closing is None else closing:
         lines += map(Text, _wrapped(line, console.width))
     report = Text("\n").join(lines)
@@ -119,8 +120,11 @@ class Page:
         return line
 
 
-def _pages(data: ResultData, width: int) -> Iterator[Page]:
-    """As many systems at a time as fit ``width`` side by side."""
+def _pages(data: ResultData, width: int, further: Sequence[str] = ()) -> Iterator[Page]:
+    """As many systems at a time as fit ``width`` side by side.
+
+    ``further`` labels are given room where there is some left.
+    """
     names = list(data["systems"])
     labels = [label for label, _ in rows(data)]
     for system in data["systems"].values():
@@ -135,7 +139,10 @@ def _pages(data: ResultData, width: int) -> Iterator[Page]:
     column_width = min(max(longest, _NAME_WIDTH.start), widest)
     room = max(1, (width - label_width) // (column_width + len(_GAP)))
     for start in range(0, len(names), room):
-        yield Page(names[start : start + room], label_width, column_width)
+        shown = names[start : start + room]
+        left = width - len(shown) * (column_width + len(_GAP))
+        wanted = max(map(len, further), default=0)
+        yield Page(shown, max(label_width, min(wanted, left)), column_width)
 
 
 def table(data: ResultData, page: Page) -> Iterator[Text]:
@@ -147,9 +154,9 @@ def table(data: ResultData, page: Page) -> Iterator[Text]:
         yield page.line(label, [cells[name] for name in page.names])
 
 
-def area_lines(data: ResultData, page: Page) -> Iterator[Text]:
-    """Misses and stalls by area of the program's memory."""
-    for heading, rows in causes.by_area(data):
+def cause_lines(data: ResultData, page: Page, kind: By) -> Iterator[Text]:
+    """Misses and stalls by who causes them."""
+    for heading, rows in causes.blocks(data, kind):
         yield Text(heading, style="bold")
         for label, cells in rows:
             short = Text(label)

@@ -86,13 +86,14 @@ def test_what_is_not_known_is_not_shown_as_zero(sample: ResultData) -> None:
 def test_what_threads_stood_still_for_is_told_by_area(sample: ResultData) -> None:
     plain = report.render(sample, Console(width=80)).plain
     assert "stood still" not in plain
-    told = report.render(sample, Console(width=80), by="area").plain.splitlines()
+    told = report.render(sample, Console(width=80), by=["area"]).plain.splitlines()
     start = next(i for i, line in enumerate(told) if line.startswith("Threads stood still for"))
-    database, heap, store = told[start + 1 : start + 4]
+    database, heap, total, store = told[start + 1 : start + 5]
     assert database.split()[0] == "test.db"
     assert "800 ms" in database
     assert "1.80 s  27%" in database
     assert heap.split()[-1] == "–"
+    assert total.split()[:2] == ["all", "together"]
     assert store == "Accesses and calls that waited for the store"
 
 

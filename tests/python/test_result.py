@@ -173,6 +173,9 @@ def test_the_sample_and_the_types_follow_the_schema(sample: ResultData) -> None:
         "SystemResult": _shape.SystemResult,
         "LatencySummary": _shape.Latency,
         "Bytes": _shape.ReadWritten,
+        "Cost": _shape.Cost,
+        "CodeCost": _shape.CodeCost,
+        "CodeResult": _shape.CodeResult,
     }.items():
         assert set(definitions[name]["properties"]) == set(shape.__annotations__), name
     assert set(schema["properties"]) == set(ResultData.__annotations__)

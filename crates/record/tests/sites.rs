@@ -179,7 +179,8 @@ fn machines_blame_the_function_that_misses() {
     assert_eq!(worst.function, "chase_far", "{worst:?}");
     assert!(worst.cost.store_accesses > ROUNDS * STEPS / 2, "{worst:?}");
     let streams = code.functions.iter().find(|row| row.function == "stream_small").unwrap();
-    assert!(streams.cost.store_accesses < 10 && streams.hits > ROUNDS * SMALL / 2, "{streams:?}");
+    assert!(streams.cost.store_accesses < 100, "{streams:?}");
+    assert!(streams.hits + streams.cost.accesses >= ROUNDS * SMALL, "{streams:?}");
     let accesses = |rows: &[CodeCost]| -> u64 {
         rows.iter().map(|row| row.hits + row.cost.accesses).sum()
     };

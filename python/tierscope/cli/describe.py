@@ -18,9 +18,10 @@ from tierscope._call import core_errors, parsed
 from tierscope._repeat import REPETITIONS_FILE, load_repetitions
 from tierscope._result import load
 from tierscope._system import System, systems
+from tierscope.causes import kinds
 from tierscope.cli.options import assignments, check_json
 from tierscope.cli.repeat import show_repetitions
-from tierscope.cli.results import By, show_result
+from tierscope.cli.results import ByOption, show_result
 from tierscope.errors import TierscopeError
 
 _WIDEST = 54
@@ -55,7 +56,7 @@ def show(
     *,
     set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=False)] = None,
     json_: Annotated[str | None, Parameter(name="--json")] = None,
-    by: By | None = None,
+    by: ByOption = None,
 ) -> int:
     """Lists presets and workloads, shows one system, each number with its source, or a result.
 
@@ -65,10 +66,10 @@ def show(
         set_: PATH=VALUE sets one value of the system shown.
         json_: Prints the system or the result as one JSON object; or writes it to a file:
             --json=FILE.
-        by: Of a result: for what threads stood still, as for tierscope run.
+        by: Of a result: for what threads stood still, as for tierscope run; repeated for several.
     """
     check_json(json_)
-    if by is not None and not _is_result(str(what)):
+    if by and not _is_result(str(what)):
         raise TierscopeError("usage", "--by is for a result", "name a directory of one to show")
     if what in (None, "systems", "workloads"):
         if set_ or json_:
@@ -84,7 +85,7 @@ def show(
         if (Path(str(what)) / REPETITIONS_FILE).is_file():
             show_repetitions(load_repetitions(str(what)), json_)
         else:
-            show_result(load(str(what)), json_, by)
+            show_result(load(str(what)), json_, kinds(by))
     else:
         (one,) = systems([str(what)], assignments(set_ or []))
         _show_system(one, json_)
@@ -162,11 +163,20 @@ def info(
         ("Stores", fmt.count(found["stores"])),
         ("System calls and marks", fmt.count(found["calls"])),
         ("Instructions", fmt.count(found["instructions"])),
+        ("Code", _CODE[found["sites"]]),
         ("Damage", found["damage"] or "none"),
     ]
     for label, value in facts:
         print(f"{label + ':':<24}{value}")
     return 0
+
+
+_CODE = {
+    None: "not told",
+    "function": "told by function",
+    "address": "told by function and address",
+}
+"""How finely a recording tells where in the program's code accesses come from."""
 
 
 def _in_short(command: list[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -29,6 +29,7 @@ def record(
     output: Annotated[Path, Parameter(name=("--output", "-o"))],
     roi_start: str | None = None,
     roi_stop: str | None = None,
+    by: Literal["function", "address"] | None = None,
     quiet: Annotated[bool, Parameter(name=("--quiet", "-q"))] = False,
 ) -> int:
     """Records the loads, stores and system calls of a program to a file.
@@ -41,11 +42,13 @@ def record(
         roi_start: Marks calls of this function, of the program or of a library that it loads, as
             the beginning of the region of interest, for tierscope run --roi.
         roi_stop: The same for its end.
+        by: Also records which function of the program, or which instruction (address), each access
+            comes from, for tierscope run --by.
         quiet: Says nothing about a recording that is as it should be.
     """
     if not program:
         raise TierscopeError("usage", "no program is given", "give -- PROGRAM ARGS")
-    kept = tierscope.record(program, output, roi_start=roi_start, roi_stop=roi_stop)
+    kept = tierscope.record(program, output, roi_start=roi_start, roi_stop=roi_stop, by=by or ())
     lines = [*kept.reasons, *kept.notices]
     if lines or not quiet:
         for line in [*came_to(output, kept), *lines]:

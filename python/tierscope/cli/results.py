@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
-from tierscope import _files, report
+from tierscope import _files, causes, report
 from tierscope._compare import Comparison
 from tierscope._result import Result, load
+from tierscope.causes import By
 from tierscope.cli.options import check_json
 from tierscope.errors import TierscopeError
 
@@ -26,15 +27,19 @@ Results that were kept, side by side:
 """
 
 
-By = Literal["area"]
-"""What misses and stalls are told by."""
+ByOption = Annotated[list[By] | None, Parameter(name="--by", consume_multiple=False)]
+"""What misses and stalls are told by; repeated for several."""
 
 
-def show_result(result: Result, json_: str | None, by: By | None = None) -> None:
+def show_result(result: Result, json_: str | None, by: Sequence[By] = ()) -> None:
     """Prints a result's report, or its JSON object where ``json_`` is ``-``.
 
     Any other ``json_`` names a file, to which the object goes beside the report.
+
+    Raises:
+        RunError: where the result does not tell what ``by`` asks for.
     """
+    causes.check_told(result.data, by)
     _show(json_, result.to_json, lambda console: report.render(result.data, console, by=by))
 
 

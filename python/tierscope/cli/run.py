@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,15 +15,16 @@ from tierscope._plan import plan
 from tierscope._repeat import Repetitions, check_count, check_repetitions_target, works_of
 from tierscope._repeat import repeat as repeat_run
 from tierscope._result import INTERRUPTED, Result, check_target
-from tierscope._run import RunFailedError, Workload, compare
+from tierscope._run import RunFailedError, Workload, compare, sites_of
 from tierscope._system import systems
 from tierscope._workload import Program, named, without_effect
+from tierscope.causes import By, kinds, tells
 from tierscope.cli import FAILURE, interrupted_status, received
 from tierscope.cli.options import assignments, check_json
 from tierscope.cli.plan import show_plan
 from tierscope.cli.progress import display
 from tierscope.cli.repeat import show_repetitions
-from tierscope.cli.results import By, show_result
+from tierscope.cli.results import ByOption, show_result
 from tierscope.errors import TierscopeError
 
 USAGE = "Usage: tierscope run -s SYSTEM... [OPTIONS] (-w WORKLOAD | -- PROGRAM [ARGS...])"
@@ -35,6 +37,10 @@ A real program on three machines; a change of one of them; the result kept:
 A long program, a part of it, on warm machines:
 
   tierscope run -s hybrid,storage --skip "2G instructions" --limit 100M -- ./simulate
+
+Which functions of a program wait for memory:
+
+  tierscope run -s hybrid,storage --by function -- ./simulate
 
 A workload with five seeds, means with their confidence; DRAM for half of what is touched:
 
@@ -64,7 +70,7 @@ def run(
     set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=False)] = None,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
     json_: Annotated[str | None, Parameter(name="--json")] = None,
-    by: By | None = None,
+    by: ByOption = None,
     seed: Annotated[int | None, Parameter(validator=_whole)] = None,
     skip: str | None = None,
     limit: str | None = None,
@@ -92,8 +98,9 @@ def run(
         output: Directory that keeps the result: result.json, the resolved systems, and intervals.
         json_: Prints one JSON object instead of the report, and the program's own output goes to
             stderr; or writes it to a file: --json=FILE.
-        by: Also tells for what threads stood still: area, which are files, heap, other anonymous
-            memory, and the program's image, stack and kernel.
+        by: Also tells for what threads stood still, by area (files, heap, other anonymous memory,
+            and the program's image, stack and kernel), or by function or address of the program's
+            code; repeated for several. Code is told of programs, and of recordings made with --by.
         seed: Seed of a built-in workload's random choices; 0 unless given.
         skip: Simulates so much before anything is counted, so that the systems are warm: accesses
             (1000000 or 1M), "2G instructions", or simulated time (5ms).
@@ -133,11 +140,13 @@ def run(
         raise TierscopeError("usage", f"{option} needs a program", mend)
     if repeat is not None:
         works_of(work, check_count(repeat))
-        if by is not None:
+        if by:
             mend = "leave it out; tierscope show DIR/repetition-1 --by area shows one of those kept"
             raise TierscopeError("usage", "--by is for one run, not for several", mend)
     if output is not None and not dry_run:
         (check_target if repeat is None else check_repetitions_target)(output)
+    told = kinds(by)
+    sites_of(work, told)
     machines = systems(_names(system), of_systems)
     how: dict[str, Any] = {
         "skip": skip,
@@ -156,10 +165,10 @@ def run(
     failure: RunFailedError | None = None
     with shown as watch:
         try:
-            result = compare(machines, work, watch=watch, **how)
+            result = compare(machines, work, by=told, watch=watch, **how)
         except RunFailedError as error:
             failure, result = error, error.result
-    return _deliver(result, failure, output, json_, by)
+    return _deliver(result, failure, output, json_, told)
 
 
 def _deliver_repetitions(kept: Repetitions, output: Path | None, json_: str | None) -> int:
@@ -175,11 +184,11 @@ def _deliver(
     failure: RunFailedError | None,
     output: Path | None,
     json_: str | None,
-    by: By | None,
+    by: Sequence[By],
 ) -> int:
     """Prints and keeps a result, and gives the exit status."""
     if result.simulated_anything:
-        show_result(result, json_, by)
+        show_result(result, json_, _told(result, by))
         if output is not None:
             result.save(output)
     if failure is not None:
@@ -188,6 +197,11 @@ def _deliver(
             print(line, file=sys.stderr)
         return FAILURE
     return exit_status(result)
+
+
+def _told(result: Result, by: Sequence[By]) -> list[By]:
+    """What a result tells of what was asked for: one that ended early may lack some."""
+    return [kind for kind in by if tells(result.data, kind)]
 
 
 def exit_status(result: Result) -> int:
