@@ -83,7 +83,8 @@ fn lead_a_process_group() {
 #[test]
 fn what_a_signal_takes_from_other_threads_is_said() {
     needs_qemu!();
-    let mut run = start(&guest("ends"), &["threads-forever"], SinkJob::Discard { sites: None }).unwrap();
+    let mut run =
+        start(&guest("ends"), &["threads-forever"], SinkJob::Discard { sites: None }).unwrap();
     assert_eq!(run.wait_for(Duration::from_millis(500)).unwrap(), None);
     run.signal(libc::SIGINT).unwrap();
     let report = run.finish().unwrap();

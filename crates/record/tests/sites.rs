@@ -81,7 +81,8 @@ fn accesses_are_told_by_address() {
     let listing = Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(&program).output();
     if let Ok(listing) = listing {
         let listing = String::from_utf8_lossy(&listing.stdout).into_owned();
-        let line = listing.lines().find(|line| line.trim_start().starts_with(&format!("{address:x}:")));
+        let line =
+            listing.lines().find(|line| line.trim_start().starts_with(&format!("{address:x}:")));
         assert!(line.is_some_and(|line| line.contains('(')), "a load at {address:#x}: {line:?}");
     }
     // The same accesses as without sites.
@@ -117,9 +118,9 @@ fn functions_of_a_stripped_program_are_told_by_where_they_begin() {
     let unnamed = accesses(&recording, &sites);
     for name in ["stream_small", "chase_far"] {
         let ((_, _, start), count) = named.iter().find(|((_, one, _), _)| one == name).unwrap();
-        let same = unnamed.iter().find(|((_, function, address), _)| {
-            function.is_empty() && address == start
-        });
+        let same = unnamed
+            .iter()
+            .find(|((_, function, address), _)| function.is_empty() && address == start);
         assert_eq!(same.map(|(_, count)| count), Some(count), "{name} begins at {start:#x}");
     }
 }
@@ -163,6 +164,32 @@ fn processes_and_threads_agree_on_what_their_sites_are() {
 }
 
 #[test]
+fn programs_that_a_program_runs_have_sites_of_their_own() {
+    needs_qemu!();
+    let program = guest("blame");
+    let script = format!("{0}; exec {0}", program.display());
+    let (recording, sites) =
+        record_sites(Path::new("/bin/sh"), &["-c", &script], SiteGrain::Address);
+    assert_eq!(recording.threads.len(), 2, "a child, and the shell, which becomes the program");
+    let mut loads = 0;
+    for events in recording.threads.values() {
+        let mut site = None;
+        for event in events {
+            let Event::Op(op) = event else { continue };
+            match op.kind() {
+                Some(OpKind::Site) => site = sites.get(op.word as u32),
+                Some(OpKind::Load) if site.is_some_and(|s| &*s.function == "stream_small") => {
+                    loads += u64::from(op.size() == 8);
+                }
+                _ => {}
+            }
+        }
+    }
+    // Each program's, and returns.
+    assert_eq!(loads, 2 * ROUNDS * (SMALL + 1));
+}
+
+#[test]
 fn machines_blame_the_function_that_misses() {
     needs_qemu!();
     let options = RunOptions { sites: Some(SiteGrain::Address), ..RunOptions::default() };
@@ -181,9 +208,8 @@ fn machines_blame_the_function_that_misses() {
     let streams = code.functions.iter().find(|row| row.function == "stream_small").unwrap();
     assert!(streams.cost.store_accesses < 100, "{streams:?}");
     assert!(streams.hits + streams.cost.accesses >= ROUNDS * SMALL, "{streams:?}");
-    let accesses = |rows: &[CodeCost]| -> u64 {
-        rows.iter().map(|row| row.hits + row.cost.accesses).sum()
-    };
+    let accesses =
+        |rows: &[CodeCost]| -> u64 { rows.iter().map(|row| row.hits + row.cost.accesses).sum() };
     assert_eq!(accesses(&code.functions), outcome.result.accesses);
     let addresses = code.addresses.unwrap();
     assert_eq!(accesses(&addresses), outcome.result.accesses);

@@ -171,7 +171,8 @@ mod tests {
         let file = Some("/lib/a b.so".into());
         let expected = Mapped { addresses: 0x4000..0x6000, offset: 0x1000, file };
         assert_eq!(parse(line), Some(expected));
-        for line in ["7000-8000 rw-p 00000000 00:00 0 ", "7000-8000 rw-p 00000000 00:00 0 [stack]"] {
+        for line in ["7000-8000 rw-p 00000000 00:00 0 ", "7000-8000 rw-p 00000000 00:00 0 [stack]"]
+        {
             let expected = Mapped { addresses: 0x7000..0x8000, offset: 0, file: None };
             assert_eq!(parse(line), Some(expected));
         }
@@ -198,7 +199,10 @@ mod tests {
         assert_eq!((&*anonymous.file, &*anonymous.function), (ANONYMOUS, ""));
         assert_eq!((anonymous.start, anonymous.address), (0x5000, 0x5100));
         let unreadable = code.site(&code.spot(0x6010));
-        assert_eq!((&*unreadable.file, unreadable.start, unreadable.address), ("/none", 0x200, 0x210));
+        assert_eq!(
+            (&*unreadable.file, unreadable.start, unreadable.address),
+            ("/none", 0x200, 0x210)
+        );
         assert_eq!(&*code.site(&code.spot(0xffff_0000)).file, ANONYMOUS);
         code.forget(0x5fff..0x6001);
         assert!(code.knows(0x3800) && !code.knows(0x5100) && !code.knows(0x6010));

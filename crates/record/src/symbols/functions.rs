@@ -109,9 +109,10 @@ fn named(elf: &Elf) -> Vec<Named> {
 /// Where functions begin, by the table for unwinding; nothing where there is none, or it is of
 /// another form than linkers write.
 fn starts(elf: &Elf) -> Vec<u64> {
-    let found = elf.elf_program_headers().iter().find(|header| {
-        header.p_type(LittleEndian) == object::elf::PT_GNU_EH_FRAME
-    });
+    let found = elf
+        .elf_program_headers()
+        .iter()
+        .find(|header| header.p_type(LittleEndian) == object::elf::PT_GNU_EH_FRAME);
     let table = found.and_then(|header| {
         let bytes = header.data(LittleEndian, elf.data()).ok()?;
         table_for_unwinding(bytes, header.p_vaddr(LittleEndian))
@@ -180,7 +181,10 @@ mod tests {
             assert_eq!(address & 0xfff, offset & 0xfff);
         }
         assert_eq!(functions.place(0x9000), (0x9000, 0x9000), "no segment has it");
-        assert_eq!((functions.name(0x40_1400), functions.name(0x40_1200)), (Some("f401400".into()), None));
+        assert_eq!(
+            (functions.name(0x40_1400), functions.name(0x40_1200)),
+            (Some("f401400".into()), None)
+        );
     }
 
     #[test]

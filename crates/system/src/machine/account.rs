@@ -149,12 +149,7 @@ impl Account {
     }
 
     /// Records an access's stages, those of a fault before them included; its latency.
-    pub fn record(
-        &mut self,
-        cause: Cause,
-        timeline: &Timeline,
-        fault: Option<&StageTimes>,
-    ) -> u64 {
+    pub fn record(&mut self, cause: Cause, timeline: &Timeline, fault: Option<&StageTimes>) -> u64 {
         timeline.add_to(&mut self.stages);
         let mut latency_ps = timeline.total_ps();
         for (sum_ps, time_ps) in self.stages.iter_mut().zip(fault.into_iter().flatten()) {

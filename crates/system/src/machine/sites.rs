@@ -177,7 +177,10 @@ mod tests {
         }
         assert_eq!(addresses[0].function, format!("f{}", (count + 1) / 10));
         let functions_alone = sites.result(&table(count), SiteGrain::Function);
-        assert_eq!((functions_alone.functions, functions_alone.addresses), (result.functions, None));
+        assert_eq!(
+            (functions_alone.functions, functions_alone.addresses),
+            (result.functions, None)
+        );
     }
 
     #[test]

@@ -477,7 +477,8 @@ impl Decoder {
             number(&mut columns.calls)?
         };
         self.predictor.site(number);
-        let number = SiteId::try_from(number).map_err(|_| CodecError("a site's number is too long"));
+        let number =
+            SiteId::try_from(number).map_err(|_| CodecError("a site's number is too long"));
         Ok(Op::site(number?))
     }
 
