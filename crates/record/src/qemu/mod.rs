@@ -29,7 +29,6 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use tierscope_workload::op::FLAG_ATOMIC;
 use tierscope_workload::{Call, SiteGrain};
-use tierscope_workload::{Call, SiteGrain};
 
 /// Failure of [`qemu_plugin_install`].
 const FAILED: c_int = 1;
