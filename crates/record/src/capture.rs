@@ -408,8 +408,8 @@ impl Recorder {
     }
 
     /// Makes the slot of the thread that forked this process its first thread's, and its only one.
-    pub(crate) fn adopt(&self, own: &mut Slot) {
-        for index in 0..MAX_SLOTS as u32 {
+    pub(crate) fn adopt(&self, own: &mut Slot, parent: &Recorder) {
+        for index in 0..parent.slots.load(Ordering::Relaxed) {
             // SAFETY: the slots exist, and there is no other thread.
             let other = slot(index);
             // SAFETY: as above; a page that was never touched reads as zero.

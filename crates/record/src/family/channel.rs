@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
+use tierscope_workload::Op;
 
 /// Processes that can run at once.
 pub const CHANNELS: usize = 128;
@@ -265,7 +266,10 @@ pub struct Frame {
     pub kind: Kind,
     /// A thread, as the writing process numbers it.
     pub thread: u32,
+    /// What it holds, but for operations.
     pub bytes: Vec<u8>,
+    /// Its operations, as the writing process has them.
+    pub ops: Vec<Op>,
 }
 
 impl Channel {
@@ -319,12 +323,18 @@ impl Channel {
         let length = half(8) as usize;
         // The program can write anywhere in its memory, and so here.
         let kind = Kind::of(half(0)).filter(|_| length + HEAD_BYTES <= RING_BYTES);
-        let mut bytes = vec![0; if kind.is_some() { length } else { 0 }];
-        self.get(at + HEAD_BYTES as u64, &mut bytes);
-        let next = at + (HEAD_BYTES + bytes.len().next_multiple_of(HEAD_BYTES)) as u64;
+        let length = if kind.is_some() { length } else { 0 };
+        let (mut bytes, mut ops) = (Vec::new(), Vec::new());
+        if kind == Some(Kind::Ops) {
+            ops = self.get_ops(at + HEAD_BYTES as u64, length / size_of::<Op>());
+        } else {
+            bytes.resize(length, 0);
+            self.get(at + HEAD_BYTES as u64, &mut bytes);
+        }
+        let next = at + (HEAD_BYTES + length.next_multiple_of(HEAD_BYTES)) as u64;
         self.read.store(next, Ordering::Release);
         ring(&self.read_bell);
-        Some(Frame { kind: kind.unwrap_or(Kind::End), thread: half(4), bytes })
+        Some(Frame { kind: kind.unwrap_or(Kind::End), thread: half(4), bytes, ops })
     }
 
     /// Nobody reads any more: what is written from now on is dropped.
@@ -351,14 +361,30 @@ impl Channel {
     }
 
     fn get(&self, at: u64, bytes: &mut [u8]) {
+        // SAFETY: there is room for as many bytes as there are.
+        unsafe { self.copy_to(at, bytes.as_mut_ptr(), bytes.len()) };
+    }
+
+    fn get_ops(&self, at: u64, count: usize) -> Vec<Op> {
+        let mut ops: Vec<Op> = Vec::with_capacity(count);
+        // SAFETY: there is room for as many, and whatever is in the ring is two words each.
+        unsafe {
+            self.copy_to(at, ops.as_mut_ptr().cast(), count * size_of::<Op>());
+            ops.set_len(count);
+        }
+        ops
+    }
+
+    /// # Safety
+    /// At `to` is room for `length` bytes, which are at most those of the ring.
+    unsafe fn copy_to(&self, at: u64, to: *mut u8, length: usize) {
         let start = at as usize % RING_BYTES;
-        let until_end = bytes.len().min(RING_BYTES - start);
-        let (first, second) = bytes.split_at_mut(until_end);
+        let until_end = length.min(RING_BYTES - start);
         let ring = self.ring.as_ptr();
         // SAFETY: both pieces lie within the ring; the writer changes nothing before `read` says so.
         unsafe {
-            std::ptr::copy_nonoverlapping(ring.add(start), first.as_mut_ptr(), first.len());
-            std::ptr::copy_nonoverlapping(ring, second.as_mut_ptr(), second.len());
+            std::ptr::copy_nonoverlapping(ring.add(start), to, until_end);
+            std::ptr::copy_nonoverlapping(ring, to.add(until_end), length - until_end);
         }
     }
 }
@@ -390,13 +416,18 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for n in 0..200 {
-                    assert!(channel.write(Kind::Ops, n as u32, &payload(n), || true));
+                    assert!(channel.write(Kind::File, n as u32, &payload(n), || true));
+                    let op = Op::load(n as u64, 8, 1);
+                    let bytes = [op.word.to_le_bytes(), op.meta.to_le_bytes()].concat();
+                    assert!(channel.write(Kind::Ops, 0, &bytes.repeat(n % 700), || true));
                 }
             });
             for n in 0..200 {
-                let frame = std::iter::repeat_with(|| channel.read()).flatten().next().unwrap();
-                assert_eq!((frame.kind, frame.thread as usize), (Kind::Ops, n));
+                let next = || std::iter::repeat_with(|| channel.read()).flatten().next().unwrap();
+                let frame = next();
+                assert_eq!((frame.kind, frame.thread as usize), (Kind::File, n));
                 assert_eq!(frame.bytes, payload(n));
+                assert_eq!(next().ops, vec![Op::load(n as u64, 8, 1); n % 700]);
             }
         });
         assert_eq!(channel.read(), None);

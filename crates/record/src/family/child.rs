@@ -222,12 +222,12 @@ fn become_child(held: Held) -> Option<()> {
     let own = unsafe { &mut *slot(held.slot) };
     let index = own.calls().channel()?;
     let channel = &shared.channels[index];
-    capture::parent()?;
+    let parent = capture::parent()?;
     let process = held.process.forked();
     drop(held);
     let files = process.files();
     let child = Recorder::of_child(ChildSink::new(shared, index), process);
-    child.adopt(own);
+    child.adopt(own, parent);
     // SAFETY: always succeeds and touches no memory.
     channel.pid.store(unsafe { libc::getpid() }, Ordering::Relaxed);
     channel.state.store(state::BORN, Ordering::Release);

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tierscope_workload::{Call, FileId, FileInfo, Op, Site, SiteId, ThreadId};
+use tierscope_workload::{Call, FileId, FileInfo, Site, SiteId, ThreadId};
 use translate::Translator;
 
 /// How long a fork may be under way before nobody waits for it any more.
@@ -271,10 +271,12 @@ impl<F: FnMut(ThreadId) -> ThreadId> Server<F> {
     fn take(&mut self, frame: Frame) {
         match frame.kind {
             Kind::Ops => {
-                let ops = self.translator.ops(&frame.bytes);
+                let mut ops = frame.ops;
+                let counts = self.translator.translate(&mut ops);
                 let thread = self.translator.thread(frame.thread);
                 self.threads.insert(thread);
-                self.pass_on(thread, &ops);
+                self.recorder.count(&counts);
+                self.recorder.sink().take(thread, ops);
             }
             Kind::Counts => {
                 let thread = self.translator.thread(frame.thread);
@@ -310,15 +312,11 @@ impl<F: FnMut(ThreadId) -> ThreadId> Server<F> {
         }
     }
 
-    fn pass_on(&self, thread: ThreadId, ops: &[Op]) {
-        self.recorder.count(&Counts::of(ops));
-        self.recorder.sink().accept(thread, ops);
-    }
-
     fn pass_on_call(&self, thread: ThreadId, call: &Call) {
         let mut ops = Vec::new();
         call.encode(0, &mut ops);
-        self.pass_on(thread, &ops);
+        self.recorder.count(&Counts::of(&ops));
+        self.recorder.sink().take(thread, ops);
     }
 
     fn take_file(&mut self, bytes: &[u8]) {

@@ -1,5 +1,6 @@
 //! From what a process calls its threads, files and addresses to what the program does.
 
+use crate::sink::Counts;
 use std::collections::{HashMap, HashSet};
 use tierscope_workload::op::NO_FILE;
 use tierscope_workload::{Call, FileId, Op, OpKind, ThreadId};
@@ -33,32 +34,50 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
         (self.thread)(thread)
     }
 
-    /// Operations, from their bytes. Half an operation, or half a call, is left out.
-    pub fn ops(&mut self, bytes: &[u8]) -> Vec<Op> {
-        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
-        let ops: Vec<Op> = bytes
-            .chunks_exact(size_of::<Op>())
-            .map(|op| Op { word: word(&op[..8]), meta: word(&op[8..]) })
-            .collect();
-        let mut out = Vec::with_capacity(ops.len());
+    /// Translates operations, and counts them. Half a call, and what follows it, is left out.
+    pub fn translate(&mut self, ops: &mut Vec<Op>) -> Counts {
+        let mut counts = Counts::default();
         let mut at = 0;
-        while let Some(op) = ops.get(at) {
-            at += 1;
-            match op.kind() {
+        while let Some(op) = ops.get_mut(at) {
+            let kind = op.kind();
+            match kind {
                 Some(OpKind::Load | OpKind::Store) => {
-                    out.push(Op { word: self.address(op.word), meta: op.meta });
-                }
-                Some(OpKind::Call) => {
-                    let Some(call) = Call::decode(*op, &ops[at..]) else { break };
-                    at += op.size() as usize;
-                    self.call(call).encode(op.instructions(), &mut out);
+                    op.word = self.tag | op.word & ((1 << ADDRESS_BITS) - 1);
+                    counts.loads += u64::from(kind == Some(OpKind::Load));
+                    counts.stores += u64::from(kind == Some(OpKind::Store));
+                    at += 1;
                 }
                 // All processes agree on numbers of sites.
-                Some(OpKind::Compute | OpKind::Site) => out.push(*op),
+                Some(OpKind::Compute | OpKind::Site) => at += 1,
+                Some(OpKind::Call) => {
+                    let whole = *op;
+                    let Some(next) = self.translate_call(whole, at, ops) else { break };
+                    counts.calls += 1;
+                    counts.instructions += u64::from(whole.instructions());
+                    at = next;
+                    continue;
+                }
                 Some(OpKind::Argument) | None => break,
             }
+            counts.instructions += u64::from(ops[at - 1].instructions());
         }
-        out
+        ops.truncate(at);
+        counts
+    }
+
+    /// Translates the call at a place; the place of what follows it.
+    fn translate_call(&mut self, op: Op, at: usize, ops: &mut Vec<Op>) -> Option<usize> {
+        let call = Call::decode(op, &ops[at + 1..])?;
+        let end = at + 1 + usize::from(op.size());
+        let mut translated = Vec::new();
+        self.call(call).encode(op.instructions(), &mut translated);
+        let next = at + translated.len();
+        if next == end {
+            ops[at..end].copy_from_slice(&translated);
+        } else {
+            ops.splice(at..end, translated);
+        }
+        Some(next)
     }
 
     /// All addresses that the process may use.
@@ -142,10 +161,6 @@ mod tests {
     use super::*;
     use tierscope_workload::op::MAP_WRITABLE;
 
-    fn bytes(ops: &[Op]) -> Vec<u8> {
-        ops.iter().flat_map(|op| [op.word.to_le_bytes(), op.meta.to_le_bytes()]).flatten().collect()
-    }
-
     #[test]
     fn a_process_has_its_own_addresses_and_shares_numbers_of_threads_and_files() {
         let mut translator = Translator::new(3, |thread| thread + 10);
@@ -183,7 +198,10 @@ mod tests {
             call.encode(2, &mut ops);
             translated.encode(2, &mut expected);
         }
-        assert_eq!(translator.ops(&bytes(&ops)), expected);
+        let counts = translator.translate(&mut ops);
+        assert_eq!(ops, expected);
+        assert_eq!(counts, Counts::of(&expected));
+        assert!(translator.started.contains(&11));
     }
 
     #[test]
@@ -191,8 +209,14 @@ mod tests {
         let mut translator = Translator::new(1, |thread| thread);
         let mut ops = vec![Op::compute(1)];
         Call::Signal { sequence: 1 }.encode(1, &mut ops);
-        assert_eq!(translator.ops(&bytes(&ops[..2])), [Op::compute(1)]);
-        assert_eq!(translator.ops(&[1, 2, 3]), []);
-        assert_eq!(translator.ops(&[0xff; 16]), []);
+        let mut half = ops[..2].to_vec();
+        assert_eq!(
+            translator.translate(&mut half),
+            Counts { instructions: 1, ..Counts::default() }
+        );
+        assert_eq!(half, [Op::compute(1)]);
+        let mut nothing = vec![Op { word: u64::MAX, meta: u64::MAX }];
+        translator.translate(&mut nothing);
+        assert_eq!(nothing, []);
     }
 }

@@ -55,6 +55,10 @@ impl Sink for MachinesSink {
         self.feed.push(thread, ops.to_vec());
     }
 
+    fn take(&self, thread: ThreadId, ops: Vec<Op>) {
+        self.feed.push(thread, ops);
+    }
+
     fn add_file(&self, file: &FileInfo) {
         self.feed.add_file(file.clone());
     }

@@ -51,6 +51,11 @@ pub trait Sink: Send + Sync {
     /// Takes operations of `thread`, whole calls only.
     fn accept(&self, thread: ThreadId, ops: &[Op]);
 
+    /// The same, where nobody else needs them.
+    fn take(&self, thread: ThreadId, ops: Vec<Op>) {
+        self.accept(thread, &ops);
+    }
+
     /// Takes the next file; files come in the order of their numbers, each before the first
     /// operation that names it.
     fn add_file(&self, file: &FileInfo);

@@ -124,6 +124,10 @@ impl Sink for TstSink {
         self.send(Message::Ops(thread, ops.to_vec()));
     }
 
+    fn take(&self, thread: ThreadId, ops: Vec<Op>) {
+        self.send(Message::Ops(thread, ops));
+    }
+
     fn add_file(&self, file: &FileInfo) {
         self.send(Message::File(file.clone()));
     }
