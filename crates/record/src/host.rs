@@ -89,6 +89,7 @@ fn fork_twice(body: impl FnOnce(), tell: impl FnOnce(libc::pid_t)) -> io::Result
 fn run(job: Job, log: LogWriter, started: Value, shared: &'static Shared, file: &OwnedFd) {
     let done = catch_unwind(AssertUnwindSafe(|| {
         leave_the_program(file);
+        keep_freed_memory();
         shared.set_host_descriptor(file);
         serve(job, log, started, shared);
     }));
@@ -116,6 +117,19 @@ fn leave_the_program(file: &OwnedFd) {
             libc::syscall(libc::SYS_close_range, 3u32, keep - 1, 0);
         }
         libc::syscall(libc::SYS_close_range, keep.max(2) + 1, u32::MAX, 0);
+    }
+}
+
+/// Buffers come and go all the time, from one thread to another: what is freed is not given back to the
+/// kernel to be had again at once (mallopt(3)).
+fn keep_freed_memory() {
+    const LARGE_BYTES: libc::c_int = 4 << 20;
+    const KEPT_BYTES: libc::c_int = 64 << 20;
+    #[cfg(target_env = "gnu")]
+    // SAFETY: settings of the allocator, made before there are other threads.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_BYTES);
     }
 }
 

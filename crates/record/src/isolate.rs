@@ -1,4 +1,4 @@
-//! Host threads that live inside a recorded program's process without disturbing it.
+//! Threads of the recorder that live inside a recorded program's process without disturbing it.
 //!
 //! The program's descriptors are the process's own, and it may close or reuse any of them; its
 //! signals may be delivered to any thread of the process. So our threads have a table of

@@ -4,9 +4,10 @@
 //! The program runs under a *back end* that observes it; the only one so far is QEMU's user-mode
 //! emulation with this library loaded as a plugin ([`qemu`]). Everything else is independent of
 //! the back end: [`capture`] takes accesses and calls of threads in program order and makes
-//! operations of them, and a [`sink`] takes the operations. What happens is published to the
-//! process that started the program ([`publish`]), which owns the result. [`launch`] is that
-//! process's side.
+//! operations of them. They go from each of the program's processes (`family`), whatever programs
+//! these run in their place (`exec`), to the `host`, a process of its own with a [`sink`] that takes
+//! them. What happens is published to the process that started the program ([`publish`]), which owns
+//! the result. [`launch`] is that process's side.
 
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What the recorded program's process publishes to the process that started it.
+//! What the host publishes to the process that started the program.
 //!
 //! A file, mapped by both, that is a ring: one side appends, the other takes. The mapping outlives
 //! whatever the program does to its descriptors, and what was published and not yet taken outlives

@@ -1,4 +1,4 @@
-//! Machines run on a program while it runs, in its process, and come to the end with it.
+//! Machines run on a program while it runs, in a process beside it, and come to the end with it.
 
 mod common;
 

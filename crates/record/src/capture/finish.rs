@@ -96,7 +96,7 @@ impl Recorder {
         Some(slot.next_signal(self).sequence)
     }
 
-    /// What [`Recorder::make_last_calls`] made has gone to the first process.
+    /// What [`Recorder::make_last_calls`] made has gone to the host.
     fn tell_end(&self, last_signal: Option<u64>) {
         if let (Some(child), Some(signal)) = (self.as_child(), last_signal) {
             child.has_ended(signal);

@@ -15,7 +15,7 @@ use tierscope_system::run::{Observer, Outcome, Progress, run_machines};
 use tierscope_workload::feed::{Feed, FeedOptions};
 use tierscope_workload::{FileInfo, Op, Site, SiteId, Stream, ThreadId};
 
-/// Feeds machines, each in a host thread of its own within the program's process.
+/// Feeds machines, each in a thread of its own within the host.
 pub struct MachinesSink {
     feed: Arc<Feed>,
     stop: Arc<AtomicBool>,
