@@ -89,7 +89,7 @@ impl Slot {
         }
     }
 
-    /// Notes that what follows comes from the site at an index that [`sites::index_at`] gave.
+    /// Notes that what follows comes from the site at an index that `sites::index_at` gave.
     ///
     /// # Safety
     /// `slot` is the running thread's own, and nothing else refers to it meanwhile.
