@@ -1,13 +1,15 @@
 //! Workloads: threads that compute, load, store, map and call on files.
 //!
 //! A workload is a [`Stream`]: generated (`generator`), replayed from a recording (`trace`) or fed
-//! live by a program under the recorder (`feed`).
+//! live by a program under the recorder (`feed`). What a device alone is given are memory traces
+//! ([`requests`]).
 
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod feed;
 pub mod generator;
 pub mod op;
+pub mod requests;
 pub mod site;
 pub mod stream;
 pub mod touched;
