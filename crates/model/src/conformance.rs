@@ -832,6 +832,10 @@ mod tests {
             report
         }
 
+        fn activity(&self, now_ps: u64) -> crate::activity::Activity {
+            self.inner.activity(now_ps)
+        }
+
         fn fork(&mut self) -> Box<dyn Organization> {
             let steps = if self.fault == Spoil::ForksCounts { 0 } else { self.steps };
             Box::new(Spoiled { inner: self.inner.fork(), steps, ..*self })

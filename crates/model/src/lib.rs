@@ -1,5 +1,6 @@
 //! The components of a machine.
 
+pub mod activity;
 pub mod cache;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;

@@ -28,6 +28,8 @@ macro_rules! parts {
                 store = store::StoreDevice(StoreSpec), "The backing store.";
             }
             organizations {
+                device = device::DeviceAlone(DeviceAloneSpec),
+                    "Organization: a memory alone, which is given the requests of a memory trace.";
                 oracle = oracle::Oracle(OracleSpec), "Organization: all in DRAM.";
                 hybrid = hybrid::Hybrid(HybridSpec),
                     "Organization: hardware manages DRAM as a cache of the store.";

@@ -3,6 +3,7 @@
 //! Every part is a state machine without I/O: it takes a request and the time, and says when it
 //! wants to be asked again. It never sleeps, spawns or reads a clock.
 
+use crate::activity::Activity;
 use tierscope_kernel::stage::Timeline;
 
 /// A part cannot take the request now. Offer it again after the part's next event.
@@ -72,6 +73,12 @@ pub trait Device: Clone {
 
     /// Requests taken and not yet reported complete.
     fn in_flight(&self) -> usize;
+
+    /// What its medium did and took up to `now_ps`, which is not before the last call; by default
+    /// nothing is known of it.
+    fn activity(&self, _now_ps: u64) -> Activity {
+        Activity::default()
+    }
 }
 
 /// A request for one line of physical memory, from the on-chip caches.

@@ -23,8 +23,9 @@ struct Kernel {
 
 impl Kernel {
     fn new(spec: &SystemSpec, file: u32, bytes: u64) -> Kernel {
-        let levels = spec.processor.tlb.levels;
-        let mut paging = Paging::new(&spec.os, levels, DRAM_BYTES, spec.paging(), 0);
+        let levels = spec.processor.as_ref().expect("a machine has one").tlb.levels;
+        let os = spec.os.as_ref().expect("a machine has one");
+        let mut paging = Paging::new(os, levels, DRAM_BYTES, spec.paging(), 0);
         if file != NO_FILE {
             paging.open(file, bytes).expect("the store holds the file");
         }

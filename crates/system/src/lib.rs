@@ -1,5 +1,7 @@
 //! From a description to a result: specification, validation, building, running.
 
+pub mod alone;
+mod energy;
 pub mod machine;
 pub mod result;
 pub mod run;

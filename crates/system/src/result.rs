@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use tierscope_kernel::LatencyHistogram;
 
 /// Version of the result's layout.
 pub const SCHEMA: u32 = 1;
@@ -53,6 +54,8 @@ pub enum WorkloadKind {
     Generated,
     /// A recording.
     Recorded,
+    /// A memory trace of another simulator.
+    Requests,
     /// A program that ran meanwhile.
     Live,
 }
@@ -134,12 +137,62 @@ pub struct SystemResult {
     pub code: Option<CodeResult>,
     /// Counters of the components.
     pub counters: BTreeMap<String, u64>,
+    /// Where energy went.
+    #[serde(default)]
+    pub energy: EnergyResult,
+    /// What a device alone did with a memory trace. Nothing of a machine with a processor.
+    #[serde(default)]
+    pub device: Option<DeviceResult>,
     /// Wall-clock time of this system's simulation.
     pub wall_s: f64,
     /// Accesses simulated in a second of wall-clock time, those before the region included.
     pub accesses_per_wall_s: f64,
     /// Remarks that a reader should know of.
     pub notes: Vec<String>,
+}
+
+/// Where energy went, in joules.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EnergyResult {
+    /// Sum of all parts. Nothing where no component's energy is known.
+    pub total_j: Option<f64>,
+    /// The total over the simulated time, in watts.
+    pub average_w: Option<f64>,
+    /// Joules by component and part: `dram.activate`.
+    pub parts_j: BTreeMap<String, f64>,
+    /// Components that the total does not hold, each with the reason.
+    pub not_counted: BTreeMap<String, String>,
+}
+
+/// What a device alone did with the requests of a memory trace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceResult {
+    /// Requests to read that were answered.
+    pub reads: u64,
+    /// Requests to write that were answered.
+    pub writes: u64,
+    /// Requests that found the device's queue full, and waited at its door: the stage `host_queue`.
+    pub waited_at_door: u64,
+    /// Bytes of all requests over the simulated time, in bytes a second.
+    pub bytes_per_s: f64,
+    /// What the device's data buses can move at most, in bytes a second.
+    pub peak_bytes_per_s: f64,
+    /// The share of that that was reached.
+    pub peak_share: f64,
+    /// Latency of reads, from arrival to the last data.
+    pub read_latency_ns: LatencySummary,
+    /// Latency of writes, from arrival until the controller has taken them.
+    pub write_latency_ns: LatencySummary,
+    /// Requests that found their row open.
+    pub row_hits: u64,
+    /// Requests that found no row open.
+    pub row_closed: u64,
+    /// Requests that found another row open.
+    pub row_conflicts: u64,
+    /// Rows opened.
+    pub activates: u64,
+    /// Refreshes of a rank, or of a bank where each has its own.
+    pub refreshes: u64,
 }
 
 /// What a machine simulated before the region of interest, and did not count.
@@ -242,4 +295,18 @@ pub struct Interval {
     pub store_read_bytes: u64,
     /// Bytes to the store.
     pub store_written_bytes: u64,
+}
+
+impl LatencySummary {
+    /// Of a histogram; zeros where it holds nothing.
+    pub(crate) fn of(histogram: &LatencyHistogram) -> Self {
+        let ns = |ps: u64| ps as f64 / 1e3;
+        LatencySummary {
+            mean: histogram.mean_ps() / 1e3,
+            p50: ns(histogram.quantile_ps(0.5)),
+            p99: ns(histogram.quantile_ps(0.99)),
+            p999: ns(histogram.quantile_ps(0.999)),
+            max: ns(histogram.max_ps()),
+        }
+    }
 }

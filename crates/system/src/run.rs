@@ -1,9 +1,11 @@
 //! Running one workload on several machines, each in a host thread of its own and at its own pace.
 
+use crate::alone::{Alone, AloneError, Requests};
 use crate::machine::{Machine, MachineError};
 use crate::result::{Interval, SystemResult};
 use crate::spec::SystemSpec;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tierscope_workload::{SiteGrain, Stream, StreamError};
@@ -17,7 +19,7 @@ const RESULT_EVERY: Duration = Duration::from_secs(1);
 
 /// Simulated time that a run may take, 53 days: a quarter of what picoseconds in 64 bits can hold, so
 /// that nothing under way can overflow.
-const MOST_TIME_PS: u64 = 1 << 62;
+pub(crate) const MOST_TIME_PS: u64 = 1 << 62;
 
 /// How a run is carried out. None of these changes a complete run's figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -35,6 +37,9 @@ pub struct RunOptions {
     /// How finely to tell which places of the program's code cause misses and stalls; None for not at
     /// all. The workload must tell its sites as finely: see [`check_sites`].
     pub sites: Option<SiteGrain>,
+    /// Files that get a row for each request of a device alone, one for each system; none where it is
+    /// empty. Nothing to machines with a processor.
+    pub latencies: Vec<PathBuf>,
 }
 
 /// Checks that a workload tells its sites as finely as is asked for. An error says what it lacks, and
@@ -100,15 +105,40 @@ pub fn run_machines(
     observer: &dyn Observer,
     stop: &AtomicBool,
 ) -> Vec<Outcome> {
-    assert_eq!(systems.len(), streams.len(), "one stream for each machine");
+    each(systems, streams, |index, system, stream| {
+        run_machine(index, system, stream, options, observer, stop)
+    })
+}
+
+/// Gives each device alone a memory trace. `stop` ends all runs early, marked partial.
+///
+/// Outcomes come in the order of `systems`; each depends on its system and requests alone.
+pub fn run_alone(
+    systems: &[SystemSpec],
+    requests: Vec<Requests>,
+    options: &RunOptions,
+    observer: &dyn Observer,
+    stop: &AtomicBool,
+) -> Vec<Outcome> {
+    each(systems, requests, |index, system, requests| {
+        run_device(index, system, requests, options, observer, stop)
+    })
+}
+
+/// Runs each system with what is its own, in a host thread of its own.
+fn each<T: Send>(
+    systems: &[SystemSpec],
+    works: Vec<T>,
+    run: impl Fn(usize, &SystemSpec, T) -> Outcome + Sync,
+) -> Vec<Outcome> {
+    assert_eq!(systems.len(), works.len(), "one workload for each system");
     std::thread::scope(|scope| {
+        let run = &run;
         let runs: Vec<_> = systems
             .iter()
-            .zip(streams)
+            .zip(works)
             .enumerate()
-            .map(|(index, (system, stream))| {
-                scope.spawn(move || run_machine(index, system, stream, options, observer, stop))
-            })
+            .map(|(index, (system, work))| scope.spawn(move || run(index, system, work)))
             .collect();
         runs.into_iter().map(|run| run.join().unwrap_or_else(|_| broken_invariant())).collect()
     })
@@ -122,7 +152,7 @@ fn broken_invariant() -> Outcome {
     }
 }
 
-fn failed(error: &MachineError) -> Outcome {
+fn failed(error: &dyn std::error::Error) -> Outcome {
     Outcome { partial_reason: Some(error.to_string()), failed: true, ..Outcome::default() }
 }
 
@@ -145,17 +175,16 @@ fn run_machine(
     });
     let mut outcome = Outcome { threads: machine.threads(), ..Outcome::default() };
     match ended {
-        Ok(true) => tell_region(&machine, &mut outcome),
+        Ok(true) => {
+            let (never, ended) = (machine.region_never_began(), machine.region_ended_by());
+            tell_region(never, ended, &mut outcome);
+        }
         Ok(false) if stop.load(Ordering::Relaxed) => {
             outcome.partial_reason = Some("the run was interrupted".into());
         }
         Ok(false) => {
             outcome.failed = true;
-            outcome.partial_reason = Some(
-                "simulated time has passed 53 days (2^62 ps), and cannot be counted much further; \
-                 look for a latency or a bandwidth that is out of proportion"
-                    .into(),
-            );
+            outcome.partial_reason = Some(TOO_LONG.into());
         }
         Err(MachineError::Deadlock(_)) if machine.workload_is_cut() => {
             outcome.partial_reason = Some(CUT.into());
@@ -170,8 +199,101 @@ fn run_machine(
     outcome
 }
 
+fn run_device(
+    index: usize,
+    system: &SystemSpec,
+    requests: Requests,
+    options: &RunOptions,
+    observer: &dyn Observer,
+    stop: &AtomicBool,
+) -> Outcome {
+    let mut reporter = Reporter::new(index, observer);
+    let latencies = options.latencies.get(index).map(PathBuf::as_path);
+    let mut device = match Alone::new(system, requests, options, latencies) {
+        Ok(device) => device,
+        Err(error) => return failed(&error),
+    };
+    let ended = device.run(|device| {
+        reporter.report_now_and_then(device);
+        stop.load(Ordering::Relaxed) || device.now_ps() >= MOST_TIME_PS
+    });
+    let mut outcome = Outcome::default();
+    match ended {
+        Ok(true) => {
+            tell_region(device.region_never_began(), device.region_ended_by(), &mut outcome);
+        }
+        Ok(false) if stop.load(Ordering::Relaxed) => {
+            outcome.partial_reason = Some("the run was interrupted".into());
+        }
+        Ok(false) => {
+            outcome.failed = true;
+            outcome.partial_reason = Some(TOO_LONG.into());
+        }
+        Err(error) => {
+            outcome.failed = !matches!(error, AloneError::Stream(StreamError::Cut(_)));
+            outcome.partial_reason = Some(error.to_string());
+        }
+    }
+    outcome.result = reporter.timed(device.result());
+    reporter.report(&device);
+    outcome
+}
+
+/// Why a run ends whose time cannot be counted.
+const TOO_LONG: &str = "simulated time has passed 53 days (2^62 ps), and cannot be counted much further; look for a \
+     latency or a bandwidth that is out of proportion";
+
 /// Why a run is partial whose threads wait for what was cut off.
 const CUT: &str = "the workload was cut off before what its threads wait for";
+
+/// What an observer hears of while it runs.
+trait Running {
+    fn progress(&self) -> Progress;
+    fn intervals(&self) -> &[Interval];
+    fn result_so_far(&self) -> SystemResult;
+    /// Software threads that have started.
+    fn threads(&self) -> u32;
+}
+
+impl Running for Machine {
+    fn progress(&self) -> Progress {
+        Progress {
+            accesses: self.accesses(),
+            instructions: self.instructions(),
+            time_ps: self.now_ps(),
+        }
+    }
+
+    fn intervals(&self) -> &[Interval] {
+        self.intervals()
+    }
+
+    fn result_so_far(&self) -> SystemResult {
+        self.result_so_far()
+    }
+
+    fn threads(&self) -> u32 {
+        self.threads()
+    }
+}
+
+impl Running for Alone {
+    fn progress(&self) -> Progress {
+        Progress { accesses: self.taken(), instructions: 0, time_ps: self.now_ps() }
+    }
+
+    fn intervals(&self) -> &[Interval] {
+        self.intervals()
+    }
+
+    fn result_so_far(&self) -> SystemResult {
+        self.result()
+    }
+
+    fn threads(&self) -> u32 {
+        0
+    }
+}
 
 /// Reports a machine to an observer while it runs.
 struct Reporter<'a> {
@@ -191,7 +313,7 @@ impl<'a> Reporter<'a> {
         Reporter { index, observer, begun: now, reported: now, result_given: None, intervals: 0 }
     }
 
-    fn report_now_and_then(&mut self, machine: &Machine) {
+    fn report_now_and_then(&mut self, machine: &dyn Running) {
         if self.reported.elapsed() < REPORT_EVERY {
             return;
         }
@@ -205,8 +327,8 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    fn report(&mut self, machine: &Machine) {
-        self.observer.progress(self.index, progress(machine));
+    fn report(&mut self, machine: &dyn Running) {
+        self.observer.progress(self.index, machine.progress());
         for interval in &machine.intervals()[self.intervals..] {
             self.observer.interval(self.index, interval);
         }
@@ -223,8 +345,8 @@ impl<'a> Reporter<'a> {
 }
 
 /// Says what the region of interest made of the run.
-fn tell_region(machine: &Machine, outcome: &mut Outcome) {
-    if let Some(bound) = machine.region_never_began() {
+fn tell_region(never_began: Option<Bound>, ended_by: Option<Bound>, outcome: &mut Outcome) {
+    if let Some(bound) = never_began {
         let place = match bound {
             Bound::Accesses(count) => format!("{count} accesses"),
             Bound::Instructions(count) => format!("{count} instructions"),
@@ -236,7 +358,7 @@ fn tell_region(machine: &Machine, outcome: &mut Outcome) {
             Some(format!("the region of interest never began: the workload ended before {place}"));
         return;
     }
-    outcome.partial_reason = match machine.region_ended_by() {
+    outcome.partial_reason = match ended_by {
         Some(Bound::Accesses(count)) => Some(format!("the limit of {count} accesses was reached")),
         Some(Bound::Instructions(count)) => {
             Some(format!("the limit of {count} instructions was reached"))
@@ -246,14 +368,6 @@ fn tell_region(machine: &Machine, outcome: &mut Outcome) {
         }
         Some(Bound::Mark(_)) | None => None,
     };
-}
-
-fn progress(machine: &Machine) -> Progress {
-    Progress {
-        accesses: machine.accesses(),
-        instructions: machine.instructions(),
-        time_ps: machine.now_ps(),
-    }
 }
 
 #[cfg(test)]

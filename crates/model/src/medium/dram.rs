@@ -21,6 +21,7 @@ pub mod standard;
 mod table;
 
 use super::DramSpec;
+use crate::activity::Activity;
 use crate::request::{Completion, Device, Full, Request};
 use channel::{Channel, Flight};
 use earliest::{Earliest, NEVER};
@@ -70,6 +71,21 @@ impl DramCounts {
         let lines = u64::from(entry.lines);
         let write = entry.class.writes();
         *(if write { &mut self.written_lines } else { &mut self.read_lines }) += lines;
+    }
+
+    /// What was counted since `before`.
+    #[must_use]
+    pub fn since(&self, before: &DramCounts) -> Self {
+        DramCounts {
+            row_hits: self.row_hits - before.row_hits,
+            row_closed: self.row_closed - before.row_closed,
+            row_conflicts: self.row_conflicts - before.row_conflicts,
+            activates: self.activates - before.activates,
+            refreshes: self.refreshes - before.refreshes,
+            read_lines: self.read_lines - before.read_lines,
+            written_lines: self.written_lines - before.written_lines,
+            forwarded_lines: self.forwarded_lines - before.forwarded_lines,
+        }
     }
 
     fn plus(self, other: DramCounts) -> Self {
@@ -167,6 +183,18 @@ impl Dram {
             sum = sum.plus(&energy::of_channel(&self.rules, &mut channel, now)?);
         }
         Some(sum)
+    }
+
+    /// What has been counted since the start, up to `now_ps`, which is not before the last call:
+    /// what nobody has asked for since (refreshes) included.
+    pub fn counts_at(&self, now_ps: u64) -> DramCounts {
+        let now = self.clock_at(now_ps);
+        let settled = self.channels.iter().map(|channel| {
+            let mut channel = channel.clone();
+            channel.run(&self.rules, now, true);
+            channel.counts()
+        });
+        settled.fold(DramCounts::default(), DramCounts::plus)
     }
 
     /// Begins a log of the commands of every channel.
@@ -373,6 +401,10 @@ impl Device for Dram {
 
     fn in_flight(&self) -> usize {
         self.in_flight
+    }
+
+    fn activity(&self, now_ps: u64) -> Activity {
+        Activity::of_dram(self.counts_at(now_ps), self.energy(now_ps))
     }
 }
 

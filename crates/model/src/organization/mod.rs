@@ -6,6 +6,7 @@ mod surroundings;
 pub use hybrid::{DramCacheSpec, TagStore};
 pub use surroundings::Surroundings;
 
+use crate::activity::Activity;
 use crate::request::{Full, LineRequest, PageRequest, Response, Traffic};
 use serde::{Deserialize, Serialize};
 use surroundings::whole;
@@ -42,6 +43,9 @@ pub trait Organization: Send {
 
     /// Counters for the result.
     fn report(&self) -> OrganizationReport;
+
+    /// What its media did and took up to `now_ps`, which is not before the last call.
+    fn activity(&self, now_ps: u64) -> Activity;
 
     /// A second one that stands where this one stands. Large state is shared until written.
     fn fork(&mut self) -> Box<dyn Organization>;
@@ -99,6 +103,17 @@ pub trait OrganizationDescription {
     /// Whether it has a store, behind a link.
     fn needs_store(&self) -> bool {
         true
+    }
+
+    /// Whether it is given requests directly: the machine has neither processor nor operating system.
+    fn stands_alone(&self) -> bool {
+        false
+    }
+
+    /// The line that it is asked for, where it says so by itself; else it is that of the on-chip
+    /// caches.
+    fn line(&self) -> Option<Size> {
+        None
     }
 
     /// Collects every semantic mistake of the description by itself, below `path`.

@@ -1,6 +1,7 @@
 //! `oracle`: everything is in DRAM, however large. The machine that others are measured against.
 
 use super::{DramSize, Organization, OrganizationDescription, OrganizationReport, Surroundings};
+use crate::activity::Activity;
 use crate::medium::{DramSpec, dram::Dram};
 use crate::request::{
     Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response, Traffic,
@@ -189,6 +190,10 @@ impl Organization for Oracle {
             stale_reads: self.data.as_ref().map_or(0, |data| data.stale_reads),
             ..OrganizationReport::default()
         }
+    }
+
+    fn activity(&self, now_ps: u64) -> Activity {
+        self.dram.activity(now_ps)
     }
 
     fn fork(&mut self) -> Box<dyn Organization> {

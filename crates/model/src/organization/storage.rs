@@ -11,6 +11,7 @@ use super::{
     DramSize, InitialContent, Organization, OrganizationDescription, OrganizationReport,
     Surroundings, whole,
 };
+use crate::activity::Activity;
 use crate::device::AnyDevice;
 use crate::medium::{DramSpec, dram::Dram};
 use crate::request::{
@@ -76,7 +77,7 @@ impl OrganizationDescription for StorageSpec {
         }
     }
     fn check_with(&self, path: &str, machine: &Surroundings<'_>, problems: &mut Problems) {
-        let page = machine.os.page;
+        let Some(page) = machine.page() else { return }; // Said already.
         machine.check_memory(&format!("{path}.dram_capacity"), self.dram_capacity, problems);
         whole(&format!("{path}.readahead"), self.readahead, "pages (os.page)", page, problems);
         if let Some((store, device)) = machine.store {
@@ -397,6 +398,11 @@ impl Organization for Storage {
             stale_reads: self.data.as_ref().map_or(0, |data| data.stale_reads),
             ..OrganizationReport::default()
         }
+    }
+
+    fn activity(&self, now_ps: u64) -> Activity {
+        let activity = self.dram.activity(now_ps);
+        Activity { energy: activity.energy.without_store(), ..activity }
     }
 
     fn fork(&mut self) -> Box<dyn Organization> {

@@ -9,8 +9,8 @@ use tierscope_units::{Problems, Size};
 /// The machine around an organization, as it is described.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
-    /// The operating system.
-    pub os: &'a OsSpec,
+    /// The operating system, where there is one.
+    pub os: Option<&'a OsSpec>,
     /// DRAM.
     pub dram: &'a DramSpec,
     /// The store and the table that describes it, where there is one.
@@ -24,6 +24,11 @@ pub struct Surroundings<'a> {
 }
 
 impl Surroundings<'_> {
+    /// A page of the operating system, where there is one.
+    pub fn page(&self) -> Option<Size> {
+        self.os.map(|os| os.page)
+    }
+
     /// The store behind its link, where there are both.
     pub fn build_store(&self) -> Option<AnyDevice> {
         let (_, store) = self.store?;
@@ -33,7 +38,9 @@ impl Surroundings<'_> {
     /// What the operating system sees as memory is whole pages, and DRAM has a row in each bank:
     /// adds a mistake at `path` if a memory of `capacity` is not so.
     pub fn check_memory(&self, path: &str, capacity: Size, problems: &mut Problems) {
-        whole(path, capacity, "pages (os.page)", self.os.page, problems);
+        if let Some(page) = self.page() {
+            whole(path, capacity, "pages (os.page)", page, problems);
+        }
         self.check_rows(path, capacity, problems);
     }
 
@@ -56,8 +63,8 @@ impl Surroundings<'_> {
     /// operating system's. Of its own pages it is, or that is said already.
     pub fn check_store(&self, page: Size, what: &str, problems: &mut Problems) {
         let Some((key, store)) = self.store else { return };
-        let (what, largest) =
-            if page > self.os.page { (what, page) } else { ("pages (os.page)", self.os.page) };
+        let own = self.page().filter(|own| *own >= page);
+        let (what, largest) = own.map_or((what, page), |own| ("pages (os.page)", own));
         if largest > store.page() {
             whole(&format!("{key}.capacity"), store.capacity(), what, largest, problems);
         }

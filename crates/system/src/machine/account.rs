@@ -4,9 +4,11 @@ use super::causes::{Cause, Causes};
 use super::memory::Miss;
 use super::thread::{Access, BUSY, Begun, IDLE, OWNERS, Thread, owner_name};
 use super::{Event, Fixed, Machine};
-use crate::result::{Bytes, Interval, LatencySummary, SystemResult};
+use crate::energy::{dram_counters, energy_result};
+use crate::result::{Bytes, EnergyResult, Interval, LatencySummary, SystemResult};
 use std::collections::BTreeMap;
 use tierscope_kernel::{CowMap, LatencyHistogram, Stage, StageTimes, Timeline};
+use tierscope_model::activity::{Activity, Energy};
 use tierscope_model::request::Traffic;
 use tierscope_workload::SiteId;
 
@@ -389,6 +391,7 @@ impl Machine {
         let cycles = self.fixed.clock.ps_to_cycles_ceil(time_ps).max(1);
         let Traffic { store_read_bytes, store_written_bytes, dram_read_bytes, dram_written_bytes } =
             self.organization_report().traffic;
+        let activity = self.activity(end_ps);
         SystemResult {
             organization,
             time_s: time_ps as f64 / 1e12,
@@ -408,7 +411,9 @@ impl Machine {
             dram_bytes: Bytes { read: dram_read_bytes, written: dram_written_bytes },
             areas: self.areas(),
             code: self.code(),
-            counters: self.counters(),
+            counters: self.counters(&activity),
+            energy: self.energy(activity.energy, time_ps),
+            device: None,
             wall_s: 0.0,
             accesses_per_wall_s: 0.0,
             notes: self.notes(),
@@ -434,14 +439,7 @@ impl Machine {
             assert_eq!(by_site, (accesses, by_area), "an access belongs to no site, or to two");
         }
         assert_eq!(histogram.sum_ps(), stages.iter().sum(), "stages do not sum to latencies");
-        let ns = |ps: u64| ps as f64 / 1e3;
-        let summary = LatencySummary {
-            mean: histogram.mean_ps() / 1e3,
-            p50: ns(histogram.quantile_ps(0.5)),
-            p99: ns(histogram.quantile_ps(0.99)),
-            p999: ns(histogram.quantile_ps(0.999)),
-            max: ns(histogram.max_ps()),
-        };
+        let summary = LatencySummary::of(&histogram);
         let per_access = accesses.max(1) as f64 * 1e3;
         let stages = Stage::ALL
             .iter()
@@ -451,7 +449,13 @@ impl Machine {
         (summary, stages)
     }
 
-    fn counters(&self) -> BTreeMap<String, u64> {
+    /// Where energy went in the region, as far as it is counted.
+    fn energy(&self, energy: Energy, time_ps: u64) -> EnergyResult {
+        let energy = energy.without("processor", "the model of cores and caches has no energies");
+        energy_result(&energy, time_ps as f64 / 1e12)
+    }
+
+    fn counters(&self, activity: &Activity) -> BTreeMap<String, u64> {
         let account = &self.account;
         let report = self.organization_report();
         let os = self.os_counters();
@@ -485,10 +489,11 @@ impl Machine {
         .into_iter()
         .map(|(name, count)| (name.to_string(), count))
         .collect();
-        for (level, counts) in account.hits.iter().enumerate() {
-            let name = &self.spec.processor.caches[level].name;
-            let all = counts.iter().sum::<u64>() + account.late_hits[level];
-            counters.insert(format!("hits_{}", name.to_lowercase()), all);
+        let caches = self.spec.processor.iter().flat_map(|processor| &processor.caches);
+        counters.extend(dram_counters(&activity.dram));
+        for ((counts, late), cache) in account.hits.iter().zip(&account.late_hits).zip(caches) {
+            let all = counts.iter().sum::<u64>() + late;
+            counters.insert(format!("hits_{}", cache.name.to_lowercase()), all);
         }
         counters
     }

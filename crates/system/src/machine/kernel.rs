@@ -19,7 +19,7 @@ impl Machine {
         match trap {
             Trap::Fault { page, write } => {
                 self.account.faults += 1;
-                let path = self.spec.os.paths.fault;
+                let path = self.os.paths.fault;
                 let mut steps = path_steps(Stage::Fault, path, 1);
                 steps.push(Step::Act(Action::Resolve { page, write }));
                 self.threads[self.contexts[index].thread].do_first(&steps);
@@ -87,7 +87,7 @@ impl Machine {
                     last,
                 };
                 let shift = self.fixed.page_shift;
-                let path = self.spec.os.paths.page_cache;
+                let path = self.os.paths.page_cache;
                 self.proceed(index, next, work, action, move |frame| {
                     let from = Place::Physical((frame << shift) + (offset & ((1 << shift) - 1)));
                     let to = Place::Virtual(address);
@@ -115,7 +115,7 @@ impl Machine {
                     address: address + part,
                 };
                 let shift = self.fixed.page_shift;
-                let path = self.spec.os.paths.page_cache;
+                let path = self.os.paths.page_cache;
                 self.proceed(index, next, work, action, move |frame| {
                     let to = Place::Physical((frame << shift) + (offset & ((1 << shift) - 1)));
                     let from = Place::Virtual(address);
@@ -195,7 +195,7 @@ impl Machine {
 
     fn work_steps(&self, work: &[Work]) -> Vec<Step> {
         let shift = self.fixed.page_shift;
-        let paths = &self.spec.os.paths;
+        let paths = &self.os.paths;
         let mut steps = Vec::new();
         for item in work {
             match *item {
@@ -229,7 +229,7 @@ impl Machine {
 
     /// Time of a path that no thread runs: of an interrupt, or of a wake-up.
     pub(super) fn kernel_path_ps(&self, path: PathSpec) -> u64 {
-        let cycles = f64::from(path.instructions) * self.spec.os.kernel_cpi;
+        let cycles = f64::from(path.instructions) * self.os.kernel_cpi;
         self.fixed.clock.cycles_to_ps(cycles.round() as u64)
     }
 
@@ -251,7 +251,7 @@ impl Machine {
         let mut steps = Vec::new();
         if !quiet {
             self.account.calls += 1;
-            steps = path_steps(Stage::SystemCall, self.spec.os.paths.system_call, 1);
+            steps = path_steps(Stage::SystemCall, self.os.paths.system_call, 1);
         }
         if matches!(call, Call::Map { .. } | Call::Unmap { .. } | Call::Remap { .. }) {
             self.forget_areas();
@@ -269,7 +269,7 @@ impl Machine {
             }
             Call::Open { file, size } => {
                 self.paging.open(file, size)?;
-                steps.extend(path_steps(Stage::FileSystem, self.spec.os.paths.file_system, 1));
+                steps.extend(path_steps(Stage::FileSystem, self.os.paths.file_system, 1));
             }
             Call::Truncate { file, length } => self.paging.truncate(file, length),
             Call::Read { file, offset, length, address } => {
@@ -300,7 +300,7 @@ impl Machine {
                 let signals = &mut self.threads[id].signals;
                 *signals = (*signals).max(sequence);
                 if self.wake_for_signals(id, now_ps) > 0 {
-                    steps.extend(path_steps(Stage::WakeUp, self.spec.os.paths.wake_up, 1));
+                    steps.extend(path_steps(Stage::WakeUp, self.os.paths.wake_up, 1));
                 }
             }
             Call::Wait { thread, sequence } => {
@@ -332,7 +332,7 @@ impl Machine {
     }
 
     fn sync_steps(&self, file: FileId) -> Vec<Step> {
-        let mut steps = path_steps(Stage::FileSystem, self.spec.os.paths.file_system, 1);
+        let mut steps = path_steps(Stage::FileSystem, self.os.paths.file_system, 1);
         steps.push(Step::Act(Action::Sync { file }));
         steps
     }
@@ -356,7 +356,7 @@ impl Machine {
     /// Wakes the threads that wait for a signal which `id` has given by now; how many.
     fn wake_for_signals(&mut self, id: usize, now_ps: u64) -> usize {
         let (state, signals) = (self.threads[id].state, self.threads[id].signals);
-        let wake_up_ps = self.kernel_path_ps(self.spec.os.paths.wake_up);
+        let wake_up_ps = self.kernel_path_ps(self.os.paths.wake_up);
         let source = self.memory_source();
         let mut woken = 0;
         for (index, thread) in self.threads.iter_mut().enumerate() {
@@ -407,7 +407,7 @@ impl Machine {
         thread.last_context = index;
         if switch {
             self.account.context_switches += 1;
-            let path = self.spec.os.paths.context_switch;
+            let path = self.os.paths.context_switch;
             let mut steps = path_steps(Stage::ContextSwitch, path, 1);
             steps.push(Step::StartSlice);
             thread.do_first(&steps);

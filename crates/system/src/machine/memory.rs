@@ -486,7 +486,7 @@ impl Machine {
     fn end_transfer(&mut self, id: TransferId, now_ps: u64) {
         self.paging.finish_transfer(id, now_ps);
         let io = self.transfers.remove(&id).unwrap_or_default();
-        let paths = self.spec.os.paths.clone();
+        let paths = self.os.paths.clone();
         let mut at_ps = now_ps + self.kernel_path_ps(paths.interrupt);
         self.account.interrupts += 1;
         let woken: Vec<usize> = {

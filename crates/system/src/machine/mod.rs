@@ -27,7 +27,9 @@ use region::Region;
 use std::collections::{BTreeMap, VecDeque};
 use tierscope_kernel::{Clock, CowMap, EventQueue, Pace, Slab, Timeline};
 use tierscope_model::organization::Organization;
+use tierscope_model::os::OsSpec;
 use tierscope_model::os::paging::{Area, OsError, Paging, TransferId};
+use tierscope_model::processor::ProcessorSpec;
 use tierscope_model::processor::on_chip::{DirtyLine, Stack};
 use tierscope_model::processor::tlb::Tlb;
 use tierscope_model::processor::window::Window;
@@ -151,6 +153,7 @@ const KERNEL_LINES: u64 = 1 << 14;
 /// A machine with the workload that runs on it.
 pub struct Machine {
     spec: SystemSpec,
+    os: OsSpec,
     fixed: Fixed,
     stream: Box<dyn Stream>,
     cores: Vec<Core>,
@@ -194,7 +197,9 @@ impl Machine {
         stream: Box<dyn Stream>,
         options: &RunOptions,
     ) -> Result<Self, MachineError> {
-        let processor = &spec.processor;
+        let (Some(processor), Some(os)) = (&spec.processor, &spec.os) else {
+            return Err(MachineError::Incomplete);
+        };
         let clock = Clock::from_hertz(processor.clock.hertz());
         let private = || processor.caches.iter().filter(|c| !c.shared);
         let cores: Vec<Core> = (0..processor.cores)
@@ -207,15 +212,10 @@ impl Machine {
         let shared = Stack::new(shared, clock, spec.check_data);
         let organization = spec.build_organization().ok_or(MachineError::Incomplete)?;
         let pages_to = spec.paging();
-        let mut paging = Paging::new(
-            &spec.os,
-            processor.tlb.levels,
-            organization.memory_bytes(),
-            pages_to,
-            spec.seed,
-        );
+        let mut paging =
+            Paging::new(os, processor.tlb.levels, organization.memory_bytes(), pages_to, spec.seed);
         let line_shift = processor.caches[0].line.bytes().trailing_zeros();
-        let page_shift = spec.os.page.bytes().trailing_zeros();
+        let page_shift = os.page.bytes().trailing_zeros();
         let kernel_line = reserve_kernel(&mut paging, line_shift, page_shift)?;
         let private_depth = cores[0].caches.depth();
         let fixed = Fixed {
@@ -226,8 +226,8 @@ impl Machine {
             lookahead_ps: cores[0].caches.latency_ps(private_depth - 1),
             interval_sources: (processor.cores * processor.threads_per_core) as u16 + 1,
             batch_limit: if options.batch_limit == 0 { u64::MAX } else { options.batch_limit },
-            time_slice_ps: spec.os.time_slice.picoseconds(),
-            host_queue_depth: pages_to.map_or(0, |(os, _)| u64::from(os.host_queue_depth)),
+            time_slice_ps: os.time_slice.picoseconds(),
+            host_queue_depth: pages_to.map_or(0, |(paging, _)| u64::from(paging.host_queue_depth)),
             paging: pages_to.is_some(),
             clock,
             kernel_line,
@@ -235,7 +235,7 @@ impl Machine {
             sites: options.sites,
         };
         let mut machine = Machine {
-            contexts: contexts(spec, clock),
+            contexts: contexts(processor, os, clock),
             account: Account::new(
                 cores[0].caches.depth(),
                 spec.check_data,
@@ -243,6 +243,7 @@ impl Machine {
             ),
             region: Region::new(options.start, &options.stops),
             spec: spec.clone(),
+            os: os.clone(),
             fixed,
             stream,
             cores,
@@ -427,6 +428,7 @@ impl Machine {
     pub fn fork(&mut self) -> Self {
         Machine {
             spec: self.spec.clone(),
+            os: self.os.clone(),
             fixed: self.fixed.clone(),
             stream: self.stream.fork(),
             cores: self
@@ -467,8 +469,7 @@ impl Machine {
     }
 }
 
-fn contexts(spec: &SystemSpec, clock: Clock) -> Vec<Context> {
-    let processor = &spec.processor;
+fn contexts(processor: &ProcessorSpec, os: &OsSpec, clock: Clock) -> Vec<Context> {
     let threads = u64::from(processor.threads_per_core);
     // Cycles per instruction as a fraction of millionths; hardware threads share a core evenly.
     let fraction = |cpi: f64| (cpi * 1e6).round() as u64 * threads;
@@ -479,7 +480,7 @@ fn contexts(spec: &SystemSpec, clock: Clock) -> Vec<Context> {
             thread: 0,
             now_ps: 0,
             pace: Pace::new(clock, fraction(processor.base_cpi), 1_000_000),
-            kernel_pace: Pace::new(clock, fraction(spec.os.kernel_cpi), 1_000_000),
+            kernel_pace: Pace::new(clock, fraction(os.kernel_cpi), 1_000_000),
             window: Window::new(processor.reorder_window, processor.miss_registers),
             pending: Vec::new(),
             trap: None,

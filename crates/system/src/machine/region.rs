@@ -6,6 +6,7 @@ use super::thread::{BUSY, OWNERS};
 use super::{Event, Machine};
 use crate::result::Skipped;
 use serde::{Deserialize, Serialize};
+use tierscope_model::activity::Activity;
 use tierscope_model::organization::OrganizationReport;
 use tierscope_model::os::paging::OsCounters;
 
@@ -48,6 +49,7 @@ pub(super) struct Region {
     pub skipped: Option<Skipped>,
     /// What had been counted when it began.
     organization: OrganizationReport,
+    activity: Activity,
     os: OsCounters,
     /// Events of the queue that are bounds.
     pub events: usize,
@@ -172,6 +174,7 @@ impl Machine {
         });
         self.region.start_ps = start_ps;
         self.region.organization = self.organization.report();
+        self.region.activity = self.organization.activity(start_ps);
         self.region.os = self.paging.counters;
         self.account.restart();
         for thread in &mut self.threads {
@@ -188,6 +191,11 @@ impl Machine {
     /// What the organization has counted in the region.
     pub(super) fn organization_report(&self) -> OrganizationReport {
         self.organization.report().since(&self.region.organization)
+    }
+
+    /// What media have done in the region, which has come to `now_ps`.
+    pub(super) fn activity(&self, now_ps: u64) -> Activity {
+        self.organization.activity(now_ps).since(&self.region.activity)
     }
 
     /// What the operating system has counted in the region.

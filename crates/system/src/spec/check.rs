@@ -11,8 +11,12 @@ impl SystemSpec {
         self.check_name(problems);
         // TOML holds integers up to 2^63 − 1, and a resolved machine must print as TOML.
         problems.at_most("", "seed", self.seed, i64::MAX as u64);
-        self.processor.check("processor", problems);
-        self.os.check("os", problems);
+        if let Some(processor) = &self.processor {
+            processor.check("processor", problems);
+        }
+        if let Some(os) = &self.os {
+            os.check("os", problems);
+        }
         self.dram.check("dram", problems);
         for (key, store) in self.stores() {
             store.check(key, problems);
@@ -27,6 +31,7 @@ impl SystemSpec {
 
     pub(super) fn check_together(&self, problems: &mut Problems) {
         self.check_organization(problems);
+        self.check_processor(problems);
         self.check_cache_names(problems);
         self.check_lines(problems);
         for (key, organization) in self.organizations() {
@@ -70,6 +75,25 @@ impl SystemSpec {
         }
     }
 
+    /// A machine has a processor and an operating system; a device alone has neither.
+    fn check_processor(&self, problems: &mut Problems) {
+        let Some(organization) = self.the_organization() else { return };
+        let alone = organization.stands_alone();
+        for (part, present) in [("processor", self.processor.is_some()), ("os", self.os.is_some())]
+        {
+            if present == alone {
+                let base = presets::with_organization(organization.name());
+                let (code, reason, mend) = if alone {
+                    ("contradiction", "a device alone has none", "remove it".to_owned())
+                } else {
+                    let mend = format!("add a [{part}] table, or start from base = \"{base}\"");
+                    ("missing-part", "a machine has one", mend)
+                };
+                problems.add(code, part.into(), String::new(), reason.into(), mend);
+            }
+        }
+    }
+
     fn check_store_is_there(&self, organization: &str, problems: &mut Problems) {
         for (part, present) in
             [("store", !self.stores().is_empty()), ("link", !self.links().is_empty())]
@@ -89,8 +113,9 @@ impl SystemSpec {
 
     /// Caches are addressed by their names, in results and in `--set`.
     fn check_cache_names(&self, problems: &mut Problems) {
-        for (level, cache) in self.processor.caches.iter().enumerate() {
-            let earlier = &self.processor.caches[..level];
+        let Some(processor) = &self.processor else { return };
+        for (level, cache) in processor.caches.iter().enumerate() {
+            let earlier = &processor.caches[..level];
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
             let (reason, mend) = if cache.name.is_empty() || !cache.name.chars().all(plain) {
                 ("a cache's name is made of letters, digits, - and _", "write \"L1D\"")
@@ -111,7 +136,7 @@ impl SystemSpec {
 
     /// Lines are whole bursts, a row holds whole lines, and the mapping places all of them.
     fn check_lines(&self, problems: &mut Problems) {
-        let line = self.processor.caches.first().map_or(0, |cache| cache.line.bytes());
+        let line = self.line().map_or(0, |line| line.bytes());
         if problems.iter().all(|known| !known.path.starts_with("dram.")) {
             self.dram.check_line("dram", line, problems);
         }

@@ -119,7 +119,7 @@ struct Layered {
 fn layers(reference: &str) -> Result<Layered, Problems> {
     let mut loader = Loader::default();
     let root = match presets::find(reference) {
-        Some(preset) => loader.preset(preset)?,
+        Some(preset) => loader.preset(&preset)?,
         None if names_a_file(reference, Path::new("")) => loader.file(Path::new(reference))?,
         None => return Err(one(unknown_system(reference, String::new(), ""))),
     };
@@ -151,7 +151,7 @@ struct Loader {
 }
 
 impl Loader {
-    fn preset(&mut self, preset: &'static Preset) -> Result<Node, Problems> {
+    fn preset(&mut self, preset: &Preset) -> Result<Node, Problems> {
         self.text(&format!("preset {}", preset.name), preset.text, Path::new(""), Some(preset))
     }
 
@@ -184,7 +184,7 @@ impl Loader {
         name: &str,
         text: &str,
         folder: &Path,
-        preset: Option<&'static Preset>,
+        preset: Option<&Preset>,
     ) -> Result<Node, Problems> {
         self.origin.push(name.to_owned());
         let mut top = tree::read(name, text)
@@ -199,7 +199,7 @@ impl Loader {
         &mut self,
         base: &Node,
         folder: &Path,
-        within: Option<&'static Preset>,
+        within: Option<&Preset>,
     ) -> Result<Node, Problems> {
         let Data::Text(name) = &base.data else {
             let reason = format!("a base is a text, not {}", base.data.words());
@@ -211,7 +211,7 @@ impl Loader {
             None => presets::find(name),
         };
         match preset {
-            Some(preset) => self.preset(preset),
+            Some(preset) => self.preset(&preset),
             None if names_a_file(name, folder) => {
                 let path: PathBuf = folder.join(name);
                 self.file(&path).map_err(|problems| placed(problems, base))

@@ -23,12 +23,12 @@ pub struct MemoryEstimate {
 impl SystemSpec {
     /// The estimate for a description that has been checked; `None` of one that lacks a part.
     pub fn memory_estimate(&self) -> Option<MemoryEstimate> {
-        let page_bytes = self.os.page.bytes();
+        let page_bytes = self.os.as_ref().map_or(4096, |os| os.page.bytes());
         let tags = if self.paging().is_none() && !self.stores().is_empty() { TAG_BYTES } else { 0 };
-        let lines =
-            self.processor.caches.first().map_or(0, |cache| page_bytes / cache.line.bytes());
+        let lines = self.line().map_or(0, |line| page_bytes / line.bytes());
         let versions = if self.check_data { 8 * VERSION_MAPS * lines } else { 0 };
-        let per_page_bytes = Paging::BYTES_PER_PAGE + tags + versions;
+        let paging = if self.os.is_some() { Paging::BYTES_PER_PAGE } else { 0 };
+        let per_page_bytes = paging + tags + versions;
         Some(MemoryEstimate {
             bytes_per_million: per_page_bytes * 1_000_000 / page_bytes,
             room_bytes: self.room()?.bytes(),

@@ -28,15 +28,17 @@ pub use shape::{Field, Shape, Table, Word, json_schema, shape};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tierscope_kernel::Clock;
 use tierscope_model::device::{self, DeviceDescription};
 use tierscope_model::link::{self, LinkDescription};
 use tierscope_model::medium::DramSpec;
+use tierscope_model::medium::dram::description::Description;
 use tierscope_model::organization::{
     self, Organization, OrganizationDescription, StorageSpec, Surroundings,
 };
 use tierscope_model::os::OsSpec;
 use tierscope_model::processor::ProcessorSpec;
-use tierscope_units::Problems;
+use tierscope_units::{Problems, Size};
 
 /// Makes [`SystemSpec`] of what every machine has and of the list of parts that it may have.
 macro_rules! describe {
@@ -56,7 +58,8 @@ macro_rules! describe {
         }
     ) => {
         /// A machine, and how it is organized. It has a processor, an operating system, DRAM, a
-        /// store behind a link where the organization has one, and exactly one organization.
+        /// store behind a link where the organization has one, and exactly one organization. A
+        /// device alone has neither processor nor operating system.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct SystemSpec {
@@ -69,10 +72,12 @@ macro_rules! describe {
             /// Whether every line carries the version last written to it, so that a stale or lost
             /// read is found as it happens.
             pub check_data: bool,
-            /// Cores, on-chip caches and TLB.
-            pub processor: ProcessorSpec,
-            /// The operating system.
-            pub os: OsSpec,
+            /// Cores, on-chip caches and TLB. A device alone has none.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub processor: Option<ProcessorSpec>,
+            /// The operating system. A device alone has none.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub os: Option<OsSpec>,
             /// DRAM behind its controllers.
             pub dram: DramSpec,
             $(
@@ -149,14 +154,36 @@ impl SystemSpec {
         self.the_organization()?.build(&self.surroundings())
     }
 
+    /// Whether it is a device alone: it has no processor, and is given the requests of a memory trace.
+    pub fn stands_alone(&self) -> bool {
+        self.the_organization().is_some_and(OrganizationDescription::stands_alone)
+    }
+
+    /// The line that main memory is asked for, where there is one.
+    pub fn line(&self) -> Option<Size> {
+        let own = self.the_organization().and_then(OrganizationDescription::line);
+        own.or_else(|| Some(self.processor.as_ref()?.caches.first()?.line))
+    }
+
+    /// The command clock of the DRAM, of a description that has been checked.
+    pub fn dram_clock(&self) -> Clock {
+        Description::new(&self.dram).clock
+    }
+
+    /// What the data buses of the DRAM can move at most, in bytes a second, of a description that has
+    /// been checked.
+    pub fn peak_bytes_per_s(&self) -> f64 {
+        Description::new(&self.dram).peak_bytes_per_s()
+    }
+
     /// The machine around the organization.
     fn surroundings(&self) -> Surroundings<'_> {
         Surroundings {
-            os: &self.os,
+            os: self.os.as_ref(),
             dram: &self.dram,
             store: self.stores().first().copied(),
             link: self.links().first().map(|(_, link)| *link),
-            line: self.processor.caches.first().map(|cache| cache.line),
+            line: self.line(),
             check_data: self.check_data,
         }
     }

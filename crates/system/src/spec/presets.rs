@@ -1,7 +1,9 @@
 //! Presets: described machines that come with the program.
 //!
 //! A preset is one file below `presets/` and one line here. Every value of it carries a comment
-//! with its source.
+//! with its source. Devices alone are made of a list (`devices`).
+
+mod devices;
 
 /// A preset.
 #[derive(Clone, Copy, Debug)]
@@ -14,11 +16,11 @@ pub(super) struct Preset {
     pub text: &'static str,
 }
 
-/// Makes [`PRESETS`] of the list below.
+/// Makes [`WRITTEN`] of the list below.
 macro_rules! presets {
     ($( $name:literal = $file:literal, $summary:literal; )*) => {
-        /// Every preset, in the order of `tierscope show systems`.
-        static PRESETS: &[Preset] = &[ $( Preset {
+        /// Every preset that is a file, in the order of `tierscope show systems`.
+        static WRITTEN: &[Preset] = &[ $( Preset {
             name: $name,
             summary: $summary,
             text: include_str!(concat!("../../presets/", $file)),
@@ -39,25 +41,40 @@ presets! {
         "storage at 1/256: 256 MiB of DRAM before 4 GiB of store";
     "hyb15" = "hyb15.toml", "";
     "hyb15-store" = "hyb15-store.toml", "";
+    "device" = "device.toml", "";
+}
+
+/// Every preset, those that are made of lists last.
+fn all() -> impl Iterator<Item = Preset> {
+    let made = devices::all().iter().map(|made| Preset {
+        name: &made.name,
+        summary: &made.summary,
+        text: &made.text,
+    });
+    WRITTEN.iter().copied().chain(made)
 }
 
 /// The preset of this name, among those that users see.
-pub(super) fn find(name: &str) -> Option<&'static Preset> {
-    PRESETS.iter().find(|preset| preset.name == name && !preset.summary.is_empty())
+pub(super) fn find(name: &str) -> Option<Preset> {
+    all().find(|preset| preset.name == name && !preset.summary.is_empty())
 }
 
 /// The preset of the organization with this table, or one that has all parts.
 pub(super) fn with_organization(key: &str) -> &'static str {
-    find(key).map_or("hybrid", |preset| preset.name)
+    let of_kind = |preset: &Preset| preset.name.split('/').next() == Some(key);
+    let listed = |preset: &Preset| !preset.summary.is_empty();
+    find(key)
+        .or_else(|| all().find(|preset| of_kind(preset) && listed(preset)))
+        .map_or("hybrid", |preset| preset.name)
 }
 
 /// What another preset may be based on.
-pub(super) fn find_base(name: &str) -> Option<&'static Preset> {
-    PRESETS.iter().find(|preset| preset.name == name)
+pub(super) fn find_base(name: &str) -> Option<Preset> {
+    all().find(|preset| preset.name == name)
 }
 
 /// Name and one-line description of every preset, in the order in which they are shown.
 pub fn list() -> Vec<(&'static str, &'static str)> {
-    let listed = PRESETS.iter().filter(|preset| !preset.summary.is_empty());
+    let listed = all().filter(|preset| !preset.summary.is_empty());
     listed.map(|preset| (preset.name, preset.summary)).collect()
 }

@@ -44,7 +44,10 @@ impl SystemSpec {
     /// DRAM nearest to `bytes` that this machine can have: whole parts, at least one.
     fn nearest_dram_bytes(&self, bytes: u64) -> Option<u64> {
         let (_, organization) = self.only_organization()?;
-        let part = common_multiple(organization.dram_size()?.part.bytes(), self.os.page.bytes());
+        let part = common_multiple(
+            organization.dram_size()?.part.bytes(),
+            self.os.as_ref().map_or(1, |os| os.page.bytes()),
+        );
         Some((bytes.saturating_add(part / 2) / part).max(1) * part)
     }
 
@@ -56,7 +59,7 @@ impl SystemSpec {
 
     /// What makes on-chip caches `factor` (below 1) of what they are, in whole sets.
     fn smaller_caches(&self, factor: f64) -> Sets {
-        let caches = self.processor.caches.iter();
+        let caches = self.processor.iter().flat_map(|processor| &processor.caches);
         caches
             .map(|cache| {
                 let set_bytes = cache.line.bytes() * u64::from(cache.ways);
@@ -184,7 +187,7 @@ mod tests {
     }
 
     fn caches_bytes(spec: &SystemSpec) -> Vec<u64> {
-        spec.processor.caches.iter().map(|cache| cache.capacity.bytes()).collect()
+        spec.processor.iter().flat_map(|p| &p.caches).map(|cache| cache.capacity.bytes()).collect()
     }
 
     #[test]

@@ -237,12 +237,12 @@ fn a_set_changes_one_value_and_is_its_source() {
     let set = load("hybrid", &sets).unwrap_or_else(|problems| panic!("{problems}"));
     let mut expected = plain.spec.clone();
     expected.hybrid.as_mut().unwrap().cache.capacity = "256MiB".parse().unwrap();
-    expected.processor.caches[0].ways = 4;
-    expected.processor.caches[1].ways = 16;
-    expected.os.allocation = tierscope_model::os::Allocation::Fragmented;
+    expected.processor.as_mut().unwrap().caches[0].ways = 4;
+    expected.processor.as_mut().unwrap().caches[1].ways = 16;
+    expected.os.as_mut().unwrap().allocation = tierscope_model::os::Allocation::Fragmented;
     expected.dram.age_cap = "1.25us".parse().unwrap();
     expected.check_data = true;
-    expected.os.paths.fault.instructions = 5;
+    expected.os.as_mut().unwrap().paths.fault.instructions = 5;
     assert_eq!(set.spec, expected);
     let changed: Vec<_> = set
         .sources
@@ -275,7 +275,7 @@ fn a_set_passes_by_machines_without_the_part() {
     assert_eq!(all[1].spec.store.as_ref().map(|store| store.units), Some(8));
     assert_eq!(all[2].spec.store, None);
     let all = load_all(&references, &set("processor.cores", "2")).unwrap();
-    assert!(all.iter().all(|one| one.spec.processor.cores == 2));
+    assert!(all.iter().all(|one| one.spec.processor.as_ref().unwrap().cores == 2));
     let none = load_all(&references[2..], &set("hybrid.cache.ways", "4")).unwrap_err();
     assert!(none.to_string().contains("this machine has no [hybrid]"), "{none}");
     let every = load_all(&references, &set("processor.cores", "0")).unwrap_err();
@@ -294,7 +294,7 @@ fn a_file_with_a_base_says_only_what_differs_and_gives_the_name() {
     std::fs::remove_dir_all(&folder).ok();
     let mut expected = load("hybrid", &[]).unwrap().spec;
     expected.name = "wide".into();
-    expected.processor.width = 8;
+    expected.processor.as_mut().unwrap().width = 8;
     expected.hybrid.as_mut().unwrap().cache.capacity = "128GiB".parse().unwrap();
     assert_eq!(resolved.spec, expected);
     assert_eq!(resolved.sources["processor.width"].text, "mine");

@@ -115,7 +115,7 @@ fn varied(name: &str, changes: &[usize], levels: Levels) -> Option<SystemSpec> {
     let sets: Vec<_> =
         std::iter::once(TIGHT).chain(chosen).flat_map(|sets| fitting(name, sets)).collect();
     let mut spec = load(name, &sets).ok()?.spec;
-    let caches = &mut spec.processor.caches;
+    let caches = &mut spec.processor.as_mut().unwrap().caches;
     match levels {
         Levels::AsTheyAre => {}
         Levels::FirstOnly => caches.truncate(1),

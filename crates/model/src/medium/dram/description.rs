@@ -80,6 +80,14 @@ impl Description {
         }
     }
 
+    /// What all data buses together can move at most, in bytes a second.
+    pub fn peak_bytes_per_s(&self) -> f64 {
+        let per_channel = if self.standard.rank_is_pseudo_channel { self.ranks } else { 1 };
+        let (period_ps, of) = self.clock.period();
+        let burst_s = (self.timings.burst * period_ps) as f64 / of as f64 * 1e-12;
+        f64::from(self.channels * per_channel) * self.burst_bytes as f64 / burst_s
+    }
+
     /// Banks of a rank.
     pub fn banks_of_rank(&self) -> u32 {
         self.groups * self.banks

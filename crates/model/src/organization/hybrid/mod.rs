@@ -23,6 +23,7 @@ pub use controller::Controller;
 pub use spec::{DramCacheSpec, HybridSpec, TagStore};
 
 use super::{Organization, OrganizationReport};
+use crate::activity::Activity;
 use crate::request::{
     Ahead, Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response,
     Traffic,
@@ -236,6 +237,11 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
             stale_reads: self.versions.as_ref().map_or(0, |versions| versions.stale_reads()),
             ..self.controller.report()
         }
+    }
+
+    fn activity(&self, now_ps: u64) -> Activity {
+        let activity = self.dram().activity(now_ps);
+        Activity { energy: activity.energy.without_store(), ..activity }
     }
 
     fn fork(&mut self) -> Box<dyn Organization> {

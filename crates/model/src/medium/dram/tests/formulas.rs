@@ -76,6 +76,7 @@ fn every_part_reaches_the_peak_of_its_bus() {
             // Two bursts of a line go to one bank group, and others fill the gap between.
             let burst_s = (d.timings.burst * period_ps) as f64 / of as f64 * 1e-12;
             let peak = f64::from(buses) * d.burst_bytes as f64 / burst_s;
+            assert_eq!(d.peak_bytes_per_s(), peak, "{part}");
             for (what, bytes, write) in
                 [("lines", LINE, false), ("written pages", PAGE, true), ("pages", PAGE, false)]
             {

@@ -1,0 +1,132 @@
+//! What the media of a machine did and took up to a time: commands of DRAM, and energy by part.
+
+use crate::medium::dram::{DramCounts, DramEnergy};
+
+/// What media did and took, up to a time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Activity {
+    /// Commands and row states of DRAM, refreshes that nobody waited for included.
+    pub dram: DramCounts,
+    /// Where energy went.
+    pub energy: Energy,
+}
+
+impl Activity {
+    /// Of a DRAM: what it did, and what it took, where that is known.
+    pub fn of_dram(dram: DramCounts, energy: Option<DramEnergy>) -> Self {
+        Activity { dram, energy: Energy::of_dram(energy) }
+    }
+
+    /// What came since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Activity) -> Activity {
+        Activity { dram: self.dram.since(&before.dram), energy: self.energy.since(&before.energy) }
+    }
+}
+
+/// Where energy went, by component and part, and what is not counted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Energy {
+    /// What is counted. Components that have parts are known whole.
+    pub parts: Vec<EnergyPart>,
+    /// What is not, and why: none of it has a part.
+    pub not_counted: Vec<NotCounted>,
+}
+
+/// Energy of a part of a component.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EnergyPart {
+    /// The component: `dram`.
+    pub component: &'static str,
+    /// What of it: `activate`.
+    pub part: &'static str,
+    /// How much, in joules. It may be less than nothing where the currents of a data sheet disagree:
+    /// an activate is counted as what it takes beyond standby.
+    pub energy_j: f64,
+}
+
+/// A component whose energy is not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotCounted {
+    /// The component.
+    pub component: &'static str,
+    /// Why not.
+    pub reason: &'static str,
+}
+
+/// What no energy of DRAM holds.
+const INTERFACE: NotCounted = NotCounted {
+    component: "dram_interface",
+    reason: "termination and drivers are no part of the currents of a data sheet",
+};
+
+impl Energy {
+    fn of_dram(energy: Option<DramEnergy>) -> Self {
+        let Some(energy) = energy else {
+            return Energy::default().without("dram", "no source gives the currents of this part");
+        };
+        let part = |(part, energy_j)| EnergyPart { component: "dram", part, energy_j };
+        let parts = energy.parts().map(part);
+        Energy { parts: parts.to_vec(), not_counted: vec![INTERFACE] }
+    }
+
+    /// Says of a component that it is not counted.
+    #[must_use]
+    pub fn without(mut self, component: &'static str, reason: &'static str) -> Self {
+        self.not_counted.push(NotCounted { component, reason });
+        self
+    }
+
+    /// Says that a store and its link are not counted.
+    #[must_use]
+    pub fn without_store(self) -> Self {
+        self.without("store", "the model of its medium has no energies")
+            .without("link", "the model of the link has no energies")
+    }
+
+    /// Sum of the parts, in joules; `None` where nothing is counted.
+    pub fn total_j(&self) -> Option<f64> {
+        let sum_j: f64 = self.parts.iter().map(|part| part.energy_j).sum();
+        (!self.parts.is_empty()).then_some(sum_j)
+    }
+
+    fn since(&self, before: &Energy) -> Energy {
+        let then_j = |part: &EnergyPart| {
+            let same =
+                |other: &&EnergyPart| (other.component, other.part) == (part.component, part.part);
+            before.parts.iter().find(same).map_or(0.0, |other| other.energy_j)
+        };
+        let left =
+            |part: &EnergyPart| EnergyPart { energy_j: part.energy_j - then_j(part), ..*part };
+        Energy {
+            parts: self.parts.iter().map(left).collect(),
+            not_counted: self.not_counted.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_total_is_the_sum_of_the_parts_and_what_is_unknown_has_none() {
+        let energy = DramEnergy { activate_j: 1.0, pump_j: 0.5, ..DramEnergy::default() };
+        let known = Activity::of_dram(DramCounts::default(), Some(energy)).energy;
+        assert_eq!(known.total_j(), Some(energy.total_j()));
+        assert_eq!(known.parts.len(), 9);
+        let unknown = Activity::of_dram(DramCounts::default(), None).energy;
+        assert_eq!((unknown.total_j(), unknown.not_counted[0].component), (None, "dram"));
+    }
+
+    #[test]
+    fn what_came_before_is_taken_away_part_by_part() {
+        let at = |activate_j, refresh_j, activates| {
+            let energy = DramEnergy { activate_j, refresh_j, ..DramEnergy::default() };
+            Activity::of_dram(DramCounts { activates, ..DramCounts::default() }, Some(energy))
+        };
+        let left = at(3.0, 1.0, 7).since(&at(1.0, 0.25, 3));
+        assert_eq!((left.dram.activates, left.energy.total_j()), (4, Some(2.75)));
+        assert_eq!(at(3.0, 1.0, 7).since(&Activity::default()), at(3.0, 1.0, 7));
+    }
+}

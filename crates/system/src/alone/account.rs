@@ -1,0 +1,195 @@
+//! What is counted of a device alone, and the result that it makes.
+
+use super::Flight;
+use crate::energy::energy_result;
+use crate::result::{Bytes, DeviceResult, Interval, LatencySummary, Skipped, SystemResult};
+use crate::spec::SystemSpec;
+use std::collections::BTreeMap;
+use tierscope_kernel::stage::StageTimes;
+use tierscope_kernel::{LatencyHistogram, Stage};
+use tierscope_model::activity::Activity;
+use tierscope_model::organization::{Organization, OrganizationReport};
+
+/// Length of the first intervals; after every 512 it doubles.
+const FIRST_INTERVAL_PS: u64 = 100_000_000;
+const INTERVALS_OF_A_LENGTH: usize = 512;
+
+/// Counters of the region of interest.
+pub(super) struct Account {
+    begun: bool,
+    start_ps: u64,
+    skipped: Option<Skipped>,
+    /// What had been done before.
+    before: (OrganizationReport, Activity),
+    taken: u64,
+    waited: u64,
+    reads: LatencyHistogram,
+    writes: LatencyHistogram,
+    stages: [u128; Stage::ALL.len()],
+    intervals: Vec<Interval>,
+    /// The interval under way, and its length.
+    under_way: Interval,
+    interval_ps: u64,
+}
+
+impl Account {
+    /// An account that counts from the start, or from [`Account::begin`] on.
+    pub fn new(begun: bool) -> Self {
+        Account {
+            begun,
+            start_ps: 0,
+            skipped: None,
+            before: Default::default(),
+            taken: 0,
+            waited: 0,
+            reads: LatencyHistogram::new(),
+            writes: LatencyHistogram::new(),
+            stages: [0; Stage::ALL.len()],
+            intervals: Vec::new(),
+            under_way: Interval::default(),
+            interval_ps: FIRST_INTERVAL_PS,
+        }
+    }
+
+    /// Whether the region of interest has begun.
+    pub fn begun(&self) -> bool {
+        self.begun
+    }
+
+    /// When it began.
+    pub fn start_ps(&self) -> u64 {
+        self.start_ps
+    }
+
+    /// Requests of it that were taken.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// The region begins, after so many requests.
+    pub fn begin(&mut self, now_ps: u64, skipped: u64, organization: &dyn Organization) {
+        self.begun = true;
+        self.start_ps = now_ps;
+        self.skipped = Some(Skipped { accesses: skipped, instructions: 0, time_ps: now_ps });
+        self.before = (organization.report(), organization.activity(now_ps));
+    }
+
+    /// A request of the region was taken, at once or after a wait at the door.
+    pub fn take(&mut self, waited: bool) {
+        self.taken += 1;
+        self.waited += u64::from(waited);
+    }
+
+    /// A request of the region was answered at `at_ps`.
+    pub fn answer(&mut self, flight: &Flight, at_ps: u64, stages: &StageTimes) {
+        let latency_ps = at_ps - flight.arrival_ps;
+        let of_kind = if flight.request.write { &mut self.writes } else { &mut self.reads };
+        of_kind.record(latency_ps);
+        for (sum_ps, stage_ps) in self.stages.iter_mut().zip(stages) {
+            *sum_ps += u128::from(*stage_ps);
+        }
+        self.end_intervals(at_ps - self.start_ps);
+        self.under_way.accesses += 1;
+        self.under_way.latency_ps += latency_ps;
+    }
+
+    /// Ends the intervals that end by `now_ps`. One in which nothing was answered has no row.
+    fn end_intervals(&mut self, now_ps: u64) {
+        let begun_ps = self.intervals.last().map_or(0, |last| last.end_ps);
+        let end_ps = begun_ps + (now_ps - begun_ps) / self.interval_ps * self.interval_ps;
+        if end_ps == begun_ps || self.under_way.accesses == 0 {
+            return;
+        }
+        self.intervals.push(Interval { end_ps, ..std::mem::take(&mut self.under_way) });
+        if self.intervals.len().is_multiple_of(INTERVALS_OF_A_LENGTH) {
+            self.interval_ps *= 2;
+        }
+    }
+
+    /// Intervals that have ended so far.
+    pub fn intervals(&self) -> &[Interval] {
+        &self.intervals
+    }
+
+    /// The result of a run that has come to `now_ps`.
+    pub fn result(
+        &self,
+        spec: &SystemSpec,
+        organization: &dyn Organization,
+        now_ps: u64,
+    ) -> SystemResult {
+        let name = spec.organization().unwrap_or_default().to_owned();
+        if !self.begun {
+            return SystemResult { organization: name, ..SystemResult::default() };
+        }
+        let time_ps = now_ps.saturating_sub(self.start_ps);
+        let time_s = time_ps as f64 / 1e12;
+        let activity = organization.activity(now_ps).since(&self.before.1);
+        let report = organization.report().since(&self.before.0);
+        let mut all = self.reads.clone();
+        all.merge(&self.writes);
+        assert_eq!(all.sum_ps(), self.stages.iter().sum(), "stages do not sum to latencies");
+        let traffic = report.traffic;
+        let device = self.device(spec, &activity, time_s);
+        SystemResult {
+            organization: name,
+            time_s,
+            time_ps,
+            skipped: self.skipped,
+            accesses: all.count(),
+            miss_kind: "none".into(),
+            latency_ns: LatencySummary::of(&all),
+            stages_ns: self.stages_ns(all.count()),
+            dram_bytes: Bytes {
+                read: traffic.dram_read_bytes,
+                written: traffic.dram_written_bytes,
+            },
+            counters: self.counters(&activity, &report),
+            energy: energy_result(&activity.energy, time_s),
+            device: Some(device),
+            notes: notes(&report),
+            ..SystemResult::default()
+        }
+    }
+
+    fn stages_ns(&self, requests: u64) -> BTreeMap<String, f64> {
+        let per_request = requests.max(1) as f64 * 1e3;
+        let stages = Stage::ALL.iter().zip(self.stages).filter(|(_, sum_ps)| *sum_ps > 0);
+        stages.map(|(stage, sum_ps)| (stage.name().into(), sum_ps as f64 / per_request)).collect()
+    }
+
+    fn device(&self, spec: &SystemSpec, activity: &Activity, time_s: f64) -> DeviceResult {
+        let line_bytes = spec.line().map_or(0, |line| line.bytes());
+        let bytes = (self.reads.count() + self.writes.count()) * line_bytes;
+        let bytes_per_s = if time_s > 0.0 { bytes as f64 / time_s } else { 0.0 };
+        let peak_bytes_per_s = spec.peak_bytes_per_s();
+        let dram = &activity.dram;
+        DeviceResult {
+            reads: self.reads.count(),
+            writes: self.writes.count(),
+            waited_at_door: self.waited,
+            bytes_per_s,
+            peak_bytes_per_s,
+            peak_share: bytes_per_s / peak_bytes_per_s,
+            read_latency_ns: LatencySummary::of(&self.reads),
+            write_latency_ns: LatencySummary::of(&self.writes),
+            row_hits: dram.row_hits,
+            row_closed: dram.row_closed,
+            row_conflicts: dram.row_conflicts,
+            activates: dram.activates,
+            refreshes: dram.refreshes,
+        }
+    }
+
+    fn counters(&self, activity: &Activity, report: &OrganizationReport) -> BTreeMap<String, u64> {
+        let mut counters = crate::energy::dram_counters(&activity.dram);
+        counters.insert("stale_loads".into(), report.stale_reads);
+        counters
+    }
+}
+
+fn notes(report: &OrganizationReport) -> Vec<String> {
+    let stale = report.stale_reads;
+    let found = (stale > 0).then(|| format!("{stale} requests found older data than they had to"));
+    found.into_iter().collect()
+}
