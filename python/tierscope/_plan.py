@@ -132,6 +132,8 @@ def _what(work: Workload) -> str:
     if isinstance(work, Program):
         return f"the program {' '.join(work.command)}"
     said = work.to_dict()
+    if said["kind"] == "requests":
+        return f"the memory trace {said['path']}, {said['format']}"
     if said["kind"] == "recorded":
         return f"the recording {os.fspath(said['path'])}"
     return f"the workload {said['name']}, seed {said['seed']}"

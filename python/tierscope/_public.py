@@ -15,7 +15,7 @@ from tierscope._run import (
 )
 from tierscope._spec import *  # noqa: F403
 from tierscope._system import System, system
-from tierscope._workload import Generated, Program, Recorded, program, workload
+from tierscope._workload import Generated, MemoryTrace, Program, Recorded, program, workload
 from tierscope.errors import ArgumentError, Problem, RunError, SpecError, TierscopeError
 
 __version__ = _core.version()
@@ -23,6 +23,7 @@ __version__ = _core.version()
 __all__ = [
     "ArgumentError",
     "Generated",
+    "MemoryTrace",
     "NoResultError",
     "Problem",
     "Program",

@@ -19,7 +19,7 @@ from tierscope._result import Result, is_kept_result, load
 from tierscope._run import Watcher, Workload, compare
 from tierscope._shape import SystemResult
 from tierscope._system import System
-from tierscope._workload import Generated, Program, Recorded
+from tierscope._workload import Generated, MemoryTrace, Program, Recorded
 from tierscope.errors import ArgumentError, RunError, TierscopeError
 
 SCHEMA = 1
@@ -201,16 +201,19 @@ def check_count(repetitions: object) -> int:
     return repetitions
 
 
-def works_of(work: Generated | Recorded | Program, count: int) -> list[Generated | Program]:
+def works_of(
+    work: Generated | Recorded | MemoryTrace | Program, count: int
+) -> list[Generated | Program]:
     """What runs, each time.
 
     Raises:
         ArgumentError: where each run would be the same.
         RunError: where the seeds go beyond what a seed can be.
     """
-    if isinstance(work, Recorded):
+    if isinstance(work, (Recorded, MemoryTrace)):
         raise _workload.without_effect(
-            "repeating", "a recording: a replay gives the same each time, to the last digit"
+            "repeating",
+            "a recording or a memory trace: a replay gives the same each time, to the last digit",
         )
     if isinstance(work, Program):
         return [work] * count

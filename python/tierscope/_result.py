@@ -15,7 +15,7 @@ from rich.console import Console
 from tierscope import _check, _core, causes, report
 from tierscope._call import core_errors, parsed
 from tierscope._files import read_text, write_directory
-from tierscope._shape import ResultData, SystemResult
+from tierscope._shape import DeviceResult, ResultData, SystemResult
 from tierscope.causes import By
 from tierscope.errors import RunError, TierscopeError
 
@@ -326,6 +326,23 @@ def _flat(name: str, system: SystemResult) -> dict[str, object]:
             row |= dict(system["counters"])
         elif key == "skipped":
             row |= {f"skipped_{k}": v for k, v in (system["skipped"] or {}).items()}
+        elif key == "energy":
+            energy = system["energy"]
+            row |= {"energy_j": energy["total_j"], "average_w": energy["average_w"]}
+            row |= {f"energy_{k.replace('.', '_')}_j": v for k, v in energy["parts_j"].items()}
+        elif key == "device":
+            row |= _flat_device(system["device"])
         elif key not in ("areas", "code", "notes"):
             row[key] = value
+    return row
+
+
+def _flat_device(device: DeviceResult | None) -> dict[str, object]:
+    row: dict[str, object] = {}
+    for key, value in (device or {}).items():
+        if isinstance(value, dict):
+            kind = key.removesuffix("_latency_ns")
+            row |= {f"{kind}_latency_{k}_ns": v for k, v in value.items()}
+        else:
+            row[f"device_{key}"] = value
     return row

@@ -15,7 +15,7 @@ from tierscope._call import core_errors, parsed
 from tierscope._region import Extent
 from tierscope._result import INTERRUPTED, Result, interval_table
 from tierscope._system import System, with_names_told_apart
-from tierscope._workload import Generated, Program, Recorded
+from tierscope._workload import Generated, MemoryTrace, Program, Recorded
 from tierscope.causes import By
 from tierscope.errors import ArgumentError, RunError
 
@@ -25,7 +25,7 @@ RECORDER = Path(__file__).parent / "_record" / "libtierscope_record.so"
 _MEMORY_BOUND_BYTES = 256 << 20
 """Operations of a program held in memory for machines that lag; what exceeds it goes to disk."""
 
-Workload = Generated | Recorded | Program
+Workload = Generated | Recorded | MemoryTrace | Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,7 @@ def compare(
     scale_to_footprint: float | None = None,
     by: By | Sequence[By] = (),
     watch: Watcher | None = None,
+    latencies: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Runs a workload on several machines and gives their results side by side.
 
@@ -133,6 +134,8 @@ def compare(
             of a program, or of a recording that was made with it. By ``area`` of its memory they
             are told always.
         watch: hears of the progress.
+        latencies: a file that gets a row for each request of a memory trace, with its latency and
+            stages, as comma-separated values; of several devices, each has its name in the file's.
 
     Raises:
         SpecError: with every mistake of a description or workload.
@@ -158,12 +161,42 @@ def compare(
         loaded, notes = [one for one, _ in scaled], [note for _, note in scaled]
     target = {
         "systems": [one.to_dict() for one in loaded],
-        "options": {**region, "sites": sites},
+        "options": {
+            **region,
+            "sites": sites,
+            "latencies": latency_files(latencies, what, loaded),
+        },
     }
     with core_errors():
         under_way = _start(what, target)
         _attend(under_way, time_limit_s, watch)
         return _result(parsed(under_way.result()), loaded, notes)
+
+
+def latency_files(
+    latencies: str | os.PathLike[str] | None, work: Workload, machines: Sequence[System]
+) -> list[str]:
+    """The files that get a row for each request, one a device; none where none is asked for.
+
+    Raises:
+        ArgumentError: where the workload is no memory trace, or the path is none.
+        RunError: where there is something else than a file, or no directory.
+    """
+    if latencies is None:
+        return []
+    mend = 'write a path, such as "latencies.csv"'
+    path = Path(_check.path(latencies, "the latencies' file", mend))
+    if not isinstance(work, MemoryTrace):
+        raise _workload.without_effect("a file of latencies", "what is no memory trace")
+    named = [one.name.replace("/", "-") for one in machines]
+    several = len(machines) > 1
+    paths = [path.with_stem(f"{path.stem}-{name}") if several else path for name in named]
+    for one in paths:
+        if one.exists() and not one.is_file():
+            raise RunError("not-written", f"{one} is no regular file, and is left alone")
+        if not one.absolute().parent.is_dir():
+            raise RunError("not-written", f"{one}: there is no directory {one.parent}")
+    return [str(one) for one in paths]
 
 
 def region_of(
@@ -188,6 +221,12 @@ def sites_of(work: Workload, by: By | Sequence[By]) -> str | None:
         RunError: where the workload has no code.
     """
     sites = causes.grain(causes.kinds(by))
+    if sites is not None and isinstance(work, MemoryTrace):
+        raise RunError(
+            "no-code",
+            f"the memory trace {os.fspath(work.path)} tells no code whose {sites}s could be told",
+            "run a program, or a recording that was made with it",
+        )
     if sites is not None and isinstance(work, Generated):
         raise RunError(
             "no-code",
@@ -276,6 +315,7 @@ def run(
     scale_to_footprint: float | None = None,
     by: By | Sequence[By] = (),
     watch: Watcher | None = None,
+    latencies: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Runs a workload on one machine. As :func:`compare`."""
     return compare(
@@ -288,6 +328,7 @@ def run(
         scale_to_footprint=scale_to_footprint,
         by=by,
         watch=watch,
+        latencies=latencies,
     )
 
 

@@ -9,7 +9,7 @@ class WorkloadInfo(TypedDict):
     """What ran."""
 
     name: str
-    kind: Literal["generated", "recorded", "live"]
+    kind: Literal["generated", "recorded", "requests", "live"]
     command: list[str] | None
     parameters: dict[str, Any]
     seed: int
@@ -82,6 +82,33 @@ class CodeResult(TypedDict):
     addresses: list[CodeCost] | None
 
 
+class EnergyResult(TypedDict):
+    """Where energy went, in joules by component and part, and what is not counted and why."""
+
+    total_j: float | None
+    average_w: float | None
+    parts_j: dict[str, float]
+    not_counted: dict[str, str]
+
+
+class DeviceResult(TypedDict):
+    """What a device alone did with the requests of a memory trace."""
+
+    reads: int
+    writes: int
+    waited_at_door: int
+    bytes_per_s: float
+    peak_bytes_per_s: float
+    peak_share: float
+    read_latency_ns: Latency
+    write_latency_ns: Latency
+    row_hits: int
+    row_closed: int
+    row_conflicts: int
+    activates: int
+    refreshes: int
+
+
 class SystemResult(TypedDict):
     """What one system did. Units are in the names; shares are of one."""
 
@@ -104,6 +131,8 @@ class SystemResult(TypedDict):
     areas: dict[str, Cost]
     code: CodeResult | None
     counters: dict[str, int]
+    energy: EnergyResult
+    device: DeviceResult | None
     wall_s: float
     accesses_per_wall_s: float
     notes: list[str]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tierscope import _check
 
 __all__ = [
+    "DeviceAlone",
     "Dram",
     "DramCache",
     "Hybrid",
@@ -426,6 +427,17 @@ class Link(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DeviceAlone(_Spec):
+    """`device`: a memory alone."""
+
+    capacity: str | None = None
+    """Its capacity. A request beyond it is an error. A size such as ``"64GiB"``."""
+
+    line: str | None = None
+    """What a request moves: the line that holds its address. A size such as ``"64GiB"``."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Oracle(_Spec):
     """`oracle`: all in DRAM, however large."""
 
@@ -531,7 +543,7 @@ class System(_Spec):
     """A machine, and how it is organized.
 
     It has a processor, an operating system, DRAM, a store behind a link where the organization has
-    one, and exactly one organization.
+    one, and exactly one organization. A device alone has neither processor nor operating system.
     """
 
     name: str | None = None
@@ -549,10 +561,10 @@ class System(_Spec):
     """
 
     processor: Processor | None = None
-    """Cores, on-chip caches and TLB."""
+    """Cores, on-chip caches and TLB. A device alone has none."""
 
     os: Os | None = None
-    """The operating system."""
+    """The operating system. A device alone has none."""
 
     dram: Dram | None = None
     """DRAM behind its controllers."""
@@ -562,6 +574,9 @@ class System(_Spec):
 
     link: Link | None = None
     """What connects the store."""
+
+    device: DeviceAlone | None = None
+    """Organization: a memory alone, which is given the requests of a memory trace."""
 
     oracle: Oracle | None = None
     """Organization: all in DRAM."""
@@ -574,6 +589,7 @@ class System(_Spec):
 
 
 ORGANIZATIONS: dict[str, type[_Spec]] = {
+    "device": DeviceAlone,
     "oracle": Oracle,
     "hybrid": Hybrid,
     "storage": Storage,

@@ -68,6 +68,31 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryTrace:
+    """Requests for lines of memory, as another simulator wrote them: for devices alone.
+
+    Attributes:
+        format: such as ``dramsim3``; ``tierscope show workloads`` lists them.
+        path: the file, plain or compressed by zstd.
+        parameters: ``clock`` is the clock that times are cycles of, the device's own unless given;
+            ``outstanding`` is how many requests are under way at most, whatever their times.
+    """
+
+    format: str
+    path: str | os.PathLike[str]
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the simulator takes it."""
+        return {
+            "kind": "requests",
+            "format": self.format,
+            "path": os.fspath(self.path),
+            "parameters": self.parameters,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A real program, which runs under the recorder while the machines run what it does.
 
@@ -115,14 +140,16 @@ def program(
     return Program(command, native, roi_start=roi_start, roi_stop=roi_stop)
 
 
-def workload(name: str, *, seed: int | None = None, **parameters: object) -> Generated | Recorded:
-    """A built-in workload, or a recording as ``trace:FILE``.
+def workload(
+    name: str, *, seed: int | None = None, **parameters: object
+) -> Generated | Recorded | MemoryTrace:
+    """A built-in workload, a recording as ``trace:FILE``, or a memory trace as ``FORMAT:FILE``.
 
     Args:
-        name: such as ``gups``, or ``trace:app.tst``.
+        name: such as ``gups``, ``trace:app.tst`` or ``dramsim3:app.trc``.
         seed: seed of a generator's random choices; 0 unless given.
-        **parameters: what differs from a generator's defaults; ``tierscope show workloads`` lists
-            names, defaults and meanings.
+        **parameters: what differs from a generator's defaults, and how the requests of a memory
+            trace come; ``tierscope show workloads`` lists names, defaults and meanings.
 
     Raises:
         SpecError: where there is no such workload or parameter, or a value is impossible.
@@ -131,9 +158,9 @@ def workload(name: str, *, seed: int | None = None, **parameters: object) -> Gen
     return named(name, parameters, seed, allow_truncated=False)
 
 
-def of(work: object) -> Generated | Recorded | Program:
+def of(work: object) -> Generated | Recorded | MemoryTrace | Program:
     """The workload that a caller gives, by name or made already."""
-    if isinstance(work, (Generated, Recorded, Program)):
+    if isinstance(work, (Generated, Recorded, MemoryTrace, Program)):
         return work
     if isinstance(work, str):
         return workload(work)
@@ -145,7 +172,7 @@ def of(work: object) -> Generated | Recorded | Program:
 
 def named(
     name: object, parameters: dict[str, Any], seed: int | None, *, allow_truncated: bool
-) -> Generated | Recorded:
+) -> Generated | Recorded | MemoryTrace:
     """The workload of that name. What has no effect on it is refused."""
     if not isinstance(name, str):
         mend = 'write a name such as "gups", or "trace:app.tst"'
@@ -153,6 +180,9 @@ def named(
     kind, colon, rest = name.partition(":")
     if colon and kind == "trace" and rest:
         return _recorded(rest, parameters, seed, allow_truncated)
+    formats = [one["name"] for one in parsed(_core.list_formats())]
+    if colon and kind in formats and rest:
+        return _memory_trace(kind, rest, parameters, seed, allow_truncated=allow_truncated)
     if name.endswith(".tst") or (not colon and Path(name).is_file()):
         raise RunError(
             "unknown-value", f"{name} is a file, not a workload's name", f"write trace:{name}"
@@ -163,8 +193,11 @@ def named(
             "unknown-value", f"there is no workload {name}", f"did you mean trace:{name}.tst?"
         )
     if colon:
+        traces = ", ".join(f"{one}:FILE" for one in formats)
         raise RunError(
-            "unknown-format", f"{name} names no recording", "write trace:FILE for a .tst recording"
+            "unknown-format",
+            f"{name} names no recording or memory trace",
+            f"write trace:FILE for a .tst recording, or {traces} for a memory trace",
         )
     if allow_truncated:
         raise without_effect("allowing truncation", f"the generated workload {name}")
@@ -191,3 +224,21 @@ def _recorded(
     if seed is not None:
         raise without_effect("a seed", f"the recording {file}: it is as it was recorded")
     return Recorded(file, allow_truncated)
+
+
+def _memory_trace(
+    kind: str,
+    file: str,
+    parameters: dict[str, Any],
+    seed: int | None,
+    *,
+    allow_truncated: bool,
+) -> MemoryTrace:
+    if seed is not None:
+        raise without_effect("a seed", f"the memory trace {file}: it is as it was written")
+    if allow_truncated:
+        raise without_effect("allowing truncation", f"the memory trace {file}")
+    work = MemoryTrace(kind, file, dict(parameters))
+    with core_errors():
+        _core.check_workload(_check.written(work.to_dict(), f"the memory trace {file}"))
+    return work

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tierscope._shape import SystemResult
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -29,7 +31,10 @@ class Group:
     @property
     def order(self) -> int:
         """Place in the stack, from the bottom."""
-        return GROUPS.index(self) if self in GROUPS else len(GROUPS)
+        for groups in (GROUPS, DEVICE_GROUPS):
+            if self in groups:
+                return groups.index(self)
+        return len(GROUPS)
 
 
 GROUPS: tuple[Group, ...] = (
@@ -63,18 +68,34 @@ GROUPS: tuple[Group, ...] = (
     Group("idle", ("idle",), "·", ".", "#e6e6e6", "bright_black"),
 )
 
-_GROUPED = frozenset(owner for group in GROUPS for owner in group.owners)
+DEVICE_GROUPS: tuple[Group, ...] = (
+    Group("DRAM", ("dram",), "▓", "D", "#0072b2", "blue"),
+    Group("controller", ("controller",), "+", "+", "#cc79a7", "magenta"),
+    Group("controller's queue", ("dram_queue",), "▒", "%", "#56b4e9", "bright_blue"),
+    Group("waiting at the door", ("host_queue",), "▚", "S", "#e69f00", "yellow"),
+)
+"""Stages of the requests to a device alone."""
 _OTHER = Group("other", (), "?", "?", "#000000", "white")
 
 
-def grouped(times: Mapping[str, float]) -> list[tuple[Group, float]]:
+def where(system: SystemResult) -> list[tuple[Group, float]]:
+    """Where the time of a system's threads goes, or of the requests to a device alone, in ns."""
+    if system["device"] is not None:
+        return grouped(system["stages_ns"], DEVICE_GROUPS)
+    return grouped(system["time_breakdown_ns"])
+
+
+def grouped(
+    times: Mapping[str, float], groups: tuple[Group, ...] = GROUPS
+) -> list[tuple[Group, float]]:
     """The time of each group, bottom of the stack first, without groups that have none.
 
     An owner that no group knows is shown as "other" and never dropped, so that the parts keep
     their sum.
     """
-    parts = [(group, sum(times.get(owner, 0.0) for owner in group.owners)) for group in GROUPS]
-    other = sum(time for owner, time in times.items() if owner not in _GROUPED)
+    parts = [(group, sum(times.get(owner, 0.0) for owner in group.owners)) for group in groups]
+    known = {owner for group in groups for owner in group.owners}
+    other = sum(time for owner, time in times.items() if owner not in known)
     parts.append((_OTHER, other))
     return [(group, time) for group, time in parts if time > 0]
 

@@ -32,6 +32,25 @@ def seconds(value: float | None) -> str:
     return f"{digits(value / scale)} {unit}"
 
 
+def joules(value: float | None) -> str:
+    """An energy given in joules."""
+    return _small(value, "J")
+
+
+def watts(value: float | None) -> str:
+    """A power given in watts."""
+    return _small(value, "W")
+
+
+def _small(value: float | None, unit: str) -> str:
+    if value is None:
+        return ABSENT
+    for scale, prefix in ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")):
+        if abs(value) >= scale * 0.9995 or scale == 1e-9:
+            return f"{digits(value / scale)} {prefix}{unit}"
+    raise AssertionError("the last scale takes all")
+
+
 def nanoseconds(value: float | None) -> str:
     """A time given in nanoseconds."""
     return seconds(None if value is None else value * 1e-9)
@@ -53,6 +72,13 @@ def rate(value: float | None, what: str = "") -> str:
         return ABSENT
     number = _scaled(value, 1000.0, _DECIMAL_UNITS).rstrip()
     return f"{number} {what}/s" if what or number[-1].isdigit() else f"{number}/s"
+
+
+def bandwidth(value: float | None) -> str:
+    """Bytes each second, in powers of 1000, as data sheets have them."""
+    if value is None:
+        return ABSENT
+    return f"{_scaled(value, 1000.0, _DECIMAL_UNITS)}B/s"
 
 
 def percent(share: float | None) -> str:

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tierscope import format as fmt
-from tierscope._shape import ResultData
-from tierscope.breakdown import GROUPS, Group, grouped
+from tierscope._shape import ResultData, SystemResult
+from tierscope.breakdown import GROUPS, Group, where
 
 _HATCHES = ("", "//", "..", "xx", "\\\\\\\\", "++")
 _LATENCIES: tuple[tuple[Literal["mean", "p50", "p99", "p999", "max"], str, str], ...] = (
@@ -27,14 +27,16 @@ _APART = 0.16
 
 
 def breakdown(data: ResultData, by: Literal["group", "owner"] = "group") -> Figure:
-    """Where the threads' time goes: in seconds on the left, as shares on the right.
+    """Where the threads' time goes, or the requests' of devices alone: seconds, and shares beside.
 
     Args:
         data: the result.
         by: ``group`` for about ten groups of owners, ``owner`` for each stage by itself.
     """
     names = list(data["systems"])
-    stacks = {n: _stack(data["systems"][n]["time_breakdown_ns"], by) for n in names}
+    stacks = {n: _stack(data["systems"][n], by) for n in names}
+    alone = all(data["systems"][n]["device"] is not None for n in names)
+    whose = "request time" if alone else "thread time"
     labels = {part.label for stack in stacks.values() for part in stack}
     height = max(4.6, 0.23 * len(labels))
     figure = Figure(figsize=(5.5 + 1.1 * len(names), height), layout="constrained")
@@ -43,9 +45,9 @@ def breakdown(data: ResultData, by: Literal["group", "owner"] = "group") -> Figu
         total_ns = sum(part.time_ns for part in stack)
         _draw(seconds_axes, x, stack, 1e-9)
         _draw(shares_axes, x, stack, 100 / total_ns if total_ns else 0.0)
-    seconds_axes.set_ylabel("thread time (s)")
-    seconds_axes.set_title("threads × run time")
-    shares_axes.set_ylabel("share of thread time (%)")
+    seconds_axes.set_ylabel(f"{whose} (s)")
+    seconds_axes.set_title("of a request" if alone else "threads × run time")
+    shares_axes.set_ylabel(f"share of {whose} (%)")
     shares_axes.set_title("shares")
     for axes in (seconds_axes, shares_axes):
         _label_systems(axes, data, names)
@@ -90,11 +92,13 @@ class _Part:
     time_ns: float
 
 
-def _stack(times: dict[str, float], by: Literal["group", "owner"]) -> list[_Part]:
+def _stack(system: SystemResult, by: Literal["group", "owner"]) -> list[_Part]:
     """The parts of a stack, bottom first."""
     if by == "group":
-        return [_Part(group.label, group.colour, "", time) for group, time in grouped(times)]
-    return [part for group, _ in grouped(times) for part in _owners(group, times)]
+        return [_Part(group.label, group.colour, "", time) for group, time in where(system)]
+    alone = system["device"] is not None
+    times = system["stages_ns"] if alone else system["time_breakdown_ns"]
+    return [part for group, _ in where(system) for part in _owners(group, times)]
 
 
 def _owners(group: Group, times: dict[str, float]) -> list[_Part]:

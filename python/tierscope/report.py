@@ -15,8 +15,8 @@ from rich.text import Text
 
 from tierscope import causes
 from tierscope import format as fmt
-from tierscope._shape import ProgramInfo, ResultData, SystemResult
-from tierscope.breakdown import Group, apportion, grouped
+from tierscope._shape import DeviceResult, ProgramInfo, ResultData, SystemResult
+from tierscope.breakdown import Group, apportion, where
 from tierscope.causes import By
 
 COMPLETE = "Complete: the whole workload was simulated on every system."
@@ -79,6 +79,8 @@ def rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         return lambda s: fmt.percent(s["miss_rate"]) if s["miss_kind"] == kind else fmt.ABSENT
 
     kinds = dict.fromkeys(s["miss_kind"] for s in systems.values() if s["miss_kind"] != "none")
+    if _devices_alone(data):
+        return _device_rows(data)
     return [
         row("Execution time", lambda s: fmt.seconds(s["time_s"])),
         row("Instructions per cycle", lambda s: fmt.plain(s["ipc"])),
@@ -91,8 +93,62 @@ def rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         row("  maximum", lambda s: fmt.nanoseconds(s["latency_ns"]["max"] or None)),
         row("Read from the store", lambda s: fmt.size(s["store_bytes"]["read"])),
         row("Written to the store", lambda s: fmt.size(s["store_bytes"]["written"])),
+        row("Energy of DRAM", lambda s: fmt.joules(s["energy"]["total_j"])),
+        row("  average power", lambda s: fmt.watts(s["energy"]["average_w"])),
         row("Accesses simulated", lambda s: fmt.rate(s["accesses_per_wall_s"])),
     ]
+
+
+def _devices_alone(data: ResultData) -> bool:
+    """Whether all systems are devices alone, which were given a memory trace."""
+    systems = data["systems"].values()
+    return bool(systems) and all(system["device"] is not None for system in systems)
+
+
+def _device_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
+    """Every row of a table of devices alone."""
+    systems = data["systems"]
+    devices = {
+        name: system["device"] for name, system in systems.items() if system["device"] is not None
+    }
+
+    def of(label: str, cell: Callable[[SystemResult], str]) -> tuple[str, dict[str, str]]:
+        return label, {name: cell(system) for name, system in systems.items()}
+
+    def row(label: str, cell: Callable[[DeviceResult], str]) -> tuple[str, dict[str, str]]:
+        return label, {name: cell(device) for name, device in devices.items()}
+
+    def opened(device: DeviceResult, kind: int) -> str:
+        kinds = (device["row_hits"], device["row_closed"], device["row_conflicts"])
+        return fmt.share(kinds[kind], sum(kinds))
+
+    return [
+        of("Simulated time", lambda s: fmt.seconds(s["time_s"])),
+        row("Reads", lambda d: fmt.count(d["reads"])),
+        row("Writes", lambda d: fmt.count(d["writes"])),
+        row("Bandwidth", lambda d: fmt.bandwidth(d["bytes_per_s"])),
+        row("  of its peak", lambda d: fmt.percent(d["peak_share"])),
+        of("Request latency, mean", lambda s: fmt.nanoseconds(s["latency_ns"]["mean"] or None)),
+        row("  of reads", lambda d: fmt.nanoseconds(d["read_latency_ns"]["mean"] or None)),
+        row("  of writes, until taken", _taken),
+        of("  median", lambda s: fmt.nanoseconds(s["latency_ns"]["p50"])),
+        of("  99th percentile", lambda s: fmt.nanoseconds(s["latency_ns"]["p99"])),
+        of("  99.9th percentile", lambda s: fmt.nanoseconds(s["latency_ns"]["p999"])),
+        of("  maximum", lambda s: fmt.nanoseconds(s["latency_ns"]["max"])),
+        row("Rows found open", lambda d: opened(d, 0)),
+        row("  none open", lambda d: opened(d, 1)),
+        row("  another open", lambda d: opened(d, 2)),
+        row("Activates", lambda d: fmt.count(d["activates"])),
+        row("Refreshes", lambda d: fmt.count(d["refreshes"])),
+        of("Energy", lambda s: fmt.joules(s["energy"]["total_j"])),
+        of("  average power", lambda s: fmt.watts(s["energy"]["average_w"])),
+        of("Requests simulated", lambda s: fmt.rate(s["accesses_per_wall_s"])),
+    ]
+
+
+def _taken(device: DeviceResult) -> str:
+    """Mean latency of writes: those of a device that has room are taken at once."""
+    return fmt.nanoseconds(device["write_latency_ns"]["mean"] if device["writes"] else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +184,7 @@ def _pages(data: ResultData, width: int, further: Sequence[str] = ()) -> Iterato
     names = list(data["systems"])
     labels = [label for label, _ in rows(data)]
     for system in data["systems"].values():
-        labels += [f"   {group.label}" for group, _ in grouped(system["time_breakdown_ns"])]
+        labels += [f"   {group.label}" for group, _ in where(system)]
     label_width = max(map(len, labels))
     longest = max(map(len, names), default=0)
     widest = _NAME_WIDTH.stop - 1
@@ -169,11 +225,12 @@ def columns(data: ResultData, page: Page, *, unicode: bool) -> Iterator[Text]:
 
     Told apart by fill characters, so that it reads without colour too.
     """
-    stacks = [grouped(data["systems"][name]["time_breakdown_ns"]) for name in page.names]
+    stacks = [where(data["systems"][name]) for name in page.names]
     levels = [_levels(stack) for stack in stacks]
     corner = "┤" if unicode else "+"
     edge = "│" if unicode else "|"
-    yield Text("Where the threads' time goes", style="bold")
+    whose = "requests" if _devices_alone(data) else "threads"
+    yield Text(f"Where the {whose}' time goes", style="bold")
     for level in range(_BAR_ROWS, 0, -1):
         tick = _TICKS.get(level, "")
         axis = f"{tick} {corner if tick else edge}".rjust(page.label_width)
@@ -219,6 +276,9 @@ def title(data: ResultData) -> str:
     workload = data["workload"]
     threads = workload["threads"]
     accesses = max((s["accesses"] for s in data["systems"].values()), default=0)
+    if workload["kind"] == "requests":
+        kind = workload["parameters"]["format"]
+        return f"{workload['name']}: {fmt.count(accesses)} requests, {kind}"
     plural = "" if threads == 1 else "s"
     return f"{workload['name']}: {threads} thread{plural}, {fmt.count(accesses)} accesses"
 

@@ -1,7 +1,7 @@
 //! Presets, descriptions and workloads: listed, resolved and checked.
 
 use crate::error::{run_error, spec_error};
-use crate::job::Workload;
+use crate::job::{Source, Workload};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -41,6 +41,12 @@ pub fn list_workloads() -> String {
         .iter()
         .map(|g| json!({"name": g.name, "summary": g.summary, "parameters": g.parameters}));
     Value::from_iter(all).to_string()
+}
+
+/// Name, summary, grammar, example and parameters of each format of memory traces, as JSON.
+#[pyfunction]
+pub fn list_formats() -> String {
+    crate::requests::formats().to_string()
 }
 
 /// Resolves what `over` (JSON) says laid over `base`, a preset or a file, or `over` alone.
@@ -102,10 +108,16 @@ pub fn sizes(system: &str) -> PyResult<String> {
 pub fn foreseen(py: Python<'_>, workload: &str) -> PyResult<String> {
     let workload: Workload =
         serde_json::from_str(workload).map_err(|error| run_error("bad-workload", error))?;
-    let stream = py.detach(|| workload.prepare())?.stream;
+    let Source::Stream(stream) = py.detach(|| workload.prepare())?.source else {
+        return Ok(json!({"accesses": null, "mapped_bytes": null}).to_string());
+    };
     let mapped_bytes = stream.footprint().map(|footprint| footprint.bytes);
     Ok(json!({"accesses": stream.accesses(), "mapped_bytes": mapped_bytes}).to_string())
 }
+
+/// Why nothing is scaled to a memory trace.
+const NOT_SCALED: &str = "a device alone has no store that its DRAM could be scaled before; set \
+                          device.capacity instead";
 
 /// Bytes that a workload, given as in a job, touches: it is gone through once, on no machine.
 #[pyfunction]
@@ -115,7 +127,9 @@ pub fn touched(py: Python<'_>, workload: &str) -> PyResult<u64> {
         serde_json::from_str(workload).map_err(|error| run_error("bad-workload", error))?;
     let mut interrupt = None;
     let counted = py.detach(|| {
-        let mut stream = workload.prepare()?.stream;
+        let Source::Stream(mut stream) = workload.prepare()?.source else {
+            return Err(run_error("no-footprint", NOT_SCALED));
+        };
         let mut asked = Instant::now();
         let mut goes_on = || {
             if asked.elapsed() >= ASK_EVERY {

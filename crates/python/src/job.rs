@@ -1,6 +1,7 @@
 //! What Python asks to be run, as JSON.
 
 use crate::error::{run_error, spec_error};
+use crate::requests::{self, Arrivals};
 use pyo3::PyErr;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -47,12 +48,30 @@ pub enum Workload {
         /// Whether to replay what precedes the damage of a damaged one.
         allow_truncated: bool,
     },
+    /// A memory trace of another simulator, for devices alone.
+    Requests {
+        /// Its format.
+        format: String,
+        /// Its file.
+        path: PathBuf,
+        /// How its requests come.
+        #[serde(default)]
+        parameters: Map<String, Value>,
+    },
+}
+
+/// What a workload is made of.
+pub enum Source {
+    /// Operations of threads.
+    Stream(Box<dyn Stream>),
+    /// Requests for a device alone.
+    Requests(Arrivals),
 }
 
 /// A workload ready to run.
 pub struct Prepared {
-    /// The stream, at its start.
-    pub stream: Box<dyn Stream>,
+    /// What it is made of, at its start.
+    pub source: Source,
     /// What the result says of it; threads are filled in later.
     pub info: WorkloadInfo,
     /// Why it will end early, if that is known.
@@ -83,9 +102,13 @@ pub fn check_names(systems: &[SystemSpec]) -> Result<(), PyErr> {
 }
 
 impl Prepared {
-    /// Refuses a workload that is known not to fit a machine.
+    /// Refuses a workload that is known not to fit a machine, or is of another kind than it takes.
     pub fn check_fit(&self, systems: &[SystemSpec]) -> Result<(), PyErr> {
-        let Some(footprint) = self.stream.footprint() else { return Ok(()) };
+        let Source::Stream(stream) = &self.source else {
+            return check_alone(systems, &self.info.name);
+        };
+        check_not_alone(systems)?;
+        let Some(footprint) = stream.footprint() else { return Ok(()) };
         let value = self.info.parameters.get(footprint.parameter).map(Value::to_string);
         let problems = check_fit(systems, &footprint, &value.unwrap_or_default());
         if problems.is_empty() { Ok(()) } else { Err(spec_error(&problems)) }
@@ -98,6 +121,9 @@ impl Workload {
         match self {
             Workload::Generated { name, parameters, seed } => generated(name, parameters, seed),
             Workload::Recorded { path, allow_truncated } => recorded(path, allow_truncated),
+            Workload::Requests { format, path, parameters } => {
+                requests::prepare(&format, &path, &parameters)
+            }
         }
     }
 }
@@ -116,7 +142,7 @@ fn generated(name: String, parameters: Map<String, Value>, seed: u64) -> Result<
         seed,
         threads: 0,
     };
-    Ok(Prepared { stream, info, cut: None })
+    Ok(Prepared { source: Source::Stream(stream), info, cut: None })
 }
 
 fn recorded(path: PathBuf, allow_truncated: bool) -> Result<Prepared, PyErr> {
@@ -133,10 +159,41 @@ fn recorded(path: PathBuf, allow_truncated: bool) -> Result<Prepared, PyErr> {
         threads: 0,
     };
     let cut = reader.damage().map(|damage| format!("the recording is cut short: {damage}"));
-    Ok(Prepared { stream: Box::new(reader), info, cut })
+    Ok(Prepared { source: Source::Stream(Box::new(reader)), info, cut })
 }
 
-fn one(problem: Problem) -> PyErr {
+/// Refuses machines with a processor, which no memory trace drives.
+fn check_alone(systems: &[SystemSpec], name: &str) -> Result<(), PyErr> {
+    match systems.iter().find(|system| !system.stands_alone()) {
+        Some(system) => Err(run_error(
+            "wrong-workload",
+            format!(
+                "{name} is a memory trace, and {} has a processor, which takes programs, recordings \
+                 and built-in workloads; give the trace to a device alone, such as \
+                 device/ddr4-2400",
+                system.name
+            ),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Refuses devices alone, which have no processor to run anything.
+pub fn check_not_alone(systems: &[SystemSpec]) -> Result<(), PyErr> {
+    match systems.iter().find(|system| system.stands_alone()) {
+        Some(system) => Err(run_error(
+            "wrong-workload",
+            format!(
+                "{} is a device alone, which has no processor to run this; give it a memory trace, \
+                 such as dramsim3:FILE, or name a machine",
+                system.name
+            ),
+        )),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn one(problem: Problem) -> PyErr {
     let mut problems = Problems::new();
     problems.push(problem);
     spec_error(&problems)

@@ -75,6 +75,7 @@ impl Job {
         }
         if let Target::Machines { systems, .. } = &job.to {
             crate::job::check_names(systems)?;
+            crate::job::check_not_alone(systems)?;
         }
         Ok(job)
     }

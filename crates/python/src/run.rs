@@ -2,7 +2,7 @@
 
 use crate::assemble::{Known, assemble};
 use crate::error::run_error;
-use crate::job::{Job, Prepared};
+use crate::job::{Job, Prepared, Source};
 use crate::live;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tierscope_system::result::Interval;
-use tierscope_system::run::{Observer, Outcome, Progress, check_sites, run_machines};
-use tierscope_workload::Stream;
+use tierscope_system::run::{
+    Observer, Outcome, Progress, check_sites, run_alone, run_machines,
+};
 
 /// A run in host threads of its own: of a generated or recorded workload, or of a program.
 ///
@@ -52,12 +53,22 @@ impl Run {
         let Job { systems, workload, options } = Job::read(job)?;
         let prepared = py.detach(|| workload.prepare())?;
         prepared.check_fit(&systems)?;
-        check_sites(&*prepared.stream, options.sites).map_err(|e| run_error("no-code", e))?;
-        let Prepared { stream, info, cut } = prepared;
+        if let Source::Stream(stream) = &prepared.source {
+            check_sites(&**stream, options.sites).map_err(|e| run_error("no-code", e))?;
+        }
+        let Prepared { source, info, cut } = prepared;
+        let count = systems.len();
+        let source = match source {
+            Source::Stream(stream) => Ok(systems.iter().map(|_| stream.fork()).collect::<Vec<_>>()),
+            Source::Requests(arrivals) => Err(py
+                .detach(move || arrivals.for_each(count))
+                .map_err(|error| run_error("unreadable-trace", error))?),
+        };
         Run::spawn(systems.len(), move |shared| {
-            let streams: Vec<Box<dyn Stream>> = systems.iter().map(|_| stream.fork()).collect();
-            drop(stream);
-            let outcomes = run_machines(&systems, streams, &options, shared, &shared.stop);
+            let outcomes = match source {
+                Ok(streams) => run_machines(&systems, streams, &options, shared, &shared.stop),
+                Err(requests) => run_alone(&systems, requests, &options, shared, &shared.stop),
+            };
             let reasons = cut.into_iter().chain(shared.stopped()).collect();
             let known = Known { workload: info, program: None, reasons };
             Ok(assemble(known, &systems, outcomes.into_iter().map(Some).collect()))

@@ -206,6 +206,16 @@ fn power_is_that_of_the_data_sheet_at_rest() {
     assert!((power / expected - 1.0).abs() < 1e-3, "{power} W, and {expected} W by hand");
 }
 
+#[test]
+fn a_line_is_what_a_request_moves() {
+    let lines: Vec<_> = (0..512).map(|n| untimed(read(n * 64, 0))).collect();
+    let of = |line| result(&system(DDR4, &[("device.line", line)]), given(&lines));
+    let (short, long) = (of("64B"), of("256B"));
+    assert_eq!(long.dram_bytes.read, 4 * short.dram_bytes.read);
+    assert!(long.latency_ns.mean > short.latency_ns.mean);
+    assert!(long.energy.parts_j["dram.read"] > 3.9 * short.energy.parts_j["dram.read"]);
+}
+
 // ---- A second driver --------------------------------------------------------------------------
 
 /// The same requests, given to the DRAM by the plainest loop that keeps the contract.

@@ -7,19 +7,23 @@
 //!   crate whose licence does not allow that;
 //! - `dram-soak COMMANDS` drives every part of DRAM until it has given so many commands, under the
 //!   protocol checker;
-//! - `dram-log PART COMMANDS FILE` writes such a run's log, and `dram-check PART FILE` checks one.
+//! - `dram-log PART COMMANDS FILE` writes such a run's log, and `dram-check PART FILE` checks one;
+//! - `memory-trace PATTERN COUNT GAP FILE` writes a memory trace, for comparisons with other
+//!   simulators.
 
 mod dram;
 mod generated;
 mod licences;
 mod python;
 mod reference;
+mod requests;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo run -p tierscope-xtask -- generate|check|licences|\
-    dram-soak COMMANDS|dram-log PART COMMANDS FILE|dram-check PART FILE";
+    dram-soak COMMANDS|dram-log PART COMMANDS FILE|dram-check PART FILE|\
+    memory-trace random|sequential|zipf COUNT GAP FILE";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -30,6 +34,7 @@ fn main() -> ExitCode {
         ["dram-soak", commands] => dram::soak(commands),
         ["dram-log", part, commands, file] => dram::log(part, commands, file),
         ["dram-check", part, file] => dram::check(part, file),
+        ["memory-trace", pattern, count, gap, file] => requests::write(pattern, count, gap, file),
         _ => Err(USAGE.to_owned()),
     };
     match done {

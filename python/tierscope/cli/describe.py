@@ -201,6 +201,11 @@ def _show_workloads(console: Console) -> None:
             name = f"  {parameter['name']} = {default}"
             table.add_row(Text(name), Text(parameter["meaning"]))
     table.add_row(Text("trace:FILE.tst", style="bold"), Text("a recording of a program"))
+    for trace in parsed(_core.list_formats()):
+        table.add_row(Text(f"{trace['name']}:FILE", style="bold"), Text(trace["summary"]))
+    for parameter in parsed(_core.list_formats())[0]["parameters"]:
+        name = f"  {parameter['name']} = {parameter['default']}"
+        table.add_row(Text(name), Text(f"Of memory traces: {parameter['meaning']}"))
     table.add_row(Text("-- PROGRAM ARGS", style="bold"), Text("a program, run under the recorder"))
     console.print(table)
 

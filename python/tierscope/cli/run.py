@@ -47,6 +47,11 @@ A workload with five seeds, means with their confidence; DRAM for half of what i
   tierscope run -s hybrid/quick,oracle/quick -w gups --repeat 5
   tierscope run -s hybrid,storage -w trace:app.tst --scale-to-footprint 2
 
+A memory trace of another simulator on a memory alone, and the latency of each request:
+
+  tierscope run -s device/ddr4-2400,device/ddr5-4800 -w dramsim3:app.trc
+  tierscope run -s device/ddr4-2400 -w dramsim3:app.trc --latencies requests.csv
+
 What would run, how long, and with how much memory:
 
   tierscope run -s hybrid -w gups --dry-run
@@ -83,6 +88,7 @@ def run(
     dry_run: bool = False,
     native: bool = False,
     allow_truncated: bool = False,
+    latencies: Path | None = None,
     quiet: Annotated[bool, Parameter(name=("--quiet", "-q"))] = False,
 ) -> int:
     """Runs a workload or a program on one or more systems and compares them.
@@ -93,7 +99,8 @@ def run(
     Args:
         program: A program and its arguments, behind --. It runs under the recorder, unmodified.
         system: Preset or TOML file; repeated, or several with commas between.
-        workload: Built-in workload, or a recording as trace:FILE.
+        workload: Built-in workload, a recording as trace:FILE, or, for devices alone, a memory
+            trace as FORMAT:FILE; tierscope show workloads lists them.
         set_: PATH=VALUE sets one value, such as hybrid.cache.ways=64 or workload.random=0.1.
         output: Directory that keeps the result: result.json, the resolved systems, and intervals.
         json_: Prints one JSON object instead of the report, and the program's own output goes to
@@ -119,6 +126,8 @@ def run(
         native: Runs the program alone first as well, to measure its time: it then runs twice,
             with all that it does.
         allow_truncated: Replays what precedes the damage of a damaged recording.
+        latencies: Writes a row for each request of a memory trace to this file: number, address,
+            kind, arrival, latency, and what of it was spent where; comma-separated, in picoseconds.
         quiet: Shows no progress.
     """
     check_json(json_)
@@ -143,6 +152,9 @@ def run(
         if by:
             mend = "leave it out; tierscope show DIR/repetition-1 --by area shows one of those kept"
             raise TierscopeError("usage", "--by is for one run, not for several", mend)
+    if latencies is not None and (repeat is not None or dry_run):
+        option = "--dry-run" if dry_run else "--repeat"
+        raise without_effect("--latencies", f"{option}: it is for one run")
     if output is not None and not dry_run:
         (check_target if repeat is None else check_repetitions_target)(output)
     told = kinds(by)
@@ -165,7 +177,7 @@ def run(
     failure: RunFailedError | None = None
     with shown as watch:
         try:
-            result = compare(machines, work, by=told, watch=watch, **how)
+            result = compare(machines, work, by=told, watch=watch, latencies=latencies, **how)
         except RunFailedError as error:
             failure, result = error, error.result
     return _deliver(result, failure, output, json_, told)

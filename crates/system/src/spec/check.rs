@@ -86,7 +86,7 @@ impl SystemSpec {
                 let (code, reason, mend) = if alone {
                     ("contradiction", "a device alone has none", "remove it".to_owned())
                 } else {
-                    let mend = format!("add a [{part}] table, or start from base = \"{base}\"");
+                    let mend = format!("add the table [{part}], or start from base = \"{base}\"");
                     ("missing-part", "a machine has one", mend)
                 };
                 problems.add(code, part.into(), String::new(), reason.into(), mend);

@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod dramsim3;
 mod equivalence;
 mod formulas;
 mod golden;

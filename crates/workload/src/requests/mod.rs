@@ -4,9 +4,11 @@
 //! list below. The reader is common to all: it holds one line at a time, reads plain files and ones
 //! that zstd has compressed, and says of what is wrong its number, its text and the mend.
 
+mod pattern;
 mod reader;
 mod words;
 
+pub use pattern::{Pattern, Patterned};
 pub use reader::{OpenError, TraceReader};
 
 use crate::stream::StreamError;

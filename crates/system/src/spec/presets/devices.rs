@@ -118,7 +118,7 @@ mod tests {
             let (_, part) = standard::find(device.part).unwrap();
             let spec = load(&format!("device/{}", device.name), &[]).unwrap().spec;
             let chips = u64::from(part.bus_bits.div_ceil(part.chip_bits));
-            let bytes = gigabits * chips << 27;
+            let bytes = (gigabits * chips) << 27;
             assert_eq!(spec.device.unwrap().capacity.bytes(), bytes, "{}", device.name);
         }
     }

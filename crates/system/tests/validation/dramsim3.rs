@@ -1,0 +1,193 @@
+//! Rung 6: DRAM against reference runs of DRAMsim3 (umd-memsys/DRAMsim3 at 2981759), whose figures
+//! are committed here. `docs/models/dram.md` says how they were made, and why what differs differs.
+//!
+//! Every figure has a bound on both sides: a difference that is explained there is asserted, so that
+//! it cannot close or grow unnoticed.
+
+use std::ops::RangeInclusive;
+use std::sync::atomic::AtomicBool;
+use tierscope_system::alone::Requests;
+use tierscope_system::result::{Interval, SystemResult};
+use tierscope_system::run::{Observer, Progress, RunOptions, run_alone};
+use tierscope_system::spec::{self, SystemSpec};
+use tierscope_workload::requests::{Pattern, Patterned};
+
+/// What both were given: 200,000 requests within 1 GiB, seed 1.
+const COUNT: u64 = 200_000;
+
+/// A reference run of requests that come one by one.
+struct Reference {
+    device: &'static str,
+    pattern: Pattern,
+    /// Clocks from a request to the next.
+    gap: u64,
+    /// Activates that DRAMsim3 gave.
+    activates: u64,
+    /// Refreshes that it gave.
+    refreshes: u64,
+    /// Its mean latency of reads, in clocks.
+    read_latency_clocks: f64,
+    /// Its mean power, in milliwatts, and what ours is of it without the word lines' pump; nothing
+    /// where its currents are of another part.
+    power_mw: Option<(f64, RangeInclusive<f64>)>,
+    /// What ours is of theirs: activates, latency of reads.
+    ours: [RangeInclusive<f64>; 2],
+}
+
+const DDR4: &str = "device/ddr4-2400";
+const DDR3: &str = "device/ddr3-1333";
+
+/// Reads: the same commands, a clock less. Zipf's: DRAMsim3 merges what waits for one line.
+const REFERENCES: [Reference; 8] = [
+    Reference {
+        device: DDR4,
+        pattern: Pattern::Random,
+        gap: 10,
+        activates: 200_326,
+        refreshes: 213,
+        read_latency_clocks: 106.557,
+        power_mw: Some((1267.295, 0.999..=1.001)),
+        ours: [0.999..=1.001, 0.975..=0.99],
+    },
+    Reference {
+        device: DDR4,
+        pattern: Pattern::Sequential,
+        gap: 10,
+        activates: 1_763,
+        refreshes: 213,
+        read_latency_clocks: 46.545,
+        power_mw: Some((854.610, 0.999..=1.001)),
+        ours: [1.0..=1.0, 0.965..=0.98],
+    },
+    Reference {
+        device: DDR4,
+        pattern: Pattern::Sequential,
+        gap: 6,
+        activates: 1_691,
+        refreshes: 128,
+        read_latency_clocks: 93.263,
+        power_mw: Some((1092.365, 0.999..=1.001)),
+        ours: [1.0..=1.0, 0.985..=1.0],
+    },
+    Reference {
+        device: DDR4,
+        pattern: Pattern::Zipf,
+        gap: 10,
+        activates: 186_674,
+        refreshes: 213,
+        read_latency_clocks: 128.545,
+        power_mw: Some((1206.389, 1.02..=1.05)),
+        ours: [1.07..=1.12, 1.05..=1.12],
+    },
+    Reference {
+        device: DDR3,
+        pattern: Pattern::Random,
+        gap: 10,
+        activates: 200_336,
+        refreshes: 384,
+        read_latency_clocks: 48.486,
+        power_mw: None,
+        ours: [0.999..=1.001, 0.965..=0.98],
+    },
+    Reference {
+        device: DDR3,
+        pattern: Pattern::Sequential,
+        gap: 10,
+        activates: 1_923,
+        refreshes: 384,
+        read_latency_clocks: 16.673,
+        power_mw: None,
+        ours: [1.0..=1.0, 0.925..=0.945],
+    },
+    Reference {
+        device: DDR3,
+        pattern: Pattern::Sequential,
+        gap: 6,
+        activates: 1_789,
+        refreshes: 230,
+        read_latency_clocks: 18.103,
+        power_mw: None,
+        ours: [1.0..=1.0, 0.92..=0.94],
+    },
+    Reference {
+        device: DDR3,
+        pattern: Pattern::Zipf,
+        gap: 10,
+        activates: 192_406,
+        refreshes: 384,
+        read_latency_clocks: 61.580,
+        power_mw: None,
+        ours: [1.08..=1.12, 1.07..=1.11],
+    },
+];
+
+/// Requests that all come at once: pattern, bytes a second that DRAMsim3 read, what ours are of them.
+const AT_ONCE: [(&str, Pattern, f64, RangeInclusive<f64>); 4] = [
+    (DDR4, Pattern::Random, 11.18e9, 0.99..=1.02),
+    (DDR4, Pattern::Sequential, 15.02e9, 1.14..=1.17),
+    (DDR3, Pattern::Random, 8.05e9, 1.01..=1.04),
+    (DDR3, Pattern::Sequential, 10.45e9, 0.99..=1.01),
+];
+
+struct Nobody;
+
+impl Observer for Nobody {
+    fn progress(&self, _: usize, _: Progress) {}
+    fn interval(&self, _: usize, _: &Interval) {}
+}
+
+/// The device as DRAMsim3's description has it: one rank; columns next to the line.
+fn described(device: &str) -> SystemSpec {
+    let mut sets = vec![("dram.mapping", "ro-ra-ba-bg-co-ch")];
+    if device == DDR3 {
+        // Of a part of 1 Gb instead of 2.
+        sets.push(("dram.t_rfc", "111ns"));
+    }
+    let sets: Vec<_> = sets.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
+    spec::load(device, &sets).unwrap().spec
+}
+
+fn ours(spec: &SystemSpec, pattern: Pattern, gap: u64) -> SystemResult {
+    let writes = if pattern == Pattern::Zipf { 30 } else { 0 };
+    let source = Box::new(Patterned::new(pattern, COUNT, 1 << 30, gap, writes, 1));
+    let requests = Requests { source, clock: None, outstanding: None };
+    let never = AtomicBool::new(false);
+    let options = RunOptions::default();
+    let mut ended = run_alone(&[spec.clone()], vec![requests], &options, &Nobody, &never);
+    assert_eq!(ended[0].partial_reason, None);
+    ended.remove(0).result
+}
+
+#[test]
+fn requests_one_by_one_take_what_dramsim3_says() {
+    for it in REFERENCES {
+        let spec = described(it.device);
+        let found = ours(&spec, it.pattern, it.gap);
+        let device = found.device.as_ref().unwrap();
+        let (period_ps, of) = spec.dram_clock().period();
+        let period_ns = period_ps as f64 / of as f64 * 1e-3;
+        let without_pump_j = found.energy.total_j.unwrap() - found.energy.parts_j["dram.pump"];
+        let name = format!("{} {:?} every {} clocks", it.device, it.pattern, it.gap);
+        let ratios = [
+            device.activates as f64 / it.activates as f64,
+            device.read_latency_ns.mean / (it.read_latency_clocks * period_ns),
+        ];
+        for (ratio, bounds) in ratios.iter().zip(&it.ours) {
+            assert!(bounds.contains(ratio), "{name}: {ratios:?} of theirs, not {:?}", it.ours);
+        }
+        if let Some((power_mw, bounds)) = it.power_mw {
+            let ratio = without_pump_j / found.time_s / (power_mw * 1e-3);
+            assert!(bounds.contains(&ratio), "{name}: {ratio} of their power");
+        }
+        assert!(device.refreshes.abs_diff(it.refreshes) <= 1, "{name}: {}", device.refreshes);
+    }
+}
+
+#[test]
+fn requests_all_at_once_move_what_dramsim3_says() {
+    for (device, pattern, bytes_per_s, bounds) in AT_ONCE {
+        let found = ours(&described(device), pattern, 0);
+        let ratio = found.device.unwrap().bytes_per_s / bytes_per_s;
+        assert!(bounds.contains(&ratio), "{device} {pattern:?}: {ratio} of theirs");
+    }
+}

@@ -1,0 +1,208 @@
+"""Memory traces of other simulators on memories alone."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import tierscope as ts
+from conftest import Runner
+from tierscope import _call, _core
+from tierscope._shape import ResultData
+
+DDR4 = "device/ddr4-2400"
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """A thousand requests, a third of them writes, in the format of DRAMsim3."""
+    file = tmp_path / "app.trc"
+    lines = [
+        f"{number * 7919 % 65536 * 64:#x} {'WRITE' if number % 3 == 0 else 'READ'} {number * 10}"
+        for number in range(1000)
+    ]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def result(trace: Path) -> ts.Result:
+    """It on two memories."""
+    return ts.compare([DDR4, "device/lpddr5-6400"], f"dramsim3:{trace}")
+
+
+def test_the_figures_of_a_device_agree_with_each_other(result: ts.Result) -> None:
+    assert result.data["completeness"] == "complete"
+    system = result.data["systems"][DDR4]
+    device = system["device"]
+    assert device is not None
+    assert (device["reads"], device["writes"]) == (666, 334)
+    assert system["accesses"] == 1000
+    assert sum(system["stages_ns"].values()) == pytest.approx(system["latency_ns"]["mean"])
+    means = device["read_latency_ns"]["mean"] * 666 + device["write_latency_ns"]["mean"] * 334
+    assert means / 1000 == pytest.approx(system["latency_ns"]["mean"])
+    assert device["bytes_per_s"] == pytest.approx(64_000 / system["time_s"])
+    assert device["peak_bytes_per_s"] == pytest.approx(19.2e9)
+    found = device["row_hits"] + device["row_closed"] + device["row_conflicts"]
+    assert 0 < found <= 1000
+    assert device["activates"] >= device["row_closed"] + device["row_conflicts"]
+    energy = system["energy"]
+    assert energy["total_j"] == pytest.approx(sum(energy["parts_j"].values()))
+    assert energy["average_w"] == pytest.approx((energy["total_j"] or 0) / system["time_s"])
+    unknown = result.data["systems"]["device/lpddr5-6400"]["energy"]
+    assert unknown["total_j"] is None
+    assert "currents" in unknown["not_counted"]["dram"]
+
+
+def test_the_result_keeps_to_its_schema_and_can_be_kept(result: ts.Result, tmp_path: Path) -> None:
+    jsonschema.validate(result.data, _call.parsed(_core.schema("result")))
+    result.save(tmp_path / "kept")
+    assert ts.load(tmp_path / "kept").data == result.data
+    frame = result.to_polars()
+    assert frame["energy_j"].null_count() == 1
+    assert frame["read_latency_mean_ns"].null_count() == 0
+    assert result.plot_breakdown() is not None
+
+
+def test_the_report_is_of_requests(tierscope: Runner, trace: Path) -> None:
+    shown = tierscope("run", "-s", f"{DDR4},device/lpddr5-6400", "-w", f"dramsim3:{trace}")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "app.trc: 1.00 k requests, dramsim3" in shown.stdout
+    for label in ("Bandwidth", "of its peak", "Rows found open", "Refreshes", "average power"):
+        assert label in shown.stdout
+    assert "Where the requests' time goes" in shown.stdout
+    assert "Instructions per cycle" not in shown.stdout
+    energy = next(line for line in shown.stdout.splitlines() if line.startswith("Energy"))
+    assert energy.split()[-1] == "–", "of a part without currents"
+
+
+def test_latencies_have_a_row_for_each_request(tierscope: Runner, trace: Path) -> None:
+    ran = tierscope(
+        "run", "-s", DDR4, "-w", f"dramsim3:{trace}", "--latencies", "all.csv", "--json"
+    )
+    system = json.loads(ran.stdout)["systems"][DDR4]
+    with (trace.parent / "all.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert sorted(int(row["request"]) for row in rows) == list(range(1000))
+    mean = sum(int(row["latency_ps"]) for row in rows) / 1000
+    assert mean / 1000 == pytest.approx(system["latency_ns"]["mean"])
+    stages = ("host_queue_ps", "controller_ps", "dram_queue_ps", "dram_ps")
+    for row in rows:
+        assert int(row["latency_ps"]) == sum(int(row[stage]) for stage in stages)
+    assert not list(trace.parent.glob("*.partial"))
+
+
+def test_several_devices_have_a_file_each(trace: Path) -> None:
+    file = trace.parent / "all.csv"
+    ts.compare([DDR4, "device/ddr3-1333"], f"dramsim3:{trace}", latencies=file)
+    names = {path.name for path in trace.parent.glob("*.csv")}
+    assert names == {"all-device-ddr4-2400.csv", "all-device-ddr3-1333.csv"}
+
+
+def test_formats_without_times_come_as_fast_as_they_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("".join(f"{n * 64:#x} R\n" for n in range(4000)), encoding="utf-8")
+    (tmp_path / "b").write_text("".join(f"LD {n * 64}\n" for n in range(4000)), encoding="utf-8")
+
+    def figures(work: ts.MemoryTrace) -> tuple[object, float]:
+        device = ts.run(DDR4, work).data["systems"][DDR4]
+        return device["device"], device["time_s"]
+
+    first = figures(ts.MemoryTrace("ramulator", tmp_path / "a"))
+    assert first == figures(ts.MemoryTrace("ramulator2", tmp_path / "b"))
+    narrow = ts.MemoryTrace("ramulator", tmp_path / "a", {"outstanding": 1})
+    assert figures(narrow)[1] > 3 * first[1]
+
+
+def test_the_clock_is_the_devices_unless_another_is_said(trace: Path) -> None:
+    def time_s(clock: str | None = None) -> float:
+        said = {} if clock is None else {"clock": clock}
+        work = ts.MemoryTrace("dramsim3", trace, said)
+        return ts.run(DDR4, work).data["systems"][DDR4]["time_s"]
+
+    assert time_s() == pytest.approx(9990 / 1.2e9, rel=0.1)
+    assert time_s(clock="100MHz") == pytest.approx(9990 / 1e8, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("-s", "hybrid/quick"), "has a processor, which takes programs"),
+        (("-s", f"{DDR4},hybrid/quick"), "has a processor, which takes programs"),
+        (("--seed", "1"), "a seed means nothing to the memory trace"),
+        (("--repeat", "3"), "repeating means nothing"),
+        (("--allow-truncated",), "allowing truncation means nothing"),
+        (("--set", "workload.clock=fast"), "workload.clock"),
+        (("--set", "workload.clock=1.2"), "workload.clock"),
+        (("--set", "workload.clock=1kHz"), "a clock lies between 1MHz and 1THz"),
+        (("--set", "workload.outstanding=0"), "a whole number from 1"),
+        (("--set", "workload.clok=1GHz"), "did you mean `clock`?"),
+        (("--scale-to-footprint", "2"), "set device.capacity instead"),
+        (("--roi",), "marks"),
+        (("--limit", "5 instructions"), "a memory trace has no instructions"),
+        (("--set", "device.capacity=1MiB"), "beyond the 1MiB"),
+        (("--latencies", "nowhere/x.csv"), "there is no directory nowhere"),
+        (("--latencies", "x.csv", "--dry-run"), "it is for one run"),
+    ],
+)
+def test_what_means_nothing_is_told(
+    tierscope: Runner, trace: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    system = () if "-s" in arguments else ("-s", DDR4)
+    ran = tierscope("run", *system, "-w", f"dramsim3:{trace}", *arguments)
+    assert ran.returncode == 125, ran.stdout
+    assert said in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("work", [("-w", "gups"), ("--", "true")])
+def test_a_device_alone_runs_no_program(tierscope: Runner, work: tuple[str, ...]) -> None:
+    ran = tierscope("run", "-s", DDR4, *work)
+    assert ran.returncode == 125
+    assert f"{DDR4} is a device alone, which has no processor" in ran.stderr
+
+
+def test_a_wrong_line_ends_the_run_with_its_place(tierscope: Runner, trace: Path) -> None:
+    with trace.open("a", encoding="utf-8") as file:
+        file.write("\n0x40 REED 100000\n")
+    ran = tierscope("run", "-s", DDR4, "-w", f"dramsim3:{trace}")
+    assert ran.returncode == 125
+    assert "line 1001, `0x40 REED 100000`: `REED` is neither READ nor WRITE" in ran.stderr
+    assert "Partial" in ran.stdout, "what came before is told"
+
+
+def test_an_address_beyond_the_device_is_told_with_the_mend(
+    tierscope: Runner, tmp_path: Path
+) -> None:
+    (tmp_path / "far").write_text("0x40 READ 1\n0x300000000 READ 2\n", encoding="utf-8")
+    ran = tierscope("run", "-s", DDR4, "-w", "dramsim3:far")
+    assert ran.returncode == 125
+    assert 'beyond the 8GiB of device/ddr4-2400; give it device.capacity = "16GiB"' in ran.stderr
+    larger = ("--set", "device.capacity=16GiB")
+    assert tierscope("run", "-s", DDR4, "-w", "dramsim3:far", *larger).returncode == 0
+
+
+def test_an_unknown_format_and_a_file_that_is_not_there_are_told(tierscope: Runner) -> None:
+    ran = tierscope("run", "-s", DDR4, "-w", "dramsim9:app.trc")
+    assert "dramsim3:FILE, ramulator:FILE, ramulator2:FILE" in ran.stderr
+    ran = tierscope("run", "-s", DDR4, "-w", "dramsim3:nowhere.trc")
+    assert ran.returncode == 125
+    assert "nowhere.trc cannot be read: no such file" in ran.stderr
+
+
+def test_a_dry_run_tells_how_long_it_would_take(tierscope: Runner, trace: Path) -> None:
+    ran = tierscope("run", "-s", DDR4, "-w", f"dramsim3:{trace}", "--dry-run")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "the memory trace" in ran.stdout
+
+
+def test_machines_tell_the_energy_of_their_dram(tierscope: Runner) -> None:
+    short = ("-w", "gups", "--set", "workload.updates=500")
+    shown = tierscope("run", "-s", "hybrid/quick,storage/quick,oracle/quick", *short)
+    energy = next(line for line in shown.stdout.splitlines() if line.startswith("Energy of DRAM"))
+    assert energy.count("J") == 3
+    data: ResultData = ts.compare(["hybrid/quick"], "gups").data
+    told = data["systems"]["hybrid/quick"]["energy"]
+    assert {"processor", "store", "link", "dram_interface"} == set(told["not_counted"])
