@@ -14,6 +14,16 @@ PRESETS = [name for name, _ in parsed(_core.list_systems())]
 GUPS = ts.workload("gups", updates=400, table="8MiB", random=0.5)
 
 
+def work_for(preset: str, folder: Path) -> ts.Generated | ts.MemoryTrace:
+    """What such a system can run."""
+    if not preset.startswith("device/"):
+        return GUPS
+    file = folder / "some.trc"
+    lines = [f"{number * 997 % 4096 * 64:#x} R" for number in range(400)]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    return ts.MemoryTrace("ramulator", file)
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_description_to_start_from_gives_the_presets_result(
     tierscope: Runner, tmp_path: Path, preset: str
@@ -24,7 +34,8 @@ def test_a_description_to_start_from_gives_the_presets_result(
     assert (checked.returncode, checked.stdout) == (0, "mine.toml: no mistake\n")
     mine = ts.system(tmp_path / "mine.toml")
     assert mine == ts.system(preset)
-    figures, expected = (ts.run(one, GUPS).data["systems"][preset] for one in (mine, preset))
+    work = work_for(preset, tmp_path)
+    figures, expected = (ts.run(one, work).data["systems"][preset] for one in (mine, preset))
     for changing in ("wall_s", "accesses_per_wall_s"):
         del figures[changing], expected[changing]
     assert figures == expected
@@ -34,9 +45,13 @@ def test_a_description_to_start_from_gives_the_presets_result(
 def test_each_value_has_its_meaning_and_its_source(tierscope: Runner, preset: str) -> None:
     lines = tierscope("init", preset).stdout.splitlines()
     assert max(len(line) for line in lines if line.startswith("#")) <= 100
-    assert "# Number of cores." in lines
-    place = lines.index("# Associativity of the first level.")
-    assert lines[place + 1].startswith("ways = 4  # ")
+    if preset.startswith("device/"):
+        place = lines.index("# Channels, each with its own data bus and controller.")
+        assert lines[place + 1].startswith("channels = 1  # ")
+    else:
+        assert "# Number of cores." in lines
+        place = lines.index("# Associativity of the first level.")
+        assert lines[place + 1].startswith("ways = 4  # ")
     values = [line for line in lines if " = " in line and not line.startswith("#")]
     without = [line for line in values if "  # " not in line]
     assert [line.partition(" ")[0] for line in without] == ["name", "description"]

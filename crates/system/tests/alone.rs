@@ -76,7 +76,7 @@ impl Observer for Nobody {
 
 fn outcome(spec: &SystemSpec, requests: Requests, options: &RunOptions) -> Outcome {
     let never = AtomicBool::new(false);
-    run_alone(&[spec.clone()], vec![requests], options, &Nobody, &never).remove(0)
+    run_alone(std::slice::from_ref(spec), vec![requests], options, &Nobody, &never).remove(0)
 }
 
 /// The result of a run that must be complete.
@@ -260,7 +260,7 @@ fn scripts() -> impl Strategy<Value = Vec<MemoryRequest>> {
         let mut requests = Vec::new();
         for (far, near, is_write, after) in all {
             cycle += after;
-            let address = far << 20 | near << 6 | (far + near) % 64;
+            let address = (far << 20) + (near << 6) + (far + near) % 64;
             requests.push(if is_write { write(address, cycle) } else { read(address, cycle) });
         }
         requests

@@ -153,7 +153,8 @@ fn ours(spec: &SystemSpec, pattern: Pattern, gap: u64) -> SystemResult {
     let requests = Requests { source, clock: None, outstanding: None };
     let never = AtomicBool::new(false);
     let options = RunOptions::default();
-    let mut ended = run_alone(&[spec.clone()], vec![requests], &options, &Nobody, &never);
+    let mut ended =
+        run_alone(std::slice::from_ref(spec), vec![requests], &options, &Nobody, &never);
     assert_eq!(ended[0].partial_reason, None);
     ended.remove(0).result
 }
