@@ -14,7 +14,7 @@ PRESETS = [name for name, _ in parsed(_core.list_systems())]
 GUPS = ts.workload("gups", updates=400, table="8MiB", random=0.5)
 
 
-def work_for(preset: str, folder: Path) -> ts.Generated | ts.MemoryTrace:
+def work_for(preset: str, folder: Path) -> ts.Generated | ts.Recorded | ts.MemoryTrace:
     """What such a system can run."""
     if not preset.startswith("device/"):
         return GUPS
