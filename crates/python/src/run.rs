@@ -11,9 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tierscope_system::result::Interval;
-use tierscope_system::run::{
-    Observer, Outcome, Progress, check_sites, run_alone, run_machines,
-};
+use tierscope_system::run::{Observer, Outcome, Progress, check_sites, run_alone, run_machines};
 
 /// A run in host threads of its own: of a generated or recorded workload, or of a program.
 ///
