@@ -10,7 +10,7 @@
 mod problems;
 mod quantity;
 
-pub use problems::{CODES, Problem, Problems, nearest};
+pub use problems::{CODES, Problem, Problems, nearest, reason};
 pub use quantity::{
     Bandwidth, Current, Duration, Energy, Frequency, KINDS, Kind, Power, Size, TransferRate, Unit,
     UnitError, Voltage, kind,

@@ -22,6 +22,12 @@ pub const CODES: &[(&str, &str)] = &[
     ("wrong-type", "A value of another type than the schema's."),
 ];
 
+/// What the operating system says of a file, without its number.
+pub fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}
+
 /// One mistake: where, what was written, why it is wrong and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {

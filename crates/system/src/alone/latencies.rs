@@ -6,6 +6,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use tierscope_kernel::Stage;
 use tierscope_kernel::stage::StageTimes;
+use tierscope_units::reason;
 
 /// The stages that a request to a device alone may pass, in order.
 const STAGES: [Stage; 4] = [Stage::HostQueue, Stage::Controller, Stage::DramQueue, Stage::Dram];
@@ -63,7 +64,5 @@ impl Latencies {
 }
 
 fn failed(path: &Path, error: &std::io::Error) -> String {
-    let text = error.to_string();
-    let plain = text.split(" (os error").next().unwrap_or(&text).to_lowercase();
-    format!("latencies cannot be written to {}: {plain}", path.display())
+    format!("latencies cannot be written to {}: {}", path.display(), reason(error))
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use tierscope_model::device::DEVICES;
 use tierscope_model::link::LINKS;
-use tierscope_units::{Problem, Problems, nearest};
+use tierscope_units::{Problem, Problems, nearest, reason};
 
 /// A machine, checked, with where each of its values comes from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -347,7 +347,7 @@ fn unreadable(name: &str, error: &std::io::Error) -> Problem {
         code: "unreadable-file",
         path: "system".into(),
         value: format!("\"{name}\""),
-        reason: format!("the file cannot be read: {}", plain(error)),
+        reason: format!("the file cannot be read: {}", reason(error)),
         mend: match meant(path).as_slice() {
             _ if path.is_dir() => "name the file in it".into(),
             _ if !missing => "name a preset, or a file that can be read".into(),
@@ -378,13 +378,6 @@ fn meant(path: &Path) -> Vec<String> {
     let preset = nearest(&whole, names()).or_else(|| nearest(&given, names()));
     let file = file.map(|file| format!("\"{}\"", file.display()));
     file.into_iter().chain(preset.map(|near| format!("the preset \"{near}\""))).collect()
-}
-
-/// The system's message without its number.
-fn plain(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    let plain = text.split(" (os error").next().unwrap_or(&text);
-    plain.to_lowercase()
 }
 
 fn cycle(name: &str, origin: &[String]) -> Problem {

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use tierscope_units::reason;
 
 /// A line may be so long: several times what any format needs.
 const MOST_LINE_BYTES: usize = 512;
@@ -54,7 +55,7 @@ impl Text {
     fn open(path: &Path, offset: u64) -> Result<Text, OpenError> {
         let name = path.display().to_string();
         let unreadable = |why: String| OpenError::Unreadable(name.clone(), why);
-        let io = |why: std::io::Error| unreadable(plain(&why));
+        let io = |why: std::io::Error| unreadable(reason(&why));
         // To open a pipe that nobody writes to would never end, and it could not be read twice.
         let kind = std::fs::metadata(path).map_err(io)?.file_type();
         if kind.is_dir() {
@@ -133,7 +134,7 @@ impl TraceReader {
         let length = read.map_err(|error| {
             let whole = self.line;
             let name = self.path.display();
-            let why = plain(&error);
+            let why = reason(&error);
             StreamError::Damaged(format!("{name} cannot be read behind line {whole}: {why}"))
         })?;
         self.offset += length as u64;
@@ -207,12 +208,6 @@ impl RequestSource for TraceReader {
             ..*self
         }))
     }
-}
-
-/// The system's message without its number.
-fn plain(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tierscope_units::reason;
 
 /// The first bytes of every recording. The high bit and the line ends show whether a transfer
 /// took it for text.
@@ -103,7 +104,7 @@ impl TstTotals {
 #[derive(Debug, thiserror::Error)]
 pub enum TstError {
     /// The operating system refused.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {}", path.display(), reason(source))]
     Io {
         /// The recording.
         path: PathBuf,
