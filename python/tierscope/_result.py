@@ -216,7 +216,7 @@ def load(directory: str | os.PathLike[str]) -> Result:
             descriptions[name] = (source / file).read_text(encoding="utf-8")
     path = source / _INTERVALS_FILE
     try:
-        intervals = pl.read_parquet(path) if path.is_file() else None
+        intervals = pl.read_parquet(path, glob=False) if path.is_file() else None
     except (pl.exceptions.PolarsError, OSError) as error:
         raise TierscopeError("unreadable", f"{path}: {error}") from None
     return Result(data, descriptions, intervals)

@@ -155,6 +155,8 @@ def compare(
     what = _workload.of(work)
     region = region_of(what, skip, limit, roi)
     sites = sites_of(what, by)
+    if isinstance(what, MemoryTrace) and sites is None and causes.kinds(by):
+        raise _workload.without_effect("telling whose misses they are", "a memory trace")
     notes: list[str | None] = [None] * len(loaded)
     if scale_to_footprint is not None:
         scaled = _scale.to_footprint(loaded, what, scale_to_footprint)
@@ -191,8 +193,16 @@ def latency_files(
     named = [one.name.replace("/", "-") for one in machines]
     several = len(machines) > 1
     paths = [path.with_stem(f"{path.stem}-{name}") if several else path for name in named]
+    if len(set(paths)) < len(paths):
+        twice = next(one for one in paths if paths.count(one) > 1)
+        hint = "give one of them another name"
+        raise RunError("not-written", f"latencies of two systems would go to {twice}", hint)
+    trace = Path(work.path)
     for one in paths:
-        if one.exists() and not one.is_file():
+        partial = one.with_name(f"{one.name}.partial")
+        if any(at.exists() and trace.exists() and at.samefile(trace) for at in (one, partial)):
+            raise RunError("not-written", f"{trace} is the trace, and is left alone")
+        if one.is_symlink() or (one.exists() and not one.is_file()):
             raise RunError("not-written", f"{one} is no regular file, and is left alone")
         if not one.absolute().parent.is_dir():
             raise RunError("not-written", f"{one}: there is no directory {one.parent}")

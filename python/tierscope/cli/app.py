@@ -140,7 +140,9 @@ def _fail(lines: list[str]) -> int:
 
 
 def _in_one_line(error: CycloptsError) -> str:
-    text = " ".join(str(error).split()).rstrip(".")
+    text = " ".join(str(error).split())
+    # Three points end a list that is cut.
+    text = text if text.endswith("...") else text.rstrip(".")
     return text[:1].lower() + text[1:]
 
 

@@ -70,6 +70,7 @@ pub struct Frames {
     fresh: u64,
     order: Option<Permutation>,
     recycled: Vec<u64>,
+    most_used: u64,
     /// Candidates for reclaim by last use as it was when they were entered: the least recently
     /// used is found by re-entering those that were used since.
     candidates: BinaryHeap<Reverse<(u64, u64)>>,
@@ -88,6 +89,7 @@ impl Frames {
             fresh: 0,
             order,
             recycled: Vec::new(),
+            most_used: 0,
             candidates: BinaryHeap::new(),
         }
     }
@@ -100,6 +102,11 @@ impl Frames {
     /// Frames that are free now.
     pub fn free(&self) -> u64 {
         self.total - self.fresh + self.recycled.len() as u64
+    }
+
+    /// The most that had an owner at once.
+    pub fn most_used(&self) -> u64 {
+        self.most_used
     }
 
     /// Whether the frame that is given out next has had no owner yet.
@@ -130,6 +137,7 @@ impl Frames {
             }
             None => return None,
         };
+        self.most_used = self.most_used.max(self.total - self.free());
         *self.info.get_mut(frame) = Frame { owner, touched_ps: now_ps, ..Frame::FREE };
         if owner != Owner::Kernel {
             self.enter(frame);
@@ -189,6 +197,7 @@ impl Frames {
             fresh: self.fresh,
             order: self.order,
             recycled: self.recycled.clone(),
+            most_used: self.most_used,
             candidates: self.candidates.clone(),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Flight;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use tierscope_kernel::Stage;
 use tierscope_kernel::stage::StageTimes;
@@ -29,7 +29,16 @@ impl Latencies {
         let mut name = path.as_os_str().to_owned();
         name.push(".partial");
         let partial = PathBuf::from(name);
-        let file = File::create(&partial).map_err(|error| failed(path, &error))?;
+        // Only what is not there yet: it may be a link to something else, or of another run.
+        let file = File::create_new(&partial).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => format!(
+                "latencies cannot be written to {}: {} is there, of a run that is under way or that \
+                 was ended; remove it, or name another file",
+                path.display(),
+                partial.display()
+            ),
+            _ => failed(path, &error),
+        })?;
         let mut file = BufWriter::with_capacity(1 << 16, file);
         let stages: String = STAGES.iter().map(|stage| format!(",{}_ps", stage.name())).collect();
         writeln!(file, "request,address,kind,arrival_ps,latency_ps{stages}")

@@ -483,7 +483,7 @@ impl Machine {
             ("prefetch_hits", report.prefetch_hits),
             ("write_back_pages", report.write_backs),
             ("tag_store_bytes", report.tag_store_bytes),
-            ("footprint_bytes", self.paging.used_bytes()),
+            ("footprint_bytes", self.paging.most_used_bytes()),
             ("stale_loads", self.stale_loads()),
         ]
         .into_iter()

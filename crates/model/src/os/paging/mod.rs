@@ -67,6 +67,8 @@ pub struct Transfer {
     pub submitted: bool,
     /// It belongs to swap, not to a file: no file system in its path.
     pub swap: bool,
+    /// Pages that reclaim has it write, to have their frames.
+    leaving: u32,
 }
 
 /// Kernel work that a decision costs, to be done by the thread in this order.
@@ -223,6 +225,8 @@ pub struct Paging {
     limits: Option<Limits>,
     prefilled: bool,
     transfers: Slab<Transfer>,
+    /// Pages that reclaim has being written.
+    leaving: u64,
     effects: Vec<Effect>,
     /// Counters for the result.
     pub counters: OsCounters,
@@ -282,6 +286,7 @@ impl Paging {
             prefilled: storage.is_some_and(|(s, _)| s.initial == InitialContent::Prefilled),
             transfers: Slab::new(),
             effects: Vec::new(),
+            leaving: 0,
             counters: OsCounters::default(),
         }
     }
@@ -297,9 +302,9 @@ impl Paging {
         self.page_bytes
     }
 
-    /// Frames in use, in bytes.
-    pub fn used_bytes(&self) -> u64 {
-        (self.frames.total() - self.frames.free()) * self.page_bytes
+    /// The most that was in use at once, in bytes.
+    pub fn most_used_bytes(&self) -> u64 {
+        self.frames.most_used() * self.page_bytes
     }
 
     /// The entry of a virtual page.

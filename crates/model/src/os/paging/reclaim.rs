@@ -113,7 +113,9 @@ impl Paging {
                 // It still holds an unrelated clean page, dropped at the cost of its removal.
                 work.push(Work::Path(Stage::PageCache, 1));
             }
-            if self.frames.free() <= limits.low_watermark {
+            // What is on its way out is as good as free: else each page that is wanted while the
+            // store writes would send off another batch, and in the end all of memory.
+            if self.frames.free() + self.leaving <= limits.low_watermark {
                 self.reclaim(RECLAIM_BATCH, now_ps, work, held)?;
             }
         }
@@ -170,7 +172,10 @@ impl Paging {
         self.counters.swap_outs += swapped.len() as u64;
         for (pages, swap) in [(swapped, true), (written, false)] {
             if !pages.is_empty() {
-                self.start_transfer(pages, true, swap, work);
+                let leaving = pages.len() as u32;
+                let id = self.start_transfer(pages, true, swap, work);
+                self.transfers[id].leaving = leaving;
+                self.leaving += u64::from(leaving);
             }
         }
         Ok(())

@@ -11,8 +11,14 @@ impl Paging {
         work: &mut Vec<Work>,
     ) -> TransferId {
         let count = pages.len() as u32;
-        let id =
-            self.transfers.insert(Transfer { left: count, pages, write, submitted: false, swap });
+        let id = self.transfers.insert(Transfer {
+            left: count,
+            pages,
+            write,
+            submitted: false,
+            swap,
+            leaving: 0,
+        });
         for i in 0..count as usize {
             let frame = self.transfers[id].pages[i].frame;
             let info = self.frames.get_mut(frame);
@@ -46,6 +52,7 @@ impl Paging {
     /// All pages have moved: they can be used, and those evicted are free.
     pub fn finish_transfer(&mut self, id: TransferId, now_ps: u64) {
         let transfer = self.transfers.remove(id);
+        self.leaving -= u64::from(transfer.leaving);
         for page in &transfer.pages {
             let info = self.frames.get_mut(page.frame);
             info.transfer = 0;

@@ -72,6 +72,21 @@ fn reclaim_begins_at_the_low_watermark_and_not_a_page_before() {
     assert_eq!(paging.counters.reclaimed_pages, RECLAIM_BATCH);
 }
 
+/// While the store writes what reclaim has chosen, pages that are wanted take what is free, and then
+/// wait: they do not send off all of memory.
+#[test]
+fn what_is_on_its_way_out_counts_as_free() {
+    let mut paging = paging();
+    let first = fill(&mut paging, LOW_WATERMARK);
+    let mut waits = |page| paging.fault(page, true, 0, &mut Vec::new(), &|_| false).is_ok();
+    assert!((first..first + LOW_WATERMARK + 8).all(&mut waits));
+    assert_eq!(paging.frames.free(), 0);
+    assert_eq!(paging.counters.reclaimed_pages, RECLAIM_BATCH, "one batch, and no other behind it");
+    let id = paging.transfers.iter().map(|(id, _)| id).next().expect("it is on its way");
+    finish(&mut paging, id);
+    assert_eq!((paging.frames.free(), paging.leaving), (RECLAIM_BATCH, 0));
+}
+
 #[test]
 fn a_page_that_only_memory_has_goes_to_swap_and_comes_back_from_there() {
     let mut paging = paging();
