@@ -1231,7 +1231,7 @@ mod tests {
         newer[8] = 1;
         assert!(message(&newer).contains("nothing of it can be replayed"));
         let missing = TstReader::open(&scratch.0.join("none"), false).err().unwrap();
-        assert!(missing.to_string().contains("No such file"), "{missing}");
+        assert!(missing.to_string().contains("no such file"), "{missing}");
     }
 
     /// Cut anywhere, a recording is an error that names the block, and its whole blocks replay.
