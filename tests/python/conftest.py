@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,13 @@ from tierscope._shape import ResultData
 
 DATA = Path(__file__).parent / "data"
 Runner = Callable[..., subprocess.CompletedProcess[str]]
+
+# A shell without job control ignores SIGINT in what it runs in the background, nohup SIGHUP, and
+# whatever they start inherits that.
+for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        _handler = signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL
+        signal.signal(_number, _handler)
 
 _SAMPLE = json.loads((DATA / "three-systems.json").read_text(encoding="utf-8"))
 
