@@ -13,9 +13,9 @@ from tierscope import _check, _core, _scale
 from tierscope import format as fmt
 from tierscope._call import core_errors, parsed
 from tierscope._region import Extent, bound
-from tierscope._run import NoResultError, Progress, Workload, compare, region_of
+from tierscope._run import NoResultError, Progress, compare, region_of
 from tierscope._system import System, with_names_told_apart
-from tierscope._workload import Program
+from tierscope._workload import Program, Workload
 from tierscope.errors import RunError
 
 PROBE_S = 0.8

@@ -16,10 +16,10 @@ from tierscope import format as fmt
 from tierscope._files import read_text, write_directory
 from tierscope._region import Extent
 from tierscope._result import Result, is_kept_result, load
-from tierscope._run import Watcher, Workload, compare
+from tierscope._run import Watcher, compare
 from tierscope._shape import SystemResult
 from tierscope._system import System
-from tierscope._workload import Generated, MemoryTrace, Program, Recorded
+from tierscope._workload import Generated, MemoryTrace, Program, Recorded, Workload
 from tierscope.errors import ArgumentError, RunError, TierscopeError
 
 SCHEMA = 1
@@ -201,9 +201,7 @@ def check_count(repetitions: object) -> int:
     return repetitions
 
 
-def works_of(
-    work: Generated | Recorded | MemoryTrace | Program, count: int
-) -> list[Generated | Program]:
+def works_of(work: Workload, count: int) -> list[Generated | Program]:
     """What runs, each time.
 
     Raises:

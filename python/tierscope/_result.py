@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import io
 import json
 import os
 import re
@@ -184,7 +185,10 @@ class Result:
         (directory / _RESULT_FILE).write_text(self.to_json() + "\n", encoding="utf-8")
         for name, file in _description_files(list(self.descriptions)).items():
             (directory / file).write_text(self.descriptions[name], encoding="utf-8")
-        self.intervals.write_parquet(directory / _INTERVALS_FILE)
+        # Through memory: what fails then is the disk, and says so as every other file does.
+        packed = io.BytesIO()
+        self.intervals.write_parquet(packed)
+        (directory / _INTERVALS_FILE).write_bytes(packed.getbuffer())
 
     def __repr__(self) -> str:
         systems = ", ".join(self)
@@ -213,7 +217,7 @@ def load(directory: str | os.PathLike[str]) -> Result:
     descriptions = {}
     for name, file in _description_files(list(data["systems"])).items():
         if (source / file).is_file():
-            descriptions[name] = (source / file).read_text(encoding="utf-8")
+            descriptions[name] = read_text(source / file, "a description", mend)
     path = source / _INTERVALS_FILE
     try:
         intervals = pl.read_parquet(path, glob=False) if path.is_file() else None

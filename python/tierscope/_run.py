@@ -15,7 +15,7 @@ from tierscope._call import core_errors, parsed
 from tierscope._region import Extent
 from tierscope._result import INTERRUPTED, Result, interval_table
 from tierscope._system import System, with_names_told_apart
-from tierscope._workload import Generated, MemoryTrace, Program, Recorded
+from tierscope._workload import Generated, MemoryTrace, Program, Workload
 from tierscope.causes import By
 from tierscope.errors import ArgumentError, RunError
 
@@ -24,8 +24,6 @@ RECORDER = Path(__file__).parent / "_record" / "libtierscope_record.so"
 """The library that QEMU loads to observe a program."""
 _MEMORY_BOUND_BYTES = 256 << 20
 """Operations of a program held in memory for machines that lag; what exceeds it goes to disk."""
-
-Workload = Generated | Recorded | MemoryTrace | Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +153,6 @@ def compare(
     what = _workload.of(work)
     region = region_of(what, skip, limit, roi)
     sites = sites_of(what, by)
-    if isinstance(what, MemoryTrace) and sites is None and causes.kinds(by):
-        raise _workload.without_effect("telling whose misses they are", "a memory trace")
     notes: list[str | None] = [None] * len(loaded)
     if scale_to_footprint is not None:
         scaled = _scale.to_footprint(loaded, what, scale_to_footprint)
@@ -188,6 +184,8 @@ def latency_files(
         return []
     mend = 'write a path, such as "latencies.csv"'
     path = Path(_check.path(latencies, "the latencies' file", mend))
+    if not path.name:
+        raise RunError("not-written", f"{path} is no file's name", mend)
     if not isinstance(work, MemoryTrace):
         raise _workload.without_effect("a file of latencies", "what is no memory trace")
     named = [one.name.replace("/", "-") for one in machines]
@@ -227,20 +225,22 @@ def sites_of(work: Workload, by: By | Sequence[By]) -> str | None:
     """How finely the sites of the program's code have to be told.
 
     Raises:
-        ArgumentError: where ``by`` is of the wrong type.
+        ArgumentError: where ``by`` is of the wrong type, or means nothing to the workload.
         RunError: where the workload has no code.
     """
-    sites = causes.grain(causes.kinds(by))
-    if sites is not None and isinstance(work, MemoryTrace):
-        raise RunError(
-            "no-code",
-            f"the memory trace {os.fspath(work.path)} tells no code whose {sites}s could be told",
-            "run a program, or a recording that was made with it",
+    told = causes.kinds(by)
+    sites = causes.grain(told)
+    if told and sites is None and isinstance(work, MemoryTrace):
+        raise _workload.without_effect("telling whose misses they are", "a memory trace")
+    if sites is not None and isinstance(work, Generated | MemoryTrace):
+        what = (
+            f"the generated workload {work.name}"
+            if isinstance(work, Generated)
+            else f"the memory trace {os.fspath(work.path)}"
         )
-    if sites is not None and isinstance(work, Generated):
         raise RunError(
             "no-code",
-            f"the generated workload {work.name} has no code whose {sites}s could be told",
+            f"{what} has no code whose {sites}s could be told",
             "run a program, or a recording that was made with it",
         )
     return sites
@@ -268,7 +268,10 @@ def record(
     """
     file = Path(_check.path(path, "a recording's file", 'write a path, such as "app.tst"'))
     _check_recording(file)
-    target = {"kind": "recording", "path": str(file), "sites": causes.grain(causes.kinds(by))}
+    told = causes.kinds(by)
+    if "area" in told:
+        raise _workload.without_effect("telling areas", "a recording: its replays always tell them")
+    target = {"kind": "recording", "path": str(file), "sites": causes.grain(told)}
     with core_errors():
         what = Program(command, False, output_to_stderr, roi_start, roi_stop)
         under_way = _launch(what, target)

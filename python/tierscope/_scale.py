@@ -10,7 +10,7 @@ from tierscope import _check, _core
 from tierscope import format as fmt
 from tierscope._call import core_errors, parsed
 from tierscope._system import System
-from tierscope._workload import Generated, MemoryTrace, Program, Recorded
+from tierscope._workload import Program, Workload
 from tierscope.errors import ArgumentError, RunError
 
 _MEND = "write a number above 0: 2 gives DRAM for half of the footprint"
@@ -24,7 +24,7 @@ def check_factor(factor: object) -> None:
         raise RunError("impossible-value", f"the scale is {factor:g}", _MEND)
 
 
-def footprint_bytes(work: Generated | Recorded | MemoryTrace | Program) -> int:
+def footprint_bytes(work: Workload) -> int:
     """What a workload touches, found by going through it once, on no machine.
 
     Raises:
@@ -45,7 +45,7 @@ def footprint_bytes(work: Generated | Recorded | MemoryTrace | Program) -> int:
 
 def to_footprint(
     machines: Sequence[System],
-    work: Generated | Recorded | MemoryTrace | Program,
+    work: Workload,
     factor: float,
 ) -> list[tuple[System, str | None]]:
     """Each machine with DRAM for a ``factor``-th of what the workload touches, and what was done.

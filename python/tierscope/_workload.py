@@ -122,6 +122,10 @@ class Program:
         object.__setattr__(self, "command", _check.command(self.command))
 
 
+Workload = Generated | Recorded | MemoryTrace | Program
+"""What a system runs."""
+
+
 def program(
     *command: str,
     native: bool = False,
@@ -158,7 +162,7 @@ def workload(
     return named(name, parameters, seed, allow_truncated=False)
 
 
-def of(work: object) -> Generated | Recorded | MemoryTrace | Program:
+def of(work: object) -> Workload:
     """The workload that a caller gives, by name or made already."""
     if isinstance(work, (Generated, Recorded, MemoryTrace, Program)):
         return work

@@ -78,11 +78,19 @@ DEVICE_GROUPS: tuple[Group, ...] = (
 _OTHER = Group("other", (), "?", "?", "#000000", "white")
 
 
+def groups_of(system: SystemResult) -> tuple[Group, ...]:
+    """The groups of a machine, or of a device alone, bottom of the stack first."""
+    return GROUPS if system["device"] is None else DEVICE_GROUPS
+
+
+def times_of(system: SystemResult) -> dict[str, float]:
+    """The time of a machine's threads by owner, or of the requests to a device alone, in ns."""
+    return system["time_breakdown_ns"] if system["device"] is None else system["stages_ns"]
+
+
 def where(system: SystemResult) -> list[tuple[Group, float]]:
     """Where the time of a system's threads goes, or of the requests to a device alone, in ns."""
-    if system["device"] is not None:
-        return grouped(system["stages_ns"], DEVICE_GROUPS)
-    return grouped(system["time_breakdown_ns"])
+    return grouped(times_of(system), groups_of(system))
 
 
 def grouped(

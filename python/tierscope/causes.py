@@ -82,7 +82,7 @@ def check_told(data: ResultData, by: Iterable[By]) -> None:
             raise RunError(
                 "no-code",
                 f"the result does not tell misses and stalls by {kind}",
-                f"run it again with --by {kind}",
+                None if kind == "area" else f"run it again with --by {kind}",
             )
 
 
@@ -145,8 +145,10 @@ _HEADINGS: Mapping[By, str] = {
 
 def _tells(system: SystemResult, kind: By) -> bool:
     code = system["code"]
-    if kind == "area" or code is None:
-        return kind == "area"
+    if kind == "area":
+        return system["device"] is None
+    if code is None:
+        return False
     return kind == "function" or code["addresses"] is not None
 
 
@@ -173,7 +175,10 @@ def area_labels(keys: Iterable[Key]) -> dict[Key, str]:
     """Files by the last part of their path, unless two would then be called alike."""
     last = {key: PurePath(key[1]).name or key[1] for key in keys}
     called = Counter(last.values())
-    return {key: f"  {short if called[short] == 1 else key[1]}" for key, short in last.items()}
+    return {
+        key: f"  {fmt.visible(short if called[short] == 1 else key[1])}"
+        for key, short in last.items()
+    }
 
 
 def code_labels(keys: Iterable[Key], kind: By) -> dict[Key, str]:
@@ -196,4 +201,4 @@ def code_labels(keys: Iterable[Key], kind: By) -> dict[Key, str]:
             return f"{function} at {address:#x} ({short})"
         return f"{function} ({short})"
 
-    return {key: f"  {label(key)}" for key in wanted}
+    return {key: f"  {fmt.visible(label(key))}" for key in wanted}

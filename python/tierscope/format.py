@@ -8,6 +8,13 @@ _DECIMAL_UNITS = ["", "k", "M", "G", "T", "P", "E"]
 ABSENT = "–"
 
 
+def visible(text: str) -> str:
+    """A text of unknown origin, such as a name in a program, without what a terminal would obey."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def digits(value: float) -> str:
     """Three significant digits, without an exponent and without dropping whole digits."""
     if value == 0:

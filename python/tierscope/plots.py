@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +12,7 @@ from matplotlib.figure import Figure
 
 from tierscope import format as fmt
 from tierscope._shape import ResultData, SystemResult
-from tierscope.breakdown import GROUPS, Group, where
+from tierscope.breakdown import DEVICE_GROUPS, GROUPS, Group, groups_of, times_of, where
 
 _HATCHES = ("", "//", "..", "xx", "\\\\\\\\", "++")
 _LATENCIES: tuple[tuple[Literal["mean", "p50", "p99", "p999", "max"], str, str], ...] = (
@@ -51,7 +52,7 @@ def breakdown(data: ResultData, by: Literal["group", "owner"] = "group") -> Figu
     shares_axes.set_title("shares")
     for axes in (seconds_axes, shares_axes):
         _label_systems(axes, data, names)
-    _add_legend(figure, seconds_axes)
+    _add_legend(figure, seconds_axes, DEVICE_GROUPS if alone else GROUPS)
     figure.suptitle(f"Where the time goes: {data['workload']['name']}")
     return figure
 
@@ -96,14 +97,13 @@ def _stack(system: SystemResult, by: Literal["group", "owner"]) -> list[_Part]:
     """The parts of a stack, bottom first."""
     if by == "group":
         return [_Part(group.label, group.colour, "", time) for group, time in where(system)]
-    alone = system["device"] is not None
-    times = system["stages_ns"] if alone else system["time_breakdown_ns"]
-    return [part for group, _ in where(system) for part in _owners(group, times)]
+    return [part for group, _ in where(system) for part in _owners(group, system)]
 
 
-def _owners(group: Group, times: dict[str, float]) -> list[_Part]:
+def _owners(group: Group, system: SystemResult) -> list[_Part]:
     """The owners of a group: the group's colour, each with its own hatch."""
-    known = {owner for other in GROUPS for owner in other.owners}
+    times = times_of(system)
+    known = {owner for other in groups_of(system) for owner in other.owners}
     owners = group.owners or tuple(owner for owner in times if owner not in known)
     return [
         _Part(_readable(owner), group.colour, _HATCHES[i % len(_HATCHES)], times[owner])
@@ -140,10 +140,10 @@ def _label_systems(axes: Axes, data: ResultData, names: list[str]) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _add_legend(figure: Figure, axes: Axes) -> None:
+def _add_legend(figure: Figure, axes: Axes, groups: Iterable[Group]) -> None:
     """One entry for each label, from the top of the stack to its bottom."""
     order: list[str] = []
-    for group in GROUPS:
+    for group in groups:
         order += [group.label, *map(_readable, group.owners)]
     first: dict[str, Artist] = {}
     for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):

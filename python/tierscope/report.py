@@ -256,7 +256,7 @@ def closing_lines(data: ResultData) -> list[str]:
     lines += _skipped_lines(data)
     for name, system in data["systems"].items():
         lines += [f"{name}: {note}" for note in system["notes"]]
-    return lines
+    return [fmt.visible(line) for line in lines]
 
 
 def _skipped_lines(data: ResultData) -> Iterator[str]:
@@ -274,13 +274,13 @@ def _skipped_lines(data: ResultData) -> Iterator[str]:
 def title(data: ResultData) -> str:
     """What ran, in a line."""
     workload = data["workload"]
-    threads = workload["threads"]
+    name, threads = fmt.visible(workload["name"]), workload["threads"]
     accesses = max((s["accesses"] for s in data["systems"].values()), default=0)
     if workload["kind"] == "requests":
         kind = workload["parameters"]["format"]
-        return f"{workload['name']}: {fmt.count(accesses)} requests, {kind}"
+        return f"{name}: {fmt.count(accesses)} requests, {kind}"
     plural = "" if threads == 1 else "s"
-    return f"{workload['name']}: {threads} thread{plural}, {fmt.count(accesses)} accesses"
+    return f"{name}: {threads} thread{plural}, {fmt.count(accesses)} accesses"
 
 
 def _levels(stack: list[tuple[Group, float]]) -> list[Group | None]:

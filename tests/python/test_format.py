@@ -51,3 +51,8 @@ def test_a_shown_size_is_within_half_a_percent(value: int) -> None:
     power = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].index(unit)
     assert float(number) * 1024**power == pytest.approx(value, rel=0.0051)
     assert len(number) <= 5
+
+
+def test_a_name_of_unknown_origin_commands_no_terminal() -> None:
+    assert fmt.visible("naïve µs") == "naïve µs"
+    assert fmt.visible("a\x1b[31mb\nc\r\x07") == "a\\x1b[31mb\\nc\\r\\x07"

@@ -167,7 +167,7 @@ def test_the_sample_and_the_types_follow_the_schema(sample: ResultData) -> None:
     schema = _call.parsed(_core.schema("result"))
     jsonschema.validate(sample, schema)
     definitions = schema["$defs"]
-    for name, shape in {
+    shapes: dict[str, type] = {
         "WorkloadInfo": _shape.WorkloadInfo,
         "ProgramInfo": _shape.ProgramInfo,
         "SystemResult": _shape.SystemResult,
@@ -176,7 +176,12 @@ def test_the_sample_and_the_types_follow_the_schema(sample: ResultData) -> None:
         "Cost": _shape.Cost,
         "CodeCost": _shape.CodeCost,
         "CodeResult": _shape.CodeResult,
-    }.items():
+        "EnergyResult": _shape.EnergyResult,
+        "DeviceResult": _shape.DeviceResult,
+        "Skipped": _shape.Skipped,
+    }
+    assert set(shapes) == {name for name in definitions if "properties" in definitions[name]}
+    for name, shape in shapes.items():
         assert set(definitions[name]["properties"]) == set(shape.__annotations__), name
     assert set(schema["properties"]) == set(ResultData.__annotations__)
 

@@ -203,7 +203,7 @@ fn recorded(path: &Path, shared: &Shared, report: &Report, exit_status: Option<i
     if let Some(error) = sink["error"].as_str() {
         return Err(("not-recorded", format!("{}: {error}", path.display())));
     }
-    let reasons = early_end_reasons(shared, report);
+    let reasons = partial_reasons(shared, report);
     Ok(json!({
         "recording": sink,
         "reasons": reasons,
@@ -238,7 +238,7 @@ fn on_machines(
     let outcomes = report.result.as_ref().map(|result| result["sink"]["outcomes"].clone());
     let outcomes = outcomes.and_then(|found| serde_json::from_value::<Vec<Outcome>>(found).ok());
     let outcomes = outcomes.filter(|found| found.len() == systems.len());
-    let mut reasons = early_end_reasons(shared, report);
+    let mut reasons = partial_reasons(shared, report);
     if outcomes.is_none() && reasons.is_empty() {
         reasons.push("the machines reported no result".into());
     }
@@ -273,10 +273,11 @@ fn killed(signal: i32) -> String {
     format!("{} killed the program", signals::describe(signal))
 }
 
-/// Why the recording ended before the program did, or the program before its time.
-fn early_end_reasons(shared: &Shared, report: &Report) -> Vec<String> {
+/// Why not all of the program is in the result: what was not seen of it, why the recording ended before
+/// the program did, or the program before its time.
+fn partial_reasons(shared: &Shared, report: &Report) -> Vec<String> {
     let mut reasons: Vec<String> = shared.stopped().into_iter().collect();
-    reasons.extend(report.errors.iter().cloned());
+    reasons.extend(report.errors.iter().chain(&report.unseen).cloned());
     let ended = report.result.as_ref().map(|result| &result["ended"]);
     match ended.and_then(|ended| ended["how"].as_str()) {
         Some("exec") => {

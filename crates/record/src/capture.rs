@@ -593,6 +593,11 @@ impl Recorder {
         self.publish(Urgency::Needed, &json!({"type": "error", "message": message}));
     }
 
+    /// Publishes what of the program is not recorded.
+    pub fn publish_unseen(&self, message: &str) {
+        self.publish(Urgency::Needed, &json!({"type": "unseen", "message": message}));
+    }
+
     /// Publishes what is worth knowing about the recording.
     pub fn publish_notice(&self, message: &str) {
         self.publish(Urgency::Needed, &json!({"type": "notice", "message": message}));

@@ -6,6 +6,7 @@
 use crate::capture::{Ended, Recorder, Slot, current_tid};
 use crate::descriptors::{self, Descriptors, New, NewFile};
 use crate::exec;
+use crate::family::channel::{CHANNELS, MAX_PROCESSES};
 use crate::family::{self, Forked};
 use crate::synchronization::{Mark, Order};
 use std::collections::HashMap;
@@ -675,9 +676,10 @@ fn enter_fork(recorder: &Recorder, slot: &mut Slot) {
     let claimed = recorder.claim_channel();
     slot.calls().channel = claimed.map_or(0, |index| index as u32 + 1);
     if claimed.is_none() && !std::mem::replace(&mut recorder.process().fork_noticed, true) {
-        recorder.publish_notice(
-            "the program started more processes than can be followed: some are not recorded",
-        );
+        recorder.publish_unseen(&format!(
+            "the program had more than {CHANNELS} processes at once, or {MAX_PROCESSES} in all: some \
+             are not recorded"
+        ));
     }
 }
 

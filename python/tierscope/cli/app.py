@@ -23,6 +23,7 @@ from tierscope.cli import (
     run,
 )
 from tierscope.errors import TierscopeError
+from tierscope.format import visible
 
 _HELP = """\
 Brings extended memory hierarchies into focus: describe a machine once, run any program on it,
@@ -135,7 +136,7 @@ def with_explicit_json(arguments: list[str]) -> list[str]:
 
 def _fail(lines: list[str]) -> int:
     for line in lines:
-        print(line, file=sys.stderr)
+        print(visible(line), file=sys.stderr)
     return FAILURE
 
 

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tierscope import format as fmt
-from tierscope._run import Progress, Workload
-from tierscope._workload import Program
+from tierscope._run import Progress
+from tierscope._workload import Program, Workload
 
 
 class Display(Protocol):

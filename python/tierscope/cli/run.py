@@ -15,9 +15,9 @@ from tierscope._plan import plan
 from tierscope._repeat import Repetitions, check_count, check_repetitions_target, works_of
 from tierscope._repeat import repeat as repeat_run
 from tierscope._result import INTERRUPTED, Result, check_target
-from tierscope._run import RunFailedError, Workload, compare, sites_of
+from tierscope._run import RunFailedError, compare, sites_of
 from tierscope._system import systems
-from tierscope._workload import Program, named, without_effect
+from tierscope._workload import Program, Workload, named, without_effect
 from tierscope.causes import By, kinds, tells
 from tierscope.cli import FAILURE, interrupted_status, received
 from tierscope.cli.options import assignments, check_json

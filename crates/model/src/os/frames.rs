@@ -71,14 +71,17 @@ pub struct Frames {
     order: Option<Permutation>,
     recycled: Vec<u64>,
     most_used: u64,
+    /// Files lie in memory from the start: a page of one is in no frame that had another owner, whose
+    /// lines may still be in a cache.
+    files_lie_there: bool,
     /// Candidates for reclaim by last use as it was when they were entered: the least recently
     /// used is found by re-entering those that were used since.
     candidates: BinaryHeap<Reverse<(u64, u64)>>,
 }
 
 impl Frames {
-    /// `total` free frames.
-    pub fn new(total: u64, allocation: Allocation, seed: u64) -> Self {
+    /// `total` free frames; those of files are new ones as long as there are any, if they lie there.
+    pub fn new(total: u64, allocation: Allocation, files_lie_there: bool, seed: u64) -> Self {
         let order = match allocation {
             Allocation::Contiguous => None,
             Allocation::Fragmented => Some(Permutation::new(seed, "frames", total)),
@@ -90,6 +93,7 @@ impl Frames {
             order,
             recycled: Vec::new(),
             most_used: 0,
+            files_lie_there,
             candidates: BinaryHeap::new(),
         }
     }
@@ -128,21 +132,27 @@ impl Frames {
 
     /// Gives a free frame to an owner.
     pub fn allocate(&mut self, owner: Owner, now_ps: u64) -> Option<u64> {
-        let frame = match self.recycled.pop() {
-            Some(frame) => frame,
-            None if self.fresh < self.total => {
-                self.fresh += 1;
-                let next = self.fresh - 1;
-                self.order.as_ref().map_or(next, |order| order.at(next))
-            }
-            None => return None,
-        };
+        let new_first = self.files_lie_there && matches!(owner, Owner::File(..));
+        let frame = if new_first {
+            self.take_fresh().or_else(|| self.recycled.pop())
+        } else {
+            self.recycled.pop().or_else(|| self.take_fresh())
+        }?;
         self.most_used = self.most_used.max(self.total - self.free());
         *self.info.get_mut(frame) = Frame { owner, touched_ps: now_ps, ..Frame::FREE };
         if owner != Owner::Kernel {
             self.enter(frame);
         }
         Some(frame)
+    }
+
+    fn take_fresh(&mut self) -> Option<u64> {
+        if self.fresh == self.total {
+            return None;
+        }
+        self.fresh += 1;
+        let next = self.fresh - 1;
+        Some(self.order.as_ref().map_or(next, |order| order.at(next)))
     }
 
     /// Takes a frame back.
@@ -198,6 +208,7 @@ impl Frames {
             order: self.order,
             recycled: self.recycled.clone(),
             most_used: self.most_used,
+            files_lie_there: self.files_lie_there,
             candidates: self.candidates.clone(),
         }
     }
@@ -209,15 +220,27 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn a_file_that_lies_in_memory_is_in_no_frame_that_had_another_owner() {
+        let mut frames = Frames::new(3, Allocation::Contiguous, true, 1);
+        let first = frames.allocate(Owner::Anonymous(0), 0).unwrap();
+        frames.release(first);
+        assert_eq!(frames.allocate(Owner::File(1, 0), 0), Some(1));
+        assert_eq!(frames.allocate(Owner::Anonymous(1), 0), Some(first), "others do not care");
+        frames.release(first);
+        assert_eq!(frames.allocate(Owner::File(1, 1), 0), Some(2));
+        assert_eq!(frames.allocate(Owner::File(1, 2), 0), Some(first), "there is no other left");
+    }
+
+    #[test]
     fn frames_come_in_ascending_order_when_contiguous() {
-        let mut frames = Frames::new(4, Allocation::Contiguous, 1);
+        let mut frames = Frames::new(4, Allocation::Contiguous, false, 1);
         let all: Vec<_> = (0..5).map(|i| frames.allocate(Owner::Anonymous(i), 0)).collect();
         assert_eq!(all, [Some(0), Some(1), Some(2), Some(3), None]);
     }
 
     #[test]
     fn fragmented_frames_are_a_permutation() {
-        let mut frames = Frames::new(1000, Allocation::Fragmented, 1);
+        let mut frames = Frames::new(1000, Allocation::Fragmented, false, 1);
         let mut all: Vec<_> =
             (0..1000).map(|i| frames.allocate(Owner::Anonymous(i), 0).unwrap()).collect();
         assert_ne!(all, (0..1000).collect::<Vec<u64>>());
@@ -230,7 +253,7 @@ mod tests {
         fn reclaim_takes_the_least_recently_used_as_a_list_says(
             steps in proptest::collection::vec((0u8..4, 0u64..20), 1..200)
         ) {
-            let mut frames = Frames::new(20, Allocation::Contiguous, 1);
+            let mut frames = Frames::new(20, Allocation::Contiguous, false, 1);
             let mut list: Vec<u64> = Vec::new();
             for (step, (what, pick)) in steps.into_iter().enumerate() {
                 let now_ps = step as u64 + 1;

@@ -226,7 +226,7 @@ impl Recorder {
             ));
         }
         if let Some(unrecorded) = family.unrecorded() {
-            self.publish_notice(&unrecorded);
+            self.publish_unseen(&unrecorded);
         }
     }
 

@@ -153,7 +153,7 @@ fn welcome(shared: &'static Shared) {
                     channel.close();
                     channel.state.store(state::FREE, Ordering::Release);
                     recorder
-                        .publish_notice("a process is not recorded: there are too many threads");
+                        .publish_unseen("a process is not recorded: there are too many threads");
                     if channel.process.load(Ordering::Relaxed) == 0 {
                         recorder.family().set_first_ended(Ended::Stopped);
                     }

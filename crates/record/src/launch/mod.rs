@@ -204,6 +204,8 @@ pub struct Report {
     pub progress: Option<Value>,
     /// What went wrong.
     pub errors: Vec<String>,
+    /// What of the program was not recorded: whole processes, whole programs.
+    pub unseen: Vec<String>,
     /// What is worth knowing.
     pub notices: Vec<String>,
 }
@@ -212,7 +214,7 @@ impl Report {
     /// Whether the whole program was recorded.
     pub fn is_complete(&self) -> bool {
         let ended = self.result.as_ref().map(|result| &result["ended"]["how"]);
-        ended.is_some_and(|how| how == "exit") && self.errors.is_empty()
+        ended.is_some_and(|how| how == "exit") && self.errors.is_empty() && self.unseen.is_empty()
     }
 }
 
@@ -223,6 +225,7 @@ struct Outline {
     result: Option<Value>,
     progress: Option<Value>,
     errors: Vec<String>,
+    unseen: Vec<String>,
     notices: Vec<String>,
 }
 
@@ -234,6 +237,7 @@ impl Outline {
             Some("result") => self.result = Some(record.clone()),
             Some("progress" | "ended") => self.progress = Some(record.clone()),
             Some("error") => self.errors.push(message()),
+            Some("unseen") => self.unseen.push(message()),
             Some("notice") => self.notices.push(message()),
             _ => {}
         }
@@ -365,7 +369,7 @@ fn time_native(program: &Program) -> Result<f64, LaunchError> {
 
 impl Launched {
     /// The records published since the last poll, as JSON objects with a `type`: `started`,
-    /// `progress`, `system_progress`, `interval`, `notice`, `error`, `ended` (the program has, its
+    /// `progress`, `system_progress`, `interval`, `notice`, `unseen`, `error`, `ended` (the program has, its
     /// machines may still run) and `result`.
     pub fn poll(&mut self) -> Vec<Value> {
         self.take_records();
@@ -461,6 +465,7 @@ impl Launched {
             result: records.result,
             progress: records.progress,
             errors: records.errors,
+            unseen: records.unseen,
             notices: records.notices,
         })
     }

@@ -272,7 +272,7 @@ impl Paging {
             page_bytes,
             levels,
             space: AddressSpace::default(),
-            frames: Frames::new(total, allocation, seed),
+            frames: Frames::new(total, allocation, storage.is_none(), seed),
             cache: CowMap::new(0),
             extents: CowMap::new(0),
             files: BTreeMap::new(),
