@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,10 @@ from tierscope._shape import ResultData
 
 DATA = Path(__file__).parent / "data"
 Runner = Callable[..., subprocess.CompletedProcess[str]]
+HAS_QEMU = bool(os.environ.get("TIERSCOPE_QEMU") or shutil.which("qemu-x86_64"))
+WITHOUT_QEMU = "QEMU's user-mode emulation is not installed"
+needs_qemu = pytest.mark.skipif(not HAS_QEMU, reason=WITHOUT_QEMU)
+"""For what runs a program."""
 
 # A shell without job control ignores SIGINT in what it runs in the background, nohup SIGHUP, and
 # whatever they start inherits that.

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 import tierscope as ts
-from conftest import Runner
+from conftest import Runner, needs_qemu
 from rich.console import Console
 from tierscope import causes, report
 from tierscope._shape import CodeCost, Cost, ResultData
 from tierscope.errors import ArgumentError, RunError
 
-needs_qemu = pytest.mark.skipif(
-    shutil.which("qemu-x86_64") is None, reason="QEMU's user-mode emulation is not installed"
-)
 _TIGHT = [
     "-s",
     "hybrid/quick",

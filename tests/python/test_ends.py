@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,11 +16,9 @@ from pathlib import Path
 
 import pytest
 import tierscope as ts
-from conftest import Runner
+from conftest import Runner, needs_qemu
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("qemu-x86_64") is None, reason="QEMU's user-mode emulation is not installed"
-)
+pytestmark = needs_qemu
 
 _GUESTS = Path(__file__).parents[1] / "guest"
 _DEAD_AT_ONCE = 'void _start(void) { __asm__ volatile("ud2"); }'

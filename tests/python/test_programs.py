@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 import tierscope as ts
-from conftest import Runner
+from conftest import Runner, needs_qemu
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("qemu-x86_64") is None, reason="QEMU's user-mode emulation is not installed"
-)
+pytestmark = needs_qemu
 
 _GUESTS = Path(__file__).parents[1] / "guest"
 _SYSTEMS = ("-s", "hybrid/quick,oracle/quick")

@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 import tierscope as ts
-from conftest import Runner
+from conftest import Runner, needs_qemu
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("qemu-x86_64") is None, reason="QEMU's user-mode emulation is not installed"
-)
+pytestmark = needs_qemu
 
 
 def test_a_program_runs_on_three_machines(tierscope: Runner, tmp_path: Path) -> None:
