@@ -6,6 +6,7 @@
 
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+mod counts;
 pub mod feed;
 pub mod generator;
 pub mod op;
@@ -15,6 +16,7 @@ pub mod stream;
 pub mod touched;
 pub mod trace;
 
+pub use counts::Counts;
 pub use op::{Call, FileId, Op, OpKind, ThreadId};
 pub use site::{Site, SiteGrain, SiteId, SiteTable};
 pub use stream::{FileInfo, Footprint, Pull, Stream, StreamError};

@@ -70,8 +70,10 @@ impl Patterned {
         match self.pattern {
             Pattern::Random => self.choices.below_at(3 * number, self.lines),
             Pattern::Sequential => number % self.lines,
+            // One line has no ranks.
+            Pattern::Zipf if self.lines == 1 => 0,
             Pattern::Zipf => {
-                let octaves = u64::from(self.lines.trailing_zeros()).max(1);
+                let octaves = u64::from(self.lines.trailing_zeros());
                 let octave = self.choices.below_at(3 * number, octaves);
                 let rank = (1 << octave) + self.choices.below_at(3 * number + 1, 1 << octave);
                 self.places.at(rank)
@@ -124,6 +126,15 @@ mod tests {
             let writes = requests.iter().filter(|one| one.write).count();
             assert!((2_850..3_150).contains(&writes), "{writes}");
             assert_eq!(requests, all(Patterned::new(pattern, 10_000, 1 << 20, 7, 30, 1)));
+        }
+    }
+
+    #[test]
+    fn memory_of_one_line_takes_every_pattern() {
+        for pattern in [Pattern::Random, Pattern::Sequential, Pattern::Zipf] {
+            let requests = all(Patterned::new(pattern, 100, LINE_BYTES, 1, 50, 1));
+            assert_eq!(requests.len(), 100);
+            assert!(requests.iter().all(|one| one.address == 0), "{pattern:?}");
         }
     }
 

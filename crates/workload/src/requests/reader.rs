@@ -14,6 +14,9 @@ const MOST_LINE_BYTES: usize = 512;
 const SHOWN: usize = 60;
 /// Bytes read at a time.
 const BUFFER_BYTES: usize = 1 << 16;
+/// Bytes of blank lines and remarks between two requests at most: a fraction of a second's reading, in
+/// which nothing else, such as an interrupt, is looked at.
+const MOST_EMPTY_BYTES: u64 = 64 << 20;
 
 /// What other compressors begin a file with.
 const COMPRESSED: [(&[u8], &str); 3] =
@@ -179,9 +182,16 @@ impl TraceReader {
 
 impl RequestSource for TraceReader {
     fn next(&mut self) -> Result<Option<MemoryRequest>, StreamError> {
+        let begun = self.offset;
         while self.read_line()? {
             if let Some(request) = self.parse()? {
                 return Ok(Some(request));
+            }
+            if self.offset - begun > MOST_EMPTY_BYTES {
+                let mib = MOST_EMPTY_BYTES >> 20;
+                return Err(self.wrong(&format!(
+                    "the {mib} MiB up to here are blank lines and remarks; remove them"
+                )));
             }
         }
         Ok(None)
@@ -354,6 +364,20 @@ mod tests {
             buffer: Vec::new(),
             cycle: 0,
         }
+    }
+
+    #[test]
+    fn no_request_is_looked_for_without_end() {
+        let mut text = b"0x40 READ 1\n".to_vec();
+        // Compressed, it is a few KiB.
+        text.resize(text.len() + 2 * MOST_EMPTY_BYTES as usize, b'\n');
+        text.extend(b"0x80 READ 2\n");
+        let packed = zstd::encode_all(&text[..], 1).unwrap();
+        let file = Scratch::new("empty", &packed);
+        let mut reader = file.open("dramsim3").unwrap();
+        assert!(reader.next().unwrap().is_some());
+        let said = reader.next().unwrap_err().to_string();
+        assert!(said.contains("the 64 MiB up to here are blank lines and remarks"), "{said}");
     }
 
     #[test]

@@ -38,12 +38,11 @@ pub(super) fn cycle(word: &str) -> Result<u64, String> {
 
 /// Signs are no part of a number here, though Rust would take a plus.
 fn number(word: &str, digits: &str, radix: u32, what: &str) -> Result<u64, String> {
-    let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let plain = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
     match u64::from_str_radix(digits, radix) {
         Ok(number) if plain => Ok(number),
-        _ if plain && !digits.is_empty() && digits.len() > 15 => {
-            Err(format!("`{word}` is too large for {what}: the most is 2^64 - 1"))
-        }
+        // Digits alone, of which there are too many.
+        Err(_) if plain => Err(format!("`{word}` is too large for {what}: the most is 2^64 - 1")),
         _ => Err(format!("`{word}` is not {what}")),
     }
 }
@@ -64,6 +63,9 @@ mod tests {
         assert!(hexadecimal("0x10000000000000000").unwrap_err().contains("too large"));
         assert!(cycle("18446744073709551616").unwrap_err().contains("too large"));
         assert!(cycle("1e3").is_err() && cycle("1.0").is_err());
+        for wrong in ["1844674407370955161f", "deadbeefdeadbeefdeadbeef"] {
+            assert_eq!(address(wrong), Err(format!("`{wrong}` is not an address")));
+        }
     }
 
     #[test]

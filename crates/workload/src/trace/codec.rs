@@ -7,6 +7,7 @@
 //! `docs/formats/tst.md`; the predictors are in the manner of M. Burtscher, "VPC3: A Fast and
 //! Effective Trace-Compression Algorithm" (SIGMETRICS 2004).
 
+use crate::counts::Counts;
 use crate::op::{Op, OpKind};
 use crate::site::SiteId;
 
@@ -150,19 +151,6 @@ pub struct Encoder {
     calls: Vec<u8>,
     ops: usize,
     counts: Counts,
-}
-
-/// What was encoded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Loads.
-    pub loads: u64,
-    /// Stores.
-    pub stores: u64,
-    /// Calls.
-    pub calls: u64,
-    /// Instructions.
-    pub instructions: u64,
 }
 
 impl Default for Encoder {

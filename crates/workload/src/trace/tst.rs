@@ -4,7 +4,8 @@
 //! renamed when it is complete. Damage is an error that names the block; what precedes it can be
 //! replayed on request.
 
-use super::codec::{CodecError, Counts, Decoder, Encoder, MAX_BLOCK_BYTES, MAX_BLOCK_OPS};
+use super::codec::{CodecError, Decoder, Encoder, MAX_BLOCK_BYTES, MAX_BLOCK_OPS};
+use crate::counts::Counts;
 use crate::feed::whole_operations;
 use crate::op::{FileId, Op, ThreadId};
 use crate::site::{Site, SiteGrain, SiteId, SiteTable};
