@@ -273,6 +273,14 @@ fn killed(signal: i32) -> String {
     format!("{} killed the program", signals::describe(signal))
 }
 
+/// What is said where QEMU ends and the program has not.
+fn emulator_ended(status: i32) -> String {
+    match status {
+        129.. => format!("{} ended QEMU, which ran the program", signals::describe(status - 128)),
+        _ => format!("QEMU, which ran the program, ended by itself with status {status}"),
+    }
+}
+
 /// Why not all of the program is in the result: what was not seen of it, why the recording ended before
 /// the program did, or the program before its time.
 fn partial_reasons(shared: &Shared, report: &Report) -> Vec<String> {
@@ -285,6 +293,7 @@ fn partial_reasons(shared: &Shared, report: &Report) -> Vec<String> {
             reasons.push(format!("the program ran {other} in its place"));
         }
         Some("signal") => reasons.extend(killer(report).map(killed)),
+        Some("unsaid") => reasons.push(emulator_ended(report.exit_status)),
         None if report.exit_status > 128 => reasons.push(killed(report.exit_status - 128)),
         None => reasons.push("the recorder ended without a result".into()),
         _ => {}
@@ -327,6 +336,8 @@ fn seen(report: &Report) -> String {
         Some("exit") => "seen from its first instruction to its exit".to_owned(),
         Some("exec") => "seen until it ran another program in its place".into(),
         Some("signal") => "seen from its first instruction until a signal killed it".into(),
+        Some("unsaid") => "seen from its first instruction until QEMU, which ran it, ended".into(),
+        Some("broken") => "seen until the recorder failed".into(),
         Some(_) => "seen until the run was ended early".into(),
         None => "seen until it was killed".into(),
     };

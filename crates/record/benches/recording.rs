@@ -3,26 +3,15 @@
 //! `cargo bench -p tierscope-record --bench recording [-- smoke]`; prints one JSON object a line.
 //! Needs `qemu-x86_64` with plugins, a C compiler and sqlite3, and says so where one is missing.
 
+mod common;
+
+use common::{accesses, loops, record, scratch};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 use tierscope_record::job::SinkJob;
-use tierscope_record::launch::{LIBRARY, LaunchJob, Output, Report, launch};
 use tierscope_record::sink::tst::TstJob;
-use tierscope_record::symbols::Region;
 use tierscope_workload::trace::TstMetadata;
-
-fn scratch() -> PathBuf {
-    PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
-}
-
-fn loops() -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guest/loops.c");
-    let program = scratch().join("loops");
-    let compiled = Command::new("cc").args(["-O2", "-o"]).args([&program, &source]).status();
-    assert!(compiled.is_ok_and(|status| status.success()), "loops.c cannot be compiled");
-    program
-}
 
 fn on_path(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -38,24 +27,6 @@ fn alone_s(program: &Path, arguments: &[&str]) -> f64 {
     begun.elapsed().as_secs_f64()
 }
 
-fn record(program: &Path, arguments: &[&str], sink: SinkJob) -> Report {
-    let bench = std::env::current_exe().expect("the bench has a path");
-    let job = LaunchJob {
-        program: program.into(),
-        arguments: arguments.iter().map(Into::into).collect(),
-        sink,
-        library: bench.with_file_name(LIBRARY),
-        scratch_dir: scratch(),
-        output: Output::Null,
-        native: false,
-        region: Region::default(),
-    };
-    let report = launch(&job).and_then(|launched| launched.finish());
-    let report = report.unwrap_or_else(|error| panic!("{error}"));
-    assert!(report.is_complete(), "{report:?}");
-    report
-}
-
 fn measure(name: &str, program: &Path, arguments: &[&str]) {
     let alone_s = alone_s(program, arguments);
     let counted = record(program, arguments, SinkJob::Discard { sites: None });
@@ -64,10 +35,6 @@ fn measure(name: &str, program: &Path, arguments: &[&str]) {
     let written = record(program, arguments, SinkJob::Tst(sink));
     let bytes = std::fs::metadata(&path).map_or(0, |status| status.len());
     std::fs::remove_file(&path).unwrap_or_default();
-    let accesses = |report: &Report| {
-        let result = report.result.as_ref().expect("a complete run has a result");
-        result["recorded"]["accesses"].as_f64().unwrap_or(0.0)
-    };
     println!(
         "{{\"name\": \"{name}\", \"accesses\": {:.0}, \"alone_s\": {alone_s:.3}, \
          \"to_nothing_s\": {:.3}, \"to_nothing_accesses_per_s\": {:.0}, \"to_file_s\": {:.3}, \

@@ -4,14 +4,14 @@
 //! `cargo bench -p tierscope-record --bench sites [-- smoke]`; prints one JSON object a line: the
 //! fastest of the rounds of each, and the rounds. Needs what the benchmark `recording` needs.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+mod common;
+
+use common::{accesses, loops, record, scratch};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use tierscope_record::job::SinkJob;
-use tierscope_record::launch::{LIBRARY, LaunchJob, Output, Report, launch};
 use tierscope_record::sink::tst::TstJob;
-use tierscope_record::symbols::Region;
 use tierscope_system::result::Interval;
 use tierscope_system::run::{Observer, Progress, RunOptions, run_machines};
 use tierscope_system::spec::load;
@@ -19,41 +19,6 @@ use tierscope_workload::SiteGrain;
 use tierscope_workload::trace::{TstMetadata, TstReader};
 
 const GRAINS: [Option<SiteGrain>; 3] = [None, Some(SiteGrain::Function), Some(SiteGrain::Address)];
-
-fn scratch() -> PathBuf {
-    PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
-}
-
-fn loops() -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guest/loops.c");
-    let program = scratch().join("loops-of-sites");
-    let compiled = Command::new("cc").args(["-O2", "-o"]).args([&program, &source]).status();
-    assert!(compiled.is_ok_and(|status| status.success()), "loops.c cannot be compiled");
-    program
-}
-
-fn record(program: &Path, arguments: &[&str], sink: SinkJob) -> Report {
-    let bench = std::env::current_exe().expect("the bench has a path");
-    let job = LaunchJob {
-        program: program.into(),
-        arguments: arguments.iter().map(Into::into).collect(),
-        sink,
-        library: bench.with_file_name(LIBRARY),
-        scratch_dir: scratch(),
-        output: Output::Null,
-        native: false,
-        region: Region::default(),
-    };
-    let report = launch(&job).and_then(|launched| launched.finish());
-    let report = report.unwrap_or_else(|error| panic!("{error}"));
-    assert!(report.is_complete(), "{report:?}");
-    report
-}
-
-fn accesses(report: &Report) -> f64 {
-    let result = report.result.as_ref().expect("a complete run has a result");
-    result["recorded"]["accesses"].as_f64().unwrap_or(0.0)
-}
 
 struct Quiet;
 

@@ -334,13 +334,16 @@ pub(crate) fn parent() -> Option<&'static Recorder> {
     unsafe { RECORDER.load(Ordering::Acquire).as_ref() }
 }
 
+/// What is said of a fault of the recorder.
+pub(crate) const BROKEN: &str = "a broken invariant stopped the recorder; please report it";
+
 /// Runs `body` with the recorder. A panic ends the recording and not the program.
 pub fn guarded(body: impl FnOnce(&'static Recorder)) {
     let Some(recorder) = recorder() else { return };
     if catch_unwind(AssertUnwindSafe(|| body(recorder))).is_err() {
         SILENT.store(true, Ordering::Relaxed);
-        recorder.sink().cut("a broken invariant stopped the recorder; please report it");
-        recorder.publish_error("a broken invariant stopped the recorder; please report it");
+        // What it takes to say so may meet the same fault.
+        let _ = catch_unwind(AssertUnwindSafe(|| recorder.give_up()));
     }
 }
 
@@ -514,6 +517,25 @@ impl Recorder {
     pub(crate) fn count(&self, counts: &Counts) {
         self.accesses.fetch_add(counts.loads + counts.stores, Ordering::Relaxed);
         self.instructions.fetch_add(counts.instructions, Ordering::Relaxed);
+    }
+
+    /// Ends the recording of this process, of the host that of all, because of a fault of the
+    /// recorder. The program goes on.
+    pub(crate) fn give_up(&self) {
+        // Nothing is read behind the end of a process's recording.
+        self.publish_error(BROKEN);
+        self.sink().cut(BROKEN);
+        if let Role::Host { family, .. } = &self.role {
+            family.give_up();
+        }
+    }
+
+    /// The host has failed and is about to end without a result: says so. The program goes on.
+    pub(crate) fn abandon(&self) {
+        if !SILENT.swap(true, Ordering::Relaxed) {
+            self.give_up();
+        }
+        self.publish(Urgency::Needed, &json!({"type": "abandoned"}));
     }
 
     pub(crate) fn sink(&self) -> &dyn Sink {

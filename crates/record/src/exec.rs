@@ -51,11 +51,11 @@ pub fn enter(recorder: &Recorder, slot: &mut Slot, request: Option<Request>) -> 
         return false;
     }
     let unseen = match command(child, &request) {
-        Ok(command) => {
+        Ok((command, file)) => {
             let told = told(recorder, child, slot, &request, None);
             let mut failure = None;
-            child.replace(&told, slot.signals(), |file, channel| {
-                failure = Some(command.run(file, channel));
+            child.replace(&told, slot.signals(), |channel| {
+                failure = Some(command.run(&file, channel));
             });
             failure.map_or_else(
                 || "the recorder cannot be reached".to_owned(),
@@ -112,16 +112,17 @@ fn told(
     Replacing { program, unseen, thread, sequence, others }
 }
 
-/// What runs the program recorded. An error says why that cannot be.
-fn command(child: &ChildSink, request: &Request) -> Result<Command, String> {
+/// What runs the program recorded, and the file that it needs. An error says why that cannot be.
+fn command(child: &ChildSink, request: &Request) -> Result<(Command, File), String> {
     let emulator = EMULATOR.get().ok_or("the recorder has not begun")?;
     fitness::check_files(&emulator.files)?;
-    child.can_replace().map_err(|error| format!("the recorder cannot be reached: {error}"))?;
+    let file = child.file();
+    let file = file.map_err(|error| format!("the recorder cannot be reached: {error}"))?;
     let path = request.path(emulator.program.as_deref())?;
     let program = Program::at(path, request.name(), request.arguments())
         .map_err(|error| fitness::reason(&error))?;
     fitness::check(&program.path)?;
-    Command::new(emulator, program, request)
+    Ok((Command::new(emulator, program, request)?, file))
 }
 
 /// A command, ready to run.

@@ -5,9 +5,10 @@
 //! another (execve(2)) without anything being lost. The program's processes stream what they do to it
 //! ([`crate::family`]).
 
-use crate::capture::{Ended, Recorder, guarded};
+use crate::capture::{self, BROKEN, Ended, Recorder, guarded};
 use crate::family::channel::{Shared, host, wait};
 use crate::job::Job;
+use crate::pidfd::Pidfd;
 use crate::publish::{LogWriter, Urgency};
 use crate::sink::{Sink, discard::DiscardSink, machines::MachinesSink, tst::TstSink};
 use crate::syscalls::{GuestMemory, Process};
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -62,13 +64,15 @@ fn fork_twice(body: impl FnOnce(), tell: impl FnOnce(libc::pid_t)) -> io::Result
     match between {
         -1 => Err(io::Error::last_os_error()),
         0 => {
+            let mut error = 0;
             // SAFETY: as above; the process in between does nothing else.
             unsafe {
                 match libc::fork() {
+                    -1 => error = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN),
                     0 => body(),
                     pid => tell(pid),
                 }
-                libc::_exit(0)
+                libc::_exit(error)
             }
         }
         child => {
@@ -80,13 +84,17 @@ fn fork_twice(body: impl FnOnce(), tell: impl FnOnce(libc::pid_t)) -> io::Result
                     return Err(error);
                 }
             }
-            Ok(())
+            match libc::WEXITSTATUS(status) {
+                0 => Ok(()),
+                error => Err(io::Error::from_raw_os_error(error)),
+            }
         }
     }
 }
 
 /// Body of the host's process.
 fn run(job: Job, log: LogWriter, started: Value, shared: &'static Shared, file: &OwnedFd) {
+    let path = job.log.clone();
     let done = catch_unwind(AssertUnwindSafe(|| {
         leave_the_program(file);
         keep_freed_memory();
@@ -94,7 +102,20 @@ fn run(job: Job, log: LogWriter, started: Value, shared: &'static Shared, file: 
         serve(job, log, started, shared);
     }));
     if done.is_err() {
-        shared.set_state(host::FAILED);
+        // Nothing may keep this process from its end, nor the program's from going on.
+        let _ = catch_unwind(|| match capture::parent() {
+            Some(recorder) => recorder.abandon(),
+            None => tell_failure(&path),
+        });
+        shared.give_up();
+    }
+}
+
+/// Says in the log at `path` that the host could not begin.
+fn tell_failure(path: &Path) {
+    // Where that cannot be said either, the launcher says that it did not start.
+    if let Ok(mut log) = LogWriter::open(path) {
+        log.append(Urgency::Needed, &json!({"type": "error", "message": BROKEN}));
     }
 }
 
@@ -138,7 +159,7 @@ fn serve(job: Job, mut log: LogWriter, mut started: Value, shared: &'static Shar
         log.append(Urgency::Needed, &json!({"type": "error", "message": message}));
         shared.set_state(host::FAILED);
     };
-    let launcher = match Launcher::of(job.launcher) {
+    let launcher = match Pidfd::open(job.launcher as libc::pid_t) {
         Ok(launcher) => launcher,
         Err(error) => return fail(format!("the launcher is not there: {error}")),
     };
@@ -155,7 +176,7 @@ fn serve(job: Job, mut log: LogWriter, mut started: Value, shared: &'static Shar
         recorder.family().serve(),
         isolate::spawn("watch", watch).map(drop),
         // It has a descriptor of its own, and signals are blocked already.
-        std::thread::Builder::new().spawn(move || launcher.end_with_it()).map(drop),
+        std::thread::Builder::new().spawn(move || end_with(&launcher)).map(drop),
     ];
     if let Some(error) = threads.into_iter().find_map(Result::err) {
         recorder.publish_error(&format!("cannot start the recorder's thread: {error}"));
@@ -174,31 +195,11 @@ fn start_sink(job: SinkJob) -> Result<Box<dyn Sink>, String> {
     })
 }
 
-/// The process that started the program.
-struct Launcher(OwnedFd);
-
-impl Launcher {
-    fn of(pid: u32) -> io::Result<Launcher> {
-        use std::os::fd::FromRawFd;
-        // SAFETY: touches no memory; a descriptor that it returns is new and nobody else's.
-        unsafe {
-            let descriptor = libc::syscall(libc::SYS_pidfd_open, pid, 0) as libc::c_int;
-            if descriptor < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(Launcher(OwnedFd::from_raw_fd(descriptor)))
-        }
-    }
-
-    /// Ends this process when the launcher ends: nobody would take the result. Body of a thread.
-    fn end_with_it(&self) {
-        let mut poll = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one entry, which lives through the call; then the process ends.
-        unsafe {
-            while libc::poll(&mut poll, 1, -1) != 1 {}
-            libc::_exit(1);
-        }
-    }
+/// Ends this process when the launcher ends: nobody would take the result. Body of a thread.
+fn end_with(launcher: &Pidfd) {
+    launcher.wait();
+    // SAFETY: the process ends.
+    unsafe { libc::_exit(1) };
 }
 
 /// The host runs no program.
@@ -207,5 +208,76 @@ struct NoMemory;
 impl GuestMemory for NoMemory {
     fn read(&self, _address: u64, _bytes: &mut [u8]) -> bool {
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::ChildSink;
+    use crate::publish::{self, LogReader};
+    use std::path::PathBuf;
+    use tierscope_workload::{FileInfo, Op, Site, SiteId, ThreadId};
+
+    /// A sink with a fault.
+    struct Faulty;
+
+    impl Sink for Faulty {
+        fn accept(&self, _: ThreadId, _: &[Op]) {
+            panic!("this panic is the test's");
+        }
+
+        fn add_file(&self, _: &FileInfo) {}
+        fn add_site(&self, _: SiteId, _: &Site) {}
+        fn end_thread(&self, _: ThreadId) {}
+
+        fn finish(&self, _: &Ended) -> Value {
+            json!({"kind": "faulty"})
+        }
+
+        fn cut(&self, _: &str) {}
+        fn stop(&self) {}
+
+        fn is_done(&self) -> bool {
+            false
+        }
+    }
+
+    fn log() -> (PathBuf, LogWriter) {
+        let path = std::env::temp_dir().join(format!("tierscope-faulty-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        publish::create(&path, publish::DEFAULT_CAPACITY_BYTES).unwrap();
+        let log = LogWriter::open(&path).unwrap();
+        (path, log)
+    }
+
+    #[test]
+    fn a_fault_in_the_hosts_threads_ends_the_recording_with_an_error_and_holds_nobody() {
+        let (shared, _file) = Shared::new().unwrap();
+        assert!(family::join(shared));
+        let this = std::process::id() as libc::pid_t;
+        shared.set_host_pid(this);
+        shared.begin_first(this);
+        let (path, log) = log();
+        let recorder =
+            Recorder::install_host(Box::new(Faulty), log, Process::new(Arc::new(NoMemory)));
+        recorder.family().serve().unwrap();
+        let program = ChildSink::new(shared, 0);
+        let ops = vec![Op::load(64, 8, 1); 4096];
+        program.accept(0, &ops);
+        let ended = recorder.family().wait_for_first(|| false).unwrap();
+        assert_eq!(ended, Ended::Broken);
+        // Many times what the ring holds.
+        (0..100).for_each(|_| program.accept(0, &ops));
+        assert!(program.is_done(), "nobody reads any more");
+        assert_eq!(shared.claim(), None, "nor is any other process taken");
+        recorder.finish_run(ended);
+        let records = LogReader::open(&path).unwrap().poll();
+        std::fs::remove_file(path).unwrap();
+        let error = records.iter().find(|record| record["type"] == "error").unwrap();
+        assert_eq!(error["message"], BROKEN);
+        let result = records.iter().find(|record| record["type"] == "result").unwrap();
+        assert_eq!(result["ended"], json!({"how": "broken"}));
+        assert_eq!(result["sink"], json!({"kind": "faulty"}));
     }
 }

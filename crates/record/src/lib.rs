@@ -20,6 +20,7 @@ pub mod isolate;
 pub mod job;
 pub mod launch;
 pub mod marker;
+mod pidfd;
 pub mod publish;
 pub mod qemu;
 pub mod signals;

@@ -4,10 +4,12 @@ mod common;
 
 use common::{Event, count, guest, job, library, read, record, scratch, scratch_file, start};
 use serde_json::json;
+use std::ffi::OsString;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 use tierscope_record::job::SinkJob;
-use tierscope_record::launch::{LaunchError, launch};
+use tierscope_record::launch::{Backend, LaunchError, Program, QemuBackend, launch, launch_under};
 use tierscope_record::sink::tst::TstJob;
 use tierscope_workload::OpKind;
 use tierscope_workload::trace::{TstMetadata, TstReader, partial_path};
@@ -193,6 +195,46 @@ fn a_program_that_is_killed_from_outside_is_recorded_to_its_death() {
     let reader = TstReader::open(&path, false).unwrap();
     assert!(reader.totals().unwrap().accesses() > 400_000);
     std::fs::remove_file(path).unwrap();
+}
+
+/// QEMU, with its standard input closed.
+struct WithoutInput(QemuBackend);
+
+impl Backend for WithoutInput {
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+
+    fn emulator(&self, library: &Path, job: &Path) -> Vec<OsString> {
+        self.0.emulator(library, job)
+    }
+
+    fn command(&self, program: &Program, library: &Path, job: &Path) -> Command {
+        let command = self.0.command(program, library, job);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "exec \"$0\" \"$@\" <&-"]).arg(command.get_program());
+        shell.args(command.get_args());
+        shell
+    }
+
+    fn unobserved(&self, program: &Program) -> Command {
+        self.0.unobserved(program)
+    }
+}
+
+#[test]
+fn a_program_without_standard_input_can_run_others() {
+    needs_qemu!();
+    let job = job(
+        Path::new("sh"),
+        &["-c", "/bin/true; exec /bin/true"],
+        SinkJob::Discard { sites: None },
+    );
+    let report = launch_under(&WithoutInput(QemuBackend::find().unwrap()), &job).unwrap().finish();
+    let report = report.unwrap();
+    assert_eq!(report.exit_status, 0);
+    assert!(report.is_complete(), "{report:?}");
+    assert_eq!(report.result.unwrap()["recorded"]["processes"], 2);
 }
 
 #[test]

@@ -126,6 +126,25 @@ fn functions_of_a_stripped_program_are_told_by_where_they_begin() {
 }
 
 #[test]
+fn a_program_that_does_not_tell_its_functions_is_said_to_have_no_symbols() {
+    needs_qemu!();
+    let program = stripped(&common::guest_with("blame", &["-static", "-pthread"]));
+    // Some linkers write this for static programs too.
+    let hidden = ["--remove-section=.eh_frame_hdr", "--remove-section=.eh_frame"];
+    let status = Command::new("strip").args(hidden).arg(&program).status();
+    assert!(status.is_ok_and(|status| status.success()), "strip comes with the compiler");
+    let (recording, sites) = record_sites(&program, &[], SiteGrain::Function);
+    let functions = by_function(&recording, &sites);
+    let of_none = functions.get("[no symbols]").copied().unwrap_or(0);
+    assert!(of_none > ROUNDS * (SMALL + STEPS), "{functions:?}");
+    assert_eq!(functions.get(""), None, "nothing is taken for a function without a name");
+    let (recording, sites) = record_sites(&program, &[], SiteGrain::Address);
+    let counts = accesses(&recording, &sites);
+    let load = counts.iter().find(|(_, count)| **count == ROUNDS * SMALL);
+    assert_eq!(load.unwrap().0.1, "[no symbols]", "each instruction is told all the same");
+}
+
+#[test]
 fn code_that_a_program_makes_is_told_as_such() {
     needs_qemu!();
     let (recording, sites) = record_sites(&guest("blame"), &["made"], SiteGrain::Address);

@@ -31,6 +31,13 @@ pub enum Ended {
     },
     /// It goes on, but the recording was stopped or had all that was wanted.
     Stopped,
+    /// It goes on, but the recorder has failed.
+    Broken,
+    /// Its emulator ended, and had said nothing of an end of the program.
+    Unsaid {
+        /// The emulator's status as a shell gives it: 128+n for a signal.
+        status: i32,
+    },
 }
 
 impl Ended {
@@ -49,6 +56,11 @@ impl std::fmt::Display for Ended {
             Ended::Exec { program } => write!(f, "exec of {program}"),
             Ended::Signal { number } => write!(f, "{}", signals::describe(*number)),
             Ended::Stopped => write!(f, "stopped"),
+            Ended::Broken => write!(f, "failure of the recorder"),
+            Ended::Unsaid { status } if *status > 128 => {
+                write!(f, "end of its emulator by {}", signals::describe(status - 128))
+            }
+            Ended::Unsaid { status } => write!(f, "end of its emulator with status {status}"),
         }
     }
 }
@@ -220,7 +232,7 @@ impl Recorder {
             family.wait(|| self.sink().is_done());
         }
         let cut_off = family.close();
-        if cut_off > 0 && !matches!(ended, Ended::Stopped) {
+        if cut_off > 0 && !matches!(ended, Ended::Stopped | Ended::Broken) {
             self.publish_notice(&format!(
                 "{cut_off} other processes of the program are recorded only until its first one ended"
             ));

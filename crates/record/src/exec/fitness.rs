@@ -1,11 +1,9 @@
 //! Whether a program can be recorded that another one runs in its place.
 
-use crate::launch::LaunchError;
-use std::ffi::{CString, OsString};
-use std::fs::File;
-use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use crate::launch::{LaunchError, loader_of};
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Checks that the emulator's files can be reached: a program may have changed its root or its user.
@@ -67,35 +65,6 @@ fn has_capabilities(path: &Path) -> bool {
     let name = c"security.capability".as_ptr();
     // SAFETY: both strings end in a zero byte, and nothing is written.
     unsafe { libc::getxattr(path.as_ptr(), name, std::ptr::null_mut(), 0) > 0 }
-}
-
-/// The loader that an ELF file of 64 bits names for itself (System V ABI, "Program Header").
-fn loader_of(path: &Path) -> io::Result<Option<PathBuf>> {
-    const HEADER_BYTES: u16 = 56;
-    const MOST_HEADERS: u16 = 1024;
-    let file = File::open(path)?;
-    let mut head = [0; 64];
-    file.read_exact_at(&mut head, 0)?;
-    let half = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
-    let (start, size, count) = (long(&head, 32), half(54), half(56));
-    if size != HEADER_BYTES || !(1..MOST_HEADERS).contains(&count) {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "its program headers are damaged"));
-    }
-    let mut headers = vec![0; usize::from(size) * usize::from(count)];
-    file.read_exact_at(&mut headers, start)?;
-    let kind = |header: &&[u8]| {
-        u32::from_le_bytes([header[0], header[1], header[2], header[3]]) == libc::PT_INTERP
-    };
-    let Some(header) = headers.chunks_exact(usize::from(size)).find(kind) else { return Ok(None) };
-    let (offset, length) = (long(header, 8), long(header, 32));
-    let mut name = vec![0; length.min(libc::PATH_MAX as u64) as usize];
-    file.read_exact_at(&mut name, offset)?;
-    name.truncate(name.iter().position(|byte| *byte == 0).unwrap_or(name.len()));
-    Ok(Some(PathBuf::from(OsString::from_vec(name))))
-}
-
-fn long(bytes: &[u8], at: usize) -> u64 {
-    bytes[at..at + 8].try_into().map_or(0, u64::from_le_bytes)
 }
 
 #[cfg(test)]

@@ -69,6 +69,8 @@ pub mod state {
     pub const BORN: u32 = 2;
     /// The host reads.
     pub const SERVED: u32 = 3;
+    /// The host reads no more. The process may still write, which it does in vain.
+    pub const OVER: u32 = 4;
 }
 
 /// How far the host has come.
@@ -139,6 +141,9 @@ impl Shared {
         }
         // SAFETY: the descriptor is new and nobody else's.
         let file = unsafe { OwnedFd::from_raw_fd(file) };
+        // Its number may be that of a standard stream which whoever started the program had closed. Those
+        // are not kept: this one is 3 or more.
+        let file = file.try_clone()?;
         File::from(file.try_clone()?).set_len(size_of::<Shared>() as u64)?;
         Ok((Shared::map(&file)?, file))
     }
@@ -211,6 +216,12 @@ impl Shared {
         OpenOptions::new().read(true).write(true).open(path)
     }
 
+    /// Takes no process any more, those that are yet to be forked included: they run unrecorded.
+    pub fn give_up(&self) {
+        self.set_state(host::FAILED);
+        self.channels.iter().for_each(Channel::close);
+    }
+
     /// The host has come to a state of [`host`].
     pub fn set_state(&self, state: u32) {
         self.host.store(state, Ordering::Release);
@@ -226,8 +237,11 @@ impl Shared {
     }
 
     /// Takes a free channel for a process that is about to be forked. None where there are too many
-    /// processes.
+    /// processes, or nobody takes them any more.
     pub fn claim(&self) -> Option<usize> {
+        if self.host.load(Ordering::Acquire) == host::FAILED {
+            return None;
+        }
         if self.processes.load(Ordering::Relaxed) + 1 >= MAX_PROCESSES {
             return None;
         }
@@ -273,16 +287,24 @@ pub struct Frame {
 }
 
 impl Channel {
-    /// Writes a frame. Where the ring is full, waits for the reader as long as `go_on` says so.
-    /// False where the frame was not written. One thread at a time.
-    pub fn write(&self, kind: Kind, thread: u32, bytes: &[u8], go_on: impl Fn() -> bool) -> bool {
+    /// Writes a frame of the process with the number `owner`. Where the ring is full, waits for the
+    /// reader as long as `go_on` says so. False where the frame was not written: also where the channel
+    /// is another process's now. One thread at a time.
+    pub fn write(
+        &self,
+        owner: u32,
+        kind: Kind,
+        thread: u32,
+        bytes: &[u8],
+        go_on: impl Fn() -> bool,
+    ) -> bool {
         let padded = bytes.len().next_multiple_of(HEAD_BYTES);
         if HEAD_BYTES + padded > RING_BYTES {
             return false;
         }
         let at = self.written.load(Ordering::Relaxed);
         loop {
-            if self.closed.load(Ordering::Acquire) != 0 {
+            if self.is_closed() || self.process.load(Ordering::Acquire) != owner {
                 return false;
             }
             let bell = self.read_bell.load(Ordering::Acquire);
@@ -412,14 +434,15 @@ mod tests {
         let (shared, _file) = Shared::new().unwrap();
         let index = shared.claim().unwrap();
         let channel = &shared.channels[index];
+        let owner = channel.process.load(Ordering::Relaxed);
         let payload = |n: usize| vec![n as u8; n * 977 % 70_000];
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for n in 0..200 {
-                    assert!(channel.write(Kind::File, n as u32, &payload(n), || true));
+                    assert!(channel.write(owner, Kind::File, n as u32, &payload(n), || true));
                     let op = Op::load(n as u64, 8, 1);
                     let bytes = [op.word.to_le_bytes(), op.meta.to_le_bytes()].concat();
-                    assert!(channel.write(Kind::Ops, 0, &bytes.repeat(n % 700), || true));
+                    assert!(channel.write(owner, Kind::Ops, 0, &bytes.repeat(n % 700), || true));
                 }
             });
             for n in 0..200 {
@@ -438,18 +461,28 @@ mod tests {
         let (shared, _file) = Shared::new().unwrap();
         let channel = &shared.channels[shared.claim().unwrap()];
         let large = vec![0; RING_BYTES - HEAD_BYTES];
-        assert!(channel.write(Kind::Ops, 0, &large, || true));
-        assert!(!channel.write(Kind::End, 0, &[], || false), "given up");
+        assert!(channel.write(1, Kind::Ops, 0, &large, || true));
+        assert!(!channel.write(1, Kind::End, 0, &[], || false), "given up");
         assert!(
-            !channel.write(Kind::Ops, 0, &vec![0; RING_BYTES], || true),
+            !channel.write(1, Kind::Ops, 0, &vec![0; RING_BYTES], || true),
             "larger than the ring"
         );
         std::thread::scope(|scope| {
-            let writer = scope.spawn(|| channel.write(Kind::End, 0, &[], || true));
+            let writer = scope.spawn(|| channel.write(1, Kind::End, 0, &[], || true));
             std::thread::sleep(Duration::from_millis(20));
             channel.close();
             assert!(!writer.join().unwrap());
         });
+    }
+
+    #[test]
+    fn who_gave_up_takes_no_process_any_more() {
+        let (shared, _file) = Shared::new().unwrap();
+        let channel = &shared.channels[shared.claim().unwrap()];
+        assert!(channel.write(1, Kind::Ops, 0, &[], || true));
+        shared.give_up();
+        assert!(!channel.write(1, Kind::Ops, 0, &[], || true));
+        assert_eq!(shared.claim(), None);
     }
 
     #[test]
@@ -474,7 +507,10 @@ mod tests {
         assert_eq!(shared.claim(), None);
         shared.channels[5].state.store(state::FREE, Ordering::Release);
         assert_eq!(shared.claim(), Some(5));
-        assert_eq!(shared.channels[5].process.load(Ordering::Relaxed), CHANNELS as u32 + 1);
+        let (before, after) = (6, CHANNELS as u32 + 1);
+        assert_eq!(shared.channels[5].process.load(Ordering::Relaxed), after);
+        assert!(!shared.channels[5].write(before, Kind::End, 0, &[], || true), "it is another's");
+        assert!(shared.channels[5].write(after, Kind::End, 0, &[], || true));
         assert_eq!(shared.last_signal(7), None);
         shared.set_last_signal(7, 3);
         assert_eq!(shared.last_signal(7), Some(3));

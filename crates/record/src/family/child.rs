@@ -60,18 +60,25 @@ impl ChildSink {
         }
     }
 
-    /// Of a program that has taken another's place in the process that has the channel. The number of
-    /// signals that its first thread has given.
+    /// Of a program that has taken another's place in the process that has the channel, and is yet to
+    /// [`ChildSink::begin`]. The number of signals that its first thread has given.
     pub fn of_next_image(shared: &'static Shared, index: usize) -> (ChildSink, u64) {
         shared.channels[index].image.fetch_add(1, Ordering::Relaxed);
-        let sink = ChildSink::new(shared, index);
-        sink.send(Kind::Begin, 0, &[]);
-        (sink, sink_signals(shared, index))
+        (ChildSink::new(shared, index), sink_signals(shared, index))
+    }
+
+    /// The program is recorded from here on. Until this is said, the host takes it for one that is not.
+    pub fn begin(&self) {
+        self.send(Kind::Begin, 0, &[]);
     }
 
     fn send(&self, kind: Kind, thread: ThreadId, bytes: &[u8]) -> bool {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        self.channel.write(kind, thread, bytes, || self.shared.host_lives())
+        self.write(kind, thread, bytes)
+    }
+
+    fn write(&self, kind: Kind, thread: ThreadId, bytes: &[u8]) -> bool {
+        self.channel.write(self.process, kind, thread, bytes, || self.shared.host_lives())
     }
 
     /// Tells the host of a file.
@@ -100,25 +107,22 @@ impl ChildSink {
         self.shared.set_last_signal(self.process, signal);
     }
 
-    /// Has `run` run another program in this process's place: one that is recorded, with the shared
-    /// memory's file and the number of the channel. `signals` are those that the process's first
-    /// thread has given. No other thread sends anything meanwhile. Returns where it has failed.
-    pub fn replace(&self, told: &Replacing, signals: u64, run: impl FnOnce(&File, usize)) {
-        let Ok(file) = self.shared.reopen() else { return };
+    /// Has `run` run another program in this process's place: one that is recorded, with the number of
+    /// the channel. `signals` are those that the process's first thread has given. No other thread
+    /// sends anything meanwhile. Returns where it has failed.
+    pub fn replace(&self, told: &Replacing, signals: u64, run: impl FnOnce(usize)) {
         let bytes = serde_json::to_vec(told).unwrap_or_default();
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let write =
-            |kind, bytes: &[u8]| self.channel.write(kind, 0, bytes, || self.shared.host_lives());
         self.channel.signals.store(signals, Ordering::Relaxed);
-        if write(Kind::Exec, &bytes) {
-            run(&file, self.index);
-            write(Kind::Back, &[]);
+        if self.write(Kind::Exec, 0, &bytes) {
+            run(self.index);
+            self.write(Kind::Back, 0, &[]);
         }
     }
 
-    /// Whether [`ChildSink::replace`] can do it.
-    pub fn can_replace(&self) -> io::Result<()> {
-        self.shared.reopen().map(drop)
+    /// The shared memory's file, for a program that [`ChildSink::replace`] runs to inherit.
+    pub fn file(&self) -> io::Result<File> {
+        self.shared.reopen()
     }
 
     /// The process is about to run a program in its place that is not recorded.
@@ -167,7 +171,7 @@ impl Sink for ChildSink {
     }
 
     fn cut(&self, _reason: &str) {
-        self.send(Kind::End, 0, &[]);
+        self.finish(&Ended::Broken);
     }
 
     fn stop(&self) {}

@@ -1,9 +1,10 @@
 //! The side of the host: takes what the program's processes do.
 
-use super::channel::{Channel, Frame, Kind, Shared, state, wait};
+use super::channel::{Channel, Frame, Kind, LOOK_UP_EVERY, Shared, state, wait};
 use super::{Replacing, SHARED, translate};
-use crate::capture::{CAPACITY, Ended, Recorder, recorder};
+use crate::capture::{CAPACITY, Ended, Recorder, guarded, recorder};
 use crate::isolate;
+use crate::pidfd::Pidfd;
 use crate::publish::Urgency;
 use crate::sink::Counts;
 use serde::Deserialize;
@@ -55,7 +56,15 @@ impl Family {
     /// Sees to it that processes are served from now on.
     pub fn serve(&self) -> std::io::Result<()> {
         let shared = *SHARED.get().ok_or_else(|| std::io::Error::other("nothing is shared"))?;
-        isolate::spawn("family", move || welcome(shared)).map(drop)
+        isolate::spawn("family", move || guarded(|_| welcome(shared))).map(drop)
+    }
+
+    /// The host has failed: no process is served any more, and the run is over.
+    pub fn give_up(&self) {
+        if let Some(shared) = SHARED.get() {
+            shared.give_up();
+        }
+        self.set_first_ended(Ended::Broken);
     }
 
     /// Waits until the first process has ended, and says how; `None` where `is_enough` was first.
@@ -74,8 +83,11 @@ impl Family {
         self.first_ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What is said first holds.
     fn set_first_ended(&self, ended: Ended) {
-        *self.first_ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+        let mut first = self.first_ended.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert(ended);
+        drop(first);
         self.first_bell.notify_all();
     }
 
@@ -84,7 +96,7 @@ impl Family {
         let Some(shared) = SHARED.get() else { return };
         let begun = Instant::now();
         let lives = |channel: &Channel| match channel.state.load(Ordering::Acquire) {
-            state::FREE => false,
+            state::FREE | state::OVER => false,
             state::CLAIMED => begun.elapsed() < LONGEST_FORK,
             _ => true,
         };
@@ -97,7 +109,9 @@ impl Family {
     /// Takes nothing any more. How many processes beside the first are cut off by that.
     pub fn close(&self) -> usize {
         let Some(shared) = SHARED.get() else { return 0 };
-        let is_used = |channel: &&Channel| channel.state.load(Ordering::Acquire) != state::FREE;
+        let is_used = |channel: &&Channel| {
+            !matches!(channel.state.load(Ordering::Acquire), state::FREE | state::OVER)
+        };
         let used = shared.channels.iter().filter(is_used);
         used.inspect(|channel| channel.close())
             .filter(|channel| channel.process.load(Ordering::Relaxed) > 0)
@@ -148,10 +162,11 @@ fn welcome(shared: &'static Shared) {
                 channel.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
             if born.is_ok() {
                 any = true;
-                if isolate::spawn("process", move || Server::of(recorder, channel).serve()).is_err()
-                {
+                let serve = move || guarded(|recorder| Server::of(recorder, channel).serve());
+                if isolate::spawn("process", serve).is_err() {
                     channel.close();
-                    channel.state.store(state::FREE, Ordering::Release);
+                    // For good: nobody looks whether the process still writes.
+                    channel.state.store(state::OVER, Ordering::Release);
                     recorder
                         .publish_unseen("a process is not recorded: there are too many threads");
                     if channel.process.load(Ordering::Relaxed) == 0 {
@@ -222,10 +237,12 @@ impl<F: FnMut(ThreadId) -> ThreadId> Server<F> {
         while self.ended.is_none() && !gone {
             match self.channel.read() {
                 Some(frame) => self.take(frame),
-                None if life.is_over() || self.has_left(&life) => match self.channel.read() {
-                    Some(frame) => self.take(frame),
-                    None => gone = true,
-                },
+                None if life.is_over(Duration::ZERO) || self.has_left(&life) => {
+                    match self.channel.read() {
+                        Some(frame) => self.take(frame),
+                        None => gone = true,
+                    }
+                }
                 None => {}
             }
             if self.recorder.sink().is_done() || self.channel.is_closed() {
@@ -239,10 +256,14 @@ impl<F: FnMut(ThreadId) -> ThreadId> Server<F> {
         self.channel.close();
         if gone || self.ended.is_some() {
             // Before its threads end, for with the last one machines come to their end.
-            self.tell_end();
+            self.tell_end(&life);
         }
         for thread in std::mem::take(&mut self.threads) {
             self.recorder.sink().end_thread(thread);
+        }
+        if !gone {
+            self.channel.state.store(state::OVER, Ordering::Release);
+            life.wait_until_it_writes_no_more();
         }
         self.channel.state.store(state::FREE, Ordering::Release);
     }
@@ -253,7 +274,7 @@ impl<F: FnMut(ThreadId) -> ThreadId> Server<F> {
     }
 
     /// Says how the process ended, where that matters.
-    fn tell_end(&mut self) {
+    fn tell_end(&mut self, life: &Life) {
         let family = self.recorder.family();
         let program = self.replacing.take().map(|told| {
             let program = told.program.clone();
@@ -263,9 +284,9 @@ impl<F: FnMut(ThreadId) -> ThreadId> Server<F> {
         if self.process > 0 {
             return;
         }
-        let killed = Ended::Signal { number: libc::SIGKILL };
-        let unseen = program.map_or(killed, |program| Ended::Exec { program });
-        family.set_first_ended(self.ended.take().unwrap_or(unseen));
+        let unsaid =
+            || program.map_or_else(|| life.how_it_ended(), |program| Ended::Exec { program });
+        family.set_first_ended(self.ended.take().unwrap_or_else(unsaid));
     }
 
     fn take(&mut self, frame: Frame) {
@@ -396,40 +417,90 @@ impl<F: FnMut(ThreadId) -> ThreadId> Server<F> {
 
 /// Whether a process lives, and which program it runs.
 struct Life {
-    descriptor: libc::c_int,
-    /// Its program, as the kernel names it, and what it was at first.
-    link: PathBuf,
+    pid: libc::pid_t,
+    /// `None` where it had ended before this was asked.
+    process: Option<Pidfd>,
+    /// What the kernel named its program at first.
     program: Option<PathBuf>,
 }
 
 impl Life {
     fn of(pid: libc::pid_t) -> Life {
-        // SAFETY: touches no memory.
-        let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as libc::c_int;
-        let link = PathBuf::from(format!("/proc/{pid}/exe"));
-        let program = std::fs::read_link(&link).ok();
-        Life { descriptor, link, program }
+        Life { pid, process: Pidfd::open(pid).ok(), program: program_of(pid) }
     }
 
-    fn is_over(&self) -> bool {
-        if self.descriptor < 0 {
-            // It had ended by then.
-            return true;
-        }
-        let mut poll = libc::pollfd { fd: self.descriptor, events: libc::POLLIN, revents: 0 };
-        // SAFETY: one entry, which lives through the call.
-        unsafe { libc::poll(&mut poll, 1, 0) == 1 }
+    /// Waits for `time` at most. Whether it has ended.
+    fn is_over(&self, time: Duration) -> bool {
+        self.process.as_ref().is_none_or(|process| process.is_over(time))
     }
 
     /// Whether it runs another program than at first, or one that may not be known.
     fn has_changed(&self) -> bool {
-        std::fs::read_link(&self.link).ok() != self.program
+        program_of(self.pid) != self.program
+    }
+
+    /// Waits until what the process has mapped is gone: it has ended, or runs a program that is not
+    /// recorded.
+    fn wait_until_it_writes_no_more(&self) {
+        while !self.is_over(LOOK_UP_EVERY) && !self.has_changed() {}
+    }
+
+    /// How it has ended that said nothing of it. Its status stays until the launcher asks for it, which
+    /// is after this process's end.
+    fn how_it_ended(&self) -> Ended {
+        const KILLED: i32 = 128 + libc::SIGKILL;
+        match exit_status(self.pid).unwrap_or(KILLED) {
+            KILLED => Ended::Signal { number: libc::SIGKILL },
+            status => Ended::Unsaid { status },
+        }
     }
 }
 
-impl Drop for Life {
-    fn drop(&mut self) {
-        // SAFETY: the descriptor is this thread's own.
-        unsafe { libc::close(self.descriptor) };
+/// The file of the program that a process runs.
+fn program_of(pid: libc::pid_t) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/{pid}/exe")).ok()
+}
+
+/// The status of a process that has ended and that nobody has waited for, as a shell gives it. Field 52
+/// of proc(5)'s `stat`, in the form of waitpid(2); `None` where this process may not know it.
+fn exit_status(pid: libc::pid_t) -> Option<i32> {
+    let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // Behind the name, which is in brackets and may hold anything, the third field comes.
+    let mut fields = line.rsplit(") ").next()?.split_ascii_whitespace();
+    let (state, status) = (fields.next()?, fields.nth(48)?.parse().ok()?);
+    if state != "Z" {
+        return None;
+    }
+    let (signal, code) = (libc::WTERMSIG(status), libc::WEXITSTATUS(status));
+    // Whoever may not know it is told 0, with which no emulator ends without a word.
+    match if libc::WIFSIGNALED(status) { 128 + signal } else { code } {
+        0 => None,
+        status => Some(status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn the_status_of_a_process_is_known_until_somebody_waits_for_it() {
+        for (script, status) in [("exit 3", Some(3)), ("kill -SEGV $$", Some(139)), ("", None)] {
+            let mut shell = Command::new("sh");
+            let mut child = shell.args(["-c", script]).stderr(Stdio::null()).spawn().unwrap();
+            let life = Life::of(child.id() as libc::pid_t);
+            assert!(life.is_over(Duration::from_secs(20)), "{script}");
+            assert_eq!(exit_status(life.pid), status, "{script}");
+            let expected =
+                status.map_or(Ended::Signal { number: 9 }, |status| Ended::Unsaid { status });
+            assert_eq!(life.how_it_ended(), expected, "{script}");
+            if let (Some(139), how) = (status, life.how_it_ended()) {
+                assert_eq!(how.to_string(), "end of its emulator by signal 11 (SIGSEGV)");
+            }
+            child.wait().unwrap();
+            assert_eq!(exit_status(life.pid), None, "{script}");
+            life.wait_until_it_writes_no_more();
+        }
     }
 }

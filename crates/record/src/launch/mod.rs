@@ -4,19 +4,20 @@
 //! This is the only part that the command line and Python see. It does not know what the back end
 //! is, beyond [`Backend`].
 
-mod host;
+mod loader;
 mod parts;
 mod program;
 mod qemu;
 mod scratch;
 
+pub(crate) use loader::loader_of;
 pub use program::Program;
 pub use qemu::QemuBackend;
 
 use crate::job::{Job, SinkJob, VERSION};
+use crate::pidfd::Pidfd;
 use crate::publish::{self, LogReader};
 use crate::symbols::{self, Place, Region};
-use host::Host;
 use scratch::Scratch;
 use serde_json::Value;
 use std::ffi::OsString;
@@ -177,12 +178,14 @@ pub enum LaunchError {
 pub struct Launched {
     child: Child,
     /// The process that has the machines, once it has begun.
-    host: Option<Host>,
+    host: Option<Pidfd>,
     log: LogReader,
     /// Records that were taken from the log and that nobody has asked for yet.
     unread: Vec<Value>,
-    /// The host was killed, and so was the program.
+    /// It is known that the host ends without a result.
     abandoned: bool,
+    /// The program's status, once it was waited for.
+    exit_status: Option<i32>,
     scratch: Scratch,
     begun: Instant,
     native_s: Option<f64>,
@@ -294,6 +297,7 @@ pub fn launch_under(backend: &dyn Backend, job: &LaunchJob) -> Result<Launched, 
         log,
         unread: Vec::new(),
         abandoned: false,
+        exit_status: None,
         scratch,
         begun,
         native_s,
@@ -380,8 +384,9 @@ impl Launched {
     fn take_records(&mut self) {
         for record in self.log.poll() {
             self.records.note(&record);
+            self.abandoned |= record["type"] == "abandoned";
             if let Some(pid) = record["host"].as_i64() {
-                self.host = Host::of(pid as libc::pid_t);
+                self.host = Pidfd::open(pid as libc::pid_t).ok();
             }
             self.unread.push(record);
         }
@@ -399,21 +404,51 @@ impl Launched {
         // What the host says first comes before the program begins, and what it says last, before it
         // ends.
         self.take_records();
-        if is_over && status.is_none() && self.records.result.is_none() && !self.abandoned {
+        if is_over && self.records.started && self.records.result.is_none() && !self.abandoned {
             self.abandoned = true;
-            self.records.errors.push(
-                "the process that records and has the machines was killed, by the kernel perhaps for \
-                 want of memory; the program was killed with it"
-                    .into(),
-            );
-            self.child.kill().map_err(io_error("killing the program"))?;
+            self.miss_host(status)?;
         }
-        Ok(status.filter(|_| is_over || self.host.is_none()))
+        if !(is_over || self.host.is_none()) {
+            return Ok(None);
+        }
+        // Only now: the host may look at how the program ended until somebody has waited for it.
+        let status = self.child.try_wait().map_err(io_error("waiting for the program"))?;
+        self.exit_status = status.map(shell_status);
+        Ok(self.exit_status)
     }
 
-    fn program_status(&mut self) -> Result<Option<i32>, LaunchError> {
-        let status = self.child.try_wait().map_err(io_error("waiting for the program"))?;
-        Ok(status.map(shell_status))
+    /// The host has ended without a result and without saying why. `status` is the program's, once it
+    /// has ended.
+    fn miss_host(&mut self, status: Option<i32>) -> Result<(), LaunchError> {
+        let why = "the process that records and has the machines was killed, by the kernel perhaps for \
+                   want of memory";
+        if status.is_some() {
+            self.records.errors.push(format!("{why}, after the program's end"));
+            return Ok(());
+        }
+        self.records.errors.push(format!("{why}; the program was killed with it"));
+        self.child.kill().map_err(io_error("killing the program"))
+    }
+
+    /// The program's exit status, once it has ended. It is not waited for.
+    fn program_status(&self) -> Result<Option<i32>, LaunchError> {
+        if self.exit_status.is_some() {
+            return Ok(self.exit_status);
+        }
+        let mut status = std::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
+        let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        // SAFETY: `status` has room for what the call writes, and all zero is a valid value.
+        let (failed, status) = unsafe {
+            let failed = libc::waitid(libc::P_PID, self.child.id(), status.as_mut_ptr(), how) != 0;
+            (failed, status.assume_init())
+        };
+        if failed {
+            return Err(io_error("waiting for the program")(io::Error::last_os_error()));
+        }
+        // SAFETY: fields that a call which has found a child has filled, and that are zero else.
+        let (pid, number) = unsafe { (status.si_pid(), status.si_status()) };
+        let signalled = status.si_code != libc::CLD_EXITED;
+        Ok((pid != 0).then_some(if signalled { 128 + number } else { number }))
     }
 
     /// Asks the recorder for an early end. The program itself goes on.
@@ -437,7 +472,7 @@ impl Launched {
     pub fn kill(&mut self) -> Result<(), LaunchError> {
         self.take_records();
         self.abandoned = true;
-        self.host.iter().for_each(Host::kill);
+        self.host.iter().for_each(Pidfd::kill);
         self.child.kill().map_err(io_error("killing the program"))
     }
 

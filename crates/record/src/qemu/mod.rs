@@ -114,9 +114,11 @@ fn install(id: PluginId, info: &Info, arguments: &[String]) -> Result<(), Failur
     let job = Job::read(&path)?;
     let emulator = emulator(&job, path);
     let (places, grain) = (job.places.clone(), job.sink.sites());
-    let api = match (argument("attach="), argument("channel=")) {
-        (Some(descriptor), Some(channel)) => attach(info, descriptor, channel)?,
-        _ => begin(info, job)?,
+    let run = argument("attach=").zip(argument("channel="));
+    let attached = run.is_some();
+    let api = match run {
+        Some((descriptor, channel)) => attach(info, descriptor, channel)?,
+        None => begin(info, job)?,
     };
     exec::follow(emulator);
     places::want(places);
@@ -136,6 +138,10 @@ fn install(id: PluginId, info: &Info, arguments: &[String]) -> Result<(), Failur
     (api.register_vcpu_syscall_cb)(id, on_syscall);
     (api.register_vcpu_syscall_ret_cb)(id, on_syscall_return);
     (api.register_atexit_cb)(id, on_exit, std::ptr::null_mut());
+    if let (true, Some(recorder)) = (attached, capture::recorder()) {
+        // Whatever may fail has succeeded: from here on the program is seen.
+        recorder.as_child().inspect(|child| child.begin());
+    }
     Ok(())
 }
 

@@ -107,7 +107,7 @@ fn write(
             Ok(Message::Finish(ended)) => {
                 return writer.finish_cut(&ended.to_string()).map_err(told);
             }
-            Ok(Message::Cut(reason)) => return Err(reason),
+            Ok(Message::Cut(reason)) => return writer.finish_cut(&reason).map_err(told),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err("the recorder went away".into()),
         }

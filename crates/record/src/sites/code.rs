@@ -2,13 +2,17 @@
 
 use crate::symbols::Functions;
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::{OsStr, OsString};
 use std::ops::Range;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tierscope_workload::Site;
 
 /// What code is called that is in no file: the program has made it.
 const ANONYMOUS: &str = "[anonymous code]";
+/// What stands for the function of code of a file that does not even tell where functions begin.
+const NO_SYMBOLS: &str = "[no symbols]";
 
 /// A mapping of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,18 +28,38 @@ pub struct Mapped {
 /// The mappings of this process.
 pub fn mapped() -> Vec<Mapped> {
     let text = std::fs::read("/proc/self/maps").unwrap_or_default();
-    String::from_utf8_lossy(&text).lines().filter_map(parse).collect()
+    text.split(|byte| *byte == b'\n').filter_map(parse).collect()
 }
 
 /// A line of `/proc/PID/maps` (proc(5)): addresses, protection, offset, device, inode, path.
-fn parse(line: &str) -> Option<Mapped> {
+fn parse(line: &[u8]) -> Option<Mapped> {
     let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
-    let mut fields = line.splitn(6, ' ');
-    let (start, end) = fields.next()?.split_once('-')?;
-    let offset = hexadecimal(fields.nth(1)?)?;
-    let path = fields.nth(2).unwrap_or_default().trim_start();
-    let file = path.starts_with('/').then(|| path.into());
+    let mut fields = line.splitn(6, |byte| *byte == b' ');
+    let (addresses, offset) = (fields.next()?, fields.nth(1)?);
+    let (start, end) = std::str::from_utf8(addresses).ok()?.split_once('-')?;
+    let offset = hexadecimal(std::str::from_utf8(offset).ok()?)?;
+    let path = fields.nth(2).unwrap_or_default().trim_ascii_start();
+    let file = path.starts_with(b"/").then(|| unescaped(path));
     Some(Mapped { addresses: hexadecimal(start)?..hexadecimal(end)?, offset, file })
+}
+
+/// A path in which the kernel has written line ends as `\012`, and nothing else in another way
+/// (`show_map_vma` in fs/proc/task_mmu.c). A file that has those four characters in its name is told
+/// from that by being there.
+fn unescaped(path: &[u8]) -> PathBuf {
+    const LINE_END: &[u8] = b"\\012";
+    let as_written = PathBuf::from(OsStr::from_bytes(path));
+    if !path.windows(LINE_END.len()).any(|four| four == LINE_END) || as_written.exists() {
+        return as_written;
+    }
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((first, others)) = rest.split_first() {
+        let after = rest.strip_prefix(LINE_END);
+        bytes.push(if after.is_some() { b'\n' } else { *first });
+        rest = after.unwrap_or(others);
+    }
+    OsString::from_vec(bytes).into()
 }
 
 /// A place in the code.
@@ -151,10 +175,14 @@ impl Code {
             let (start, address) = (spot.start, spot.address);
             return Site { file: ANONYMOUS.into(), function: "".into(), start, address };
         };
-        let name = module.functions.as_ref().and_then(|functions| functions.name(spot.start));
+        let function = match &module.functions {
+            Some(functions) if functions.begins(spot.start) => functions.name(spot.start),
+            None if &*module.file == ANONYMOUS => None,
+            _ => Some(NO_SYMBOLS.into()),
+        };
         Site {
             file: module.file.clone(),
-            function: name.unwrap_or_default().into(),
+            function: function.unwrap_or_default().into(),
             start: spot.start,
             address: spot.address,
         }
@@ -170,13 +198,25 @@ mod tests {
         let line = "4000-6000 r--p 00001000 fe:01 1234                       /lib/a b.so";
         let file = Some("/lib/a b.so".into());
         let expected = Mapped { addresses: 0x4000..0x6000, offset: 0x1000, file };
-        assert_eq!(parse(line), Some(expected));
+        assert_eq!(parse(line.as_bytes()), Some(expected));
         for line in ["7000-8000 rw-p 00000000 00:00 0 ", "7000-8000 rw-p 00000000 00:00 0 [stack]"]
         {
             let expected = Mapped { addresses: 0x7000..0x8000, offset: 0, file: None };
-            assert_eq!(parse(line), Some(expected));
+            assert_eq!(parse(line.as_bytes()), Some(expected));
         }
-        assert_eq!(parse("nonsense"), None);
+        assert_eq!(parse(b"nonsense"), None);
+    }
+
+    #[test]
+    fn a_path_has_its_own_bytes() {
+        let file =
+            |path: &[u8]| parse(&[b"1-2 r--p 0 fe:01 1 ", path].concat()).unwrap().file.unwrap();
+        assert_eq!(file(b"/lib/\xff.so").as_os_str().as_bytes(), b"/lib/\xff.so");
+        assert_eq!(file(b"/lib/a\\012b\\0.so").as_os_str().as_bytes(), b"/lib/a\nb\\0.so");
+        let real = std::env::temp_dir().join(format!("a\\012b-{}", std::process::id()));
+        std::fs::write(&real, "").unwrap();
+        assert_eq!(file(real.as_os_str().as_bytes()), real);
+        std::fs::remove_file(real).unwrap();
     }
 
     #[test]
@@ -200,8 +240,8 @@ mod tests {
         assert_eq!((anonymous.start, anonymous.address), (0x5000, 0x5100));
         let unreadable = code.site(&code.spot(0x6010));
         assert_eq!(
-            (&*unreadable.file, unreadable.start, unreadable.address),
-            ("/none", 0x200, 0x210)
+            (&*unreadable.file, &*unreadable.function, unreadable.start, unreadable.address),
+            ("/none", NO_SYMBOLS, 0x200, 0x210)
         );
         assert_eq!(&*code.site(&code.spot(0xffff_0000)).file, ANONYMOUS);
         code.forget(0x5fff..0x6001);

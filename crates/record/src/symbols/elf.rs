@@ -43,6 +43,13 @@ pub(super) struct Function<'a> {
 
 /// Looks for `symbol` in the ELF file at `path`. An error says why it cannot be read, for people.
 pub fn find(path: &Path, symbol: &str) -> Result<Found, String> {
+    read(path, |elf| find_in(elf, symbol))
+}
+
+pub(super) type Elf<'a> = ElfFile64<'a, LittleEndian>;
+
+/// Reads the ELF file at `path` by `take`. An error says why it cannot be read, for people.
+pub(super) fn read<T>(path: &Path, take: impl FnOnce(&Elf) -> T) -> Result<T, String> {
     let told = |why: String| format!("{}: {why}", path.display());
     // What is no regular file may never answer: a pipe that nobody writes to.
     let status = std::fs::metadata(path).map_err(|error| told(error.to_string()))?;
@@ -52,11 +59,9 @@ pub fn find(path: &Path, symbol: &str) -> Result<Found, String> {
     let file = File::open(path).map_err(|error| told(error.to_string()))?;
     // SAFETY: it is a program or a library, which whoever changes it while it is used breaks anyway.
     let data = unsafe { Mmap::map(&file) }.map_err(|error| told(error.to_string()))?;
-    let elf = ElfFile64::<LittleEndian>::parse(&*data).map_err(|error| told(error.to_string()))?;
-    Ok(find_in(&elf, symbol))
+    let elf = Elf::parse(&*data).map_err(|error| told(error.to_string()))?;
+    Ok(take(&elf))
 }
-
-pub(super) type Elf<'a> = ElfFile64<'a, LittleEndian>;
 
 fn find_in(elf: &Elf, symbol: &str) -> Found {
     if let Some(digits) = symbol.strip_prefix("0x") {

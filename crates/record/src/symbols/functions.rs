@@ -6,11 +6,9 @@
 //! 10.6.2, and `Elf64_Phdr` in the System V ABI.
 
 use super::elf::{self, Elf};
-use memmap2::Mmap;
 use object::LittleEndian;
-use object::read::elf::{ElfFile64, ProgramHeader};
+use object::read::elf::ProgramHeader;
 use object::{Object, ObjectSegment};
-use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
@@ -38,17 +36,11 @@ pub struct Functions {
 impl Functions {
     /// Reads the functions of the ELF file at `path`. An error says why it cannot be read, for people.
     pub fn read(path: &Path) -> Result<Functions, String> {
-        let told = |why: String| format!("{}: {why}", path.display());
-        let status = std::fs::metadata(path).map_err(|error| told(error.to_string()))?;
-        if !status.is_file() {
-            return Err(told("it is no regular file".into()));
-        }
-        let file = File::open(path).map_err(|error| told(error.to_string()))?;
-        // SAFETY: it is a program or a library that runs, which whoever changes it breaks anyway.
-        let data = unsafe { Mmap::map(&file) }.map_err(|error| told(error.to_string()))?;
-        let elf =
-            ElfFile64::<LittleEndian>::parse(&*data).map_err(|error| told(error.to_string()))?;
-        Ok(Functions { segments: segments(&elf), named: named(&elf), starts: starts(&elf) })
+        elf::read(path, |elf| Functions {
+            segments: segments(elf),
+            named: named(elf),
+            starts: starts(elf),
+        })
     }
 
     /// Where the function of the code at an offset in the file begins, and where the code is itself:
@@ -68,6 +60,13 @@ impl Functions {
         // A label of assembly says no length.
         let label = named.filter(|f| f.bytes == 0).map(|f| f.start);
         (start.max(label).unwrap_or(*first), address)
+    }
+
+    /// Whether a function begins at an address that [`Functions::place`] gave: otherwise it is where the
+    /// segment begins, of code that is in no function as far as the file tells.
+    pub fn begins(&self, start: u64) -> bool {
+        self.starts.binary_search(&start).is_ok()
+            || self.named.binary_search_by_key(&start, |f| f.start).is_ok()
     }
 
     /// The name of the function that begins at an address, as people write it.
