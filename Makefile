@@ -33,7 +33,9 @@ run: build ## Builds everything and runs SQLite on three machines: the main job,
 build: $(VENV)/run-packages ## Builds the package, release, into .venv.
 	cargo build --release -p tierscope-record -p tierscope-python
 	mkdir -p $(dir $(RECORDER))
-	cp $(CARGO_TARGET_DIR)/release/libtierscope_record.so $(RECORDER)
+	@# By renaming: a run may have the old one loaded, which must not change under it.
+	cp $(CARGO_TARGET_DIR)/release/libtierscope_record.so $(RECORDER).new
+	mv -f $(RECORDER).new $(RECORDER)
 	$(BIN)/maturin develop --release
 
 .PHONY: wheel

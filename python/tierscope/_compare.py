@@ -11,15 +11,17 @@ from rich.console import Console
 from rich.text import Text
 
 from tierscope import _core, report
+from tierscope import format as fmt
 from tierscope._call import core_errors, parsed
 from tierscope._result import Result
-from tierscope._shape import ResultData, SystemResult
+from tierscope._shape import ResultData, SystemResult, WorkloadInfo
+from tierscope._system import leaves
 from tierscope.errors import SpecError
 
 _MANY = 6
 """Differences of two machines that are told; beyond them, only how many there are."""
-_SAME_PLACE = 0.01
-"""Share of the instructions by which runs may differ that ended at the same place."""
+_SAME_PART = 0.01
+"""Share of its accesses and instructions by which runs of the same part may differ."""
 
 
 class Comparison:
@@ -27,7 +29,8 @@ class Comparison:
 
     Attributes:
         results: the results.
-        differences: what the workloads differ in: each path, with the value in each result.
+        differences: what the workloads differ in: each path, with the value in each result. Of one
+            command, it is no difference that it ran in one and was replayed in another.
     """
 
     def __init__(self, results: Mapping[str, Result]) -> None:
@@ -70,11 +73,11 @@ class Comparison:
     def _with_slowdowns(
         self, systems: Mapping[str, SystemResult]
     ) -> Iterator[tuple[str, SystemResult]]:
-        """Of one workload, the only oracle is the measure of the results that have none."""
+        """Of one workload, the only oracle is the measure of those without one that did as much."""
         oracles = [one for one in systems.values() if one["organization"] == "oracle"]
         one_measure = len(oracles) == 1 and not self.differences
         for name, system in systems.items():
-            comparable = one_measure and oracles[0]["time_s"] and _as_far(system, oracles[0])
+            comparable = one_measure and oracles[0]["time_s"] and _same_part(system, oracles[0])
             if system["slowdown"] is None and comparable:
                 yield name, {**system, "slowdown": system["time_s"] / oracles[0]["time_s"]}
             else:
@@ -95,6 +98,8 @@ class Comparison:
         versions = {label: result.data["version"] for label, result in self._items()}
         if len(set(versions.values())) > 1:
             yield f"The versions of tierscope differ: {_each(versions)}."
+        yield from self._origin_lines()
+        yield from self._part_lines()
         yield from self._machine_lines()
         complete = all(result.complete for result in self.results.values())
         for label, result in self._items():
@@ -104,6 +109,24 @@ class Comparison:
                     yield f"{label}: {line}"
         if complete:
             yield report.COMPLETE
+
+    def _part_lines(self) -> Iterator[str]:
+        """Where the columns are of different parts of a workload: limits, regions, early ends."""
+        if self.differences:
+            return
+        parts = {
+            self._name(label, name): result[name]
+            for label, result in self._items()
+            for name in result
+        }
+        first = next(iter(parts.values()))
+        if all(_same_part(one, first) for one in parts.values()):
+            return
+        told = (f"{_part(one)} of {name}" for name, one in parts.items())
+        yield (
+            "The columns are of different parts of the workload, and do not measure the same work: "
+            f"{'; '.join(told)}."
+        )
 
     def _machine_lines(self) -> Iterator[str]:
         """What sets machines of equal names apart."""
@@ -125,17 +148,55 @@ class Comparison:
                 yield f"{name} differs: {'; '.join(_told(differences))}."
 
     def _workload_differences(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        workloads = {label: dict(result.data["workload"]) for label, result in self._items()}
-        return _differences(workloads)
+        known = (
+            ("command", "threads")
+            if self._of_one_command()
+            else tuple(WorkloadInfo.__annotations__)
+        )
+        workloads = {label: result.data["workload"] for label, result in self._items()}
+        return _differences(
+            {label: {key: one.get(key) for key in known} for label, one in workloads.items()}
+        )
+
+    def _of_one_command(self) -> bool:
+        """Whether all are of one program, which ran, or whose recording was replayed."""
+        workloads = [result.data["workload"] for result in self.results.values()]
+        programs = all(one["kind"] in ("live", "recorded") for one in workloads)
+        command = workloads[0]["command"]
+        return programs and bool(command) and all(one["command"] == command for one in workloads)
+
+    def _origin_lines(self) -> Iterator[str]:
+        """Where one command is from, if it ran in one result and was replayed in another."""
+        workloads = {label: result.data["workload"] for label, result in self._items()}
+        files = {label: one["parameters"].get("file") for label, one in workloads.items()}
+        if self._of_one_command() and len(set(files.values())) > 1:
+            told = (
+                f"it ran in {label}" if file is None else f"{label} is a replay of {file}"
+                for label, file in files.items()
+            )
+            yield f"All are of one command: {', '.join(told)}."
 
     def _items(self) -> Iterator[tuple[str, Result]]:
         return iter(self.results.items())
 
 
-def _as_far(one: SystemResult, other: SystemResult) -> bool:
-    """Whether two runs of a workload ended at the same place, but for the length of a batch."""
-    instructions = other["instructions"]
-    return abs(one["instructions"] - instructions) <= _SAME_PLACE * instructions
+def _same_part(one: SystemResult, other: SystemResult) -> bool:
+    """Whether two runs of a workload counted the same part of it, but for the length of a batch."""
+    pairs = zip(_extents(one), _extents(other), strict=True)
+    return all(abs(own - others) <= _SAME_PART * others for own, others in pairs)
+
+
+def _extents(system: SystemResult) -> tuple[int, ...]:
+    """Accesses and instructions that precede what is counted, and those that are."""
+    skipped = system["skipped"]
+    before = (0, 0) if skipped is None else (skipped["accesses"], skipped["instructions"])
+    return (*before, system["accesses"], system["instructions"])
+
+
+def _part(system: SystemResult) -> str:
+    skipped = system["skipped"]
+    after = "" if skipped is None else f", after {fmt.count(skipped['accesses'])},"
+    return f"{fmt.count(system['accesses'])} accesses{after}"
 
 
 def _machine(result: Result, name: str) -> dict[str, Any] | None:
@@ -153,23 +214,11 @@ def _machine(result: Result, name: str) -> dict[str, Any] | None:
 
 def _differences(all_: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Path of each value that is not the same in all, with the value of each."""
-    leaves = {label: dict(_leaves("", one)) for label, one in all_.items()}
-    for path in dict.fromkeys(path for found in leaves.values() for path in found):
-        values = {label: found.get(path) for label, found in leaves.items()}
+    found = {label: dict(leaves("", one)) for label, one in all_.items()}
+    for path in dict.fromkeys(path for values in found.values() for path in values):
+        values = {label: one.get(path) for label, one in found.items()}
         if len({json.dumps(value) for value in values.values()}) > 1:
             yield path, values
-
-
-def _leaves(path: str, value: object) -> Iterator[tuple[str, object]]:
-    """Every value that is no table, with its path; lists count as one value, unless of tables."""
-    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        for index, item in enumerate(value):
-            yield from _leaves(f"{path}[{index}]", item)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _leaves(f"{path}.{key}" if path else key, item)
-    else:
-        yield path, value
 
 
 def _told(differences: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

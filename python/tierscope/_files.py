@@ -94,6 +94,19 @@ _MOST_BYTES = 256 << 20
 """Far beyond what any result takes."""
 
 
+def is_recording(path: Path) -> bool:
+    """Whether a file begins as a recording does (docs/formats/tst.md).
+
+    Raises:
+        OSError: where it cannot be read.
+    """
+    with path.open("rb") as file:
+        return file.read(len(_RECORDING)) == _RECORDING
+
+
+_RECORDING = b"\x89TST\r\n\x1a\n"
+
+
 def current_mask() -> int:
     """The mask of permissions that new files get: what is temporary is private, results are not."""
     mask = os.umask(0)

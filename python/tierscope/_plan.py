@@ -15,7 +15,7 @@ from tierscope._call import core_errors, parsed
 from tierscope._region import Extent, bound
 from tierscope._run import NoResultError, Progress, compare, region_of
 from tierscope._system import System, with_names_told_apart
-from tierscope._workload import Program, Workload
+from tierscope._workload import MemoryTrace, Program, Workload
 from tierscope.errors import RunError
 
 PROBE_S = 0.8
@@ -31,11 +31,13 @@ class Plan:
     Attributes:
         machines: the machines, resolved.
         notes: what was done to each machine, or nothing.
+        work: what would run on them.
         data: all of it as one JSON object.
     """
 
     machines: Sequence[System]
     notes: Sequence[str | None]
+    work: Workload
     data: dict[str, Any]
 
     def lines(self) -> list[str]:
@@ -52,31 +54,34 @@ class Plan:
 
     def _extent_lines(self) -> list[str]:
         accesses, mapped = self.data["accesses"], self.data["mapped_bytes"]
-        known = [] if accesses is None else [f"{fmt.count(accesses)} accesses"]
+        known = [] if accesses is None else [f"{fmt.count(accesses)} {_unit(self.work)}"]
         known += [] if mapped is None else [f"{fmt.size(mapped)} mapped"]
         return [f"  {', '.join(known)}"] if known else []
 
     def _time(self) -> str:
-        wall = self.data["wall_s"]
-        if wall is None:
-            return f"not known: {self.data['wall_unknown']}"
-        if wall["measured"]:
-            return f"{fmt.seconds(wall['least'])}: the whole of it was run to see"
-        slowest = self.data["slowest_accesses_per_s"]
+        wall, slowest = self.data["wall_s"], self.data["slowest_accesses_per_s"]
         speed = ""
         if slowest is not None:
-            speed = f": a short trial ran at {fmt.rate(slowest, 'accesses')}"
-            speed += ", and speed changes as caches fill"
+            speed = f": a short trial ran at {fmt.rate(slowest, _unit(self.work))}"
+            alone = isinstance(self.work, MemoryTrace)
+            speed += "" if alone else ", and speed changes as caches fill"
+        if wall is None:
+            return f"not known: {self.data['wall_unknown']}{speed.replace(':', ';', 1)}"
+        if wall["measured"]:
+            return f"{fmt.seconds(wall['least'])}: the whole of it was run to see"
         return f"between {_round(wall['least'])} and {_round(wall['most'])}{speed}"
 
     def _memory(self) -> str:
         memory = self.data["memory"]
+        if isinstance(self.work, MemoryTrace):
+            return "tierscope's own: neither the trace nor what is in the memory is held"
         each = (
             f"{fmt.size(memory['bytes_per_gib_touched'])} for each GiB that the workload touches, "
             "all machines together; what is never touched takes nothing"
         )
         if memory["about_bytes"] is None:
-            return f"about {each}; and the program's own"
+            own = "; and the program's own" if isinstance(self.work, Program) else ""
+            return f"about {each}{own}"
         return f"about {fmt.size(memory['about_bytes'])}, beside tierscope's own: about {each}"
 
 
@@ -125,7 +130,11 @@ def plan(
         "wall_unknown": unknown,
         "memory": _memory(machines, foreseen["mapped_bytes"]),
     }
-    return Plan(machines, notes, data)
+    return Plan(machines, notes, work, data)
+
+
+def _unit(work: Workload) -> str:
+    return "requests" if isinstance(work, MemoryTrace) else "accesses"
 
 
 def _what(work: Workload) -> str:
@@ -140,13 +149,14 @@ def _what(work: Workload) -> str:
 
 
 def _accesses(known: int | None, skip: Extent | None, limit: Extent | None) -> int | None:
-    """Accesses that would be simulated, where that follows."""
-    if known is None or limit is None:
+    """Accesses, or requests, that would be simulated, where that follows."""
+    if limit is None:
         return known
     extents = [bound("the extent", extent) for extent in (skip, limit) if extent is not None]
     if any("accesses" not in extent for extent in extents):
         return None
-    return min(known, sum(extent["accesses"] for extent in extents))
+    asked = sum(extent["accesses"] for extent in extents)
+    return asked if known is None else min(known, asked)
 
 
 def _wall(
@@ -160,7 +170,8 @@ def _wall(
     """Wall-clock time as bounds; or why it is not known; and the slowest machine's speed."""
     if isinstance(work, Program):
         return None, "how long the program runs is not known before it has run", None
-    if accesses is None and time_limit_s is None:
+    foreign = isinstance(work, MemoryTrace)
+    if accesses is None and time_limit_s is None and not foreign:
         return None, "how many accesses will be simulated is not known beforehand", None
     skip, limit, roi = region
     trial = _Trial()
@@ -173,14 +184,17 @@ def _wall(
     if "time limit" not in (tried.data["partial_reason"] or ""):
         spent_s = max(system["wall_s"] for system in tried.data["systems"].values())
         return _bounds(spent_s, spent_s, time_limit_s, runs, measured=runs == 1), None, None
-    if accesses is None:
-        limit_s = float(time_limit_s or 0)
-        return _bounds(PROBE_S, limit_s, time_limit_s, runs), None, None
+    if accesses is None and time_limit_s is not None:
+        return _bounds(PROBE_S, time_limit_s, time_limit_s, runs), None, None
     speeds = trial.speeds()
+    if accesses is None:
+        slowest = None if speeds is None else speeds[0]
+        return None, "the trial did not come to the end of the trace", slowest
     if speeds is None:
         return None, "too little was simulated in the time of the trial", None
     slowest, fastest = speeds
-    least_s = max(PROBE_S, accesses / fastest / _APART)
+    # A trace may end before a limit is reached.
+    least_s = PROBE_S if foreign else max(PROBE_S, accesses / fastest / _APART)
     return _bounds(least_s, accesses / slowest * _APART, time_limit_s, runs), None, slowest
 
 

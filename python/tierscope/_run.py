@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tierscope import _check, _core, _region, _scale, _system, _workload, causes
+from tierscope import _check, _core, _files, _region, _scale, _system, _workload, causes
 from tierscope._call import core_errors, parsed
 from tierscope._region import Extent
 from tierscope._result import INTERRUPTED, Result, interval_table
@@ -153,10 +153,12 @@ def compare(
     what = _workload.of(work)
     region = region_of(what, skip, limit, roi)
     sites = sites_of(what, by)
-    notes: list[str | None] = [None] * len(loaded)
+    notes = [list(changed_notes(one)) for one in loaded]
     if scale_to_footprint is not None:
         scaled = _scale.to_footprint(loaded, what, scale_to_footprint)
-        loaded, notes = [one for one, _ in scaled], [note for _, note in scaled]
+        loaded = [one for one, _ in scaled]
+        for own, (_, note) in zip(notes, scaled, strict=True):
+            own += [] if note is None else [note]
     target = {
         "systems": [one.to_dict() for one in loaded],
         "options": {
@@ -169,6 +171,13 @@ def compare(
         under_way = _start(what, target)
         _attend(under_way, time_limit_s, watch)
         return _result(parsed(under_way.result()), loaded, notes)
+
+
+def changed_notes(machine: System) -> Iterator[str]:
+    """What a result says of a machine that is not as its preset or file has it."""
+    if machine.changes:
+        told = ", ".join(f"{path} is {value}" for path, value in machine.changes.items())
+        yield f"changed from its preset or file: {told}"
 
 
 def latency_files(
@@ -259,7 +268,8 @@ def record(
 
     An interrupt from the keyboard ends the recording; what there is then can be replayed. All of
     the program is recorded; calls of ``roi_start`` and ``roi_stop`` are marked in it, for a replay
-    with ``roi=True``. With ``by`` the recording holds which ``function``, or instruction
+    with ``roi=True``. An earlier recording at ``path`` is replaced, any other file is left alone.
+    With ``by`` the recording holds which ``function``, or instruction
     (``address``), of the program each access comes from, for replays that tell it.
 
     Raises:
@@ -289,9 +299,16 @@ def record(
 
 
 def _check_recording(path: Path) -> None:
-    """Refuses what a recording would replace and must not: a device, a pipe, a directory."""
+    """Refuses what a recording must not replace: all but an earlier recording and empty files."""
     if path.exists() and not path.is_file():
         raise RunError("not-recorded", f"{path} is no regular file, and is left alone")
+    mend = "name a new file, or an earlier recording to replace"
+    try:
+        if path.exists() and path.stat().st_size and not _files.is_recording(path):
+            raise RunError("not-recorded", f"{path} is no recording, and is left alone", mend)
+    except OSError as error:
+        why = f"{path} cannot be read, to see whether it is a recording: {error.strerror}"
+        raise RunError("not-recorded", why, mend) from None
     if not path.absolute().parent.is_dir():
         raise RunError("not-recorded", f"{path}: there is no directory {path.parent}")
 
@@ -364,16 +381,16 @@ def _attend(under_way: _core.Run, time_limit_s: float | None, watch: Watcher | N
 
 
 def _result(
-    ended: dict[str, Any], machines: Sequence[System], notes: Sequence[str | None]
+    ended: dict[str, Any], machines: Sequence[System], notes: Sequence[Sequence[str]]
 ) -> Result:
     finished = ended["finished"]
     data = finished["result"]
     # Those that were killed before they had reported anything are left out.
     found = data["systems"]
     data["systems"] = {one.name: found[one.name] for one in machines if one.name in found}
-    for one, note in zip(machines, notes, strict=True):
-        if note is not None and one.name in found:
-            found[one.name]["notes"].insert(0, note)
+    for one, own in zip(machines, notes, strict=True):
+        if one.name in found:
+            found[one.name]["notes"][:0] = own
     intervals = interval_table(
         {
             one.name: columns

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tierscope import _check, _core, _spec
@@ -43,6 +43,9 @@ class System:
         self._spec: dict[str, Any] = found["spec"]
         self._toml: str = found["toml"]
         self._organization: str = found["organization"]
+        whole = found["origin"] == ["Python"]
+        names = {"name", "description"}
+        self._changed = [] if whole else [one for one in found["changed"] if one not in names]
 
     @property
     def name(self) -> str:
@@ -53,6 +56,12 @@ class System:
     def organization(self) -> str:
         """How DRAM, store and software are arranged, such as ``hybrid``."""
         return self._organization
+
+    @property
+    def changes(self) -> dict[str, object]:
+        """What ``--set``, or Python, has changed of its preset or file: path and value of each."""
+        values = dict(leaves("", self._spec))
+        return {path: values.get(path) for path in self._changed}
 
     def replace(self, name: str | None = None, **changes: object) -> System:
         """The same machine with parts or values changed.
@@ -207,6 +216,18 @@ def _differences(path: str, one: object, other: object) -> Iterable[tuple[str, o
             yield from _differences(str(key), one.get(key), other.get(key))
     elif one != other:
         yield path, other
+
+
+def leaves(path: str, value: object) -> Iterator[tuple[str, object]]:
+    """Every value that is no table, with its path; lists count as one value, unless of tables."""
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        for index, item in enumerate(value):
+            yield from leaves(f"{path}[{index}]", item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from leaves(f"{path}.{key}" if path else key, item)
+    else:
+        yield path, value
 
 
 def _plain(value: object) -> object:

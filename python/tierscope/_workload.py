@@ -117,9 +117,15 @@ class Program:
 
         Raises:
             ArgumentError: where it is of the wrong type.
-            RunError: where it names no program.
+            RunError: where it names no program, or where its region would be empty.
         """
         object.__setattr__(self, "command", _check.command(self.command))
+        if self.roi_start is not None and self.roi_start == self.roi_stop:
+            raise RunError(
+                "impossible-value",
+                f"the region of interest begins and ends at the first call of `{self.roi_start}`",
+                "name another function for one of them, or leave the end out",
+            )
 
 
 Workload = Generated | Recorded | MemoryTrace | Program

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal, get_args
 
+from rich.text import Text
+
 from tierscope import _check
 from tierscope import format as fmt
 from tierscope._shape import CodeCost, Cost, ResultData, SystemResult
@@ -179,6 +181,21 @@ def area_labels(keys: Iterable[Key]) -> dict[Key, str]:
         key: f"  {fmt.visible(short if called[short] == 1 else key[1])}"
         for key, short in last.items()
     }
+
+
+def shortened(label: str, width: int, kind: By) -> str:
+    """A label in so many columns: of a file its end stays, of a function its beginning."""
+    text = Text(label)
+    if text.cell_len <= width:
+        return label
+    if kind != "area":
+        text.truncate(width, overflow="ellipsis")
+        return text.plain
+    name = label.lstrip()
+    indent = " " * (len(label) - len(name))
+    while name and Text(f"{indent}…{name}").cell_len > width:
+        name = name[1:]
+    return f"{indent}…{name}"
 
 
 def code_labels(keys: Iterable[Key], kind: By) -> dict[Key, str]:

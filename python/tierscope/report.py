@@ -25,6 +25,9 @@ COMPLETE_REGION = "Complete: the whole region of interest was simulated on every
 """The same where a part of the workload was not counted."""
 
 _BAR_ROWS = 16
+_IDLE_TO_TELL = 0.05
+"""The share of the threads' time from which on the table says that they are idle: the columns are
+of all of it, and have as much less room for what the program did."""
 _NAME_WIDTH = range(8, 22)
 _GAP = "  "
 _IN_ASCII = str.maketrans({"µ": "u", "×": "x", "–": "-", "…": "."})
@@ -81,6 +84,8 @@ def rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
     kinds = dict.fromkeys(s["miss_kind"] for s in systems.values() if s["miss_kind"] != "none")
     if _devices_alone(data):
         return _device_rows(data)
+    some_idle = any(_idle(system) >= _IDLE_TO_TELL for system in systems.values())
+    idle = [row("Threads idle", lambda s: fmt.percent(_idle(s)))] if some_idle else []
     return [
         row("Execution time", lambda s: fmt.seconds(s["time_s"])),
         row("Instructions per cycle", lambda s: fmt.plain(s["ipc"])),
@@ -93,10 +98,17 @@ def rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         row("  maximum", lambda s: fmt.nanoseconds(s["latency_ns"]["max"] or None)),
         row("Read from the store", lambda s: fmt.size(s["store_bytes"]["read"])),
         row("Written to the store", lambda s: fmt.size(s["store_bytes"]["written"])),
+        *idle,
         row("Energy of DRAM", lambda s: fmt.joules(s["energy"]["total_j"])),
         row("  average power", lambda s: fmt.watts(s["energy"]["average_w"])),
         row("Accesses simulated", lambda s: fmt.rate(s["accesses_per_wall_s"])),
     ]
+
+
+def _idle(system: SystemResult) -> float:
+    """Share of all threads' time in which they slept, had not started or had ended."""
+    times = system["time_breakdown_ns"]
+    return times.get("idle", 0.0) / (sum(times.values()) or 1.0)
 
 
 def _devices_alone(data: ResultData) -> bool:
@@ -215,9 +227,8 @@ def cause_lines(data: ResultData, page: Page, kind: By) -> Iterator[Text]:
     for heading, rows in causes.blocks(data, kind):
         yield Text(heading, style="bold")
         for label, cells in rows:
-            short = Text(label)
-            short.truncate(page.label_width, overflow="ellipsis")
-            yield page.line(short.plain, [cells.get(name, "") for name in page.names])
+            short = causes.shortened(label, page.label_width, kind)
+            yield page.line(short, [cells.get(name, "") for name in page.names])
 
 
 def columns(data: ResultData, page: Page, *, unicode: bool) -> Iterator[Text]:

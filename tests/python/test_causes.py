@@ -195,3 +195,16 @@ def test_python_tells_addresses_too(tmp_path: Path) -> None:
         [(worst["file"], worst["function"], worst["address"])], "address"
     ).values()
     assert label in result.report(100, by="address")
+
+
+def test_of_a_path_that_is_cut_the_end_stays(sample: ResultData) -> None:
+    path = "  /srv/a/very/long/way/down/to/data/test.db"
+    assert causes.shortened(path, 60, "area") == path
+    assert causes.shortened(path, 18, "area") == "  …to/data/test.db"
+    assert causes.shortened("  a_long_function (app)", 12, "function") == "  a_long_fu…"
+    cost = sample["systems"]["hybrid/quick"]["areas"].pop("/srv/db/test.db")
+    folders = [f"/srv/of/the/{day}/day/of/the/week" for day in ("first", "last")]
+    areas = {f"{folder}/test.db": cost for folder in folders}
+    sample["systems"]["hybrid/quick"]["areas"] |= areas
+    labels = [line[:26].strip() for line in _lines(sample, "area", width=70)]
+    assert "…day/of/the/week/test.db" in labels

@@ -129,3 +129,44 @@ def test_the_measure_of_a_slowdown_ended_at_the_same_place(sample: ResultData) -
         shown = text({"a": only(oracle, 1_000_000), "b": only(other, instructions)})
         row = next(line for line in shown.splitlines() if line.startswith("Slowdown"))
         assert row.endswith("×") == given, row
+
+
+def of_a_program(sample: ResultData, **workload: object) -> ResultData:
+    return cast(ResultData, {**sample, "workload": {**sample["workload"], **workload}})
+
+
+def test_a_program_and_the_replay_of_its_recording_are_one_workload(sample: ResultData) -> None:
+    command = ["sqlite3", "test.db"]
+    live = of_a_program(sample, name="sqlite3", kind="live", command=command, parameters={})
+    file = {"file": "kept/app.tst"}
+    replay = of_a_program(sample, name="app", kind="recorded", command=command, parameters=file)
+    both = {"a": ts.Result(live), "b": ts.Result(replay)}
+    assert Comparison(both).differences == {}
+    shown = text(both, width=200)
+    assert not shown.startswith("Different workloads")
+    assert "\nAll are of one command: it ran in a, b is a replay of kept/app.tst.\n" in shown
+    assert "All are of one command" not in text({"a": ts.Result(live), "b": ts.Result(live)})
+
+
+@pytest.mark.parametrize("command", [["sqlite3", "other.db"], None])
+def test_another_command_is_another_workload(sample: ResultData, command: list[str] | None) -> None:
+    live = of_a_program(sample, kind="live", command=["sqlite3", "test.db"], parameters={})
+    other = of_a_program(sample, kind="recorded", command=command, parameters={"file": "a.tst"})
+    both = {"a": ts.Result(live), "b": ts.Result(other)}
+    assert "command" in Comparison(both).differences
+    assert text(both).startswith("Different workloads")
+
+
+def test_columns_of_different_parts_of_a_workload_are_told_to_be_so(keep: Keeper) -> None:
+    whole = ts.load(keep("a", "oracle/quick"))
+    region = ts.load(keep("b", "oracle/quick", "--skip", "200", "--limit", "400"))
+    later = ts.load(keep("c", "oracle/quick", "--skip", "300", "--limit", "400"))
+    shown = text({"a": whole, "b": region}, width=200)
+    assert (
+        "The columns are of different parts of the workload, and do not measure the same work: "
+        "1.00 k accesses of a:oracle/quick; 400 accesses, after 200, of b:oracle/quick.\n"
+    ) in shown
+    assert "b: Partial: the limit of 400 accesses was reached.\n" in shown
+    assert "b: Simulated before the region of interest and not counted: oracle/quick: 200" in shown
+    assert "different parts" in text({"b": region, "c": later}, width=200)
+    assert "different parts" not in text({"a": whole, "b": whole}, width=200)

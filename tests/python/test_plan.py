@@ -122,3 +122,38 @@ def test_the_memory_that_a_run_takes_is_about_as_estimated(system: str) -> None:
     # Where the operating system pages, up to twice the estimate was measured.
     assert taken_bytes <= 2 * bound + slack_bytes, (taken_bytes, bound)
     assert taken_bytes >= bound / 8, "an estimate that is far off says nothing"
+
+
+def test_of_a_memory_trace_the_trial_is_all_that_is_known(
+    tierscope: Runner, tmp_path: Path
+) -> None:
+    lines = (f"{number * 7919 % 65536 * 64:#x} READ {number * 10}\n" for number in range(1000))
+    (tmp_path / "short.trc").write_text("".join(lines), encoding="utf-8")
+    run = ("run", "-s", "device/ddr4-2400", "--dry-run", "-w")
+    shown = tierscope(*run, "dramsim3:short.trc")
+    assert shown.returncode == 0, shown.stderr
+    told = [line for line in shown.stdout.splitlines() if line.startswith(("# W", "# Mem"))]
+    assert told[0] == "# Would run: the memory trace short.trc, dramsim3"
+    assert told[1].endswith("the whole of it was run to see")
+    assert told[2] == (
+        "# Memory: tierscope's own: neither the trace nor what is in the memory is held"
+    )
+    assert "program" not in shown.stdout
+
+
+def test_a_memory_trace_that_the_trial_does_not_end_is_not_guessed_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tierscope._plan.PROBE_S", 0.3)
+    file = tmp_path / "long.trc"
+    text = "".join(f"{number * 7919 % 65536 * 64:#x} R\n" for number in range(65536))
+    file.write_text(text * 60, encoding="utf-8")
+    work = ts.workload(f"ramulator:{file}")
+    planned = _plan.plan([ts.system("device/ddr4-2400")], work)
+    (wall,) = (line for line in planned.lines() if line.startswith("Wall"))
+    assert wall.startswith("Wall time: not known: the trial did not come to the end of the trace;")
+    assert wall.endswith(" requests/s")
+    bounded = _plan.plan([ts.system("device/ddr4-2400")], work, limit="3M").data
+    assert bounded["wall_s"]["least"] == 0.3, "the trace may end before the limit"
+    assert bounded["wall_s"]["most"] > 0.6
+    assert not bounded["wall_s"]["measured"]

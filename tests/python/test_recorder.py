@@ -87,6 +87,23 @@ def test_a_recording_replays_as_the_program_ran(tierscope: Runner, tmp_path: Pat
     ]
 
 
+def test_an_earlier_recording_is_replaced_and_other_files_are_not(
+    tierscope: Runner, tmp_path: Path
+) -> None:
+    (tmp_path / "app.tst").touch()
+    first = tierscope("record", "-o", "app.tst", "--", "true")
+    assert first.returncode == 0, first.stderr
+    assert "in place of" not in first.stderr, "the file was empty"
+    again = tierscope("record", "-o", "app.tst", "--", "sh", "-c", ":")
+    assert again.stderr.endswith(", in place of an earlier recording\n")
+    assert "sh -c :" in tierscope("trace", "info", "app.tst").stdout
+    text = b"\x89TST is how it begins"
+    (tmp_path / "mine.tst").write_bytes(text)
+    with pytest.raises(ts.RunError, match="is no recording, and is left alone"):
+        ts.record(["true"], tmp_path / "mine.tst")
+    assert (tmp_path / "mine.tst").read_bytes() == text
+
+
 def test_a_damaged_recording_is_an_error_that_names_the_block(
     tierscope: Runner, tmp_path: Path
 ) -> None:

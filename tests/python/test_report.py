@@ -83,6 +83,14 @@ def test_what_is_not_known_is_not_shown_as_zero(sample: ResultData) -> None:
     assert rows["  median"]["oracle/quick"] == "–"
 
 
+def test_threads_that_idle_are_told_where_it_matters(sample: ResultData) -> None:
+    assert "Threads idle" not in dict(report.rows(sample)), "50 ms of seven seconds"
+    times = sample["systems"]["storage/quick"]["time_breakdown_ns"]
+    times["idle"] = sum(times.values()) - times["idle"]
+    row = dict(report.rows(sample))["Threads idle"]
+    assert row == {"hybrid/quick": "0 %", "storage/quick": "50.0 %", "oracle/quick": "0 %"}
+
+
 def test_what_threads_stood_still_for_is_told_by_area(sample: ResultData) -> None:
     plain = report.render(sample, Console(width=80)).plain
     assert "stood still" not in plain

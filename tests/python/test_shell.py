@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,28 @@ def test_bash_completes_commands_and_options(tierscope: Runner) -> None:
     assert "doctor" in completed(script, "tierscope do")
     assert {"run", "record"} <= set(completed(script, "tierscope r"))
     assert completed(script, "tierscope run --sys") == ["--system"]
+
+
+def test_bash_completes_systems_and_workloads(tierscope: Runner, tmp_path: Path) -> None:
+    script = tierscope("completions", "bash").stdout
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "mine.toml").touch()
+    (tmp_path / "other.txt").touch()
+    # The command that the script asks is this one.
+    asked = f'tierscope() {{ {sys.executable} -m tierscope "$@"; }}\ncd {tmp_path}\n{script}'
+    for option in ("-s", "--system"):
+        assert completed(asked, f"tierscope run {option} hyb") == ["hybrid", "hybrid/quick"]
+    assert completed(asked, "tierscope run -s hybrid,orac") == [
+        r"hybrid\,oracle",
+        r"hybrid\,oracle/quick",
+    ]
+    offered = completed(asked, "tierscope run -s ")
+    assert {"storage", "device/ddr4-2400", "mine.toml", "folder/"} <= set(offered)
+    assert "other.txt" not in offered
+    assert completed(asked, "tierscope run -s no/such/folder/") == []
+    assert completed(asked, "tierscope run -w gu") == ["gups"]
+    assert completed(asked, "tierscope show ora") == ["oracle", "oracle/quick"]
+    assert completed(asked, "tierscope init ora") == ["oracle", "oracle/quick"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

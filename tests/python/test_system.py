@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import tierscope as ts
-from tierscope._system import with_names_told_apart
+from tierscope._system import systems, with_names_told_apart
 
 UNTYPED: Any = ts
 """The package, as those see it who do not check types."""
@@ -238,3 +238,28 @@ def test_parts_can_be_copied_and_pickled() -> None:
     part = ts.DramCache(ways=4)
     assert copy.deepcopy(part) == part
     assert pickle.loads(pickle.dumps(part)) == part
+
+
+def test_what_was_changed_of_a_preset_is_told(tmp_path: Path) -> None:
+    (ways,) = systems(["hybrid/quick"], [("hybrid.cache.ways", "64")])
+    assert ways.changes == {"hybrid.cache.ways": 64}
+    assert ts.system("hybrid/quick").changes == {}
+    small = ts.system("hybrid/quick").replace(cache=ts.DramCache(capacity="64MiB"), name="small")
+    assert small.changes == {"hybrid.cache.capacity": "64MiB"}
+    both = small.with_sets([("processor.caches.L1D.ways", "4")])
+    assert both.changes == {"hybrid.cache.capacity": "64MiB", "processor.caches[0].ways": 4}
+    file = tmp_path / "kept.toml"
+    file.write_text(both.to_toml(), encoding="utf-8")
+    assert ts.system(file).changes == both.changes, "a description that was kept says it still"
+    file.write_text('base = "hybrid/quick"\n[hybrid.cache]\nways = 64\n', encoding="utf-8")
+    assert ts.system(file).changes == {}, "the file is another machine, with another name"
+
+
+def test_the_result_says_what_was_changed() -> None:
+    work = ts.workload("gups", updates=100)
+    (ways,) = systems(["hybrid/quick"], [("hybrid.cache.ways", "64")])
+    result = ts.compare([ways, "oracle/quick"], work)
+    assert result["oracle/quick"]["notes"] == []
+    (note,) = result["hybrid/quick"]["notes"]
+    assert note == "changed from its preset or file: hybrid.cache.ways is 64"
+    assert f"hybrid/quick: {note}" in result.report(width=200)

@@ -51,7 +51,8 @@ pub fn list_formats() -> String {
 
 /// Resolves what `over` (JSON) says laid over `base`, a preset or a file, or `over` alone.
 ///
-/// Gives JSON: the machine, its description with sources as TOML, and what was laid over what.
+/// Gives JSON: the machine, its description with sources as TOML, what was laid over what, and the
+/// paths of the values that `--set` or Python changed.
 #[pyfunction]
 #[pyo3(signature = (base, over = "{}", sets = Vec::new()))]
 pub fn resolve(base: Option<&str>, over: &str, sets: Vec<(String, String)>) -> PyResult<String> {
@@ -59,7 +60,7 @@ pub fn resolve(base: Option<&str>, over: &str, sets: Vec<(String, String)>) -> P
     let nothing_over = over.as_object().is_some_and(serde_json::Map::is_empty);
     let resolved = match base {
         Some(base) if nothing_over => spec::load(base, &sets),
-        _ => spec::load_json(base, &over, "Python", &sets),
+        _ => spec::load_json(base, &over, PYTHON, &sets),
     };
     resolved.map(|resolved| machine(&resolved).to_string()).map_err(|p| spec_error(&p))
 }
@@ -186,8 +187,18 @@ pub fn nearest(word: &str, names: Vec<String>) -> Option<String> {
     tierscope_units::nearest(word, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
+/// Who lays values over a description from Python: the source of each of them.
+const PYTHON: &str = "Python";
+
 fn machine(resolved: &Resolved) -> Value {
+    // A description that was kept has as its source what the source was then.
+    let is_changed = |source: &spec::Source| {
+        let said = if source.text.is_empty() { &source.place } else { &source.text };
+        said == PYTHON || said.starts_with("--set ")
+    };
+    let changed = resolved.sources.iter().filter(|(_, source)| is_changed(source));
     json!({
+        "changed": changed.map(|(path, _)| path).collect::<Vec<_>>(),
         "spec": resolved.spec,
         "organization": resolved.spec.organization(),
         "toml": spec::to_toml(resolved),

@@ -21,7 +21,8 @@ def completions(shell: Literal["bash", "zsh", "fish"], /) -> int:
     """Prints a script by which a shell completes commands and options.
 
     Args:
-        shell: bash, zsh or fish.
+        shell: bash, zsh or fish. Names of presets and workloads are asked of tierscope as they are
+            completed.
     """
     from tierscope.cli.app import app
 

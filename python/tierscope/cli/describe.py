@@ -19,6 +19,7 @@ from tierscope._repeat import REPETITIONS_FILE, load_repetitions
 from tierscope._result import load
 from tierscope._system import System, systems
 from tierscope.causes import kinds
+from tierscope.cli import names
 from tierscope.cli.options import assignments, check_json
 from tierscope.cli.repeat import show_repetitions
 from tierscope.cli.results import ByOption, show_result
@@ -51,7 +52,7 @@ INFO_USAGE = "Usage: tierscope trace info FILE.tst"
 
 
 def show(
-    what: str | None = None,
+    what: Annotated[str | None, Parameter(completer=names.systems)] = None,
     /,
     *,
     set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=False)] = None,

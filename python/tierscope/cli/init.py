@@ -12,6 +12,7 @@ from rich.text import Text
 
 from tierscope import _core, _files
 from tierscope._call import core_errors
+from tierscope.cli import names
 from tierscope.cli.describe import show_systems
 from tierscope.errors import TierscopeError
 
@@ -26,7 +27,7 @@ What can be begun from; a description to change; whether it is right:
 
 
 def init(
-    system: str | None = None,
+    system: Annotated[str | None, Parameter(completer=names.systems)] = None,
     /,
     *,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,

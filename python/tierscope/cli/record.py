@@ -38,7 +38,8 @@ def record(
 
     Args:
         program: The program and its arguments, behind --.
-        output: The recording, a .tst file.
+        output: The recording, a .tst file. An earlier recording is replaced, any other file is left
+            alone.
         roi_start: Marks calls of this function, of the program or of a library that it loads, as
             the beginning of the region of interest, for tierscope run --roi.
         roi_stop: The same for its end.
@@ -48,17 +49,18 @@ def record(
     """
     if not program:
         raise TierscopeError("usage", "no program is given", "give -- PROGRAM ARGS")
+    replaced = output.is_file() and output.stat().st_size > 0
     kept = tierscope.record(program, output, roi_start=roi_start, roi_stop=roi_stop, by=by or ())
     lines = [*kept.reasons, *kept.notices]
     if lines or not quiet:
-        for line in [*came_to(output, kept), *lines]:
+        for line in [*came_to(output, kept, replaced=replaced), *lines]:
             print(f"tierscope: {line}", file=sys.stderr)
     if received or kept.exit_status is None:
         return interrupted_status()
     return kept.exit_status
 
 
-def came_to(output: Path, kept: Recording) -> list[str]:
+def came_to(output: Path, kept: Recording, *, replaced: bool = False) -> list[str]:
     """What there is of a recording, and how to use what is there of an incomplete one."""
     size = fmt.size(kept.file_bytes)
     if kept.partial is not None:
@@ -74,4 +76,5 @@ def came_to(output: Path, kept: Recording) -> list[str]:
     if not kept.file_bytes:
         return [f"{output}: not written: nothing was recorded"]
     accesses = sum(int(kept.totals.get(kind, 0)) for kind in ("loads", "stores"))
-    return [f"{output}: {fmt.count(accesses)} accesses, {size}"]
+    instead = ", in place of an earlier recording" if replaced else ""
+    return [f"{output}: {fmt.count(accesses)} accesses, {size}{instead}"]

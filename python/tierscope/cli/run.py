@@ -19,7 +19,7 @@ from tierscope._run import RunFailedError, compare, sites_of
 from tierscope._system import systems
 from tierscope._workload import Program, Workload, named, without_effect
 from tierscope.causes import By, kinds, tells
-from tierscope.cli import FAILURE, interrupted_status, received
+from tierscope.cli import FAILURE, interrupted_status, names, received
 from tierscope.cli.options import assignments, check_json
 from tierscope.cli.plan import show_plan
 from tierscope.cli.progress import display
@@ -70,8 +70,13 @@ def _whole(_type: object, value: int | None) -> None:
 
 def run(
     *program: str,
-    system: Annotated[list[str], Parameter(name=("--system", "-s"), consume_multiple=False)],
-    workload: Annotated[str | None, Parameter(name=("--workload", "-w"))] = None,
+    system: Annotated[
+        list[str],
+        Parameter(name=("--system", "-s"), consume_multiple=False, completer=names.systems),
+    ],
+    workload: Annotated[
+        str | None, Parameter(name=("--workload", "-w"), completer=names.workloads)
+    ] = None,
     set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=False)] = None,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
     json_: Annotated[str | None, Parameter(name="--json")] = None,
