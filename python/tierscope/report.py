@@ -139,7 +139,7 @@ def _device_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         row("Reads", lambda d: fmt.count(d["reads"])),
         row("Writes", lambda d: fmt.count(d["writes"])),
         row("Bandwidth", lambda d: fmt.bandwidth(d["bytes_per_s"])),
-        row("  of its peak", lambda d: fmt.percent(d["peak_share"])),
+        row("  of its peak", _of_peak),
         of("Request latency, mean", lambda s: fmt.nanoseconds(s["latency_ns"]["mean"] or None)),
         row("  of reads", lambda d: fmt.nanoseconds(d["read_latency_ns"]["mean"] or None)),
         row("  of writes, until taken", _taken),
@@ -156,6 +156,11 @@ def _device_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         of("  average power", lambda s: fmt.watts(s["energy"]["average_w"])),
         of("Requests simulated", lambda s: fmt.rate(s["accesses_per_wall_s"])),
     ]
+
+
+def _of_peak(device: DeviceResult) -> str:
+    """Bandwidth as a share of what the data buses can move at most, and how much that is."""
+    return f"{fmt.percent(device['peak_share'])} of {fmt.bandwidth(device['peak_bytes_per_s'])}"
 
 
 def _taken(device: DeviceResult) -> str:

@@ -57,6 +57,15 @@ def test_the_figures_of_a_device_agree_with_each_other(result: ts.Result) -> Non
     assert "currents" in unknown["not_counted"]["dram"]
 
 
+def test_devices_that_get_different_loads_are_remarked_on(trace: Path) -> None:
+    devices = [DDR4, "device/lpddr5-6400"]
+    remarks = ts.compare(devices, f"dramsim3:{trace}").data["remarks"]
+    assert [DDR4 + " at 1200 MHz, device/lpddr5-6400 at 800 MHz" in one for one in remarks] == [True]
+    for said in ({"clock": "1.2GHz"}, {"outstanding": 8}):
+        workload = ts.workload(f"dramsim3:{trace}", **said)
+        assert ts.compare(devices, workload).data["remarks"] == []
+
+
 def test_the_result_keeps_to_its_schema_and_can_be_kept(result: ts.Result, tmp_path: Path) -> None:
     jsonschema.validate(result.data, _call.parsed(_core.schema("result")))
     result.save(tmp_path / "kept")

@@ -17,6 +17,13 @@ impl Activity {
         Activity { dram, energy: Energy::of_dram(energy) }
     }
 
+    /// Says that a store and its link are not counted.
+    #[must_use]
+    pub fn without_store(self) -> Self {
+        let energy = self.energy.without("store", "the model of its medium has no energies");
+        Activity { energy: energy.without("link", "the model of the link has no energies"), ..self }
+    }
+
     /// What came since `before`.
     #[must_use]
     pub fn since(&self, before: &Activity) -> Activity {
@@ -75,13 +82,6 @@ impl Energy {
     pub fn without(mut self, component: &'static str, reason: &'static str) -> Self {
         self.not_counted.push(NotCounted { component, reason });
         self
-    }
-
-    /// Says that a store and its link are not counted.
-    #[must_use]
-    pub fn without_store(self) -> Self {
-        self.without("store", "the model of its medium has no energies")
-            .without("link", "the model of the link has no energies")
     }
 
     /// Sum of the parts, in joules; `None` where nothing is counted.

@@ -1,6 +1,8 @@
 //! The components of a machine.
 
 pub mod activity;
+#[macro_use]
+mod counters;
 pub mod cache;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;

@@ -144,15 +144,16 @@ pub enum Response {
     Page(PageResponse),
 }
 
-/// Bytes and operations that an organization has moved, for results and conservation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Traffic {
-    /// Bytes read from the store.
-    pub store_read_bytes: u64,
-    /// Bytes written to the store.
-    pub store_written_bytes: u64,
-    /// Bytes read from DRAM.
-    pub dram_read_bytes: u64,
-    /// Bytes written to DRAM.
-    pub dram_written_bytes: u64,
+counters! {
+    /// Bytes that an organization has moved, for results and conservation.
+    pub struct Traffic {
+        /// Bytes read from the store.
+        pub store_read_bytes,
+        /// Bytes written to the store.
+        pub store_written_bytes,
+        /// Bytes read from DRAM.
+        pub dram_read_bytes,
+        /// Bytes written to DRAM.
+        pub dram_written_bytes,
+    }
 }

@@ -1,5 +1,6 @@
 //! One result of the outcomes of all machines.
 
+use crate::requests::{CLOCK, OUTSTANDING_AT_MOST};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tierscope_system::result::{
@@ -7,6 +8,7 @@ use tierscope_system::result::{
 };
 use tierscope_system::run::Outcome;
 use tierscope_system::spec::SystemSpec;
+use tierscope_workload::requests::find;
 
 /// Share of the instructions by which two machines may differ that stand at the same place: they
 /// look for the end of a limited run now and then.
@@ -47,13 +49,15 @@ pub fn assemble(known: Known, systems: &[SystemSpec], outcomes: Vec<Option<Outco
     }
     compare_with_oracle(systems, &mut results);
     let complete = reasons.is_empty();
+    let remarks = all_fits(systems, &results).into_iter();
+    let remarks = remarks.chain(own_clocks(systems, &known.workload)).collect();
     let result = RunResult {
         version: crate::VERSION.into(),
         schema: SCHEMA,
         workload: WorkloadInfo { threads, ..known.workload },
         completeness: if complete { Completeness::Complete } else { Completeness::Partial },
         partial_reason: (!complete).then(|| reasons.join("; ")),
-        remarks: all_fits(systems, &results).into_iter().collect(),
+        remarks,
         program: known.program,
         systems: results,
     };
@@ -86,6 +90,29 @@ fn all_fits(systems: &[SystemSpec], results: &BTreeMap<String, SystemResult>) ->
             "All {} that this run used fit into the DRAM of every system: it cannot tell them \
              apart, but for how each fills its DRAM at first.",
             in_mib(footprint_bytes)
+        )
+    })
+}
+
+/// A remark where a trace's times were counted by the clock of each device, and these differ, so that
+/// each was given another load.
+fn own_clocks(systems: &[SystemSpec], workload: &WorkloadInfo) -> Option<String> {
+    let said = |name: &str| workload.parameters.get(name);
+    let format = said("format").and_then(Value::as_str).and_then(find)?;
+    let times_count =
+        format.timed && [CLOCK, OUTSTANDING_AT_MOST].iter().all(|name| said(name).is_none());
+    let clocks: Vec<_> = systems.iter().map(SystemSpec::dram_clock).collect();
+    let differ = clocks.windows(2).any(|pair| pair[0] != pair[1]);
+    (times_count && differ).then(|| {
+        let loads = systems.iter().zip(&clocks).map(|(system, clock)| {
+            let megahertz = 1e12 / clock.cycles_to_ps(1_000_000) as f64;
+            format!("{} at {megahertz:.0} MHz", system.name)
+        });
+        format!(
+            "The times of this trace are cycles of a clock that was not said, and were counted by \
+             each device's own: {}. They were given different loads; to compare them, say the \
+             trace's clock with --set workload.clock=1.2GHz or another.",
+            loads.collect::<Vec<_>>().join(", ")
         )
     })
 }

@@ -12,6 +12,11 @@ use tierscope_units::{Frequency, Problem, nearest};
 use tierscope_workload::StreamError;
 use tierscope_workload::requests::{FORMATS, RequestSource, TraceReader, find};
 
+/// What may be said of how requests come: the clock that their times are cycles of …
+pub const CLOCK: &str = "clock";
+/// … and how many are under way at most.
+pub const OUTSTANDING_AT_MOST: &str = "outstanding";
+const PARAMETERS: [&str; 2] = [CLOCK, OUTSTANDING_AT_MOST];
 /// More requests under way than any queue holds.
 const MOST_OUTSTANDING: u64 = 1 << 20;
 
@@ -47,26 +52,33 @@ pub fn formats() -> Value {
                 "grammar": it.grammar,
                 "example": it.example,
                 "source": it.source,
-                "parameters": parameters(),
+                "parameters": parameters(it.timed),
             })
         })
         .collect()
 }
 
-/// What may be said of how requests come: name, default and meaning.
-fn parameters() -> Value {
-    json!([
-        {
-            "name": "clock",
-            "default": "the device's own",
-            "meaning": "The clock that the trace's cycles are of, such as 1.2GHz.",
-        },
-        {
-            "name": "outstanding",
-            "default": format!("{OUTSTANDING} where requests have no times"),
-            "meaning": "How many requests are under way at most; times of the trace are left out.",
-        },
-    ])
+/// What may be said of how the requests of a format come, with default and meaning.
+fn parameters(timed: bool) -> Value {
+    let all = PARAMETERS.into_iter().filter(|name| timed || *name != CLOCK);
+    all.map(|name| {
+        let (default, meaning) = meaning(name);
+        json!({"name": name, "default": default, "meaning": meaning})
+    })
+    .collect()
+}
+
+/// Default and meaning of one of the [`PARAMETERS`].
+fn meaning(name: &str) -> (String, &'static str) {
+    match name {
+        CLOCK => {
+            ("the device's own".into(), "The clock that the trace's cycles are of, such as 1.2GHz.")
+        }
+        _ => (
+            format!("{OUTSTANDING} where requests have no times"),
+            "How many requests are under way at most; times of the trace are left out.",
+        ),
+    }
 }
 
 /// Opens a trace.
@@ -80,9 +92,9 @@ pub fn prepare(
     let mut outstanding = None;
     for (name, value) in parameters {
         match name.as_str() {
-            "clock" if !found.timed => return Err(one(no_times(format, value))),
-            "clock" => clock = Some(frequency(value)?),
-            "outstanding" => outstanding = Some(count(value)?),
+            CLOCK if !found.timed => return Err(one(no_times(format, value))),
+            CLOCK => clock = Some(frequency(value)?),
+            OUTSTANDING_AT_MOST => outstanding = Some(count(value)?),
             _ => return Err(one(unknown_parameter(name, value))),
         }
     }
@@ -107,7 +119,7 @@ pub fn prepare(
 }
 
 fn frequency(value: &Value) -> Result<Frequency, PyErr> {
-    let wrong = |reason: String, mend: String| one(impossible("clock", value, reason, mend));
+    let wrong = |reason: String, mend: String| one(impossible(CLOCK, value, reason, mend));
     let Some(text) = value.as_str() else {
         return Err(wrong("a clock is a frequency with its unit".into(), "write 1.2GHz".into()));
     };
@@ -126,7 +138,7 @@ fn count(value: &Value) -> Result<u32, PyErr> {
         _ => {
             let reason =
                 format!("requests under way are a whole number from 1 to {MOST_OUTSTANDING}");
-            Err(one(impossible("outstanding", value, reason, "write 64".into())))
+            Err(one(impossible(OUTSTANDING_AT_MOST, value, reason, "write 64".into())))
         }
     }
 }
@@ -144,19 +156,18 @@ fn impossible(name: &str, value: &Value, reason: String, mend: String) -> Proble
 
 fn no_times(format: &str, value: &Value) -> Problem {
     let reason = format!("a trace of {format} has no times, which a clock could count");
-    impossible("clock", value, reason, "leave it out, or set workload.outstanding".into())
+    impossible(CLOCK, value, reason, "leave it out, or set workload.outstanding".into())
 }
 
 fn unknown_parameter(name: &str, value: &Value) -> Problem {
-    let near = nearest(name, ["clock", "outstanding"]);
+    let near = nearest(name, PARAMETERS);
+    let all = || format!("its parameters are {}", PARAMETERS.join(", "));
     Problem {
         code: "unknown-key",
         path: format!("workload.{name}"),
         value: value.to_string(),
         reason: "a memory trace has no such parameter".into(),
-        mend: near.map_or("its parameters are clock, outstanding".into(), |near| {
-            format!("did you mean `{near}`?")
-        }),
+        mend: near.map_or_else(all, |near| format!("did you mean `{near}`?")),
         place: String::new(),
     }
 }

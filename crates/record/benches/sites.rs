@@ -12,20 +12,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use tierscope_record::job::SinkJob;
 use tierscope_record::sink::tst::TstJob;
-use tierscope_system::result::Interval;
-use tierscope_system::run::{Observer, Progress, RunOptions, run_machines};
+use tierscope_system::run::{RunOptions, run_machines};
 use tierscope_system::spec::load;
 use tierscope_workload::SiteGrain;
 use tierscope_workload::trace::{TstMetadata, TstReader};
 
 const GRAINS: [Option<SiteGrain>; 3] = [None, Some(SiteGrain::Function), Some(SiteGrain::Address)];
-
-struct Quiet;
-
-impl Observer for Quiet {
-    fn progress(&self, _: usize, _: Progress) {}
-    fn interval(&self, _: usize, _: &Interval) {}
-}
 
 /// Seconds that a machine takes for a recording, told as finely as is asked for.
 fn simulate_s(file: &Path, sites: Option<SiteGrain>) -> f64 {
@@ -34,7 +26,7 @@ fn simulate_s(file: &Path, sites: Option<SiteGrain>) -> f64 {
     let options = RunOptions { sites, ..RunOptions::default() };
     let stop = AtomicBool::new(false);
     let begun = Instant::now();
-    let outcomes = run_machines(&[spec], vec![Box::new(reader)], &options, &Quiet, &stop);
+    let outcomes = run_machines(&[spec], vec![Box::new(reader)], &options, &(), &stop);
     assert_eq!(outcomes[0].partial_reason, None);
     begun.elapsed().as_secs_f64()
 }

@@ -228,14 +228,8 @@ fn a_mark_of_a_recording_is_replayed() {
     needs_qemu!();
     use std::sync::atomic::AtomicBool;
     use tierscope_record::sink::tst::TstJob;
-    use tierscope_system::result::Interval;
-    use tierscope_system::run::{Observer, Progress, run_machines};
+    use tierscope_system::run::run_machines;
     use tierscope_workload::trace::{TstMetadata, TstReader};
-    struct Nobody;
-    impl Observer for Nobody {
-        fn progress(&self, _system: usize, _progress: Progress) {}
-        fn interval(&self, _system: usize, _interval: &Interval) {}
-    }
     let path = scratch_file("marked.tst");
     let sink = SinkJob::Tst(TstJob { path: path.clone(), metadata: TstMetadata::default() });
     common::start(&guest("marked"), &[], sink).unwrap().finish().unwrap();
@@ -247,7 +241,7 @@ fn a_mark_of_a_recording_is_replayed() {
     let systems = [load("hybrid/quick", &[]).unwrap().spec];
     let stream = Box::new(TstReader::open(&path, false).unwrap());
     let stop = AtomicBool::new(false);
-    let outcomes = run_machines(&systems, vec![stream], &options, &Nobody, &stop);
+    let outcomes = run_machines(&systems, vec![stream], &options, &(), &stop);
     let result = &outcomes[0].result;
     assert_eq!((result.accesses, result.instructions), (2, 3));
     std::fs::remove_file(path).unwrap();

@@ -4,8 +4,7 @@
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-use tierscope_system::result::Interval;
-use tierscope_system::run::{Observer, Progress, RunOptions, run_machines};
+use tierscope_system::run::{RunOptions, run_machines};
 use tierscope_system::spec::{SystemSpec, load};
 use tierscope_workload::op::{Call, MAP_WRITABLE, NO_FILE};
 use tierscope_workload::{Op, Pull, Stream, StreamError, ThreadId};
@@ -55,13 +54,6 @@ impl Stream for Walk {
     }
 }
 
-struct Quiet;
-
-impl Observer for Quiet {
-    fn progress(&self, _: usize, _: Progress) {}
-    fn interval(&self, _: usize, _: &Interval) {}
-}
-
 fn measure(name: &str, spec: &SystemSpec, footprint_bytes: u64, random: bool, accesses: u64) {
     let only = std::env::args().skip(1).find(|a| a != "smoke" && !a.starts_with("--"));
     if only.is_some_and(|only| !name.contains(&only)) {
@@ -75,7 +67,7 @@ fn measure(name: &str, spec: &SystemSpec, footprint_bytes: u64, random: bool, ac
         std::slice::from_ref(spec),
         vec![Box::new(walk)],
         &RunOptions::default(),
-        &Quiet,
+        &(),
         &stop,
     );
     let wall_s = start.elapsed().as_secs_f64();

@@ -82,6 +82,12 @@ pub trait Observer: Sync {
     fn outcome(&self, _system: usize, _outcome: &Outcome) {}
 }
 
+/// Nobody hears of it.
+impl Observer for () {
+    fn progress(&self, _: usize, _: Progress) {}
+    fn interval(&self, _: usize, _: &Interval) {}
+}
+
 /// What became of one machine's run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
@@ -106,7 +112,7 @@ pub fn run_machines(
     stop: &AtomicBool,
 ) -> Vec<Outcome> {
     each(systems, streams, |index, system, stream| {
-        run_machine(index, system, stream, options, observer, stop)
+        run_one(index, || Machine::new(system, stream, options), observer, stop)
     })
 }
 
@@ -121,7 +127,8 @@ pub fn run_alone(
     stop: &AtomicBool,
 ) -> Vec<Outcome> {
     each(systems, requests, |index, system, requests| {
-        run_device(index, system, requests, options, observer, stop)
+        let latencies = options.latencies.get(index).map(PathBuf::as_path);
+        run_one(index, || Alone::new(system, requests, options, latencies), observer, stop)
     })
 }
 
@@ -156,27 +163,26 @@ fn failed(error: &dyn std::error::Error) -> Outcome {
     Outcome { partial_reason: Some(error.to_string()), failed: true, ..Outcome::default() }
 }
 
-fn run_machine(
+/// Runs what `make` makes to its end, and tells of it meanwhile.
+fn run_one<R: Running>(
     index: usize,
-    system: &SystemSpec,
-    stream: Box<dyn Stream>,
-    options: &RunOptions,
+    make: impl FnOnce() -> Result<R, R::Error>,
     observer: &dyn Observer,
     stop: &AtomicBool,
 ) -> Outcome {
     let mut reporter = Reporter::new(index, observer);
-    let mut machine = match Machine::new(system, stream, options) {
-        Ok(machine) => machine,
+    let mut running = match make() {
+        Ok(running) => running,
         Err(error) => return failed(&error),
     };
-    let ended = machine.run(|machine| {
-        reporter.report_now_and_then(machine);
-        stop.load(Ordering::Relaxed) || machine.now_ps() >= MOST_TIME_PS
+    let ended = running.run(|running| {
+        reporter.report_now_and_then(running);
+        stop.load(Ordering::Relaxed) || running.progress().time_ps >= MOST_TIME_PS
     });
-    let mut outcome = Outcome { threads: machine.threads(), ..Outcome::default() };
+    let mut outcome = Outcome { threads: running.threads(), ..Outcome::default() };
     match ended {
         Ok(true) => {
-            let (never, ended) = (machine.region_never_began(), machine.region_ended_by());
+            let (never, ended) = (running.region_never_began(), running.region_ended_by());
             tell_region(never, ended, &mut outcome);
         }
         Ok(false) if stop.load(Ordering::Relaxed) => {
@@ -186,56 +192,14 @@ fn run_machine(
             outcome.failed = true;
             outcome.partial_reason = Some(TOO_LONG.into());
         }
-        Err(MachineError::Deadlock(_)) if machine.workload_is_cut() => {
-            outcome.partial_reason = Some(CUT.into());
-        }
         Err(error) => {
-            outcome.failed = !matches!(error, MachineError::Stream(StreamError::Cut(_)));
-            outcome.partial_reason = Some(error.to_string());
+            let cut = running.cut_by(&error);
+            outcome.failed = cut.is_none();
+            outcome.partial_reason = Some(cut.unwrap_or_else(|| error.to_string()));
         }
     }
-    outcome.result = reporter.timed(machine.result());
-    reporter.report(&machine);
-    outcome
-}
-
-fn run_device(
-    index: usize,
-    system: &SystemSpec,
-    requests: Requests,
-    options: &RunOptions,
-    observer: &dyn Observer,
-    stop: &AtomicBool,
-) -> Outcome {
-    let mut reporter = Reporter::new(index, observer);
-    let latencies = options.latencies.get(index).map(PathBuf::as_path);
-    let mut device = match Alone::new(system, requests, options, latencies) {
-        Ok(device) => device,
-        Err(error) => return failed(&error),
-    };
-    let ended = device.run(|device| {
-        reporter.report_now_and_then(device);
-        stop.load(Ordering::Relaxed) || device.now_ps() >= MOST_TIME_PS
-    });
-    let mut outcome = Outcome::default();
-    match ended {
-        Ok(true) => {
-            tell_region(device.region_never_began(), device.region_ended_by(), &mut outcome);
-        }
-        Ok(false) if stop.load(Ordering::Relaxed) => {
-            outcome.partial_reason = Some("the run was interrupted".into());
-        }
-        Ok(false) => {
-            outcome.failed = true;
-            outcome.partial_reason = Some(TOO_LONG.into());
-        }
-        Err(error) => {
-            outcome.failed = !matches!(error, AloneError::Stream(StreamError::Cut(_)));
-            outcome.partial_reason = Some(error.to_string());
-        }
-    }
-    outcome.result = reporter.timed(device.result());
-    reporter.report(&device);
+    outcome.result = reporter.timed(running.result());
+    reporter.report(&running);
     outcome
 }
 
@@ -246,16 +210,41 @@ const TOO_LONG: &str = "simulated time has passed 53 days (2^62 ps), and cannot 
 /// Why a run is partial whose threads wait for what was cut off.
 const CUT: &str = "the workload was cut off before what its threads wait for";
 
-/// What an observer hears of while it runs.
-trait Running {
+/// What is run, and what an observer hears of meanwhile.
+trait Running: Sized {
+    /// Why it cannot go on.
+    type Error: std::error::Error;
+
+    /// Runs to the end (true), or until `pause` says so (false).
+    fn run(&mut self, pause: impl FnMut(&Self) -> bool) -> Result<bool, Self::Error>;
+    /// Why the run is only cut short by this error, if it is: nothing is wrong with what came before.
+    fn cut_by(&self, error: &Self::Error) -> Option<String>;
     fn progress(&self) -> Progress;
     fn intervals(&self) -> &[Interval];
     fn result_so_far(&self) -> SystemResult;
+    /// The result, with the interval under way.
+    fn result(&mut self) -> SystemResult;
+    fn region_never_began(&self) -> Option<Bound>;
+    fn region_ended_by(&self) -> Option<Bound>;
     /// Software threads that have started.
     fn threads(&self) -> u32;
 }
 
 impl Running for Machine {
+    type Error = MachineError;
+
+    fn run(&mut self, pause: impl FnMut(&Self) -> bool) -> Result<bool, MachineError> {
+        self.run(pause)
+    }
+
+    fn cut_by(&self, error: &MachineError) -> Option<String> {
+        match error {
+            MachineError::Deadlock(_) if self.workload_is_cut() => Some(CUT.into()),
+            MachineError::Stream(StreamError::Cut(_)) => Some(error.to_string()),
+            _ => None,
+        }
+    }
+
     fn progress(&self) -> Progress {
         Progress {
             accesses: self.accesses(),
@@ -272,12 +261,34 @@ impl Running for Machine {
         self.result_so_far()
     }
 
+    fn result(&mut self) -> SystemResult {
+        self.result()
+    }
+
+    fn region_never_began(&self) -> Option<Bound> {
+        self.region_never_began()
+    }
+
+    fn region_ended_by(&self) -> Option<Bound> {
+        self.region_ended_by()
+    }
+
     fn threads(&self) -> u32 {
         self.threads()
     }
 }
 
 impl Running for Alone {
+    type Error = AloneError;
+
+    fn run(&mut self, pause: impl FnMut(&Self) -> bool) -> Result<bool, AloneError> {
+        self.run(pause)
+    }
+
+    fn cut_by(&self, error: &AloneError) -> Option<String> {
+        matches!(error, AloneError::Stream(StreamError::Cut(_))).then(|| error.to_string())
+    }
+
     fn progress(&self) -> Progress {
         Progress { accesses: self.taken(), instructions: 0, time_ps: self.now_ps() }
     }
@@ -287,7 +298,19 @@ impl Running for Alone {
     }
 
     fn result_so_far(&self) -> SystemResult {
+        self.result_so_far()
+    }
+
+    fn result(&mut self) -> SystemResult {
         self.result()
+    }
+
+    fn region_never_began(&self) -> Option<Bound> {
+        self.region_never_began()
+    }
+
+    fn region_ended_by(&self) -> Option<Bound> {
+        self.region_ended_by()
     }
 
     fn threads(&self) -> u32 {
@@ -295,7 +318,7 @@ impl Running for Alone {
     }
 }
 
-/// Reports a machine to an observer while it runs.
+/// Reports a machine, or a device alone, to an observer while it runs.
 struct Reporter<'a> {
     index: usize,
     observer: &'a dyn Observer,
@@ -313,26 +336,26 @@ impl<'a> Reporter<'a> {
         Reporter { index, observer, begun: now, reported: now, result_given: None, intervals: 0 }
     }
 
-    fn report_now_and_then(&mut self, machine: &dyn Running) {
+    fn report_now_and_then(&mut self, running: &impl Running) {
         if self.reported.elapsed() < REPORT_EVERY {
             return;
         }
         self.reported = Instant::now();
-        self.report(machine);
+        self.report(running);
         if self.result_given.is_none_or(|given| given.elapsed() >= RESULT_EVERY) {
             self.result_given = Some(self.reported);
-            let result = self.timed(machine.result_so_far());
-            let outcome = Outcome { result, threads: machine.threads(), ..Outcome::default() };
+            let result = self.timed(running.result_so_far());
+            let outcome = Outcome { result, threads: running.threads(), ..Outcome::default() };
             self.observer.outcome(self.index, &outcome);
         }
     }
 
-    fn report(&mut self, machine: &dyn Running) {
-        self.observer.progress(self.index, machine.progress());
-        for interval in &machine.intervals()[self.intervals..] {
+    fn report(&mut self, running: &impl Running) {
+        self.observer.progress(self.index, running.progress());
+        for interval in &running.intervals()[self.intervals..] {
             self.observer.interval(self.index, interval);
         }
-        self.intervals = machine.intervals().len();
+        self.intervals = running.intervals().len();
     }
 
     /// A result with the wall-clock time that it took.
@@ -376,13 +399,6 @@ mod tests {
     use crate::spec;
     use tierscope_workload::generator;
 
-    struct Nobody;
-
-    impl Observer for Nobody {
-        fn progress(&self, _: usize, _: Progress) {}
-        fn interval(&self, _: usize, _: &Interval) {}
-    }
-
     #[test]
     fn a_run_whose_time_cannot_be_counted_ends_with_the_reason() {
         let sets = [("store.read_latency".to_owned(), "1000s".to_owned())];
@@ -390,7 +406,7 @@ mod tests {
         let parameters = [("updates".to_owned(), 1_000_000.into())];
         let stream = generator::find("gups").unwrap().make(&parameters, 1).unwrap().0;
         let never = AtomicBool::new(false);
-        let ended = run_machines(&[system], vec![stream], &RunOptions::default(), &Nobody, &never);
+        let ended = run_machines(&[system], vec![stream], &RunOptions::default(), &(), &never);
         let reason = ended[0].partial_reason.clone().unwrap_or_default();
         assert!(
             ended[0].failed && reason.starts_with("simulated time has passed 53 d"),

@@ -1,6 +1,8 @@
 //! Laws of devices alone: memory traces on a memory without a processor.
 
 use proptest::prelude::*;
+use std::slice::from_ref;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tierscope_kernel::Clock;
 use tierscope_model::medium::dram::Dram;
@@ -67,16 +69,9 @@ fn system(name: &str, sets: &[(&str, &str)]) -> SystemSpec {
     spec::load(name, &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
 }
 
-struct Nobody;
-
-impl Observer for Nobody {
-    fn progress(&self, _: usize, _: Progress) {}
-    fn interval(&self, _: usize, _: &Interval) {}
-}
-
 fn outcome(spec: &SystemSpec, requests: Requests, options: &RunOptions) -> Outcome {
     let never = AtomicBool::new(false);
-    run_alone(std::slice::from_ref(spec), vec![requests], options, &Nobody, &never).remove(0)
+    run_alone(from_ref(spec), vec![requests], options, &(), &never).remove(0)
 }
 
 /// The result of a run that must be complete.
@@ -330,6 +325,88 @@ proptest! {
         prop_assert_eq!(before.result.accesses, at + 1);
         prop_assert_eq!(before.partial_reason.is_some(), at + 1 < script.len() as u64);
     }
+
+    #[test]
+    fn a_time_parts_a_run_into_what_is_before_it_and_what_is_behind(
+        script in scripts(),
+        share in 0.0f64..1.2,
+    ) {
+        let spec = system(DDR4, &[]);
+        let whole = result(&spec, given(&script));
+        let time_ps = (whole.time_ps as f64 * share) as u64;
+        let cut = |start, stops: Vec<Bound>| {
+            let options = RunOptions { start, stops, ..RunOptions::default() };
+            outcome(&spec, given(&script), &options)
+        };
+        let before = cut(None, vec![Bound::TimePs(time_ps)]);
+        let behind = cut(Some(Bound::TimePs(time_ps)), Vec::new());
+        prop_assert_eq!(before.partial_reason.is_some(), !behind.failed);
+        if behind.failed {
+            prop_assert_eq!(before.result.time_ps, whole.time_ps);
+        } else {
+            prop_assert!(before.result.time_ps >= time_ps);
+            let skipped = behind.result.skipped.unwrap();
+            prop_assert_eq!(skipped.accesses, before.result.accesses);
+            prop_assert_eq!(skipped.accesses + behind.result.accesses, whole.accesses);
+            prop_assert_eq!(skipped.time_ps + behind.result.time_ps, whole.time_ps);
+            prop_assert!(skipped.time_ps >= time_ps);
+        }
+    }
+
+    #[test]
+    fn intervals_are_all_of_a_run(script in scripts(), apart in 1u64..200_000) {
+        let spaced: Vec<_> = (0..)
+            .zip(&script)
+            .map(|(number, one)| MemoryRequest { cycle: Some(number * apart), ..*one })
+            .collect();
+        let (spec, stop) = (system(DDR4, &[]), AtomicBool::new(false));
+        let told = Told::default();
+        let requests = vec![given(&spaced)];
+        let ended =
+            run_alone(from_ref(&spec), requests, &RunOptions::default(), &told, &stop).remove(0);
+        let intervals = told.0.into_inner().unwrap();
+        prop_assert!(intervals.is_sorted_by(|one, next| one.end_ps < next.end_ps));
+        prop_assert_eq!(intervals.last().unwrap().end_ps, ended.result.time_ps);
+        let accesses: u64 = intervals.iter().map(|one| one.accesses).sum();
+        prop_assert_eq!(accesses, ended.result.accesses);
+        let latency_ps: u64 = intervals.iter().map(|one| one.latency_ps).sum();
+        let mean_ps = ended.result.latency_ns.mean * 1e3;
+        prop_assert!((latency_ps as f64 / accesses as f64 - mean_ps).abs() < 1e-6 * mean_ps);
+    }
+}
+
+/// The intervals of a run.
+#[derive(Default)]
+struct Told(Mutex<Vec<Interval>>);
+
+impl Observer for Told {
+    fn progress(&self, _: usize, _: Progress) {}
+    fn interval(&self, _: usize, interval: &Interval) {
+        self.0.lock().unwrap().push(interval.clone());
+    }
+}
+
+#[test]
+fn a_bound_ends_a_run_when_its_time_has_come_or_its_last_request_is_answered() {
+    let spec = system(DDR4, &[]);
+    // A millisecond apart, at 1.2 GHz.
+    let rare: Vec<_> = (0..4).map(|number| read(number * 64, number * 1_200_000)).collect();
+    let until = |requests: &[MemoryRequest], bound| {
+        let options = RunOptions { stops: vec![bound], ..RunOptions::default() };
+        outcome(&spec, given(requests), &options).result
+    };
+    let one = until(&rare, Bound::Accesses(1));
+    assert_eq!((one.accesses, one.time_ps), (1, (one.latency_ns.max * 1e3) as u64));
+    assert_eq!(device(&one).bytes_per_s, 64.0 / one.time_s);
+    assert_eq!(device(&one).refreshes, 0, "what comes later is not counted");
+    let some = until(&rare, Bound::TimePs(2_500_000_000));
+    assert_eq!((some.accesses, some.time_ps), (3, 2_500_000_000));
+    // All at once: what the device has not taken by then is not taken.
+    let crowd: Vec<_> = (0..10_000).map(|number| read(far(number), 0)).collect();
+    let some = until(&crowd, Bound::TimePs(1_000_000));
+    assert!(some.accesses < 1_000, "{} of 10000 in a microsecond", some.accesses);
+    let latest_ps = 1_000_000 + result(&spec, given(&crowd[..64])).time_ps;
+    assert!((1_000_000..latest_ps).contains(&some.time_ps), "{}", some.time_ps);
 }
 
 // ---- Mistakes ---------------------------------------------------------------------------------
@@ -345,6 +422,11 @@ fn what_a_trace_cannot_mean_is_told() {
          device.capacity = \"16GiB\" or more"
     );
     assert_eq!(beyond.result.accesses, 0, "nothing is said of what had not been answered");
+    let nowhere = outcome(&spec, given(&[read(u64::MAX, 0)]), &RunOptions::default());
+    assert_eq!(
+        nowhere.partial_reason.unwrap(),
+        "request 1: it lies beyond the 8GiB of device/ddr4-2400; no memory is as large"
+    );
     let last = read((8 << 30) - 1, 0);
     assert_eq!(result(&spec, given(&[last])).accesses, 1, "the last byte is there");
     let late = outcome(&spec, given(&[read(0, u64::MAX)]), &RunOptions::default());
@@ -377,7 +459,7 @@ fn a_run_that_is_stopped_tells_how_far_it_came() {
     let stop = AtomicBool::new(false);
     stop.store(true, Ordering::Relaxed);
     let options = RunOptions::default();
-    let ended = run_alone(&[system(DDR4, &[])], vec![given(&lines)], &options, &Nobody, &stop);
+    let ended = run_alone(&[system(DDR4, &[])], vec![given(&lines)], &options, &(), &stop);
     assert_eq!(ended[0].partial_reason.as_deref(), Some("the run was interrupted"));
     assert!((1..50_000).contains(&ended[0].result.accesses));
 }

@@ -2,24 +2,16 @@
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use tierscope_system::result::Interval;
-use tierscope_system::run::{Observer, Outcome, Progress, RunOptions, run_machines};
+use tierscope_system::run::{Outcome, RunOptions, run_machines};
 use tierscope_system::spec::load;
 use tierscope_workload::feed::{Feed, FeedOptions};
 use tierscope_workload::trace::{TstMetadata, TstReader, TstWriter, partial_path};
 use tierscope_workload::{Call, Op, Stream};
 
-struct Quiet;
-
-impl Observer for Quiet {
-    fn progress(&self, _system: usize, _progress: Progress) {}
-    fn interval(&self, _system: usize, _interval: &Interval) {}
-}
-
 fn run(stream: Box<dyn Stream>) -> Outcome {
     let system = load("oracle/quick", &[]).expect("a preset").spec;
     let stop = AtomicBool::new(false);
-    run_machines(&[system], vec![stream], &RunOptions::default(), &Quiet, &stop).remove(0)
+    run_machines(&[system], vec![stream], &RunOptions::default(), &(), &stop).remove(0)
 }
 
 /// 100 loads, and a wait for a thread that was never started.

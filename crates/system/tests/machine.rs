@@ -37,16 +37,9 @@ fn system(name: &str, sets: &[(&str, &str)]) -> SystemSpec {
     load(name, &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
 }
 
-struct Quiet;
-
-impl Observer for Quiet {
-    fn progress(&self, _: usize, _: Progress) {}
-    fn interval(&self, _: usize, _: &Interval) {}
-}
-
 fn run_with(spec: &SystemSpec, stream: Box<dyn Stream>, options: &RunOptions) -> SystemResult {
     let stop = AtomicBool::new(false);
-    let mut outcomes = run_machines(from_ref(spec), vec![stream], options, &Quiet, &stop);
+    let mut outcomes = run_machines(from_ref(spec), vec![stream], options, &(), &stop);
     let outcome = outcomes.remove(0);
     assert_eq!(outcome.partial_reason, None);
     without_wall_clock(outcome.result)
@@ -177,7 +170,7 @@ fn counts_and_times_bound_a_region_of_one_thread_to_the_operation() {
             let stopped = AtomicBool::new(false);
             let streams = vec![Script::stream(from_ref(&ops))];
             let options = region(start, stop);
-            run_machines(from_ref(&spec), streams, &options, &Quiet, &stopped).remove(0)
+            run_machines(from_ref(&spec), streams, &options, &(), &stopped).remove(0)
         };
         let outcome = ended(Some(Bound::Accesses(5_000)), Some(Bound::Accesses(3_000)));
         let skipped = outcome.result.skipped.unwrap();
@@ -225,7 +218,7 @@ fn a_region_that_never_begins_is_an_error_that_says_so() {
     let spec = system("oracle/quick", &[]);
     let streams = vec![Script::stream(&[vec![Op::load(ANONYMOUS, 8, 5)]])];
     let options = region(Some(Bound::Mark(mark::START)), None);
-    let outcome = run_machines(from_ref(&spec), streams, &options, &Quiet, &stop).remove(0);
+    let outcome = run_machines(from_ref(&spec), streams, &options, &(), &stop).remove(0);
     assert!(outcome.failed);
     assert_eq!(
         outcome.partial_reason.unwrap(),
@@ -280,7 +273,7 @@ fn machines_run_at_the_same_time_give_what_each_gives_alone() {
         specs.iter().map(|spec| run(spec, Script::stream(from_ref(&ops)))).collect();
     let streams = specs.iter().map(|_| Script::stream(from_ref(&ops))).collect();
     let stop = AtomicBool::new(false);
-    let together = run_machines(&specs, streams, &RunOptions::default(), &Quiet, &stop);
+    let together = run_machines(&specs, streams, &RunOptions::default(), &(), &stop);
     for (alone, together) in alone.into_iter().zip(together) {
         assert_eq!(alone, without_wall_clock(together.result));
     }
@@ -333,7 +326,7 @@ fn threads_that_wait_for_each_other_for_ever_are_an_error_that_says_so() {
         from_ref(&spec),
         vec![Script::stream(&[ops])],
         &RunOptions::default(),
-        &Quiet,
+        &(),
         &stop,
     )
     .remove(0);
@@ -351,7 +344,7 @@ fn a_damaged_stream_and_a_full_memory_are_errors_that_say_so() {
     let outcome = |spec: &SystemSpec, ops| {
         let streams = vec![Script::stream(&[ops])];
         let specs = from_ref(spec);
-        run_machines(specs, streams, &RunOptions::default(), &Quiet, &stop).remove(0)
+        run_machines(specs, streams, &RunOptions::default(), &(), &stop).remove(0)
     };
     let bad = Op { word: 0, meta: 77 };
     let reason = outcome(&system("oracle/quick", &[]), vec![bad]).partial_reason.unwrap();

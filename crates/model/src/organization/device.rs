@@ -73,8 +73,11 @@ impl OrganizationDescription for DeviceAloneSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::organization_laws;
+    use crate::conformance::{device_laws, organization_laws};
     use crate::medium::DramSpec;
+    use crate::medium::dram::Dram;
+    use crate::request::{Device, Request};
+    use proptest::prelude::*;
 
     #[test]
     fn the_organizations_laws_hold() {
@@ -92,5 +95,48 @@ mod tests {
             };
             spec.build(&machine).expect("it needs nothing else")
         });
+    }
+
+    #[test]
+    fn a_memory_whose_controller_takes_no_time_keeps_the_laws() {
+        device_laws(|| Dram::new(&without_latency(), 1 << 24, 64));
+    }
+
+    /// A memory whose clock is 1 ns, and whose controller takes no time.
+    fn without_latency() -> DramSpec {
+        DramSpec {
+            controller_latency: tierscope_units::Duration::from_picoseconds(0),
+            data_rate: Some("2000MT/s".parse().unwrap()),
+            ..DramSpec::of_part("ddr4-2400-8gb-x8", 1)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_due_at_the_time_of_a_request_may_be_done_before_it_or_with_it(
+            script in proptest::collection::vec((0..60u64, 0..2_000u64, any::<bool>()), 1..200),
+        ) {
+            let spec = without_latency();
+            let play = |first: bool| {
+                let mut dram = Dram::new(&spec, 1 << 24, 64);
+                let (mut now_ps, mut out) = (0, Vec::new());
+                for (id, (gap, line, write)) in (0..).zip(&script) {
+                    now_ps += gap * 1_000;
+                    dram.advance(if first { now_ps } else { now_ps.saturating_sub(1) }, &mut out);
+                    let (address, bytes) = (line * 64, 64);
+                    let one = Request { id, address, bytes, write: *write, background: false };
+                    while dram.submit(now_ps, one).is_err() {
+                        let next_ps = dram.next_event_ps().unwrap();
+                        now_ps = next_ps.next_multiple_of(1_000).max(now_ps);
+                        dram.advance(now_ps, &mut out);
+                    }
+                }
+                dram.advance(u64::MAX / 2, &mut out);
+                let mut ends: Vec<_> = out.iter().map(|done| (done.id, done.at_ps)).collect();
+                ends.sort_unstable();
+                ends
+            };
+            prop_assert_eq!(play(true), play(false));
+        }
     }
 }

@@ -52,7 +52,7 @@ pub trait Organization: Send {
 }
 
 /// What an organization counted.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct OrganizationReport {
     /// Look-ups of the DRAM cache (hybrid), by demand.
     pub lookups: u64,
@@ -76,21 +76,14 @@ impl OrganizationReport {
     /// What was counted since `before`. The size of the tag store, and stale reads, which are
     /// faults whenever they happen, stay.
     pub fn since(&self, before: &OrganizationReport) -> OrganizationReport {
-        let (now, then) = (self.traffic, before.traffic);
         OrganizationReport {
             lookups: self.lookups - before.lookups,
             misses: self.misses - before.misses,
             prefetched_pages: self.prefetched_pages - before.prefetched_pages,
             prefetch_hits: self.prefetch_hits - before.prefetch_hits,
             write_backs: self.write_backs - before.write_backs,
-            tag_store_bytes: self.tag_store_bytes,
-            traffic: Traffic {
-                store_read_bytes: now.store_read_bytes - then.store_read_bytes,
-                store_written_bytes: now.store_written_bytes - then.store_written_bytes,
-                dram_read_bytes: now.dram_read_bytes - then.dram_read_bytes,
-                dram_written_bytes: now.dram_written_bytes - then.dram_written_bytes,
-            },
-            stale_reads: self.stale_reads,
+            traffic: self.traffic.since(&before.traffic),
+            ..*self
         }
     }
 }

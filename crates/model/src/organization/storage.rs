@@ -401,8 +401,7 @@ impl Organization for Storage {
     }
 
     fn activity(&self, now_ps: u64) -> Activity {
-        let activity = self.dram.activity(now_ps);
-        Activity { energy: activity.energy.without_store(), ..activity }
+        self.dram.activity(now_ps).without_store()
     }
 
     fn fork(&mut self) -> Box<dyn Organization> {

@@ -93,17 +93,36 @@ impl Account {
         self.under_way.latency_ps += latency_ps;
     }
 
-    /// Ends the intervals that end by `now_ps`. One in which nothing was answered has no row.
+    /// Ends the intervals that end by `now_ps`, so long after the region's beginning.
     fn end_intervals(&mut self, now_ps: u64) {
-        let begun_ps = self.intervals.last().map_or(0, |last| last.end_ps);
-        let end_ps = begun_ps + (now_ps - begun_ps) / self.interval_ps * self.interval_ps;
-        if end_ps == begun_ps || self.under_way.accesses == 0 {
-            return;
+        let mut end_ps = self.intervals_end_ps() + self.interval_ps;
+        while end_ps <= now_ps {
+            self.end_interval(end_ps);
+            end_ps += self.interval_ps;
         }
+    }
+
+    fn end_interval(&mut self, end_ps: u64) {
         self.intervals.push(Interval { end_ps, ..std::mem::take(&mut self.under_way) });
         if self.intervals.len().is_multiple_of(INTERVALS_OF_A_LENGTH) {
             self.interval_ps *= 2;
         }
+    }
+
+    /// The run has ended: so does the interval under way.
+    pub fn end_last_interval(&mut self, now_ps: u64) {
+        if !self.begun {
+            return;
+        }
+        let time_ps = now_ps - self.start_ps;
+        self.end_intervals(time_ps);
+        if self.intervals_end_ps() < time_ps {
+            self.end_interval(time_ps);
+        }
+    }
+
+    fn intervals_end_ps(&self) -> u64 {
+        self.intervals.last().map_or(0, |last| last.end_ps)
     }
 
     /// Intervals that have ended so far.

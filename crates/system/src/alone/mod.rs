@@ -43,9 +43,7 @@ pub enum AloneError {
     #[error(transparent)]
     Stream(#[from] StreamError),
     /// A request that the device has no place for.
-    #[error(
-        "{place}: it lies beyond the {capacity} of {system}; give it {key} = \"{least}\" or more"
-    )]
+    #[error("{place}: it lies beyond the {capacity} of {system}; {mend}")]
     Beyond {
         /// Which request.
         place: String,
@@ -53,10 +51,8 @@ pub enum AloneError {
         capacity: Size,
         /// The device.
         system: String,
-        /// What says so.
-        key: String,
-        /// What it would need.
-        least: Size,
+        /// What to do.
+        mend: String,
     },
     /// A request whose time cannot be counted.
     #[error("{place}: its cycle lies beyond 53 days (2^62 ps); look at the trace's clock")]
@@ -190,11 +186,13 @@ impl Alone {
         }
         let Some(next) = self.next else { return self.work() };
         let at_ps = next.arrival_ps.max(self.now_ps);
-        self.advance(at_ps)?;
-        if self.passes_a_bound(&next, at_ps) {
+        if self.passes_a_bound(at_ps)? {
             self.ended = true;
             self.next = None;
-        } else if self.submit(&next, at_ps) {
+            return Ok(true);
+        }
+        self.advance(at_ps)?;
+        if self.submit(&next, at_ps) {
             self.next = None;
         } else {
             let goes_on = self.work()?;
@@ -233,43 +231,64 @@ impl Alone {
 
     /// Refuses what the device has no place for.
     fn check_place(&self, request: &MemoryRequest) -> Result<(), AloneError> {
-        let line_bytes = self.line_bytes;
-        if request.address / line_bytes < self.organization.memory_bytes() / line_bytes {
+        // A memory is a whole number of lines.
+        let memory_bytes = self.organization.memory_bytes();
+        if request.address < memory_bytes {
             return Ok(());
         }
         let sizes = self.spec.dram_sizes();
+        let key = sizes.map(|sizes| sizes.path).unwrap_or_default();
         Err(AloneError::Beyond {
             place: self.source.place(),
-            capacity: Size::from_bytes(self.organization.memory_bytes()),
+            capacity: Size::from_bytes(memory_bytes),
             system: self.spec.name.clone(),
-            key: sizes.map(|sizes| sizes.path).unwrap_or_default(),
-            least: enough(request.address),
+            mend: match enough(request.address) {
+                Some(least) => format!("give it {key} = \"{least}\" or more"),
+                None => "no memory is as large".into(),
+            },
         })
     }
 
-    /// Whether a request that is about to come begins or ends the region of interest; if it begins
+    /// Whether the region of interest ends before a request that can come at `at_ps`. If it begins
     /// there, all that is counted begins anew.
-    fn passes_a_bound(&mut self, next: &Next, now_ps: u64) -> bool {
-        let begins = match self.start {
-            _ if self.account.begun() => false,
-            Some(Bound::Accesses(count)) => self.taken >= count,
-            Some(Bound::TimePs(time_ps)) => next.arrival_ps >= time_ps,
-            _ => true,
-        };
-        if begins {
-            self.account.begin(now_ps, self.taken, &*self.organization);
+    fn passes_a_bound(&mut self, at_ps: u64) -> Result<bool, AloneError> {
+        if let Some(begin_ps) = self.begins_at(at_ps) {
+            self.advance(begin_ps)?;
+            self.account.begin(begin_ps, self.taken, &*self.organization);
         }
         if !self.account.begun() {
-            return false;
+            return Ok(false);
         }
-        let since_ps = next.arrival_ps.saturating_sub(self.account.start_ps());
-        let ends = |bound: &&Bound| match **bound {
-            Bound::Accesses(count) => self.account.taken() >= count,
-            Bound::TimePs(time_ps) => since_ps >= time_ps,
-            Bound::Instructions(_) | Bound::Mark(_) => false,
-        };
-        self.ended_by = self.stops.iter().find(ends).copied();
-        self.ended_by.is_some()
+        let Some((bound, end_ps)) = self.ends_at(at_ps) else { return Ok(false) };
+        self.advance(end_ps)?;
+        self.ended_by = Some(bound);
+        Ok(true)
+    }
+
+    /// When the region begins, if it does so by `at_ps`: a count is met as the next request comes, a
+    /// time at that time, or as soon after it as the device is looked at.
+    fn begins_at(&self, at_ps: u64) -> Option<u64> {
+        match self.start {
+            _ if self.account.begun() => None,
+            Some(Bound::TimePs(time_ps)) => (time_ps <= at_ps).then(|| time_ps.max(self.now_ps)),
+            Some(Bound::Accesses(count)) => (count <= self.taken).then_some(at_ps),
+            _ => Some(at_ps),
+        }
+    }
+
+    /// What ends the region first, and when, if something does by `at_ps`. A count is met with the
+    /// request that was taken last.
+    fn ends_at(&self, at_ps: u64) -> Option<(Bound, u64)> {
+        let start_ps = self.account.start_ps();
+        let reached = self.stops.iter().filter_map(|bound| {
+            let end_ps = match *bound {
+                Bound::Accesses(count) => (count <= self.account.taken()).then_some(self.now_ps),
+                Bound::TimePs(time_ps) => Some(start_ps.saturating_add(time_ps)),
+                Bound::Instructions(_) | Bound::Mark(_) => None,
+            };
+            end_ps.map(|end_ps| (*bound, end_ps.max(self.now_ps)))
+        });
+        reached.filter(|(_, end_ps)| *end_ps <= at_ps).min_by_key(|(_, end_ps)| *end_ps)
     }
 
     /// Offers a request to the device; whether it takes it.
@@ -286,7 +305,6 @@ impl Alone {
             self.flights.remove(id);
             return false;
         }
-        self.now_ps = now_ps;
         self.taken += 1;
         if counted {
             self.account.take(now_ps > arrival_ps);
@@ -298,12 +316,12 @@ impl Alone {
     fn work(&mut self) -> Result<bool, AloneError> {
         let Some(at_ps) = self.organization.next_event_ps() else { return Ok(false) };
         self.advance(at_ps)?;
-        self.now_ps = self.now_ps.max(at_ps);
         Ok(true)
     }
 
-    /// Lets the device do all that is due until `now_ps`.
+    /// Time goes on to `now_ps`: the device does all that is due until then.
     fn advance(&mut self, now_ps: u64) -> Result<(), AloneError> {
+        self.now_ps = self.now_ps.max(now_ps);
         if self.organization.next_event_ps().is_none_or(|at_ps| at_ps > now_ps) {
             return Ok(());
         }
@@ -361,13 +379,20 @@ impl Alone {
         self.account.intervals()
     }
 
-    /// The result as far as the run has come.
-    pub fn result(&self) -> SystemResult {
+    /// The result as far as the run has come, with the interval under way.
+    pub fn result(&mut self) -> SystemResult {
+        self.account.end_last_interval(self.now_ps);
+        self.result_so_far()
+    }
+
+    /// The result as far as the run has come, without the interval under way: the run goes on as if it
+    /// had not been asked.
+    pub fn result_so_far(&self) -> SystemResult {
         self.account.result(&self.spec, &*self.organization, self.now_ps)
     }
 }
 
-/// A capacity that holds an address: a power of two.
-fn enough(address: u64) -> Size {
-    Size::from_bytes(address.saturating_add(1).checked_next_power_of_two().unwrap_or(1 << 63))
+/// A capacity that holds an address: the next power of two, where a size can be so large.
+fn enough(address: u64) -> Option<Size> {
+    address.checked_add(1)?.checked_next_power_of_two().map(Size::from_bytes)
 }

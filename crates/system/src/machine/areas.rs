@@ -33,7 +33,7 @@ impl Machine {
         let files = self.stream.files();
         let mut areas: BTreeMap<String, Counts> = BTreeMap::new();
         for (index, counts) in self.account.causes.by_area() {
-            if counts.accesses == 0 && counts.call_waits == 0 {
+            if *counts == Counts::default() {
                 continue;
             }
             let name = match Area::file(index) {

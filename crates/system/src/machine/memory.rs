@@ -365,13 +365,15 @@ impl Machine {
             context.now_ps = now_ps;
             let thread = &mut self.threads[context.thread];
             let stall_ps = now_ps - thread.clock_ps;
-            // While a fault is under way all waiting is its own, and told with it.
-            let faults = thread.fault.is_some();
-            if !faults && miss.measured {
-                self.account.causes.stall(miss.cause, stall_ps);
-            } else if !faults {
-                let from_store = miss.timeline.iter().any(|(stage, _)| stage == Stage::Medium);
-                self.account.causes.wait_in_call(thread.call_cause(), stall_ps, from_store);
+            let causes = &mut self.account.causes;
+            match (&thread.fault, miss.measured) {
+                // While a fault is under way all waiting is its own, and told with it.
+                (Some(_), _) => {}
+                (None, true) => causes.stall(miss.cause, stall_ps),
+                (None, false) => {
+                    let from_store = miss.timeline.iter().any(|(stage, _)| stage == Stage::Medium);
+                    causes.wait_in_call(thread.call_cause(), stall_ps, from_store);
+                }
             }
             thread.charge_tail(&miss.timeline, Stage::Core, now_ps);
         }

@@ -4,7 +4,7 @@ pub mod random;
 
 use std::sync::Arc;
 use tierscope_workload::op::Call;
-use tierscope_workload::{Op, OpKind, Pull, Stream, StreamError, ThreadId};
+use tierscope_workload::{Op, OpKind, Pull, SiteTable, Stream, StreamError, ThreadId};
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
@@ -18,12 +18,19 @@ pub const MAPPED: u64 = 1 << 41;
 pub struct Script {
     threads: Arc<Vec<Vec<Op>>>,
     taken: Vec<usize>,
+    sites: Arc<SiteTable>,
 }
 
 impl Script {
     /// Its stream, from the start.
     pub fn stream(threads: &[Vec<Op>]) -> Box<dyn Stream> {
-        Box::new(Script { threads: Arc::new(threads.to_vec()), taken: vec![0; threads.len()] })
+        Script::sited(threads, Arc::default())
+    }
+
+    /// The same, of which is known where in a program's code it comes from.
+    pub fn sited(threads: &[Vec<Op>], sites: Arc<SiteTable>) -> Box<dyn Stream> {
+        let (threads, taken) = (Arc::new(threads.to_vec()), vec![0; threads.len()]);
+        Box::new(Script { threads, taken, sites })
     }
 }
 
@@ -48,6 +55,10 @@ impl Stream for Script {
 
     fn fork(&self) -> Box<dyn Stream> {
         Box::new(self.clone())
+    }
+
+    fn sites(&self) -> Arc<SiteTable> {
+        self.sites.clone()
     }
 }
 

@@ -7,8 +7,8 @@
 use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicBool;
 use tierscope_system::alone::Requests;
-use tierscope_system::result::{Interval, SystemResult};
-use tierscope_system::run::{Observer, Progress, RunOptions, run_alone};
+use tierscope_system::result::SystemResult;
+use tierscope_system::run::{RunOptions, run_alone};
 use tierscope_system::spec::{self, SystemSpec};
 use tierscope_workload::requests::{Pattern, Patterned};
 
@@ -129,13 +129,6 @@ const AT_ONCE: [(&str, Pattern, f64, RangeInclusive<f64>); 4] = [
     (DDR3, Pattern::Sequential, 10.45e9, 0.99..=1.01),
 ];
 
-struct Nobody;
-
-impl Observer for Nobody {
-    fn progress(&self, _: usize, _: Progress) {}
-    fn interval(&self, _: usize, _: &Interval) {}
-}
-
 /// The device as DRAMsim3's description has it: one rank; columns next to the line.
 fn described(device: &str) -> SystemSpec {
     let mut sets = vec![("dram.mapping", "ro-ra-ba-bg-co-ch")];
@@ -153,8 +146,7 @@ fn ours(spec: &SystemSpec, pattern: Pattern, gap: u64) -> SystemResult {
     let requests = Requests { source, clock: None, outstanding: None };
     let never = AtomicBool::new(false);
     let options = RunOptions::default();
-    let mut ended =
-        run_alone(std::slice::from_ref(spec), vec![requests], &options, &Nobody, &never);
+    let mut ended = run_alone(std::slice::from_ref(spec), vec![requests], &options, &(), &never);
     assert_eq!(ended[0].partial_reason, None);
     ended.remove(0).result
 }

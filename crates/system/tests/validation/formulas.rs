@@ -97,9 +97,8 @@ fn a_stream_is_bounded_by_the_bandwidth_of_dram_and_comes_near_it() {
         let spec = oracle(&[&wide, &[("dram.channels", channels)]]);
         let ops = stream(&every(LINE, 1 << 17), 1);
         let more = adds(&spec, &repeat(&ops, 2), &ops);
-        // A burst of 4 clocks for each line of a channel.
-        let peak_ps = more.accesses * 4 * NS / channels.parse::<u64>().unwrap();
-        let share = peak_ps as f64 / more.time_ps as f64;
+        let bytes_per_s = (more.accesses * LINE) as f64 / (more.time_ps as f64 * 1e-12);
+        let share = bytes_per_s / spec.peak_bytes_per_s();
         assert!((0.97..=1.0).contains(&share), "{channels} channels: {share:.3} of the peak");
     }
 }

@@ -102,43 +102,27 @@ pub enum Effect {
     Shootdown(u64),
 }
 
-/// Counters for the result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OsCounters {
-    /// Faults served without the store.
-    pub minor_faults: u64,
-    /// Faults that read from the store.
-    pub major_faults: u64,
-    /// Pages read ahead of need.
-    pub readahead_pages: u64,
-    /// Pages that a file call found in the page cache.
-    pub page_cache_hits: u64,
-    /// Pages that a file call did not find there.
-    pub page_cache_misses: u64,
-    /// Pages reclaimed.
-    pub reclaimed_pages: u64,
-    /// Pages written to the store: swap.
-    pub swap_outs: u64,
-    /// Pages read from swap.
-    pub swap_ins: u64,
-    /// File pages written to the store.
-    pub file_write_backs: u64,
-}
-
-impl OsCounters {
-    /// What was counted since `before`.
-    pub fn since(&self, before: &OsCounters) -> OsCounters {
-        OsCounters {
-            minor_faults: self.minor_faults - before.minor_faults,
-            major_faults: self.major_faults - before.major_faults,
-            readahead_pages: self.readahead_pages - before.readahead_pages,
-            page_cache_hits: self.page_cache_hits - before.page_cache_hits,
-            page_cache_misses: self.page_cache_misses - before.page_cache_misses,
-            reclaimed_pages: self.reclaimed_pages - before.reclaimed_pages,
-            swap_outs: self.swap_outs - before.swap_outs,
-            swap_ins: self.swap_ins - before.swap_ins,
-            file_write_backs: self.file_write_backs - before.file_write_backs,
-        }
+counters! {
+    /// Counters for the result.
+    pub struct OsCounters {
+        /// Faults served without the store.
+        pub minor_faults,
+        /// Faults that read from the store.
+        pub major_faults,
+        /// Pages read ahead of need.
+        pub readahead_pages,
+        /// Pages that a file call found in the page cache.
+        pub page_cache_hits,
+        /// Pages that a file call did not find there.
+        pub page_cache_misses,
+        /// Pages reclaimed.
+        pub reclaimed_pages,
+        /// Pages written to the store: swap.
+        pub swap_outs,
+        /// Pages read from swap.
+        pub swap_ins,
+        /// File pages written to the store.
+        pub file_write_backs,
     }
 }
 

@@ -1,0 +1,23 @@
+//! Counters that only grow: what came between two times is their difference, field by field.
+
+/// Makes a structure of counters (`u64` each), and its `since`.
+macro_rules! counters {
+    (
+        $( #[$about:meta] )*
+        pub struct $name:ident { $( $( #[$what:meta] )* pub $field:ident, )* }
+    ) => {
+        $( #[$about] )*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name {
+            $( $( #[$what] )* pub $field: u64, )*
+        }
+
+        impl $name {
+            /// What was counted since `before`, which is an earlier state of the same counters.
+            #[must_use]
+            pub fn since(&self, before: &$name) -> $name {
+                $name { $( $field: self.$field - before.$field, )* }
+            }
+        }
+    };
+}
