@@ -11,7 +11,7 @@ mod latencies;
 use crate::machine::Bound;
 use crate::result::{Interval, SystemResult};
 use crate::run::{MOST_TIME_PS, RunOptions};
-use crate::spec::SystemSpec;
+use crate::spec::{SystemSpec, limits};
 use account::Account;
 use latencies::Latencies;
 use std::path::Path;
@@ -392,7 +392,8 @@ impl Alone {
     }
 }
 
-/// A capacity that holds an address: the next power of two, where a size can be so large.
+/// A capacity that holds an address: the next power of two, where a description may have it.
 fn enough(address: u64) -> Option<Size> {
-    address.checked_add(1)?.checked_next_power_of_two().map(Size::from_bytes)
+    let bytes = address.checked_add(1)?.checked_next_power_of_two()?;
+    Some(Size::from_bytes(bytes)).filter(|size| limits::allow(*size))
 }

@@ -7,16 +7,18 @@ use super::SystemSpec;
 use super::shape::{Shape, Table, shape};
 use super::walk::join;
 use serde_json::Value;
-use tierscope_units::{Problems, kind};
+use tierscope_units::{Problems, Size, kind};
 
 /// Counts: queues, ways, cycles, instructions of a path.
 const MOST_COUNT: u64 = 1 << 20;
 /// Cycles per instruction, and shares.
 const MOST_NUMBER: f64 = 1000.0;
 
+/// The largest size.
+const LARGEST: &str = "64PiB";
 /// The most of each kind of quantity that a description has.
 const MOST: [(&str, &str); 5] = [
-    ("size", "64PiB"),
+    ("size", LARGEST),
     ("duration", "1000s"),
     ("frequency", "1THz"),
     ("bandwidth", "1PB/s"),
@@ -27,6 +29,11 @@ const MOST: [(&str, &str); 5] = [
 pub(super) fn check(spec: &SystemSpec, problems: &mut Problems) {
     let json = serde_json::to_value(spec).unwrap_or_default();
     Limits { problems }.table(shape(), &json, "");
+}
+
+/// Whether a description may have a size.
+pub(crate) fn allow(size: Size) -> bool {
+    LARGEST.parse().is_ok_and(|largest: Size| size <= largest)
 }
 
 struct Limits<'a> {

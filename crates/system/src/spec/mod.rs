@@ -5,7 +5,7 @@
 
 mod check;
 mod fit;
-mod limits;
+pub(crate) mod limits;
 mod load;
 mod memory;
 mod presets;
