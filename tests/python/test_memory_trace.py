@@ -60,7 +60,9 @@ def test_the_figures_of_a_device_agree_with_each_other(result: ts.Result) -> Non
 def test_devices_that_get_different_loads_are_remarked_on(trace: Path) -> None:
     devices = [DDR4, "device/lpddr5-6400"]
     remarks = ts.compare(devices, f"dramsim3:{trace}").data["remarks"]
-    assert [DDR4 + " at 1200 MHz, device/lpddr5-6400 at 800 MHz" in one for one in remarks] == [True]
+    assert [DDR4 + " at 1200 MHz, device/lpddr5-6400 at 800 MHz" in one for one in remarks] == [
+        True
+    ]
     for said in ({"clock": "1.2GHz"}, {"outstanding": 8}):
         workload = ts.workload(f"dramsim3:{trace}", **said)
         assert ts.compare(devices, workload).data["remarks"] == []
