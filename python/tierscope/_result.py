@@ -16,7 +16,7 @@ from rich.console import Console
 from tierscope import _check, _core, causes, report
 from tierscope._call import core_errors, parsed
 from tierscope._files import read_text, write_directory
-from tierscope._shape import DeviceResult, ResultData, SystemResult
+from tierscope._shape import DeviceResult, Latency, ResultData, SystemResult
 from tierscope.causes import By
 from tierscope.errors import RunError, TierscopeError
 
@@ -344,9 +344,10 @@ def _flat(name: str, system: SystemResult) -> dict[str, object]:
 def _flat_device(device: DeviceResult | None) -> dict[str, object]:
     row: dict[str, object] = {}
     for key, value in (device or {}).items():
-        if isinstance(value, dict):
+        if key.endswith("_latency_ns"):
             kind = key.removesuffix("_latency_ns")
-            row |= {f"{kind}_latency_{k}_ns": v for k, v in value.items()}
+            found = value if isinstance(value, dict) else {}
+            row |= {f"{kind}_latency_{k}_ns": found.get(k) for k in Latency.__annotations__}
         else:
             row[f"device_{key}"] = value
     return row

@@ -100,8 +100,8 @@ class DeviceResult(TypedDict):
     bytes_per_s: float
     peak_bytes_per_s: float
     peak_share: float
-    read_latency_ns: Latency
-    write_latency_ns: Latency
+    read_latency_ns: Latency | None
+    write_latency_ns: Latency | None
     row_hits: int
     row_closed: int
     row_conflicts: int

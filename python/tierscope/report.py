@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tierscope import causes
 from tierscope import format as fmt
-from tierscope._shape import DeviceResult, ProgramInfo, ResultData, SystemResult
+from tierscope._shape import DeviceResult, Latency, ProgramInfo, ResultData, SystemResult
 from tierscope.breakdown import Group, apportion, where
 from tierscope.causes import By
 
@@ -141,8 +141,8 @@ def _device_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         row("Bandwidth", lambda d: fmt.bandwidth(d["bytes_per_s"])),
         row("  of its peak", _of_peak),
         of("Request latency, mean", lambda s: fmt.nanoseconds(s["latency_ns"]["mean"] or None)),
-        row("  of reads", lambda d: fmt.nanoseconds(d["read_latency_ns"]["mean"] or None)),
-        row("  of writes, until taken", _taken),
+        row("  of reads", lambda d: _mean(d["read_latency_ns"])),
+        row("  of writes, until taken", lambda d: _mean(d["write_latency_ns"])),
         of("  median", lambda s: fmt.nanoseconds(s["latency_ns"]["p50"])),
         of("  99th percentile", lambda s: fmt.nanoseconds(s["latency_ns"]["p99"])),
         of("  99.9th percentile", lambda s: fmt.nanoseconds(s["latency_ns"]["p999"])),
@@ -163,9 +163,9 @@ def _of_peak(device: DeviceResult) -> str:
     return f"{fmt.percent(device['peak_share'])} of {fmt.bandwidth(device['peak_bytes_per_s'])}"
 
 
-def _taken(device: DeviceResult) -> str:
-    """Mean latency of writes: those of a device that has room are taken at once."""
-    return fmt.nanoseconds(device["write_latency_ns"]["mean"] if device["writes"] else None)
+def _mean(latency: Latency | None) -> str:
+    """A mean latency, which of writes may be none: a device that has room takes them at once."""
+    return fmt.nanoseconds(None if latency is None else latency["mean"])
 
 
 @dataclass(frozen=True, slots=True)

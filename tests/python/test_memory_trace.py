@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import tierscope as ts
 from conftest import Runner
-from tierscope import _call, _core
+from tierscope import _call, _core, report
 from tierscope._shape import ResultData
 
 DDR4 = "device/ddr4-2400"
@@ -42,7 +42,10 @@ def test_the_figures_of_a_device_agree_with_each_other(result: ts.Result) -> Non
     assert (device["reads"], device["writes"]) == (666, 334)
     assert system["accesses"] == 1000
     assert sum(system["stages_ns"].values()) == pytest.approx(system["latency_ns"]["mean"])
-    means = device["read_latency_ns"]["mean"] * 666 + device["write_latency_ns"]["mean"] * 334
+    reads, writes = device["read_latency_ns"], device["write_latency_ns"]
+    assert reads is not None
+    assert writes is not None
+    means = reads["mean"] * 666 + writes["mean"] * 334
     assert means / 1000 == pytest.approx(system["latency_ns"]["mean"])
     assert device["bytes_per_s"] == pytest.approx(64_000 / system["time_s"])
     assert device["peak_bytes_per_s"] == pytest.approx(19.2e9)
@@ -66,6 +69,22 @@ def test_devices_that_get_different_loads_are_remarked_on(trace: Path) -> None:
     for said in ({"clock": "1.2GHz"}, {"outstanding": 8}):
         workload = ts.workload(f"dramsim3:{trace}", **said)
         assert ts.compare(devices, workload).data["remarks"] == []
+
+
+def test_the_latency_of_what_did_not_come_is_null_and_not_zero(tmp_path: Path) -> None:
+    (tmp_path / "reads.trc").write_text("0x40 READ 1\n0x80 READ 2\n", encoding="utf-8")
+    result = ts.run(DDR4, f"dramsim3:{tmp_path / 'reads.trc'}")
+    device = result[DDR4]["device"]
+    assert device is not None
+    assert device["write_latency_ns"] is None
+    assert device["read_latency_ns"] is not None
+    assert device["read_latency_ns"]["mean"] > 0
+    jsonschema.validate(result.data, _call.parsed(_core.schema("result")))
+    (row,) = result.to_polars().to_dicts()
+    assert row["read_latency_mean_ns"] == device["read_latency_ns"]["mean"]
+    assert row["write_latency_mean_ns"] is None
+    cells = dict(report.rows(result.data))
+    assert cells["  of writes, until taken"] == {DDR4: "–"}
 
 
 def test_the_result_keeps_to_its_schema_and_can_be_kept(result: ts.Result, tmp_path: Path) -> None:

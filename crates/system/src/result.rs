@@ -179,10 +179,11 @@ pub struct DeviceResult {
     pub peak_bytes_per_s: f64,
     /// The share of that that was reached.
     pub peak_share: f64,
-    /// Latency of reads, from arrival to the last data.
-    pub read_latency_ns: LatencySummary,
-    /// Latency of writes, from arrival until the controller has taken them.
-    pub write_latency_ns: LatencySummary,
+    /// Latency of reads, from arrival to the last data. Nothing where there were none.
+    pub read_latency_ns: Option<LatencySummary>,
+    /// Latency of writes, from arrival until the controller has taken them. Nothing where there were
+    /// none.
+    pub write_latency_ns: Option<LatencySummary>,
     /// Requests that found their row open.
     pub row_hits: u64,
     /// Requests that found no row open.
