@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import tierscope as ts
-from conftest import Runner
+from conftest import Runner, needs_qemu
+from tierscope import _scale
 
 RECORDING = Path(__file__).parents[2] / "examples" / "data" / "sqlite.tst"
 # A table of 16 MiB, walked whole: what it touches is known.
@@ -37,6 +38,17 @@ def test_a_recording_is_gone_through_for_its_footprint() -> None:
     used_mib = whole["oracle/quick"]["counters"]["footprint_bytes"] / (1 << 20)
     # The machine also counts page tables and pages read ahead, and not what was given back.
     assert used_mib * 0.6 < float(told) < used_mib * 1.2, (told, used_mib)
+
+
+@needs_qemu
+def test_processes_that_follow_each_other_are_not_added_up(tmp_path: Path) -> None:
+    footprints = []
+    for count in (1, 8):
+        file = tmp_path / f"{count}.tst"
+        ts.record(["sh", "-c", "/bin/true;" * count + ":"], file)
+        footprints.append(_scale.footprint_bytes(ts.workload(f"trace:{file}")))
+    one, eight = footprints
+    assert one <= eight < 1.2 * one, "at a time there are the shell and one other"
 
 
 def test_where_all_fits_the_result_and_the_report_say_so_first() -> None:
