@@ -172,29 +172,19 @@ impl Dram {
         (counts.read_lines * self.line_bytes, counts.written_lines * self.line_bytes)
     }
 
-    /// Energy since the start, up to `now_ps`, which is not before the last call; `None` where the
-    /// currents of the part are not known.
-    pub fn energy(&self, now_ps: u64) -> Option<DramEnergy> {
-        let now = self.clock_at(now_ps);
-        let mut sum = DramEnergy::default();
-        for channel in &self.channels {
-            let mut channel = channel.clone();
-            channel.run(&self.rules, now, true);
-            sum = sum.plus(&energy::of_channel(&self.rules, &mut channel, now)?);
+    /// What has been counted since the start, up to `now_ps`, which is not before the last call: what
+    /// nobody has asked for since (refreshes) included; and the energy, `None` where the currents of
+    /// the part are not known.
+    pub fn counts_and_energy(&self, now_ps: u64) -> (DramCounts, Option<DramEnergy>) {
+        let now = self.rules.clock.ps_to_cycles_ceil(now_ps.saturating_add(1)) - 1;
+        let mut counts = DramCounts::default();
+        let mut energy = Some(DramEnergy::default());
+        for mut channel in self.settled(now_ps) {
+            counts = counts.plus(channel.counts());
+            let more = energy::of_channel(&self.rules, &mut channel, now);
+            energy = energy.and_then(|sum| Some(sum.plus(&more?)));
         }
-        Some(sum)
-    }
-
-    /// What has been counted since the start, up to `now_ps`, which is not before the last call:
-    /// what nobody has asked for since (refreshes) included.
-    pub fn counts_at(&self, now_ps: u64) -> DramCounts {
-        let now = self.clock_at(now_ps);
-        let settled = self.channels.iter().map(|channel| {
-            let mut channel = channel.clone();
-            channel.run(&self.rules, now, true);
-            channel.counts()
-        });
-        settled.fold(DramCounts::default(), DramCounts::plus)
+        (counts, energy)
     }
 
     /// Begins a log of the commands of every channel.
@@ -221,18 +211,30 @@ impl Dram {
         self.rules.clock.ps_to_cycles_ceil(now_ps + self.rules.controller_ps)
     }
 
-    /// The last clock that has begun.
+    /// The clock before which all is settled at a time: those before it have begun, and no request
+    /// that is submitted from now on is looked at sooner.
     #[inline]
-    fn clock_at(&self, now_ps: u64) -> u64 {
-        self.rules.clock.ps_to_cycles_ceil(now_ps.saturating_add(1)).saturating_sub(1)
+    fn settled_clock(&self, now_ps: u64) -> u64 {
+        let behind_ps = self.rules.controller_ps.min(1);
+        self.rules.clock.ps_to_cycles_ceil(now_ps.saturating_add(behind_ps))
+    }
+
+    /// The channels as they are at `now_ps`, what nobody has asked for since included.
+    fn settled(&self, now_ps: u64) -> impl Iterator<Item = Channel> {
+        let end = self.settled_clock(now_ps);
+        self.channels.iter().map(move |channel| {
+            let mut channel = channel.clone();
+            channel.run(&self.rules, end, true);
+            channel
+        })
     }
 
     /// A channel does what was due before a request comes: what nobody asked for, and what a read
     /// has to know of writes.
     #[inline]
     fn catch_up(&mut self, now_ps: u64, channel: usize) {
-        let now = self.clock_at(now_ps);
-        self.channels[channel].run(&self.rules, now, true);
+        let end = self.settled_clock(now_ps);
+        self.channels[channel].run(&self.rules, end, true);
     }
 
     fn submit_line(&mut self, now_ps: u64, request: Request, line: u64) -> Result<(), Full> {
@@ -243,15 +245,17 @@ impl Dram {
         }
         if !self.channels[index].is_busy() {
             self.catch_up(now_ps, index);
-        } else if !request.write && self.channels[index].has_writes() {
+        } else if !request.write && self.channels[index].may_be_written(line) {
             self.catch_up(now_ps, index);
-            if self.channels[index].forward(&self.rules, now_ps, line, place, request.id) {
+            if self.channels[index].forward(&self.rules, now_ps, line, place.bank, request.id) {
                 self.set_earliest(index);
                 return Ok(());
             }
         }
         self.hand_over(now_ps, request, Run { place, lines: 1 }, (request.id, false), (line, 1));
-        self.set_earliest(index);
+        // What waits already is not done sooner for it.
+        let latency_ps = if request.write { 0 } else { self.rules.least_latency_ps };
+        self.earliest.lower(index, now_ps + self.rules.controller_ps + latency_ps);
         Ok(())
     }
 
@@ -381,7 +385,6 @@ impl Device for Dram {
 
     #[inline]
     fn advance(&mut self, now_ps: u64, out: &mut Vec<Completion>) {
-        let now = self.clock_at(now_ps);
         loop {
             let (at_ps, index) = self.earliest.first();
             if at_ps > now_ps || at_ps == NEVER {
@@ -390,7 +393,8 @@ impl Device for Dram {
             // Up to its own next event only: completions come in order over all channels.
             let flight = self.channels[index].land(at_ps);
             if flight.is_none() {
-                self.channels[index].run(&self.rules, now, false);
+                let end = self.settled_clock(now_ps);
+                self.channels[index].run(&self.rules, end, false);
             }
             self.set_earliest(index);
             if let Some(flight) = flight {
@@ -404,7 +408,8 @@ impl Device for Dram {
     }
 
     fn activity(&self, now_ps: u64) -> Activity {
-        Activity::of_dram(self.counts_at(now_ps), self.energy(now_ps))
+        let (counts, energy) = self.counts_and_energy(now_ps);
+        Activity::of_dram(counts, energy)
     }
 }
 

@@ -1,5 +1,6 @@
 //! One bank: its open row, what waits for it, and the command that it wants next.
 
+use super::candidates::{BACKGROUND, Kind, Order};
 use super::queue::{Class, Entries, List, NONE};
 use super::standard::{Command, Next};
 use super::table::Earliest;
@@ -29,53 +30,46 @@ pub struct Bank {
 pub struct Wish {
     /// Before when it cannot start, for what the bank itself forbids.
     pub ready: u64,
-    /// The entry's age, above it whether it is background, above that the command's kind: the least
-    /// goes first.
-    pub order: u64,
+    /// Of commands that can start together the least goes first.
+    pub order: Order,
     /// The entry.
     pub slot: u32,
     /// The bank's group.
-    pub group: u32,
+    pub group: u16,
     /// The bank's rank.
-    pub rank: u32,
+    pub rank: u16,
+    /// Its kind: a column command, an activate, a precharge.
+    pub kind: Kind,
     /// The command.
     pub command: Command,
     /// Its column in tables.
     pub next: Next,
 }
 
-/// Bits of [`Wish::order`] below the command's kind.
-pub const AGE_BITS: u32 = 40;
-/// Background behind demand.
-const BACKGROUND: u64 = 1 << (AGE_BITS - 1);
-/// Column commands first, for the bus's sake.
-pub const ORDER_COLUMN: u64 = 1 << AGE_BITS;
-/// Then activates, which are slow.
-const ORDER_ACTIVATE: u64 = 2 << AGE_BITS;
-/// Then precharges.
-const ORDER_PRECHARGE: u64 = 3 << AGE_BITS;
-/// Then closing what nobody uses.
-pub const ORDER_TIMEOUT: u64 = 4 << AGE_BITS;
-
 impl Wish {
-    /// None.
-    pub const NOTHING: Wish = Wish {
-        ready: 0,
-        order: 0,
-        slot: NONE,
-        group: 0,
-        rank: 0,
-        command: Command::Precharge,
-        next: Next::Precharge,
-    };
+    /// None, of a bank.
+    pub fn nothing(bank: &Bank) -> Self {
+        Wish {
+            ready: 0,
+            order: 0,
+            slot: NONE,
+            group: bank.group as u16,
+            rank: bank.rank as u16,
+            kind: Kind::Precharge,
+            command: Command::Precharge,
+            next: Next::Precharge,
+        }
+    }
 }
 
-impl Wish {
-    /// What kind of command it is: a column command, an activate, a precharge.
-    #[inline]
-    pub fn kind(&self) -> usize {
-        (self.order >> AGE_BITS) as usize - 1
-    }
+/// What is wanted next: a kind of command, for an entry that is demand or background.
+pub struct Wanted {
+    /// The kind.
+    pub kind: Kind,
+    /// The kind, and whether the entry goes as background.
+    pub order: Order,
+    /// The entry.
+    pub slot: u32,
 }
 
 impl Bank {
@@ -107,33 +101,31 @@ impl Bank {
     /// What is wanted next in a direction in which something waits: a hit before others, demand
     /// before background, and first come, first served for who came before `aged`.
     #[inline]
-    pub fn wish(&self, entries: &Entries, write: bool, aged: u64) -> Wish {
+    pub fn wanted(&self, entries: &Entries, write: bool, aged: u64) -> Wanted {
         let demand = Class::demand(write);
-        let old = |list: &List| !list.is_empty() && entries[list.head].arrival < aged;
-        let mut list = &self.lists[demand];
-        let mut behind = 0;
-        if list.is_empty() || old(&self.lists[demand + 1]) && !old(list) {
-            list = &self.lists[demand + 1];
-            behind = if old(list) { 0 } else { BACKGROUND };
+        let (mut list, mut behind) = (&self.lists[demand], 0);
+        if !self.lists[demand + 1].is_empty() {
+            (list, behind) = self.demand_or_background(entries, demand, aged);
         }
-        let head = &entries[list.head];
-        let (command, next, order, slot) = if self.row == CLOSED {
-            (Command::Activate, Next::Activate, ORDER_ACTIVATE, list.head)
-        } else if list.hit != NONE && (head.arrival >= aged || head.row == self.row) {
-            let (command, next) =
-                if write { (Command::Write, Next::Write) } else { (Command::Read, Next::Read) };
-            (command, next, ORDER_COLUMN, list.hit)
+        let (kind, slot) = if self.row == CLOSED {
+            (Kind::Activate, list.head)
+        } else if list.hit == list.head || list.hit != NONE && entries[list.head].arrival >= aged {
+            (Kind::Column, list.hit)
         } else {
-            (Command::Precharge, Next::Precharge, ORDER_PRECHARGE, list.head)
+            (Kind::Precharge, list.head)
         };
-        Wish {
-            ready: self.earliest[next as usize],
-            order: order + behind + entries[slot].sequence,
-            slot,
-            group: self.group,
-            rank: self.rank,
-            command,
-            next,
+        Wanted { kind, order: kind.order() | behind, slot }
+    }
+
+    /// The list that goes first where there is background, and whether it goes as background.
+    #[cold]
+    fn demand_or_background(&self, entries: &Entries, demand: usize, aged: u64) -> (&List, Order) {
+        let old = |list: &List| !list.is_empty() && entries[list.head].arrival < aged;
+        let [first, second] = [&self.lists[demand], &self.lists[demand + 1]];
+        if !first.is_empty() && (old(first) || !old(second)) {
+            (first, 0)
+        } else {
+            (second, if old(second) { 0 } else { BACKGROUND })
         }
     }
 

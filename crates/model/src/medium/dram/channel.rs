@@ -12,11 +12,10 @@ mod stream;
 
 use super::DramCounts;
 use super::bank::{Bank, CLOSED, Wish};
-use super::candidates::Candidates;
+use super::candidates::{Candidates, Order};
 use super::earliest::NEVER;
 use super::log::Logged;
-use super::mapping::Place;
-use super::queue::{Entries, Entry, NONE, Rows};
+use super::queue::{Entries, Entry, NONE, Touched};
 use super::rank::Rank;
 use super::rules::Rules;
 use super::standard::{Command, Next};
@@ -52,7 +51,7 @@ struct Choice {
     /// The clock that counts: its last.
     at: u64,
     /// Of commands that can start together the least goes first.
-    order: u64,
+    order: Order,
     what: What,
 }
 
@@ -69,7 +68,7 @@ enum What {
 
 impl Choice {
     const NOTHING: Choice =
-        Choice { start: NEVER, at: NEVER, order: u64::MAX, what: What::Bank(0) };
+        Choice { start: NEVER, at: NEVER, order: Order::MAX, what: What::Bank(0) };
 
     #[inline]
     fn before(&self, other: &Choice) -> bool {
@@ -98,7 +97,7 @@ pub struct Channel {
     groups: Vec<Earliest>,
     pub(super) ranks: Vec<Rank>,
     entries: Entries,
-    rows: Rows,
+    touched: Touched,
     /// Submitted, and not yet seen by the controller.
     incoming: VecDeque<u32>,
     /// Seen, and kept until another that touches the same lines is done; of them, reads.
@@ -149,13 +148,15 @@ impl Channel {
         let of_rank = d.banks_of_rank();
         let all = d.ranks * of_rank;
         let empty = || vec![0; all.div_ceil(64) as usize];
+        let bank = |bank| Bank::new(bank / of_rank, bank / d.banks);
+        let banks: Vec<Bank> = (0..all).map(bank).collect();
         let mut channel = Channel {
-            banks: (0..all).map(|bank| Bank::new(bank / of_rank, bank / d.banks)).collect(),
-            wishes: vec![Wish::NOTHING; all as usize],
+            wishes: banks.iter().map(Wish::nothing).collect(),
+            banks,
             groups: vec![[0; Next::COUNT]; (d.ranks * d.groups) as usize],
             ranks: (0..d.ranks).map(|rank| Rank::new(d, rank)).collect(),
             entries: Entries::default(),
-            rows: Rows::default(),
+            touched: Touched::default(),
             incoming: VecDeque::new(),
             kept: Vec::new(),
             kept_reads: 0,
@@ -209,10 +210,10 @@ impl Channel {
         held == 0 || held + lines <= rules.depth[usize::from(write)]
     }
 
-    /// Whether some write has not got all its commands.
+    /// Whether a write of one line that waits may be of this line.
     #[inline]
-    pub fn has_writes(&self) -> bool {
-        self.unfinished[1] > 0
+    pub fn may_be_written(&self, line: u64) -> bool {
+        self.touched.may_be_written(line)
     }
 
     /// Whether some request has not got all its commands.
@@ -253,7 +254,7 @@ impl Channel {
         if entry.posted {
             self.answer(entry.submitted_ps, answered_ps, entry.owner, true);
         }
-        self.rows.add(&entry);
+        self.touched.add(&entry);
         let slot = self.entries.insert(entry);
         self.incoming.push_back(slot);
     }
@@ -261,15 +262,8 @@ impl Channel {
     /// Answers a read of one line from a write that waits, if one does; `now_ps` is its submission,
     /// and the channel has run until then.
     #[inline]
-    pub fn forward(
-        &mut self,
-        rules: &Rules,
-        now_ps: u64,
-        line: u64,
-        place: Place,
-        id: u32,
-    ) -> bool {
-        if !self.rows.may_be_written(place.bank, place.row) || !self.writes_line(line, place.bank) {
+    pub fn forward(&mut self, rules: &Rules, now_ps: u64, line: u64, bank: u32, id: u32) -> bool {
+        if !self.writes_line(line, bank) {
             return false;
         }
         self.counts.read_lines += 1;
@@ -318,20 +312,20 @@ impl Channel {
         Some(flight)
     }
 
-    /// Does all that is due until clock `to`, while there are requests; `idle`: also without.
+    /// Does all that is due before clock `end`, while there are requests; `idle`: also without.
     #[inline]
-    pub fn run(&mut self, rules: &Rules, to: u64, idle: bool) {
+    pub fn run(&mut self, rules: &Rules, end: u64, idle: bool) {
         while idle || self.is_busy() {
             let (at, step) = self.next_step();
-            if at > to {
+            if at >= end {
                 return;
             }
             self.now = self.now.max(at);
             match step {
                 Step::Arrival => self.admit(rules),
-                Step::Due if idle && self.skip_refreshes(rules, to) => {}
+                Step::Due if idle && self.skip_refreshes(rules, end) => {}
                 Step::Due => self.refreshes_fall_due(rules),
-                Step::Command => self.act(rules, to),
+                Step::Command => self.act(rules, end),
             }
         }
     }

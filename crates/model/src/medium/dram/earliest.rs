@@ -30,6 +30,14 @@ impl Earliest {
         (time, index as usize)
     }
 
+    /// The time of `index` is not later than this.
+    #[inline]
+    pub fn lower(&mut self, index: usize, time: u64) {
+        if time < self.nodes[self.leaves + index].0 {
+            self.set(index, time);
+        }
+    }
+
     /// Changes the time of `index`.
     #[inline]
     pub fn set(&mut self, index: usize, time: u64) {

@@ -134,53 +134,73 @@ impl Entry {
     }
 }
 
-/// How many entries touch which rows, by a hash: where none does, no entry need be looked for.
+/// How many entries touch what, by a hash: where none does, no entry need be looked for.
 #[derive(Clone, Debug)]
-pub struct Rows {
-    /// Of each hash, entries that read and that write.
-    counts: Vec<[u32; 2]>,
+pub struct Touched {
+    /// By line, of requests of one line: entries that read and that write.
+    lines: Vec<[u32; 2]>,
+    /// By row, of larger requests.
+    rows: Vec<[u32; 2]>,
 }
 
-impl Rows {
-    const COUNT: usize = 256;
+impl Touched {
+    const BITS: u32 = 8;
 
     #[inline]
-    fn place(bank: u32, row: u64) -> usize {
-        let mixed = (row ^ u64::from(bank) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> 56) as usize % Self::COUNT
+    fn place(what: u64) -> usize {
+        (what.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - Self::BITS)) as usize
+    }
+
+    #[inline]
+    fn place_of_row(entry: &Entry) -> usize {
+        Self::place(entry.row ^ u64::from(entry.bank) << 32)
+    }
+
+    #[inline]
+    fn count(&mut self, entry: &Entry) -> &mut u32 {
+        let counts = if entry.request_lines == 1 {
+            &mut self.lines[Self::place(entry.first_line)]
+        } else {
+            &mut self.rows[Self::place_of_row(entry)]
+        };
+        &mut counts[usize::from(entry.class.writes())]
     }
 
     /// Counts an entry that is taken.
     #[inline]
     pub fn add(&mut self, entry: &Entry) {
-        let write = usize::from(entry.class.writes());
-        self.counts[Self::place(entry.bank, entry.row)][write] += 1;
+        *self.count(entry) += 1;
     }
 
     /// An entry is done.
     #[inline]
     pub fn remove(&mut self, entry: &Entry) {
-        let write = usize::from(entry.class.writes());
-        self.counts[Self::place(entry.bank, entry.row)][write] -= 1;
+        *self.count(entry) -= 1;
     }
 
-    /// Whether some entry may write to a row.
+    /// Whether some request of one line may write a line.
     #[inline]
-    pub fn may_be_written(&self, bank: u32, row: u64) -> bool {
-        self.counts[Self::place(bank, row)][1] > 0
+    pub fn may_be_written(&self, line: u64) -> bool {
+        self.lines[Self::place(line)][1] > 0
     }
 
     /// Whether an entry that is counted may conflict with another.
     #[inline]
     pub fn may_conflict(&self, entry: &Entry) -> bool {
-        let [reads, writes] = self.counts[Self::place(entry.bank, entry.row)];
+        if entry.request_lines > 1 {
+            return true;
+        }
+        let lines = self.lines[Self::place(entry.first_line)];
+        let rows = self.rows[Self::place_of_row(entry)];
+        let [reads, writes] = [lines[0] + rows[0], lines[1] + rows[1]];
         if entry.class.writes() { reads + writes > 1 } else { writes > 0 }
     }
 }
 
-impl Default for Rows {
+impl Default for Touched {
     fn default() -> Self {
-        Rows { counts: vec![[0; 2]; Self::COUNT] }
+        let none = vec![[0; 2]; 1 << Self::BITS];
+        Touched { lines: none.clone(), rows: none }
     }
 }
 

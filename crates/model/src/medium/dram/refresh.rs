@@ -96,16 +96,16 @@ impl Channel {
         true
     }
 
-    /// Counts refreshes of ranks that have been idle for long, and will be until `to`, all at once.
+    /// Counts refreshes of ranks that have been idle for long, and will be until clock `end`, all at once.
     /// Returns whether it did. What it leaves is as if each had been done; with a log each is.
-    pub(super) fn skip_refreshes(&mut self, rules: &Rules, to: u64) -> bool {
+    pub(super) fn skip_refreshes(&mut self, rules: &Rules, end: u64) -> bool {
         let quiet = self.ranks.iter().all(|rank| self.is_quiet(rank));
         if self.is_busy() || self.has_log() || !quiet {
             return false;
         }
         let mut skipped = false;
         for rank in 0..self.ranks.len() as u32 {
-            skipped |= self.skip_refreshes_of(rules, rank, to);
+            skipped |= self.skip_refreshes_of(rules, rank, end);
         }
         if skipped {
             self.find_next_due();
@@ -114,14 +114,14 @@ impl Channel {
         skipped
     }
 
-    fn skip_refreshes_of(&mut self, rules: &Rules, rank: u32, to: u64) -> bool {
+    fn skip_refreshes_of(&mut self, rules: &Rules, rank: u32, end: u64) -> bool {
         let d = &rules.description;
         let refresh = &self.ranks[rank as usize].refresh;
         let (first, due) = (refresh.fallen_due, refresh.due);
-        // The least time between two, rounded down: none of those skipped lies beyond `to`.
+        // The least time between two, rounded down: none of those skipped lies beyond `end`.
         let apart =
             rules.clock.ps_to_cycles_ceil(rules.timings.refi_ps) / u64::from(d.refresh_units);
-        let fit = to.saturating_sub(due) / (apart + 1);
+        let fit = end.saturating_sub(due) / (apart + 1);
         let count = fit.saturating_sub(STEPS_AT_LEAST);
         if count < STEPS_AT_LEAST {
             return false;

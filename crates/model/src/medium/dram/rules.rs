@@ -46,6 +46,8 @@ pub struct Rules {
     pub depth: [u64; 2],
     /// No request is done sooner after its first command.
     pub least_latency: u64,
+    /// The same as a time.
+    pub least_latency_ps: u64,
     /// Whether the standard has rules for bank groups.
     pub grouped: bool,
     /// No column commands of one entry come closer.
@@ -84,6 +86,7 @@ impl Rules {
             write_low: u64::from(spec.write_low) * bursts_of_line,
             depth: [spec.read_queue_depth, spec.write_queue_depth].map(u64::from),
             least_latency: timings.cl.min(timings.cwl) + timings.burst,
+            least_latency_ps: clock.cycles_to_ps(timings.cl.min(timings.cwl) + timings.burst),
             grouped: standard.constraints().any(|rule| rule.scope == Scope::Group),
             least_spacing: 0,
             same_bank_of_groups: standard.bank_refresh == BankRefresh::SameInEveryGroup,

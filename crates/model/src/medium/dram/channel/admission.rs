@@ -1,9 +1,12 @@
 //! What comes: requests join those that wait for their bank, or are kept until another that touches
 //! the same lines is done; reads and writes take turns.
 
+use super::super::bank::Wanted;
+use super::super::candidates::{Kind, renewed};
 use super::super::earliest::NEVER;
 use super::super::queue::NONE;
 use super::super::rules::Rules;
+use super::super::standard::{Command, Next};
 use super::{Channel, What};
 
 impl Channel {
@@ -13,8 +16,7 @@ impl Channel {
         self.entries[slot].sequence = self.sequence;
         self.sequence += 1;
         if self.candidates.is_old(self.now, self.sequence) {
-            self.candidates.renew(self.now, self.sequence);
-            self.decide_all(rules);
+            self.begin_epoch(rules);
         }
         if !self.must_wait(slot, self.kept.len()) {
             self.enter(rules, slot);
@@ -34,7 +36,7 @@ impl Channel {
     #[inline]
     pub(super) fn must_wait(&mut self, slot: u32, before: usize) -> bool {
         let entry = &self.entries[slot];
-        if !self.rows.may_conflict(entry) {
+        if !self.touched.may_conflict(entry) {
             return false;
         }
         let bank = &self.banks[entry.bank as usize];
@@ -163,25 +165,46 @@ impl Channel {
         false
     }
 
-    /// Every bank that has something in the present direction finds out what it wants.
+    /// Begins a new epoch of the candidates: wishes are the same, and all keys are made anew.
     #[cold]
-    fn decide_all(&mut self, rules: &Rules) {
+    fn begin_epoch(&mut self, rules: &Rules) {
+        let younger = self.candidates.renew(self.now, self.sequence);
         for index in 0..self.banks.len() {
+            let wish = &mut self.wishes[index];
+            wish.order = renewed(wish.order, younger);
             if self.banks[index].wants(self.writing) {
-                self.decide(rules, index);
+                self.enlist(rules, index);
             }
         }
+        self.choose(rules);
     }
 
-    /// A bank finds out what it wants.
+    /// A bank, in which something waits, finds out what it wants.
     #[inline]
     pub(super) fn decide(&mut self, rules: &Rules, index: usize) {
         let aged = self.now.saturating_sub(rules.age_cap);
-        let wish = self.banks[index].wish(&self.entries, self.writing, aged);
-        self.wishes[index] = wish;
+        let bank = &self.banks[index];
+        let Wanted { kind, order, slot } = bank.wanted(&self.entries, self.writing, aged);
+        let (command, next) = match kind {
+            Kind::Column if self.writing => (Command::Write, Next::Write),
+            Kind::Column => (Command::Read, Next::Read),
+            Kind::Activate => (Command::Activate, Next::Activate),
+            _ => (Command::Precharge, Next::Precharge),
+        };
+        let wish = &mut self.wishes[index];
+        wish.ready = bank.earliest[next as usize];
+        wish.order = self.candidates.order(order, self.entries[slot].sequence, index);
+        (wish.slot, wish.kind, wish.command, wish.next) = (slot, kind, command, next);
+        self.enlist(rules, index);
+    }
+
+    /// A bank is among the candidates with what it wants, if no refresh keeps it from others.
+    #[inline]
+    fn enlist(&mut self, rules: &Rules, index: usize) {
         if self.blocked[index / 64] >> (index % 64) & 1 == 0 {
-            let start = self.start(rules, &wish, self.floors());
-            let key = self.candidates.key(index, start, wish.order);
+            let wish = &self.wishes[index];
+            let start = self.start(rules, wish, self.floors());
+            let key = self.candidates.key(start, wish.order);
             self.candidates.set(index, key);
         }
     }

@@ -1,8 +1,8 @@
 //! Which command is given next, and when: first ready, first come.
 
 use super::super::super::PagePolicy;
-use super::super::bank::{CLOSED, ORDER_TIMEOUT, Wish};
-use super::super::candidates::First;
+use super::super::bank::{CLOSED, Wish};
+use super::super::candidates::{First, Kind};
 use super::super::rules::Rules;
 use super::super::standard::{Command, Next};
 use super::{Channel, Choice, What};
@@ -21,24 +21,28 @@ impl Channel {
         wish.ready
             .max(self.groups[wish.group as usize][next])
             .max(self.ranks[wish.rank as usize].earliest[next])
-            .max(floors[rules.bus_of[next]])
+            .max(floors[rules.bus_of[next] % 2])
     }
 
     #[inline]
     pub(super) fn choice(&self, rules: &Rules, index: usize, floors: [u64; 2]) -> Choice {
+        self.choice_at(rules, index, self.start(rules, &self.wishes[index], floors))
+    }
+
+    #[inline]
+    fn choice_at(&self, rules: &Rules, index: usize, start: u64) -> Choice {
         let wish = &self.wishes[index];
-        let start = self.start(rules, wish, floors);
         let at = start + rules.before[wish.next as usize];
         Choice { start, at, order: wish.order, what: What::Bank(index as u32) }
     }
 
     /// No command of a kind starts sooner.
     #[inline]
-    pub(super) fn first_start(&self, kind: usize, floor: u64) -> u64 {
+    pub(super) fn first_start(&self, kind: Kind, floor: u64) -> u64 {
         let next = match kind {
-            0 => return 0,
-            1 => Next::Activate,
-            _ => Next::Precharge,
+            Kind::Activate => Next::Activate,
+            Kind::Precharge => Next::Precharge,
+            _ => return 0,
         } as usize;
         let ranks = self.ranks.iter().map(|rank| rank.earliest[next]);
         ranks.min().unwrap_or(0).max(floor)
@@ -51,10 +55,11 @@ impl Channel {
         loop {
             match self.candidates.first() {
                 First::Bank(index, known) => {
-                    let choice = self.choice(rules, index, floors);
-                    let key = self.candidates.key(index, choice.start, choice.order);
+                    let wish = &self.wishes[index];
+                    let start = self.start(rules, wish, floors);
+                    let key = self.candidates.key(start, wish.order);
                     if key == known {
-                        self.best = choice;
+                        self.best = self.choice_at(rules, index, start);
                         break;
                     }
                     self.candidates.set(index, key);
@@ -127,7 +132,7 @@ impl Channel {
                     .max(floor)
                     .max(bank.earliest[precharge])
                     .max(self.ranks[bank.rank as usize].earliest[precharge]);
-                let order = ORDER_TIMEOUT | index as u64;
+                let order = Kind::Timeout.order() | index as u64;
                 let choice = Choice { start: at, at, order, what: What::Timeout(index as u32) };
                 if choice.before(best) {
                     *best = choice;

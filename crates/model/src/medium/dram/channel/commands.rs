@@ -1,6 +1,7 @@
 //! Commands are given: banks, tables, bus and log learn of them, and what they complete is booked.
 
 use super::super::super::PagePolicy;
+use super::super::candidates::Kind;
 use super::super::log::{Logged, WHOLE_RANK};
 use super::super::rules::Rules;
 use super::super::standard::Command;
@@ -8,11 +9,11 @@ use super::{Channel, Choice, Flight, What, left};
 
 impl Channel {
     /// Gives the command that was chosen.
-    pub(super) fn act(&mut self, rules: &Rules, to: u64) {
+    pub(super) fn act(&mut self, rules: &Rules, end: u64) {
         let Choice { at, what, .. } = self.best;
         match what {
             What::Bank(index) => {
-                if !self.stream(rules, index as usize, to) {
+                if !self.stream(rules, index as usize, end) {
                     self.serve(rules, index as usize, at);
                 }
             }
@@ -29,9 +30,9 @@ impl Channel {
 
     /// A bank gets what it wants.
     pub(super) fn serve(&mut self, rules: &Rules, index: usize, at: u64) {
-        let wish = self.wishes[index];
-        match wish.command {
-            Command::Activate => {
+        let wish = &self.wishes[index];
+        match wish.kind {
+            Kind::Activate => {
                 let entry = &mut self.entries[wish.slot];
                 entry.activated = true;
                 let row = entry.row;
@@ -45,7 +46,7 @@ impl Channel {
                 self.give(rules, Command::Activate, index, at, row);
                 self.decide(rules, index);
             }
-            Command::Precharge => {
+            Kind::Precharge => {
                 self.entries[wish.slot].precharged = true;
                 self.close(rules, index, at);
             }
@@ -220,7 +221,7 @@ impl Channel {
         let rank = self.banks[entry.bank as usize].rank;
         self.ranks[rank as usize].waiting -= 1;
         self.unfinished[usize::from(write)] -= 1;
-        self.rows.remove(entry);
+        self.touched.remove(entry);
         self.entries.remove(slot);
         self.fly(flight);
     }

@@ -1,7 +1,7 @@
 //! Column commands of one row, many at once where nothing can come between.
 
 use super::super::super::PagePolicy;
-use super::super::bank::ORDER_COLUMN;
+use super::super::candidates::{Kind, Order};
 use super::super::earliest::NEVER;
 use super::super::queue::Class;
 use super::super::rules::Rules;
@@ -9,17 +9,17 @@ use super::{Channel, Choice, left};
 
 impl Channel {
     /// Gives the column commands of the entry that is chosen, as many at once as nothing can come
-    /// between: up to clock `to`, to the next thing that is known to happen, and to where another
+    /// between: before clock `end`, to the next thing that is known to happen, and to where another
     /// bank could have a command. What it leaves is as if each had been given by itself. Returns
     /// whether it gave any.
     #[inline]
-    pub(super) fn stream(&mut self, rules: &Rules, index: usize, to: u64) -> bool {
-        let wish = self.wishes[index];
-        let many = wish.kind() == 0 && self.entries[wish.slot].bursts_left > 3;
-        many && self.log.is_none() && self.give_many(rules, index, to)
+    pub(super) fn stream(&mut self, rules: &Rules, index: usize, end: u64) -> bool {
+        let wish = &self.wishes[index];
+        let many = wish.kind == Kind::Column && self.entries[wish.slot].bursts_left > 3;
+        many && self.log.is_none() && self.give_many(rules, index, end)
     }
 
-    pub(super) fn give_many(&mut self, rules: &Rules, index: usize, to: u64) -> bool {
+    pub(super) fn give_many(&mut self, rules: &Rules, index: usize, end: u64) -> bool {
         let wish = self.wishes[index];
         let (bank, entry) = (&self.banks[index], &self.entries[wish.slot]);
         let write = entry.class.writes();
@@ -37,7 +37,7 @@ impl Channel {
         }
         let Choice { start, at, .. } = self.best;
         let arrival = self.incoming.front().map_or(NEVER, |&slot| self.entries[slot].arrival);
-        let end = to.saturating_add(1).min(arrival).min(self.next_due).min(self.writes_age_at);
+        let end = end.min(arrival).min(self.next_due).min(self.writes_age_at);
         let end = end.min(self.others_start(rules, index, wish.order));
         let apart = rules.spacing(write);
         count = count.min(end.saturating_sub(start).div_ceil(apart));
@@ -70,13 +70,14 @@ impl Channel {
 
     /// The first start of a command of another bank, or of a refresh: what would come between the
     /// column commands of one. Younger column commands do not, where those follow as closely as any.
-    pub(super) fn others_start(&self, rules: &Rules, index: usize, order: u64) -> u64 {
+    pub(super) fn others_start(&self, rules: &Rules, index: usize, order: Order) -> u64 {
         let floors = self.floors();
         let close = rules.spacing(self.writing) == rules.timings.ccd_s.max(rules.timings.burst)
             && !rules.description.standard.rank_is_pseudo_channel;
-        let younger = if close { order..ORDER_COLUMN << 1 } else { 0..0 };
+        let younger = if close { order..Kind::Activate.order() } else { 0..0 };
         let mut first = NEVER;
-        let soonest = [0, 1, 2].map(|kind| self.first_start(kind, floors[0]));
+        let soonest = [Kind::Refresh, Kind::Column, Kind::Activate, Kind::Precharge]
+            .map(|kind| self.first_start(kind, floors[0]));
         let work = &self.work[usize::from(self.writing)];
         for (word, (work, blocked)) in work.iter().zip(&self.blocked).enumerate() {
             let mut set = work & !blocked;
@@ -84,7 +85,9 @@ impl Channel {
                 let other = word * 64 + set.trailing_zeros() as usize;
                 set &= set - 1;
                 let wish = &self.wishes[other];
-                if other != index && !younger.contains(&wish.order) && soonest[wish.kind()] < first
+                if other != index
+                    && !younger.contains(&wish.order)
+                    && soonest[wish.kind as usize] < first
                 {
                     first = first.min(self.start(rules, wish, floors));
                 }

@@ -39,7 +39,7 @@ fn every_part_takes_what_its_data_sheet_says() {
             dram.submit(at_ps, request).expect("room");
         }
         dram.advance(MS, &mut out);
-        let energy = dram.energy(MS).expect("currents are known");
+        let energy = dram.counts_and_energy(MS).1.expect("currents are known");
         let (num, den) = d.clock.period();
         let period_s = num as f64 / den as f64 * 1e-12;
         let hand = ByHand { c, chips: d.chips as f64, period_s };
@@ -87,7 +87,7 @@ fn refreshes_take_idd5_over_t_rfc_whether_of_all_banks_or_of_each() {
             let hand =
                 ByHand { c, chips: d.chips as f64, period_s: num as f64 / den as f64 * 1e-12 };
             let one = hand.joules((c.idd5b_ua - c.idd3n_ua) as f64, d.timings.rfc as f64);
-            let energy = dram.energy(MS).expect("currents are known");
+            let energy = dram.counts_and_energy(MS).1.expect("currents are known");
             assert_close(part.name, energy.refresh_j, count * one, 0.005);
         }
     }
@@ -104,7 +104,7 @@ fn power_down_takes_less_by_its_share_of_the_time() {
             dram.submit(0, read(0, 0)).expect("room");
         }
         dram.advance(MS, &mut out);
-        dram.energy(MS).expect("currents are known")
+        dram.counts_and_energy(MS).1.expect("currents are known")
     };
     let watts = |microamperes: u64| 1.5 * microamperes as f64 * 1e-6 * 8.0;
     assert_close("awake", energy(&calm(), false).total_j(), watts(c.idd2n_ua) * 1e-3, 1e-3);
@@ -116,5 +116,5 @@ fn power_down_takes_less_by_its_share_of_the_time() {
 
 #[test]
 fn parts_without_currents_say_no_energy() {
-    assert!(Dram::new(&calm_part("hbm3-6400-4gb"), CAPACITY, 64).energy(MS).is_none());
+    assert!(Dram::new(&calm_part("hbm3-6400-4gb"), CAPACITY, 64).counts_and_energy(MS).1.is_none());
 }

@@ -5,10 +5,14 @@ use crate::conformance::device_laws;
 use crate::medium::RefreshPolicy;
 use proptest::prelude::*;
 
+/// A tenth of a second.
+const TENTH_PS: u64 = 100_000_000_000;
+
 #[test]
 fn the_devices_laws_hold() {
     let small = |spec: DramSpec| Dram::new(&spec, 1 << 20, 64);
     device_laws(|| small(spec()));
+    device_laws(|| small(DramSpec { controller_latency: ps(0), ..spec() }));
     let tight = DramSpec {
         channels: 4,
         read_queue_depth: 5,
@@ -281,9 +285,9 @@ fn refreshes_of_idle_time_are_counted_at_once_as_if_each_had_been_done() {
             play(&mut at_once, &requests, &mut fast);
             assert_eq!(slow, fast);
             assert_eq!(one_by_one.counts(), at_once.counts());
-            let (slow, fast) =
-                (one_by_one.energy(100_000_000_000), at_once.energy(100_000_000_000));
-            if let (Some(slow), Some(fast)) = (slow, fast) {
+            let [slow, fast] = [&one_by_one, &at_once].map(|dram| dram.counts_and_energy(TENTH_PS));
+            assert_eq!(slow.0, fast.0);
+            if let (Some(slow), Some(fast)) = (slow.1, fast.1) {
                 assert_close("energy", fast.total_j(), slow.total_j(), 1e-9);
             }
         }
