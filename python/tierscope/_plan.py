@@ -12,7 +12,7 @@ from typing import Any
 from tierscope import _check, _core, _scale
 from tierscope import format as fmt
 from tierscope._call import core_errors, parsed
-from tierscope._region import Extent, bound
+from tierscope._region import Extent, Warming, bound
 from tierscope._run import NoResultError, Progress, compare, region_of
 from tierscope._system import System, with_names_told_apart
 from tierscope._workload import MemoryTrace, Program, Workload
@@ -92,6 +92,7 @@ def plan(
     skip: Extent | None = None,
     limit: Extent | None = None,
     roi: bool = False,
+    warming: Warming = "functional",
     time_limit_s: float | None = None,
     scale_to_footprint: float | None = None,
     runs: int = 1,
@@ -103,7 +104,7 @@ def plan(
         RunError: as a run would.
     """
     _check.time_limit(time_limit_s)
-    region_of(work, skip, limit, roi)
+    region_of(work, skip, limit, roi, warming)
     machines = with_names_told_apart(systems)
     notes: list[str | None] = [None] * len(machines)
     if scale_to_footprint is not None:
@@ -114,7 +115,8 @@ def plan(
         with core_errors():
             foreseen = parsed(_core.foreseen(_check.written(work.to_dict(), "the workload")))
     accesses = _accesses(foreseen["accesses"], skip, limit)
-    wall, unknown, speed = _wall(machines, work, accesses, time_limit_s, runs, (skip, limit, roi))
+    region = {"skip": skip, "limit": limit, "roi": roi, "warming": warming}
+    wall, unknown, speed = _wall(machines, work, accesses, time_limit_s, runs, region)
     data = {
         "version": _core.version(),
         "what": _what(work),
@@ -165,7 +167,7 @@ def _wall(
     accesses: int | None,
     time_limit_s: float | None,
     runs: int,
-    region: tuple[Extent | None, Extent | None, bool],
+    region: dict[str, Any],
 ) -> tuple[dict[str, Any] | None, str | None, float | None]:
     """Wall-clock time as bounds; or why it is not known; and the slowest machine's speed."""
     if isinstance(work, Program):
@@ -173,12 +175,9 @@ def _wall(
     foreign = isinstance(work, MemoryTrace)
     if accesses is None and time_limit_s is None and not foreign:
         return None, "how many accesses will be simulated is not known beforehand", None
-    skip, limit, roi = region
     trial = _Trial()
     try:
-        tried = compare(
-            machines, work, skip=skip, limit=limit, roi=roi, time_limit_s=PROBE_S, watch=trial
-        )
+        tried = compare(machines, work, time_limit_s=PROBE_S, watch=trial, **region)
     except NoResultError:
         return None, "nothing was simulated in the time of the trial", None
     if "time limit" not in (tried.data["partial_reason"] or ""):

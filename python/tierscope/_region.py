@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from typing import Literal, get_args
 
 from tierscope._check import shown
 from tierscope.errors import ArgumentError, RunError
@@ -16,6 +17,10 @@ _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ps|ns|us|ms|s)", re.ASCII)
 _MEND = 'write accesses (1000000 or "1M"), "2G instructions", or simulated time, such as "5ms"'
 START, STOP = 1, 2
 """The marks of a program that bound its region: ``mark`` of the crate ``tierscope-system``."""
+
+Warming = Literal["functional", "detailed"]
+"""How what comes before the region warms the systems: caches, tables and DRAM become as they would,
+at once and at several times the speed; or all is simulated as in the region."""
 
 Extent = int | str
 """So much of a run: accesses, as a number or a text such as "100M"; "2G instructions"; or a
@@ -51,9 +56,27 @@ def _counted(what: str, count: Decimal, extent: object) -> int:
 
 
 def options(
-    skip: Extent | None, limit: Extent | None, starts: bool, stops_at_mark: bool
+    skip: Extent | None,
+    limit: Extent | None,
+    starts: bool,
+    stops_at_mark: bool,
+    warming: object,
 ) -> dict[str, object]:
-    """The simulator's options for a region, which marks of the program may begin and end."""
+    """The simulator's options for a region, which marks of the program may begin and end.
+
+    Raises:
+        ArgumentError: where an extent is of the wrong type, or the warming is none.
+        RunError: where an extent says nothing, or nothing comes before the region.
+    """
+    if warming not in get_args(Warming):
+        mend = 'write "functional" or "detailed"'
+        raise ArgumentError("wrong-type", f"the warming is {shown(warming)}", mend)
+    if warming != "functional" and not starts and skip is None:
+        raise RunError(
+            "usage",
+            f"nothing comes before the region that a {warming} warming could simulate",
+            "say where the region begins: what is skipped, or a mark of the program",
+        )
     if starts and skip is not None:
         raise RunError(
             "usage",
@@ -66,4 +89,4 @@ def options(
     stops = [{"mark": STOP}] if stops_at_mark else []
     if limit is not None:
         stops.append(bound("the limit", limit))
-    return {"start": start, "stops": stops}
+    return {"start": start, "stops": stops, "warming": warming}

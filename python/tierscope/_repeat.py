@@ -14,7 +14,7 @@ from typing import Any
 from tierscope import _check, _core, _system, _workload
 from tierscope import format as fmt
 from tierscope._files import read_text, write_directory
-from tierscope._region import Extent
+from tierscope._region import Extent, Warming
 from tierscope._result import Result, is_kept_result, load
 from tierscope._run import Watcher, compare
 from tierscope._shape import SystemResult
@@ -143,6 +143,7 @@ def repeat(
     skip: Extent | None = None,
     limit: Extent | None = None,
     roi: bool = False,
+    warming: Warming = "functional",
     time_limit_s: float | None = None,
     scale_to_footprint: float | None = None,
     watch: Watcher | None = None,
@@ -159,6 +160,7 @@ def repeat(
         skip: as of :func:`compare`, of each run; so are those that follow.
         limit: see there.
         roi: see there.
+        warming: see there.
         time_limit_s: see there.
         scale_to_footprint: see there; the footprint is that of the first run.
         watch: see there.
@@ -178,6 +180,7 @@ def repeat(
             skip=skip,
             limit=limit,
             roi=roi,
+            warming=warming,
             time_limit_s=time_limit_s,
             scale_to_footprint=scale_to_footprint,
             watch=watch,

@@ -12,7 +12,7 @@ from typing import Any
 
 from tierscope import _check, _core, _files, _region, _scale, _system, _workload, causes
 from tierscope._call import core_errors, parsed
-from tierscope._region import Extent
+from tierscope._region import Extent, Warming
 from tierscope._result import INTERRUPTED, Result, interval_table
 from tierscope._system import System, with_names_told_apart
 from tierscope._workload import Generated, MemoryTrace, Program, Workload
@@ -105,6 +105,7 @@ def compare(
     skip: Extent | None = None,
     limit: Extent | None = None,
     roi: bool = False,
+    warming: Warming = "functional",
     time_limit_s: float | None = None,
     scale_to_footprint: float | None = None,
     by: By | Sequence[By] = (),
@@ -119,11 +120,14 @@ def compare(
         machines: systems, or names of presets and files. Machines of equal names are called by
             what sets them apart.
         work: what runs, or its name.
-        skip: so much comes before the region of interest: it is simulated, so that the machine is
-            warm, and not counted. Accesses (``1000000`` or ``"1M"``), ``"2G instructions"``, or
+        skip: so much comes before the region of interest: it warms the machine, and is not
+            counted. Accesses (``1000000`` or ``"1M"``), ``"2G instructions"``, or
             simulated time (``"5ms"``).
         limit: ends the run, marked partial, after so much of the region on a machine.
         roi: the region of interest is what the program marks as such.
+        warming: of what comes before the region: ``functional``, at several times the speed, or
+            ``detailed``, as the region itself. Where a time is skipped, or data are checked, it is
+            in detail always.
         time_limit_s: ends the run, marked partial, after so many seconds of wall-clock time.
         scale_to_footprint: sizes DRAM before a store to one part in so many of what the workload
             touches: of 2, half of it is in the store. Where DRAM shrinks, on-chip caches shrink in
@@ -151,7 +155,7 @@ def compare(
         )
     loaded = with_names_told_apart(_system.machines(machines))
     what = _workload.of(work)
-    region = region_of(what, skip, limit, roi)
+    region = region_of(what, skip, limit, roi, warming)
     sites = sites_of(what, by)
     notes = [list(changed_notes(one)) for one in loaded]
     if scale_to_footprint is not None:
@@ -217,7 +221,11 @@ def latency_files(
 
 
 def region_of(
-    work: Workload, skip: Extent | None, limit: Extent | None, roi: bool
+    work: Workload,
+    skip: Extent | None,
+    limit: Extent | None,
+    roi: bool,
+    warming: Warming,
 ) -> dict[str, object]:
     """The simulator's options for the region of interest of a run.
 
@@ -227,7 +235,7 @@ def region_of(
     """
     named = (work.roi_start, work.roi_stop) if isinstance(work, Program) else (None, None)
     starts, stops = (roi or function is not None for function in named)
-    return _region.options(skip, limit, starts, stops)
+    return _region.options(skip, limit, starts, stops, warming)
 
 
 def sites_of(work: Workload, by: By | Sequence[By]) -> str | None:
@@ -341,6 +349,7 @@ def run(
     skip: Extent | None = None,
     limit: Extent | None = None,
     roi: bool = False,
+    warming: Warming = "functional",
     time_limit_s: float | None = None,
     scale_to_footprint: float | None = None,
     by: By | Sequence[By] = (),
@@ -354,6 +363,7 @@ def run(
         skip=skip,
         limit=limit,
         roi=roi,
+        warming=warming,
         time_limit_s=time_limit_s,
         scale_to_footprint=scale_to_footprint,
         by=by,

@@ -52,6 +52,7 @@ class Skipped(TypedDict):
     accesses: int
     instructions: int
     time_ps: int
+    warming: Literal["functional", "detailed"]
 
 
 class Cost(TypedDict):

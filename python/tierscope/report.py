@@ -278,13 +278,18 @@ def closing_lines(data: ResultData) -> list[str]:
 def _skipped_lines(data: ResultData) -> Iterator[str]:
     """What came before the region of interest."""
     skipped = {name: system["skipped"] for name, system in data["systems"].items()}
-    parts = [
-        f"{name}: {fmt.count(part['accesses'])} accesses in {fmt.seconds(part['time_ps'] / 1e12)}"
-        for name, part in skipped.items()
-        if part is not None
-    ]
-    if parts:
-        yield f"Simulated before the region of interest and not counted: {'; '.join(parts)}."
+    warm, simulated = [], []
+    for name, part in skipped.items():
+        if part is None:
+            continue
+        told = f"{name}: {fmt.count(part['accesses'])} accesses"
+        if part["warming"] == "functional":
+            warm.append(told)
+        else:
+            simulated.append(f"{told} in {fmt.seconds(part['time_ps'] / 1e12)}")
+    for what, parts in (("Warmed functionally", warm), ("Simulated", simulated)):
+        if parts:
+            yield f"{what} before the region of interest and not counted: {'; '.join(parts)}."
 
 
 def title(data: ResultData) -> str:

@@ -167,6 +167,6 @@ def test_columns_of_different_parts_of_a_workload_are_told_to_be_so(keep: Keeper
         "1.00 k accesses of a:oracle/quick; 400 accesses, after 200, of b:oracle/quick.\n"
     ) in shown
     assert "b: Partial: the limit of 400 accesses was reached.\n" in shown
-    assert "b: Simulated before the region of interest and not counted: oracle/quick: 200" in shown
+    assert "b: Warmed functionally before the region of interest and not counted: oracle" in shown
     assert "different parts" in text({"b": region, "c": later}, width=200)
     assert "different parts" not in text({"a": whole, "b": whole}, width=200)

@@ -10,6 +10,7 @@ import pytest
 import tierscope as ts
 from tierscope import _call, _core
 from tierscope._shape import SystemResult
+from tierscope.report import closing_lines
 
 SYSTEMS = ("hybrid/quick", "storage/quick", "oracle/quick")
 LONG = ts.workload("gups", updates=10**12, table="512MiB")
@@ -138,13 +139,39 @@ def test_a_run_that_does_nothing_is_an_error() -> None:
 def test_a_region_and_what_it_skips_are_the_whole_run() -> None:
     work = ts.workload("gups", updates=20_000, table="4MiB")
     whole = ts.run("hybrid/quick", work)["hybrid/quick"]
-    part = ts.run("hybrid/quick", work, skip="10k")["hybrid/quick"]
+    part = ts.run("hybrid/quick", work, skip="10k", warming="detailed")["hybrid/quick"]
     skipped = part["skipped"]
     assert skipped is not None
     assert 10_000 <= skipped["accesses"] < 10_100
     assert skipped["accesses"] + part["accesses"] == whole["accesses"]
     assert skipped["time_ps"] + part["time_ps"] == whole["time_ps"]
+    assert skipped["warming"] == "detailed"
     assert whole["skipped"] is None
+
+
+def test_what_precedes_a_region_warms_functionally() -> None:
+    work = ts.workload("gups", updates=60_000, table="64MiB")
+    machine = ts.system("hybrid/quick").replace("machine", prefetch_pages=0)
+    for extent in ("80k", "100k instructions"):
+        result = ts.run(machine, work, skip=extent)
+        skipped = result["machine"]["skipped"]
+        assert skipped is not None
+        assert skipped["warming"] == "functional"
+        told = closing_lines(result.data)
+        assert any(line.startswith("Warmed functionally before the region") for line in told)
+        detailed = ts.run(machine, work, skip=extent, warming="detailed")["machine"]
+        assert result["machine"]["miss_rate"] == pytest.approx(detailed["miss_rate"], rel=0.02)
+    timed = ts.run(machine, work, skip="1ms")["machine"]["skipped"]
+    assert timed is not None
+    assert timed["warming"] == "detailed"
+
+
+def test_a_warming_is_of_something_and_one_of_two() -> None:
+    with pytest.raises(ts.RunError, match="nothing comes before the region that a detailed"):
+        ts.run("hybrid/quick", "gups", warming="detailed")
+    with pytest.raises(ts.ArgumentError, match="the warming is 'cold'") as raised:
+        ts.run("hybrid/quick", "gups", skip=10, warming="cold")  # type: ignore[arg-type]
+    assert raised.value.hint == 'write "functional" or "detailed"'
 
 
 def test_extents_are_accesses_instructions_or_simulated_time() -> None:

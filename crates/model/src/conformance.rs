@@ -817,6 +817,10 @@ mod tests {
             self.inner.in_flight()
         }
 
+        fn warm(&mut self, address: u64, write: bool) {
+            self.inner.warm(address, write);
+        }
+
         fn flush(&mut self, now_ps: u64) -> bool {
             self.inner.flush(now_ps)
         }

@@ -1,5 +1,6 @@
 //! What a run gave: one JSON object, whose schema is in `docs/reference/result.schema.json`.
 
+use crate::machine::Warming;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -203,8 +204,10 @@ pub struct Skipped {
     pub accesses: u64,
     /// Instructions of the program.
     pub instructions: u64,
-    /// Simulated time, in picoseconds.
+    /// Simulated time, in picoseconds; in functional warming that of instructions alone.
     pub time_ps: u64,
+    /// How it warmed the machine.
+    pub warming: Warming,
 }
 
 /// What accesses have cost by where in the program's code they come from.

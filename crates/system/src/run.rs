@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tierscope_workload::{SiteGrain, Stream, StreamError};
 
-pub use crate::machine::{Bound, mark};
+pub use crate::machine::{Bound, Warming, mark};
 
 /// How often an observer hears of each machine, in wall-clock time.
 const REPORT_EVERY: Duration = Duration::from_millis(200);
@@ -27,9 +27,11 @@ pub(crate) const MOST_TIME_PS: u64 = 1 << 62;
 pub struct RunOptions {
     /// Operations that a thread may take in a batch at most; 0 for no limit of its own.
     pub batch_limit: u64,
-    /// Where the region of interest begins: nothing before it is counted, though all of it is
-    /// simulated. None for the start of the run.
+    /// Where the region of interest begins: nothing before it is counted. None for the start of the
+    /// run.
     pub start: Option<Bound>,
+    /// How what comes before the region warms the machine.
+    pub warming: Warming,
     /// Where the region of interest, and with it the run, ends on each machine: at the first of
     /// these. A result that ends at a count or a time is marked partial; one that ends at a mark is
     /// complete. None for the end of the workload.

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use tierscope_system::machine::Machine;
 use tierscope_system::result::{Interval, SystemResult};
-use tierscope_system::run::{Bound, Observer, Progress, RunOptions, mark, run_machines};
+use tierscope_system::run::{Bound, Observer, Progress, RunOptions, Warming, mark, run_machines};
 use tierscope_system::spec::{SystemSpec, load};
 use tierscope_workload::op::{Call, FLAG_DEPENDENT, MAP_HEAP, MAP_SHARED, MAP_WRITABLE, NO_FILE};
 use tierscope_workload::{Op, Stream};
@@ -159,6 +159,76 @@ fn is_start(ops: &[Op], at: usize) -> bool {
     next == at
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    /// In functional warming, too, nothing is lost, and batches do not matter.
+    #[test]
+    fn functional_warming_does_not_depend_on_batches(
+        threads in proptest::collection::vec(proptest::collection::vec(doing(), 1..150), 1..5),
+        share in 0..100u64,
+    ) {
+        let script = script(&threads);
+        for name in ALL {
+            let spec = system(name, &TIGHT[..3]);
+            let whole = run(&spec, Script::stream(&script));
+            let start = (whole.accesses * share / 100).max(1);
+            let options = region(Some(Bound::Accesses(start)), None);
+            let part = run_with(&spec, Script::stream(&script), &options);
+            let skipped = part.skipped.unwrap();
+            prop_assert_eq!(skipped.warming, Warming::Functional);
+            prop_assert!(skipped.accesses >= start, "{}", name);
+            prop_assert_eq!(skipped.accesses + part.accesses, whole.accesses, "{}", name);
+            prop_assert_eq!(skipped.instructions + part.instructions, whole.instructions);
+            for limit in [1, 7] {
+                let options = RunOptions { batch_limit: limit, ..options.clone() };
+                let other = run_with(&spec, Script::stream(&script), &options);
+                prop_assert_eq!(&other, &part, "{}: batches of {}", name, limit);
+            }
+        }
+    }
+}
+
+/// What a region finds where it begins is what it finds after a warming in detail, but for the order
+/// in which misses under way at once are served.
+#[test]
+fn functional_warming_leaves_what_warming_in_detail_leaves() {
+    // Three of four accesses are to a quarter of the pages: what is kept depends on the order of use.
+    let address = |i: u64| {
+        let random = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+        let pages = if i.is_multiple_of(4) { 2_000 } else { 500 };
+        ANONYMOUS + random % pages * PAGE + random % 64 * 64
+    };
+    let access = |i| match i % 3 {
+        0 => Op::store(address(i), 8, 5),
+        _ => Op::load(address(i), 8, 5),
+    };
+    let ops: Vec<Op> = (0..60_000).map(access).collect();
+    for (name, misses, kept) in [
+        ("oracle/quick", "tlb_walks", "tlb_walks"),
+        ("hybrid/quick", "dram_cache_misses", "write_back_pages"),
+        ("storage/quick", "major_faults", "swap_out_pages"),
+    ] {
+        let spec = system(name, &TIGHT[..3]);
+        let [functional, detailed] = [Warming::Functional, Warming::Detailed].map(|warming| {
+            let options = RunOptions { warming, ..region(Some(Bound::Accesses(40_000)), None) };
+            run_with(&spec, Script::stream(from_ref(&ops)), &options)
+        });
+        assert_eq!(detailed.skipped.unwrap().warming, Warming::Detailed);
+        for counter in [misses, kept] {
+            let [counted, expected] =
+                [&functional, &detailed].map(|result| result.counters[counter] as f64);
+            assert!(expected > 100.0, "{name}: {counter}: {expected} say nothing");
+            let off = (counted - expected).abs() / expected;
+            assert!(off < 0.02, "{name}: {counter}: {counted} for {expected}");
+        }
+        let off = functional.time_ps as f64 / detailed.time_ps as f64 - 1.0;
+        assert!(off.abs() < 0.02, "{name}: the region's time is off by {off}");
+        let shorter = functional.skipped.unwrap().time_ps < detailed.skipped.unwrap().time_ps;
+        assert!(shorter, "{name}: only instructions take time");
+    }
+}
+
 #[test]
 fn counts_and_times_bound_a_region_of_one_thread_to_the_operation() {
     let ops: Vec<Op> =
@@ -190,6 +260,7 @@ fn counts_and_times_bound_a_region_of_one_thread_to_the_operation() {
         let outcome = ended(Some(Bound::TimePs(half_ps)), None);
         let skipped_ps = outcome.result.skipped.unwrap().time_ps;
         assert_eq!(skipped_ps, half_ps);
+        assert_eq!(outcome.result.skipped.unwrap().warming, Warming::Detailed);
         assert_eq!(skipped_ps + outcome.result.time_ps, whole.time_ps);
 
         let outcome = ended(None, Some(Bound::TimePs(half_ps)));

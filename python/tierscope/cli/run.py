@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from tierscope._plan import plan
+from tierscope._region import Warming
 from tierscope._repeat import Repetitions, check_count, check_repetitions_target, works_of
 from tierscope._repeat import repeat as repeat_run
 from tierscope._result import INTERRUPTED, Result, check_target
@@ -87,6 +88,7 @@ def run(
     roi: bool = False,
     roi_start: str | None = None,
     roi_stop: str | None = None,
+    warming: Warming = "functional",
     time_limit: float | None = None,
     repeat: Annotated[int | None, Parameter(name="--repeat")] = None,
     scale_to_footprint: float | None = None,
@@ -114,13 +116,15 @@ def run(
             and the program's image, stack and kernel), or by function or address of the program's
             code; repeated for several. Code is told of programs, and of recordings made with --by.
         seed: Seed of a built-in workload's random choices; 0 unless given.
-        skip: Simulates so much before anything is counted, so that the systems are warm: accesses
-            (1000000 or 1M), "2G instructions", or simulated time (5ms).
+        skip: Warms the systems with so much before anything is counted: accesses (1000000 or 1M),
+            "2G instructions", or simulated time (5ms).
         limit: Ends the run, marked partial, after so much, as for --skip, of what is counted.
         roi: Counts only what the program, or the recording, marks as its region of interest.
         roi_start: Counts only what follows the first call of this function, of the program or of
             a library that it loads.
         roi_stop: Ends the run at the first call of this function.
+        warming: What comes before the region changes what caches, tables and DRAM hold, at
+            several times the speed (functional); or is simulated as the region is (detailed).
         time_limit: Ends the run, marked partial, after so many seconds.
         repeat: Runs so many times, a built-in workload with the seeds from --seed on, and prints
             means with their 95 % confidence intervals; -o keeps each result.
@@ -169,6 +173,7 @@ def run(
         "skip": skip,
         "limit": limit,
         "roi": roi,
+        "warming": warming,
         "time_limit_s": time_limit,
         "scale_to_footprint": scale_to_footprint,
     }

@@ -38,6 +38,11 @@ pub trait Organization: Send {
     /// Requests taken and not yet answered, and background work under way.
     fn in_flight(&self) -> usize;
 
+    /// An access in functional warming: what is where, and who was used last, become as they would by
+    /// a line request, at once and without a device. Nothing of it is counted. Not to be called while
+    /// data are checked.
+    fn warm(&mut self, address: u64, write: bool);
+
     /// Writes every dirty page to the store from now on; true once none is left.
     fn flush(&mut self, now_ps: u64) -> bool;
 

@@ -179,6 +179,9 @@ impl Organization for Oracle {
     }
 
     /// Nothing is ever dirty: there is no store.
+    /// Nothing: where a line lies does not depend on who was used.
+    fn warm(&mut self, _address: u64, _write: bool) {}
+
     fn flush(&mut self, _now_ps: u64) -> bool {
         true
     }

@@ -387,6 +387,9 @@ impl Organization for Storage {
     }
 
     /// Nothing here is dirty: the operating system writes back.
+    /// Nothing: where a line lies does not depend on who was used.
+    fn warm(&mut self, _address: u64, _write: bool) {}
+
     fn flush(&mut self, _now_ps: u64) -> bool {
         true
     }

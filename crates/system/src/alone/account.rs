@@ -2,6 +2,7 @@
 
 use super::Flight;
 use crate::energy::energy_result;
+use crate::machine::Warming;
 use crate::result::{Bytes, DeviceResult, Interval, LatencySummary, Skipped, SystemResult};
 use crate::spec::SystemSpec;
 use std::collections::BTreeMap;
@@ -70,7 +71,12 @@ impl Account {
     pub fn begin(&mut self, now_ps: u64, skipped: u64, organization: &dyn Organization) {
         self.begun = true;
         self.start_ps = now_ps;
-        self.skipped = Some(Skipped { accesses: skipped, instructions: 0, time_ps: now_ps });
+        self.skipped = Some(Skipped {
+            accesses: skipped,
+            instructions: 0,
+            time_ps: now_ps,
+            warming: Warming::Detailed,
+        });
         self.before = (organization.report(), organization.activity(now_ps));
     }
 

@@ -16,7 +16,7 @@ const PULL: usize = 4096;
 
 /// Whether a hardware thread can go on with its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flow {
+pub(super) enum Flow {
     Continue,
     Stop,
 }
@@ -252,6 +252,9 @@ impl Machine {
 
     /// Offers the thread's access to its core.
     fn perform(&mut self, index: usize) -> Flow {
+        if self.region.warms_functionally() {
+            return self.warm(index);
+        }
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
         let Some(access) = &mut thread.access else { return Flow::Continue };
@@ -465,7 +468,7 @@ impl Machine {
 
     /// The thread's access is under way or done: the next may come.
     #[inline]
-    fn access_done(&mut self, index: usize) {
+    pub(super) fn access_done(&mut self, index: usize) {
         let thread = &mut self.threads[self.contexts[index].thread];
         thread.access = thread.store_after.take();
         if thread.access.is_none()
@@ -555,7 +558,7 @@ fn wait(context: &mut Context, thread: &mut Thread, block: Block) -> Flow {
 }
 
 /// The page is not there, or not for stores: the access has to be repeated after the kernel.
-fn fault(
+pub(super) fn fault(
     context: &mut Context,
     thread: &mut Thread,
     page: u64,

@@ -398,6 +398,9 @@ impl Machine {
         let transfer = self.paging.transfer(id).clone();
         let io = self.transfers.entry(id).or_default();
         io.context = index;
+        if self.region.warms_functionally() {
+            return self.begin_warm_transfer(id, &transfer, now_ps);
+        }
         let background = transfer.write || io.waiters.is_empty() && transfer.pages.len() > 1;
         for page in &transfer.pages {
             self.snoop(page.frame, transfer.write, now_ps);
@@ -429,7 +432,7 @@ impl Machine {
 
     /// DMA snoops the on-chip caches: dirty lines of the frame go to memory before it is read, and
     /// all its lines go before it is written.
-    fn snoop(&mut self, frame: u64, to_store: bool, now_ps: u64) {
+    pub(super) fn snoop(&mut self, frame: u64, to_store: bool, now_ps: u64) {
         let shift = self.fixed.page_shift - self.fixed.line_shift;
         let first = frame << shift;
         for group in first >> 6..(first + (1 << shift)).div_ceil(64) {
@@ -462,7 +465,8 @@ impl Machine {
             let posted = self.posted.swap_remove(at);
             newest = newest.or(Some(posted.version));
         }
-        if let (Some(version), true) = (newest, to_store) {
+        let moves = to_store && !self.region.warms_functionally();
+        if let (Some(version), true) = (newest, moves) {
             self.outgoing.push_back(Outgoing::Write(DirtyLine { line, version }));
         }
     }
@@ -485,7 +489,7 @@ impl Machine {
     }
 
     /// All pages have moved: an interrupt, and the threads that waited become ready.
-    fn end_transfer(&mut self, id: TransferId, now_ps: u64) {
+    pub(super) fn end_transfer(&mut self, id: TransferId, now_ps: u64) {
         self.paging.finish_transfer(id, now_ps);
         let io = self.transfers.remove(&id).unwrap_or_default();
         let paths = self.os.paths.clone();

@@ -15,8 +15,9 @@ mod memory;
 mod region;
 mod sites;
 mod thread;
+mod warm;
 
-pub use region::{Bound, mark};
+pub use region::{Bound, Warming, mark};
 
 use self::thread::{Access, State, Thread, Trap};
 use crate::run::RunOptions;
@@ -78,6 +79,8 @@ enum Event {
     Trap(usize),
     /// A software thread becomes ready.
     Wake(u32),
+    /// A transfer has ended that took no time, in functional warming.
+    Transferred(TransferId),
     /// An interval of the result ends.
     Interval,
     /// The region of interest begins or ends.
@@ -241,7 +244,7 @@ impl Machine {
                 spec.check_data,
                 options.sites.is_some(),
             ),
-            region: Region::new(options.start, &options.stops),
+            region: Region::new(options, spec.check_data),
             spec: spec.clone(),
             os: os.clone(),
             fixed,
@@ -369,6 +372,7 @@ impl Machine {
                 Event::PutDirty(line) => self.put_posted(line, at_ps),
                 Event::Trap(context) => self.enter_kernel(context, at_ps)?,
                 Event::Wake(thread) => self.make_ready(thread as usize, at_ps),
+                Event::Transferred(id) => self.end_warm_transfer(id, at_ps),
                 Event::Interval => self.end_interval(at_ps),
                 Event::Bound => self.pass_time_bound(at_ps),
             }

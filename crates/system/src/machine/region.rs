@@ -1,10 +1,11 @@
-//! The region of interest: what of a run is measured. Before it the machine runs as in it, so that
-//! its caches, tables and queues are warm; only nothing of that is counted.
+//! The region of interest: what of a run is measured. What comes before it warms the machine, and is
+//! not counted.
 
 use super::account::Account;
 use super::thread::{BUSY, OWNERS};
 use super::{Event, Machine};
 use crate::result::Skipped;
+use crate::run::RunOptions;
 use serde::{Deserialize, Serialize};
 use tierscope_model::activity::Activity;
 use tierscope_model::organization::OrganizationReport;
@@ -29,6 +30,21 @@ pub enum Bound {
     Mark(u64),
 }
 
+/// How what precedes the region of interest warms the machine.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Warming {
+    /// Caches, TLBs, page tables, page cache and DRAM cache become as they would, at once: only
+    /// instructions take time, and queues, row buffers and what is under way start empty. Where a time
+    /// bounds the region, or data are checked, it is in detail all the same.
+    #[default]
+    Functional,
+    /// As in the region itself.
+    Detailed,
+}
+
 /// Marks that the program gives ([`tierscope_workload::Call::Marker`]).
 pub mod mark {
     /// The region of interest begins.
@@ -43,6 +59,8 @@ pub(super) struct Region {
     start: Option<Bound>,
     stops: Vec<Bound>,
     begun: bool,
+    /// What comes before it warms the machine so.
+    warming: Warming,
     ended_by: Option<Bound>,
     /// When it began.
     pub start_ps: u64,
@@ -56,8 +74,22 @@ pub(super) struct Region {
 }
 
 impl Region {
-    pub fn new(start: Option<Bound>, stops: &[Bound]) -> Self {
-        Region { start, stops: stops.to_vec(), begun: start.is_none(), ..Region::default() }
+    pub fn new(options: &RunOptions, check_data: bool) -> Self {
+        let RunOptions { start, warming, .. } = *options;
+        let timed = check_data || matches!(start, Some(Bound::TimePs(_)));
+        Region {
+            start,
+            stops: options.stops.clone(),
+            begun: start.is_none(),
+            warming: if timed { Warming::Detailed } else { warming },
+            ..Region::default()
+        }
+    }
+
+    /// Whether what happens now only warms the machine.
+    #[inline]
+    pub fn warms_functionally(&self) -> bool {
+        !self.begun && self.warming == Warming::Functional
     }
 
     /// Whether what happens now is counted.
@@ -171,6 +203,7 @@ impl Machine {
             accesses: self.account.accesses(),
             instructions: self.account.instructions,
             time_ps: start_ps,
+            warming: self.region.warming,
         });
         self.region.start_ps = start_ps;
         self.region.organization = self.organization.report();

@@ -197,7 +197,7 @@ mod tests {
             for (bank, wants, start, kind, background, sequence) in changes {
                 let bank = bank % banks as usize;
                 let sequence = (epoch >> 10) + sequence;
-                let kind = kind << KIND_SHIFT | u64::from(background) * BACKGROUND;
+                let kind = (kind << KIND_SHIFT) | (u64::from(background) * BACKGROUND);
                 let order = tree.order(kind, sequence, bank);
                 plain[bank] = wants.then_some((epoch + start, kind, sequence));
                 match plain[bank] {

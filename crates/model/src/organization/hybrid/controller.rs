@@ -6,7 +6,7 @@ use super::miss::Miss;
 use super::page_map::PageMap;
 use super::prefetch::Prefetcher;
 use super::write_back::{NONE, WriteBackBuffer};
-use crate::cache::{Hit, TagStore, WayRef, flag};
+use crate::cache::{Hit, Place as Way, TagStore, WayRef, flag};
 use crate::organization::{HybridSpec, InitialContent, OrganizationReport, TagStore as TagPlace};
 use crate::replacement::Lru;
 use crate::request::{Full, LineRequest, LineResponse};
@@ -174,6 +174,33 @@ impl Controller {
         let entered = self.pipeline.push((now_ps + self.latency_ps, slot));
         debug_assert!(entered.is_ok(), "the pipeline has a place for each request held");
         Ok(slot)
+    }
+
+    /// A request in functional warming: tags become as they would by it and by the prefetches that its
+    /// miss would cause, at once. A page in flight stays so.
+    #[inline]
+    pub fn warm(&mut self, address: u64, write: bool) {
+        let page = address >> self.page_shift;
+        match self.tags.access(page, write) {
+            Some(hit) => self.tags.clear_flags(hit.way, flag::PREFETCHED),
+            None => self.warm_missing(page, write),
+        }
+    }
+
+    fn warm_missing(&mut self, page: u64, write: bool) {
+        self.warm_page(page, if write { flag::DIRTY } else { 0 });
+        for page in self.prefetcher.run(page) {
+            if self.tags.lookup(page).is_none() {
+                self.warm_page(page, flag::PREFETCHED);
+            }
+        }
+    }
+
+    /// Puts an absent page where it would go, if a way of its set is not in use.
+    fn warm_page(&mut self, page: u64, flags: u8) {
+        if let Way::Free(way) | Way::Taken(way, _) = self.tags.place(page) {
+            self.tags.insert_at(way, page, flags);
+        }
     }
 
     /// When the controller wants to be advanced next, if it does not wait for completions only.

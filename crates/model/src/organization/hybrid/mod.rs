@@ -225,6 +225,12 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
         self.controller.in_flight()
     }
 
+    #[inline]
+    fn warm(&mut self, address: u64, write: bool) {
+        debug_assert!(self.versions.is_none(), "warming moves no data");
+        self.controller.warm(address, write);
+    }
+
     fn flush(&mut self, now_ps: u64) -> bool {
         let done = self.controller.flush(now_ps, &mut self.actions);
         self.execute(now_ps, &mut Vec::new());

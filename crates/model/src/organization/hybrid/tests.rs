@@ -818,3 +818,40 @@ proptest! {
         prop_assert!((report.lookups - report.misses..=report.lookups).contains(&accesses));
     }
 }
+
+proptest! {
+    /// Functional warming leaves what requests one by one leave: pages, who is dirty, who goes next.
+    #[test]
+    fn warming_leaves_the_tags_of_requests_one_by_one(
+        accesses in proptest::collection::vec((0u64..64, any::<bool>()), 1..200),
+        ways in prop_oneof![Just(1u32), Just(2), Just(4)],
+        with_data in any::<bool>(),
+        prefetch_pages in prop_oneof![Just(0u32), Just(3)],
+        prefilled in any::<bool>(),
+    ) {
+        let mut shape = spec(16, if with_data { 1 } else { ways });
+        shape.cache.tags = if with_data { TagStore::WithData } else { TagStore::Sram };
+        shape.cache.initial =
+            if prefilled { InitialContent::Prefilled } else { InitialContent::Empty };
+        shape.prefetch_pages = prefetch_pages;
+        (shape.fills, shape.write_back_buffer_pages) = (8, 8);
+        let mut run = Run::new(steady(&shape));
+        let mut warmed = steady(&shape);
+        warmed.versions = None;
+        for (id, (number, write)) in accesses.into_iter().enumerate() {
+            run.submit(id as u32, page(number), write);
+            run.drain();
+            warmed.warm(page(number), write);
+        }
+        let [tags, expected] = [&warmed, &run.hybrid].map(|hybrid| &hybrid.controller().tags);
+        prop_assert!(tags.iter_dirty().eq(expected.iter_dirty()));
+        for number in 0..SPACE_BYTES / PAGE_BYTES {
+            let [found, there] = [tags, expected].map(|tags| tags.lookup(number));
+            prop_assert_eq!(found, there, "page {}", number);
+            if found.is_none() {
+                prop_assert_eq!(tags.victim(number), expected.victim(number), "for {}", number);
+            }
+        }
+        prop_assert_eq!(warmed.report().lookups, 0);
+    }
+}
