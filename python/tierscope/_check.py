@@ -60,6 +60,25 @@ def seed(value: object) -> int:
     return value
 
 
+def size(value: object, what: str) -> int | None:
+    """A size in bytes: a number of them, or a text with its unit; nothing stays nothing."""
+    mend = 'write a number of bytes, or a text such as "2GiB"'
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not 0 <= value < 1 << 64:
+            raise RunError("impossible-value", f"{what} is {value}", mend)
+        return value
+    if not isinstance(value, str):
+        raise ArgumentError("wrong-type", f"{what} is {shown(value)}", mend)
+    try:
+        return _core.size_bytes(value)
+    except _core.RunError as error:
+        code, told = error.args
+        reason, mend = json.loads(told)
+        raise RunError(code, f"{what} is `{value}`: {reason}", mend) from None
+
+
 def time_limit(time_limit_s: object) -> None:
     """When a run ends at the latest, in wall-clock time."""
     if time_limit_s is None:

@@ -5,6 +5,7 @@ from tierscope._mark import include_dir, roi, roi_begin, roi_end
 from tierscope._repeat import Repetitions, load_repetitions, repeat
 from tierscope._result import Result, load
 from tierscope._run import (
+    Growth,
     NoResultError,
     Progress,
     Recording,
@@ -23,6 +24,7 @@ __version__ = _core.version()
 __all__ = [
     "ArgumentError",
     "Generated",
+    "Growth",
     "MemoryTrace",
     "NoResultError",
     "Problem",

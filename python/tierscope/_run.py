@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import time
@@ -42,14 +43,31 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Growth:
+    """How far a recording is.
+
+    Attributes:
+        accesses: loads and stores seen, those that are left out of the file included.
+        file_bytes: size of the file so far.
+        elapsed_s: wall-clock time since the recording began.
+    """
+
+    accesses: int
+    file_bytes: int
+    elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Recording:
     """What a recording came to.
 
     Attributes:
         exit_status: the program's, 128+n for a signal; ``None`` where the recording was ended.
-        totals: threads, operations, loads, stores, calls and instructions recorded, by name; of
-            a recording that could not be completed, threads and operations.
+        totals: threads, operations, loads, stores, calls and instructions recorded, and
+            ``left_out_loads`` and ``left_out_stores``, by name; of a recording that could not be
+            completed, threads and operations.
         file_bytes: size of the file.
+        full: whether it ended because it had the largest size that it may have.
         partial: the file that is left of a recording that could not be completed, which can be
             replayed if that is allowed; ``None`` where it was completed, or nothing is left.
         reasons: why not all of the program is in it; empty if all is.
@@ -59,6 +77,7 @@ class Recording:
     exit_status: int | None
     totals: dict[str, int | str]
     file_bytes: int
+    full: bool
     partial: str | None
     reasons: list[str]
     notices: list[str]
@@ -66,6 +85,10 @@ class Recording:
 
 Watcher = Callable[[Sequence[Progress]], None]
 """Called several times a second with each machine's progress, in the machines' order."""
+
+
+GrowthWatcher = Callable[[Growth], None]
+"""Called several times a second with how far a recording is, once it has begun."""
 
 
 class NoResultError(RunError):
@@ -173,7 +196,9 @@ def compare(
     }
     with core_errors():
         under_way = _start(what, target)
-        _attend(under_way, time_limit_s, watch)
+        _attend(
+            under_way, time_limit_s, None if watch is None else functools.partial(_progress, watch)
+        )
         return _result(parsed(under_way.result()), loaded, notes)
 
 
@@ -271,6 +296,9 @@ def record(
     roi_start: str | None = None,
     roi_stop: str | None = None,
     by: By | Sequence[By] = (),
+    max_size: int | str | None = None,
+    filter_l1: int | str | None = None,
+    watch: GrowthWatcher | None = None,
 ) -> Recording:
     """Runs a program under the recorder and records it to a file, a ``.tst``.
 
@@ -280,26 +308,46 @@ def record(
     With ``by`` the recording holds which ``function``, or instruction
     (``address``), of the program each access comes from, for replays that tell it.
 
+    Args:
+        command: the program and its arguments.
+        path: the recording.
+        output_to_stderr: whether the program's standard output goes to standard error.
+        roi_start: a function whose calls begin the region of interest.
+        roi_stop: a function whose calls end it.
+        by: what is told of where in the program's code accesses come from.
+        max_size: ends the recording, and the program, before the file is larger: bytes, or a text
+            such as ``"2GiB"``. What is recorded until then is complete.
+        filter_l1: leaves out the accesses that a first-level cache of this size serves, of 8 ways
+            and lines of 64 bytes, one for each thread: bytes, or a text such as ``"32KiB"``.
+        watch: hears of the file's growth.
+
     Raises:
         ArgumentError: where an argument is of the wrong type.
-        RunError: where the program cannot run, or the recording cannot be written.
+        RunError: where a size is none, the program cannot run, or the recording cannot be written.
     """
     file = Path(_check.path(path, "a recording's file", 'write a path, such as "app.tst"'))
     _check_recording(file)
     told = causes.kinds(by)
     if "area" in told:
         raise _workload.without_effect("telling areas", "a recording: its replays always tell them")
-    target = {"kind": "recording", "path": str(file), "sites": causes.grain(told)}
+    target = {
+        "kind": "recording",
+        "path": str(file),
+        "sites": causes.grain(told),
+        "max_bytes": _check.size(max_size, "the largest size"),
+        "filter_bytes": _check.size(filter_l1, "the filter's size"),
+    }
     with core_errors():
         what = Program(command, False, output_to_stderr, roi_start, roi_stop)
         under_way = _launch(what, target)
-        _attend(under_way, None, None)
+        _attend(under_way, None, None if watch is None else functools.partial(_growth, watch))
         found = parsed(under_way.result())["finished"]
     kept = found["recording"] or {}
     return Recording(
         exit_status=found["exit_status"],
         totals=kept.get("totals", {}),
         file_bytes=kept.get("file_bytes", 0),
+        full=found["full"],
         partial=kept.get("partial"),
         reasons=found["reasons"],
         notices=found["notices"],
@@ -372,14 +420,28 @@ def run(
     )
 
 
-def _attend(under_way: _core.Run, time_limit_s: float | None, watch: Watcher | None) -> None:
+def _progress(watch: Watcher, under_way: _core.Run) -> None:
+    watch([Progress(**one) for one in parsed(under_way.progress())])
+
+
+def _growth(watch: GrowthWatcher, under_way: _core.Run) -> None:
+    found = parsed(under_way.recording())
+    if found is not None:
+        watch(Growth(**found))
+
+
+def _attend(
+    under_way: _core.Run,
+    time_limit_s: float | None,
+    watch: Callable[[_core.Run], None] | None,
+) -> None:
     """Waits until a run has ended, answerable to the keyboard, and ends it if need be."""
     deadline = None if time_limit_s is None else time.monotonic() + time_limit_s
     while True:
         try:
             while not under_way.wait(_POLL_S):
                 if watch is not None:
-                    watch([Progress(**one) for one in parsed(under_way.progress())])
+                    watch(under_way)
                 if deadline is not None and time.monotonic() >= deadline:
                     under_way.stop(f"the time limit of {time_limit_s:g} s was reached")
             return

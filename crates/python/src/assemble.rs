@@ -8,6 +8,8 @@ use tierscope_system::result::{
 };
 use tierscope_system::run::Outcome;
 use tierscope_system::spec::SystemSpec;
+use tierscope_units::Size;
+use tierscope_workload::filter::FilterSpec;
 use tierscope_workload::requests::find;
 
 /// Share of the instructions by which two machines may differ that stand at the same place: they
@@ -22,6 +24,8 @@ pub struct Known {
     pub program: Option<ProgramInfo>,
     /// Why the result is partial on every machine, if that is known.
     pub reasons: Vec<String>,
+    /// What a reader must know of the workload before the figures.
+    pub remarks: Vec<String>,
 }
 
 /// The result, and which machines failed and why, as JSON. A machine without an outcome has no
@@ -49,7 +53,7 @@ pub fn assemble(known: Known, systems: &[SystemSpec], outcomes: Vec<Option<Outco
     }
     compare_with_oracle(systems, &mut results);
     let complete = reasons.is_empty();
-    let remarks = all_fits(systems, &results).into_iter();
+    let remarks = known.remarks.into_iter().chain(all_fits(systems, &results));
     let remarks = remarks.chain(own_clocks(systems, &known.workload)).collect();
     let result = RunResult {
         version: crate::VERSION.into(),
@@ -115,6 +119,30 @@ fn own_clocks(systems: &[SystemSpec], workload: &WorkloadInfo) -> Option<String>
             loads.collect::<Vec<_>>().join(", ")
         )
     })
+}
+
+/// Remarks on a workload from which the hits of a first-level cache were left out.
+pub fn filtered(filter: FilterSpec, systems: &[SystemSpec]) -> Vec<String> {
+    let size = Size::from_bytes(filter.capacity_bytes);
+    let mut remarks = vec![format!(
+        "The recording was filtered: it leaves out the accesses that a first-level cache of {size} \
+         serves. What reaches main memory and the store is nearly that of all accesses; counts and \
+         latencies of accesses, and hits of on-chip caches, are of those that are left."
+    )];
+    let first = |system: &SystemSpec| Some(system.processor.as_ref()?.caches.first()?.capacity);
+    let smaller: Vec<String> = systems
+        .iter()
+        .filter_map(|system| first(system).filter(|one| *one < size).map(|one| (system, one)))
+        .map(|(system, one)| format!("{} ({one})", system.name))
+        .collect();
+    if !smaller.is_empty() {
+        remarks.push(format!(
+            "First-level caches smaller than that would have missed more, and the recording does not \
+             tell what: {}.",
+            smaller.join(", ")
+        ));
+    }
+    remarks
 }
 
 fn in_mib(bytes: u64) -> String {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tierscope_record::launch::QemuBackend;
 use tierscope_system::result::RunResult;
 use tierscope_system::spec::{self, Resolved, SystemSpec};
+use tierscope_units::Size;
 use tierscope_workload::generator::GENERATORS;
 use tierscope_workload::trace::TstReader;
 
@@ -206,6 +207,14 @@ fn machine(resolved: &Resolved) -> Value {
     })
 }
 
+/// The bytes of a size with its unit; an error has a code, a reason and a mend, as a JSON list.
+#[pyfunction]
+pub fn size_bytes(text: &str) -> PyResult<u64> {
+    text.parse::<Size>()
+        .map(Size::bytes)
+        .map_err(|error| run_error(error.code, json!([error.reason, error.mend])))
+}
+
 /// What a recording says about itself and holds, as JSON.
 #[pyfunction]
 #[pyo3(signature = (path, allow_truncated = false))]
@@ -226,6 +235,8 @@ pub fn trace_info(py: Python<'_>, path: PathBuf, allow_truncated: bool) -> PyRes
         "stores": totals.map(|t| t.stores),
         "calls": totals.map(|t| t.calls),
         "instructions": totals.map(|t| t.instructions),
+        "filter": reader.metadata().filter.map(|filter| filter.to_string()),
+        "left_out": totals.map(|t| t.left_out_loads + t.left_out_stores),
         "ended": totals.map(|t| t.ended.clone()),
         "damage": reader.damage().map(ToString::to_string),
     })

@@ -10,8 +10,9 @@ use std::path::PathBuf;
 use tierscope_system::result::{WorkloadInfo, WorkloadKind};
 use tierscope_system::run::RunOptions;
 use tierscope_system::spec::{SystemSpec, check_fit};
-use tierscope_units::{Problem, Problems, nearest};
+use tierscope_units::{Problem, Problems, Size, nearest};
 use tierscope_workload::Stream;
+use tierscope_workload::filter::FilterSpec;
 use tierscope_workload::generator::{GENERATORS, ParameterError, find};
 use tierscope_workload::trace::TstReader;
 
@@ -76,6 +77,8 @@ pub struct Prepared {
     pub info: WorkloadInfo,
     /// Why it will end early, if that is known.
     pub cut: Option<String>,
+    /// The cache whose hits are not in it, of a recording that was made so.
+    pub filter: Option<FilterSpec>,
 }
 
 impl Job {
@@ -142,7 +145,7 @@ fn generated(name: String, parameters: Map<String, Value>, seed: u64) -> Result<
         seed,
         threads: 0,
     };
-    Ok(Prepared { source: Source::Stream(stream), info, cut: None })
+    Ok(Prepared { source: Source::Stream(stream), info, cut: None, filter: None })
 }
 
 fn recorded(path: PathBuf, allow_truncated: bool) -> Result<Prepared, PyErr> {
@@ -150,16 +153,22 @@ fn recorded(path: PathBuf, allow_truncated: bool) -> Result<Prepared, PyErr> {
         .map_err(|error| run_error("unreadable-recording", error))?;
     let command = reader.metadata().command.clone();
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let mut parameters = BTreeMap::from([("file".into(), path.display().to_string().into())]);
+    if let Some(filter) = reader.metadata().filter {
+        let size = Size::from_bytes(filter.capacity_bytes);
+        parameters.insert("filter_l1".into(), size.to_string().into());
+    }
     let info = WorkloadInfo {
         name: stem.unwrap_or_else(|| path.display().to_string()),
         kind: WorkloadKind::Recorded,
         command: (!command.is_empty()).then_some(command),
-        parameters: BTreeMap::from([("file".into(), path.display().to_string().into())]),
+        parameters,
         seed: 0,
         threads: 0,
     };
+    let filter = reader.metadata().filter;
     let cut = reader.damage().map(|damage| format!("the recording is cut short: {damage}"));
-    Ok(Prepared { source: Source::Stream(Box::new(reader)), info, cut })
+    Ok(Prepared { source: Source::Stream(Box::new(reader)), info, cut, filter })
 }
 
 /// Refuses machines with a processor, which no memory trace drives.

@@ -15,12 +15,14 @@ use tierscope_record::launch::{
     Backend, LaunchError, LaunchJob, Launched, Output, QemuBackend, Report, launch_under,
 };
 use tierscope_record::signals;
-use tierscope_record::sink::tst::TstJob;
+use tierscope_record::sink::tst::{LEAST_MAX_BYTES, TstJob, reached};
 use tierscope_record::symbols::Region;
 use tierscope_system::result::{Interval, ProgramInfo, WorkloadInfo, WorkloadKind};
 use tierscope_system::run::{Observer, Outcome, Progress, RunOptions};
 use tierscope_system::spec::SystemSpec;
+use tierscope_units::Size;
 use tierscope_workload::SiteGrain;
+use tierscope_workload::filter::FilterSpec;
 use tierscope_workload::trace::{TstMetadata, TstReader, partial_path};
 
 const POLL_EVERY: Duration = Duration::from_millis(50);
@@ -63,6 +65,12 @@ enum Target {
         /// How finely it tells the sites of the program's code, if it does.
         #[serde(default)]
         sites: Option<SiteGrain>,
+        /// Bytes that it may have at most.
+        #[serde(default)]
+        max_bytes: Option<u64>,
+        /// The size of the first-level cache whose hits are left out, in bytes.
+        #[serde(default)]
+        filter_bytes: Option<u64>,
     },
 }
 
@@ -77,7 +85,21 @@ impl Job {
             crate::job::check_names(systems)?;
             crate::job::check_not_alone(systems)?;
         }
+        if let Target::Recording { max_bytes, .. } = &job.to {
+            check_max_bytes(*max_bytes)?;
+        }
+        job.filter()?;
         Ok(job)
+    }
+
+    /// The cache whose hits are left out of a recording, if they are.
+    fn filter(&self) -> Result<Option<FilterSpec>, PyErr> {
+        let Target::Recording { filter_bytes: Some(bytes), .. } = &self.to else { return Ok(None) };
+        let size = Size::from_bytes(*bytes);
+        let told = |(reason, mend): (String, String)| {
+            run_error("impossible-value", format!("the filter's size is {size}: {reason}; {mend}"))
+        };
+        FilterSpec::new(size).map(Some).map_err(told)
     }
 
     /// The machines, if any.
@@ -97,14 +119,16 @@ impl Job {
                 memory_bound_bytes: self.memory_bound_bytes,
                 spill_dir: scratch_dir.clone(),
             }),
-            Target::Recording { path, sites } => SinkJob::Tst(TstJob {
+            Target::Recording { path, sites, max_bytes, .. } => SinkJob::Tst(TstJob {
                 path: path.clone(),
                 metadata: TstMetadata {
                     command: self.command.clone(),
                     tierscope_version: crate::VERSION.into(),
                     recorder,
                     sites: *sites,
+                    filter: self.filter().ok().flatten(),
                 },
+                max_bytes: *max_bytes,
             }),
         };
         LaunchJob {
@@ -120,6 +144,20 @@ impl Job {
     }
 }
 
+/// Refuses a size that holds no recording.
+fn check_max_bytes(max_bytes: Option<u64>) -> Result<(), PyErr> {
+    let least = Size::from_bytes(LEAST_MAX_BYTES);
+    match max_bytes.map(Size::from_bytes) {
+        Some(size) if size < least => Err(run_error(
+            "impossible-value",
+            format!(
+                "the largest size is {size}, and a recording takes {least}; write {least} or more"
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Runs the program to its end, or to the end that was asked for.
 pub fn follow(job: &Job, shared: &Shared) -> Finished {
     let backend = QemuBackend::find().map_err(refused)?;
@@ -130,7 +168,9 @@ pub fn follow(job: &Job, shared: &Shared) -> Finished {
         Target::Machines { systems, .. } => {
             Ok(on_machines(job, systems, shared, &report, exit_status))
         }
-        Target::Recording { path, .. } => recorded(path, shared, &report, exit_status),
+        Target::Recording { path, max_bytes, .. } => {
+            recorded(path, *max_bytes, shared, &report, exit_status)
+        }
     }
 }
 
@@ -182,8 +222,15 @@ fn attend(mut launched: Launched, shared: &Shared) -> Result<(Report, bool), Lau
     Ok((launched.finish()?, early_end.is_some()))
 }
 
-/// Takes what concerns a machine.
+/// Takes what concerns a machine, or how far a recording is.
 fn note(record: &Value, shared: &Shared) {
+    if record["type"] == "progress" && record["sink"]["kind"] == "tst" {
+        shared.recording(json!({
+            "accesses": record["recorded"]["accesses"],
+            "file_bytes": record["sink"]["written_bytes"],
+            "elapsed_s": record["recorded_s"],
+        }));
+    }
     let Some(system) = record["system"].as_u64() else { return };
     let system = system as usize;
     if let Ok(progress) = serde_json::from_value::<Progress>(record["progress"].clone()) {
@@ -197,15 +244,24 @@ fn note(record: &Value, shared: &Shared) {
     }
 }
 
-fn recorded(path: &Path, shared: &Shared, report: &Report, exit_status: Option<i32>) -> Finished {
+fn recorded(
+    path: &Path,
+    max_bytes: Option<u64>,
+    shared: &Shared,
+    report: &Report,
+    exit_status: Option<i32>,
+) -> Finished {
     let sink = report.result.as_ref().map(|result| result["sink"].clone());
     let sink = sink.unwrap_or_else(|| what_is_left(path));
     if let Some(error) = sink["error"].as_str() {
         return Err(("not-recorded", format!("{}: {error}", path.display())));
     }
-    let reasons = partial_reasons(shared, report);
+    let mut reasons = partial_reasons(shared, report);
+    let full = max_bytes.filter(|_| sink["full"] == true);
+    reasons.extend(full.map(reached));
     Ok(json!({
         "recording": sink,
+        "full": full.is_some(),
         "reasons": reasons,
         "notices": report.notices,
         "exit_status": exit_status,
@@ -255,7 +311,7 @@ fn on_machines(
         threads: 0,
     };
     let program = Some(program_info(report, exit_status));
-    assemble(Known { workload, program, reasons }, systems, outcomes)
+    assemble(Known { workload, program, reasons, remarks: Vec::new() }, systems, outcomes)
 }
 
 fn program_name(command: &str) -> String {

@@ -1,6 +1,6 @@
 //! A run under way: started, watched, stopped and collected from Python.
 
-use crate::assemble::{Known, assemble};
+use crate::assemble::{Known, assemble, filtered};
 use crate::error::run_error;
 use crate::job::{Job, Prepared, Source};
 use crate::live;
@@ -35,6 +35,8 @@ pub struct Shared {
 #[derive(Default)]
 struct State {
     progress: Vec<Progress>,
+    /// How far a recording is.
+    recording: Option<Value>,
     intervals: Vec<Vec<Interval>>,
     /// What each machine's run would come to if it had ended when it last said so.
     outcomes: Vec<Option<Outcome>>,
@@ -54,7 +56,8 @@ impl Run {
         if let Source::Stream(stream) = &prepared.source {
             check_sites(&**stream, options.sites).map_err(|e| run_error("no-code", e))?;
         }
-        let Prepared { source, info, cut } = prepared;
+        let Prepared { source, info, cut, filter } = prepared;
+        let remarks = filter.map(|filter| filtered(filter, &systems)).unwrap_or_default();
         let count = systems.len();
         let source = match source {
             Source::Stream(stream) => Ok(systems.iter().map(|_| stream.fork()).collect::<Vec<_>>()),
@@ -68,7 +71,7 @@ impl Run {
                 Err(requests) => run_alone(&systems, requests, &options, shared, &shared.stop),
             };
             let reasons = cut.into_iter().chain(shared.stopped()).collect();
-            let known = Known { workload: info, program: None, reasons };
+            let known = Known { workload: info, program: None, reasons, remarks };
             Ok(assemble(known, &systems, outcomes.into_iter().map(Some).collect()))
         })
     }
@@ -100,6 +103,12 @@ impl Run {
     /// Where each machine stands, as a JSON list.
     fn progress(&self) -> String {
         json!(self.shared.lock().progress).to_string()
+    }
+
+    /// How far a recording is: accesses, bytes of the file, and seconds since it began, as JSON; `null`
+    /// where that is not known yet.
+    fn recording(&self) -> String {
+        json!(self.shared.lock().recording).to_string()
     }
 
     /// What the run came to, and the intervals of each machine, as JSON. Once it has ended.
@@ -153,6 +162,11 @@ impl Shared {
     /// What is under the lock is replaced or appended whole, so that a panic leaves it usable.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A recording is so far.
+    pub fn recording(&self, recording: Value) {
+        self.lock().recording = Some(recording);
     }
 
     /// Why the run was told to stop, if it was.

@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 use tierscope_record::job::SinkJob;
+use tierscope_record::launch::Report;
 use tierscope_record::sink::tst::TstJob;
+use tierscope_units::Size;
+use tierscope_workload::filter::FilterSpec;
 use tierscope_workload::trace::TstMetadata;
 
 fn on_path(name: &str) -> PathBuf {
@@ -27,24 +30,39 @@ fn alone_s(program: &Path, arguments: &[&str]) -> f64 {
     begun.elapsed().as_secs_f64()
 }
 
+/// Records to a file, which goes; the report, and its size in bytes.
+fn record_to_file(program: &Path, arguments: &[&str], filter: Option<FilterSpec>) -> (Report, u64) {
+    let path = scratch().join("recording.tst");
+    let metadata = TstMetadata { filter, ..TstMetadata::default() };
+    let sink = TstJob { path: path.clone(), metadata, max_bytes: None };
+    let report = record(program, arguments, SinkJob::Tst(sink));
+    let bytes = std::fs::metadata(&path).map_or(0, |status| status.len());
+    std::fs::remove_file(&path).unwrap_or_default();
+    (report, bytes)
+}
+
 fn measure(name: &str, program: &Path, arguments: &[&str]) {
     let alone_s = alone_s(program, arguments);
     let counted = record(program, arguments, SinkJob::Discard { sites: None });
-    let path = scratch().join("recording.tst");
-    let sink = TstJob { path: path.clone(), metadata: TstMetadata::default() };
-    let written = record(program, arguments, SinkJob::Tst(sink));
-    let bytes = std::fs::metadata(&path).map_or(0, |status| status.len());
-    std::fs::remove_file(&path).unwrap_or_default();
+    let (written, bytes) = record_to_file(program, arguments, None);
+    let filter = FilterSpec::new(Size::from_bytes(32 << 10)).expect("a size of such caches");
+    let (filtered, filtered_bytes) = record_to_file(program, arguments, Some(filter));
+    let accesses_per_s = |report: &Report| accesses(report) / report.wall_s;
     println!(
         "{{\"name\": \"{name}\", \"accesses\": {:.0}, \"alone_s\": {alone_s:.3}, \
          \"to_nothing_s\": {:.3}, \"to_nothing_accesses_per_s\": {:.0}, \"to_file_s\": {:.3}, \
-         \"to_file_accesses_per_s\": {:.0}, \"file_bytes_per_access\": {:.3}}}",
+         \"to_file_accesses_per_s\": {:.0}, \"file_bytes_per_access\": {:.3}, \
+         \"filtered_s\": {:.3}, \"filtered_accesses_per_s\": {:.0}, \
+         \"filtered_bytes_per_access\": {:.4}}}",
         accesses(&counted),
         counted.wall_s,
-        accesses(&counted) / counted.wall_s,
+        accesses_per_s(&counted),
         written.wall_s,
-        accesses(&written) / written.wall_s,
+        accesses_per_s(&written),
         bytes as f64 / accesses(&written),
+        filtered.wall_s,
+        accesses_per_s(&filtered),
+        filtered_bytes as f64 / accesses(&filtered),
     );
 }
 

@@ -45,7 +45,7 @@ fn measure_round(program: &Path, arguments: &[&str], grain: Option<SiteGrain>, t
     let counted = record(program, arguments, SinkJob::Discard { sites: grain });
     let path = scratch().join("sites.tst");
     let metadata = TstMetadata { sites: grain, ..TstMetadata::default() };
-    let sink = SinkJob::Tst(TstJob { path: path.clone(), metadata });
+    let sink = SinkJob::Tst(TstJob { path: path.clone(), metadata, max_bytes: None });
     let written = record(program, arguments, sink);
     times.accesses = accesses(&counted);
     times.to_nothing_s.push(counted.wall_s);

@@ -29,7 +29,7 @@ fn run() -> Result<i32, LaunchError> {
     if arguments.first().is_some_and(|first| first == "-o") && arguments.len() > 2 {
         arguments.remove(0);
         let path = PathBuf::from(arguments.remove(0));
-        sink = SinkJob::Tst(TstJob { path, metadata: TstMetadata::default() });
+        sink = SinkJob::Tst(TstJob { path, metadata: TstMetadata::default(), max_bytes: None });
     }
     if arguments.is_empty() {
         eprintln!("usage: record [-o FILE.tst] PROGRAM [ARGUMENTS]");

@@ -51,7 +51,11 @@ fn a_signal_from_outside_ends_the_recording_and_a_job_control_signal_does_not() 
     needs_qemu!();
     lead_a_process_group();
     let path = scratch_file("terminated.tst");
-    let sink = SinkJob::Tst(TstJob { path: path.clone(), metadata: TstMetadata::default() });
+    let sink = SinkJob::Tst(TstJob {
+        path: path.clone(),
+        metadata: TstMetadata::default(),
+        max_bytes: None,
+    });
     let mut run = start(&guest("ends"), &["forever"], sink).unwrap();
     assert_eq!(run.wait_for(Duration::from_millis(300)).unwrap(), None);
     run.signal(libc::SIGTSTP).unwrap();
@@ -160,7 +164,11 @@ fn a_forked_child_is_recorded_beside_its_parent() {
 fn a_run_can_be_brought_to_an_early_end() {
     needs_qemu!();
     let path = scratch_file("stopped.tst");
-    let sink = SinkJob::Tst(TstJob { path: path.clone(), metadata: TstMetadata::default() });
+    let sink = SinkJob::Tst(TstJob {
+        path: path.clone(),
+        metadata: TstMetadata::default(),
+        max_bytes: None,
+    });
     let mut run = start(&guest("ends"), &["forever"], sink).unwrap();
     assert_eq!(run.wait_for(Duration::from_millis(300)).unwrap(), None);
     run.stop().unwrap();
@@ -182,7 +190,11 @@ fn a_run_can_be_brought_to_an_early_end() {
 fn a_program_that_is_killed_from_outside_is_recorded_to_its_death() {
     needs_qemu!();
     let path = scratch_file("outside.tst");
-    let sink = SinkJob::Tst(TstJob { path: path.clone(), metadata: TstMetadata::default() });
+    let sink = SinkJob::Tst(TstJob {
+        path: path.clone(),
+        metadata: TstMetadata::default(),
+        max_bytes: None,
+    });
     let mut run = start(&guest("ends"), &["waits"], sink).unwrap();
     wait_until("it has done its work", || {
         run.poll().iter().any(|record| record["recorded"]["accesses"].as_u64() > Some(400_000))
@@ -261,7 +273,11 @@ fn a_program_whose_machines_are_killed_ends_with_them() {
 fn a_killed_recording_leaves_what_can_be_replayed_up_to_there() {
     needs_qemu!();
     let path = scratch_file("killed.tst");
-    let sink = SinkJob::Tst(TstJob { path: path.clone(), metadata: TstMetadata::default() });
+    let sink = SinkJob::Tst(TstJob {
+        path: path.clone(),
+        metadata: TstMetadata::default(),
+        max_bytes: None,
+    });
     let partial = path.with_extension("tst.partial");
     let mut run = start(&guest("ends"), &["forever"], sink).unwrap();
     while std::fs::metadata(&partial).map_or(0, |status| status.len()) < 1 << 14 {
@@ -280,7 +296,11 @@ fn a_killed_recording_leaves_what_can_be_replayed_up_to_there() {
 fn a_killed_recording_of_a_program_that_does_little_holds_what_it_did() {
     needs_qemu!();
     let path = scratch_file("waiting.tst");
-    let sink = SinkJob::Tst(TstJob { path: path.clone(), metadata: TstMetadata::default() });
+    let sink = SinkJob::Tst(TstJob {
+        path: path.clone(),
+        metadata: TstMetadata::default(),
+        max_bytes: None,
+    });
     let mut run = start(&guest("ends"), &["waits"], sink).unwrap();
     let operations =
         || TstReader::open(&partial_path(&path), true).map_or(0, |reader| reader.operations());
@@ -294,7 +314,7 @@ fn a_killed_recording_of_a_program_that_does_little_holds_what_it_did() {
 fn a_recording_that_cannot_be_written_is_an_error_before_the_program_runs() {
     needs_qemu!();
     let path = Path::new("/nonexistent/directory/app.tst").to_owned();
-    let sink = SinkJob::Tst(TstJob { path, metadata: TstMetadata::default() });
+    let sink = SinkJob::Tst(TstJob { path, metadata: TstMetadata::default(), max_bytes: None });
     let error = start(&guest("ends"), &["exit"], sink).unwrap().finish().unwrap_err();
     let LaunchError::NotStarted { message } = error else { panic!("{error}") };
     assert!(message.contains("/nonexistent/directory/app.tst"), "{message}");

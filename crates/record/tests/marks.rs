@@ -231,7 +231,11 @@ fn a_mark_of_a_recording_is_replayed() {
     use tierscope_system::run::run_machines;
     use tierscope_workload::trace::{TstMetadata, TstReader};
     let path = scratch_file("marked.tst");
-    let sink = SinkJob::Tst(TstJob { path: path.clone(), metadata: TstMetadata::default() });
+    let sink = SinkJob::Tst(TstJob {
+        path: path.clone(),
+        metadata: TstMetadata::default(),
+        max_bytes: None,
+    });
     common::start(&guest("marked"), &[], sink).unwrap().finish().unwrap();
     let options = RunOptions {
         start: Some(Bound::Mark(mark::START)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.console import Console
@@ -164,6 +164,7 @@ def info(
         ("Stores", fmt.count(found["stores"])),
         ("System calls and marks", fmt.count(found["calls"])),
         ("Instructions", fmt.count(found["instructions"])),
+        ("Left out", _left_out(found)),
         ("Code", _CODE[found["sites"]]),
         ("Damage", found["damage"] or "none"),
     ]
@@ -178,6 +179,13 @@ _CODE = {
     "address": "told by function and address",
 }
 """How finely a recording tells where in the program's code accesses come from."""
+
+
+def _left_out(found: dict[str, Any]) -> str:
+    """What a recording leaves out of what its program did."""
+    if found["filter"] is None:
+        return "nothing"
+    return f"{fmt.count(found['left_out'])} accesses that hit a cache of {found['filter']}"
 
 
 def _in_short(command: list[str]) -> str:

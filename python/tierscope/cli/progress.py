@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
+from collections import deque
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
@@ -14,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tierscope import format as fmt
-from tierscope._run import Progress
+from tierscope._run import Growth, Progress
 from tierscope._workload import Program, Workload
 
 
@@ -106,3 +109,68 @@ class _Table(_Nothing):
             simulated = fmt.seconds(one.time_ps * 1e-12)
             table.add_row(Text(name), fmt.count(one.accesses), speed, simulated)
         self._live.update(table)
+
+
+class GrowthLines:
+    """Lines about a growing recording, ever more rarely; and one if its disk will soon be full."""
+
+    WINDOW_S = 5.0
+    """The rate is that of the latest seconds, and is told when there have been so many."""
+    SOON_S = 600.0
+    """A disk that is full before so long is told of."""
+
+    def __init__(self, file: Path, *, quiet: bool, may_grow: bool) -> None:
+        self._file = file
+        self._quiet = quiet
+        self._warned = not may_grow
+        self._seen: deque[Growth] = deque()
+        self._next_s = self.WINDOW_S
+
+    def __call__(self, growth: Growth) -> None:
+        """Shows how far the recording is, where it is time."""
+        if self._seen and growth.elapsed_s == self._seen[-1].elapsed_s:
+            return
+        self._seen.append(growth)
+        while len(self._seen) > 2 and growth.elapsed_s - self._seen[1].elapsed_s >= self.WINDOW_S:
+            self._seen.popleft()
+        first = self._seen[0]
+        passed_s = growth.elapsed_s - first.elapsed_s
+        if growth.elapsed_s < self.WINDOW_S or passed_s <= 0:
+            return
+        rate = (growth.file_bytes - first.file_bytes) / passed_s
+        room_s = self._room_bytes() / rate if rate > 0 else None
+        if not self._warned and room_s is not None and room_s < self.SOON_S:
+            self._warned = True
+            self._print(
+                f"the disk of {self._file} is full in {_minutes(room_s)} at this rate; --max-size "
+                "ends a recording in time, --filter-l1 32KiB makes it smaller"
+            )
+        if not self._quiet and growth.elapsed_s >= self._next_s:
+            self._next_s = growth.elapsed_s + min(60.0, growth.elapsed_s / 2)
+            self._print(growth_line(growth, rate, room_s))
+
+    def _room_bytes(self) -> int:
+        return shutil.disk_usage(self._file.absolute().parent).free
+
+    def _print(self, line: str) -> None:
+        print(f"tierscope: {fmt.visible(line)}", file=sys.stderr)
+
+
+def growth_line(growth: Growth, rate: float, room_s: float | None) -> str:
+    """How far a recording is, in words. ``rate`` is in bytes a second."""
+    each = growth.file_bytes / max(growth.accesses, 1)
+    line = (
+        f"{growth.elapsed_s:.0f} s: {fmt.count(growth.accesses)} accesses, "
+        f"{fmt.size(growth.file_bytes)}, {fmt.plain(each)} bytes an access"
+    )
+    if room_s is None:
+        return f"{line}; it does not grow now"
+    return f"{line}; {fmt.size(60 * rate)} a minute; the disk has room for {_minutes(room_s)}"
+
+
+def _minutes(seconds: float) -> str:
+    """A time as people plan by it."""
+    for unit_s, unit in ((86400.0, "days"), (3600.0, "hours")):
+        if seconds >= 2 * unit_s:
+            return f"{seconds / unit_s:.0f} {unit}"
+    return f"{seconds / 60:.0f} min" if seconds >= 60 else "less than a minute"

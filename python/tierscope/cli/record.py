@@ -13,6 +13,7 @@ import tierscope
 from tierscope import Recording
 from tierscope import format as fmt
 from tierscope.cli import interrupted_status, received
+from tierscope.cli.progress import GrowthLines
 from tierscope.errors import TierscopeError
 
 USAGE = "Usage: tierscope record -o FILE.tst -- PROGRAM [ARGS...]"
@@ -21,6 +22,10 @@ Record once, replay on any machine:
 
   tierscope record -o app.tst -- ./my_program args
   tierscope run -s hybrid/quick,oracle/quick -w trace:app.tst
+
+A long program, in a file that is a fraction as large, and not larger than there is room for:
+
+  tierscope record -o app.tst --filter-l1 32KiB --max-size 20GiB -- ./simulate
 """
 
 
@@ -30,6 +35,8 @@ def record(
     roi_start: str | None = None,
     roi_stop: str | None = None,
     by: Literal["function", "address"] | None = None,
+    max_size: str | None = None,
+    filter_l1: str | None = None,
     quiet: Annotated[bool, Parameter(name=("--quiet", "-q"))] = False,
 ) -> int:
     """Records the loads, stores and system calls of a program to a file.
@@ -45,19 +52,32 @@ def record(
         roi_stop: The same for its end.
         by: Also records which function of the program, or which instruction (address), each access
             comes from, for tierscope run --by.
-        quiet: Says nothing about a recording that is as it should be.
+        max_size: Ends the recording, and the program, before the file is larger than this, such as
+            2GiB. What is recorded until then is complete and can be replayed.
+        filter_l1: Leaves out the accesses that a first-level cache of this size, such as 32KiB,
+            serves. For machines whose first-level cache is as large; replays say so.
+        quiet: Shows no progress, and says nothing about a recording that is as it should be.
     """
     if not program:
         raise TierscopeError("usage", "no program is given", "give -- PROGRAM ARGS")
     replaced = output.is_file() and output.stat().st_size > 0
-    kept = tierscope.record(program, output, roi_start=roi_start, roi_stop=roi_stop, by=by or ())
+    kept = tierscope.record(
+        program,
+        output,
+        roi_start=roi_start,
+        roi_stop=roi_stop,
+        by=by or (),
+        max_size=max_size,
+        filter_l1=filter_l1,
+        watch=GrowthLines(output, quiet=quiet or not sys.stderr.isatty(), may_grow=not max_size),
+    )
     lines = [*kept.reasons, *kept.notices]
     if lines or not quiet:
         for line in [*came_to(output, kept, replaced=replaced), *lines]:
             print(f"tierscope: {line}", file=sys.stderr)
-    if received or kept.exit_status is None:
+    if received or (kept.exit_status is None and not kept.full):
         return interrupted_status()
-    return kept.exit_status
+    return kept.exit_status or 0
 
 
 def came_to(output: Path, kept: Recording, *, replaced: bool = False) -> list[str]:
@@ -77,4 +97,6 @@ def came_to(output: Path, kept: Recording, *, replaced: bool = False) -> list[st
         return [f"{output}: not written: nothing was recorded"]
     accesses = sum(int(kept.totals.get(kind, 0)) for kind in ("loads", "stores"))
     instead = ", in place of an earlier recording" if replaced else ""
-    return [f"{output}: {fmt.count(accesses)} accesses, {size}{instead}"]
+    left_out = sum(int(kept.totals.get(f"left_out_{kind}", 0)) for kind in ("loads", "stores"))
+    filtered = f"; {fmt.count(left_out)} more are left out" if left_out else ""
+    return [f"{output}: {fmt.count(accesses)} accesses, {size}{instead}{filtered}"]

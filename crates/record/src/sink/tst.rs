@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tierscope_units::Size;
 use tierscope_workload::trace::{TstError, TstMetadata, TstTotals, TstWriter};
 use tierscope_workload::{FileInfo, Op, Site, SiteId, ThreadId};
 
@@ -22,7 +23,16 @@ pub struct TstJob {
     pub path: PathBuf,
     /// What it is to say about itself.
     pub metadata: TstMetadata,
+    /// Bytes that it may have at most: the recording ends before there are more. At least
+    /// [`LEAST_MAX_BYTES`].
+    pub max_bytes: Option<u64>,
 }
+
+/// Bytes that a recording must be allowed: enough for its beginning, its end and a little between.
+pub const LEAST_MAX_BYTES: u64 = 1 << 20;
+/// Bytes that a message makes at most of the file: a buffer of operations, at 36 bytes each, a file or a
+/// site with a name that is as long as it may be.
+const MOST_MESSAGE_BYTES: u64 = 256 << 10;
 
 /// Buffers under way to the writer: enough to even out, little enough to stay in cache.
 const QUEUE: usize = 32;
@@ -41,9 +51,17 @@ enum Message {
 pub struct TstSink {
     sender: SyncSender<Message>,
     writer: Mutex<Option<JoinHandle<Result<TstTotals, String>>>>,
-    written_bytes: Arc<AtomicU64>,
+    state: Arc<State>,
     stopped: AtomicBool,
     job: TstJob,
+}
+
+/// What the writing thread tells.
+#[derive(Default)]
+struct State {
+    written_bytes: AtomicU64,
+    /// The file has the size that it may have.
+    full: AtomicBool,
 }
 
 impl TstSink {
@@ -54,8 +72,8 @@ impl TstSink {
             .map_err(|error| format!("{}: {error}", job.path.display()))?;
         let (sender, receiver) = sync_channel(QUEUE);
         let (opened, is_open) = sync_channel(1);
-        let written_bytes = Arc::new(AtomicU64::new(0));
-        let (theirs, count) = (job.clone(), written_bytes.clone());
+        let state = Arc::new(State::default());
+        let (theirs, their_state) = (job.clone(), state.clone());
         let writer = isolate::spawn("tst-writer", move || {
             let writer = match TstWriter::create(&theirs.path, &theirs.metadata) {
                 Ok(writer) => writer,
@@ -66,12 +84,12 @@ impl TstSink {
                 }
             };
             let _ = opened.send(Ok(()));
-            write(writer, &receiver, &count)
+            write(writer, theirs.max_bytes, &receiver, &their_state)
         })
         .map_err(|error| format!("cannot start the thread that writes the recording: {error}"))?;
         is_open.recv().map_err(|_| "the recording's thread died".to_owned())??;
         let writer = Mutex::new(Some(writer));
-        Ok(TstSink { sender, writer, written_bytes, stopped: AtomicBool::new(false), job })
+        Ok(TstSink { sender, writer, state, stopped: AtomicBool::new(false), job })
     }
 
     /// A writer that has failed receives nothing any more, and the result tells why.
@@ -89,8 +107,9 @@ impl TstSink {
 /// Body of the writing thread.
 fn write(
     mut writer: TstWriter,
+    max_bytes: Option<u64>,
     receiver: &Receiver<Message>,
-    written_bytes: &AtomicU64,
+    state: &State,
 ) -> Result<TstTotals, String> {
     let told = |error: TstError| error.to_string();
     let mut flushed = Instant::now();
@@ -115,8 +134,30 @@ fn write(
             writer.flush().map_err(told)?;
             flushed = Instant::now();
         }
-        written_bytes.store(writer.written_bytes(), Ordering::Relaxed);
+        if let Some(max_bytes) = max_bytes
+            && is_full(&mut writer, max_bytes).map_err(told)?
+        {
+            state.full.store(true, Ordering::Relaxed);
+            return writer.finish_cut(&reached(max_bytes)).map_err(told);
+        }
+        state.written_bytes.store(writer.written_bytes(), Ordering::Relaxed);
     }
+}
+
+/// Whether another message could make the file larger than it may be.
+fn is_full(writer: &mut TstWriter, max_bytes: u64) -> Result<bool, TstError> {
+    let has_room = |writer: &TstWriter| writer.most_bytes() + MOST_MESSAGE_BYTES <= max_bytes;
+    if has_room(writer) {
+        return Ok(false);
+    }
+    // How much less compression leaves is known when it is done.
+    writer.flush()?;
+    Ok(!has_room(writer))
+}
+
+/// How a recording ended that has the size that it may have.
+pub fn reached(max_bytes: u64) -> String {
+    format!("the largest size of {} was reached", Size::from_bytes(max_bytes))
 }
 
 impl Sink for TstSink {
@@ -144,7 +185,10 @@ impl Sink for TstSink {
         match self.wait() {
             Ok(totals) => {
                 let size = std::fs::metadata(&self.job.path).map_or(0, |status| status.len());
-                json!({"kind": "tst", "path": path, "totals": totals, "file_bytes": size})
+                let full = self.state.full.load(Ordering::Relaxed);
+                json!({
+                    "kind": "tst", "path": path, "totals": totals, "file_bytes": size, "full": full,
+                })
             }
             Err(error) => json!({"kind": "tst", "path": path, "error": error}),
         }
@@ -159,10 +203,10 @@ impl Sink for TstSink {
     }
 
     fn is_done(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
+        self.stopped.load(Ordering::Relaxed) || self.state.full.load(Ordering::Relaxed)
     }
 
     fn progress(&self) -> Value {
-        json!({"kind": "tst", "written_bytes": self.written_bytes.load(Ordering::Relaxed)})
+        json!({"kind": "tst", "written_bytes": self.state.written_bytes.load(Ordering::Relaxed)})
     }
 }

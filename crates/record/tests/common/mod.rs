@@ -179,7 +179,7 @@ fn record_as(
     metadata: TstMetadata,
 ) -> (Recording, Arc<SiteTable>) {
     let path = scratch_file("recording.tst");
-    let sink = SinkJob::Tst(TstJob { path: path.clone(), metadata });
+    let sink = SinkJob::Tst(TstJob { path: path.clone(), metadata, max_bytes: None });
     let mut job = job(program, arguments, sink);
     job.region = region;
     let report = launch(&job).unwrap().finish().unwrap();

@@ -207,6 +207,12 @@ impl Encoder {
         self.ops
     }
 
+    /// Length of the block if it were finished now.
+    pub fn bytes(&self) -> usize {
+        let controls = self.controls.bytes.len() + size_of::<u64>();
+        HEADER_BYTES + controls + self.shapes.len() + self.address_bytes + self.calls.len()
+    }
+
     /// What was encoded so far, in all blocks.
     pub fn counts(&self) -> Counts {
         self.counts

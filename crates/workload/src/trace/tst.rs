@@ -7,6 +7,7 @@
 use super::codec::{CodecError, Decoder, Encoder, MAX_BLOCK_BYTES, MAX_BLOCK_OPS};
 use crate::counts::Counts;
 use crate::feed::whole_operations;
+use crate::filter::{Filter, FilterSpec};
 use crate::op::{FileId, Op, ThreadId};
 use crate::site::{Site, SiteGrain, SiteId, SiteTable};
 use crate::stream::{FileInfo, Pull, Stream, StreamError};
@@ -25,8 +26,10 @@ use tierscope_units::reason;
 pub const MAGIC: [u8; 8] = *b"\x89TST\r\n\x1a\n";
 /// The version of the format that is written, unless the recording tells its sites.
 pub const VERSION: u32 = 1;
-/// The version of a recording that tells its sites, and the newest that is read.
+/// The version of a recording that tells its sites.
 pub const SITES_VERSION: u32 = 2;
+/// The version of a recording from which something was left out, and the newest that is read.
+pub const FILTER_VERSION: u32 = 3;
 /// What a command line calls the permission to replay what precedes the damage.
 pub const ALLOW_TRUNCATED_FLAG: &str = "--allow-truncated";
 
@@ -62,6 +65,19 @@ pub struct TstMetadata {
     /// How finely it tells the sites of the program's code, if it does: version 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sites: Option<SiteGrain>,
+    /// The cache whose hits were left out, if they were: version 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<FilterSpec>,
+}
+
+impl TstMetadata {
+    fn format_version(&self) -> u32 {
+        match (self.filter, self.sites) {
+            (Some(_), _) => FILTER_VERSION,
+            (None, Some(_)) => SITES_VERSION,
+            (None, None) => VERSION,
+        }
+    }
 }
 
 /// What a complete recording holds.
@@ -85,6 +101,16 @@ pub struct TstTotals {
     /// moment in the middle of what it did.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
+    /// Loads that the filter's cache served, and that are in none of the above.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out_loads: u64,
+    /// The same of stores.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out_stores: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl TstTotals {
@@ -124,7 +150,7 @@ pub enum TstError {
     /// Of a version that this program does not read.
     #[error(
         "{}: a .tst recording of version {found}; this tierscope reads versions {VERSION} \
-         to {SITES_VERSION}: \
+         to {FILTER_VERSION}: \
          record it again, or use the tierscope that wrote it", path.display()
     )]
     Version {
@@ -298,6 +324,20 @@ struct NumberedSite {
     site: Site,
 }
 
+/// Bytes that a block takes at most, of so many before compression: the bound of Zstandard's own
+/// documentation (`ZSTD_COMPRESSBOUND` in zstd.h), and the header.
+fn most_block_bytes(raw: usize) -> u64 {
+    (raw + raw / 256 + 64 + BLOCK_HEADER_BYTES) as u64
+}
+
+/// Bytes that a site takes at most: of a text each byte may become `\u0000`.
+fn most_site_bytes(site: &Site) -> usize {
+    6 * (site.file.len() + site.function.len()) + 160
+}
+
+/// Bytes of the totals at most, how the program ended included.
+const MOST_TOTALS_BYTES: usize = 16 << 10;
+
 /// In the index, the thread of a block of files or sites.
 const FILES_THREAD: ThreadId = ThreadId::MAX;
 
@@ -317,7 +357,12 @@ pub struct TstWriter {
     file_count: FileId,
     file_table_bytes: usize,
     sites: Vec<NumberedSite>,
+    /// Bytes that the sites take at most that are not written yet.
+    pending_site_bytes: usize,
     site_table_bytes: usize,
+    filter: Option<Filter>,
+    /// What the filter has kept.
+    kept: Vec<Op>,
     compressor: zstd::bulk::Compressor<'static>,
     raw: Vec<u8>,
     finished: bool,
@@ -354,7 +399,10 @@ impl TstWriter {
             file_count: 0,
             file_table_bytes: 0,
             sites: Vec::new(),
+            pending_site_bytes: 0,
             site_table_bytes: 0,
+            filter: metadata.filter.map(Filter::new),
+            kept: Vec::new(),
             compressor: zstd::bulk::Compressor::new(LEVEL).map_err(failed)?,
             raw: Vec::new(),
             finished: false,
@@ -363,8 +411,18 @@ impl TstWriter {
         Ok(writer)
     }
 
-    /// Appends operations of `thread`, whole calls only.
+    /// Appends operations of `thread`, whole calls only; what the metadata say is left out of them, is.
     pub fn append(&mut self, thread: ThreadId, ops: &[Op]) -> Result<(), TstError> {
+        let Some(filter) = &mut self.filter else { return self.append_all(thread, ops) };
+        let mut kept = std::mem::take(&mut self.kept);
+        kept.clear();
+        filter.apply(thread, ops, &mut kept);
+        let appended = self.append_all(thread, &kept);
+        self.kept = kept;
+        appended
+    }
+
+    fn append_all(&mut self, thread: ThreadId, ops: &[Op]) -> Result<(), TstError> {
         if thread == FILES_THREAD {
             return Err(self.unfit(format!("thread number {thread}")));
         }
@@ -405,6 +463,7 @@ impl TstWriter {
 
     /// Says what is at a site, before any operation names it.
     pub fn add_site(&mut self, number: SiteId, site: Site) -> Result<(), TstError> {
+        self.pending_site_bytes += most_site_bytes(&site);
         self.sites.push(NumberedSite { number, site });
         if self.sites.len() == SITES_IN_A_BLOCK { self.write_sites() } else { Ok(()) }
     }
@@ -415,6 +474,7 @@ impl TstWriter {
             return Ok(());
         }
         let sites = std::mem::take(&mut self.sites);
+        self.pending_site_bytes = 0;
         let text = serde_json::to_vec(&sites).map_err(|e| self.unfit(e.to_string()))?;
         self.site_table_bytes += text.len();
         if text.len() > MAX_SITE_BLOCK_BYTES || self.site_table_bytes > MAX_SITE_TABLE_BYTES {
@@ -429,6 +489,24 @@ impl TstWriter {
     /// Bytes in the recording so far.
     pub fn written_bytes(&self) -> u64 {
         self.offset
+    }
+
+    /// Bytes that the recording has at most if it is finished now.
+    pub fn most_bytes(&self) -> u64 {
+        let mut blocks = self.index.len();
+        let mut most = self.offset;
+        let pending = self.threads.values().map(|thread| &thread.encoder);
+        for encoder in pending.filter(|encoder| encoder.ops() > 0) {
+            blocks += 1;
+            most += most_block_bytes(encoder.bytes());
+        }
+        // Sites, and the instructions that the filter has kept back, may make further ones.
+        blocks += 1 + self.filter.as_ref().map_or(0, Filter::threads);
+        most += most_block_bytes(self.pending_site_bytes);
+        most += self.filter.as_ref().map_or(0, Filter::threads) as u64 * most_block_bytes(64);
+        most += most_block_bytes(blocks * INDEX_ENTRY_BYTES);
+        most += (blocks / INDEX_ENTRIES_IN_A_BLOCK) as u64 * most_block_bytes(0);
+        most + most_block_bytes(MOST_TOTALS_BYTES) + TRAILER_BYTES as u64
     }
 
     /// Writes what is pending, so that it outlives the process. Blocks are the shorter for it.
@@ -450,12 +528,19 @@ impl TstWriter {
     }
 
     fn complete(mut self, ended: &str, cut: bool) -> Result<TstTotals, TstError> {
+        let rest = self.filter.as_mut().map(Filter::rest).unwrap_or_default();
+        for (thread, op) in rest {
+            self.append_all(thread, &[op])?;
+        }
         self.flush()?;
+        let left_out = self.filter.as_ref().map(Filter::left_out).unwrap_or_default();
         let mut totals = TstTotals {
             threads: self.threads.len() as u64,
             operations: self.threads.values().map(|thread| thread.written_ops).sum(),
             ended: ended.to_owned(),
             cut,
+            left_out_loads: left_out.loads,
+            left_out_stores: left_out.stores,
             ..TstTotals::default()
         };
         self.threads.values().for_each(|thread| totals.add(thread.encoder.counts()));
@@ -490,8 +575,7 @@ impl TstWriter {
             return Err(self.unfit("a command line of more than a MiB".into()));
         }
         let mut bytes = MAGIC.to_vec();
-        let version = if metadata.sites.is_some() { SITES_VERSION } else { VERSION };
-        bytes.extend_from_slice(&version.to_le_bytes());
+        bytes.extend_from_slice(&metadata.format_version().to_le_bytes());
         bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
         bytes.extend_from_slice(&text);
         let checksum = checksum(&bytes, &[]);
@@ -784,7 +868,7 @@ impl Recording {
             return Err(TstError::NotARecording { path: self.path.clone() });
         }
         let version = u32_at(&fixed, 8);
-        if length == 16 && !(VERSION..=SITES_VERSION).contains(&version) {
+        if length == 16 && !(VERSION..=FILTER_VERSION).contains(&version) {
             return Err(TstError::Version { path: self.path.clone(), found: version });
         }
         let text_bytes = u32_at(&fixed, 12) as usize;
@@ -1035,9 +1119,10 @@ impl Tables {
 mod tests {
     use super::*;
     use crate::conformance::stream_laws;
-    use crate::op::Call;
+    use crate::op::{Call, OpKind};
     use proptest::prelude::*;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use tierscope_units::Size;
 
     /// A directory that is removed with its value.
     struct Scratch(PathBuf);
@@ -1082,7 +1167,7 @@ mod tests {
             command: vec!["sqlite3".into(), "test.db".into()],
             tierscope_version: "0.1.0".into(),
             recorder: "test".into(),
-            sites: None,
+            ..TstMetadata::default()
         }
     }
 
@@ -1193,6 +1278,58 @@ mod tests {
     }
 
     #[test]
+    fn a_filtered_recording_says_so_and_keeps_instructions() {
+        let scratch = Scratch::new();
+        let filter = FilterSpec::new(Size::from_bytes(32 << 10)).unwrap();
+        let metadata = TstMetadata { filter: Some(filter), ..metadata() };
+        let mut writer = TstWriter::create(&scratch.file(), &metadata).unwrap();
+        let ops: Vec<Op> = (0..100_000).map(|at| Op::load(at % 1000 * 8, 8, 3)).collect();
+        ops.chunks(777).for_each(|piece| writer.append(0, piece).unwrap());
+        let totals = writer.finish("exit status 0").unwrap();
+        assert_eq!((totals.loads, totals.left_out_loads), (125, 100_000 - 125), "one a line");
+        assert_eq!((totals.instructions, totals.left_out_stores), (300_000, 0));
+        let whole = std::fs::read(scratch.file()).unwrap();
+        assert_eq!(u32_at(&whole, 8), FILTER_VERSION);
+        let mut reader = TstReader::open(&scratch.file(), false).unwrap();
+        assert_eq!((reader.metadata(), reader.totals()), (&metadata, Some(&totals)));
+        assert_eq!(Counts::of(&replay(&mut reader, 0).unwrap()).instructions, 300_000);
+    }
+
+    proptest! {
+        #[test]
+        fn a_recording_is_never_larger_than_was_foreseen(
+            threads in 1u32..6, count in 1u64..3000, hostile in any::<bool>(), sites in 0u64..40,
+            filtered in any::<bool>(),
+        ) {
+            let scratch = Scratch::new();
+            let filter = filtered.then(|| FilterSpec::new(Size::from_bytes(512)).unwrap());
+            let metadata = TstMetadata { filter, sites: Some(SiteGrain::Address), ..metadata() };
+            let mut writer = TstWriter::create(&scratch.file(), &metadata).unwrap();
+            for number in 0..sites {
+                let name = if hostile { "\u{1}\u{2}" } else { "name" }.repeat(number as usize);
+                let site = Site { file: name.as_str().into(), function: name.as_str().into(), start: u64::MAX, address: number };
+                writer.add_site(2 + number as u32, site).unwrap();
+            }
+            for thread in 0..threads {
+                let ops: Vec<Op> = if hostile {
+                    // Nothing of it can be predicted or compressed.
+                    (0..count)
+                        .map(|at| (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ u64::from(thread)))
+                        .map(|noise| Op::new(OpKind::Load, 0, noise as u16, (noise >> 20) as u32, noise))
+                        .collect()
+                } else {
+                    sequence(thread, count)
+                };
+                writer.append(thread, &ops).unwrap();
+            }
+            let foreseen = writer.most_bytes();
+            writer.finish("exit status 0").unwrap();
+            let found = std::fs::metadata(scratch.file()).unwrap().len();
+            prop_assert!(found <= foreseen, "{} bytes, and {} were foreseen", found, foreseen);
+        }
+    }
+
+    #[test]
     fn a_fork_goes_on_where_its_reader_stood() {
         let scratch = Scratch::new();
         record(&scratch.file(), [100_000, 10], 5000);
@@ -1228,7 +1365,7 @@ mod tests {
         assert!(message(b"0x1234 R 17").contains("not a .tst recording"));
         let mut newer = MAGIC.to_vec();
         newer.extend_from_slice(&[9, 0, 0, 0, 0, 0, 0, 0]);
-        assert!(message(&newer).contains("version 9; this tierscope reads versions 1 to 2"));
+        assert!(message(&newer).contains("version 9; this tierscope reads versions 1 to 3"));
         newer[8] = 1;
         assert!(message(&newer).contains("nothing of it can be replayed"));
         let missing = TstReader::open(&scratch.0.join("none"), false).err().unwrap();

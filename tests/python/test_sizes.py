@@ -1,0 +1,162 @@
+"""Recordings that are kept small, and what is told of their growth."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import tierscope as ts
+from conftest import Runner, needs_qemu
+from tierscope.cli.progress import GrowthLines
+
+_SOURCE = Path(__file__).parents[1] / "guest" / "loops.c"
+
+
+@pytest.fixture(scope="session")
+def loops(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A program of loops over memory."""
+    program = tmp_path_factory.mktemp("guest") / "loops"
+    subprocess.run([os.environ.get("CC", "cc"), "-O1", "-o", program, _SOURCE], check=True)
+    return str(program)
+
+
+@needs_qemu
+def test_a_recording_ends_at_its_largest_size_and_can_be_replayed(
+    tierscope: Runner, tmp_path: Path, loops: str
+) -> None:
+    many = ("--", loops, "updates", "1000000000")
+    made = tierscope("record", "-o", "app.tst", "--max-size", "1MiB", *many)
+    assert made.returncode == 0, made.stderr
+    first, reason = made.stderr.splitlines()
+    assert first.startswith("tierscope: app.tst: ")
+    assert reason == "tierscope: the largest size of 1MiB was reached"
+    size = (tmp_path / "app.tst").stat().st_size
+    assert 1 << 19 < size <= 1 << 20
+    assert not (tmp_path / "app.tst.partial").exists()
+    info = tierscope("trace", "info", "app.tst").stdout
+    assert "Ended:                  the largest size of 1MiB was reached\n" in info
+    replayed = tierscope("run", "-s", "oracle/quick", "-w", "trace:app.tst", "--json")
+    assert replayed.returncode == 0, replayed.stderr
+    accesses = json.loads(replayed.stdout)["systems"]["oracle/quick"]["accesses"]
+    assert accesses > 100_000
+
+
+@needs_qemu
+def test_a_filtered_recording_says_so_wherever_it_is_used(
+    tierscope: Runner, tmp_path: Path, loops: str
+) -> None:
+    stores = (loops, "stores", "2")
+    whole = ts.record(stores, tmp_path / "whole.tst")
+    made = tierscope("record", "-o", "small.tst", "--filter-l1", "32KiB", "--", *stores)
+    assert made.returncode == 0, made.stderr
+    assert " accesses, " in made.stderr
+    assert " more are left out" in made.stderr
+    assert (tmp_path / "small.tst").stat().st_size < whole.file_bytes / 2
+    info = tierscope("trace", "info", "small.tst").stdout
+    left_out = next(line for line in info.splitlines() if line.startswith("Left out:"))
+    assert left_out.endswith(" accesses that hit a cache of 32KiB, 8 ways, lines of 64 B")
+    assert "Left out:               nothing\n" in tierscope("trace", "info", "whole.tst").stdout
+    smaller = ("--set", "processor.caches.L1D.capacity=16KiB")
+    shown = tierscope("run", "-s", "oracle/quick", *smaller, "-w", "trace:small.tst", "-o", "kept")
+    assert shown.returncode == 0, shown.stderr
+    kept = ts.load(tmp_path / "kept")
+    first, second = kept.data["remarks"]
+    assert first.startswith("The recording was filtered: it leaves out the accesses that a first-")
+    assert second.endswith("does not tell what: oracle/quick (16KiB).")
+    assert kept.data["workload"]["parameters"]["filter_l1"] == "32KiB"
+    assert "The recording was filtered" in tierscope("show", "kept").stdout
+    again = ts.run("oracle/quick", f"trace:{tmp_path / 'small.tst'}")
+    all_of_it = ts.run("oracle/quick", f"trace:{tmp_path / 'whole.tst'}")
+    assert all_of_it.data["remarks"] == []
+    # Two runs of one program: they have not the same variables.
+    one, other = again["oracle/quick"], all_of_it["oracle/quick"]
+    assert one["instructions"] == pytest.approx(other["instructions"], rel=0.001)
+    assert one["time_ps"] == pytest.approx(other["time_ps"], rel=0.02)
+
+
+@needs_qemu
+def test_python_records_with_sizes_and_hears_of_the_growth(tmp_path: Path, loops: str) -> None:
+    heard: list[ts.Growth] = []
+    path = tmp_path / "app.tst"
+    many = (loops, "updates", "1000000000")
+    kept = ts.record(many, path, max_size=32 << 20, filter_l1="512B", watch=heard.append)
+    assert kept.full
+    assert kept.exit_status is None, "tierscope ended the program"
+    assert kept.reasons == ["the largest size of 32MiB was reached"]
+    assert int(kept.totals["left_out_stores"]) > 0
+    assert heard
+    assert heard[-1].accesses > 0
+    assert 0 < heard[-1].file_bytes <= 32 << 20
+    assert heard[-1].elapsed_s > 0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"max_size": 1000}, "the largest size is 1000B, and a recording takes 1MiB"),
+        ({"max_size": -1}, "the largest size is -1"),
+        ({"filter_l1": 1 << 64}, "the filter's size is 18446744073709551616"),
+        ({"max_size": "2 apples"}, "the largest size is `2 apples`: "),
+        ({"filter_l1": "32"}, "the filter's size is `32`: a size needs its unit"),
+        ({"filter_l1": "1000B"}, "a multiple of 512 B, at most 1 MiB"),
+        ({"filter_l1": 0}, "a multiple of 512 B, at most 1 MiB"),
+        ({"max_size": 2.5}, "the largest size is 2.5 (float)"),
+    ],
+)
+def test_sizes_that_are_none_are_refused(
+    tmp_path: Path, sizes: dict[str, int | str], message: str
+) -> None:
+    with pytest.raises(ts.TierscopeError) as caught:
+        ts.record(["true"], tmp_path / "app.tst", **sizes)  # type: ignore[arg-type]
+    assert message in str(caught.value)
+    assert not list(tmp_path.iterdir()), "nothing has begun"
+
+
+def _growing(mib_per_s: float, until_s: float) -> list[ts.Growth]:
+    seconds = [tenths / 5 for tenths in range(1, int(5 * until_s) + 1)]
+    return [
+        ts.Growth(accesses=int(at * 5e7), file_bytes=int(at * mib_per_s * (1 << 20)), elapsed_s=at)
+        for at in seconds
+    ]
+
+
+def _lines(
+    capsys: pytest.CaptureFixture[str], growths: list[ts.Growth], *, quiet: bool, may_grow: bool
+) -> list[str]:
+    lines = GrowthLines(Path("app.tst"), quiet=quiet, may_grow=may_grow)
+    for growth in growths:
+        lines(growth)
+    return capsys.readouterr().err.splitlines()
+
+
+def test_growth_is_told_after_five_seconds_and_ever_more_rarely(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=80 << 30))
+    assert _lines(capsys, _growing(20, 4.8), quiet=False, may_grow=True) == []
+    lines = _lines(capsys, _growing(20, 30), quiet=False, may_grow=True)
+    assert lines[0] == (
+        "tierscope: 5 s: 250 M accesses, 100 MiB, 0.419 bytes an access; 1.17 GiB a minute; the "
+        "disk has room for 68 min"
+    )
+    assert [line.split()[1] for line in lines] == ["5", "8", "11", "17", "26"]
+    assert _lines(capsys, _growing(20, 30), quiet=True, may_grow=True) == []
+    (line, *_) = _lines(capsys, _growing(0, 6), quiet=False, may_grow=True)
+    assert line.endswith("; it does not grow now")
+
+
+def test_a_disk_that_is_soon_full_is_told_of_once_even_where_nobody_watches(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=10 << 30))
+    (line,) = _lines(capsys, _growing(20, 30), quiet=True, may_grow=True)
+    assert line == (
+        "tierscope: the disk of app.tst is full in 9 min at this rate; --max-size ends a recording "
+        "in time, --filter-l1 32KiB makes it smaller"
+    )
+    bounded = _lines(capsys, _growing(20, 30), quiet=True, may_grow=False)
+    assert bounded == [], "it ends before"
