@@ -566,11 +566,16 @@ pub(super) fn fault(
     start_ps: u64,
 ) -> Flow {
     thread.access = None;
-    if !access.after_fault {
-        let mut times = Box::new(StageTimes::default());
-        times[Stage::Core as usize] = context.now_ps - start_ps;
-        let (store_after, half) = (thread.store_after.take(), thread.half.take());
-        thread.fault = Some(Fault { start_ps, times, access, store_after, half });
+    // What follows the access waits with it, so that the kernel's own accesses do not take it along.
+    let (store_after, half) = (thread.store_after.take(), thread.half.take());
+    match &mut thread.fault {
+        // The page was gone again before it could be used.
+        Some(fault) if access.after_fault => (fault.store_after, fault.half) = (store_after, half),
+        _ => {
+            let mut times = Box::new(StageTimes::default());
+            times[Stage::Core as usize] = context.now_ps - start_ps;
+            thread.fault = Some(Fault { start_ps, times, access, store_after, half });
+        }
     }
     let write = access.write;
     context.trap = Some(Trap::Fault { page, write });
