@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tierscope import _check
 
 __all__ = [
+    "CxlMem",
     "DeviceAlone",
     "Dram",
     "DramCache",
@@ -20,7 +21,9 @@ __all__ = [
     "Oracle",
     "Os",
     "Path",
+    "Pcie",
     "Processor",
+    "Sata",
     "Storage",
     "Store",
     "Tlb",
@@ -427,6 +430,96 @@ class Link(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pcie(_Spec):
+    """PCI Express: two directions, each of its own, of so many lanes."""
+
+    generation: int | None = None
+    """Generation: 1 to 6, for 2.5, 5, 8, 16, 32 or 64 GT/s a lane."""
+
+    lanes: int | None = None
+    """Lanes: 1, 2, 4, 8 or 16."""
+
+    max_payload: str | None = None
+    """Bytes that a write carries at most: a power of two from 128B to 4KiB.
+
+    A size such as ``"64GiB"``.
+    """
+
+    max_read_request: str | None = None
+    """Bytes that a read asks for at most: a power of two from 128B to 4KiB.
+
+    A size such as ``"64GiB"``.
+    """
+
+    read_completion: str | None = None
+    """Bytes of each completion of a read: a multiple of 64B, up to the payload.
+
+    Root complexes that answer line by line send 64B (the read completion boundary). A size such as
+    ``"64GiB"``.
+    """
+
+    protocol: Literal["nvme", "memory"] | None = None
+    """What drives the device.
+
+    ``"nvme"``: NVM Express: a doorbell; the device fetches the command and moves the data by
+    itself, writes a completion entry, and interrupts. ``"memory"``: Reads and writes of the
+    device's memory: a request and its completions, or posted writes.
+    """
+
+    latency: str | None = None
+    """Time from one end to the other, added to each message. A duration such as ``"25us"``."""
+
+    root_complex_latency: str | None = None
+    """Time of the root complex: until it answers a read of the device from memory, or sends on a
+    read of the host.
+
+    A duration such as ``"25us"``.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sata(_Spec):
+    """Serial ATA: one frame at a time, in either direction."""
+
+    generation: int | None = None
+    """Generation: 1, 2 or 3, for 1.5, 3 or 6 Gbit/s."""
+
+    adapter_latency: str | None = None
+    """Time of the host adapter for each command: its register is written, and it fetches command
+    header, command table and the list of where the data lie.
+
+    A duration such as ``"25us"``.
+    """
+
+    handshake: str | None = None
+    """Time that each frame takes the link beyond its own bytes: both ends agree before it (X_RDY,
+    R_RDY), and the receiver answers after it (WTRM, R_OK).
+
+    A duration such as ``"25us"``.
+    """
+
+    latency: str | None = None
+    """Time from one end to the other, added to each frame. A duration such as ``"25us"``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CxlMem(_Spec):
+    """CXL.mem on PCI Express: two directions, each of its own, in flits of 68 bytes."""
+
+    generation: int | None = None
+    """Generation of PCI Express below: 3, 4 or 5, for 8, 16 or 32 GT/s a lane."""
+
+    lanes: int | None = None
+    """Lanes: 1, 2, 4, 8 or 16."""
+
+    latency: str | None = None
+    """Time from one end to the other, through the ports of both, added to each message.
+
+    A duration such as ``"25us"``.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class DeviceAlone(_Spec):
     """`device`: a memory alone."""
 
@@ -574,6 +667,15 @@ class System(_Spec):
 
     link: Link | None = None
     """What connects the store."""
+
+    pcie: Pcie | None = None
+    """Link: PCI Express, by generation, lanes and packets."""
+
+    sata: Sata | None = None
+    """Link: Serial ATA behind a host adapter."""
+
+    cxl_mem: CxlMem | None = None
+    """Link: CXL.mem, by lanes, in flits of 68 bytes."""
 
     device: DeviceAlone | None = None
     """Organization: a memory alone, which is given the requests of a memory trace."""

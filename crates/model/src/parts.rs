@@ -23,6 +23,11 @@ macro_rules! parts {
             }
             links {
                 link = packet::PacketLink(LinkSpec), "What connects the store.";
+                pcie = pcie::PcieLink(PcieSpec),
+                    "Link: PCI Express, by generation, lanes and packets.";
+                sata = sata::SataLink(SataSpec), "Link: Serial ATA behind a host adapter.";
+                cxl_mem = cxl_mem::CxlMemLink(CxlMemSpec),
+                    "Link: CXL.mem, by lanes, in flits of 68 bytes.";
             }
             devices {
                 store = store::StoreDevice(StoreSpec), "The backing store.";

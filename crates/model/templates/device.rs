@@ -4,7 +4,7 @@
 //! tested by the test that follows CONTRIBUTING.md.
 
 use super::{AnyDevice, DeviceDescription};
-use crate::link::{AnyLink, Direction, Link, LinkDescription};
+use crate::link::{AnyLink, Direction, Kind, Link, LinkDescription, Message};
 use crate::request::{Completion, Device, Full, Request};
 use serde::{Deserialize, Serialize};
 use tierscope_kernel::{EventQueue, Stage, Timeline};
@@ -66,19 +66,19 @@ impl Template {
 }
 
 impl Device for Template {
-    /// A read sends a command down the link and its data up; a write its data down. Requests pass
+    /// A read sends a request down the link and its data up; a write its data down. Requests pass
     /// the device in the order of their coming, so that the whole way is known at once.
     fn submit(&mut self, now_ps: u64, request: Request) -> Result<(), Full> {
         if self.done.len() == self.queue_depth {
             return Err(Full);
         }
-        let bytes = u64::from(request.bytes);
-        let down_bytes = if request.write { bytes } else { 0 };
-        let (_, arrived_ps) = self.link.transfer(now_ps, down_bytes, Direction::Down);
+        let message = |kind| Message::new(kind, u64::from(request.bytes));
+        let down = message(if request.write { Kind::Data } else { Kind::Request });
+        let (_, arrived_ps) = self.link.transfer(now_ps, down, Direction::Down);
         let served_ps = arrived_ps + self.latency_ps;
         let at_ps = match request.write {
             true => served_ps,
-            false => self.link.transfer(served_ps, bytes, Direction::Up).1,
+            false => self.link.transfer(served_ps, message(Kind::Answer), Direction::Up).1,
         };
         let mut stages = Timeline::new();
         stages.push(Stage::Link, arrived_ps - now_ps);

@@ -1,7 +1,7 @@
 //! Laws of links.
 
 use super::{check, gaps};
-use crate::link::{Direction, Link};
+use crate::link::{Direction, Kind, Link, Message};
 use proptest::prelude::*;
 
 const PS_PER_SECOND: u128 = 1_000_000_000_000;
@@ -19,11 +19,16 @@ const REPETITIONS: u64 = 2_000;
 pub fn link_laws<L: Link>(bytes_per_second: u64, make: impl Fn() -> L) {
     let duplex = make().is_duplex();
     let scripts = || proptest::collection::vec(asks(), 1..LONGEST);
-    check("the wire carries the payload, and more for more", sizes(), |&bytes| {
-        let link = make();
-        assert!(link.wire_bytes(bytes) >= bytes);
-        assert!(link.wire_bytes(bytes + 1) >= link.wire_bytes(bytes));
-    });
+    check(
+        "the wire carries the payload, and more for more",
+        (kinds(), sizes()),
+        |&(kind, bytes)| {
+            let link = make();
+            let wire_bytes = |bytes| link.wire_bytes(Message::new(kind, bytes));
+            assert!(wire_bytes(bytes) >= Message::new(kind, bytes).payload_bytes());
+            assert!(wire_bytes(bytes + 1) >= wire_bytes(bytes));
+        },
+    );
     check("a transfer starts as soon as it can, and arrives in order", scripts(), |script| {
         let sent = Run::new(make()).play(script);
         for direction in [Direction::Down, Direction::Up] {
@@ -73,7 +78,7 @@ pub fn link_laws<L: Link>(bytes_per_second: u64, make: impl Fn() -> L) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ask {
     gap_ps: u64,
-    bytes: u64,
+    message: Message,
     direction: Direction,
 }
 
@@ -84,17 +89,28 @@ fn sizes() -> impl Strategy<Value = u64> {
 
 fn asks() -> impl Strategy<Value = Ask> {
     let direction = prop_oneof![Just(Direction::Down), Just(Direction::Up)];
-    (gaps(), sizes(), direction).prop_map(|(gap_ps, bytes, direction)| Ask {
+    (gaps(), kinds(), sizes(), direction).prop_map(|(gap_ps, kind, bytes, direction)| Ask {
         gap_ps,
-        bytes,
+        message: Message::new(kind, bytes),
         direction,
     })
 }
 
+fn kinds() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        Just(Kind::Request),
+        Just(Kind::Answer),
+        Just(Kind::Data),
+        Just(Kind::Control),
+        Just(Kind::Done),
+    ]
+}
+
 /// A few sizes in one direction, to be sent over and over.
-fn rows() -> impl Strategy<Value = (Vec<u64>, Direction)> {
+fn rows() -> impl Strategy<Value = (Vec<Message>, Direction)> {
     let direction = prop_oneof![Just(Direction::Down), Just(Direction::Up)];
-    (proptest::collection::vec(0..9_000u64, 1..4), direction)
+    let message = (kinds(), 0..9_000u64).prop_map(|(kind, bytes)| Message::new(kind, bytes));
+    (proptest::collection::vec(message, 1..4), direction)
 }
 
 /// What became of a transfer.
@@ -122,7 +138,7 @@ impl<L: Link> Run<L> {
     fn send(&mut self, ask: Ask) -> Sent {
         self.now_ps += ask.gap_ps;
         let first_ps = self.link.free_ps(ask.direction).max(self.now_ps);
-        let (start_ps, end_ps) = self.link.transfer(self.now_ps, ask.bytes, ask.direction);
+        let (start_ps, end_ps) = self.link.transfer(self.now_ps, ask.message, ask.direction);
         assert_eq!(start_ps, first_ps, "{ask:?} at {} ps", self.now_ps);
         assert!(end_ps >= start_ps, "{ask:?} arrives at {end_ps} ps, sent at {start_ps} ps");
         let free_ps = self.link.free_ps(ask.direction);
@@ -130,7 +146,7 @@ impl<L: Link> Run<L> {
             free_ps >= start_ps,
             "free at {free_ps} ps, though {ask:?} starts at {start_ps} ps"
         );
-        Sent { ask, start_ps, end_ps, free_ps, wire_bytes: self.link.wire_bytes(ask.bytes) }
+        Sent { ask, start_ps, end_ps, free_ps, wire_bytes: self.link.wire_bytes(ask.message) }
     }
 
     fn play(&mut self, script: &[Ask]) -> Vec<Sent> {
@@ -169,13 +185,13 @@ fn within_bandwidth(sent: &[Sent], bytes_per_second: u64) {
 
 /// The time of `k` repetitions is `k` times that of one, to the next picosecond, whatever `k`, and
 /// whether each is asked for at once or as the one before it has left.
-fn add_up<L: Link>(make: impl Fn() -> L, (row, direction): &(Vec<u64>, Direction)) {
+fn add_up<L: Link>(make: impl Fn() -> L, (row, direction): &(Vec<Message>, Direction)) {
     let (mut at_once, mut in_turn) = (make(), make());
     let mut ends_ps = Vec::new();
     for _ in 0..REPETITIONS {
-        for &bytes in row {
-            at_once.transfer(0, bytes, *direction);
-            in_turn.transfer(in_turn.free_ps(*direction), bytes, *direction);
+        for &message in row {
+            at_once.transfer(0, message, *direction);
+            in_turn.transfer(in_turn.free_ps(*direction), message, *direction);
         }
         assert_eq!(at_once.free_ps(*direction), in_turn.free_ps(*direction), "{row:?}");
         ends_ps.push(u128::from(at_once.free_ps(*direction)));
@@ -225,10 +241,11 @@ mod tests {
     }
 
     impl Link for Broken {
-        fn transfer(&mut self, now_ps: u64, bytes: u64, _: Direction) -> (u64, u64) {
+        fn transfer(&mut self, now_ps: u64, message: Message, _: Direction) -> (u64, u64) {
             let now_ps = if self.fault == Fault::IsLazy { now_ps + 1 } else { now_ps };
-            let free = self.fault == Fault::SendsCommandsForFree && bytes == 0;
-            let wire_bytes = if free { 0 } else { self.wire_bytes(bytes) };
+            let command = message.kind == Kind::Request;
+            let free = self.fault == Fault::SendsCommandsForFree && command;
+            let wire_bytes = if free { 0 } else { self.wire_bytes(message) };
             let (start_ps, end_ps) = self.lane.transfer(now_ps, wire_bytes);
             if self.fault == Fault::Rounds {
                 let lost_ps = end_ps.next_multiple_of(1_000) - end_ps;
@@ -243,8 +260,8 @@ mod tests {
             if self.fault == Fault::Rounds { free_ps.next_multiple_of(1_000) } else { free_ps }
         }
 
-        fn wire_bytes(&self, bytes: u64) -> u64 {
-            bytes + 8
+        fn wire_bytes(&self, message: Message) -> u64 {
+            message.payload_bytes() + 8
         }
 
         fn is_duplex(&self) -> bool {

@@ -1,7 +1,9 @@
 //! Links: what carries data. One file each, and one line in [`crate::parts!`].
 
+mod flow;
 mod lane;
 
+pub use flow::{Flow, Leg};
 pub use lane::Lane;
 
 use tierscope_units::{Bandwidth, Problems};
@@ -15,7 +17,47 @@ pub enum Direction {
     Up,
 }
 
-/// What carries data between a host and a device: bandwidth as a resource in time.
+/// What a message is: each link packs each kind in its own way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Asks for bytes, which come back as an answer. It carries none itself.
+    Request,
+    /// Bytes that were asked for.
+    Answer,
+    /// Bytes that nobody asked for: what is written.
+    Data,
+    /// A few bytes of the protocol in a packet of their own: a doorbell, a completion entry, an
+    /// interrupt, a frame of a command.
+    Control,
+    /// Says that bytes have been written. It carries none itself.
+    Done,
+}
+
+/// Something to be sent over a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// What it is.
+    pub kind: Kind,
+    /// Bytes that it carries, or that it asks for or tells of.
+    pub bytes: u64,
+}
+
+impl Message {
+    /// A message of `bytes`.
+    pub const fn new(kind: Kind, bytes: u64) -> Self {
+        Message { kind, bytes }
+    }
+
+    /// Bytes of payload that it carries itself.
+    pub fn payload_bytes(&self) -> u64 {
+        match self.kind {
+            Kind::Request | Kind::Done => 0,
+            Kind::Answer | Kind::Data | Kind::Control => self.bytes,
+        }
+    }
+}
+
+/// What carries messages between a host and a device: bandwidth as a resource in time.
 ///
 /// Law of every implementation (`conformance::link_laws`): what is sent in one direction arrives
 /// in that order; a transfer starts as soon as its direction is free, and not before; no window of
@@ -23,16 +65,22 @@ pub enum Direction {
 /// rounding; the directions of a duplex link do not see each other, and those of any other share
 /// its bandwidth; equal calls give equal answers; `clone` goes on identically.
 pub trait Link: Clone {
-    /// Sends `bytes` of payload once the direction is free, asked at `now_ps`, which never goes
-    /// back between calls for a direction. When the first byte leaves, and when the last has come
-    /// to the other end, in picoseconds. No payload is a command.
-    fn transfer(&mut self, now_ps: u64, bytes: u64, direction: Direction) -> (u64, u64);
+    /// Sends a message once the direction is free, asked at `now_ps`, which never goes back between
+    /// calls for a direction. When the first byte leaves, and when the last has come to the other
+    /// end, in picoseconds.
+    fn transfer(&mut self, now_ps: u64, message: Message, direction: Direction) -> (u64, u64);
 
     /// From when on the direction has nothing left to send, in picoseconds.
     fn free_ps(&self, direction: Direction) -> u64;
 
-    /// Bytes that the link moves for `bytes` of payload.
-    fn wire_bytes(&self, bytes: u64) -> u64;
+    /// Bytes that the link moves for a message.
+    fn wire_bytes(&self, message: Message) -> u64;
+
+    /// What is sent for a request to read a device, or to write it; by default what has to be: a
+    /// request and its answer, or the data.
+    fn flow(&self, write: bool) -> Flow {
+        Flow::plain(write)
+    }
 
     /// Whether each direction has a bandwidth of its own.
     fn is_duplex(&self) -> bool {
@@ -56,6 +104,19 @@ pub fn check_bandwidth(path: &str, value: Bandwidth, problems: &mut Problems) {
             "simulated time ends after 213 days (2^64 ps), and 18.4TB could not be moved by then"
                 .into(),
             format!("write {LEAST_BANDWIDTH} or more"),
+        );
+    }
+}
+
+/// Adds a mistake if `lanes`, below `path`, are not those of a link of PCI Express.
+fn check_lanes(path: &str, lanes: u32, problems: &mut Problems) {
+    if ![1, 2, 4, 8, 16].contains(&lanes) {
+        problems.add(
+            "impossible-value",
+            format!("{path}.lanes"),
+            lanes.to_string(),
+            "a link has 1, 2, 4, 8 or 16 lanes".into(),
+            "write 4".into(),
         );
     }
 }
@@ -101,9 +162,14 @@ macro_rules! register {
 
         impl Link for AnyLink {
             #[inline]
-            fn transfer(&mut self, now_ps: u64, bytes: u64, direction: Direction) -> (u64, u64) {
+            fn transfer(
+                &mut self,
+                now_ps: u64,
+                message: Message,
+                direction: Direction,
+            ) -> (u64, u64) {
                 match self {
-                    $( AnyLink::$link(link) => link.transfer(now_ps, bytes, direction) ),*
+                    $( AnyLink::$link(link) => link.transfer(now_ps, message, direction) ),*
                 }
             }
 
@@ -115,9 +181,15 @@ macro_rules! register {
             }
 
             #[inline]
-            fn wire_bytes(&self, bytes: u64) -> u64 {
+            fn wire_bytes(&self, message: Message) -> u64 {
                 match self {
-                    $( AnyLink::$link(link) => link.wire_bytes(bytes) ),*
+                    $( AnyLink::$link(link) => link.wire_bytes(message) ),*
+                }
+            }
+
+            fn flow(&self, write: bool) -> Flow {
+                match self {
+                    $( AnyLink::$link(link) => link.flow(write) ),*
                 }
             }
 

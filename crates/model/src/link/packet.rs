@@ -1,6 +1,6 @@
 //! A packet link: PCIe and its like, with the bandwidth, the packets and the latency as numbers.
 
-use super::{AnyLink, Direction, Lane, Link, LinkDescription, check_bandwidth};
+use super::{AnyLink, Direction, Lane, Link, LinkDescription, Message, check_bandwidth};
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Bandwidth, Duration, Problems, Size};
 
@@ -30,8 +30,8 @@ impl LinkDescription for LinkSpec {
 }
 
 /// A full-duplex link: each direction a bandwidth of its own. Bytes travel in packets of at most
-/// the payload, each with its overhead; a transfer without payload is one packet of overhead only,
-/// such as a command. Overheads by protocol are in `docs/models/link.md`.
+/// the payload, each with its overhead; a message without payload is one packet of overhead only,
+/// such as a request. Overheads by protocol are in `docs/models/link.md`.
 #[derive(Clone, Debug)]
 pub struct PacketLink {
     lanes: [Lane; 2],
@@ -55,8 +55,8 @@ impl PacketLink {
 
 impl Link for PacketLink {
     #[inline]
-    fn transfer(&mut self, now_ps: u64, bytes: u64, direction: Direction) -> (u64, u64) {
-        let wire_bytes = self.wire_bytes(bytes);
+    fn transfer(&mut self, now_ps: u64, message: Message, direction: Direction) -> (u64, u64) {
+        let wire_bytes = self.wire_bytes(message);
         let (start_ps, end_ps) = self.lanes[direction as usize].transfer(now_ps, wire_bytes);
         (start_ps, end_ps + self.latency_ps)
     }
@@ -67,7 +67,8 @@ impl Link for PacketLink {
     }
 
     #[inline]
-    fn wire_bytes(&self, bytes: u64) -> u64 {
+    fn wire_bytes(&self, message: Message) -> u64 {
+        let bytes = message.payload_bytes();
         bytes + bytes.div_ceil(self.payload_bytes).max(1) * self.overhead_bytes
     }
 }
@@ -76,6 +77,11 @@ impl Link for PacketLink {
 pub(crate) mod tests {
     use super::*;
     use crate::conformance::link_laws;
+    use crate::link::Kind;
+
+    fn data(bytes: u64) -> Message {
+        Message::new(Kind::Data, bytes)
+    }
 
     /// PCIe 3.0 x16 as \[HYB15\] has it (HYB-011): 16 GB/s, 90 % of it payload.
     pub fn spec() -> LinkSpec {
@@ -104,17 +110,20 @@ pub(crate) mod tests {
     fn a_transfer_takes_its_packets_and_the_latency() {
         let mut link = PacketLink::new(&spec());
         // 16 packets of 280 B at 62.5 ps a byte.
-        assert_eq!(link.transfer(5, 4096, Direction::Down), (5, 5 + 280_000 + 100_000));
-        assert_eq!(link.transfer(5, 0, Direction::Up), (5, 5 + 1_500 + 100_000), "a command");
-        assert_eq!(link.wire_bytes(257), 257 + 48);
+        assert_eq!(link.transfer(5, data(4096), Direction::Down), (5, 5 + 280_000 + 100_000));
+        assert_eq!(
+            link.transfer(5, Message::new(Kind::Request, 4096), Direction::Up),
+            (5, 5 + 1_500 + 100_000)
+        );
+        assert_eq!(link.wire_bytes(data(257)), 257 + 48);
     }
 
     #[test]
     fn directions_do_not_wait_for_each_other() {
         let mut link = PacketLink::new(&spec());
-        link.transfer(0, 1 << 20, Direction::Down);
-        assert_eq!(link.transfer(0, 64, Direction::Up).0, 0);
-        assert!(link.transfer(0, 64, Direction::Down).0 > 0);
+        link.transfer(0, data(1 << 20), Direction::Down);
+        assert_eq!(link.transfer(0, data(64), Direction::Up).0, 0);
+        assert!(link.transfer(0, data(64), Direction::Down).0 > 0);
     }
 
     #[test]
@@ -122,7 +131,7 @@ pub(crate) mod tests {
         let mut link = PacketLink::new(&spec());
         let count = 100_000;
         for _ in 0..count {
-            link.transfer(0, 4096, Direction::Up);
+            link.transfer(0, data(4096), Direction::Up);
         }
         let bytes_per_second = (count * 4096) as f64 / link.free_ps(Direction::Up) as f64 * 1e12;
         assert!((bytes_per_second / (16e9 * 256.0 / 280.0) - 1.0).abs() < 1e-9);
@@ -148,14 +157,14 @@ pub(crate) mod tests {
         // SimpleSSD's PCIe 3.0 x4: packets of 4096 B with 36 B, 115 symbols of 1 ns of delay.
         let ns = |bytes| {
             let spec = pcie(4_000_000_000 * 128 / 130, 4096, 36, 115_000);
-            PacketLink::new(&spec).transfer(0, bytes, Direction::Up).1 as f64 / 1e3
+            PacketLink::new(&spec).transfer(0, data(bytes), Direction::Up).1 as f64 / 1e3
         };
         assert_off(ns(64), 143.0, -1.82);
         assert_off(ns(4096), 1167.0, -0.25);
         assert_off(ns(131_072), 37_300.0, -9.68);
         // PCIe 1.1 x8 at 128 B with 24 B, against HASTE's 1.7 GB/s written ([NVM10]).
         let mut link = PacketLink::new(&pcie(2_000_000_000, 128, 24, 0));
-        let (_, end_ps) = link.transfer(0, 1 << 30, Direction::Down);
+        let (_, end_ps) = link.transfer(0, data(1 << 30), Direction::Down);
         assert_off((1u64 << 30) as f64 / end_ps as f64 * 1e3, 1.7, -0.93);
     }
 
@@ -164,7 +173,7 @@ pub(crate) mod tests {
         let end_ps = |change: &dyn Fn(&mut LinkSpec)| {
             let mut spec = spec();
             change(&mut spec);
-            PacketLink::new(&spec).transfer(0, 4096, Direction::Up).1
+            PacketLink::new(&spec).transfer(0, data(4096), Direction::Up).1
         };
         let was_ps = end_ps(&|_| ());
         let half = Bandwidth::from_bytes_per_second(8_000_000_000);

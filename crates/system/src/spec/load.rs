@@ -134,6 +134,11 @@ pub(super) fn preset_value(preset: &str, path: &str) -> Option<String> {
     whole.then(|| node.written.clone())
 }
 
+/// Whether a preset says anything at `path`.
+pub(super) fn is_said(preset: &str, path: &str) -> bool {
+    layers(preset).is_ok_and(|layered| layered.root.at(path).1)
+}
+
 /// Whether a file is meant, and not a preset: its name says so, or it is there.
 fn names_a_file(reference: &str, folder: &Path) -> bool {
     let path = Path::new(reference);

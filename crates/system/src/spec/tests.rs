@@ -430,3 +430,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_example_of_the_page_of_links_is_right() {
+    let page = include_str!("../../../../docs/models/link.md");
+    let text = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let spec = load_text("link.md", text.expect("an example"), &[]).expect("it is right").spec;
+    assert!(spec.pcie.is_some() && spec.link.is_none());
+}

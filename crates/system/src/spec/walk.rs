@@ -1,6 +1,6 @@
 //! Compares a description with the shape that it must have, and finds every mistake.
 
-use super::load::preset_value;
+use super::load::{is_said, preset_value};
 use super::shape::{Field, Shape, Table, Word, shape};
 use super::tree::{Data, Node};
 use tierscope_units::{Problem, Problems, nearest};
@@ -109,13 +109,15 @@ impl Walker<'_> {
                 None => format!("add {}", other.words()),
             },
         };
-        let mut problem = problem(
-            "missing-key",
-            node,
-            &path,
-            "it is required, and no base gives it".into(),
-            format!("{what}, or begin the file with base = \"{}\"", base_for(&path)),
-        );
+        // No base gives a part that no preset has.
+        let of_a_part =
+            path.split_once('.').is_some_and(|(part, _)| !is_said(base_for(&path), part));
+        let mend = match of_a_part {
+            true => what,
+            false => format!("{what}, or begin the file with base = \"{}\"", base_for(&path)),
+        };
+        let reason = "it is required, and no base gives it".into();
+        let mut problem = problem("missing-key", node, &path, reason, mend);
         problem.value = String::new();
         self.problems.push(problem);
     }

@@ -5,7 +5,7 @@
 
 use super::support::*;
 use std::collections::{BTreeMap, BTreeSet};
-use tierscope_system::spec::{Shape, Table, list, shape};
+use tierscope_system::spec::{Shape, SystemSpec, Table, list, load_text, shape};
 use tierscope_workload::Op;
 use tierscope_workload::op::{Advice, Call, MAP_SHARED, MAP_WRITABLE};
 
@@ -17,6 +17,42 @@ const STORAGE: &str = "storage/quick";
 const ALL: &[&str] = &[ORACLE, HYBRID, STORAGE];
 const STORES: &[&str] = &[HYBRID, STORAGE];
 pub const PRESETS: [&str; 3] = [ORACLE, HYBRID, STORAGE];
+
+/// Machines behind the other kinds of links, which no preset has: name, base, and the link's table.
+const LINKED: [(&str, &str, &str); 4] = [
+    (NVME, STORAGE, PCIE_TABLE),
+    (PCIE, HYBRID, PCIE_TABLE),
+    (
+        SATA,
+        STORAGE,
+        "[sata]\ngeneration = 3\nadapter_latency = \"1us\"\nhandshake = \"200ns\"\n\
+         latency = \"50ns\"",
+    ),
+    (CXL, HYBRID, "[cxl_mem]\ngeneration = 5\nlanes = 8\nlatency = \"20ns\""),
+];
+const NVME: &str = "storage/nvme";
+const PCIE: &str = "hybrid/pcie";
+const SATA: &str = "storage/sata";
+const CXL: &str = "hybrid/cxl";
+const PCIE_TABLE: &str = "[pcie]\ngeneration = 3\nlanes = 4\nmax_payload = \"256B\"\n\
+    max_read_request = \"512B\"\nread_completion = \"256B\"\nprotocol = \"nvme\"\n\
+    latency = \"115ns\"\nroot_complex_latency = \"300ns\"";
+
+/// A preset, or one of [`LINKED`], with changes.
+fn machine(name: &str, sets: Sets<'_>) -> SystemSpec {
+    let Some((_, base, table)) = LINKED.iter().find(|(linked, ..)| *linked == name) else {
+        return system(name, &[sets]);
+    };
+    let sets: Vec<_> =
+        sets.iter().map(|(path, value)| (path.to_string(), value.to_string())).collect();
+    let text = format!("base = \"{base}\"\n{}", table.replace("nvme", protocol(name)));
+    load_text(name, &text, &sets).unwrap_or_else(|problems| panic!("{name}: {problems}")).spec
+}
+
+/// What drives the device of a machine behind PCI Express.
+fn protocol(name: &str) -> &str {
+    if name == PCIE { "memory" } else { "nvme" }
+}
 
 /// The presets with so little memory that a workload of milliseconds feels all of it, and with
 /// kernel paths that touch little, for speed.
@@ -388,6 +424,25 @@ const CASES: &[Case] = &[
     case("link.payload", STORES, "64B", Updates, "time", Up),
     case("link.packet_overhead", STORES, "64KiB", Updates, "time", Up),
     case("link.latency", STORES, "20us", Updates, "time", Up),
+    case("pcie.generation", &[NVME, PCIE], "1", Updates, "stage:link", Up),
+    case("pcie.lanes", &[NVME, PCIE], "1", Updates, "stage:link", Up),
+    case("pcie.max_payload", &[NVME, PCIE], "128B", Updates, "stage:link", Up)
+        .along(&[("pcie.read_completion", "128B")]),
+    case("pcie.max_read_request", &[PCIE], "128B", Updates, "stage:link", Up),
+    case("pcie.max_read_request", &[NVME], "128B", Updates, "time", Either),
+    case("pcie.read_completion", &[PCIE], "64B", Updates, "stage:link", Up),
+    case("pcie.read_completion", &[NVME], "64B", Updates, "time", Either),
+    case("pcie.protocol", &[NVME], "memory", Updates, "stage:link", Down),
+    case("pcie.protocol", &[PCIE], "nvme", Updates, "stage:link", Up),
+    case("pcie.latency", &[NVME, PCIE], "20us", Updates, "stage:link", Up),
+    case("pcie.root_complex_latency", &[NVME, PCIE], "20us", Updates, "stage:link", Up),
+    case("sata.generation", &[SATA], "1", Updates, "stage:link", Up),
+    case("sata.adapter_latency", &[SATA], "50us", Updates, "stage:link", Up),
+    case("sata.handshake", &[SATA], "10us", Updates, "stage:link", Up),
+    case("sata.latency", &[SATA], "20us", Updates, "stage:link", Up),
+    case("cxl_mem.generation", &[CXL], "3", Updates, "stage:link", Up),
+    case("cxl_mem.lanes", &[CXL], "1", Updates, "stage:link", Up),
+    case("cxl_mem.latency", &[CXL], "20us", Updates, "stage:link", Up),
     // Organizations.
     case("oracle.capacity", &[ORACLE], "2MiB", Updates, "ends", Down),
     case("hybrid.cache.capacity", &[HYBRID], "4MiB", Updates, "store_read", Down)
@@ -468,7 +523,7 @@ impl Runs {
             return known.clone();
         }
         let sets: Vec<(&str, &str)> = key.1.iter().map(|(p, v)| (&**p, &**v)).collect();
-        let spec = system(name, &[&sets]);
+        let spec = machine(name, &sets);
         let outcome = try_run(&spec, &feel.threads());
         self.0.insert(key, outcome.clone());
         outcome
@@ -560,6 +615,13 @@ fn every_option_of_storage_is_felt() {
 }
 
 #[test]
+fn every_option_of_other_links_is_felt() {
+    for (name, ..) in LINKED {
+        feels_every_option(name);
+    }
+}
+
+#[test]
 fn what_can_have_no_other_value_is_refused() {
     for (leaf, systems, to, reason) in REFUSED {
         for name in *systems {
@@ -641,7 +703,7 @@ fn every_value_of_every_preset_has_a_line_here_and_every_line_has_a_value() {
     for (leaf, systems) in listed.chain(inert) {
         lines.extend(systems.iter().map(|system| (*system, leaf.to_string())));
     }
-    let mut all = BTreeSet::new();
+    let (mut all, mut linked) = (BTreeSet::new(), BTreeSet::new());
     for name in PRESETS {
         let spec = serde_json::to_value(system(name, &[])).unwrap();
         let mut own = BTreeSet::new();
@@ -651,6 +713,16 @@ fn every_value_of_every_preset_has_a_line_here_and_every_line_has_a_value() {
         }
         all.extend(own);
     }
+    for (name, ..) in LINKED {
+        let spec = serde_json::to_value(machine(name, &[])).unwrap();
+        let mut own = BTreeSet::new();
+        leaves(shape(), &spec, "", &mut own);
+        for leaf in own.difference(&all) {
+            assert!(lines.remove(&(name, leaf.clone())), "{name}: {leaf} has no line here");
+        }
+        linked.extend(own);
+    }
+    all.extend(linked);
     // A value that need not be said, and that no preset says, has a line of its own all the same.
     let mut known = BTreeSet::new();
     schema_leaves(shape(), "", &mut known);

@@ -1,11 +1,11 @@
 //! A store behind a link: what the host sees.
 
 use super::{PageAccess, PageDone, Store, StoreSpec};
-use crate::link::{AnyLink, Direction, Link, LinkDescription};
+use crate::link::{AnyLink, Direction, Flow, Leg, Link, LinkDescription, Message};
 use crate::medium::AnyMedium;
 use crate::request::{Ahead, Completion, Device, Full, Request};
 use std::collections::VecDeque;
-use tierscope_kernel::{Slab, Stage, Timeline};
+use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
 
 /// A time that never comes.
 const NEVER: u64 = u64::MAX;
@@ -18,6 +18,8 @@ struct Held {
     ahead: Option<Ahead>,
     submitted_ps: u64,
     pages_left: u32,
+    /// The part that was done last: its stages are those of the request.
+    last: u32,
 }
 
 /// A page of a request.
@@ -27,7 +29,7 @@ struct Part {
     page: u64,
     /// Bytes of it that the request wants.
     bytes: u32,
-    /// When its command or data had come down.
+    /// When it was handed to the store.
     arrived_ps: u64,
     /// Of these bytes, those that are wanted first; 0 for none.
     ahead_bytes: u32,
@@ -37,38 +39,47 @@ struct Part {
     done: Option<PageDone>,
 }
 
-/// Something to send down the link.
+/// What a message is sent for: a place in the flow of a request.
 #[derive(Clone, Copy, Debug)]
-enum Down {
-    /// The command of a read: all pages of the request with this number.
+enum What {
+    /// The command of the request with this number.
     Command(u32),
-    /// The data of the part with this number.
-    Data(u32),
-}
-
-/// Something to send up the link.
-#[derive(Clone, Copy, Debug)]
-enum Up {
     /// The data of the part with this number, or what is left of them.
     Data(u32),
     /// Those of its data that are wanted first.
     Ahead(u32),
+    /// The end of the request with this number.
+    Done(u32),
+    /// What follows a request that has been written, or read.
+    After { write: bool },
+}
+
+/// A message on its way, or about to be sent.
+#[derive(Clone, Copy, Debug)]
+struct Parcel {
+    what: What,
+    /// Which of its messages.
+    leg: u32,
+    message: Message,
+    direction: Direction,
+    posted: bool,
+    background: bool,
 }
 
 /// One direction of the link with what waits for it: demand first. Nothing is booked ahead, so
 /// that what is ready first goes first.
 #[derive(Clone, Debug)]
-struct Port<P> {
+struct Port {
     direction: Direction,
-    demand: VecDeque<(P, u32)>,
-    background: VecDeque<(P, u32)>,
+    demand: VecDeque<Parcel>,
+    background: VecDeque<Parcel>,
     /// When the next one that waits can be sent.
     free_ps: u64,
-    /// Sent, in order of arrival.
-    sent: VecDeque<(u64, P)>,
+    /// Sent, in the order in which they have come, or have left where nobody waits for more.
+    sent: VecDeque<(u64, Parcel)>,
 }
 
-impl<P> Port<P> {
+impl Port {
     fn new(direction: Direction) -> Self {
         Port {
             direction,
@@ -79,51 +90,63 @@ impl<P> Port<P> {
         }
     }
 
-    /// Sends a parcel of `bytes` at `now_ps`, or lets it wait for the link.
+    /// Sends a parcel at `now_ps`, or lets it wait for the link.
     #[inline]
-    fn send(&mut self, link: &mut AnyLink, now_ps: u64, parcel: P, bytes: u32, background: bool) {
+    fn send(&mut self, link: &mut AnyLink, now_ps: u64, parcel: Parcel) {
         let free_ps = link.free_ps(self.direction);
         if free_ps <= now_ps && self.free_ps == NEVER {
-            self.put_on(link, now_ps, parcel, bytes);
+            self.put_on(link, now_ps, parcel);
             return;
         }
-        let queue = if background { &mut self.background } else { &mut self.demand };
-        queue.push_back((parcel, bytes));
+        let queue = if parcel.background { &mut self.background } else { &mut self.demand };
+        queue.push_back(parcel);
         self.free_ps = free_ps.max(now_ps);
     }
 
     #[inline]
-    fn put_on(&mut self, link: &mut AnyLink, now_ps: u64, parcel: P, bytes: u32) {
-        let (_, end_ps) = link.transfer(now_ps, u64::from(bytes), self.direction);
-        self.sent.push_back((end_ps, parcel));
+    fn put_on(&mut self, link: &mut AnyLink, now_ps: u64, parcel: Parcel) {
+        let (_, come_ps) = link.transfer(now_ps, parcel.message, self.direction);
+        let at_ps = if parcel.posted { link.free_ps(self.direction) } else { come_ps };
+        let later = self.sent.iter().rev().take_while(|(sent_ps, _)| *sent_ps > at_ps).count();
+        self.sent.insert(self.sent.len() - later, (at_ps, parcel));
     }
 
-    /// The link has become free.
+    /// The link has become free, unless the other direction of one that is not duplex was faster.
     fn send_next(&mut self, link: &mut AnyLink) {
+        let free_ps = link.free_ps(self.direction);
+        if free_ps > self.free_ps {
+            self.free_ps = free_ps;
+            return;
+        }
         let next = self.demand.pop_front().or_else(|| self.background.pop_front());
-        if let Some((parcel, bytes)) = next {
-            self.put_on(link, self.free_ps, parcel, bytes);
+        if let Some(parcel) = next {
+            self.put_on(link, self.free_ps, parcel);
         }
         let idle = self.demand.is_empty() && self.background.is_empty();
         self.free_ps = if idle { NEVER } else { link.free_ps(self.direction) };
     }
 
+    /// When the next of what has been sent has come, or left.
     #[inline]
     fn arrival_ps(&self) -> u64 {
         self.sent.front().map_or(NEVER, |&(at_ps, _)| at_ps)
     }
 }
 
-/// A store behind a link. A read sends a command down the link, is read from the medium and comes
-/// up page by page; a write sends its data down and is done when the medium has it. Requests of
-/// several pages are split, and done with their last page. Part of a page takes as long as the
-/// page in the store, and only its own bytes on the link.
+/// A store behind a link. A request is carried as the link's flow says: its command comes down; what
+/// is read comes up page by page, and what is written goes down; and what the protocol has at its
+/// end. A write is done when the medium has it. Requests of several pages are split, and done with
+/// their last page. Part of a page takes as long as the page in the store, and only its own bytes on
+/// the link.
 #[derive(Clone, Debug)]
 pub struct StoreDevice {
     store: Store,
     link: AnyLink,
-    down: Port<Down>,
-    up: Port<Up>,
+    /// What is sent for a read, and for a write.
+    flows: [Flow; 2],
+    ports: [Port; 2],
+    /// What somebody takes time to send.
+    pending: EventQueue<Parcel>,
     held: Slab<Held>,
     parts: Slab<Part>,
     page_bytes: u64,
@@ -142,11 +165,13 @@ impl StoreDevice {
     /// As [`StoreDevice::new`], with units of a copy of `medium` each, whatever the description
     /// says of its times.
     pub fn with_medium(spec: &StoreSpec, medium: &AnyMedium, link: &dyn LinkDescription) -> Self {
+        let link = link.build();
         StoreDevice {
             store: Store::new(spec, medium),
-            link: link.build(),
-            down: Port::new(Direction::Down),
-            up: Port::new(Direction::Up),
+            flows: [link.flow(false), link.flow(true)],
+            link,
+            ports: [Port::new(Direction::Down), Port::new(Direction::Up)],
+            pending: EventQueue::new(),
             held: Slab::new(),
             parts: Slab::new(),
             page_bytes: spec.page.bytes(),
@@ -189,33 +214,71 @@ impl StoreDevice {
         })
     }
 
-    fn send_down(&mut self, now_ps: u64, index: u32) {
-        let Held { request, .. } = self.held[index];
-        if !request.write {
-            let parcel = Down::Command(index);
-            self.down.send(&mut self.link, now_ps, parcel, 0, request.background);
-            return;
-        }
-        let (first, count) = self.pages(&request);
-        for page in first..first + count {
-            let part = self.split(index, page);
-            let bytes = self.parts[part].bytes;
-            self.down.send(&mut self.link, now_ps, Down::Data(part), bytes, request.background);
+    /// The messages for `what`, whose data have so many bytes, of a request that is in the background
+    /// or not.
+    #[inline]
+    fn legs(&self, what: What) -> (&[Leg], u64, bool) {
+        let of = |request: &Request| (&self.flows[usize::from(request.write)], request.background);
+        match what {
+            What::Command(index) | What::Done(index) => {
+                let request = &self.held[index].request;
+                let (flow, background) = of(request);
+                let command = matches!(what, What::Command(_));
+                let legs = if command { &flow.command } else { &flow.done };
+                (legs, u64::from(request.bytes), background)
+            }
+            What::Data(part) | What::Ahead(part) => {
+                let part = &self.parts[part];
+                let (flow, background) = of(&self.held[part.held].request);
+                let ahead = matches!(what, What::Ahead(_));
+                let bytes = if ahead { part.ahead_bytes } else { part.bytes - part.ahead_bytes };
+                (&flow.data, u64::from(bytes), background)
+            }
+            What::After { write } => (&self.flows[usize::from(write)].after, 0, false),
         }
     }
 
-    /// A command or the data of a page have come down.
-    fn arrive_down(&mut self) {
-        let Some((at_ps, parcel)) = self.down.sent.pop_front() else { return };
-        match parcel {
-            Down::Command(index) => {
-                let (first, count) = self.pages(&self.held[index].request);
+    /// Sends message `leg` for `what` at `now_ps`, or goes on if that was the last.
+    fn go(&mut self, now_ps: u64, what: What, leg: u32, out: &mut Vec<Completion>) {
+        let (legs, bytes, background) = self.legs(what);
+        let Some(&next) = legs.get(leg as usize) else { return self.arrive(now_ps, what, out) };
+        let Leg { direction, after_ps, posted, .. } = next;
+        let message = next.message(bytes);
+        let parcel = Parcel { what, leg, message, direction, posted, background };
+        if after_ps > 0 {
+            self.pending.push(now_ps + after_ps, 0, parcel);
+        } else {
+            self.send(now_ps, parcel);
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, now_ps: u64, parcel: Parcel) {
+        self.ports[parcel.direction as usize].send(&mut self.link, now_ps, parcel);
+    }
+
+    /// All messages for `what` have come.
+    fn arrive(&mut self, at_ps: u64, what: What, out: &mut Vec<Completion>) {
+        match what {
+            What::Command(index) => {
+                let request = self.held[index].request;
+                let (first, count) = self.pages(&request);
                 for page in first..first + count {
                     let part = self.split(index, page);
-                    self.submit_page(at_ps, part);
+                    if request.write {
+                        self.go(at_ps, What::Data(part), 0, out);
+                    } else {
+                        self.submit_page(at_ps, part);
+                    }
                 }
             }
-            Down::Data(part) => self.submit_page(at_ps, part),
+            What::Data(part) if self.held[self.parts[part].held].request.write => {
+                self.submit_page(at_ps, part);
+            }
+            What::Data(part) => self.finish(at_ps, part, out),
+            What::Ahead(part) => self.answer_ahead(at_ps, part, out),
+            What::Done(index) => self.answer(at_ps, index, out),
+            What::After { .. } => {}
         }
     }
 
@@ -236,49 +299,48 @@ impl StoreDevice {
         for page in done.drain(..) {
             let part = &mut self.parts[page.token];
             part.done = Some(page);
-            let Part { held, bytes, ahead_bytes, .. } = *part;
-            let Request { write, background, .. } = self.held[held].request;
+            let write = self.held[part.held].request.write;
             if write {
                 self.finish(page.at_ps, page.token, out);
-                continue;
-            }
-            let (parcel, bytes) = if page.ahead {
+            } else if page.ahead {
                 part.ahead_at_ps = page.at_ps;
-                (Up::Ahead(page.token), ahead_bytes)
+                self.go(page.at_ps, What::Ahead(page.token), 0, out);
             } else {
-                (Up::Data(page.token), bytes - ahead_bytes)
-            };
-            self.up.send(&mut self.link, page.at_ps, parcel, bytes, background);
+                self.go(page.at_ps, What::Data(page.token), 0, out);
+            }
         }
         self.done = done;
     }
 
-    /// The data of a page have come up, or those wanted first.
-    fn arrive_up(&mut self, out: &mut Vec<Completion>) {
-        match self.up.sent.pop_front() {
-            Some((at_ps, Up::Data(part))) => self.finish(at_ps, part, out),
-            Some((at_ps, Up::Ahead(part))) => {
-                let part = self.parts[part];
-                let done = part.done.map(|done| PageDone { at_ps: part.ahead_at_ps, ..done });
-                if let Held { ahead: Some(ahead), submitted_ps, .. } = self.held[part.held] {
-                    out.push(completion(ahead.id, submitted_ps, at_ps, &Part { done, ..part }));
-                }
-            }
-            None => (),
+    /// The data that are wanted first have come up.
+    fn answer_ahead(&mut self, at_ps: u64, token: u32, out: &mut Vec<Completion>) {
+        let part = self.parts[token];
+        let done = part.done.map(|done| PageDone { at_ps: part.ahead_at_ps, ..done });
+        if let Held { ahead: Some(ahead), submitted_ps, .. } = self.held[part.held] {
+            out.push(completion(ahead.id, submitted_ps, at_ps, &Part { done, ..part }));
         }
     }
 
-    /// A page is done; so is its request, if it was the last.
+    /// A page is done; if it was the last of its request, the host is told.
     fn finish(&mut self, at_ps: u64, token: u32, out: &mut Vec<Completion>) {
-        let part = self.parts.remove(token);
+        let index = self.parts[token].held;
         self.held_pages -= 1;
-        let held = &mut self.held[part.held];
+        let held = &mut self.held[index];
         held.pages_left -= 1;
         if held.pages_left > 0 {
+            self.parts.remove(token);
             return;
         }
-        let Held { request, submitted_ps, .. } = self.held.remove(part.held);
+        held.last = token;
+        self.go(at_ps, What::Done(index), 0, out);
+    }
+
+    /// The host knows that a request is done.
+    fn answer(&mut self, at_ps: u64, index: u32, out: &mut Vec<Completion>) {
+        let Held { request, submitted_ps, last, .. } = self.held.remove(index);
+        let part = self.parts.remove(last);
         out.push(completion(request.id, submitted_ps, at_ps, &part));
+        self.go(at_ps, What::After { write: request.write }, 0, out);
     }
 
     fn take(&mut self, now_ps: u64, request: Request, ahead: Option<Ahead>) -> Result<(), Full> {
@@ -289,8 +351,11 @@ impl StoreDevice {
         }
         self.held_pages += count;
         let (submitted_ps, pages_left) = (now_ps, count as u32);
-        let index = self.held.insert(Held { request, ahead, submitted_ps, pages_left });
-        self.send_down(now_ps, index);
+        let held = Held { request, ahead, submitted_ps, pages_left, last: 0 };
+        let index = self.held.insert(held);
+        let mut none = Vec::new();
+        self.go(now_ps, What::Command(index), 0, &mut none);
+        debug_assert!(none.is_empty(), "nothing is done before the store has been asked");
         Ok(())
     }
 
@@ -298,19 +363,41 @@ impl StoreDevice {
     /// goes on at that time.
     #[inline]
     fn next(&self) -> (u64, Event) {
-        let mut first = (self.down.arrival_ps(), Event::ArriveDown);
+        let [down, up] = &self.ports;
+        let mut first = (down.arrival_ps(), Event::Arrive(Direction::Down));
         let store_ps = self.store.next_event_ps().unwrap_or(NEVER);
         for (at_ps, event) in [
             (store_ps, Event::Store),
-            (self.up.arrival_ps(), Event::ArriveUp),
-            (self.down.free_ps, Event::SendDown),
-            (self.up.free_ps, Event::SendUp),
+            (up.arrival_ps(), Event::Arrive(Direction::Up)),
+            (self.pending.peek_ps().unwrap_or(NEVER), Event::Send),
+            (down.free_ps, Event::SendNext(Direction::Down)),
+            (up.free_ps, Event::SendNext(Direction::Up)),
         ] {
             if at_ps < first.0 {
                 first = (at_ps, event);
             }
         }
         first
+    }
+
+    fn happen(&mut self, at_ps: u64, event: Event, out: &mut Vec<Completion>) {
+        match event {
+            Event::Arrive(direction) => {
+                let sent = self.ports[direction as usize].sent.pop_front();
+                if let Some((at_ps, Parcel { what, leg, .. })) = sent {
+                    self.go(at_ps, what, leg + 1, out);
+                }
+            }
+            Event::Store => self.take_from_store(at_ps, out),
+            Event::Send => {
+                if let Some((at_ps, parcel)) = self.pending.pop() {
+                    self.send(at_ps, parcel);
+                }
+            }
+            Event::SendNext(direction) => {
+                self.ports[direction as usize].send_next(&mut self.link);
+            }
+        }
     }
 }
 
@@ -328,11 +415,14 @@ fn completion(id: u32, submitted_ps: u64, at_ps: u64, part: &Part) -> Completion
 /// Something that happens in the device.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    ArriveDown,
+    /// A message comes.
+    Arrive(Direction),
+    /// The store has something to do.
     Store,
-    ArriveUp,
-    SendDown,
-    SendUp,
+    /// Somebody has taken the time to send something.
+    Send,
+    /// What waits for the link may be sent.
+    SendNext(Direction),
 }
 
 impl Device for StoreDevice {
@@ -361,13 +451,7 @@ impl Device for StoreDevice {
             if at_ps > now_ps || at_ps == NEVER {
                 return;
             }
-            match event {
-                Event::ArriveDown => self.arrive_down(),
-                Event::Store => self.take_from_store(at_ps, out),
-                Event::ArriveUp => self.arrive_up(out),
-                Event::SendDown => self.down.send_next(&mut self.link),
-                Event::SendUp => self.up.send_next(&mut self.link),
-            }
+            self.happen(at_ps, event, out);
         }
     }
 

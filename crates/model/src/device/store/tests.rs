@@ -1,5 +1,7 @@
 //! The ladder of trust for stores: formulas, timing edges, conservation, sensitivity.
 
+mod links;
+
 use super::*;
 use crate::conformance::device_laws;
 use crate::link::LinkSpec;
