@@ -242,8 +242,10 @@ impl StoreDevice {
     fn go(&mut self, now_ps: u64, what: What, leg: u32, out: &mut Vec<Completion>) {
         let (legs, bytes, background) = self.legs(what);
         let Some(&next) = legs.get(leg as usize) else { return self.arrive(now_ps, what, out) };
-        let Leg { direction, after_ps, posted, .. } = next;
+        let Leg { direction, after_ps, .. } = next;
         let message = next.message(bytes);
+        // Somebody waits for what is wanted first.
+        let posted = next.posted && !matches!(what, What::Ahead(_));
         let parcel = Parcel { what, leg, message, direction, posted, background };
         if after_ps > 0 {
             self.pending.push(now_ps + after_ps, 0, parcel);

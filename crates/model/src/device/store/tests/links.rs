@@ -74,6 +74,22 @@ fn an_nvme_command_costs_its_messages() {
 }
 
 #[test]
+fn a_line_wanted_first_is_there_when_it_has_come_though_its_page_is_posted() {
+    let spec = pcie();
+    let latency_ps = spec.latency.picoseconds();
+    let wire = |bytes| wire_ps(bytes, spec.packet_bytes_per_second());
+    let mut device = StoreDevice::new(&super::spec(), &spec);
+    let ahead = Ahead { id: 9, offset: 4032, bytes: 64 };
+    device.submit_ahead(0, read(0, 5), ahead).expect("room");
+    let mut out = Vec::new();
+    device.advance(u64::MAX, &mut out);
+    let command_ps = wire(28) + wire(24) + wire(84) + 3 * latency_ps;
+    let read_ps = command_ps + spec.root_complex_latency.picoseconds() + US + 25 * US;
+    assert_eq!(out[0].id, 9);
+    assert_eq!(out[0].at_ps, read_ps + BUS_PS / 64 + wire(64 + 24) + latency_ps);
+}
+
+#[test]
 fn reads_and_writes_of_a_devices_memory_are_requests_and_posted_writes() {
     let spec = PcieSpec { protocol: PcieProtocol::Memory, ..pcie() };
     let (rate, latency_ps) = (spec.packet_bytes_per_second(), spec.latency.picoseconds());
