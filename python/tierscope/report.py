@@ -54,7 +54,7 @@ def render(
     if heading is None:
         for remark in data["remarks"]:
             lines += [*map(Text, _wrapped(remark, console.width)), Text()]
-    for page in _pages(data, console.width, causes.labels_of(data, by)):
+    for page in _pages(data, console.width, by):
         lines += [*table(data, page), Text()]
         lines += [*columns(data, page, unicode=unicode), Text()]
         for kind in by:
@@ -193,10 +193,10 @@ class Page:
         return line
 
 
-def _pages(data: ResultData, width: int, further: Sequence[str] = ()) -> Iterator[Page]:
-    """As many systems at a time as fit ``width`` side by side.
+def _pages(data: ResultData, width: int, by: Sequence[By] = ()) -> Iterator[Page]:
+    """As many systems at a time as fit ``width`` side by side; no figure is cut.
 
-    ``further`` labels are given room where there is some left.
+    Labels of what threads stood still for are given room where there is some left.
     """
     names = list(data["systems"])
     labels = [label for label, _ in rows(data)]
@@ -209,13 +209,21 @@ def _pages(data: ResultData, width: int, further: Sequence[str] = ()) -> Iterato
         len(name) > widest for name in names
     ):
         widest = longest  # Names are cut, unless they would then be the same.
-    column_width = min(max(longest, _NAME_WIDTH.start), widest)
+    column_width = max(min(max(longest, _NAME_WIDTH.start), widest), _longest_cell(data, by))
+    further = causes.labels_of(data, by)
     room = max(1, (width - label_width) // (column_width + len(_GAP)))
     for start in range(0, len(names), room):
         shown = names[start : start + room]
         left = width - len(shown) * (column_width + len(_GAP))
         wanted = max(map(len, further), default=0)
         yield Page(shown, max(label_width, min(wanted, left)), column_width)
+
+
+def _longest_cell(data: ResultData, by: Sequence[By]) -> int:
+    """Columns that the longest figure takes, of the table and of what threads stood still for."""
+    told = [rows(data), *(block for kind in by for _, block in causes.blocks(data, kind))]
+    cells = (cell for block in told for _, row in block for cell in row.values())
+    return max((Text(cell).cell_len for cell in cells), default=0)
 
 
 def table(data: ResultData, page: Page) -> Iterator[Text]:

@@ -59,6 +59,13 @@ def test_no_line_of_the_report_is_wider_than_the_terminal(sample: ResultData, wi
     assert max(map(len, lines)) <= width
 
 
+def test_no_figure_is_cut_however_short_the_names_are(sample: ResultData) -> None:
+    sample["systems"] = {name[0]: system for name, system in sample["systems"].items()}
+    plain = report.render(sample, Console(width=80), by=["area"]).plain
+    assert "1.80 s  27%" in plain
+    assert "…" not in plain
+
+
 def test_systems_that_do_not_fit_side_by_side_follow_below(sample: ResultData) -> None:
     narrow = ts.Result(sample).report(60)
     assert narrow.count("Execution time") == 2
