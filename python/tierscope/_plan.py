@@ -13,6 +13,7 @@ from tierscope import _check, _core, _scale
 from tierscope import format as fmt
 from tierscope._call import core_errors, parsed
 from tierscope._region import Extent, Warming, bound
+from tierscope._result import Result
 from tierscope._run import NoResultError, Progress, compare, region_of
 from tierscope._system import System, with_names_told_apart
 from tierscope._workload import MemoryTrace, Program, Workload
@@ -22,6 +23,8 @@ PROBE_S = 0.8
 """Wall-clock time for which each run is tried."""
 _APART = 3.0
 """The speed of a run as a whole differs from that of its first moments by so much, either way."""
+_WARMING = 8.0
+"""Functional warming is so much quicker than simulation at most (docs/models/machine.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +178,17 @@ def _wall(
     foreign = isinstance(work, MemoryTrace)
     if accesses is None and time_limit_s is None and not foreign:
         return None, "how many accesses will be simulated is not known beforehand", None
-    trial = _Trial()
-    try:
-        tried = compare(machines, work, time_limit_s=PROBE_S, watch=trial, **region)
-    except NoResultError:
-        return None, "nothing was simulated in the time of the trial", None
-    if "time limit" not in (tried.data["partial_reason"] or ""):
+    trial, tried = _tried(machines, work, **region)
+    if tried is not None and "time limit" not in (tried.data["partial_reason"] or ""):
         spent_s = max(system["wall_s"] for system in tried.data["systems"].values())
         return _bounds(spent_s, spent_s, time_limit_s, runs, measured=runs == 1), None, None
+    quicker = 1.0
+    if region["warming"] == "functional" and (region["skip"] is not None or region["roi"]):
+        # Only the region's own speed is a bound: warming is quicker.
+        trial, tried = _tried(machines, work)
+        quicker = _WARMING
+    if tried is None:
+        return None, "nothing was simulated in the time of the trial", None
     if accesses is None and time_limit_s is not None:
         return _bounds(PROBE_S, time_limit_s, time_limit_s, runs), None, None
     speeds = trial.speeds()
@@ -193,8 +199,19 @@ def _wall(
         return None, "too little was simulated in the time of the trial", None
     slowest, fastest = speeds
     # A trace may end before a limit is reached.
-    least_s = PROBE_S if foreign else max(PROBE_S, accesses / fastest / _APART)
+    least_s = PROBE_S if foreign else max(PROBE_S, accesses / fastest / _APART / quicker)
     return _bounds(least_s, accesses / slowest * _APART, time_limit_s, runs), None, slowest
+
+
+def _tried(
+    machines: Sequence[System], work: Workload, **region: Any
+) -> tuple[_Trial, Result | None]:
+    """What a trial has seen and found; nothing found where nothing was simulated."""
+    trial = _Trial()
+    try:
+        return trial, compare(machines, work, time_limit_s=PROBE_S, watch=trial, **region)
+    except NoResultError:
+        return trial, None
 
 
 class _Trial:

@@ -46,6 +46,16 @@ def test_the_bounds_follow_from_accesses_and_the_speeds_of_the_trial() -> None:
     assert not wall["measured"]
 
 
+def test_what_is_skipped_is_no_measure_of_what_is_simulated() -> None:
+    work = ts.workload("gups", updates=1_000_000_000, table="64MiB", random=0.2)
+    assert isinstance(work, ts.Generated)
+    data = _plan.plan([ts.system("oracle/quick")], work, skip="500M", limit="500M").data
+    wall, slowest = data["wall_s"], data["slowest_accesses_per_s"]
+    assert data["wall_unknown"] is None, "the trial does not end in the warming"
+    assert wall["most"] == pytest.approx(3 * 10**9 / slowest)
+    assert 0 < wall["least"] <= wall["most"] / 72, "warming is eight times as fast at most"
+
+
 def test_a_trial_gives_the_speeds_of_the_slowest_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter([0.0, 0.5, 1.0, 1.5, 2.0])
     monkeypatch.setattr("tierscope._plan.time.monotonic", lambda: next(now))

@@ -204,7 +204,8 @@ pub struct Skipped {
     pub accesses: u64,
     /// Instructions of the program.
     pub instructions: u64,
-    /// Simulated time, in picoseconds; in functional warming that of instructions alone.
+    /// Simulated time, in picoseconds; in functional warming without that of accesses
+    /// and transfers.
     pub time_ps: u64,
     /// How it warmed the machine.
     pub warming: Warming,

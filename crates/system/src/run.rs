@@ -21,7 +21,8 @@ const RESULT_EVERY: Duration = Duration::from_secs(1);
 /// that nothing under way can overflow.
 pub(crate) const MOST_TIME_PS: u64 = 1 << 62;
 
-/// How a run is carried out. None of these changes a complete run's figures.
+/// How a run is carried out. But for the region and how it is warmed, none of these changes a complete
+/// run's figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunOptions {

@@ -178,10 +178,10 @@ impl Organization for Oracle {
         self.dram.in_flight()
     }
 
-    /// Nothing is ever dirty: there is no store.
     /// Nothing: where a line lies does not depend on who was used.
     fn warm(&mut self, _address: u64, _write: bool) {}
 
+    /// Nothing is ever dirty: there is no store.
     fn flush(&mut self, _now_ps: u64) -> bool {
         true
     }

@@ -386,10 +386,10 @@ impl Organization for Storage {
         lines + self.pages.len()
     }
 
-    /// Nothing here is dirty: the operating system writes back.
     /// Nothing: where a line lies does not depend on who was used.
     fn warm(&mut self, _address: u64, _write: bool) {}
 
+    /// Nothing here is dirty: the operating system writes back.
     fn flush(&mut self, _now_ps: u64) -> bool {
         true
     }

@@ -6,7 +6,8 @@ use super::thread::{Access, BUSY, Begun, Fault, Place, State, Step, Thread, Trap
 use super::{Context, Doing, Event, KERNEL_LINES, Machine, MachineError};
 use tierscope_kernel::{Stage, StageTimes};
 use tierscope_model::os::address_space::Pte;
-use tierscope_model::processor::tlb::{TlbHit, Translation};
+use tierscope_model::os::paging::Paging;
+use tierscope_model::processor::tlb::{Tlb, TlbHit, Translation};
 use tierscope_model::processor::window::{Block, NO_MISS, Outstanding, UNKNOWN};
 use tierscope_workload::op::FLAG_DEPENDENT;
 use tierscope_workload::{OpKind, Pull, SiteId};
@@ -19,6 +20,36 @@ const PULL: usize = 4096;
 pub(super) enum Flow {
     Continue,
     Stop,
+}
+
+/// Where a translation comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    FirstTlb,
+    SecondTlb,
+    /// The page table, which a walk reads.
+    Walk,
+}
+
+/// The translation of a page for an access, unless the kernel has to come first.
+#[inline]
+pub(super) fn translate(
+    tlb: &mut Tlb,
+    paging: &Paging,
+    page: u64,
+    write: bool,
+) -> Option<(Translation, Source)> {
+    let (found, source) = match tlb.lookup(page) {
+        TlbHit::First(found) => (found, Source::FirstTlb),
+        TlbHit::Second(found) => (found, Source::SecondTlb),
+        TlbHit::None => match paging.entry(page) {
+            Pte::Present { frame, writable } if paging.tables_exist(page) => {
+                (Translation { frame, writable }, Source::Walk)
+            }
+            _ => return None,
+        },
+    };
+    (found.writable || !write).then_some((found, source))
 }
 
 impl Machine {
@@ -275,19 +306,13 @@ impl Machine {
             Place::Nowhere => return Flow::Continue,
             Place::Virtual(address) => {
                 let page = address >> self.fixed.page_shift;
-                let (translation, tlb_ps, walk) = match core.tlb.lookup(page) {
-                    TlbHit::First(t) => (t, 0, false),
-                    TlbHit::Second(t) => (t, self.fixed.second_tlb_ps, false),
-                    TlbHit::None => match self.paging.entry(page) {
-                        Pte::Present { frame, writable } if self.paging.tables_exist(page) => {
-                            (Translation { frame, writable }, 0, true)
-                        }
-                        _ => return fault(context, thread, page, access, issue_ps),
-                    },
-                };
-                if access.write && !translation.writable {
+                let found = translate(&mut core.tlb, &self.paging, page, access.write);
+                let Some((translation, source)) = found else {
                     return fault(context, thread, page, access, issue_ps);
-                }
+                };
+                let second = source == Source::SecondTlb;
+                let tlb_ps = if second { self.fixed.second_tlb_ps } else { 0 };
+                let walk = source == Source::Walk;
                 let offset = address & ((1 << self.fixed.page_shift) - 1);
                 (translation.frame << self.fixed.page_shift | offset, tlb_ps, walk)
             }

@@ -36,9 +36,9 @@ pub enum Bound {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Warming {
-    /// Caches, TLBs, page tables, page cache and DRAM cache become as they would, at once: only
-    /// instructions take time, and queues, row buffers and what is under way start empty. Where a time
-    /// bounds the region, or data are checked, it is in detail all the same.
+    /// Caches, TLBs, page tables, page cache and DRAM cache become as they would, at once: accesses
+    /// and transfers take no time, and queues and row buffers start empty. Where a time is skipped, or
+    /// data are checked, it is in detail all the same.
     #[default]
     Functional,
     /// As in the region itself.

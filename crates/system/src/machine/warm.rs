@@ -1,12 +1,11 @@
 //! Functional warming: what precedes the region of interest changes what caches, TLBs, tables and
-//! memory hold as it would in detail, but at once. Only instructions take time; pages move in none.
+//! memory hold as it would in detail, but at once: accesses and transfers take no time.
 
-use super::core::{Flow, fault};
+use super::core::{Flow, Source, fault, translate};
 use super::thread::Place;
 use super::{Event, Machine};
-use tierscope_model::os::address_space::Pte;
 use tierscope_model::os::paging::{Transfer, TransferId};
-use tierscope_model::processor::tlb::{TlbHit, Translation};
+use tierscope_model::processor::tlb::Translation;
 
 impl Machine {
     /// Serves the thread's access at once, or finds that the kernel has to come first. What goes beyond
@@ -25,21 +24,11 @@ impl Machine {
             Place::Nowhere => return Flow::Continue,
             Place::Virtual(address) => {
                 let page = address >> self.fixed.page_shift;
-                let (translation, walk) = match self.cores[core].tlb.lookup(page) {
-                    TlbHit::First(found) | TlbHit::Second(found) => (Some(found), false),
-                    TlbHit::None => match self.paging.entry(page) {
-                        Pte::Present { frame, writable } if self.paging.tables_exist(page) => {
-                            (Some(Translation { frame, writable }), true)
-                        }
-                        _ => (None, false),
-                    },
+                let tlb = &mut self.cores[core].tlb;
+                let Some((found, source)) = translate(tlb, &self.paging, page, access.write) else {
+                    return fault(context, thread, page, access, context.now_ps);
                 };
-                let Some(found) = translation.filter(|found| found.writable || !access.write)
-                else {
-                    let issue_ps = access.issue_ps.unwrap_or(context.now_ps);
-                    return fault(context, thread, page, access, issue_ps);
-                };
-                if walk {
+                if source == Source::Walk {
                     self.warm_walk(core, page, found, self.contexts[index].now_ps);
                 }
                 let offset = address & ((1 << self.fixed.page_shift) - 1);
@@ -48,7 +37,9 @@ impl Machine {
         };
         self.warm_line(core, physical >> self.fixed.line_shift, access.write, access.whole_line);
         let thread = &mut self.threads[self.contexts[index].thread];
-        thread.fault = thread.fault.take().filter(|_| !access.after_fault);
+        if access.after_fault {
+            thread.fault = None;
+        }
         self.account.hit(access.measured, 0, false, thread.site);
         self.access_done(index);
         Flow::Continue

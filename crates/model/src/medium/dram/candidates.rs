@@ -52,7 +52,8 @@ impl Kind {
     }
 }
 
-/// A winner tree of four branches over the banks of a channel, in which starts may be too early, never too late.
+/// A winner tree of four branches over the banks of a channel, in which starts may be too early, never
+/// too late.
 ///
 /// A command that is given makes others wait, and never lets one start sooner. So what was known of
 /// another bank bounds its start from below, and only a bank that comes on top needs to be looked at

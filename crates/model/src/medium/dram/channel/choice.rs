@@ -21,6 +21,7 @@ impl Channel {
         wish.ready
             .max(self.groups[wish.group as usize][next])
             .max(self.ranks[wish.rank as usize].earliest[next])
+            // There are two at most: so no bounds are checked.
             .max(floors[rules.bus_of[next] % 2])
     }
 
