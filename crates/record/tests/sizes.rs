@@ -2,12 +2,13 @@
 
 mod common;
 
-use common::{guest, scratch_file, start};
+use common::{guest, record_as, run_through, scratch_file, start};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use tierscope_record::job::SinkJob;
 use tierscope_record::launch::Report;
 use tierscope_record::sink::tst::{LEAST_MAX_BYTES, TstJob};
+use tierscope_record::symbols::Region;
 use tierscope_system::result::{Bytes, Interval, SystemResult};
 use tierscope_system::run::{Observer, Progress, RunOptions, run_machines};
 use tierscope_system::spec::load;
@@ -65,6 +66,19 @@ fn a_recording_with_room_to_spare_is_whole() {
     assert!(!totals.cut);
     assert_eq!(report.result.unwrap()["sink"]["full"], false);
     std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_filtered_recording_of_threads_and_processes_keeps_their_order_and_calls() {
+    needs_qemu!();
+    let filter = Some(FilterSpec::new(Size::from_bytes(32 << 10)).unwrap());
+    for name in ["producer_consumer", "barrier", "forks"] {
+        let metadata = TstMetadata { filter, ..TstMetadata::default() };
+        let (recording, _) = record_as(&guest(name), &[], Region::default(), metadata);
+        assert!(recording.threads.len() > 1, "{name}");
+        assert!(run_through(&recording) > 0, "{name}: threads wait for each other");
+        assert!(recording.totals.left_out_loads > recording.totals.loads, "{name}");
+    }
 }
 
 struct Quiet;

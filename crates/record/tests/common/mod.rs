@@ -172,7 +172,8 @@ pub fn record_region(program: &Path, arguments: &[&str], region: Region) -> Reco
     record_as(program, arguments, region, TstMetadata::default()).0
 }
 
-fn record_as(
+/// The same, with what the recording says of itself.
+pub fn record_as(
     program: &Path,
     arguments: &[&str],
     region: Region,
