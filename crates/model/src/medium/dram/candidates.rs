@@ -129,7 +129,9 @@ impl Candidates {
         loop {
             let keys = &mut self.quads[quad];
             keys[place] = least;
-            least = lesser(lesser(keys[0], keys[1]), lesser(keys[2], keys[3]));
+            // What does not depend on the level below comes apart: so each level adds one comparison.
+            let others = lesser(keys[place ^ 1], lesser(keys[place ^ 2], keys[place ^ 3]));
+            least = lesser(least, others);
             if quad == 0 {
                 break;
             }
