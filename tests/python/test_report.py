@@ -36,6 +36,12 @@ def test_each_owner_of_time_is_in_one_group() -> None:
     assert len(owners) == len(set(owners))
 
 
+def test_what_waits_for_the_store_is_not_the_operating_systems() -> None:
+    times = {"host_queue": 5.0, "medium": 2.0, "driver": 1.0, "busy": 1.0}
+    of = {group.label: time for group, time in grouped(times)}
+    assert of == {"busy": 1.0, "operating system": 1.0, "store": 7.0}
+
+
 def test_fills_are_distinct_so_that_columns_read_without_colour() -> None:
     assert len({group.fill for group in GROUPS}) == len(GROUPS)
     assert len({group.ascii_fill for group in GROUPS}) == len(GROUPS)
