@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -22,6 +23,7 @@ _MANY = 6
 """Differences of two machines that are told; beyond them, only how many there are."""
 _SAME_PART = 0.01
 """Share of its accesses and instructions by which runs of the same part may differ."""
+_THREADS = "threads"
 
 
 class Comparison:
@@ -30,7 +32,8 @@ class Comparison:
     Attributes:
         results: the results.
         differences: what the workloads differ in: each path, with the value in each result. Of one
-            command, it is no difference that it ran in one and was replayed in another.
+            command, it is no difference that it ran in one and was replayed in another. How many
+            threads ran is compared of whole runs only: one that ended early has not seen them all.
     """
 
     def __init__(self, results: Mapping[str, Result]) -> None:
@@ -74,12 +77,14 @@ class Comparison:
         self, systems: Mapping[str, SystemResult]
     ) -> Iterator[tuple[str, SystemResult]]:
         """Of one workload, the only oracle is the measure of those without one that did as much."""
-        oracles = [one for one in systems.values() if one["organization"] == "oracle"]
-        one_measure = len(oracles) == 1 and not self.differences
+        oracles = [name for name, one in systems.items() if one["organization"] == "oracle"]
+        measure = oracles[0] if len(oracles) == 1 and not self.differences else None
+        oracle_s = 0.0 if measure is None else systems[measure]["time_s"]
+        parts = self._parts()
         for name, system in systems.items():
-            comparable = one_measure and oracles[0]["time_s"] and _same_part(system, oracles[0])
+            comparable = measure is not None and oracle_s and parts[name].same(parts[measure])
             if system["slowdown"] is None and comparable:
-                yield name, {**system, "slowdown": system["time_s"] / oracles[0]["time_s"]}
+                yield name, {**system, "slowdown": system["time_s"] / oracle_s}
             else:
                 yield name, system
 
@@ -114,19 +119,24 @@ class Comparison:
         """Where the columns are of different parts of a workload: limits, regions, early ends."""
         if self.differences:
             return
-        parts = {
-            self._name(label, name): result[name]
-            for label, result in self._items()
-            for name in result
-        }
+        parts = self._parts()
         first = next(iter(parts.values()))
-        if all(_same_part(one, first) for one in parts.values()):
+        if all(one.same(first) for one in parts.values()):
             return
-        told = (f"{_part(one)} of {name}" for name, one in parts.items())
+        with_threads = len({one.threads for one in parts.values()}) > 1
+        told = (f"{one.told(with_threads)} of {name}" for name, one in parts.items())
         yield (
             "The columns are of different parts of the workload, and do not measure the same work: "
             f"{'; '.join(told)}."
         )
+
+    def _parts(self) -> dict[str, _Part]:
+        """What each column is of."""
+        return {
+            self._name(label, name): _Part.of(result, name)
+            for label, result in self._items()
+            for name in result
+        }
 
     def _machine_lines(self) -> Iterator[str]:
         """What sets machines of equal names apart."""
@@ -149,14 +159,19 @@ class Comparison:
 
     def _workload_differences(self) -> Iterator[tuple[str, dict[str, Any]]]:
         known = (
-            ("command", "threads")
-            if self._of_one_command()
-            else tuple(WorkloadInfo.__annotations__)
+            ("command", _THREADS) if self._of_one_command() else tuple(WorkloadInfo.__annotations__)
         )
         workloads = {label: result.data["workload"] for label, result in self._items()}
-        return _differences(
+        found = _differences(
             {label: {key: one.get(key) for key in known} for label, one in workloads.items()}
         )
+        for path, values in found:
+            if path != _THREADS:
+                yield path, values
+                continue
+            whole = {label: n for label, n in values.items() if _is_whole(self.results[label])}
+            if len(set(whole.values())) > 1:
+                yield path, whole
 
     def _of_one_command(self) -> bool:
         """Whether all are of one program, which ran, or whose recording was replayed."""
@@ -180,23 +195,47 @@ class Comparison:
         return iter(self.results.items())
 
 
-def _same_part(one: SystemResult, other: SystemResult) -> bool:
-    """Whether two runs of a workload counted the same part of it, but for the length of a batch."""
-    pairs = zip(_extents(one), _extents(other), strict=True)
-    return all(abs(own - others) <= _SAME_PART * others for own, others in pairs)
+def _is_whole(result: Result) -> bool:
+    """Whether nothing of the workload is missing: no early end, and all of it is counted."""
+    return result.complete and all(
+        one["skipped"] is None for one in result.data["systems"].values()
+    )
 
 
-def _extents(system: SystemResult) -> tuple[int, ...]:
-    """Accesses and instructions that precede what is counted, and those that are."""
-    skipped = system["skipped"]
-    before = (0, 0) if skipped is None else (skipped["accesses"], skipped["instructions"])
-    return (*before, system["accesses"], system["instructions"])
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The part of a workload that a column is of.
 
+    Attributes:
+        before: accesses and instructions that precede what is counted.
+        counted: those that are.
+        threads: how many ran until the end.
+    """
 
-def _part(system: SystemResult) -> str:
-    skipped = system["skipped"]
-    after = "" if skipped is None else f", after {fmt.count(skipped['accesses'])},"
-    return f"{fmt.count(system['accesses'])} accesses{after}"
+    before: tuple[int, int]
+    counted: tuple[int, int]
+    threads: int
+
+    @classmethod
+    def of(cls, result: Result, name: str) -> _Part:
+        """What the system called ``name`` counted of a result's workload."""
+        system = result[name]
+        skipped = system["skipped"]
+        before = (0, 0) if skipped is None else (skipped["accesses"], skipped["instructions"])
+        counted = (system["accesses"], system["instructions"])
+        return cls(before, counted, result.data["workload"]["threads"])
+
+    def same(self, other: _Part) -> bool:
+        """Whether both are of the same part, but for the length of a batch."""
+        pairs = zip(self.before + self.counted, other.before + other.counted, strict=True)
+        near = all(abs(own - others) <= _SAME_PART * others for own, others in pairs)
+        return near and self.threads == other.threads
+
+    def told(self, with_threads: bool) -> str:
+        """Such as ``400 accesses by 5 threads, after 200,``."""
+        by = f" by {self.threads} thread{'' if self.threads == 1 else 's'}" if with_threads else ""
+        after = f", after {fmt.count(self.before[0])}," if any(self.before) else ""
+        return f"{fmt.count(self.counted[0])} accesses{by}{after}"
 
 
 def _machine(result: Result, name: str) -> dict[str, Any] | None:

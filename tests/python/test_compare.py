@@ -170,3 +170,60 @@ def test_columns_of_different_parts_of_a_workload_are_told_to_be_so(keep: Keeper
     assert "b: Warmed functionally before the region of interest and not counted: oracle" in shown
     assert "different parts" in text({"b": region, "c": later}, width=200)
     assert "different parts" not in text({"a": whole, "b": whole}, width=200)
+
+
+def threads_of(sample: ResultData, threads: int, reason: str | None = None) -> ts.Result:
+    completeness = "complete" if reason is None else "partial"
+    data = of_a_program(sample, threads=threads)
+    return ts.Result(
+        cast(ResultData, {**data, "completeness": completeness, "partial_reason": reason})
+    )
+
+
+def slowdown_is_told(shown: str) -> bool:
+    row = next(line for line in shown.splitlines() if line.startswith("Slowdown"))
+    return row.endswith("×")
+
+
+def test_threads_of_a_run_that_ended_early_make_no_other_workload(sample: ResultData) -> None:
+    early = threads_of(sample, 5, "the limit of 400 accesses was reached")
+    both = {"a": threads_of(sample, 8), "b": early}
+    assert Comparison(both).differences == {}
+    shown = text(both, width=2000)
+    assert not shown.startswith("Different workloads")
+    assert "The columns are of different parts of the workload" in shown
+    assert "accesses by 8 threads of a:oracle/quick; " in shown
+    assert "accesses by 5 threads of b:hybrid/quick; " in shown
+    assert "different parts" not in text({"a": early, "b": early}, width=2000)
+
+
+def test_threads_of_a_region_make_no_other_workload(sample: ResultData) -> None:
+    skipped = {"accesses": 200, "instructions": 900, "time_ps": 7, "warming": "functional"}
+    systems = {name: {**one, "skipped": skipped} for name, one in sample["systems"].items()}
+    region = of_a_program(cast(ResultData, {**sample, "systems": systems}), threads=5)
+    assert region["completeness"] == "complete"
+    both = {"a": threads_of(sample, 8), "b": ts.Result(region)}
+    assert Comparison(both).differences == {}
+    told = "accesses by 5 threads, after 200, of b:oracle/quick"
+    assert told in text(both, width=2000)
+
+
+def test_threads_of_whole_runs_are_compared_whatever_stands_beside(sample: ResultData) -> None:
+    both = {"a": threads_of(sample, 8), "b": threads_of(sample, 4)}
+    differences = {"threads": {"a": 8, "b": 4}}
+    assert Comparison(both).differences == differences
+    assert Comparison({**both, "c": threads_of(sample, 5, "it ended")}).differences == differences
+    assert text(both).startswith("Different workloads")
+
+
+def test_no_slowdown_is_against_an_oracle_of_another_number_of_threads(
+    sample: ResultData,
+) -> None:
+    def only(name: str, threads: int) -> ts.Result:
+        system = {**sample["systems"][name], "slowdown": None}
+        one = cast(ResultData, {**sample, "systems": {name: system}})
+        return threads_of(one, threads, "the limit was reached")
+
+    for threads, told in [(5, True), (8, False)]:
+        both = {"a": only("oracle/quick", 5), "b": only("hybrid/quick", threads)}
+        assert slowdown_is_told(text(both)) == told
