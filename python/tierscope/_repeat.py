@@ -15,7 +15,13 @@ from tierscope import _check, _core, _system, _workload
 from tierscope import format as fmt
 from tierscope._files import read_text, write_directory
 from tierscope._region import Extent, Warming
-from tierscope._result import Result, is_kept_result, load
+from tierscope._result import (
+    REPETITIONS_FILE,
+    Result,
+    is_kept_result,
+    load,
+    repetition_name,
+)
 from tierscope._run import Watcher, compare
 from tierscope._shape import SystemResult
 from tierscope._system import System
@@ -24,7 +30,6 @@ from tierscope.errors import ArgumentError, RunError, TierscopeError
 
 SCHEMA = 1
 CONFIDENCE = 0.95
-REPETITIONS_FILE = "repetitions.json"
 _MOST = 10_000
 _MOST_SEED = (1 << 64) - 1
 
@@ -126,7 +131,7 @@ class Repetitions:
         text = self.to_json() + "\n"
         (directory / REPETITIONS_FILE).write_text(text, encoding="utf-8")
         for number, result in enumerate(self.results, 1):
-            result.save(directory / _name(number))
+            result.save(directory / repetition_name(number))
 
     def __len__(self) -> int:
         return len(self.results)
@@ -249,7 +254,9 @@ def load_repetitions(directory: str | os.PathLike[str]) -> Repetitions:
     runs, asked = data.get("runs"), data.get("repetitions")
     if not isinstance(runs, int) or not isinstance(asked, int) or not 1 <= runs <= asked <= _MOST:
         raise TierscopeError("unreadable", f"{path} is damaged: runs {runs} of {asked}", mend)
-    return Repetitions([load(source / _name(number + 1)) for number in range(runs)], asked)
+    return Repetitions(
+        [load(source / repetition_name(number + 1)) for number in range(runs)], asked
+    )
 
 
 def check_repetitions_target(target: Path) -> None:
@@ -280,10 +287,6 @@ def _is_ours(path: Path) -> bool:
     return path.name == REPETITIONS_FILE or (
         stem == "repetition" and number.isdigit() and is_kept_result(path)
     )
-
-
-def _name(number: int) -> str:
-    return f"repetition-{number}"
 
 
 def _summary(results: Sequence[Result], asked: int) -> dict[str, Any]:

@@ -29,6 +29,8 @@ INTERRUPTED = "the run was interrupted"
 _SCHEMA = 1
 _RESULT_FILE = "result.json"
 _INTERVALS_FILE = "intervals.parquet"
+REPETITIONS_FILE = "repetitions.json"
+"""What repetitions keep beside the directory of each result."""
 
 INTERVAL_COLUMNS = (
     "end_ps",
@@ -207,12 +209,13 @@ def load(directory: str | os.PathLike[str]) -> Result:
     """Reads a result that was kept by ``-o`` or :meth:`Result.save`.
 
     Raises:
-        TierscopeError: where there is none, or one that this version cannot read.
+        TierscopeError: where there is none, several, or one that this version cannot read.
     """
     import polars as pl
 
     mend = "name a directory that `tierscope run -o` wrote"
     source = Path(_check.path(directory, "a result's directory", mend))
+    _check_one(source)
     data = _read_result(source / _RESULT_FILE)
     descriptions = {}
     for name, file in _description_files(list(data["systems"])).items():
@@ -224,6 +227,21 @@ def load(directory: str | os.PathLike[str]) -> Result:
     except (pl.exceptions.PolarsError, OSError) as error:
         raise TierscopeError("unreadable", f"{path}: {error}") from None
     return Result(data, descriptions, intervals)
+
+
+def _check_one(source: Path) -> None:
+    """Refuses a directory of repetitions: it holds a result in each directory below it."""
+    if (source / REPETITIONS_FILE).is_file() and not (source / _RESULT_FILE).exists():
+        raise TierscopeError(
+            "several-results",
+            f"{source} holds repetitions, not one result",
+            f"name one of them, such as {source / repetition_name(1)}",
+        )
+
+
+def repetition_name(number: int) -> str:
+    """The directory of a repetition's result below that of them all; the first is 1."""
+    return f"repetition-{number}"
 
 
 def interval_table(intervals: Mapping[str, Mapping[str, list[int]]]) -> pl.DataFrame:

@@ -92,6 +92,26 @@ def test_repetitions_are_kept_and_shown_again(tierscope: Runner, tmp_path: Path)
     assert (tmp_path / "kept" / "precious").is_file()
 
 
+def test_where_one_result_is_meant_repetitions_say_that_they_are_several(
+    tierscope: Runner, tmp_path: Path
+) -> None:
+    run = ("run", "-s", "hybrid/quick", *SHORT, "--repeat", "2")
+    for name in ("before", "after"):
+        assert tierscope(*run, "-o", name).returncode == 0
+    refused = tierscope("compare", "before", "after")
+    assert (refused.returncode, refused.stdout) == (125, "")
+    one = Path("before", "repetition-1")
+    assert refused.stderr.splitlines()[0].startswith(
+        "error[several-results]: before holds repetitions, not one result"
+    )
+    assert f"name one of them, such as {one}" in refused.stderr
+    compared = tierscope("compare", str(one), str(Path("after", "repetition-1")))
+    assert compared.returncode == 0, compared.stderr
+    with pytest.raises(ts.TierscopeError, match="holds repetitions") as raised:
+        ts.load(tmp_path / "before")
+    assert raised.value.code == "several-results"
+
+
 def test_a_program_runs_each_time(tierscope: Runner, tmp_path: Path) -> None:
     program = ("--", "sh", "-c", "echo x >> runs; exit 3")
     shown = tierscope("run", "-s", "oracle/quick", "--repeat", "2", "--json", *program)

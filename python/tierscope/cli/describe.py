@@ -15,8 +15,8 @@ from rich.text import Text
 from tierscope import _core, _files
 from tierscope import format as fmt
 from tierscope._call import core_errors, parsed
-from tierscope._repeat import REPETITIONS_FILE, load_repetitions
-from tierscope._result import load
+from tierscope._repeat import load_repetitions
+from tierscope._result import REPETITIONS_FILE, load
 from tierscope._system import System, systems
 from tierscope.causes import kinds
 from tierscope.cli import names
