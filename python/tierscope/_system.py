@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from tierscope import _check, _core, _spec
 from tierscope._call import core_errors, parsed
@@ -18,6 +18,20 @@ _OF_ORGANIZATION = {
     table: {field.name for field in dataclasses.fields(cls)}
     for table, cls in _spec.ORGANIZATIONS.items()
 }
+
+
+def _parts_of(table: type[_spec._Spec]) -> dict[str, type[_spec._Spec]]:
+    """The keys of a table that take a part, with the class of each."""
+    return {
+        key: kind
+        for key, hint in get_type_hints(table).items()
+        for kind in get_args(hint)
+        if isinstance(kind, type) and issubclass(kind, _spec._Spec)
+    }
+
+
+_TOP_PARTS = _parts_of(_spec.System)
+_PARTS_OF_ORGANIZATION = {table: _parts_of(cls) for table, cls in _spec.ORGANIZATIONS.items()}
 
 
 class System:
@@ -74,12 +88,29 @@ class System:
 
         Raises:
             SpecError: with every mistake that the change makes.
-            ArgumentError: where there is no such key, or a value cannot be written.
+            ArgumentError: where there is no such key, or it takes another part, or a value cannot
+                be written.
         """
         over = dict(self._over) if name is None else {**self._over, "name": name}
         for key, value in changes.items():
+            self._check_part(key, value)
             over = _merged(over, self._place(key, _plain(value)))
         return System(self._base, over)
+
+    def _check_part(self, key: str, value: object) -> None:
+        """Refuses a part where the key takes another, and says which key takes it."""
+        table = self.organization.replace("-", "_")
+        parts = _PARTS_OF_ORGANIZATION.get(table, {}) | _TOP_PARTS
+        takes = parts.get(key)
+        if takes is None or not isinstance(value, _spec._Spec) or isinstance(value, takes):
+            return
+        given = type(value).__name__
+        own = [f"{other}=ts.{given}(...)" for other, kind in parts.items() if kind is type(value)]
+        raise ArgumentError(
+            "wrong-type",
+            f"`{key}` takes a part of type {takes.__name__}, not {given}",
+            f"write {' or '.join(own) or f'{key}=ts.{takes.__name__}(...)'}",
+        )
 
     def _place(self, key: str, value: object) -> dict[str, Any]:
         if key in _TOP:

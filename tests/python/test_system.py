@@ -33,6 +33,16 @@ def test_changes_add_up() -> None:
     assert both.replace(hybrid=ts.Hybrid(fills=4)).to_dict()["hybrid"]["cache"]["ways"] == 8
 
 
+def test_another_kind_of_link_is_given_as_the_guide_says() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "python.md").read_text(encoding="utf-8")
+    (links,) = (block for block in guide.split("```python\n") if block.startswith("pcie = "))
+    said: dict[str, Any] = {"ts": ts, "base": ts.system("hybrid/quick")}
+    exec(compile(links.partition("```")[0], "python.md", "exec"), said)
+    described = said["wider"].to_dict()
+    assert "link" not in described, "another kind of link takes its place"
+    assert (described["pcie"]["generation"], described["pcie"]["lanes"]) == (4, 8)
+
+
 def test_a_key_that_is_not_there_is_named() -> None:
     with pytest.raises(ts.TierscopeError, match="no key `cash`"):
         ts.system("hybrid/quick").replace(cash=ts.DramCache())
@@ -110,6 +120,16 @@ def test_an_unknown_workload_is_met_with_a_proposal() -> None:
             lambda: UNTYPED.system("hybrid").replace(cahce=3),
             "system hybrid has no key `cahce`",
             "did you mean `cache`?",
+        ),
+        (
+            lambda: UNTYPED.system("hybrid").replace(link=ts.Pcie(generation=4, lanes=4)),
+            "`link` takes a part of type Link, not Pcie",
+            "write pcie=ts.Pcie(...)",
+        ),
+        (
+            lambda: UNTYPED.system("storage").replace(dram=ts.DramCache(ways=4)),
+            "`dram` takes a part of type Dram, not DramCache",
+            "write dram=ts.Dram(...)",
         ),
         (
             lambda: UNTYPED.system("hybrid").replace(cache=object),
