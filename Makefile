@@ -61,6 +61,7 @@ lint: $(VENV)/dev-packages ## Checks format, types, generated files, licences an
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	tools/mutants check
 	tools/tidy
 
 .PHONY: format
