@@ -149,8 +149,8 @@ def compare(
         limit: ends the run, marked partial, after so much of the region on a machine.
         roi: the region of interest is what the program marks as such.
         warming: of what comes before the region: ``functional``, at several times the speed, or
-            ``detailed``, as the region itself. Where a time is skipped, or data are checked, it is
-            in detail always.
+            ``detailed``, as the region itself. Where a time is skipped, data are checked, or a DRAM
+            cache prefetches, it is in detail always.
         time_limit_s: ends the run, marked partial, after so many seconds of wall-clock time.
         scale_to_footprint: sizes DRAM before a store to one part in so many of what the workload
             touches: of 2, half of it is in the store. Where DRAM shrinks, on-chip caches shrink in
@@ -367,6 +367,13 @@ def _check_recording(path: Path) -> None:
         raise RunError("not-recorded", why, mend) from None
     if not path.absolute().parent.is_dir():
         raise RunError("not-recorded", f"{path}: there is no directory {path.parent}")
+    partial = path.with_name(f"{path.name}.partial")
+    if os.path.lexists(partial):
+        raise RunError(
+            "not-recorded",
+            f"{partial} is there, of a recording that is under way or that was ended",
+            "wait for it, or remove it; tierscope run -w trace:FILE --allow-truncated replays it",
+        )
 
 
 def _start(work: Workload, target: dict[str, Any]) -> _core.Run:

@@ -31,6 +31,22 @@ def test_version_and_help(tierscope: Runner) -> None:
     assert max(map(len, shown.stdout.splitlines())) <= 80
 
 
+def test_json_replaces_json_only(tierscope: Runner, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text('base = "oracle/quick"\n', encoding="utf-8")
+    refused = tierscope("run", "-s", "mine.toml", *SHORT, "--json=mine.toml")
+    assert refused.returncode == 125
+    assert refused.stderr == (
+        "error[unwritable]: mine.toml is no JSON object, and is left alone\n"
+        "  = name a new file, or an earlier JSON object to replace\n"
+    )
+    assert mine.read_text(encoding="utf-8") == 'base = "oracle/quick"\n'
+    (tmp_path / "empty.json").touch()
+    for _ in range(2):
+        assert tierscope("run", "-s", "mine.toml", *SHORT, "--json=empty.json").returncode == 0
+    assert json.loads((tmp_path / "empty.json").read_text(encoding="utf-8"))["systems"]
+
+
 @pytest.mark.parametrize(
     "command",
     [

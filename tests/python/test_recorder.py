@@ -104,6 +104,22 @@ def test_an_earlier_recording_is_replaced_and_other_files_are_not(
     assert (tmp_path / "mine.tst").read_bytes() == text
 
 
+def test_what_is_left_of_a_recording_is_not_written_over(tierscope: Runner, tmp_path: Path) -> None:
+    """Nor what a link in its place points to, nor a recording that is under way."""
+    other = tmp_path / "thesis.txt"
+    other.write_text("mine", encoding="utf-8")
+    partial = tmp_path / "a.tst.partial"
+    for leave in (lambda: partial.symlink_to(other), lambda: partial.write_bytes(b"left")):
+        leave()
+        refused = tierscope("record", "-o", "a.tst", "--", "true")
+        assert refused.returncode == 125
+        assert "a.tst.partial is there, of a recording that is under way" in refused.stderr
+        assert other.read_text(encoding="utf-8") == "mine"
+        assert not (tmp_path / "a.tst").exists()
+        partial.unlink()
+    assert tierscope("record", "-o", "a.tst", "--", "true").returncode == 0
+
+
 def test_a_damaged_recording_is_an_error_that_names_the_block(
     tierscope: Runner, tmp_path: Path
 ) -> None:

@@ -67,6 +67,15 @@ def test_where_nothing_could_be_told_apart_nothing_is_said(systems: list[str]) -
     assert result.data["remarks"] == []
 
 
+@needs_qemu
+def test_where_pages_were_written_back_nothing_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "written"
+    write = ts.program("dd", "if=/dev/zero", f"of={file}", "bs=64k", "count=16", "conv=fsync")
+    result = ts.compare(SYSTEMS[1:], write)
+    assert result["storage/quick"]["counters"]["file_write_back_pages"] > 0
+    assert result.data["remarks"] == []
+
+
 def test_where_not_all_fits_nothing_is_said() -> None:
     small = ts.system("storage/quick").replace(dram_capacity="8MiB", name="small")
     result = ts.compare([small, "oracle/quick"], WALKED)

@@ -81,9 +81,10 @@ fn all_fits(systems: &[SystemSpec], results: &BTreeMap<String, SystemResult>) ->
         footprint_bytes = footprint_bytes.max(counter(result, "footprint_bytes"));
         least_bytes = least_bytes.min(dram.bytes);
         stores += usize::from(dram.before_store);
-        let pressed = ["write_back_pages", "reclaimed_pages", "swap_out_pages"]
-            .iter()
-            .any(|name| counter(result, name) > 0);
+        let pressed =
+            ["write_back_pages", "file_write_back_pages", "reclaimed_pages", "swap_out_pages"]
+                .iter()
+                .any(|name| counter(result, name) > 0);
         if pressed || result.store_bytes.read > dram.bytes {
             return None;
         }

@@ -16,6 +16,8 @@ use tierscope_workload::op::{Call, FLAG_DEPENDENT, MAP_HEAP, MAP_SHARED, MAP_WRI
 use tierscope_workload::{Op, Stream};
 
 const ALL: [&str; 3] = ["oracle/quick", "hybrid/quick", "storage/quick"];
+/// The same without what keeps a machine from warming functionally.
+const WARMING: [(&str, &str); 4] = [TIGHT[0], TIGHT[1], TIGHT[2], ("hybrid.prefetch_pages", "0")];
 /// So little memory that a few hundred pages make every organization evict and write back.
 const TIGHT: [(&str, &str); 4] = [
     ("processor.caches.L3.capacity", "320KiB"),
@@ -175,7 +177,7 @@ proptest! {
     ) {
         let script = with_start(script(&threads), thread, place);
         for name in ALL {
-            let spec = system(name, &TIGHT[..3]);
+            let spec = system(name, &WARMING);
             let whole = run(&spec, Script::stream(&script));
             let options = region(Some(Bound::Mark(mark::START)), None);
             let part = run_with(&spec, Script::stream(&script), &options);
@@ -212,7 +214,7 @@ fn functional_warming_leaves_what_warming_in_detail_leaves() {
         ("hybrid/quick", "dram_cache_misses", "write_back_pages"),
         ("storage/quick", "major_faults", "swap_out_pages"),
     ] {
-        let spec = system(name, &TIGHT[..3]);
+        let spec = system(name, &WARMING);
         let [functional, detailed] = [Warming::Functional, Warming::Detailed].map(|warming| {
             let options = RunOptions { warming, ..region(Some(Bound::Accesses(40_000)), None) };
             run_with(&spec, Script::stream(from_ref(&ops)), &options)

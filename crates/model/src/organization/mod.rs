@@ -38,6 +38,12 @@ pub trait Organization: Send {
     /// Requests taken and not yet answered, and background work under way.
     fn in_flight(&self) -> usize;
 
+    /// Whether [`Organization::warm`] leaves what line requests would leave: not where that depends on
+    /// when they come.
+    fn can_warm(&self) -> bool {
+        true
+    }
+
     /// An access in functional warming: what is where, and who was used last, become as they would by
     /// a line request, at once and without a device. Nothing of it is counted. Not to be called while
     /// data are checked.

@@ -244,7 +244,7 @@ impl Machine {
                 spec.check_data,
                 options.sites.is_some(),
             ),
-            region: Region::new(options, spec.check_data),
+            region: Region::new(options, spec.check_data || !organization.can_warm()),
             spec: spec.clone(),
             os: os.clone(),
             fixed,

@@ -37,8 +37,8 @@ pub enum Bound {
 #[serde(rename_all = "snake_case")]
 pub enum Warming {
     /// Caches, TLBs, page tables, page cache and DRAM cache become as they would, at once: accesses
-    /// and transfers take no time, and queues and row buffers start empty. Where a time is skipped, or
-    /// data are checked, it is in detail all the same.
+    /// and transfers take no time, and queues and row buffers start empty. Where a time is skipped,
+    /// data are checked, or a DRAM cache prefetches, it is in detail all the same.
     #[default]
     Functional,
     /// As in the region itself.
@@ -74,14 +74,14 @@ pub(super) struct Region {
 }
 
 impl Region {
-    pub fn new(options: &RunOptions, check_data: bool) -> Self {
+    pub fn new(options: &RunOptions, in_detail: bool) -> Self {
         let RunOptions { start, warming, .. } = *options;
-        let timed = check_data || matches!(start, Some(Bound::TimePs(_)));
+        let in_detail = in_detail || matches!(start, Some(Bound::TimePs(_)));
         Region {
             start,
             stops: options.stops.clone(),
             begun: start.is_none(),
-            warming: if timed { Warming::Detailed } else { warming },
+            warming: if in_detail { Warming::Detailed } else { warming },
             ..Region::default()
         }
     }

@@ -66,11 +66,12 @@ struct Parcel {
     background: bool,
 }
 
-/// One direction of the link with what waits for it: demand first. Nothing is booked ahead, so
-/// that what is ready first goes first.
+/// One direction of the link with what waits for it: first what ends a request, right behind its own
+/// data, then demand. Nothing is booked ahead, so that what is ready first goes first.
 #[derive(Clone, Debug)]
 struct Port {
     direction: Direction,
+    ends: VecDeque<Parcel>,
     demand: VecDeque<Parcel>,
     background: VecDeque<Parcel>,
     /// When the next one that waits can be sent.
@@ -83,6 +84,7 @@ impl Port {
     fn new(direction: Direction) -> Self {
         Port {
             direction,
+            ends: VecDeque::new(),
             demand: VecDeque::new(),
             background: VecDeque::new(),
             free_ps: NEVER,
@@ -98,7 +100,11 @@ impl Port {
             self.put_on(link, now_ps, parcel);
             return;
         }
-        let queue = if parcel.background { &mut self.background } else { &mut self.demand };
+        let queue = match parcel.what {
+            What::Done(_) | What::After { .. } => &mut self.ends,
+            _ if parcel.background => &mut self.background,
+            _ => &mut self.demand,
+        };
         queue.push_back(parcel);
         self.free_ps = free_ps.max(now_ps);
     }
@@ -118,11 +124,12 @@ impl Port {
             self.free_ps = free_ps;
             return;
         }
-        let next = self.demand.pop_front().or_else(|| self.background.pop_front());
-        if let Some(parcel) = next {
+        let next = self.ends.pop_front().or_else(|| self.demand.pop_front());
+        if let Some(parcel) = next.or_else(|| self.background.pop_front()) {
             self.put_on(link, self.free_ps, parcel);
         }
-        let idle = self.demand.is_empty() && self.background.is_empty();
+        let queues = [&self.ends, &self.demand, &self.background];
+        let idle = queues.into_iter().all(VecDeque::is_empty);
         self.free_ps = if idle { NEVER } else { link.free_ps(self.direction) };
     }
 

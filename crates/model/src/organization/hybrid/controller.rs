@@ -176,30 +176,19 @@ impl Controller {
         Ok(slot)
     }
 
-    /// A request in functional warming: tags become as they would by it and by the prefetches that its
-    /// miss would cause, at once. A page in flight stays so.
+    /// Whether a miss prefetches pages.
+    pub fn prefetches(&self) -> bool {
+        self.prefetcher.is_on()
+    }
+
+    /// A request in functional warming, without prefetches: tags become as they would by it, at once.
     #[inline]
     pub fn warm(&mut self, address: u64, write: bool) {
         let page = address >> self.page_shift;
-        match self.tags.access(page, write) {
-            Some(hit) => self.tags.clear_flags(hit.way, flag::PREFETCHED),
-            None => self.warm_missing(page, write),
-        }
-    }
-
-    fn warm_missing(&mut self, page: u64, write: bool) {
-        self.warm_page(page, if write { flag::DIRTY } else { 0 });
-        for page in self.prefetcher.run(page) {
-            if self.tags.lookup(page).is_none() {
-                self.warm_page(page, flag::PREFETCHED);
-            }
-        }
-    }
-
-    /// Puts an absent page where it would go, if a way of its set is not in use.
-    fn warm_page(&mut self, page: u64, flags: u8) {
-        if let Way::Free(way) | Way::Taken(way, _) = self.tags.place(page) {
-            self.tags.insert_at(way, page, flags);
+        if self.tags.access(page, write).is_none()
+            && let Way::Free(way) | Way::Taken(way, _) = self.tags.place(page)
+        {
+            self.tags.insert_at(way, page, if write { flag::DIRTY } else { 0 });
         }
     }
 

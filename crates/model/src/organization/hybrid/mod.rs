@@ -225,6 +225,11 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
         self.controller.in_flight()
     }
 
+    /// Which prefetches come in time, or are dropped, depends on when misses come.
+    fn can_warm(&self) -> bool {
+        !self.controller.prefetches()
+    }
+
     #[inline]
     fn warm(&mut self, address: u64, write: bool) {
         debug_assert!(self.versions.is_none(), "warming moves no data");

@@ -1,6 +1,5 @@
 //! Sequential prefetch: which pages are to be brought next.
 
-use std::ops::Range;
 use tierscope_kernel::BoundedQueue;
 
 /// The pages behind demand misses, in physical order (\[HYB15\] §2.4). Each miss adds a run; when
@@ -21,22 +20,21 @@ impl Prefetcher {
         Prefetcher { runs: BoundedQueue::with_capacity(runs), pages, store_pages }
     }
 
-    /// The pages that a demand miss on `page` asks for.
-    pub(super) fn run(&self, page: u64) -> Range<u64> {
-        let pages = if self.runs.capacity() == 0 { 0 } else { self.pages };
-        page + 1..(page + 1).saturating_add(pages).min(self.store_pages)
+    /// Whether misses ask for further pages.
+    pub(super) fn is_on(&self) -> bool {
+        self.pages > 0 && self.runs.capacity() > 0
     }
 
     /// A demand miss on `page`.
     pub(super) fn missed(&mut self, page: u64) {
-        let Range { start, end } = self.run(page);
-        if start >= end {
+        let end = (page + 1).saturating_add(self.pages).min(self.store_pages);
+        if page + 1 >= end || self.runs.capacity() == 0 {
             return;
         }
         if self.runs.is_full() {
             self.runs.pop();
         }
-        let kept = self.runs.push((start, end));
+        let kept = self.runs.push((page + 1, end));
         debug_assert!(kept.is_ok());
     }
 

@@ -826,14 +826,12 @@ proptest! {
         accesses in proptest::collection::vec((0u64..64, any::<bool>()), 1..200),
         ways in prop_oneof![Just(1u32), Just(2), Just(4)],
         with_data in any::<bool>(),
-        prefetch_pages in prop_oneof![Just(0u32), Just(3)],
         prefilled in any::<bool>(),
     ) {
         let mut shape = spec(16, if with_data { 1 } else { ways });
         shape.cache.tags = if with_data { TagStore::WithData } else { TagStore::Sram };
         shape.cache.initial =
             if prefilled { InitialContent::Prefilled } else { InitialContent::Empty };
-        shape.prefetch_pages = prefetch_pages;
         (shape.fills, shape.write_back_buffer_pages) = (8, 8);
         let mut run = Run::new(steady(&shape));
         let mut warmed = steady(&shape);

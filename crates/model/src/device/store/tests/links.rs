@@ -73,6 +73,24 @@ fn an_nvme_command_costs_its_messages() {
     assert_eq!(at_ps, link_ps + US + BUS_PS + 250 * US);
 }
 
+/// Pages that are read at once go up one after the other, and each is done behind its own data: on a
+/// link of two directions at once, on SATA with the next frame at the latest.
+#[test]
+fn of_pages_read_at_once_each_is_done_when_its_own_data_have_gone() {
+    let reads: Vec<Request> = (0..8).map(|id| read(id, u64::from(id))).collect();
+    let done = |link| ended(&spec(), link, &reads).into_iter().map(|one| one.at_ps);
+    let nvme = pcie();
+    let page_ps = wire_ps(4096 + 16 * 24 + 40 + 28, nvme.packet_bytes_per_second());
+    let nvme: Vec<u64> = done(&nvme).collect();
+    for pair in nvme.windows(2) {
+        assert!((pair[1] - pair[0]).abs_diff(page_ps) <= 4, "{page_ps} ps a page: {nvme:?}");
+    }
+    let (first_ps, link_ps) = alone(&sata(), reads[0]);
+    for (at_ps, before) in done(&sata()).zip(0..) {
+        assert!(at_ps <= first_ps + (before + 2) * link_ps, "{before} before it: {at_ps}");
+    }
+}
+
 #[test]
 fn a_line_wanted_first_is_there_when_it_has_come_though_its_page_is_posted() {
     let spec = pcie();
