@@ -5,7 +5,7 @@
 //! of PCI Express 5.0. What the link costs beyond its bandwidth: SkyByte (HPCA 2025) has 40 ns for
 //! the protocol; H. Al Maruf et al., "TPP", ASPLOS 2023: 50 to 100 ns above local memory.
 
-use super::{AnyLink, Direction, Flow, Kind, Lane, Leg, Link, LinkDescription, Message};
+use super::{AnyLink, Direction, Duplex, Flow, Kind, Leg, Link, LinkDescription, Message};
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems};
 
@@ -54,15 +54,13 @@ impl LinkDescription for CxlMemSpec {
 /// CXL.mem: each direction a bandwidth of its own, of slots.
 #[derive(Clone, Debug)]
 pub struct CxlMemLink {
-    lanes: [Lane; 2],
-    latency_ps: u64,
+    duplex: Duplex,
 }
 
 impl CxlMemLink {
     /// A link with nothing on it. The description has been checked.
     pub fn new(spec: &CxlMemSpec) -> Self {
-        let lane = Lane::new(spec.flit_bytes_per_second());
-        CxlMemLink { lanes: [lane.clone(), lane], latency_ps: spec.latency.picoseconds() }
+        CxlMemLink { duplex: Duplex::new(spec.flit_bytes_per_second(), spec.latency.picoseconds()) }
     }
 }
 
@@ -70,13 +68,12 @@ impl Link for CxlMemLink {
     #[inline]
     fn transfer(&mut self, now_ps: u64, message: Message, direction: Direction) -> (u64, u64) {
         let wire_bytes = self.wire_bytes(message);
-        let (start_ps, end_ps) = self.lanes[direction as usize].transfer(now_ps, wire_bytes);
-        (start_ps, end_ps + self.latency_ps)
+        self.duplex.transfer(now_ps, wire_bytes, direction)
     }
 
     #[inline]
     fn free_ps(&self, direction: Direction) -> u64 {
-        self.lanes[direction as usize].free_ps()
+        self.duplex.free_ps(direction)
     }
 
     /// Slots are packed without gaps: a request takes one (M2S Req), data a header and four (S2M

@@ -1,5 +1,7 @@
 //! Something that moves bytes at a fixed rate, one transfer after another.
 
+use super::Direction;
+
 const PS_PER_SECOND: u64 = 1_000_000_000_000;
 
 /// A resource in time: a bus, or one direction of a link. Its end of work is kept as an exact
@@ -63,6 +65,37 @@ impl Lane {
         let whole_ps = u64::try_from(work / rate).unwrap_or(u64::MAX);
         self.free_ps = self.free_ps.saturating_add(whole_ps);
         self.residue = (work % rate) as u64;
+    }
+}
+
+/// A full-duplex link: a lane for each direction, and the time from one end to the other.
+#[derive(Clone, Debug)]
+pub struct Duplex {
+    lanes: [Lane; 2],
+    latency_ps: u64,
+}
+
+impl Duplex {
+    /// With `bytes_per_second` in each direction, free from the start.
+    ///
+    /// # Panics
+    /// If the rate is 0.
+    pub fn new(bytes_per_second: u64, latency_ps: u64) -> Self {
+        let lane = Lane::new(bytes_per_second);
+        Duplex { lanes: [lane.clone(), lane], latency_ps }
+    }
+
+    /// As [`Lane::transfer`], but the end is when the last byte has come to the other end.
+    #[inline]
+    pub fn transfer(&mut self, now_ps: u64, bytes: u64, direction: Direction) -> (u64, u64) {
+        let (start_ps, end_ps) = self.lanes[direction as usize].transfer(now_ps, bytes);
+        (start_ps, end_ps + self.latency_ps)
+    }
+
+    /// As [`Lane::free_ps`].
+    #[inline]
+    pub fn free_ps(&self, direction: Direction) -> u64 {
+        self.lanes[direction as usize].free_ps()
     }
 }
 

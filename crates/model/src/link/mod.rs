@@ -4,7 +4,7 @@ mod flow;
 mod lane;
 
 pub use flow::{Flow, Leg};
-pub use lane::Lane;
+pub use lane::{Duplex, Lane};
 
 use tierscope_units::{Bandwidth, Problems};
 

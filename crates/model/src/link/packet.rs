@@ -1,6 +1,6 @@
 //! A packet link: PCIe and its like, with the bandwidth, the packets and the latency as numbers.
 
-use super::{AnyLink, Direction, Lane, Link, LinkDescription, Message, check_bandwidth};
+use super::{AnyLink, Direction, Duplex, Link, LinkDescription, Message, check_bandwidth};
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Bandwidth, Duration, Problems, Size};
 
@@ -34,21 +34,18 @@ impl LinkDescription for LinkSpec {
 /// such as a request. Overheads by protocol are in `docs/models/link.md`.
 #[derive(Clone, Debug)]
 pub struct PacketLink {
-    lanes: [Lane; 2],
+    duplex: Duplex,
     payload_bytes: u64,
     overhead_bytes: u64,
-    latency_ps: u64,
 }
 
 impl PacketLink {
     /// A link with nothing on it. The description has been checked.
     pub fn new(spec: &LinkSpec) -> Self {
-        let lane = Lane::new(spec.bandwidth.bytes_per_second());
         PacketLink {
-            lanes: [lane.clone(), lane],
+            duplex: Duplex::new(spec.bandwidth.bytes_per_second(), spec.latency.picoseconds()),
             payload_bytes: spec.payload.bytes(),
             overhead_bytes: spec.packet_overhead.bytes(),
-            latency_ps: spec.latency.picoseconds(),
         }
     }
 }
@@ -57,13 +54,12 @@ impl Link for PacketLink {
     #[inline]
     fn transfer(&mut self, now_ps: u64, message: Message, direction: Direction) -> (u64, u64) {
         let wire_bytes = self.wire_bytes(message);
-        let (start_ps, end_ps) = self.lanes[direction as usize].transfer(now_ps, wire_bytes);
-        (start_ps, end_ps + self.latency_ps)
+        self.duplex.transfer(now_ps, wire_bytes, direction)
     }
 
     #[inline]
     fn free_ps(&self, direction: Direction) -> u64 {
-        self.lanes[direction as usize].free_ps()
+        self.duplex.free_ps(direction)
     }
 
     #[inline]

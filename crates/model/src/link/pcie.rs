@@ -5,7 +5,7 @@
 //! PCIe performance for end host networking", SIGCOMM 2018, and its model, pcie-bench/pcie-model at
 //! 1fe7cde, which quotes the tables of limits; NVM Express Base Specification (sizes of entries).
 
-use super::{AnyLink, Direction, Flow, Kind, Lane, Leg, Link, LinkDescription, Message};
+use super::{AnyLink, Direction, Duplex, Flow, Kind, Leg, Link, LinkDescription, Message};
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems, Size};
 
@@ -167,28 +167,25 @@ impl LinkDescription for PcieSpec {
 /// them.
 #[derive(Clone, Debug)]
 pub struct PcieLink {
-    lanes: [Lane; 2],
+    duplex: Duplex,
     payload_bytes: u64,
     read_request_bytes: u64,
     completion_bytes: u64,
     framing_bytes: u64,
     protocol: PcieProtocol,
-    latency_ps: u64,
     root_complex_ps: u64,
 }
 
 impl PcieLink {
     /// A link with nothing on it. The description has been checked.
     pub fn new(spec: &PcieSpec) -> Self {
-        let lane = Lane::new(spec.packet_bytes_per_second());
         PcieLink {
-            lanes: [lane.clone(), lane],
+            duplex: Duplex::new(spec.packet_bytes_per_second(), spec.latency.picoseconds()),
             payload_bytes: spec.max_payload.bytes(),
             read_request_bytes: spec.max_read_request.bytes(),
             completion_bytes: spec.read_completion.bytes(),
             framing_bytes: if spec.has_flits() { 0 } else { FRAMING_BYTES },
             protocol: spec.protocol,
-            latency_ps: spec.latency.picoseconds(),
             root_complex_ps: spec.root_complex_latency.picoseconds(),
         }
     }
@@ -225,13 +222,12 @@ impl Link for PcieLink {
     #[inline]
     fn transfer(&mut self, now_ps: u64, message: Message, direction: Direction) -> (u64, u64) {
         let wire_bytes = self.wire_bytes(message);
-        let (start_ps, end_ps) = self.lanes[direction as usize].transfer(now_ps, wire_bytes);
-        (start_ps, end_ps + self.latency_ps)
+        self.duplex.transfer(now_ps, wire_bytes, direction)
     }
 
     #[inline]
     fn free_ps(&self, direction: Direction) -> u64 {
-        self.lanes[direction as usize].free_ps()
+        self.duplex.free_ps(direction)
     }
 
     fn wire_bytes(&self, message: Message) -> u64 {
