@@ -286,6 +286,13 @@ class Dram(_Spec):
     A duration such as ``"25us"``.
     """
 
+    shared_standby: float | None = None
+    """Energy: of what IDD3N is above IDD2N, the share that the first open row of a rank takes; the
+    rest is taken bank by bank (ρ of DRAMPower; 1 in Micron's calculators).
+
+    0, where it is not said: data sheets measure IDD3N with all banks open.
+    """
+
     controller_latency: str | None = None
     """Time of the controller itself, added to each request. A duration such as ``"25us"``."""
 

@@ -19,4 +19,4 @@ pub use histogram::LatencyHistogram;
 pub use queue::BoundedQueue;
 pub use random::{Counter, Permutation, Random};
 pub use slab::Slab;
-pub use stage::{Stage, StageTimes, Timeline};
+pub use stage::{MOST_TIME_PS, Stage, StageTimes, Timeline};

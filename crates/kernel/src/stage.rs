@@ -115,10 +115,19 @@ impl Stage {
 pub type StageTimes = [u64; Stage::ALL.len()];
 
 const SEGMENTS: usize = 15;
+/// Bits of a segment that hold its duration; the others hold its stage.
+const DURATION_BITS: u32 = 59;
+const DURATION: u64 = (1 << DURATION_BITS) - 1;
+const _: () = assert!(Stage::ALL.len() <= 1 << (u64::BITS - DURATION_BITS));
+
+/// Simulated time that a run may take, in picoseconds: 6.7 days, a 32nd of what 64 bits can hold.
+/// A request's time in one stage, which lies within the run's, fits a [`Timeline`] then, and nothing
+/// under way can overflow. Whoever drives parts stops before an event that lies beyond.
+pub const MOST_TIME_PS: u64 = DURATION;
 
 /// The stages of one request, in the order in which it passed them.
 ///
-/// A segment packs the stage (8 bits) and its duration (56 bits: up to 20 simulated hours).
+/// A segment packs the stage (5 bits) and its duration (59 bits: [`MOST_TIME_PS`]).
 /// Neighbours of the same stage merge; when all segments are taken, further time is added to the
 /// last segment of the same stage, so that the sum stays exact.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -146,15 +155,16 @@ impl Timeline {
         if duration_ps == 0 {
             return;
         }
-        debug_assert!(duration_ps < 1 << 56);
+        debug_assert!(duration_ps <= MOST_TIME_PS, "{duration_ps} ps in {stage:?}");
         let length = usize::from(self.length);
-        if length > 0 && (self.segments[length - 1] >> 56) as u8 == stage as u8 {
+        if length > 0 && (self.segments[length - 1] >> DURATION_BITS) as u8 == stage as u8 {
             self.segments[length - 1] += duration_ps;
         } else if length < SEGMENTS {
-            self.segments[length] = (stage as u64) << 56 | duration_ps;
+            self.segments[length] = (stage as u64) << DURATION_BITS | duration_ps;
             self.length += 1;
         } else {
-            let same = self.segments.iter().rposition(|s| (s >> 56) as u8 == stage as u8);
+            let of_stage = |s: &u64| (s >> DURATION_BITS) as u8 == stage as u8;
+            let same = self.segments.iter().rposition(of_stage);
             let place = same.unwrap_or(SEGMENTS - 1);
             self.segments[place] += duration_ps;
         }
@@ -173,7 +183,7 @@ impl Timeline {
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (Stage, u64)> + '_ {
         self.segments[..usize::from(self.length)]
             .iter()
-            .map(|s| (Stage::ALL[(s >> 56) as usize], s & ((1 << 56) - 1)))
+            .map(|s| (Stage::ALL[(s >> DURATION_BITS) as usize], s & DURATION))
     }
 
     /// Sum of all segments.
@@ -237,6 +247,17 @@ mod tests {
             t.push(Stage::ALL[(i % 23) as usize], i + 1);
         }
         assert_eq!(t.total_ps(), 5050);
+    }
+
+    #[test]
+    fn each_stage_holds_the_longest_time_of_a_run_exactly() {
+        for stage in Stage::ALL {
+            let mut t = Timeline::new();
+            t.push(stage, MOST_TIME_PS - 1);
+            t.push(stage, 1);
+            t.push(Stage::Core, 0);
+            assert_eq!(t.iter().collect::<Vec<_>>(), [(stage, MOST_TIME_PS)]);
+        }
     }
 
     #[test]

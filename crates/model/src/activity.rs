@@ -47,8 +47,8 @@ pub struct EnergyPart {
     pub component: &'static str,
     /// What of it: `activate`.
     pub part: &'static str,
-    /// How much, in joules. It may be less than nothing where the currents of a data sheet disagree:
-    /// an activate is counted as what it takes beyond standby.
+    /// How much, in joules. An activate is counted as what it takes beyond standby: with the standby
+    /// of all banks charged to the first (`dram.shared_standby` of 1), that may be less than nothing.
     pub energy_j: f64,
 }
 

@@ -5,10 +5,15 @@
 
 use crate::activity::Activity;
 use tierscope_kernel::stage::Timeline;
+use tierscope_units::Size;
 
 /// A part cannot take the request now. Offer it again after the part's next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
+
+/// The largest page that is moved as one: the bytes of a request are 32 bits, and no processor has a
+/// larger one (x86-64 and Arm with pages of 4 KiB: 1 GiB).
+pub const LARGEST_PAGE: Size = Size::from_bytes(1 << 30);
 
 /// A request to a device: DRAM or a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -292,7 +292,7 @@ pub struct Interval {
     pub instructions: u64,
     /// Accesses of the program.
     pub accesses: u64,
-    /// Sum of the latencies of accesses that ended in it, in picoseconds.
+    /// Sum of the latencies of accesses that ended in it, in picoseconds; 2^64 − 1 where it is more.
     pub latency_ps: u64,
     /// Misses of the kind that `miss_kind` names.
     pub misses: u64,

@@ -88,8 +88,8 @@ pub trait Link: Clone {
     }
 }
 
-/// The least bandwidth of whatever carries data. Simulated time ends after 2^64 ps, 213 days: at
-/// 1 MB/s, 18.4 TB have been moved by then, more than any workload that is simulated in practice,
+/// The least bandwidth of whatever carries data. Simulated time ends after 2^59 ps, 6.6 days: at
+/// 1 MB/s, 576 GB have been moved by then, more than any workload that is simulated in practice,
 /// and whatever is slower could end time before it ends its work. (PIO mode 0 of ATA, the slowest
 /// interface of a disk, moves 3.3 MB/s.)
 pub const LEAST_BANDWIDTH: Bandwidth = Bandwidth::from_bytes_per_second(1_000_000);
@@ -101,7 +101,7 @@ pub fn check_bandwidth(path: &str, value: Bandwidth, problems: &mut Problems) {
             "impossible-value",
             path.to_owned(),
             value.to_string(),
-            "simulated time ends after 213 days (2^64 ps), and 18.4TB could not be moved by then"
+            "simulated time ends after 6.6 days (2^59 ps), and 576GB could not be moved by then"
                 .into(),
             format!("write {LEAST_BANDWIDTH} or more"),
         );

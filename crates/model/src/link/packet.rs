@@ -18,10 +18,15 @@ pub struct LinkSpec {
     pub latency: Duration,
 }
 
+/// What a packet adds at most: as much as the largest payload of PCI Express. Its own packets add
+/// 20 to 30 bytes, those of Ethernet with TCP/IP 78.
+const MOST_OVERHEAD: Size = Size::from_bytes(4096);
+
 impl LinkDescription for LinkSpec {
     fn check(&self, path: &str, problems: &mut Problems) {
         check_bandwidth(&format!("{path}.bandwidth"), self.bandwidth, problems);
         problems.at_least(path, "payload", self.payload, Size::from_bytes(1));
+        problems.at_most(path, "packet_overhead", self.packet_overhead, MOST_OVERHEAD);
     }
 
     fn build(&self) -> AnyLink {

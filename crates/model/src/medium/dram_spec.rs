@@ -69,6 +69,11 @@ pub struct DramSpec {
     /// A rank without requests goes to power-down after so long; never, where it is not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power_down_after: Option<Duration>,
+    /// Energy: of what IDD3N is above IDD2N, the share that the first open row of a rank takes; the
+    /// rest is taken bank by bank (ρ of DRAMPower; 1 in Micron's calculators). 0, where it is not
+    /// said: data sheets measure IDD3N with all banks open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_standby: Option<f64>,
     /// Time of the controller itself, added to each request.
     pub controller_latency: Duration,
     /// Data rate, in place of the part's; timings in clocks stay. 1333MT/s is 1333⅓, as the
@@ -176,6 +181,7 @@ impl DramSpec {
             write_low: 32,
             age_cap: Duration::from_picoseconds(1_000_000),
             power_down_after: None,
+            shared_standby: None,
             controller_latency: Duration::from_picoseconds(10_000),
             data_rate: None,
             bus_bits: None,
@@ -328,6 +334,10 @@ impl DramSpec {
                 "a row is a power of two of at least 64B".into(),
                 "write 1KiB".into(),
             );
+        }
+        if let Some(share) = self.shared_standby {
+            problems.at_least(path, "shared_standby", share, 0.0);
+            problems.at_most(path, "shared_standby", share, 1.0);
         }
         if let Some(rate) = self.data_rate {
             let least = TransferRate::from_transfers_per_second(1_000_000);

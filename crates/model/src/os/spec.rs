@@ -1,5 +1,6 @@
 //! What a user says of the operating system.
 
+use crate::request::LARGEST_PAGE;
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems, Size};
 
@@ -75,6 +76,7 @@ impl OsSpec {
                 "write 4KiB".into(),
             );
         }
+        problems.at_most(path, "page", self.page, LARGEST_PAGE);
         problems.at_least(
             path,
             "time_slice",

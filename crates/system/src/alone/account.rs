@@ -96,7 +96,7 @@ impl Account {
         }
         self.end_intervals(at_ps - self.start_ps);
         self.under_way.accesses += 1;
-        self.under_way.latency_ps += latency_ps;
+        self.under_way.latency_ps = self.under_way.latency_ps.saturating_add(latency_ps);
     }
 
     /// Ends the intervals that end by `now_ps`, so long after the region's beginning.

@@ -10,12 +10,12 @@ mod latencies;
 
 use crate::machine::Bound;
 use crate::result::{Interval, SystemResult};
-use crate::run::{MOST_TIME_PS, RunOptions};
+use crate::run::{RunOptions, TOO_LONG};
 use crate::spec::{SystemSpec, limits};
 use account::Account;
 use latencies::Latencies;
 use std::path::Path;
-use tierscope_kernel::{Clock, Slab, Stage, StageTimes};
+use tierscope_kernel::{Clock, MOST_TIME_PS, Slab, Stage, StageTimes};
 use tierscope_model::organization::Organization;
 use tierscope_model::request::{LineRequest, LineResponse, Response};
 use tierscope_units::Size;
@@ -55,11 +55,14 @@ pub enum AloneError {
         mend: String,
     },
     /// A request whose time cannot be counted.
-    #[error("{place}: its cycle lies beyond 53 days (2^62 ps); look at the trace's clock")]
+    #[error("{place}: its cycle lies beyond 6.6 days (2^59 ps); look at the trace's clock")]
     Late {
         /// Which request.
         place: String,
     },
+    /// What is under way takes longer than time is counted.
+    #[error("{TOO_LONG}")]
+    TooLong,
     /// The description lacks its organization; a checked one does not.
     #[error("the system is no device that can be built alone; check its description")]
     Incomplete,
@@ -321,6 +324,9 @@ impl Alone {
 
     /// Time goes on to `now_ps`: the device does all that is due until then.
     fn advance(&mut self, now_ps: u64) -> Result<(), AloneError> {
+        if now_ps > MOST_TIME_PS {
+            return Err(AloneError::TooLong);
+        }
         self.now_ps = self.now_ps.max(now_ps);
         if self.organization.next_event_ps().is_none_or(|at_ps| at_ps > now_ps) {
             return Ok(());

@@ -28,6 +28,18 @@ struct Golden {
 
 const SHARED: u8 = u8::MAX;
 
+/// What an interval counts, from the beginning. Sums of latencies are wider than a latency: with
+/// many accesses under way they pass what counts a run's time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    instructions: u64,
+    accesses: u64,
+    latency_ps: u128,
+    misses: u64,
+    store_read_bytes: u64,
+    store_written_bytes: u64,
+}
+
 /// Counters.
 #[derive(Debug)]
 pub(super) struct Account {
@@ -37,7 +49,8 @@ pub(super) struct Account {
     /// before. Their stages are recorded.
     late_hits: Vec<u64>,
     histogram: LatencyHistogram,
-    stages: StageTimes,
+    /// Sums of all that were recorded.
+    stages: [u128; Stage::ALL.len()],
     recorded: u64,
     pub causes: Causes,
     pub instructions: u64,
@@ -47,6 +60,8 @@ pub(super) struct Account {
     pub memory_reads: u64,
     pub faults: u64,
     pub calls: u64,
+    /// Calls that ask for the durability of a file (fsync, fdatasync, msync).
+    pub syncs: u64,
     pub interrupts: u64,
     pub context_switches: u64,
     pub shootdowns: u64,
@@ -55,7 +70,7 @@ pub(super) struct Account {
     golden: Option<Golden>,
     intervals: Vec<Interval>,
     interval_ps: u64,
-    before: Interval,
+    before: Sums,
     end_ps: Option<u64>,
 }
 
@@ -65,7 +80,7 @@ impl Account {
             hits: vec![[0; 2]; private_levels],
             late_hits: vec![0; private_levels],
             histogram: LatencyHistogram::new(),
-            stages: StageTimes::default(),
+            stages: [0; Stage::ALL.len()],
             recorded: 0,
             causes: Causes::new(by_site),
             instructions: 0,
@@ -75,6 +90,7 @@ impl Account {
             memory_reads: 0,
             faults: 0,
             calls: 0,
+            syncs: 0,
             interrupts: 0,
             context_switches: 0,
             shootdowns: 0,
@@ -88,7 +104,7 @@ impl Account {
             }),
             intervals: Vec::new(),
             interval_ps: FIRST_INTERVAL_PS,
-            before: Interval::default(),
+            before: Sums::default(),
             end_ps: None,
         }
     }
@@ -152,10 +168,12 @@ impl Account {
 
     /// Records an access's stages, those of a fault before them included; its latency.
     pub fn record(&mut self, cause: Cause, timeline: &Timeline, fault: Option<&StageTimes>) -> u64 {
-        timeline.add_to(&mut self.stages);
         let mut latency_ps = timeline.total_ps();
+        for (stage, time_ps) in timeline.iter() {
+            self.stages[stage as usize] += u128::from(time_ps);
+        }
         for (sum_ps, time_ps) in self.stages.iter_mut().zip(fault.into_iter().flatten()) {
-            *sum_ps += time_ps;
+            *sum_ps += u128::from(*time_ps);
             latency_ps += time_ps;
         }
         self.histogram.record(latency_ps);
@@ -246,7 +264,6 @@ impl Account {
             }),
             intervals: self.intervals.clone(),
             causes: self.causes.clone(),
-            before: self.before.clone(),
             ..*self
         }
     }
@@ -259,16 +276,15 @@ fn page_lines(frame: u64, store_address: u64, fixed: &Fixed) -> impl Iterator<It
 }
 
 impl Machine {
-    /// Sums so far, in the form of an interval.
-    fn sums(&self, end_ps: u64) -> Interval {
+    /// Sums so far.
+    fn sums(&self) -> Sums {
         let account = &self.account;
         let traffic = self.organization_report().traffic;
-        let hits_ps = self.hit_latencies().map(|(ps, count, _)| ps * count).sum::<u64>();
-        Interval {
-            end_ps,
+        let hits_ps = self.hit_latencies().map(|(ps, count, _)| u128::from(ps) * u128::from(count));
+        Sums {
             instructions: account.instructions,
             accesses: account.accesses(),
-            latency_ps: hits_ps + account.stages.iter().sum::<u64>(),
+            latency_ps: hits_ps.sum::<u128>() + account.stages.iter().sum::<u128>(),
             misses: self.misses_and_lookups().0,
             store_read_bytes: traffic.store_read_bytes,
             store_written_bytes: traffic.store_written_bytes,
@@ -295,13 +311,14 @@ impl Machine {
 
     /// Ends an interval, so long after the region's beginning.
     fn take_interval(&mut self, now_ps: u64) {
-        let sums = self.sums(now_ps);
-        let before = std::mem::replace(&mut self.account.before, sums.clone());
+        let sums = self.sums();
+        let before = std::mem::replace(&mut self.account.before, sums);
+        let latency_ps = sums.latency_ps - before.latency_ps;
         self.account.intervals.push(Interval {
             end_ps: now_ps,
             instructions: sums.instructions - before.instructions,
             accesses: sums.accesses - before.accesses,
-            latency_ps: sums.latency_ps - before.latency_ps,
+            latency_ps: u64::try_from(latency_ps).unwrap_or(u64::MAX),
             misses: sums.misses - before.misses,
             store_read_bytes: sums.store_read_bytes - before.store_read_bytes,
             store_written_bytes: sums.store_written_bytes - before.store_written_bytes,
@@ -374,12 +391,12 @@ impl Machine {
         let time_ps = end_ps - self.region.start_ps;
         let accesses = self.account.accesses();
         let (latency_ns, stages_ns) = self.latencies(accesses);
-        let mut owners = [0u64; OWNERS];
+        let mut owners = [0u128; OWNERS];
         for thread in &self.threads {
             for (sum, time_ps) in owners.iter_mut().zip(thread.times) {
-                *sum += time_ps;
+                *sum += u128::from(time_ps);
             }
-            owners[IDLE] += end_ps.saturating_sub(thread.clock_ps);
+            owners[IDLE] += u128::from(end_ps.saturating_sub(thread.clock_ps));
         }
         let time_breakdown_ns = owners
             .iter()
@@ -422,7 +439,7 @@ impl Machine {
 
     fn latencies(&self, accesses: u64) -> (LatencySummary, BTreeMap<String, f64>) {
         let mut histogram = self.account.histogram.clone();
-        let mut stages = self.account.stages.map(u128::from);
+        let mut stages = self.account.stages;
         for (latency_ps, count, tlb_ps) in self.hit_latencies() {
             histogram.record_n(latency_ps, count);
             stages[Stage::Cache as usize] += u128::from(latency_ps - tlb_ps) * u128::from(count);
@@ -431,7 +448,7 @@ impl Machine {
         assert_eq!(histogram.count(), accesses, "an access's latency was not recorded");
         let causes = &self.account.causes;
         let by_area = causes.totals();
-        let singly = (self.account.recorded, self.account.stages.iter().sum::<u64>());
+        let singly = (self.account.recorded, self.account.stages.iter().sum::<u128>());
         let recorded = (by_area.accesses, by_area.latency_ps);
         assert_eq!(recorded, singly, "an access belongs to no area, or to two");
         if let Some(sites) = &causes.sites {
@@ -507,6 +524,14 @@ impl Machine {
                  the region ends with the workload"
                     .into(),
             );
+        }
+        if self.account.syncs > 0 && !self.fixed.paging {
+            notes.push(format!(
+                "{} calls asked that a file be made durable (fsync, msync) and took their path through \
+                 the kernel only: files lie in main memory here, and what is dirty in DRAM stays there, \
+                 so that these calls give no durability",
+                self.account.syncs
+            ));
         }
         if stale > 0 {
             notes.push(format!("{stale} accesses found older data than they had to"));

@@ -22,8 +22,8 @@ pub(super) struct Counts {
     store_accesses: u64,
     pub call_waits: u64,
     memory_reads: u64,
-    pub latency_ps: u64,
-    pub stall_ps: u64,
+    pub latency_ps: u128,
+    pub stall_ps: u128,
 }
 
 /// Costs by area, in the order of their indices, and by site where that is asked for: the sums of
@@ -102,6 +102,7 @@ impl Causes {
             from_store |= fault[Stage::Medium as usize] > 0;
         }
         let store_accesses = u64::from(from_store);
+        let (latency_ps, stall_ps) = (u128::from(latency_ps), u128::from(stall_ps));
         let counts =
             Counts { accesses: 1, store_accesses, latency_ps, stall_ps, ..Counts::default() };
         self.add(cause, &counts);
@@ -114,12 +115,12 @@ impl Causes {
 
     /// A thread has stood still for it.
     pub fn stall(&mut self, cause: Cause, stall_ps: u64) {
-        self.add(cause, &Counts { stall_ps, ..Counts::default() });
+        self.add(cause, &Counts { stall_ps: stall_ps.into(), ..Counts::default() });
     }
 
     /// A call on a file has waited, for the store or only for main memory.
     pub fn wait_in_call(&mut self, cause: Cause, stall_ps: u64, from_store: bool) {
-        let call_waits = u64::from(from_store);
+        let (call_waits, stall_ps) = (u64::from(from_store), u128::from(stall_ps));
         self.add(cause, &Counts { call_waits, stall_ps, ..Counts::default() });
     }
 }

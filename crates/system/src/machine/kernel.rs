@@ -331,7 +331,8 @@ impl Machine {
         Ok(())
     }
 
-    fn sync_steps(&self, file: FileId) -> Vec<Step> {
+    fn sync_steps(&mut self, file: FileId) -> Vec<Step> {
+        self.account.syncs += 1;
         let mut steps = path_steps(Stage::FileSystem, self.os.paths.file_system, 1);
         steps.push(Step::Act(Action::Sync { file }));
         steps

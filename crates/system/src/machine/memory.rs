@@ -305,13 +305,12 @@ impl Machine {
 
     /// Main memory has answered.
     pub(super) fn line_arrived(&mut self, response: LineResponse) {
-        if !self.outgoing.is_empty() {
-            self.made_room = response.stages;
-        }
         if response.id == WRITE_BACK {
+            self.room_made_by_write_back(&response);
             return;
         }
         let (id, at_ps) = (response.id, response.at_ps);
+        let full = !self.outgoing.is_empty();
         let line = self.misses[id].wanted;
         self.line_misses.remove(&line);
         self.shared.fill(line, false, response.version, &mut self.dropped);
@@ -323,8 +322,24 @@ impl Machine {
             let entry = &mut self.misses[miss];
             entry.pass_as(&response.stages, Stage::ControllerQueue, at_ps);
             entry.version = version;
+            if full && miss == id {
+                self.made_room = entry.timeline;
+            }
             self.arrive(miss, at_ps);
         }
+    }
+
+    /// Notes what those at the door have waited for when a write-back makes room: what it went through
+    /// and, for those who have waited for longer, whatever made room before.
+    fn room_made_by_write_back(&mut self, response: &LineResponse) {
+        let waiting = self.outgoing.iter().filter_map(|next| match next {
+            Outgoing::Read(id) => Some(self.misses[*id].clock_ps),
+            Outgoing::Write(_) => None,
+        });
+        let Some(since_ps) = waiting.min() else { return };
+        let mut whole = self.made_room;
+        whole.append(&response.stages);
+        self.made_room = tail(&whole, Stage::ControllerQueue, response.at_ps - since_ps);
     }
 
     /// The wanted line arrives at the core.

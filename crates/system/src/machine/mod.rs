@@ -20,13 +20,13 @@ mod warm;
 pub use region::{Bound, Warming, mark};
 
 use self::thread::{Access, State, Thread, Trap};
-use crate::run::RunOptions;
+use crate::run::{RunOptions, TOO_LONG};
 use crate::spec::SystemSpec;
 use account::Account;
 use memory::{Miss, Outgoing, PageIo, TransferIo};
 use region::Region;
 use std::collections::{BTreeMap, VecDeque};
-use tierscope_kernel::{Clock, CowMap, EventQueue, Pace, Slab, Timeline};
+use tierscope_kernel::{Clock, CowMap, EventQueue, MOST_TIME_PS, Pace, Slab, Timeline};
 use tierscope_model::organization::Organization;
 use tierscope_model::os::OsSpec;
 use tierscope_model::os::paging::{Area, OsError, Paging, TransferId};
@@ -49,6 +49,9 @@ pub enum MachineError {
     /// All threads wait, and nothing is under way that could wake one.
     #[error("the workload waits for ever: {0}")]
     Deadlock(String),
+    /// What is under way takes longer than time is counted.
+    #[error("{TOO_LONG}")]
+    TooLong,
     /// The description lacks its organization or its store; a checked one does not.
     #[error("the system has no organization that can be built; check its description")]
     Incomplete,
@@ -172,7 +175,8 @@ pub struct Machine {
     line_misses: BTreeMap<u64, u32>,
     /// Lines on their way to the organization, which push back while it is full.
     outgoing: VecDeque<Outgoing>,
-    /// Stages of the line request that the organization answered last.
+    /// What those lines have waited for whose answer makes room: all that it went through, waiting for
+    /// room included.
     made_room: Timeline,
     page_queue: VecDeque<u32>,
     pages: Slab<PageIo>,
@@ -350,6 +354,9 @@ impl Machine {
 
     /// Everything that is due at a time: first the organization, then the machine's own events.
     fn happen(&mut self, at_ps: u64) -> Result<(), MachineError> {
+        if at_ps > MOST_TIME_PS {
+            return Err(MachineError::TooLong);
+        }
         if self.organization.next_event_ps().is_some_and(|next_ps| next_ps <= at_ps) {
             let mut responses = std::mem::take(&mut self.responses);
             self.organization.advance(at_ps, &mut responses);

@@ -158,7 +158,7 @@ mod tests {
         let count = 30_000;
         let mut sites = Sites::default();
         for number in 0..2 + count {
-            sites.of(number).counts.stall_ps = 1000 * u64::from(number);
+            sites.of(number).counts.stall_ps = 1000 * u128::from(number);
             sites.hit(number, 1);
         }
         sites.hit(MAX_SITES, 5);

@@ -5,6 +5,7 @@ use super::support::*;
 use proptest::prelude::*;
 use tierscope_system::spec::SystemSpec;
 use tierscope_workload::Op;
+use tierscope_workload::generator;
 use tierscope_workload::op::{Advice, Call, MAP_SHARED, MAP_WRITABLE};
 
 /// A random line of a random page, `count` times over `pages` pages from `base`; half of them go to
@@ -252,5 +253,50 @@ proptest! {
         let found =
             tierscope_system::result::SystemResult { organization, miss_kind, energy, ..found };
         prop_assert_eq!(found, expected);
+    }
+}
+
+/// Who waits for a place of a full controller, or for a buffer in it, waits for the store: that is what
+/// all who hold one wait for.
+#[test]
+fn waiting_for_a_place_of_the_hybrid_controller_is_charged_to_what_holds_it() {
+    for (places, fills, write_backs) in [("4", "64", "64"), ("64", "2", "64"), ("64", "8", "1")] {
+        let tight = [
+            ("hybrid.queue_depth", places),
+            ("hybrid.fills", fills),
+            ("hybrid.write_back_buffer_pages", write_backs),
+            ("hybrid.prefetch_pages", "0"),
+            ("hybrid.cache.capacity", "2MiB"),
+            ("processor.caches.L3.capacity", "320KiB"),
+        ];
+        let parameters =
+            [("updates", 2_000.into()), ("threads", 16.into()), ("table", "64MiB".into())]
+                .map(|(name, value): (&str, serde_json::Value)| (name.to_owned(), value));
+        let stream = generator::find("gups").unwrap().make(&parameters, 1).unwrap().0;
+        let found = run_stream(&system("hybrid/quick", &[&tight]), stream);
+        let queue = found.stage_ps("controller_queue") as f64 / found.latency_ps as f64;
+        let store = ["link", "store_queue", "device", "medium"].map(|stage| found.stage_ps(stage));
+        let store = store.iter().sum::<u64>() as f64 / found.latency_ps as f64;
+        let name = format!("{places} places, {fills} fills, {write_backs} write-backs");
+        assert!(queue < 0.01 && store > 0.25, "{name}: {queue} by itself, {store} for the store");
+    }
+}
+
+#[test]
+fn a_machine_without_paging_says_that_syncs_give_no_durability() {
+    let file = 1;
+    let calls = [
+        Call::Open { file, size: 1 << 16 },
+        Call::Write { file, offset: 0, length: 8192, address: ANONYMOUS },
+        Call::Sync { file },
+        Call::Sync { file },
+    ];
+    let [with, without] = [&calls[..], &calls[..2]]
+        .map(|calls| calls.iter().flat_map(|it| call(*it)).collect::<Vec<Op>>());
+    for (name, says) in [("oracle/quick", true), ("hybrid/quick", true), ("storage/quick", false)] {
+        let [with, without] = [&with, &without]
+            .map(|ops| run(&system(name, &[]), std::slice::from_ref(ops)).result.notes);
+        let told = |notes: &[String]| notes.iter().any(|note| note.contains("2 calls asked"));
+        assert_eq!((told(&with), told(&without)), (says, false), "{name}: {with:?}");
     }
 }

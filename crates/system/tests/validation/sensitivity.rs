@@ -384,6 +384,7 @@ const CASES: &[Case] = &[
     case("dram.write_low", ALL, "0", Stores, "time", Either).with(ONE_BANK_WRITES_SOON),
     case("dram.age_cap", ALL, "0s", Stores, "time", Either).with(ONE_BANK),
     case("dram.power_down_after", ALL, "0s", Chase(512), "time", Up),
+    case("dram.shared_standby", ALL, "1.0", Stores, "energy", Either),
     case("dram.controller_latency", ALL, "50ns", Chase(512), "time", Up),
     case("dram.data_rate", ALL, "667MT/s", Chase(512), "time", Up),
     case("dram.bus_bits", ALL, "32", Chase(512), "time", Up),
@@ -422,7 +423,7 @@ const CASES: &[Case] = &[
     case("store.queue_depth", STORES, "1", Parallel, "time", Up),
     case("link.bandwidth", STORES, "100MB/s", Updates, "time", Up),
     case("link.payload", STORES, "64B", Updates, "time", Up),
-    case("link.packet_overhead", STORES, "64KiB", Updates, "time", Up),
+    case("link.packet_overhead", STORES, "4KiB", Updates, "stage:link", Up),
     case("link.latency", STORES, "20us", Updates, "time", Up),
     case("pcie.generation", &[NVME, PCIE], "1", Updates, "stage:link", Up),
     case("pcie.lanes", &[NVME, PCIE], "1", Updates, "stage:link", Up),
@@ -542,6 +543,8 @@ fn output(outcome: &Outcome, name: &str) -> u64 {
         None => match name {
             "ends" => 1,
             "time" => sums.time_ps,
+            // In femtojoules.
+            "energy" => (sums.result.energy.total_j.unwrap_or(0.0) * 1e15) as u64,
             "latency" => sums.latency_ps,
             "store_read" => sums.result.store_bytes.read,
             // A level that is not private has no counter of its own.

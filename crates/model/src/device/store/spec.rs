@@ -4,6 +4,7 @@ use super::StoreDevice;
 use crate::device::{AnyDevice, DeviceDescription};
 use crate::link::{LinkDescription, check_bandwidth};
 use crate::medium::{AnyMedium, Paged};
+use crate::request::LARGEST_PAGE;
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Bandwidth, Duration, Problems, Size};
 
@@ -64,6 +65,7 @@ impl DeviceDescription for StoreSpec {
         problems.at_least(path, "units", self.units, 1);
         problems.at_most(path, "units", self.units, 1 << 16);
         problems.at_least(path, "queue_depth", self.queue_depth, 1);
+        problems.at_most(path, "page", self.page, LARGEST_PAGE);
         check_bandwidth(&format!("{path}.unit_bandwidth"), self.unit_bandwidth, problems);
         if !self.page.bytes().is_power_of_two() || self.page.bytes() < 64 {
             problems.add(

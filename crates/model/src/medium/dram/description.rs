@@ -21,6 +21,9 @@ pub struct Description {
     pub timings: Timings,
     /// Currents of a chip, where known.
     pub currents: Option<Currents>,
+    /// Share of what standby with all banks open takes beyond that with none, that the first open
+    /// bank takes.
+    pub shared_standby: f64,
     /// Chips of a rank.
     pub chips: u64,
     /// Channels.
@@ -68,6 +71,7 @@ impl Description {
             clock,
             timings: timings(spec, &part.timings, clock),
             currents: part.currents,
+            shared_standby: spec.shared_standby.unwrap_or(0.0),
             chips,
             channels: spec.channels,
             ranks: spec.ranks,

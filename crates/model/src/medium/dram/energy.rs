@@ -1,6 +1,11 @@
 //! Energy by the method of Micron's power calculators (TN-40-07 for DDR4, TN-41-01 for DDR3):
 //! currents of a data sheet over the times that a rank spent in each state, and what each command
 //! takes beyond. The interface (termination, drivers) is not part of it.
+//!
+//! JEDEC measures IDD3N and IDD3P with the rows of all banks open, and IDD0 with one bank open at a
+//! time (JESD79-4, IDD measurement conditions). So standby is charged by open bank, after DRAMPower
+//! (tukl-msd/DRAMPower@d8b980a: core_calculation_DDR4.cpp): of IDD3N − IDD2N the share ρ falls due
+//! with the first open bank, the rest bank by bank. Micron's calculators have ρ = 1.
 
 use super::channel::Channel;
 use super::rules::Rules;
@@ -17,7 +22,7 @@ pub struct DramEnergy {
     pub write_j: f64,
     /// Refreshing.
     pub refresh_j: f64,
-    /// Standby with some row of a rank open.
+    /// Standby with some row of a rank open: more, the more banks have one.
     pub active_standby_j: f64,
     /// Standby with all rows of a rank closed.
     pub precharge_standby_j: f64,
@@ -68,6 +73,7 @@ impl DramEnergy {
 /// What a channel took up to clock `now`, until which it has run.
 pub(super) fn of_channel(rules: &Rules, channel: &mut Channel, now: u64) -> Option<DramEnergy> {
     let currents = rules.description.currents?;
+    let clocks = Clocks { rules, currents: &currents };
     for rank in 0..channel.ranks.len() as u32 {
         channel.wake(rules, rank, now);
     }
@@ -75,16 +81,22 @@ pub(super) fn of_channel(rules: &Rules, channel: &mut Channel, now: u64) -> Opti
     Some(ranks.fold(DramEnergy::default(), |sum, rank| {
         let residency = rank.residency.until(now);
         let closed = now.saturating_sub(residency.active + residency.precharged_down);
-        let clocks = Clocks { rules, currents: &currents };
         sum.plus(&DramEnergy {
             activate_j: residency.activates as f64 * clocks.activate_j(),
             read_j: residency.reads as f64 * clocks.burst_j(currents.idd4r_ua),
             write_j: residency.writes as f64 * clocks.burst_j(currents.idd4w_ua),
             refresh_j: rank.refresh.done as f64 * clocks.refresh_j(),
-            active_standby_j: clocks
-                .standby_j(currents.idd3n_ua, residency.active - residency.active_down),
+            active_standby_j: clocks.open_j(
+                [currents.idd2n_ua, currents.idd3n_ua],
+                residency.active - residency.active_down,
+                residency.bank_clocks - residency.bank_clocks_down,
+            ),
             precharge_standby_j: clocks.standby_j(currents.idd2n_ua, closed),
-            active_power_down_j: clocks.standby_j(currents.idd3p_ua, residency.active_down),
+            active_power_down_j: clocks.open_j(
+                [currents.idd2p_ua, currents.idd3p_ua],
+                residency.active_down,
+                residency.bank_clocks_down,
+            ),
             precharge_power_down_j: clocks.standby_j(currents.idd2p_ua, residency.precharged_down),
             pump_j: clocks.joules(currents.vpp_mv, currents.ipp_ua as f64, now as f64),
         })
@@ -113,11 +125,29 @@ impl Clocks<'_> {
         self.core_j(microamperes as f64, clocks as f64)
     }
 
-    /// IDD0 over tRC, without the standby that is counted anyway: IDD3N over tRAS, then IDD2N.
+    /// Time with some row open, given the currents with all banks closed and with all open: the
+    /// shared part for the time, the rest for that of each bank.
+    fn open_j(&self, [closed, open]: [u64; 2], clocks: u64, bank_clocks: u64) -> f64 {
+        let (of_first, of_each) = self.shares();
+        let more = open as f64 - closed as f64;
+        self.core_j(closed as f64 + of_first * more, clocks as f64)
+            + self.core_j(of_each * more, bank_clocks as f64)
+    }
+
+    /// What the first open bank of a rank takes of the difference that all make, beside its own, and
+    /// what each takes.
+    fn shares(&self) -> (f64, f64) {
+        let d = &self.rules.description;
+        let banks = f64::from(d.banks_of_rank());
+        (d.shared_standby, (1.0 - d.shared_standby) / banks)
+    }
+
+    /// IDD0 over tRC, without the standby that is counted anyway: that of one open bank over tRAS,
+    /// then IDD2N.
     fn activate_j(&self) -> f64 {
         let (t, c) = (&self.rules.timings, self.currents);
         self.core_j(c.idd0_ua as f64, t.rc as f64)
-            - self.core_j(c.idd3n_ua as f64, t.ras as f64)
+            - self.open_j([c.idd2n_ua, c.idd3n_ua], t.ras, t.ras)
             - self.core_j(c.idd2n_ua as f64, (t.rc - t.ras) as f64)
     }
 

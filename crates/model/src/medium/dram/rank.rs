@@ -53,8 +53,13 @@ pub struct Residency {
     closed_at: u64,
     /// Clocks with some row open, power-down included.
     pub active: u64,
+    /// Clocks of banks with an open row, summed over banks, power-down included: ends less
+    /// beginnings, wherever in time each is told.
+    pub bank_clocks: u64,
     /// Clocks of power-down with some row open.
     pub active_down: u64,
+    /// Of `bank_clocks`, those of power-down.
+    pub bank_clocks_down: u64,
     /// Clocks of power-down with all rows closed.
     pub precharged_down: u64,
     /// Activates.
@@ -116,6 +121,7 @@ impl Residency {
             self.open_since = at.max(self.closed_at);
         }
         self.open_banks += 1;
+        self.bank_clocks = self.bank_clocks.wrapping_sub(at);
         self.activates += 1;
     }
 
@@ -123,6 +129,7 @@ impl Residency {
     #[inline]
     pub fn close(&mut self, at: u64) {
         self.open_banks -= 1;
+        self.bank_clocks = self.bank_clocks.wrapping_add(at);
         if self.open_banks == 0 {
             let end = at.max(self.open_since);
             self.active += end - self.open_since;
@@ -135,6 +142,7 @@ impl Residency {
     pub fn power_down(&mut self, clocks: u64) {
         *(if self.open_banks > 0 { &mut self.active_down } else { &mut self.precharged_down }) +=
             clocks;
+        self.bank_clocks_down += u64::from(self.open_banks) * clocks;
     }
 
     /// The same with what is still open counted up to `at`.
@@ -142,6 +150,8 @@ impl Residency {
         if self.open_banks > 0 {
             self.active += at.saturating_sub(self.open_since);
         }
+        let open = u64::from(self.open_banks).wrapping_mul(at);
+        self.bank_clocks = self.bank_clocks.wrapping_add(open);
         self
     }
 }

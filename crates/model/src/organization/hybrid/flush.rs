@@ -4,6 +4,7 @@ use super::action::Action;
 use super::controller::{Controller, FILLING};
 use super::write_back::WriteBack;
 use crate::cache::{WayRef, flag};
+use tierscope_kernel::Timeline;
 
 /// A flush under way.
 #[derive(Clone, Copy, Debug)]
@@ -137,7 +138,7 @@ impl Controller {
         }
         self.tags.clear_dirty(way);
         self.tags.set_flags(way, flag::PINNED);
-        let index = self.evict(now_ps, page, way, actions);
+        let index = self.evict(now_ps, page, way, &Timeline::new(), actions);
         self.write_backs[index].flush = true;
         self.write_backs[index].invalidate = invalidate;
         if let Some(flush) = &mut self.flush {

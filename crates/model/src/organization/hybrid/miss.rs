@@ -249,7 +249,8 @@ impl Controller {
         }
         self.tags.insert_at(way, page, flags);
         if let Some(victim) = victim {
-            let evicting = self.evict(now_ps, victim, way, actions);
+            let waited = self.misses[index].stages;
+            let evicting = self.evict(now_ps, victim, way, &waited, actions);
             self.write_backs[evicting].replaced_by = index;
         }
         if let Some(source) = self.write_back_of(page) {
@@ -275,10 +276,11 @@ impl Controller {
         now_ps: u64,
         page: u64,
         way: WayRef,
+        waited: &Timeline,
         actions: &mut Vec<Action>,
     ) -> u32 {
         self.report.write_backs += 1;
-        let index = self.write_backs.insert(now_ps, page, way);
+        let index = self.write_backs.insert(now_ps, page, way, waited);
         actions.push(Action::ReadDram {
             token: Token::new(Purpose::Evict, index),
             address: self.frame_address(way),

@@ -6,6 +6,7 @@ use crate::medium::dram::Dram;
 use crate::organization::{
     DramSize, InitialContent, Organization, OrganizationDescription, Surroundings, whole,
 };
+use crate::request::LARGEST_PAGE;
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems, Size};
 
@@ -99,6 +100,7 @@ impl DramCacheSpec {
     fn check(&self, path: &str, problems: &mut Problems) {
         problems.at_least(path, "ways", self.ways, 1);
         problems.at_most(path, "ways", self.ways, MOST_WAYS);
+        problems.at_most(path, "page", self.page, LARGEST_PAGE);
         if self.tags == TagStore::WithData && self.ways > 1 {
             problems.add(
                 "contradiction",

@@ -29,7 +29,8 @@ pub(super) struct WriteBack {
     pub flush: bool,
     /// The page is to leave DRAM once it has been read, unless it was written meanwhile.
     pub invalidate: bool,
-    /// Stages since it began, up to `charged_ps`.
+    /// Stages of the miss whose page takes its frame, up to its own beginning, and since then, up to
+    /// `charged_ps`.
     pub stages: Timeline,
     pub charged_ps: u64,
 }
@@ -73,8 +74,9 @@ impl WriteBackBuffer {
         self.newest.get(page)
     }
 
-    /// Takes a page in, behind an earlier write of it if there is one.
-    pub(super) fn insert(&mut self, now_ps: u64, page: u64, way: WayRef) -> u32 {
+    /// Takes a page in, behind an earlier write of it if there is one. `stages` are what those have
+    /// waited for who make it leave.
+    pub(super) fn insert(&mut self, now_ps: u64, page: u64, way: WayRef, stages: &Timeline) -> u32 {
         debug_assert!(self.items.len() < self.capacity);
         let older = self.newest.get(page).unwrap_or(NONE);
         let index = self.items.insert(WriteBack {
@@ -87,7 +89,7 @@ impl WriteBackBuffer {
             wanted_by: NONE,
             flush: false,
             invalidate: false,
-            stages: Timeline::new(),
+            stages: *stages,
             charged_ps: now_ps,
         });
         if older != NONE {

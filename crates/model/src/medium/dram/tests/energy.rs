@@ -23,8 +23,17 @@ impl ByHand<'_> {
 #[test]
 fn every_part_takes_what_its_data_sheet_says() {
     for (_, part) in standard::parts() {
-        let Some(c) = &part.currents else { continue };
-        let spec = calm_part(part.name);
+        for shared in [None, Some(0.25), Some(1.0)] {
+            takes_what_its_data_sheet_says(part, shared);
+        }
+    }
+}
+
+/// Three rows of a bank, one after the other, with the standby of open rows by bank (`shared` of 0),
+/// or by rank as Micron's calculators have it (1).
+fn takes_what_its_data_sheet_says(part: &standard::Part, shared: Option<f64>) {
+    if let Some(c) = &part.currents {
+        let spec = DramSpec { shared_standby: shared, ..calm_part(part.name) };
         let d = description::Description::new(&spec);
         let (t, bursts) = (d.timings, 64 / d.burst_bytes);
         let mut dram = Dram::new(&spec, CAPACITY, 64);
@@ -47,7 +56,16 @@ fn every_part_takes_what_its_data_sheet_says() {
         let [i0, i2n, i3n, i4r, i4w] =
             [c.idd0_ua, c.idd2n_ua, c.idd3n_ua, c.idd4r_ua, c.idd4w_ua].map(|i| i as f64);
         let (rc, ras, burst) = (t.rc as f64, t.ras as f64, t.burst as f64);
-        let activate = hand.joules(i0 * rc - i3n * ras - i2n * (rc - ras), 1.0);
+        // One bank is open at a time.
+        let one_open = match shared {
+            None => i2n + (i3n - i2n) / f64::from(part.groups * part.banks),
+            Some(share) => {
+                let rest = (1.0 - share) / f64::from(part.groups * part.banks);
+                i2n + (share + rest) * (i3n - i2n)
+            }
+        };
+        let activate = hand.joules(i0 * rc - one_open * ras - i2n * (rc - ras), 1.0);
+        assert!(shared == Some(1.0) || activate > 0.0, "{}: {activate} J", part.name);
         assert_close("activate", energy.activate_j, 3.0 * activate, 1e-9);
         let bursts = bursts as f64;
         assert_close("read", energy.read_j, hand.joules(i4r - i3n, 3.0 * bursts * burst), 1e-9);
@@ -56,7 +74,7 @@ fn every_part_takes_what_its_data_sheet_says() {
         // Open from the first activate but for two times tRP.
         let first = (d.clock.ps_to_cycles_ceil(3_000) + d.standard.activate_clocks - 1) as f64;
         let open = all.floor() - first - 2.0 * t.rp as f64;
-        assert_close("open", energy.active_standby_j, hand.joules(i3n, open), 1e-6);
+        assert_close("open", energy.active_standby_j, hand.joules(one_open, open), 1e-6);
         // A bank of the other pseudo-channel is never opened.
         let idle = all.floor() * f64::from(d.ranks) - open;
         assert_close("closed", energy.precharge_standby_j, hand.joules(i2n, idle), 1e-4);
@@ -66,6 +84,36 @@ fn every_part_takes_what_its_data_sheet_says() {
         let sum: f64 = energy.parts().iter().map(|(_, j)| j).sum();
         assert_eq!(energy.total_j(), sum);
         assert_eq!((energy.active_power_down_j, energy.precharge_power_down_j), (0.0, 0.0));
+    }
+}
+
+#[test]
+fn standby_grows_by_bank_from_idd2n_with_none_open_to_idd3n_with_all() {
+    for (_, part) in standard::parts() {
+        let Some(c) = &part.currents else { continue };
+        let spec = DramSpec { ranks: 1, ..calm_part(part.name) };
+        let banks = u64::from(part.groups * part.banks);
+        let d = description::Description::new(&spec);
+        let watts =
+            |microamperes: f64| c.vdd_mv as f64 * 1e-3 * microamperes * 1e-6 * d.chips as f64;
+        for open in [0, 1, banks / 2, banks] {
+            let mut dram = Dram::new(&spec, CAPACITY, 64);
+            let mut out = Vec::new();
+            for bank in 0..open {
+                let address = bank * ways(&spec).next_group;
+                dram.submit(bank * 1_000_000, read(bank as u32, address)).expect("room");
+                dram.advance((bank + 1) * 1_000_000, &mut out);
+            }
+            // From when on all of them stay open.
+            let from = dram.counts_and_energy(100_000_000).1.expect("currents are known");
+            dram.advance(MS, &mut out);
+            let all = dram.counts_and_energy(MS).1.expect("currents are known");
+            let standby_j = |e: &DramEnergy| e.active_standby_j + e.precharge_standby_j;
+            let power_w = (standby_j(&all) - standby_j(&from)) / (900_000_000.0 * 1e-12);
+            let share = open as f64 / banks as f64;
+            let (none, every) = (c.idd2n_ua as f64, c.idd3n_ua as f64);
+            assert_close(part.name, power_w, watts(none + share * (every - none)), 1e-4);
+        }
     }
 }
 
@@ -111,7 +159,11 @@ fn power_down_takes_less_by_its_share_of_the_time() {
     let closed = energy(&asleep, false);
     assert_close("asleep", closed.precharge_power_down_j, watts(c.idd2p_ua) * 1e-3, 1e-3);
     let open = energy(&asleep, true);
-    assert_close("asleep, a row open", open.active_power_down_j, watts(c.idd3p_ua) * 1e-3, 1e-3);
+    let one_of_eight = watts(c.idd2p_ua) + (watts(c.idd3p_ua) - watts(c.idd2p_ua)) / 8.0;
+    assert_close("asleep, a row open", open.active_power_down_j, one_of_eight * 1e-3, 1e-3);
+    let micron = DramSpec { shared_standby: Some(1.0), ..asleep };
+    let open = energy(&micron, true);
+    assert_close("as Micron has it", open.active_power_down_j, watts(c.idd3p_ua) * 1e-3, 1e-3);
 }
 
 #[test]
