@@ -352,6 +352,8 @@ def _flat(name: str, system: SystemResult) -> dict[str, object]:
             energy = system["energy"]
             row |= {"energy_j": energy["total_j"], "average_w": energy["average_w"]}
             row |= {f"energy_{k.replace('.', '_')}_j": v for k, v in energy["parts_j"].items()}
+        elif key == "nvdimm":
+            row |= {f"nvdimm_{k}": v for k, v in (system["nvdimm"] or {}).items()}
         elif key == "device":
             row |= _flat_device(system["device"])
         elif key not in ("areas", "code", "notes"):

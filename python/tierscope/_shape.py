@@ -92,6 +92,21 @@ class EnergyResult(TypedDict):
     not_counted: dict[str, str]
 
 
+class NvdimmResult(TypedDict):
+    """What saving DRAM when power fails, and restoring it, would take."""
+
+    modules: int
+    capacity_bytes: int
+    save_s: float
+    restore_s: float
+    charge_s: float
+    save_j: float
+    restore_j: float
+    energy_at_hand_j: float
+    suffices: bool
+    saved_bytes: int
+
+
 class DeviceResult(TypedDict):
     """What a device alone did with the requests of a memory trace."""
 
@@ -133,6 +148,7 @@ class SystemResult(TypedDict):
     code: CodeResult | None
     counters: dict[str, int]
     energy: EnergyResult
+    nvdimm: NvdimmResult | None
     device: DeviceResult | None
     wall_s: float
     accesses_per_wall_s: float

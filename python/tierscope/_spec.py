@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tierscope import _check
 
 __all__ = [
+    "Backup",
     "CxlMem",
     "DeviceAlone",
     "Dram",
@@ -216,6 +217,42 @@ class Os(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Backup(_Spec):
+    """How the modules of a memory are backed by flash.
+
+    All work at the same time, each with its own flash, controller and energy.
+    """
+
+    module: str | None = None
+    """DRAM of a module. The memory is a whole number of modules. A size such as ``"64GiB"``."""
+
+    flash: str | None = None
+    """Flash of a module. A size such as ``"64GiB"``."""
+
+    save_bandwidth: str | None = None
+    """From DRAM to flash, of a module. A bandwidth such as ``"16GB/s"``."""
+
+    restore_bandwidth: str | None = None
+    """From flash to DRAM, of a module. A bandwidth such as ``"16GB/s"``."""
+
+    save_power: str | None = None
+    """What a module takes while it saves: DRAM, controller and flash. A power such as ``"25W"``."""
+
+    restore_power: str | None = None
+    """What a module takes while it restores. A power such as ``"25W"``."""
+
+    energy: str | None = None
+    """What the energy source of a module holds when it is charged: a supercapacitor, or its share
+    of a battery.
+
+    An energy such as ``"2.47pJ"``.
+    """
+
+    charge_power: str | None = None
+    """What charges the energy source. A power such as ``"25W"``."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Dram(_Spec):
     """DRAM behind its controllers.
 
@@ -295,6 +332,9 @@ class Dram(_Spec):
 
     controller_latency: str | None = None
     """Time of the controller itself, added to each request. A duration such as ``"25us"``."""
+
+    backup: Backup | None = None
+    """What saves it when power fails: NVDIMM-N. DRAM forgets, where it is not said."""
 
     data_rate: str | None = None
     """Data rate, in place of the part's; timings in clocks stay.

@@ -1,6 +1,7 @@
 //! What media did and took, as results tell it.
 
-use crate::result::EnergyResult;
+use crate::result::{EnergyResult, NvdimmResult};
+use crate::spec::SystemSpec;
 use std::collections::BTreeMap;
 use tierscope_model::activity::Energy;
 use tierscope_model::medium::dram::DramCounts;
@@ -18,6 +19,37 @@ pub(crate) fn energy_result(energy: &Energy, time_s: f64) -> EnergyResult {
         parts_j,
         not_counted: not_counted.map(|it| (it.component.into(), it.reason.into())).collect(),
     }
+}
+
+/// What saving the DRAM and restoring it take, where it has a backup.
+pub(crate) fn nvdimm_result(spec: &SystemSpec) -> Option<NvdimmResult> {
+    let backup = spec.dram.backup.as_ref()?;
+    let capacity_bytes = spec.dram_sizes()?.bytes;
+    let modules = capacity_bytes / backup.module.bytes().max(1);
+    let costs = backup.costs();
+    let all = modules as f64;
+    Some(NvdimmResult {
+        modules,
+        capacity_bytes,
+        save_s: costs.save_ps as f64 / 1e12,
+        restore_s: costs.restore_ps as f64 / 1e12,
+        charge_s: costs.charge_ps as f64 / 1e12,
+        save_j: all * costs.save_j,
+        restore_j: all * costs.restore_j,
+        energy_at_hand_j: all * costs.energy_j,
+        suffices: costs.saved_bytes == backup.module.bytes(),
+        saved_bytes: modules * costs.saved_bytes,
+    })
+}
+
+/// What a reader must know of a backup whose energy does not suffice.
+pub(crate) fn nvdimm_note(spec: &SystemSpec) -> Option<String> {
+    let found = nvdimm_result(spec).filter(|found| !found.suffices)?;
+    Some(format!(
+        "the NVDIMM's energy does not suffice: saving its {} bytes takes {:.3} J, and {:.3} J are at hand; \
+         a power failure would leave no image (give it more dram.backup.energy)",
+        found.capacity_bytes, found.save_j, found.energy_at_hand_j
+    ))
 }
 
 /// Counters of DRAM, by name.

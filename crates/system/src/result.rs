@@ -141,6 +141,9 @@ pub struct SystemResult {
     /// Where energy went.
     #[serde(default)]
     pub energy: EnergyResult,
+    /// What saving the DRAM when power fails, and restoring it, would take. Nothing of DRAM that forgets.
+    #[serde(default)]
+    pub nvdimm: Option<NvdimmResult>,
     /// What a device alone did with a memory trace. Nothing of a machine with a processor.
     #[serde(default)]
     pub device: Option<DeviceResult>,
@@ -163,6 +166,34 @@ pub struct EnergyResult {
     pub parts_j: BTreeMap<String, f64>,
     /// Components that the total does not hold, each with the reason.
     pub not_counted: BTreeMap<String, String>,
+}
+
+/// What saving DRAM to the flash of its modules, and restoring it, takes. All modules work at the same
+/// time; energies are of all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NvdimmResult {
+    /// Modules.
+    pub modules: u64,
+    /// DRAM of all modules.
+    pub capacity_bytes: u64,
+    /// Time of a save, in seconds.
+    pub save_s: f64,
+    /// Time of a restore, in seconds.
+    pub restore_s: f64,
+    /// Time to charge an empty energy source, in seconds: so long after power has returned at most, the
+    /// memory is armed again.
+    pub charge_s: f64,
+    /// Energy of a save.
+    pub save_j: f64,
+    /// Energy of a restore.
+    pub restore_j: f64,
+    /// Energy of charged sources.
+    pub energy_at_hand_j: f64,
+    /// Whether that suffices for a save.
+    pub suffices: bool,
+    /// Bytes in flash when the save ends, or the energy does. Where it does not suffice, there is no
+    /// image of them to restore.
+    pub saved_bytes: u64,
 }
 
 /// What a device alone did with the requests of a memory trace.

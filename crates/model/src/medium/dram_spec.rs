@@ -1,5 +1,6 @@
 //! What a user says of DRAM.
 
+use super::BackupSpec;
 use super::dram::{description, mapping, standard};
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems, Size, TransferRate, nearest};
@@ -76,6 +77,9 @@ pub struct DramSpec {
     pub shared_standby: Option<f64>,
     /// Time of the controller itself, added to each request.
     pub controller_latency: Duration,
+    /// What saves it when power fails: NVDIMM-N. DRAM forgets, where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<BackupSpec>,
     /// Data rate, in place of the part's; timings in clocks stay. 1333MT/s is 1333⅓, as the
     /// standards call their rates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -183,6 +187,7 @@ impl DramSpec {
             power_down_after: None,
             shared_standby: None,
             controller_latency: Duration::from_picoseconds(10_000),
+            backup: None,
             data_rate: None,
             bus_bits: None,
             bank_groups: None,
@@ -262,6 +267,9 @@ impl DramSpec {
             return;
         };
         self.check_policies(path, standard, problems);
+        if let Some(backup) = &self.backup {
+            backup.check(&format!("{path}.backup"), problems);
+        }
         if problems.len() == known {
             description::check(self, path, problems);
         }

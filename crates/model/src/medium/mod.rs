@@ -3,9 +3,11 @@
 //! DRAM is a device by itself ([`dram::Dram`]): its controller and its cells cannot be told apart
 //! in time. The media here are what a device's unit is made of.
 
+pub mod backup;
 pub mod dram;
 mod dram_spec;
 
+pub use backup::BackupSpec;
 pub use dram_spec::{DramSpec, PagePolicy, RefreshPolicy};
 
 /// What is done to a page of a medium.

@@ -46,6 +46,21 @@ impl Surroundings<'_> {
 
     /// DRAM of `capacity` has a row in each bank: adds a mistake at `path` if it has not.
     pub fn check_rows(&self, path: &str, capacity: Size, problems: &mut Problems) {
+        if let Some(backup) = &self.dram.backup
+            && backup.module.bytes() > 0
+            && !capacity.bytes().is_multiple_of(backup.module.bytes())
+        {
+            problems.add(
+                "contradiction",
+                path.into(),
+                capacity.to_string(),
+                format!(
+                    "it is not a whole number of modules of {} (dram.backup.module)",
+                    backup.module
+                ),
+                format!("write a multiple of {}, or another module", backup.module),
+            );
+        }
         let Some((banks, row)) = self.dram.banks_and_row() else { return };
         let least = banks.saturating_mul(row.bytes());
         if capacity.bytes() < least {

@@ -1,7 +1,7 @@
 //! What is counted of a device alone, and the result that it makes.
 
 use super::Flight;
-use crate::energy::energy_result;
+use crate::energy::{energy_result, nvdimm_note, nvdimm_result};
 use crate::machine::Warming;
 use crate::result::{Bytes, DeviceResult, Interval, LatencySummary, Skipped, SystemResult};
 use crate::spec::SystemSpec;
@@ -171,8 +171,9 @@ impl Account {
             },
             counters: self.counters(&activity, &report),
             energy: energy_result(&activity.energy, time_s),
+            nvdimm: nvdimm_result(spec),
             device: Some(device),
-            notes: notes(&report),
+            notes: notes(spec, &report),
             ..SystemResult::default()
         }
     }
@@ -214,8 +215,8 @@ impl Account {
     }
 }
 
-fn notes(report: &OrganizationReport) -> Vec<String> {
+fn notes(spec: &SystemSpec, report: &OrganizationReport) -> Vec<String> {
     let stale = report.stale_reads;
     let found = (stale > 0).then(|| format!("{stale} requests found older data than they had to"));
-    found.into_iter().collect()
+    nvdimm_note(spec).into_iter().chain(found).collect()
 }

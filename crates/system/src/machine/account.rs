@@ -4,7 +4,7 @@ use super::causes::{Cause, Causes};
 use super::memory::Miss;
 use super::thread::{Access, BUSY, Begun, IDLE, OWNERS, Thread, owner_name};
 use super::{Event, Fixed, Machine};
-use crate::energy::{dram_counters, energy_result};
+use crate::energy::{dram_counters, energy_result, nvdimm_note, nvdimm_result};
 use crate::result::{Bytes, EnergyResult, Interval, LatencySummary, SystemResult};
 use std::collections::BTreeMap;
 use tierscope_kernel::{CowMap, LatencyHistogram, Stage, StageTimes, Timeline};
@@ -430,6 +430,7 @@ impl Machine {
             code: self.code(),
             counters: self.counters(&activity),
             energy: self.energy(activity.energy, time_ps),
+            nvdimm: nvdimm_result(&self.spec),
             device: None,
             wall_s: 0.0,
             accesses_per_wall_s: 0.0,
@@ -516,7 +517,7 @@ impl Machine {
     }
 
     fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
+        let mut notes: Vec<_> = nvdimm_note(&self.spec).into_iter().collect();
         let stale = self.stale_loads();
         if self.region_stop_was_missed() {
             notes.push(

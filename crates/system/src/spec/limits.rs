@@ -17,12 +17,14 @@ const MOST_NUMBER: f64 = 1000.0;
 /// The largest size.
 const LARGEST: &str = "64PiB";
 /// The most of each kind of quantity that a description has.
-const MOST: [(&str, &str); 5] = [
+const MOST: [(&str, &str); 7] = [
     ("size", LARGEST),
     ("duration", "1000s"),
     ("frequency", "1THz"),
     ("bandwidth", "1PB/s"),
     ("transfer-rate", "1000GT/s"),
+    ("power", "1000W"),
+    ("energy", "18000J"),
 ];
 
 /// Adds a mistake for each value beyond its limit that nothing else was said of.

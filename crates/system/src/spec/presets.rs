@@ -42,6 +42,8 @@ presets! {
     "hyb15" = "hyb15.toml", "";
     "hyb15-store" = "hyb15-store.toml", "";
     "device" = "device.toml", "";
+    "device/nvdimm-hpe-8gb" = "device-nvdimm-hpe-8gb.toml",
+        "The 8 GB NVDIMM-N of [HAMS21] alone (DDR4-2133, x4), for memory traces";
 }
 
 /// Every preset, those that are made of lists last.

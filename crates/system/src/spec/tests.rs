@@ -163,6 +163,10 @@ fn every_value_of_every_preset_names_its_source() {
     let known = [
         "[HYB15]",
         "[NVM10]",
+        "[HAMS21]",
+        "HPE ",
+        "Micron ",
+        "Viking ",
         "Linux ",
         "SimpleSSD ",
         "x86-64",

@@ -5,7 +5,8 @@
 
 use super::support::*;
 use std::collections::{BTreeMap, BTreeSet};
-use tierscope_system::spec::{Shape, SystemSpec, Table, list, load_text, shape};
+use tierscope_system::spec::{Shape, SystemSpec, Table, list, load, load_text, shape};
+use tierscope_units::Problems;
 use tierscope_workload::Op;
 use tierscope_workload::op::{Advice, Call, MAP_SHARED, MAP_WRITABLE};
 
@@ -18,8 +19,10 @@ const ALL: &[&str] = &[ORACLE, HYBRID, STORAGE];
 const STORES: &[&str] = &[HYBRID, STORAGE];
 pub const PRESETS: [&str; 3] = [ORACLE, HYBRID, STORAGE];
 
-/// Machines behind the other kinds of links, which no preset has: name, base, and the link's table.
-const LINKED: [(&str, &str, &str); 4] = [
+/// Machines with parts that no preset of a machine has, other kinds of links and a backup of DRAM: name,
+/// base, and the part's table.
+const LINKED: [(&str, &str, &str); 5] = [
+    (NVDIMM, ORACLE, BACKUP_TABLE),
     (NVME, STORAGE, PCIE_TABLE),
     (PCIE, HYBRID, PCIE_TABLE),
     (
@@ -30,6 +33,11 @@ const LINKED: [(&str, &str, &str); 4] = [
     ),
     (CXL, HYBRID, "[cxl_mem]\ngeneration = 5\nlanes = 8\nlatency = \"20ns\""),
 ];
+const NVDIMM: &str = "oracle/nvdimm";
+/// Modules of 64 MiB with energy for half a save.
+const BACKUP_TABLE: &str = "[dram.backup]\nmodule = \"64MiB\"\nflash = \"256MiB\"\n\
+    save_bandwidth = \"100MB/s\"\nrestore_bandwidth = \"100MB/s\"\nsave_power = \"6W\"\n\
+    restore_power = \"6W\"\nenergy = \"2J\"\ncharge_power = \"5W\"";
 const NVME: &str = "storage/nvme";
 const PCIE: &str = "hybrid/pcie";
 const SATA: &str = "storage/sata";
@@ -40,13 +48,17 @@ const PCIE_TABLE: &str = "[pcie]\ngeneration = 3\nlanes = 4\nmax_payload = \"256
 
 /// A preset, or one of [`LINKED`], with changes.
 fn machine(name: &str, sets: Sets<'_>) -> SystemSpec {
-    let Some((_, base, table)) = LINKED.iter().find(|(linked, ..)| *linked == name) else {
-        return system(name, &[sets]);
-    };
+    try_machine(name, sets).unwrap_or_else(|problems| panic!("{name}: {problems}"))
+}
+
+fn try_machine(name: &str, sets: Sets<'_>) -> Result<SystemSpec, Problems> {
     let sets: Vec<_> =
         sets.iter().map(|(path, value)| (path.to_string(), value.to_string())).collect();
+    let Some((_, base, table)) = LINKED.iter().find(|(linked, ..)| *linked == name) else {
+        return Ok(load(name, &sets)?.spec);
+    };
     let text = format!("base = \"{base}\"\n{}", table.replace("nvme", protocol(name)));
-    load_text(name, &text, &sets).unwrap_or_else(|problems| panic!("{name}: {problems}")).spec
+    Ok(load_text(name, &text, &sets)?.spec)
 }
 
 /// What drives the device of a machine behind PCI Express.
@@ -385,6 +397,13 @@ const CASES: &[Case] = &[
     case("dram.age_cap", ALL, "0s", Stores, "time", Either).with(ONE_BANK),
     case("dram.power_down_after", ALL, "0s", Chase(512), "time", Up),
     case("dram.shared_standby", ALL, "1.0", Stores, "energy", Either),
+    case("dram.backup.module", &[NVDIMM], "32MiB", Stores, "nvdimm:save_s", Down),
+    case("dram.backup.save_bandwidth", &[NVDIMM], "50MB/s", Stores, "nvdimm:save_s", Up),
+    case("dram.backup.restore_bandwidth", &[NVDIMM], "50MB/s", Stores, "nvdimm:restore_s", Up),
+    case("dram.backup.save_power", &[NVDIMM], "12W", Stores, "nvdimm:saved_bytes", Down),
+    case("dram.backup.restore_power", &[NVDIMM], "12W", Stores, "nvdimm:restore_j", Up),
+    case("dram.backup.energy", &[NVDIMM], "3J", Stores, "nvdimm:saved_bytes", Up),
+    case("dram.backup.charge_power", &[NVDIMM], "10W", Stores, "nvdimm:charge_s", Down),
     case("dram.controller_latency", ALL, "50ns", Chase(512), "time", Up),
     case("dram.data_rate", ALL, "667MT/s", Chase(512), "time", Up),
     case("dram.bus_bits", ALL, "32", Chase(512), "time", Up),
@@ -485,6 +504,7 @@ const INERT: &[(&str, &[&str], &str, &str)] = &[
     ("os.paths.driver.lines", &[ORACLE, HYBRID], "512", NO_REQUESTS),
     ("os.paths.interrupt.instructions", &[ORACLE, HYBRID], "90000", NO_REQUESTS),
     ("os.paths.interrupt.lines", &[ORACLE, HYBRID], "512", NO_REQUESTS),
+    ("dram.backup.flash", &[NVDIMM], "512MiB", "what it has beyond the module's DRAM is not used"),
     ("dram.t_ccd_l", ALL, "8", NO_GROUPS),
     ("dram.t_rrd_l", ALL, "8", NO_GROUPS),
     ("dram.t_wtr_l", ALL, "8", NO_GROUPS),
@@ -536,6 +556,10 @@ fn output(outcome: &Outcome, name: &str) -> u64 {
     let Some(sums) = outcome else { return 0 };
     match name.split_once(':') {
         Some(("stage", stage)) => sums.stage_ps(stage),
+        Some(("nvdimm", field)) => {
+            let found = serde_json::to_value(sums.result.nvdimm).unwrap();
+            (found[field].as_f64().unwrap() * 1e6) as u64
+        }
         Some((_, owner)) => {
             let owned_ns = sums.result.time_breakdown_ns.get(owner).copied().unwrap_or(0.0);
             (owned_ns * 1e3).round() as u64
@@ -621,6 +645,7 @@ fn every_option_of_storage_is_felt() {
 fn every_option_of_other_links_is_felt() {
     for (name, ..) in LINKED {
         feels_every_option(name);
+        ignores_what_is_inert(name);
     }
 }
 
@@ -630,9 +655,8 @@ fn what_can_have_no_other_value_is_refused() {
         for name in *systems {
             for along in [&[], ALL_SHARED] {
                 let change = [(*leaf, *to)];
-                let sets = along.iter().chain(&change);
-                let sets: Vec<_> = sets.map(|(p, v)| (p.to_string(), v.to_string())).collect();
-                let refused = tierscope_system::spec::load(name, &sets).is_err();
+                let sets: Vec<_> = along.iter().chain(&change).copied().collect();
+                let refused = try_machine(name, &sets).is_err();
                 assert!(refused, "{name}: {leaf} = {to}: {reason}");
             }
         }
