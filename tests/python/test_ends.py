@@ -301,6 +301,63 @@ def test_nothing_is_left_of_a_tierscope_that_is_killed(
     assert not list(scratch.iterdir()), "the next run does"
 
 
+@pytest.fixture(scope="session")
+def stays(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A program whose processes ignore that they are asked to end."""
+    return str(_compile(_GUESTS / "stays.c", tmp_path_factory.mktemp("guest") / "stays"))
+
+
+def _told_of(errors: str) -> list[int]:
+    """The processes that the program says that it has started."""
+    return [int(pid) for pid in re.findall(r"^process (\d+)$", errors, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("leave", [(), ("leave",)])
+@pytest.mark.parametrize("how", ["limit", "size"])
+def test_processes_that_ignore_that_they_are_asked_to_end_are_killed(
+    tierscope: Runner, tmp_path: Path, stays: str, how: str, leave: tuple[str, ...]
+) -> None:
+    what = {
+        "limit": ("run", "-s", "oracle/quick", "--limit", "100k"),
+        "size": ("record", "-o", "app.tst", "--max-size", "1MiB"),
+    }[how]
+    begun = time.monotonic()
+    # A process that lived on would keep standard error open, and this from returning.
+    ended = tierscope(*what, "--", stays, "2", *leave)
+    assert time.monotonic() - begun < 60
+    assert ended.returncode == 0, ended.stderr
+    others = _told_of(ended.stderr)
+    assert len(others) == 2
+    assert not any(map(_is_alive, others))
+
+
+@pytest.mark.parametrize("leave", [(), ("leave",)])
+def test_processes_that_are_left_when_the_first_is_killed_are_ended(
+    tierscope: Runner, stays: str, leave: tuple[str, ...]
+) -> None:
+    shown = tierscope("run", "-s", "oracle/quick", "--", stays, "2", *leave, "exit")
+    assert shown.returncode == 128 + signal.SIGKILL, shown.stderr
+    others = _told_of(shown.stderr)
+    assert len(others) == 2
+    assert not any(map(_is_alive, others))
+    told = " ".join(shown.stdout.split())
+    assert "2 other processes of the program still ran when it was over, and were ended" in told
+
+
+def test_no_process_of_the_program_is_left_of_a_tierscope_that_is_killed(
+    tmp_path: Path, stays: str
+) -> None:
+    run = ("run", "-s", "oracle/quick", "--", stays, "2", "leave")
+    with _running(*run, cwd=tmp_path) as process:
+        assert process.stderr is not None
+        lines = [process.stderr.readline() for _ in range(2)]
+        others = _told_of("".join(lines))
+        assert len(others) == 2
+        process.kill()
+        process.wait()
+        _wait_until(lambda: not any(map(_is_alive, others)))
+
+
 def test_a_preloaded_library_of_the_users_reaches_the_program(
     tierscope: Runner, tmp_path: Path
 ) -> None:

@@ -94,6 +94,26 @@ def test_what_cannot_be_recorded_is_named(tierscope: Runner, tmp_path: Path, exe
     assert "the program ran ./other in its place" in " ".join(replaced.stdout.split())
 
 
+def test_a_program_that_would_run_as_another_user_is_refused(
+    tierscope: Runner, tmp_path: Path, execs: str
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files to another user")
+    other = tmp_path / "other"
+    shutil.copy(execs, other)
+    os.chown(other, 65534, 65534)
+    other.chmod(0o4755)
+    for command in (("run", *_SYSTEMS), ("record", "-o", "app.tst")):
+        refused = tierscope(*command, "--", "./other", "work", "1")
+        assert refused.returncode == 125
+        told = " ".join(refused.stderr.split())
+        assert "error[unfit-program]: ./other: it runs as another user, and cannot be given" in told
+        assert "a copy of the program that runs as its caller" in told
+    assert not (tmp_path / "app.tst.partial").exists()
+    other.chmod(0o755)
+    assert tierscope("run", *_SYSTEMS, "--", "./other", "work", "1").returncode == 7
+
+
 def test_a_program_without_memory_ends_as_it_would(tierscope: Runner, execs: str) -> None:
     shown = tierscope("run", *_SYSTEMS, "--", "sh", "-c", f"{execs} no-memory; exit $?")
     assert shown.returncode == 1

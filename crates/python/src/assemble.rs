@@ -22,8 +22,10 @@ pub struct Known {
     pub workload: WorkloadInfo,
     /// The program, where one ran.
     pub program: Option<ProgramInfo>,
-    /// Why the result is partial on every machine, if that is known.
-    pub reasons: Vec<String>,
+    /// Why the run ended before the workload did on every machine, if that is known.
+    pub ended: Vec<String>,
+    /// What of the workload the machines were not given.
+    pub missing: Vec<String>,
     /// What a reader must know of the workload before the figures.
     pub remarks: Vec<String>,
 }
@@ -32,8 +34,8 @@ pub struct Known {
 /// figures, and is left out.
 pub fn assemble(known: Known, systems: &[SystemSpec], outcomes: Vec<Option<Outcome>>) -> Value {
     let threads = outcomes.iter().flatten().map(|outcome| outcome.threads).max().unwrap_or(0);
-    let mut reasons = known.reasons;
-    let explained = !reasons.is_empty();
+    let explained = !known.ended.is_empty();
+    let mut reasons = [known.ended, known.missing].concat();
     let mut failures: Vec<(String, String)> = Vec::new();
     let mut results = BTreeMap::new();
     for (system, outcome) in systems.iter().zip(outcomes) {
@@ -46,7 +48,9 @@ pub fn assemble(known: Known, systems: &[SystemSpec], outcomes: Vec<Option<Outco
                 reasons.push(format!("{}: {reason}", system.name));
                 failures.push((system.name.clone(), reason));
             }
-            Some(reason) if !explained && !reasons.contains(&reason) => reasons.push(reason),
+            Some(reason) if !(explained && !outcome.region_ended || reasons.contains(&reason)) => {
+                reasons.push(reason);
+            }
             _ => {}
         }
         results.insert(system.name.clone(), outcome.result);

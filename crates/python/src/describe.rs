@@ -238,6 +238,9 @@ pub fn trace_info(py: Python<'_>, path: PathBuf, allow_truncated: bool) -> PyRes
         "filter": reader.metadata().filter.map(|filter| filter.to_string()),
         "left_out": totals.map(|t| t.left_out_loads + t.left_out_stores),
         "ended": totals.map(|t| t.ended.clone()),
+        "missing": reader.missing(),
+        "tells_missing": reader.tells_missing(),
+        "format": reader.version(),
         "damage": reader.damage().map(ToString::to_string),
     })
     .to_string())

@@ -75,8 +75,12 @@ pub struct Prepared {
     pub source: Source,
     /// What the result says of it; threads are filled in later.
     pub info: WorkloadInfo,
-    /// Why it will end early, if that is known.
+    /// From where on it cannot be replayed.
+    pub damage: Option<String>,
+    /// Why it ends before its program did, for runs that come to its end.
     pub cut: Option<String>,
+    /// What is not in it.
+    pub missing: Vec<String>,
     /// The cache whose hits are not in it, of a recording that was made so.
     pub filter: Option<FilterSpec>,
 }
@@ -145,7 +149,14 @@ fn generated(name: String, parameters: Map<String, Value>, seed: u64) -> Result<
         seed,
         threads: 0,
     };
-    Ok(Prepared { source: Source::Stream(stream), info, cut: None, filter: None })
+    Ok(Prepared {
+        source: Source::Stream(stream),
+        info,
+        damage: None,
+        cut: None,
+        missing: Vec::new(),
+        filter: None,
+    })
 }
 
 fn recorded(path: PathBuf, allow_truncated: bool) -> Result<Prepared, PyErr> {
@@ -167,8 +178,15 @@ fn recorded(path: PathBuf, allow_truncated: bool) -> Result<Prepared, PyErr> {
         threads: 0,
     };
     let filter = reader.metadata().filter;
-    let cut = reader.damage().map(|damage| format!("the recording is cut short: {damage}"));
-    Ok(Prepared { source: Source::Stream(Box::new(reader)), info, cut, filter })
+    let damage = reader.damage().map(|damage| format!("the recording is cut short: {damage}"));
+    let cut = reader.cut().map(ended_early);
+    let missing = reader.missing().to_vec();
+    Ok(Prepared { source: Source::Stream(Box::new(reader)), info, damage, cut, missing, filter })
+}
+
+/// What is said of a recording that ended in the middle of what its program did.
+pub fn ended_early(how: &str) -> String {
+    format!("the recording ends before its program came to an end of its own: {how}")
 }
 
 /// Refuses machines with a processor, which no memory trace drives.

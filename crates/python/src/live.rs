@@ -28,6 +28,8 @@ use tierscope_workload::trace::{TstMetadata, TstReader, partial_path};
 const POLL_EVERY: Duration = Duration::from_millis(50);
 /// How long a program has to end by itself once it is asked to.
 const GRACE: Duration = Duration::from_secs(5);
+/// How long processes that have come to their end have until they are gone.
+const SETTLE: Duration = Duration::from_secs(1);
 
 /// A program to run, and what becomes of what it does.
 #[derive(Deserialize)]
@@ -191,7 +193,7 @@ fn refused(error: LaunchError) -> (&'static str, String) {
 }
 
 /// Follows a program to its end. Also whether that end was ours: a program whose recording has
-/// come to an early end is asked to end, and then made to.
+/// come to an early end is asked to end, with all its processes, and then made to.
 fn attend(mut launched: Launched, shared: &Shared) -> Result<(Report, bool), LaunchError> {
     // Since when the recorder, and then the program, has been asked to end.
     let mut stopping: Option<Instant> = None;
@@ -202,7 +204,7 @@ fn attend(mut launched: Launched, shared: &Shared) -> Result<(Report, bool), Lau
             note(&record, shared);
             answered |= record["type"] == "ended";
             if record["type"] == "result" && record["ended"]["how"] == "stopped" {
-                launched.signal(libc::SIGTERM)?;
+                launched.signal_all(libc::SIGTERM)?;
                 early_end = Some(Instant::now());
             }
         }
@@ -219,7 +221,37 @@ fn attend(mut launched: Launched, shared: &Shared) -> Result<(Report, bool), Lau
         }
     }
     launched.poll().iter().for_each(|record| note(record, shared));
+    end_others(&mut launched, shared, early_end)?;
     Ok((launched.finish()?, early_end.is_some()))
+}
+
+/// Ends the processes that are left of a program whose first has ended: nobody follows them any more.
+/// `asked` is when they were asked to, if they were.
+fn end_others(
+    launched: &mut Launched,
+    shared: &Shared,
+    asked: Option<Instant>,
+) -> Result<(), LaunchError> {
+    let wait = |launched: &mut Launched, until: Instant| loop {
+        let left = launched.alive()?;
+        let stopped = asked.is_none() && shared.stop.load(Ordering::Relaxed);
+        if left == 0 || stopped || Instant::now() >= until {
+            return Ok(left);
+        }
+        std::thread::sleep(POLL_EVERY);
+    };
+    if let Some(asked) = asked {
+        wait(launched, asked + GRACE)?;
+    } else if let left @ 1.. = wait(launched, Instant::now() + SETTLE)? {
+        let (plural, were) = if left == 1 { ("", "was") } else { ("es", "were") };
+        launched.add_notice(format!(
+            "{left} other process{plural} of the program still ran when it was over, and {were} ended"
+        ));
+        launched.signal_all(libc::SIGTERM)?;
+        wait(launched, Instant::now() + GRACE)?;
+    }
+    // What is left is killed as `launched` is finished.
+    Ok(())
 }
 
 /// Takes what concerns a machine, or how far a recording is.
@@ -256,7 +288,7 @@ fn recorded(
     if let Some(error) = sink["error"].as_str() {
         return Err(("not-recorded", format!("{}: {error}", path.display())));
     }
-    let mut reasons = partial_reasons(shared, report);
+    let mut reasons = [why_ended(shared, report), missing(report)].concat();
     let full = max_bytes.filter(|_| sink["full"] == true);
     reasons.extend(full.map(reached));
     Ok(json!({
@@ -294,9 +326,9 @@ fn on_machines(
     let outcomes = report.result.as_ref().map(|result| result["sink"]["outcomes"].clone());
     let outcomes = outcomes.and_then(|found| serde_json::from_value::<Vec<Outcome>>(found).ok());
     let outcomes = outcomes.filter(|found| found.len() == systems.len());
-    let mut reasons = partial_reasons(shared, report);
-    if outcomes.is_none() && reasons.is_empty() {
-        reasons.push("the machines reported no result".into());
+    let (mut ended, missing) = (why_ended(shared, report), missing(report));
+    if outcomes.is_none() && ended.is_empty() && missing.is_empty() {
+        ended.push("the machines reported no result".into());
     }
     let outcomes = match outcomes {
         Some(outcomes) => outcomes.into_iter().map(Some).collect(),
@@ -311,7 +343,7 @@ fn on_machines(
         threads: 0,
     };
     let program = Some(program_info(report, exit_status));
-    assemble(Known { workload, program, reasons, remarks: Vec::new() }, systems, outcomes)
+    assemble(Known { workload, program, ended, missing, remarks: Vec::new() }, systems, outcomes)
 }
 
 fn program_name(command: &str) -> String {
@@ -337,11 +369,14 @@ fn emulator_ended(status: i32) -> String {
     }
 }
 
-/// Why not all of the program is in the result: what was not seen of it, why the recording ended before
-/// the program did, or the program before its time.
-fn partial_reasons(shared: &Shared, report: &Report) -> Vec<String> {
+/// What of the program was not seen.
+fn missing(report: &Report) -> Vec<String> {
+    report.errors.iter().chain(&report.unseen).cloned().collect()
+}
+
+/// Why the recording ended before the program did, or the program before its time.
+fn why_ended(shared: &Shared, report: &Report) -> Vec<String> {
     let mut reasons: Vec<String> = shared.stopped().into_iter().collect();
-    reasons.extend(report.errors.iter().chain(&report.unseen).cloned());
     let ended = report.result.as_ref().map(|result| &result["ended"]);
     match ended.and_then(|ended| ended["how"].as_str()) {
         Some("exec") => {

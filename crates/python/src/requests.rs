@@ -115,7 +115,14 @@ pub fn prepare(
         threads: 0,
     };
     let arrivals = Arrivals { source: Box::new(reader), clock, outstanding };
-    Ok(Prepared { source: Source::Requests(arrivals), info, cut: None, filter: None })
+    Ok(Prepared {
+        source: Source::Requests(arrivals),
+        info,
+        damage: None,
+        cut: None,
+        missing: Vec::new(),
+        filter: None,
+    })
 }
 
 fn frequency(value: &Value) -> Result<Frequency, PyErr> {

@@ -56,7 +56,7 @@ impl Run {
         if let Source::Stream(stream) = &prepared.source {
             check_sites(&**stream, options.sites).map_err(|e| run_error("no-code", e))?;
         }
-        let Prepared { source, info, cut, filter } = prepared;
+        let Prepared { source, info, damage, cut, missing, filter } = prepared;
         let remarks = filter.map(|filter| filtered(filter, &systems)).unwrap_or_default();
         let count = systems.len();
         let source = match source {
@@ -70,8 +70,10 @@ impl Run {
                 Ok(streams) => run_machines(&systems, streams, &options, shared, &shared.stop),
                 Err(requests) => run_alone(&systems, requests, &options, shared, &shared.stop),
             };
-            let reasons = cut.into_iter().chain(shared.stopped()).collect();
-            let known = Known { workload: info, program: None, reasons, remarks };
+            let at_the_end = outcomes.iter().any(|outcome| !outcome.region_ended);
+            let cut = damage.or(cut.filter(|_| at_the_end));
+            let ended = cut.into_iter().chain(shared.stopped()).collect();
+            let known = Known { workload: info, program: None, ended, missing, remarks };
             Ok(assemble(known, &systems, outcomes.into_iter().map(Some).collect()))
         })
     }

@@ -603,7 +603,10 @@ impl Recorder {
     /// Publishes a record.
     pub fn publish(&self, urgency: Urgency, record: &Value) {
         match &self.role {
-            Role::Host { log, .. } => {
+            Role::Host { log, sink, .. } => {
+                if matches!(record["type"].as_str(), Some("unseen" | "error")) {
+                    sink.add_missing(record["message"].as_str().unwrap_or_default());
+                }
                 log.lock().unwrap_or_else(PoisonError::into_inner).append(urgency, record);
             }
             Role::Program { sink } => sink.publish(record),

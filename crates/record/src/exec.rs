@@ -11,6 +11,7 @@
 mod fitness;
 mod request;
 
+pub(crate) use fitness::check_rights;
 pub use request::Request;
 
 use crate::capture::{Recorder, Slot};

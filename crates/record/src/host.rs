@@ -8,14 +8,17 @@
 use crate::capture::{self, BROKEN, Ended, Recorder, guarded};
 use crate::family::channel::{Shared, host, wait};
 use crate::job::Job;
+use crate::kin::Kin;
 use crate::pidfd::Pidfd;
 use crate::publish::{LogWriter, Urgency};
 use crate::sink::{Sink, discard::DiscardSink, machines::MachinesSink, tst::TstSink};
 use crate::syscalls::{GuestMemory, Process};
 use crate::{family, isolate, job::SinkJob};
 use serde_json::{Value, json};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -99,7 +102,9 @@ fn run(job: Job, log: LogWriter, started: Value, shared: &'static Shared, file: 
         leave_the_program(file);
         keep_freed_memory();
         shared.set_host_descriptor(file);
-        serve(job, log, started, shared);
+        let memory = file.try_clone().and_then(|file| File::from(file).metadata());
+        let memory = memory.map_or(0, |status| status.ino());
+        serve(job, log, started, shared, memory);
     }));
     if done.is_err() {
         // Nothing may keep this process from its end, nor the program's from going on.
@@ -154,7 +159,7 @@ fn keep_freed_memory() {
     }
 }
 
-fn serve(job: Job, mut log: LogWriter, mut started: Value, shared: &'static Shared) {
+fn serve(job: Job, mut log: LogWriter, mut started: Value, shared: &'static Shared, memory: u64) {
     let mut fail = |message: String| {
         log.append(Urgency::Needed, &json!({"type": "error", "message": message}));
         shared.set_state(host::FAILED);
@@ -169,6 +174,7 @@ fn serve(job: Job, mut log: LogWriter, mut started: Value, shared: &'static Shar
     };
     shared.counts_only.store(sink.counts_only(), Ordering::Relaxed);
     started["host"] = json!(std::process::id());
+    started["memory"] = json!(memory);
     log.append(Urgency::Needed, &started);
     let recorder = Recorder::install_host(sink, log, Process::new(Arc::new(NoMemory)));
     let watch = || guarded(|recorder| recorder.watch(PROGRESS_EVERY));
@@ -176,7 +182,7 @@ fn serve(job: Job, mut log: LogWriter, mut started: Value, shared: &'static Shar
         recorder.family().serve(),
         isolate::spawn("watch", watch).map(drop),
         // It has a descriptor of its own, and signals are blocked already.
-        std::thread::Builder::new().spawn(move || end_with(&launcher)).map(drop),
+        std::thread::Builder::new().spawn(move || end_with(&launcher, memory)).map(drop),
     ];
     if let Some(error) = threads.into_iter().find_map(Result::err) {
         recorder.publish_error(&format!("cannot start the recorder's thread: {error}"));
@@ -195,9 +201,15 @@ fn start_sink(job: SinkJob) -> Result<Box<dyn Sink>, String> {
     })
 }
 
-/// Ends this process when the launcher ends: nobody would take the result. Body of a thread.
-fn end_with(launcher: &Pidfd) {
+/// Ends the program's processes and this one when the launcher ends: nobody would take the result. Body
+/// of a thread.
+fn end_with(launcher: &Pidfd, memory: u64) {
     launcher.wait();
+    let mut kin = Kin::new(memory, 0);
+    if let Some(recorder) = capture::parent() {
+        kin.know(recorder.family().alive());
+    }
+    kin.kill();
     // SAFETY: the process ends.
     unsafe { libc::_exit(1) };
 }

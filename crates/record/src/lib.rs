@@ -18,6 +18,7 @@ mod family;
 mod host;
 pub mod isolate;
 pub mod job;
+mod kin;
 pub mod launch;
 pub mod marker;
 mod pidfd;

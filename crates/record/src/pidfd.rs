@@ -40,9 +40,14 @@ impl Pidfd {
 
     /// Kills it. It may have ended already.
     pub fn kill(&self) {
+        self.signal(libc::SIGKILL);
+    }
+
+    /// Sends it a signal. It may have ended already.
+    pub fn signal(&self, number: libc::c_int) {
         let (process, nothing) = (self.0.as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
         // SAFETY: no information is read.
-        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process, libc::SIGKILL, nothing, 0) };
+        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process, number, nothing, 0) };
     }
 }
 

@@ -98,6 +98,9 @@ pub struct Outcome {
     pub failed: bool,
     /// Threads that ran.
     pub threads: u32,
+    /// Whether the run ended where its region of interest does, and not with the workload.
+    #[serde(default)]
+    pub region_ended: bool,
 }
 
 /// Runs one stream on each machine. `stop` ends all runs early, marked partial.
@@ -182,7 +185,11 @@ fn run_one<R: Running>(
     match ended {
         Ok(true) => {
             let (never, ended) = (running.region_never_began(), running.region_ended_by());
+            outcome.region_ended = ended.is_some();
             tell_region(never, ended, &mut outcome);
+            if running.region_stop_was_missed() {
+                outcome.partial_reason = Some(NO_STOP.into());
+            }
         }
         Ok(false) => outcome.partial_reason = Some("the run was interrupted".into()),
         Err(error) => {
@@ -203,6 +210,10 @@ pub(crate) const TOO_LONG: &str = "simulated time has passed 6.6 days (2^59 ps),
 /// Why a run is partial whose threads wait for what was cut off.
 const CUT: &str = "the workload was cut off before what its threads wait for";
 
+/// Why a run is partial whose region ends with the workload, and was to end at a mark.
+const NO_STOP: &str = "the mark that ends the region of interest did not come after its beginning: the region \
+     ends with the workload";
+
 /// What is run, and what an observer hears of meanwhile.
 trait Running: Sized {
     /// Why it cannot go on.
@@ -219,6 +230,8 @@ trait Running: Sized {
     fn result(&mut self) -> SystemResult;
     fn region_never_began(&self) -> Option<Bound>;
     fn region_ended_by(&self) -> Option<Bound>;
+    /// Whether the workload ended before a mark that was to end the region.
+    fn region_stop_was_missed(&self) -> bool;
     /// Software threads that have started.
     fn threads(&self) -> u32;
 }
@@ -266,6 +279,10 @@ impl Running for Machine {
         self.region_ended_by()
     }
 
+    fn region_stop_was_missed(&self) -> bool {
+        self.region_stop_was_missed()
+    }
+
     fn threads(&self) -> u32 {
         self.threads()
     }
@@ -304,6 +321,11 @@ impl Running for Alone {
 
     fn region_ended_by(&self) -> Option<Bound> {
         self.region_ended_by()
+    }
+
+    /// A trace has no marks.
+    fn region_stop_was_missed(&self) -> bool {
+        false
     }
 
     fn threads(&self) -> u32 {

@@ -43,6 +43,11 @@ impl FilterSpec {
         Ok(FilterSpec { capacity_bytes: bytes, ways: WAYS as u64, line_bytes: LINE_BYTES })
     }
 
+    /// Whether there is such a cache: not of a damaged recording, perhaps.
+    pub fn is_one(self) -> bool {
+        FilterSpec::new(Size::from_bytes(self.capacity_bytes)) == Ok(self)
+    }
+
     fn sets(self) -> usize {
         (self.capacity_bytes / (WAYS as u64 * LINE_BYTES)).max(1) as usize
     }

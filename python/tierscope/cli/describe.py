@@ -165,11 +165,12 @@ def info(
         ("System calls and marks", fmt.count(found["calls"])),
         ("Instructions", fmt.count(found["instructions"])),
         ("Left out", _left_out(found)),
+        *_missing(found),
         ("Code", _CODE[found["sites"]]),
         ("Damage", found["damage"] or "none"),
     ]
     for label, value in facts:
-        print(f"{label + ':':<24}{value}")
+        print(f"{label + ':':<24}{fmt.visible(value)}")
     return 0
 
 
@@ -186,6 +187,18 @@ def _left_out(found: dict[str, Any]) -> str:
     if found["filter"] is None:
         return "nothing"
     return f"{fmt.count(found['left_out'])} accesses that hit a cache of {found['filter']}"
+
+
+def _missing(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """What of its program is not in a recording, a row each."""
+    if found["missing"]:
+        return [("Missing", what) for what in found["missing"]]
+    if found["tells_missing"]:
+        return [("Missing", "nothing")]
+    format_ = found["format"]
+    cut = found["ended"] is None
+    why = "the recording is truncated" if cut else f"version {format_} of the format does not tell"
+    return [("Missing", f"unknown: {why}")]
 
 
 def _in_short(command: list[str]) -> str:

@@ -207,6 +207,7 @@ impl Recorder {
                 "ended": ended,
                 "recorded": self.recorded(),
                 "recorded_s": recorded_s,
+                "alive": self.family().alive(),
             }),
         );
         let result = self.sink().finish(&ended);

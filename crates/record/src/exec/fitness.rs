@@ -42,8 +42,12 @@ fn may(path: &Path, how: libc::c_int) -> bool {
 }
 
 /// A program that would run with other rights than this process's (execve(2), capabilities(7)) would
-/// not get them under an emulator.
-fn check_rights(path: &Path) -> Result<(), String> {
+/// not get them under an emulator. An error says which. The kernel gives it none itself where its file
+/// system (mount(8), `nosuid`) or this process (prctl(2), `PR_SET_NO_NEW_PRIVS`) forbids it.
+pub(crate) fn check_rights(path: &Path) -> Result<(), String> {
+    if gains_nothing(path) {
+        return Ok(());
+    }
     const RUNS_AS_GROUP: u32 = libc::S_ISGID | libc::S_IXGRP;
     let status = path.metadata().map_err(|error| error.to_string())?;
     // SAFETY: these always succeed and touch no memory.
@@ -58,6 +62,21 @@ fn check_rights(path: &Path) -> Result<(), String> {
         return Err("it has capabilities of its own".into());
     }
     Ok(())
+}
+
+fn gains_nothing(path: &Path) -> bool {
+    // SAFETY: asks for a property of this process, and touches no memory.
+    if unsafe { libc::prctl(libc::PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) } == 1 {
+        return true;
+    }
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    let mut status = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the path ends in a zero byte; `status` has room for what the call writes, and is read only
+    // if it succeeded.
+    unsafe {
+        libc::statvfs(path.as_ptr(), status.as_mut_ptr()) == 0
+            && status.assume_init().f_flag & libc::ST_NOSUID != 0
+    }
 }
 
 fn has_capabilities(path: &Path) -> bool {
@@ -103,6 +122,28 @@ mod tests {
         );
         assert!(checked(&elf("/bin/sh")[..80]).unwrap_err().starts_with("its head cannot"));
         assert!(checked(&[0; 64]).unwrap_err().contains("damaged"));
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_program_of_another_user_or_group_is_told() {
+        // SAFETY: always succeeds and touches no memory.
+        if unsafe { libc::geteuid() } != 0 || gains_nothing(&std::env::temp_dir()) {
+            // Only root can give files to another user, and only here it means something.
+            return;
+        }
+        let path = std::env::temp_dir().join(format!("tierscope-rights-{}", std::process::id()));
+        let checked = |user: u32, group: u32, mode: u32| {
+            std::fs::write(&path, elf("/bin/sh")).unwrap();
+            std::os::unix::fs::chown(&path, Some(user), Some(group)).unwrap();
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            check_rights(&path)
+        };
+        assert_eq!(checked(65534, 65534, 0o4755).unwrap_err(), "it runs as another user");
+        assert_eq!(checked(0, 65534, 0o2755).unwrap_err(), "it runs as another group");
+        assert_eq!(checked(65534, 65534, 0o2745), Ok(()), "without execution by the group: a lock");
+        assert_eq!(checked(65534, 65534, 0o755), Ok(()));
+        assert_eq!(checked(0, 0, 0o6755), Ok(()), "this process's own");
         std::fs::remove_file(path).unwrap();
     }
 

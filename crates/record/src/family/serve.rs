@@ -4,6 +4,7 @@ use super::channel::{Channel, Frame, Kind, LOOK_UP_EVERY, Shared, state, wait};
 use super::{Replacing, SHARED, translate};
 use crate::capture::{CAPACITY, Ended, Recorder, guarded, recorder};
 use crate::isolate;
+use crate::kin::ProcessId;
 use crate::pidfd::Pidfd;
 use crate::publish::Urgency;
 use crate::sink::Counts;
@@ -38,6 +39,8 @@ struct Known {
     threads: HashMap<(u32, u32, ThreadId), ThreadId>,
     /// Programs that processes ran in their place and that are not recorded: why, and how often.
     unrecorded: BTreeMap<(String, String), u64>,
+    /// Processes that were served.
+    served: Vec<ProcessId>,
 }
 
 /// A file as a process announces it.
@@ -116,6 +119,12 @@ impl Family {
         used.inspect(|channel| channel.close())
             .filter(|channel| channel.process.load(Ordering::Relaxed) > 0)
             .count()
+    }
+
+    /// The processes that were served and that still live, whatever programs they run now.
+    pub fn alive(&self) -> Vec<ProcessId> {
+        let served = self.known().served.clone();
+        served.into_iter().filter(|one| ProcessId::of(one.pid) == Some(*one)).collect()
     }
 
     /// The programs that processes ran in their place and that were not recorded, in words.
@@ -233,6 +242,7 @@ impl Server<()> {
 impl<F: FnMut(ThreadId) -> ThreadId> Server<F> {
     fn serve(mut self) {
         let life = Life::of(self.channel.pid.load(Ordering::Relaxed));
+        self.recorder.family().known().served.extend(ProcessId::of(life.pid));
         let mut gone = false;
         while self.ended.is_none() && !gone {
             match self.channel.read() {

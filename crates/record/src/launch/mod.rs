@@ -15,10 +15,12 @@ pub use program::Program;
 pub use qemu::QemuBackend;
 
 use crate::job::{Job, SinkJob, VERSION};
+use crate::kin::{Kin, ProcessId};
 use crate::pidfd::Pidfd;
 use crate::publish::{self, LogReader};
 use crate::symbols::{self, Place, Region};
 use scratch::Scratch;
+use serde::Deserialize;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::io;
@@ -179,6 +181,8 @@ pub struct Launched {
     child: Child,
     /// The process that has the machines, once it has begun.
     host: Option<Pidfd>,
+    /// The program's processes, once that is known.
+    kin: Option<Kin>,
     log: LogReader,
     /// Records that were taken from the log and that nobody has asked for yet.
     unread: Vec<Value>,
@@ -255,9 +259,11 @@ pub fn launch(job: &LaunchJob) -> Result<Launched, LaunchError> {
 /// Starts a program under a given back end.
 ///
 /// The program is killed when the calling thread ends, as it does where this process is killed:
-/// nobody would follow it any more. Programs that it started itself go on.
+/// nobody would follow it any more. So are all processes that it has started, as far as they are known
+/// (see [`Launched::signal_all`]).
 pub fn launch_under(backend: &dyn Backend, job: &LaunchJob) -> Result<Launched, LaunchError> {
     let program = Program::resolve(&job.program, &job.arguments)?;
+    check_rights(&program)?;
     let library = std::path::absolute(&job.library).map_err(io_error("the library's path"))?;
     if !library.is_file() {
         return Err(LaunchError::LibraryMissing { path: library });
@@ -294,6 +300,7 @@ pub fn launch_under(backend: &dyn Backend, job: &LaunchJob) -> Result<Launched, 
     Ok(Launched {
         child,
         host: None,
+        kin: None,
         log,
         unread: Vec::new(),
         abandoned: false,
@@ -302,6 +309,18 @@ pub fn launch_under(backend: &dyn Backend, job: &LaunchJob) -> Result<Launched, 
         begun,
         native_s,
         records: Outline::default(),
+    })
+}
+
+/// Refuses a program that would run with other rights than the caller's: under an emulator it would not
+/// get them, and do something else than it does.
+fn check_rights(program: &Program) -> Result<(), LaunchError> {
+    crate::exec::check_rights(&program.path).map_err(|why| LaunchError::ProgramUnfit {
+        path: program.path.clone(),
+        reason: format!(
+            "{why}, and cannot be given those rights where it is recorded: run tierscope with them, or \
+             a copy of the program that runs as its caller"
+        ),
     })
 }
 
@@ -387,6 +406,13 @@ impl Launched {
             self.abandoned |= record["type"] == "abandoned";
             if let Some(pid) = record["host"].as_i64() {
                 self.host = Pidfd::open(pid as libc::pid_t).ok();
+                let memory = record["memory"].as_u64().filter(|inode| *inode > 0);
+                self.kin = memory.map(|inode| Kin::new(inode, pid as libc::pid_t));
+            }
+            if let Some(kin) = &mut self.kin
+                && let Ok(alive) = Vec::<ProcessId>::deserialize(&record["alive"])
+            {
+                kin.know(alive);
             }
             self.unread.push(record);
         }
@@ -468,12 +494,48 @@ impl Launched {
         Ok(())
     }
 
-    /// Kills the program and the recorder. What was published remains.
+    /// Sends all processes of the program a signal, whatever session they are in: those that were forked
+    /// under the recorder, and what descends from them. Not known is what an unrecorded program has
+    /// started and then left to init.
+    pub fn signal_all(&mut self, number: i32) -> Result<(), LaunchError> {
+        match &self.kin {
+            Some(kin) => {
+                kin.signal(number);
+                Ok(())
+            }
+            None => self.signal(number),
+        }
+    }
+
+    /// Processes of the program that live. Before it has begun, or where it has only ever had one, none
+    /// but the first is looked for.
+    pub fn alive(&mut self) -> Result<usize, LaunchError> {
+        match &self.kin {
+            Some(kin) if self.has_others() => Ok(kin.count()),
+            _ => Ok(usize::from(self.program_status()?.is_none())),
+        }
+    }
+
+    /// Whether the program may have processes beside its first.
+    fn has_others(&self) -> bool {
+        let last = self.records.result.as_ref().or(self.records.progress.as_ref());
+        let processes = last.and_then(|record| record["recorded"]["processes"].as_u64());
+        processes.is_none_or(|count| count > 1) || !self.records.unseen.is_empty()
+    }
+
+    /// Kills the program, with all its processes, and the recorder. What was published remains.
     pub fn kill(&mut self) -> Result<(), LaunchError> {
         self.take_records();
         self.abandoned = true;
         self.host.iter().for_each(Pidfd::kill);
-        self.child.kill().map_err(io_error("killing the program"))
+        self.child.kill().map_err(io_error("killing the program"))?;
+        self.kin.iter().for_each(Kin::kill);
+        Ok(())
+    }
+
+    /// Adds what is worth knowing to the report.
+    pub fn add_notice(&mut self, notice: String) {
+        self.records.notices.push(notice);
     }
 
     /// Waits for the program and its machines to end, and says what the run came to. Polls that were
@@ -487,6 +549,9 @@ impl Launched {
             self.unread.clear();
         };
         let wall_s = self.begun.elapsed().as_secs_f64();
+        if !self.has_others() {
+            self.kin = None;
+        }
         let records = std::mem::take(&mut self.records);
         if !records.started {
             let said = records.errors.join("; ");
@@ -526,6 +591,11 @@ impl Drop for Launched {
             let _ = self.child.wait();
         }
         self.take_records();
+        if let Some(kin) = &self.kin
+            && self.has_others()
+        {
+            kin.kill();
+        }
         if let Some(host) = &self.host {
             // It uses files that go with the run.
             host.kill();

@@ -40,6 +40,10 @@ pub trait Sink: Send + Sync {
     /// The recording cannot go on.
     fn cut(&self, reason: &str);
 
+    /// Something of the program is not recorded, in words. A sink may keep it: who launched the program
+    /// hears of it in any case.
+    fn add_missing(&self, _what: &str) {}
+
     /// Comes to an early end: what was taken so far need not all be worked off.
     fn stop(&self);
 

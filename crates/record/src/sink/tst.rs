@@ -43,6 +43,7 @@ enum Message {
     Ops(ThreadId, Vec<Op>),
     File(FileInfo),
     Site(SiteId, Site),
+    Missing(String),
     Finish(Ended),
     Cut(String),
 }
@@ -113,8 +114,16 @@ fn write(
 ) -> Result<TstTotals, String> {
     let told = |error: TstError| error.to_string();
     let mut flushed = Instant::now();
+    let mut full: Option<String> = None;
     loop {
         match receiver.recv_timeout(FLUSH_EVERY) {
+            Ok(Message::Missing(what)) => writer.add_missing(&what),
+            // What is missing is told before the end, which follows soon: the recorder ends the
+            // recording as it hears that the file is full.
+            Ok(Message::Ops(..) | Message::File(_) | Message::Site(..)) if full.is_some() => {}
+            Ok(Message::Finish(_) | Message::Cut(_)) if full.is_some() => {
+                return writer.finish_cut(&full.unwrap_or_default()).map_err(told);
+            }
             Ok(Message::Ops(thread, ops)) => writer.append(thread, &ops).map_err(told)?,
             Ok(Message::File(file)) => {
                 writer.add_file(&file).map_err(told)?;
@@ -135,10 +144,11 @@ fn write(
             flushed = Instant::now();
         }
         if let Some(max_bytes) = max_bytes
+            && full.is_none()
             && is_full(&mut writer, max_bytes).map_err(told)?
         {
+            full = Some(reached(max_bytes));
             state.full.store(true, Ordering::Relaxed);
-            return writer.finish_cut(&reached(max_bytes)).map_err(told);
         }
         state.written_bytes.store(writer.written_bytes(), Ordering::Relaxed);
     }
@@ -178,6 +188,10 @@ impl Sink for TstSink {
     }
 
     fn end_thread(&self, _thread: ThreadId) {}
+
+    fn add_missing(&self, what: &str) {
+        self.send(Message::Missing(what.to_owned()));
+    }
 
     fn finish(&self, ended: &Ended) -> Value {
         self.send(Message::Finish(ended.clone()));

@@ -189,6 +189,7 @@ pub fn record_as(
     let threads =
         reader.threads().into_iter().map(|thread| (thread, read(&mut reader, thread))).collect();
     let totals = reader.totals().unwrap().clone();
+    assert_eq!(totals.missing, report.unseen, "the recording says what is missing");
     let files = reader.files().to_vec();
     let sites = reader.sites();
     std::fs::remove_file(path).unwrap();

@@ -519,13 +519,6 @@ impl Machine {
     fn notes(&self) -> Vec<String> {
         let mut notes: Vec<_> = nvdimm_note(&self.spec).into_iter().collect();
         let stale = self.stale_loads();
-        if self.region_stop_was_missed() {
-            notes.push(
-                "the program did not mark the end of the region of interest after its beginning: \
-                 the region ends with the workload"
-                    .into(),
-            );
-        }
         if self.account.syncs > 0 && !self.fixed.paging {
             notes.push(format!(
                 "{} calls asked that a file be made durable (fsync, msync) and took their path through \

@@ -138,7 +138,7 @@ impl Machine {
     }
 
     /// Whether the workload ended before a mark that was to end the region.
-    pub(super) fn region_stop_was_missed(&self) -> bool {
+    pub fn region_stop_was_missed(&self) -> bool {
         let by_mark = |bound: &Bound| matches!(bound, Bound::Mark(_));
         self.region.begun
             && self.region.ended_by.is_none()

@@ -1,0 +1,305 @@
+//! The file of a recording: its header, its blocks, and where they are.
+
+use super::block::{BlockHeader, BlockKind, BlockPlace, FILES_THREAD, checksum, u32_at, u64_at};
+use super::tables::Tables;
+use super::*;
+use crate::site::SiteTable;
+use crate::stream::FileInfo;
+use crate::trace::codec::{CodecError, Decoder};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+pub(super) struct Recording {
+    pub(super) path: PathBuf,
+    pub(super) file: File,
+    pub(super) file_bytes: u64,
+    pub(super) first_block: u64,
+    pub(super) version: u32,
+    pub(super) metadata: TstMetadata,
+    pub(super) totals: Option<TstTotals>,
+    pub(super) damage: Option<Damage>,
+    pub(super) blocks: BTreeMap<ThreadId, Vec<BlockPlace>>,
+    pub(super) files: Arc<Vec<FileInfo>>,
+    pub(super) sites: Arc<SiteTable>,
+}
+
+impl Recording {
+    pub(super) fn open(path: &Path, allow_truncated: bool) -> Result<Recording, TstError> {
+        let failed = |source| TstError::Io { path: path.to_owned(), source };
+        // Before it is opened: to open a pipe that nobody writes to never ends.
+        let status = std::fs::metadata(path).map_err(failed)?;
+        if !status.is_file() && !status.is_dir() {
+            let reason = "no regular file: a recording is read here and there, which a pipe or a \
+                          device does not allow; name the file that holds it";
+            return Err(failed(io::Error::other(reason)));
+        }
+        let file = File::open(path).map_err(failed)?;
+        let file_bytes = status.len();
+        let mut recording = Recording {
+            path: path.to_owned(),
+            file,
+            file_bytes,
+            first_block: 0,
+            version: VERSION,
+            metadata: TstMetadata::default(),
+            totals: None,
+            damage: None,
+            blocks: BTreeMap::new(),
+            files: Arc::default(),
+            sites: Arc::default(),
+        };
+        recording.read_header()?;
+        if allow_truncated {
+            recording.damage = recording.scan();
+        } else if let Err(damage) = recording.read_index() {
+            let damage = recording.scan().unwrap_or(damage);
+            return Err(TstError::Damaged { path: path.to_owned(), damage });
+        }
+        Ok(recording)
+    }
+
+    pub(super) fn damaged(&self, block: u64, offset: u64, what: String) -> TstError {
+        TstError::Damaged { path: self.path.clone(), damage: Damage { block, offset, what } }
+    }
+
+    fn read_header(&mut self) -> Result<(), TstError> {
+        let header = |what: &str| TstError::Header { path: self.path.clone(), what: what.into() };
+        let mut fixed = [0; 16];
+        let length = self.file_bytes.min(16) as usize;
+        self.file
+            .read_exact_at(&mut fixed[..length], 0)
+            .map_err(|source| TstError::Io { path: self.path.clone(), source })?;
+        if fixed[..8] != MAGIC {
+            return Err(TstError::NotARecording { path: self.path.clone() });
+        }
+        let version = u32_at(&fixed, 8);
+        if length == 16 && !(OLDEST_VERSION..=VERSION).contains(&version) {
+            return Err(TstError::Version { path: self.path.clone(), found: version });
+        }
+        let text_bytes = u32_at(&fixed, 12) as usize;
+        if length < 16 || text_bytes > MAX_METADATA_BYTES {
+            return Err(header("it is cut short, or longer than it may be"));
+        }
+        let mut rest = vec![0; text_bytes + 4];
+        self.file.read_exact_at(&mut rest, 16).map_err(|_| header("it is cut short"))?;
+        if checksum(&fixed, &rest[..text_bytes]) != u32_at(&rest, text_bytes) {
+            return Err(header("its checksum does not match"));
+        }
+        let metadata: TstMetadata = serde_json::from_slice(&rest[..text_bytes])
+            .map_err(|error| header(&error.to_string()))?;
+        metadata.check(version).map_err(|what| header(&what))?;
+        self.metadata = metadata;
+        self.version = version;
+        self.first_block = 20 + text_bytes as u64;
+        Ok(())
+    }
+
+    /// Reads, checks and decompresses the block at `offset` into `raw`. An error says what is wrong.
+    pub(super) fn read_block(&self, offset: u64, raw: &mut Vec<u8>) -> Result<BlockHeader, String> {
+        let mut bytes = [0; BLOCK_HEADER_BYTES];
+        self.file
+            .read_exact_at(&mut bytes, offset)
+            .map_err(|error| unreadable("its header", &error))?;
+        let header = BlockHeader::unpack(&bytes)?;
+        let payload_offset = offset + BLOCK_HEADER_BYTES as u64;
+        if self.file_bytes.saturating_sub(payload_offset) < u64::from(header.stored_bytes) {
+            return Err("it is cut short: the file ends within it".into());
+        }
+        let mut payload = vec![0; header.stored_bytes as usize];
+        self.file
+            .read_exact_at(&mut payload, payload_offset)
+            .map_err(|error| unreadable("it", &error))?;
+        if checksum(&bytes[..36], &payload) != header.checksum {
+            return Err("its checksum does not match".into());
+        }
+        *raw = zstd::bulk::decompress(&payload, header.raw_bytes as usize)
+            .map_err(|error| format!("it does not decompress: {error}"))?;
+        if raw.len() != header.raw_bytes as usize {
+            return Err("it decompresses to another length than it says".into());
+        }
+        Ok(header)
+    }
+
+    /// Reads trailer, index and totals of a complete recording.
+    fn read_index(&mut self) -> Result<(), Damage> {
+        let (index_offset, index_block) = self.read_trailer()?;
+        let (mut offset, mut number) = (index_offset, index_block);
+        let end = self.file_bytes - TRAILER_BYTES as u64;
+        let mut raw = Vec::new();
+        let mut places = Vec::new();
+        loop {
+            let damage = |what: String| Damage { block: number, offset, what };
+            let header = self.read_block(offset, &mut raw).map_err(damage)?;
+            if u64::from(header.number) != number {
+                return Err(damage(format!("it says that it is block {}", header.number)));
+            }
+            let next = offset + (BLOCK_HEADER_BYTES as u64 + u64::from(header.stored_bytes));
+            match header.kind {
+                BlockKind::Index => {
+                    let first = places.len() as u64;
+                    let entries = (first..).zip(raw.chunks_exact(INDEX_ENTRY_BYTES));
+                    places.extend(entries.map(|(number, entry)| BlockPlace {
+                        number,
+                        offset: u64_at(entry, 0),
+                        thread: u32_at(entry, 8),
+                        ops: u32_at(entry, 12),
+                    }));
+                }
+                BlockKind::End if next == end => {
+                    self.check_places(&places, index_offset, index_block).map_err(damage)?;
+                    self.take_index(&places)?;
+                    return self.take_totals(&raw).map_err(damage);
+                }
+                _ => return Err(damage("it does not belong at the end of a recording".into())),
+            }
+            // Every block that the index names takes at least a header's bytes.
+            if places.len() as u64 > self.file_bytes / BLOCK_HEADER_BYTES as u64 {
+                return Err(damage("the index names more blocks than the file can hold".into()));
+            }
+            (offset, number) = (next, number + 1);
+        }
+    }
+
+    /// Where the index begins: offset and block number.
+    fn read_trailer(&self) -> Result<(u64, u64), Damage> {
+        let truncated = || Damage {
+            block: 0,
+            offset: self.file_bytes,
+            what: "the recording has no end: it is truncated, or was never completed".into(),
+        };
+        let at = self.file_bytes.checked_sub(TRAILER_BYTES as u64).ok_or_else(truncated)?;
+        let mut trailer = [0; TRAILER_BYTES];
+        self.file.read_exact_at(&mut trailer, at).map_err(|_| truncated())?;
+        let intact = trailer[24..] == END_MAGIC
+            && checksum(&trailer[..20], &[]) == u32_at(&trailer, 20)
+            && (self.first_block..at).contains(&u64_at(&trailer, 0));
+        if intact { Ok((u64_at(&trailer, 0), u64_at(&trailer, 8))) } else { Err(truncated()) }
+    }
+
+    /// Checks that the index names every block before it: those begin where the header ends, one after
+    /// the other, and there are as many as the trailer says.
+    fn check_places(&self, places: &[BlockPlace], end: u64, count: u64) -> Result<(), String> {
+        let first = places.first().map_or(end, |place| place.offset);
+        let follow = |pair: &[BlockPlace]| {
+            pair[1].offset >= pair[0].offset.saturating_add(BLOCK_HEADER_BYTES as u64)
+        };
+        let last = places.last().is_none_or(|place| place.offset < end);
+        if places.len() as u64 != count || first != self.first_block || !last {
+            return Err("the index does not name the blocks before it".into());
+        }
+        if !places.windows(2).all(follow) {
+            return Err("the index names blocks that do not follow each other".into());
+        }
+        Ok(())
+    }
+
+    /// Takes the totals, which agree with the blocks.
+    fn take_totals(&mut self, raw: &[u8]) -> Result<(), String> {
+        let totals: TstTotals = serde_json::from_slice(raw).map_err(|error| error.to_string())?;
+        if !totals.missing.is_empty() && self.version < VERSION {
+            return Err("the totals say what is missing, which comes with version 4".into());
+        }
+        let operations = self.blocks.values().flatten().map(|block| u64::from(block.ops)).sum();
+        totals.check(self.metadata.filter.is_some(), self.blocks.len(), operations)?;
+        self.totals = Some(totals);
+        Ok(())
+    }
+
+    fn take_tables(&mut self, tables: Tables) {
+        self.files = Arc::new(tables.files);
+        self.sites = Arc::new(tables.sites);
+    }
+
+    /// Sorts the index by thread and reads the tables of files and sites.
+    fn take_index(&mut self, places: &[BlockPlace]) -> Result<(), Damage> {
+        let mut tables = Tables::new(self.metadata.sites);
+        let mut raw = Vec::new();
+        for place in places {
+            if place.thread != FILES_THREAD {
+                self.blocks.entry(place.thread).or_default().push(*place);
+                continue;
+            }
+            let damage = |what| Damage { block: place.number, offset: place.offset, what };
+            let header = self.read_block(place.offset, &mut raw).map_err(damage)?;
+            tables.take(&header, &raw).map_err(damage)?;
+        }
+        self.take_tables(tables);
+        Ok(())
+    }
+
+    /// Goes through the file and keeps what precedes the first damage, which it returns.
+    fn scan(&mut self) -> Option<Damage> {
+        self.blocks.clear();
+        self.totals = None;
+        let mut tables = Tables::new(self.metadata.sites);
+        let found = self.scan_blocks(&mut tables);
+        self.take_tables(tables);
+        found.err()
+    }
+
+    fn scan_blocks(&mut self, tables: &mut Tables) -> Result<(), Damage> {
+        let mut scan = Scan { offset: self.first_block, ..Scan::default() };
+        let mut decoder = Decoder::default();
+        let mut raw = Vec::new();
+        let mut ops = Vec::new();
+        loop {
+            let damage = |what: String| Damage { block: scan.number, offset: scan.offset, what };
+            if scan.offset >= self.file_bytes {
+                return Err(damage("the recording is truncated: it ends before this block".into()));
+            }
+            let header = self.read_block(scan.offset, &mut raw).map_err(damage)?;
+            if u64::from(header.number) != scan.number {
+                return Err(damage(format!("it says that it is block {}", header.number)));
+            }
+            match header.kind {
+                BlockKind::Operations => {
+                    let passed = scan.passed_ops.entry(header.thread).or_insert(0);
+                    if header.first_op != *passed || header.thread == FILES_THREAD {
+                        return Err(damage("operations before it are missing".into()));
+                    }
+                    ops.clear();
+                    decoder
+                        .decode(&raw, header.ops as usize, &mut ops)
+                        .map_err(|CodecError(what)| damage(what.into()))?;
+                    *passed += u64::from(header.ops);
+                    self.blocks.entry(header.thread).or_default().push(BlockPlace {
+                        number: scan.number,
+                        offset: scan.offset,
+                        thread: header.thread,
+                        ops: header.ops,
+                    });
+                }
+                BlockKind::Files | BlockKind::Sites => {
+                    tables.take(&header, &raw).map_err(damage)?;
+                }
+                BlockKind::Index => {}
+                BlockKind::End => {
+                    self.take_totals(&raw).map_err(damage)?;
+                    let trailer = self.read_trailer();
+                    return trailer.map(|_| ()).map_err(|_| {
+                        damage("what follows it, the end of the recording, is damaged".into())
+                    });
+                }
+            }
+            scan.offset += BLOCK_HEADER_BYTES as u64 + u64::from(header.stored_bytes);
+            scan.number += 1;
+        }
+    }
+}
+
+/// Where a scan stands.
+#[derive(Default)]
+struct Scan {
+    offset: u64,
+    number: u64,
+    passed_ops: BTreeMap<ThreadId, u64>,
+}
+
+fn unreadable(what: &str, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => "it is cut short: the file ends within it".into(),
+        _ => format!("{what} cannot be read: {error}"),
+    }
+}
