@@ -14,8 +14,8 @@ _MOST_SEED = (1 << 64) - 1
 
 
 def shown(value: object) -> str:
-    """A value and its type, in short, as messages show them."""
-    return f"{reprlib.repr(value)} ({type(value).__name__})"
+    """A value and its type, in short and in one line, as messages show them."""
+    return f"{' '.join(reprlib.repr(value).split())} ({type(value).__name__})"
 
 
 def meant(word: str, names: Iterable[str], otherwise: str) -> str:
@@ -41,13 +41,57 @@ def keys(what: str, given: Sequence[object], said: Mapping[str, object], known: 
             )
 
 
-def path(value: object, what: str, mend: str) -> str:
-    """A text or a path, as a text."""
-    if isinstance(value, (str, os.PathLike)):
-        found = os.fspath(value)
-        if isinstance(found, str):
-            return found
-    raise ArgumentError("wrong-type", f"{what} is a text or a path, not {shown(value)}", mend)
+def text(value: object, what: str, mend: str) -> str:
+    """A text that can be passed on: as UTF-8, and without a NUL."""
+    if not isinstance(value, str):
+        raise ArgumentError("wrong-type", f"{what} is {shown(value)}", mend)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ArgumentError("wrong-type", f"{what} is {value!a}, which is no UTF-8", mend) from None
+    if "\0" in value:
+        raise ArgumentError("wrong-type", f"{what} is {value!a}, which has a NUL in it", mend)
+    return value
+
+
+def flag(value: object, what: str) -> bool:
+    """A truth value, and nothing that only counts as one."""
+    if not isinstance(value, bool):
+        raise ArgumentError("wrong-type", f"{what} is {shown(value)}", "write True or False")
+    return value
+
+
+def mapping(value: object, what: str) -> Mapping[str, object]:
+    """Values by name."""
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        mend = 'write a dictionary with names as keys, such as {"updates": 1000}'
+        raise ArgumentError("wrong-type", f"{what} are {shown(value)}", mend)
+    return value
+
+
+def watcher(value: object, takes: str) -> None:
+    """What hears of the progress: a function, or nothing."""
+    if value is not None and not callable(value):
+        mend = f"give a function that takes {takes}"
+        raise ArgumentError("wrong-type", f"the watcher is {shown(value)}", mend)
+
+
+def path(value: object, what: str, mend: str, *, ours: bool = False) -> str:
+    """A text or a path, as a text: as UTF-8, unless it is ``ours``, which Python alone opens."""
+    found = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
+    if not isinstance(found, str):
+        raise ArgumentError("wrong-type", f"{what} is a text or a path, not {shown(value)}", mend)
+    if not ours:
+        return text(found, what, mend)
+    try:
+        os.fsencode(found)
+    except UnicodeEncodeError:
+        raise ArgumentError(
+            "wrong-type", f"{what} is {found!a}, which names no file", mend
+        ) from None
+    if "\0" in found:
+        raise ArgumentError("wrong-type", f"{what} is {found!a}, which has a NUL in it", mend)
+    return found
 
 
 def seed(value: object) -> int:
@@ -69,8 +113,7 @@ def size(value: object, what: str) -> int | None:
         if not 0 <= value < 1 << 64:
             raise RunError("impossible-value", f"{what} is {value}", mend)
         return value
-    if not isinstance(value, str):
-        raise ArgumentError("wrong-type", f"{what} is {shown(value)}", mend)
+    value = text(value, what, mend)
     try:
         return _core.size_bytes(value)
     except _core.RunError as error:
@@ -111,7 +154,11 @@ def written(value: object, what: str) -> str:
     """A value as JSON, as the simulator takes it."""
     mend = "write texts, finite numbers, truth values, lists and parts such as DramCache(...)"
     try:
-        return json.dumps(value, allow_nan=False)
+        found = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        found.encode()
+        return found
+    except UnicodeEncodeError:
+        raise ArgumentError("wrong-type", f"{what} holds a text that is no UTF-8", mend) from None
     except TypeError as error:
         raise ArgumentError("wrong-type", f"{what}: {error}", mend) from None
     except ValueError:

@@ -14,7 +14,7 @@ from tierscope import format as fmt
 from tierscope._call import core_errors, parsed
 from tierscope._region import Extent, Warming, bound
 from tierscope._result import Result
-from tierscope._run import NoResultError, Progress, compare, region_of
+from tierscope._run import NoResultError, Progress, check_functional, compare, region_of
 from tierscope._system import System, with_names_told_apart
 from tierscope._workload import MemoryTrace, Program, Workload
 from tierscope.errors import RunError
@@ -95,7 +95,7 @@ def plan(
     skip: Extent | None = None,
     limit: Extent | None = None,
     roi: bool = False,
-    warming: Warming = "functional",
+    warming: Warming | None = None,
     time_limit_s: float | None = None,
     scale_to_footprint: float | None = None,
     runs: int = 1,
@@ -107,8 +107,10 @@ def plan(
         RunError: as a run would.
     """
     _check.time_limit(time_limit_s)
-    region_of(work, skip, limit, roi, warming)
+    options = region_of(work, skip, limit, roi, warming)
     machines = with_names_told_apart(systems)
+    if warming == "functional":
+        check_functional(machines, options)
     notes: list[str | None] = [None] * len(machines)
     if scale_to_footprint is not None:
         scaled = _scale.to_footprint(machines, work, scale_to_footprint)
@@ -183,7 +185,7 @@ def _wall(
         spent_s = max(system["wall_s"] for system in tried.data["systems"].values())
         return _bounds(spent_s, spent_s, time_limit_s, runs, measured=runs == 1), None, None
     quicker = 1.0
-    if region["warming"] == "functional" and (region["skip"] is not None or region["roi"]):
+    if region["warming"] != "detailed" and (region["skip"] is not None or region["roi"]):
         # Only the region's own speed is a bound: warming is quicker.
         trial, tried = _tried(machines, work)
         quicker = _WARMING

@@ -60,7 +60,7 @@ def options(
     limit: Extent | None,
     starts: bool,
     stops_at_mark: bool,
-    warming: object,
+    warming: object | None,
 ) -> dict[str, object]:
     """The simulator's options for a region, which marks of the program may begin and end.
 
@@ -68,13 +68,13 @@ def options(
         ArgumentError: where an extent is of the wrong type, or the warming is none.
         RunError: where an extent says nothing, or nothing comes before the region.
     """
-    if warming not in get_args(Warming):
+    if warming is not None and (not isinstance(warming, str) or warming not in get_args(Warming)):
         mend = 'write "functional" or "detailed"'
         raise ArgumentError("wrong-type", f"the warming is {shown(warming)}", mend)
-    if warming != "functional" and not starts and skip is None:
+    if warming is not None and not starts and skip is None:
         raise RunError(
             "usage",
-            f"nothing comes before the region that a {warming} warming could simulate",
+            f"nothing comes before the region whose warming could be {warming}",
             "say where the region begins: what is skipped, or a mark of the program",
         )
     if starts and skip is not None:
@@ -89,4 +89,4 @@ def options(
     stops = [{"mark": STOP}] if stops_at_mark else []
     if limit is not None:
         stops.append(bound("the limit", limit))
-    return {"start": start, "stops": stops, "warming": warming}
+    return {"start": start, "stops": stops, "warming": warming or "functional"}

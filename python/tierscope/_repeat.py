@@ -33,14 +33,14 @@ CONFIDENCE = 0.95
 _MOST = 10_000
 _MOST_SEED = (1 << 64) - 1
 
-FIGURES: dict[str, Callable[[SystemResult], float]] = {
+FIGURES: dict[str, Callable[[SystemResult], float | None]] = {
     "time_s": lambda s: s["time_s"],
     "ipc": lambda s: s["ipc"],
     "miss_rate": lambda s: s["miss_rate"],
-    "latency_mean_ns": lambda s: s["latency_ns"]["mean"],
-    "latency_p50_ns": lambda s: s["latency_ns"]["p50"],
-    "latency_p99_ns": lambda s: s["latency_ns"]["p99"],
-    "latency_p999_ns": lambda s: s["latency_ns"]["p999"],
+    "latency_mean_ns": lambda s: s["latency_ns"]["mean"] if s["latency_ns"] else None,
+    "latency_p50_ns": lambda s: s["latency_ns"]["p50"] if s["latency_ns"] else None,
+    "latency_p99_ns": lambda s: s["latency_ns"]["p99"] if s["latency_ns"] else None,
+    "latency_p999_ns": lambda s: s["latency_ns"]["p999"] if s["latency_ns"] else None,
 }
 """The figures whose means are taken, units last."""
 
@@ -123,7 +123,7 @@ class Repetitions:
             TierscopeError: where the directory holds something else, or cannot be written.
         """
         mend = "name a directory for the repetitions"
-        target = Path(_check.path(directory, "a directory", mend)).absolute()
+        target = Path(_check.path(directory, "a directory", mend, ours=True)).absolute()
         check_repetitions_target(target)
         write_directory(target, self._write)
 
@@ -148,7 +148,7 @@ def repeat(
     skip: Extent | None = None,
     limit: Extent | None = None,
     roi: bool = False,
-    warming: Warming = "functional",
+    warming: Warming | None = None,
     time_limit_s: float | None = None,
     scale_to_footprint: float | None = None,
     watch: Watcher | None = None,
@@ -238,7 +238,9 @@ def load_repetitions(directory: str | os.PathLike[str]) -> Repetitions:
     Raises:
         TierscopeError: where there are none, or such that this version cannot read.
     """
-    source = Path(_check.path(directory, "a directory", "name one that run --repeat -o wrote"))
+    source = Path(
+        _check.path(directory, "a directory", "name one that run --repeat -o wrote", ours=True)
+    )
     path = source / REPETITIONS_FILE
     mend = "name a directory that `tierscope run --repeat -o` wrote"
     try:
@@ -325,12 +327,14 @@ def _partial_reason(results: Sequence[Result], asked: int) -> str | None:
     return "; ".join(reasons) or None
 
 
-def _figure(values: list[float]) -> dict[str, Any]:
-    count = len(values)
-    deviation = statistics.stdev(values) if count > 1 else None
+def _figure(values: list[float | None]) -> dict[str, Any]:
+    """A figure's mean over the runs that have it: a run without accesses has no latency."""
+    known = [value for value in values if value is not None]
+    count = len(known)
+    deviation = statistics.stdev(known) if count > 1 else None
     half = None if deviation is None else student_t(count - 1) * deviation / math.sqrt(count)
     return {
-        "mean": statistics.fmean(values),
+        "mean": statistics.fmean(known) if known else None,
         "standard_deviation": deviation,
         "half_width": half,
         "values": values,

@@ -179,7 +179,7 @@ class Result:
             TierscopeError: where the directory holds something else, or cannot be written.
         """
         mend = "name a directory for the result"
-        target = Path(_check.path(directory, "a result's directory", mend)).absolute()
+        target = Path(_check.path(directory, "a result's directory", mend, ours=True)).absolute()
         check_target(target)
         write_directory(target, self._write)
 
@@ -214,7 +214,7 @@ def load(directory: str | os.PathLike[str]) -> Result:
     import polars as pl
 
     mend = "name a directory that `tierscope run -o` wrote"
-    source = Path(_check.path(directory, "a result's directory", mend))
+    source = Path(_check.path(directory, "a result's directory", mend, ours=True))
     _check_one(source)
     data = _read_result(source / _RESULT_FILE)
     descriptions = {}
@@ -335,7 +335,11 @@ def _flat(name: str, system: SystemResult) -> dict[str, object]:
     row: dict[str, object] = {"system": name}
     for key, value in system.items():
         if key == "latency_ns":
-            row |= {f"latency_{k}_ns": v for k, v in system["latency_ns"].items()}
+            found = system["latency_ns"]
+            row |= {
+                f"latency_{k}_ns": None if found is None else found.get(k)
+                for k in Latency.__annotations__
+            }
         elif key == "stages_ns":
             row |= {f"stage_{k}_ns": v for k, v in system["stages_ns"].items()}
         elif key == "time_breakdown_ns":

@@ -6,7 +6,7 @@ import functools
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from tierscope._result import INTERRUPTED, Result, interval_table
 from tierscope._system import System, with_names_told_apart
 from tierscope._workload import Generated, MemoryTrace, Program, Workload
 from tierscope.causes import By
-from tierscope.errors import ArgumentError, RunError
+from tierscope.errors import RunError
 
 _POLL_S = 0.1
 RECORDER = Path(__file__).parent / "_record" / "libtierscope_record.so"
@@ -128,7 +128,7 @@ def compare(
     skip: Extent | None = None,
     limit: Extent | None = None,
     roi: bool = False,
-    warming: Warming = "functional",
+    warming: Warming | None = None,
     time_limit_s: float | None = None,
     scale_to_footprint: float | None = None,
     by: By | Sequence[By] = (),
@@ -149,8 +149,8 @@ def compare(
         limit: ends the run, marked partial, after so much of the region on a machine.
         roi: the region of interest is what the program marks as such.
         warming: of what comes before the region: ``functional``, at several times the speed, or
-            ``detailed``, as the region itself. Where a time is skipped, data are checked, or a DRAM
-            cache prefetches, it is in detail always.
+            ``detailed``, as the region itself. Unless it is said it is functional, but where that
+            cannot be: where a time is skipped, data are checked, or a DRAM cache prefetches.
         time_limit_s: ends the run, marked partial, after so many seconds of wall-clock time.
         scale_to_footprint: sizes DRAM before a store to one part in so many of what the workload
             touches: of 2, half of it is in the store. Where DRAM shrinks, on-chip caches shrink in
@@ -170,12 +170,7 @@ def compare(
         RunError: where the run could not start.
     """
     _check.time_limit(time_limit_s)
-    if watch is not None and not callable(watch):
-        raise ArgumentError(
-            "wrong-type",
-            f"the watcher is {_check.shown(watch)}",
-            "give a function that takes a list of Progress",
-        )
+    _check.watcher(watch, "a list of Progress")
     loaded = with_names_told_apart(_system.machines(machines))
     what = _workload.of(work)
     region = region_of(what, skip, limit, roi, warming)
@@ -186,6 +181,8 @@ def compare(
         loaded = [one for one, _ in scaled]
         for own, (_, note) in zip(notes, scaled, strict=True):
             own += [] if note is None else [note]
+    if warming == "functional":
+        check_functional(loaded, region)
     target = {
         "systems": [one.to_dict() for one in loaded],
         "options": {
@@ -250,7 +247,7 @@ def region_of(
     skip: Extent | None,
     limit: Extent | None,
     roi: bool,
-    warming: Warming,
+    warming: Warming | None,
 ) -> dict[str, object]:
     """The simulator's options for the region of interest of a run.
 
@@ -258,9 +255,21 @@ def region_of(
         ArgumentError: where an extent is of the wrong type.
         RunError: where an extent says nothing, or contradicts the marks.
     """
+    _check.flag(roi, "the region of interest by marks")
     named = (work.roi_start, work.roi_stop) if isinstance(work, Program) else (None, None)
     starts, stops = (roi or function is not None for function in named)
     return _region.options(skip, limit, starts, stops, warming)
+
+
+def check_functional(machines: Sequence[System], region: Mapping[str, object]) -> None:
+    """Refuses machines that cannot be warmed functionally, where that is asked for by name.
+
+    Raises:
+        RunError: with the first of them, and why.
+    """
+    systems = json.dumps([one.to_dict() for one in machines])
+    with core_errors():
+        _core.check_functional(systems, json.dumps(region["start"]))
 
 
 def sites_of(work: Workload, by: By | Sequence[By]) -> str | None:
@@ -326,6 +335,8 @@ def record(
         RunError: where a size is none, the program cannot run, or the recording cannot be written.
     """
     file = Path(_check.path(path, "a recording's file", 'write a path, such as "app.tst"'))
+    _check.watcher(watch, "a Growth")
+    what = Program(command, False, output_to_stderr, roi_start, roi_stop)
     _check_recording(file)
     told = causes.kinds(by)
     if "area" in told:
@@ -338,7 +349,6 @@ def record(
         "filter_bytes": _check.size(filter_l1, "the filter's size"),
     }
     with core_errors():
-        what = Program(command, False, output_to_stderr, roi_start, roi_stop)
         under_way = _launch(what, target)
         _attend(under_way, None, None if watch is None else functools.partial(_growth, watch))
         found = parsed(under_way.result())["finished"]
@@ -394,7 +404,7 @@ def _launch(program: Program, target: dict[str, Any]) -> _core.Run:
         "roi_stop": program.roi_stop,
         "memory_bound_bytes": _MEMORY_BOUND_BYTES,
     }
-    return _core.Run.launch(json.dumps(job))
+    return _core.Run.launch(_check.written(job, "the program"))
 
 
 def run(
@@ -404,7 +414,7 @@ def run(
     skip: Extent | None = None,
     limit: Extent | None = None,
     roi: bool = False,
-    warming: Warming = "functional",
+    warming: Warming | None = None,
     time_limit_s: float | None = None,
     scale_to_footprint: float | None = None,
     by: By | Sequence[By] = (),

@@ -29,6 +29,10 @@ class ProgramInfo(TypedDict):
     seen: str
 
 
+LatencyFigure = Literal["mean", "p50", "p99", "p999", "max"]
+"""A figure of a latency's distribution."""
+
+
 class Latency(TypedDict):
     """Latency of the accesses to memory, in nanoseconds."""
 
@@ -139,7 +143,7 @@ class SystemResult(TypedDict):
     accesses: int
     miss_rate: float
     miss_kind: str
-    latency_ns: Latency
+    latency_ns: Latency | None
     stages_ns: dict[str, float]
     time_breakdown_ns: dict[str, float]
     store_bytes: ReadWritten

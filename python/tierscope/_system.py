@@ -132,8 +132,9 @@ class System:
         Raises:
             SpecError: with every mistake that the changes make.
         """
+        pairs = _pairs(sets)
         with core_errors():
-            found = parsed(_core.resolve_text(self.name, self._toml, list(sets)))
+            found = parsed(_core.resolve_text(self.name, self._toml, pairs))
         return _resolved(None, found["spec"], found)
 
     def _renamed(self, name: str) -> System:
@@ -190,8 +191,10 @@ def systems(references: Iterable[str], sets: Iterable[tuple[str, str]] = ()) -> 
     Raises:
         SpecError: with every mistake of every description, each told once.
     """
+    mend = "write names of presets, or paths of TOML files"
+    texts = [_check.text(one, "a system's name", mend) for one in references]
     with core_errors():
-        found = parsed(_core.resolve_all(list(references), list(sets)))
+        found = parsed(_core.resolve_all(texts, _pairs(sets)))
     return [_resolved(None, one["spec"], one) for one in found]
 
 
@@ -204,6 +207,20 @@ def from_toml(name: str, text: str) -> System:
     with core_errors():
         found = parsed(_core.resolve_text(name, text))
     return _resolved(None, found["spec"], found)
+
+
+def _pairs(sets: object) -> list[tuple[str, str]]:
+    """Paths and values of changes, both texts."""
+    mend = 'write a list of pairs, such as [("hybrid.cache.ways", "64")]'
+    if isinstance(sets, (str, Mapping)) or not isinstance(sets, Iterable):
+        raise ArgumentError("wrong-type", f"the changes are {_check.shown(sets)}", mend)
+    pairs = []
+    for pair in sets:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise ArgumentError("wrong-type", f"a change is {_check.shown(pair)}", mend)
+        path, value = (_check.text(part, "a path or value of a change", mend) for part in pair)
+        pairs.append((path, value))
+    return pairs
 
 
 def _resolved(base: str | None, over: Mapping[str, Any], found: Mapping[str, Any]) -> System:

@@ -28,12 +28,14 @@ class Generated:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuses what is no seed.
+        """Refuses what is no name, no parameters or no seed.
 
         Raises:
             ArgumentError: where it is of the wrong type.
             RunError: where it is out of range.
         """
+        _check.text(self.name, "a workload's name", 'write a name such as "gups"')
+        _check.mapping(self.parameters, "a workload's parameters")
         _check.seed(self.seed)
 
     def to_dict(self) -> dict[str, Any]:
@@ -58,6 +60,15 @@ class Recorded:
     path: str | os.PathLike[str]
     allow_truncated: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuses what is no path.
+
+        Raises:
+            ArgumentError: where it is of the wrong type.
+        """
+        _check.path(self.path, "a recording's file", 'write a path, such as "app.tst"')
+        _check.flag(self.allow_truncated, "allowing truncation")
+
     def to_dict(self) -> dict[str, Any]:
         """As the simulator takes it."""
         return {
@@ -81,6 +92,16 @@ class MemoryTrace:
     format: str
     path: str | os.PathLike[str]
     parameters: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuses what is no format, no path or no parameters.
+
+        Raises:
+            ArgumentError: where it is of the wrong type.
+        """
+        _check.text(self.format, "a trace's format", 'write a name such as "dramsim3"')
+        _check.path(self.path, "a trace's file", 'write a path, such as "app.trc"')
+        _check.mapping(self.parameters, "a trace's parameters")
 
     def to_dict(self) -> dict[str, Any]:
         """As the simulator takes it."""
@@ -120,6 +141,12 @@ class Program:
             RunError: where it names no program, or where its region would be empty.
         """
         object.__setattr__(self, "command", _check.command(self.command))
+        _check.flag(self.native, "running it alone first")
+        _check.flag(self.output_to_stderr, "its output to standard error")
+        for function, does in ((self.roi_start, "begins"), (self.roi_stop, "ends")):
+            if function is not None:
+                mend = 'write the name of a function, such as "main_loop"'
+                _check.text(function, f"what {does} the region of interest", mend)
         if self.roi_start is not None and self.roi_start == self.roi_stop:
             raise RunError(
                 "impossible-value",
@@ -184,9 +211,7 @@ def named(
     name: object, parameters: dict[str, Any], seed: int | None, *, allow_truncated: bool
 ) -> Generated | Recorded | MemoryTrace:
     """The workload of that name. What has no effect on it is refused."""
-    if not isinstance(name, str):
-        mend = 'write a name such as "gups", or "trace:app.tst"'
-        raise ArgumentError("wrong-type", f"a workload's name is {_check.shown(name)}", mend)
+    name = _check.text(name, "a workload's name", 'write a name such as "gups", or "trace:app.tst"')
     kind, colon, rest = name.partition(":")
     if colon and kind == "trace" and rest:
         return _recorded(rest, parameters, seed, allow_truncated)

@@ -57,7 +57,7 @@ def kinds(by: object) -> list[By]:
         mend = f"give one of {', '.join(KINDS)}, or a list of them"
         raise ArgumentError("wrong-type", f"`by` is {_check.shown(by)}", mend)
     for one in given:
-        if one not in KINDS:
+        if not isinstance(one, str) or one not in KINDS:
             mend = f"choose from {', '.join(KINDS)}"
             raise ArgumentError("unknown-value", f"`by` is {_check.shown(one)}", mend)
     return [kind for kind in KINDS if kind in given]

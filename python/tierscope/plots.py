@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -11,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tierscope import format as fmt
-from tierscope._shape import ResultData, SystemResult
+from tierscope._shape import Latency, LatencyFigure, ResultData, SystemResult
 from tierscope.breakdown import DEVICE_GROUPS, GROUPS, Group, groups_of, times_of, where
 
 _HATCHES = ("", "//", "..", "xx", "\\\\\\\\", "++")
-_LATENCIES: tuple[tuple[Literal["mean", "p50", "p99", "p999", "max"], str, str], ...] = (
+_LATENCIES: tuple[tuple[LatencyFigure, str, str], ...] = (
     ("mean", "mean", "D"),
     ("p50", "median", "o"),
     ("p99", "99 %", "^"),
@@ -57,6 +58,11 @@ def breakdown(data: ResultData, by: Literal["group", "owner"] = "group") -> Figu
     return figure
 
 
+def _latency(found: Latency | None, key: LatencyFigure) -> float:
+    """A figure of a system's latencies; none is no number, which is not drawn."""
+    return math.nan if found is None else found[key]
+
+
 def latency(data: ResultData) -> Figure:
     """Latency of memory accesses: mean and percentiles of each system, on a logarithmic axis.
 
@@ -68,7 +74,7 @@ def latency(data: ResultData) -> Figure:
     axes = figure.subplots()
     for index, (key, label, mark) in enumerate(_LATENCIES):
         beside = (index - (len(_LATENCIES) - 1) / 2) * _APART
-        values = [data["systems"][n]["latency_ns"][key] for n in names]
+        values = [_latency(data["systems"][n]["latency_ns"], key) for n in names]
         places = [place + beside for place in range(len(names))]
         axes.plot(places, values, mark, label=label, markersize=7)
     axes.set_yscale("log")

@@ -15,7 +15,14 @@ from rich.text import Text
 
 from tierscope import causes
 from tierscope import format as fmt
-from tierscope._shape import DeviceResult, Latency, ProgramInfo, ResultData, SystemResult
+from tierscope._shape import (
+    DeviceResult,
+    Latency,
+    LatencyFigure,
+    ProgramInfo,
+    ResultData,
+    SystemResult,
+)
 from tierscope.breakdown import Group, apportion, where
 from tierscope.causes import By
 
@@ -91,11 +98,11 @@ def rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         row("Instructions per cycle", lambda s: fmt.plain(s["ipc"])),
         row("Slowdown against oracle", lambda s: fmt.factor(s["slowdown"])),
         *(row(f"Misses, {kind}", miss_rate(kind)) for kind in kinds),
-        row("Access latency, mean", lambda s: fmt.nanoseconds(s["latency_ns"]["mean"] or None)),
-        row("  median", lambda s: fmt.nanoseconds(s["latency_ns"]["p50"] or None)),
-        row("  99th percentile", lambda s: fmt.nanoseconds(s["latency_ns"]["p99"] or None)),
-        row("  99.9th percentile", lambda s: fmt.nanoseconds(s["latency_ns"]["p999"] or None)),
-        row("  maximum", lambda s: fmt.nanoseconds(s["latency_ns"]["max"] or None)),
+        row("Access latency, mean", _latency("mean")),
+        row("  median", _latency("p50")),
+        row("  99th percentile", _latency("p99")),
+        row("  99.9th percentile", _latency("p999")),
+        row("  maximum", _latency("max")),
         row("Read from the store", lambda s: fmt.size(s["store_bytes"]["read"])),
         row("Written to the store", lambda s: fmt.size(s["store_bytes"]["written"])),
         *idle,
@@ -140,13 +147,13 @@ def _device_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         row("Writes", lambda d: fmt.count(d["writes"])),
         row("Bandwidth", lambda d: fmt.bandwidth(d["bytes_per_s"])),
         row("  of its peak", _of_peak),
-        of("Request latency, mean", lambda s: fmt.nanoseconds(s["latency_ns"]["mean"] or None)),
+        of("Request latency, mean", _latency("mean")),
         row("  of reads", lambda d: _mean(d["read_latency_ns"])),
         row("  of writes, until taken", lambda d: _mean(d["write_latency_ns"])),
-        of("  median", lambda s: fmt.nanoseconds(s["latency_ns"]["p50"])),
-        of("  99th percentile", lambda s: fmt.nanoseconds(s["latency_ns"]["p99"])),
-        of("  99.9th percentile", lambda s: fmt.nanoseconds(s["latency_ns"]["p999"])),
-        of("  maximum", lambda s: fmt.nanoseconds(s["latency_ns"]["max"])),
+        of("  median", _latency("p50")),
+        of("  99th percentile", _latency("p99")),
+        of("  99.9th percentile", _latency("p999")),
+        of("  maximum", _latency("max")),
         row("Rows found open", lambda d: opened(d, 0)),
         row("  none open", lambda d: opened(d, 1)),
         row("  another open", lambda d: opened(d, 2)),
@@ -161,6 +168,16 @@ def _device_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
 def _of_peak(device: DeviceResult) -> str:
     """Bandwidth as a share of what the data buses can move at most, and how much that is."""
     return f"{fmt.percent(device['peak_share'])} of {fmt.bandwidth(device['peak_bytes_per_s'])}"
+
+
+def _latency(kind: LatencyFigure) -> Callable[[SystemResult], str]:
+    """A cell with a figure of the latencies; absent where there was no access."""
+
+    def cell(system: SystemResult) -> str:
+        found = system["latency_ns"]
+        return fmt.nanoseconds(None if found is None else found[kind])
+
+    return cell
 
 
 def _mean(latency: Latency | None) -> str:

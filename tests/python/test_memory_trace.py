@@ -41,6 +41,7 @@ def test_the_figures_of_a_device_agree_with_each_other(result: ts.Result) -> Non
     assert device is not None
     assert (device["reads"], device["writes"]) == (666, 334)
     assert system["accesses"] == 1000
+    assert system["latency_ns"] is not None
     assert sum(system["stages_ns"].values()) == pytest.approx(system["latency_ns"]["mean"])
     reads, writes = device["read_latency_ns"], device["write_latency_ns"]
     assert reads is not None

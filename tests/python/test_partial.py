@@ -116,3 +116,24 @@ def test_a_region_whose_end_never_comes_makes_the_result_partial(
     result = json.loads(shown.stdout)
     assert result["completeness"] == "partial"
     assert result["partial_reason"].startswith("the mark that ends the region of interest did not")
+
+
+@needs_qemu
+def test_a_recording_without_marks_is_refused_before_it_is_replayed(
+    tierscope: Runner, tmp_path: Path, guests: Path
+) -> None:
+    program = (str(guests / "execs"), "work", "1")
+    for name, marks in (("plain.tst", ()), ("begins.tst", ("--roi-start", "main"))):
+        made = tierscope("record", "-q", "-o", name, *marks, "--", *program)
+        assert made.returncode == 7, made.stderr
+        refused = tierscope("run", "-s", "oracle/quick", "-w", f"trace:{name}", "--roi")
+        does = "ends" if marks else "begins"
+        assert refused.returncode == 125
+        why = f"error[bad-region]: the workload has no mark that {does} a region of interest"
+        assert why in refused.stderr
+    whole = ts.run("oracle/quick", f"trace:{tmp_path / 'plain.tst'}")
+    accesses = whole["oracle/quick"]["accesses"]
+    with pytest.raises(ts.RunError, match="and the workload has about"):
+        ts.run("oracle/quick", f"trace:{tmp_path / 'plain.tst'}", skip=3 * accesses)
+    with pytest.raises(ts.RunFailedError, match="the workload ended before .*; skip fewer"):
+        ts.run("oracle/quick", f"trace:{tmp_path / 'plain.tst'}", skip=accesses + 1)

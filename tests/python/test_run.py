@@ -38,6 +38,7 @@ def test_systems_keep_their_order(result: ts.Result) -> None:
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_stages_sum_to_the_mean_latency(result: ts.Result, name: str) -> None:
     system = result[name]
+    assert system["latency_ns"] is not None
     assert sum(system["stages_ns"].values()) == pytest.approx(system["latency_ns"]["mean"])
 
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tierscope_record::launch::QemuBackend;
 use tierscope_system::result::RunResult;
+use tierscope_system::run;
 use tierscope_system::spec::{self, Resolved, SystemSpec};
 use tierscope_units::Size;
 use tierscope_workload::generator::GENERATORS;
@@ -102,6 +103,16 @@ pub fn sizes(system: &str) -> PyResult<String> {
     let system: SystemSpec =
         serde_json::from_str(system).map_err(|error| run_error("bad-systems", error))?;
     Ok(json!({"dram": system.dram_sizes(), "memory": system.memory_estimate()}).to_string())
+}
+
+/// Refuses machines (resolved, as JSON) that what comes before the region, which begins at `start`
+/// (JSON), cannot warm functionally.
+#[pyfunction]
+pub fn check_functional(systems: &str, start: &str) -> PyResult<()> {
+    let systems: Vec<SystemSpec> =
+        serde_json::from_str(systems).map_err(|error| run_error("bad-systems", error))?;
+    let start = serde_json::from_str(start).map_err(|error| run_error("bad-region", error))?;
+    run::check_functional(&systems, start).map_err(|why| run_error("usage", why))
 }
 
 /// What is known of a workload, given as in a job, before it runs, as JSON: accesses, and bytes

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tierscope_system::result::Interval;
-use tierscope_system::run::{Observer, Outcome, Progress, check_sites, run_alone, run_machines};
+use tierscope_system::run::{
+    Observer, Outcome, Progress, check_region, check_sites, run_alone, run_machines,
+};
 
 /// A run in host threads of its own: of a generated or recorded workload, or of a program.
 ///
@@ -55,6 +57,7 @@ impl Run {
         prepared.check_fit(&systems)?;
         if let Source::Stream(stream) = &prepared.source {
             check_sites(&**stream, options.sites).map_err(|e| run_error("no-code", e))?;
+            check_region(&**stream, &options).map_err(|e| run_error("bad-region", e))?;
         }
         let Prepared { source, info, damage, cut, missing, filter } = prepared;
         let remarks = filter.map(|filter| filtered(filter, &systems)).unwrap_or_default();

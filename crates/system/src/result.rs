@@ -120,8 +120,8 @@ pub struct SystemResult {
     pub miss_rate: f64,
     /// What `miss_rate` is a rate of.
     pub miss_kind: String,
-    /// Latency of the program's accesses, in nanoseconds.
-    pub latency_ns: LatencySummary,
+    /// Latency of the program's accesses, in nanoseconds; null where there were none.
+    pub latency_ns: Option<LatencySummary>,
     /// Mean nanoseconds that an access spent in each stage: they sum to the mean latency.
     pub stages_ns: BTreeMap<String, f64>,
     /// Nanoseconds of all software threads by owner: they sum to threads × run time.
@@ -334,15 +334,29 @@ pub struct Interval {
 }
 
 impl LatencySummary {
-    /// Of a histogram; zeros where it holds nothing.
-    pub(crate) fn of(histogram: &LatencyHistogram) -> Self {
+    /// Of a histogram; none where it holds nothing.
+    pub(crate) fn of(histogram: &LatencyHistogram) -> Option<Self> {
         let ns = |ps: u64| ps as f64 / 1e3;
-        LatencySummary {
+        (histogram.count() > 0).then(|| LatencySummary {
             mean: histogram.mean_ps() / 1e3,
             p50: ns(histogram.quantile_ps(0.5)),
             p99: ns(histogram.quantile_ps(0.99)),
             p999: ns(histogram.quantile_ps(0.999)),
             max: ns(histogram.max_ps()),
-        }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_nothing_there_is_no_latency() {
+        let mut histogram = LatencyHistogram::default();
+        assert_eq!(LatencySummary::of(&histogram), None);
+        histogram.record_n(0, 1);
+        let zero = LatencySummary::of(&histogram).unwrap();
+        assert_eq!((zero.mean, zero.max), (0.0, 0.0), "which is not the same as zero");
     }
 }

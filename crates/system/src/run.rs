@@ -59,6 +59,57 @@ pub fn check_sites(stream: &dyn Stream, asked: Option<SiteGrain>) -> Result<(), 
     }
 }
 
+/// Checks that a workload comes to the region's beginning, and gives the marks that bound it, as far as
+/// that is known before it runs. An error says what it lacks, and what to do, for people.
+pub fn check_region(stream: &dyn Stream, options: &RunOptions) -> Result<(), String> {
+    // An access across two lines is two on a machine.
+    if let (Some(Bound::Accesses(skipped)), Some(accesses)) = (options.start, stream.accesses())
+        && skipped / 2 >= accesses
+    {
+        return Err(format!(
+            "the region of interest would begin after {skipped} accesses, and the workload has about \
+             {accesses}; skip fewer"
+        ));
+    }
+    let bounds = options.start.iter().chain(&options.stops);
+    for bound in bounds {
+        let Bound::Mark(number) = *bound else { continue };
+        if stream.gives_mark(number) == Some(false) {
+            let does = if number == mark::STOP { "ends" } else { "begins" };
+            return Err(format!(
+                "the workload has no mark that {does} a region of interest; say the region by --skip \
+                 and --limit, or, of a program, mark it in its code, or name functions that begin and \
+                 end it by --roi-start and --roi-stop, of tierscope record too"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that what comes before the region can warm each machine functionally. An error says which it
+/// cannot, and why, for people.
+pub fn check_functional(systems: &[SystemSpec], start: Option<Bound>) -> Result<(), String> {
+    let mend = "leave --warming out, which then is in detail there, or write --warming detailed";
+    if let Some(Bound::TimePs(_)) = start {
+        return Err(format!(
+            "a time is skipped, and functional warming takes none; say what is skipped in accesses or \
+             instructions, or {mend}"
+        ));
+    }
+    for system in systems {
+        let cannot =
+            system.build_organization().is_none_or(|organization| !organization.can_warm());
+        let why = match (system.stands_alone(), system.check_data, cannot) {
+            (true, _, _) => "is a device alone, which has no caches to warm",
+            (_, true, _) => "checks data, which needs every request",
+            (_, _, true) => "has a DRAM cache that prefetches, which depends on time",
+            _ => continue,
+        };
+        return Err(format!("{} cannot be warmed functionally: it {why}; {mend}", system.name));
+    }
+    Ok(())
+}
+
 /// Where a machine's run stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
@@ -186,7 +237,7 @@ fn run_one<R: Running>(
         Ok(true) => {
             let (never, ended) = (running.region_never_began(), running.region_ended_by());
             outcome.region_ended = ended.is_some();
-            tell_region(never, ended, &mut outcome);
+            tell_region(never, ended, running.progress(), &mut outcome);
             if running.region_stop_was_missed() {
                 outcome.partial_reason = Some(NO_STOP.into());
             }
@@ -383,12 +434,26 @@ impl<'a> Reporter<'a> {
 }
 
 /// Says what the region of interest made of the run.
-fn tell_region(never_began: Option<Bound>, ended_by: Option<Bound>, outcome: &mut Outcome) {
+fn tell_region(
+    never_began: Option<Bound>,
+    ended_by: Option<Bound>,
+    came_to: Progress,
+    outcome: &mut Outcome,
+) {
     if let Some(bound) = never_began {
+        let seconds = |time_ps: u64| time_ps as f64 / 1e12;
         let place = match bound {
-            Bound::Accesses(count) => format!("{count} accesses"),
-            Bound::Instructions(count) => format!("{count} instructions"),
-            Bound::TimePs(time_ps) => format!("{} s of simulated time", time_ps as f64 / 1e12),
+            Bound::Accesses(count) => {
+                format!("{count} accesses, with {}; skip fewer", came_to.accesses)
+            }
+            Bound::Instructions(count) => {
+                format!("{count} instructions, with {}; skip fewer", came_to.instructions)
+            }
+            Bound::TimePs(time_ps) => format!(
+                "{} s of simulated time, after {} s; skip less",
+                seconds(time_ps),
+                seconds(came_to.time_ps)
+            ),
             Bound::Mark(_) => "the mark that begins it".to_owned(),
         };
         outcome.failed = true;
@@ -415,6 +480,57 @@ mod tests {
     use tierscope_kernel::MOST_TIME_PS;
     use tierscope_workload::generator;
 
+    fn gups(updates: u64) -> Box<dyn Stream> {
+        let parameters = [("updates".to_owned(), updates.into())];
+        generator::find("gups").unwrap().make(&parameters, 1).unwrap().0
+    }
+
+    #[test]
+    fn a_region_that_cannot_come_is_refused_before_the_run() {
+        let options = |start, stops: &[Bound]| RunOptions {
+            start: Some(start),
+            stops: stops.to_vec(),
+            ..RunOptions::default()
+        };
+        let stream = gups(1000);
+        let accesses = stream.accesses().unwrap();
+        let told = |options: &RunOptions| check_region(&*stream, options).err().unwrap_or_default();
+        assert_eq!(told(&options(Bound::Accesses(accesses), &[Bound::Accesses(u64::MAX)])), "");
+        assert_eq!(told(&options(Bound::TimePs(u64::MAX), &[])), "");
+        let beyond = told(&options(Bound::Accesses(2 * accesses), &[]));
+        assert!(
+            beyond.contains("and the workload has about") && beyond.ends_with("skip fewer"),
+            "{beyond}"
+        );
+        assert!(told(&options(Bound::Mark(mark::START), &[])).contains("no mark that begins"));
+        let stop = options(Bound::Accesses(1), &[Bound::Mark(mark::STOP)]);
+        assert!(told(&stop).contains("no mark that ends"), "{}", told(&stop));
+    }
+
+    #[test]
+    fn machines_that_cannot_be_warmed_functionally_are_named_with_the_reason() {
+        let machine = |name: &str, sets: &[(&str, &str)]| {
+            let sets: Vec<_> = sets.iter().map(|(p, v)| (p.to_string(), v.to_string())).collect();
+            spec::load(name, &sets).unwrap().spec
+        };
+        let told = |systems: &[SystemSpec], start| {
+            check_functional(systems, start).err().unwrap_or_default()
+        };
+        let first = machine("oracle/quick", &[]);
+        let after = Some(Bound::Accesses(10));
+        assert_eq!(told(&[first.clone(), machine("storage/quick", &[])], after), "");
+        assert!(told(&[first.clone()], Some(Bound::TimePs(10))).starts_with("a time is skipped"));
+        let checks = machine("oracle/quick", &[("check_data", "true")]);
+        let prefetches = machine("hybrid/quick", &[]);
+        let alone = machine("device/ddr4-2400", &[]);
+        for (system, why) in [(checks, "checks data"), (prefetches, "prefetches"), (alone, "alone")]
+        {
+            let told = told(&[first.clone(), system.clone()], after);
+            assert!(told.starts_with(&format!("{} cannot", system.name)), "{told}");
+            assert!(told.contains(why), "{told}");
+        }
+    }
+
     /// What is said of a run of a preset with absurd values, which ends before time does.
     fn ends_too_long(system: &str, sets: &[(&str, &str)], threads: u32) {
         let sets: Vec<_> =
@@ -432,7 +548,10 @@ mod tests {
         );
         let result = &ended[0].result;
         assert!(result.time_ps <= MOST_TIME_PS, "{}", result.time_ps);
-        assert!(result.accesses > 0 && result.latency_ns.max <= MOST_TIME_PS as f64 / 1e3);
+        assert!(
+            result.accesses > 0
+                && result.latency_ns.as_ref().unwrap().max <= MOST_TIME_PS as f64 / 1e3
+        );
     }
 
     #[test]

@@ -25,7 +25,7 @@ fn is_at_its_end(outcome: &Outcome) {
     assert!(!outcome.failed, "{:?}", outcome.partial_reason);
     assert!(outcome.partial_reason.as_ref().unwrap().contains("cut off"));
     assert_eq!(outcome.result.accesses, 100);
-    assert!(outcome.result.latency_ns.p99 > 0.0, "its figures are there");
+    assert!(outcome.result.latency_ns.as_ref().unwrap().p99 > 0.0, "its figures are there");
 }
 
 fn is_a_deadlock(outcome: &Outcome) {

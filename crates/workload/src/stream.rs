@@ -79,6 +79,11 @@ pub trait Stream: Send {
         None
     }
 
+    /// Whether any thread gives a mark ([`crate::Call::Marker`]), where that is known before it runs.
+    fn gives_mark(&self, _mark: u64) -> Option<bool> {
+        None
+    }
+
     /// Whether threads may end before what other threads wait for, because the program was cut off
     /// or its recording is. Threads that then wait for ever are at the workload's end.
     fn is_cut(&self) -> bool {

@@ -88,7 +88,7 @@ def run(
     roi: bool = False,
     roi_start: str | None = None,
     roi_stop: str | None = None,
-    warming: Warming = "functional",
+    warming: Warming | None = None,
     time_limit: float | None = None,
     repeat: Annotated[int | None, Parameter(name="--repeat")] = None,
     scale_to_footprint: float | None = None,
@@ -124,7 +124,8 @@ def run(
             a library that it loads.
         roi_stop: Ends the run at the first call of this function.
         warming: What comes before the region changes what caches, tables and DRAM hold, at
-            several times the speed (functional); or is simulated as the region is (detailed).
+            several times the speed (functional, the default where a system allows it); or is
+            simulated as the region is (detailed).
         time_limit: Ends the run, marked partial, after so many seconds.
         repeat: Runs so many times, a built-in workload with the seeds from --seed on, and prints
             means with their 95 % confidence intervals; -o keeps each result.

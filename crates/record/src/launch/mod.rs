@@ -161,7 +161,7 @@ pub enum LaunchError {
         path: PathBuf,
     },
     /// The operating system refused.
-    #[error("{what}: {source}")]
+    #[error("{what}: {}", tierscope_units::reason(source))]
     Io {
         /// What was being done.
         what: String,

@@ -153,7 +153,7 @@ fn answer(said: std::io::Result<String>) -> String {
     const LONGEST: usize = 60;
     let said = match said {
         Ok(said) => said,
-        Err(error) => return format!("cannot be run ({error})"),
+        Err(error) => return format!("cannot be run ({})", tierscope_units::reason(&error)),
     };
     let first: String = said.lines().next().unwrap_or_default().chars().take(LONGEST).collect();
     if first.trim().is_empty() {
@@ -197,7 +197,7 @@ mod tests {
         let said = |path: &str| QemuBackend::at(path.into()).unwrap_err().to_string();
         let needed = ", and a qemu-x86_64 answers \"qemu-x86_64 version ...\": name one by \
                       TIERSCOPE_QEMU, or a script that ends with exec qemu-x86_64 \"$@\"";
-        let missing = "cannot be run (No such file or directory (os error 2))";
+        let missing = "cannot be run (no such file or directory)";
         for (path, answer) in
             [("/nonexistent/qemu", missing), ("/bin/echo", "answers \"echo (GNU coreutils) ")]
         {

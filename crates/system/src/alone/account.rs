@@ -190,7 +190,6 @@ impl Account {
         let bytes_per_s = if time_s > 0.0 { bytes as f64 / time_s } else { 0.0 };
         let peak_bytes_per_s = spec.peak_bytes_per_s();
         let dram = &activity.dram;
-        let latency = |of: &LatencyHistogram| (of.count() > 0).then(|| LatencySummary::of(of));
         DeviceResult {
             reads: self.reads.count(),
             writes: self.writes.count(),
@@ -198,8 +197,8 @@ impl Account {
             bytes_per_s,
             peak_bytes_per_s,
             peak_share: bytes_per_s / peak_bytes_per_s,
-            read_latency_ns: latency(&self.reads),
-            write_latency_ns: latency(&self.writes),
+            read_latency_ns: LatencySummary::of(&self.reads),
+            write_latency_ns: LatencySummary::of(&self.writes),
             row_hits: dram.row_hits,
             row_closed: dram.row_closed,
             row_conflicts: dram.row_conflicts,

@@ -438,7 +438,7 @@ impl Machine {
         }
     }
 
-    fn latencies(&self, accesses: u64) -> (LatencySummary, BTreeMap<String, f64>) {
+    fn latencies(&self, accesses: u64) -> (Option<LatencySummary>, BTreeMap<String, f64>) {
         let mut histogram = self.account.histogram.clone();
         let mut stages = self.account.stages;
         for (latency_ps, count, tlb_ps) in self.hit_latencies() {

@@ -273,6 +273,10 @@ impl Stream for Gups {
         Box::new(self.clone())
     }
 
+    fn gives_mark(&self, _mark: u64) -> Option<bool> {
+        Some(false)
+    }
+
     fn footprint(&self) -> Option<Footprint> {
         Some(Footprint { bytes: self.table_bytes, parameter: "table" })
     }

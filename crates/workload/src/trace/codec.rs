@@ -8,8 +8,9 @@
 //! Effective Trace-Compression Algorithm" (SIGMETRICS 2004).
 
 use crate::counts::Counts;
-use crate::op::{Op, OpKind};
+use crate::op::{Call, Op, OpKind};
 use crate::site::SiteId;
+use std::collections::BTreeSet;
 
 /// Operations in a block at most, arguments included.
 pub const MAX_BLOCK_OPS: usize = 1 << 16;
@@ -151,7 +152,12 @@ pub struct Encoder {
     calls: Vec<u8>,
     ops: usize,
     counts: Counts,
+    /// Marks of the program, each once, as many as a recording tells.
+    marks: BTreeSet<u64>,
 }
+
+/// Different marks of which a recording tells that it has them.
+pub const MOST_MARKS: usize = 64;
 
 impl Default for Encoder {
     fn default() -> Self {
@@ -164,6 +170,7 @@ impl Default for Encoder {
             calls: Vec::new(),
             ops: 0,
             counts: Counts::default(),
+            marks: BTreeSet::new(),
         }
     }
 }
@@ -216,6 +223,11 @@ impl Encoder {
     /// What was encoded so far, in all blocks.
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// The program's marks so far, in all blocks, of the first [`MOST_MARKS`] different ones.
+    pub fn marks(&self) -> &BTreeSet<u64> {
+        &self.marks
     }
 
     /// Writes the block to `out`, which is cleared first, and begins another.
@@ -300,6 +312,11 @@ impl Encoder {
     fn call(&mut self, header: Op, arguments: &[Op]) {
         self.counts.calls += 1;
         self.counts.instructions += u64::from(header.instructions());
+        if let Some(Call::Marker { mark }) = Call::decode(header, arguments)
+            && self.marks.len() < MOST_MARKS
+        {
+            self.marks.insert(mark);
+        }
         self.controls.push(control::CALL);
         self.predictor.advance(CALL_SHAPE);
         push_number(&mut self.calls, header.meta >> 8);

@@ -21,6 +21,7 @@ use crate::op::ThreadId;
 use crate::site::{Site, SiteGrain, SiteId};
 use crate::stream::FileInfo;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use tierscope_units::reason;
@@ -127,6 +128,9 @@ pub struct TstTotals {
     /// The same of stores.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out_stores: u64,
+    /// The program's marks, each once; not told where there are 64 or more. Version 4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marks: Option<BTreeSet<u64>>,
     /// What of the program is not in it, in words: processes and programs that were not recorded, and
     /// what went wrong. Version 4.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

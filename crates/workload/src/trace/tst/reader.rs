@@ -157,6 +157,10 @@ impl Stream for TstReader {
         self.totals().map(TstTotals::accesses)
     }
 
+    fn gives_mark(&self, mark: u64) -> Option<bool> {
+        Some(self.totals()?.marks.as_ref()?.contains(&mark))
+    }
+
     fn is_cut(&self) -> bool {
         let recording = &self.recording;
         recording.damage.is_some() || recording.totals.as_ref().is_some_and(|totals| totals.cut)

@@ -198,8 +198,10 @@ impl Recording {
     /// Takes the totals, which agree with the blocks.
     fn take_totals(&mut self, raw: &[u8]) -> Result<(), String> {
         let totals: TstTotals = serde_json::from_slice(raw).map_err(|error| error.to_string())?;
-        if !totals.missing.is_empty() && self.version < VERSION {
-            return Err("the totals say what is missing, which comes with version 4".into());
+        if (!totals.missing.is_empty() || totals.marks.is_some()) && self.version < VERSION {
+            return Err(
+                "the totals say what is missing or marked, which comes with version 4".into()
+            );
         }
         let operations = self.blocks.values().flatten().map(|block| u64::from(block.ops)).sum();
         totals.check(self.metadata.filter.is_some(), self.blocks.len(), operations)?;
@@ -300,6 +302,6 @@ struct Scan {
 fn unreadable(what: &str, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => "it is cut short: the file ends within it".into(),
-        _ => format!("{what} cannot be read: {error}"),
+        _ => format!("{what} cannot be read: {}", reason(error)),
     }
 }

@@ -372,6 +372,26 @@ fn an_index_that_names_other_blocks_is_damage() {
 }
 
 #[test]
+fn a_recording_says_which_marks_it_has_unless_there_are_too_many() {
+    let scratch = Scratch::new();
+    let marked = |marks: std::ops::Range<u64>| {
+        let mut writer = TstWriter::create(&scratch.file(), &metadata()).unwrap();
+        for mark in marks {
+            let mut ops = vec![Op::load(64, 8, 1)];
+            Call::Marker { mark }.encode(1, &mut ops);
+            writer.append((mark % 2) as u32, &ops).unwrap();
+        }
+        writer.finish("exit status 0").unwrap();
+        let reader = TstReader::open(&scratch.file(), false).unwrap();
+        [0, 1, 2, 70].map(|mark| reader.gives_mark(mark))
+    };
+    assert_eq!(marked(0..0), [Some(false); 4]);
+    assert_eq!(marked(1..2), [Some(false), Some(true), Some(false), Some(false)]);
+    assert_eq!(marked(1..64), [Some(false), Some(true), Some(true), Some(false)]);
+    assert_eq!(marked(0..70), [None; 4]);
+}
+
+#[test]
 fn a_recording_says_what_is_missing_and_how_it_was_cut() {
     let scratch = Scratch::new();
     let mut writer = TstWriter::create(&scratch.file(), &metadata()).unwrap();
@@ -402,10 +422,13 @@ fn a_recording_of_version_1_is_read_and_does_not_tell_what_is_missing() {
     let totals = record(&scratch.file(), [100, 10], 50);
     let whole = std::fs::read(scratch.file()).unwrap();
     let text = &whole[16..16 + u32_at(&whole, 12) as usize];
-    let first = with_header(&whole, 1, std::str::from_utf8(text).unwrap());
+    let totals = TstTotals { marks: None, ..totals };
+    let older = with_totals(&whole, &totals);
+    let first = with_header(&older, 1, std::str::from_utf8(text).unwrap());
     std::fs::write(scratch.file(), first).unwrap();
     let mut reader = TstReader::open(&scratch.file(), false).unwrap();
     assert_eq!((reader.version(), reader.totals()), (1, Some(&totals)));
+    assert_eq!(reader.gives_mark(1), None);
     assert!(!reader.tells_missing());
     assert_eq!(replay(&mut reader, 1).unwrap(), sequence(1, 10));
     let missing = TstTotals { missing: vec!["a process".into()], ..totals };

@@ -5,8 +5,8 @@ use super::tables::NumberedSite;
 use super::*;
 use crate::filter::Filter;
 use crate::op::{FileId, Op};
-use crate::trace::codec::{CodecError, Encoder, MAX_BLOCK_OPS};
-use std::collections::BTreeMap;
+use crate::trace::codec::{CodecError, Encoder, MAX_BLOCK_OPS, MOST_MARKS};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
@@ -16,7 +16,7 @@ const MOST_TEXT_BYTES: usize = 1 << 10;
 /// Texts at most that say what is missing.
 const MOST_MISSING: usize = 16;
 /// Bytes of the totals at most: of a text each byte may become `\u0000`.
-const MOST_TOTALS_BYTES: usize = (MOST_MISSING + 2) * 6 * (MOST_TEXT_BYTES + 8) + 1024;
+const MOST_TOTALS_BYTES: usize = (MOST_MISSING + 2) * 6 * (MOST_TEXT_BYTES + 8) + 4096;
 
 /// A text that is no longer than one of the totals may be.
 fn bounded(text: &str) -> String {
@@ -263,6 +263,9 @@ impl TstWriter {
             ..TstTotals::default()
         };
         self.threads.values().for_each(|thread| totals.add(thread.encoder.counts()));
+        let marks = self.threads.values().flat_map(|thread| thread.encoder.marks());
+        totals.marks =
+            Some(marks.copied().collect()).filter(|marks: &BTreeSet<_>| marks.len() < MOST_MARKS);
         self.write_end(&totals)?;
         let synced = self.file.sync_all();
         synced.and_then(|()| std::fs::rename(&self.partial, &self.path)).map_err(|e| self.io(e))?;
