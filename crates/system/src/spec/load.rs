@@ -2,7 +2,7 @@
 
 use super::presets::{self, Preset};
 use super::tree::{self, Data, Node};
-use super::{SystemSpec, sets, walk};
+use super::{SystemSpec, repair, sets, walk};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileTypeExt;
@@ -39,7 +39,7 @@ pub struct Source {
 /// file.
 ///
 /// # Errors
-/// Every mistake of form, in file order; where there is none, every mistake of meaning.
+/// Every mistake: of form, in file order, and of meaning, as far as what is wrong in form allows.
 pub fn load(reference: &str, sets: &[(String, String)]) -> Result<Resolved, Problems> {
     resolve(layers(reference)?, sets)
 }
@@ -124,6 +124,13 @@ fn layers(reference: &str) -> Result<Layered, Problems> {
         None => return Err(one(unknown_system(reference, String::new(), ""))),
     };
     Ok(Layered { root, origin: loader.origin })
+}
+
+/// What the preset that has the part at `path` says there.
+pub(super) fn preset_node(path: &str) -> Option<Node> {
+    let layered = layers(walk::base_for(path)).ok()?;
+    let (node, exact) = layered.root.at(path);
+    exact.then(|| node.clone())
 }
 
 /// What a preset says at `path`, as it is written there.
@@ -260,6 +267,8 @@ fn resolve(layered: Layered, sets: &[(String, String)]) -> Result<Resolved, Prob
     }
     walk::walk(&root, &mut problems);
     if !problems.is_empty() {
+        let also = of_meaning(&root, &problems);
+        append_new(&mut problems, also);
         return Err(problems);
     }
     let spec = deserialize(&root)?;
@@ -271,6 +280,18 @@ fn resolve(layered: Layered, sets: &[(String, String)]) -> Result<Resolved, Prob
         return Err(problems);
     }
     Ok(Resolved { spec, sources: sources(&root), origin })
+}
+
+/// Mistakes of meaning in a description with mistakes of form, as far as they do not come of these.
+fn of_meaning(root: &Node, form: &Problems) -> Problems {
+    let mut found = Problems::new();
+    let Ok(spec) = deserialize(&repair::repaired(root, form)) else { return found };
+    let all = if repair::is_whole(form) { spec.check() } else { spec.check_each() };
+    for mut problem in all.into_iter().filter(|problem| !repair::may_come_of(problem, form)) {
+        add_place(&mut problem, root);
+        found.push(problem);
+    }
+    found
 }
 
 fn deserialize(root: &Node) -> Result<SystemSpec, Problems> {

@@ -10,6 +10,7 @@ mod load;
 mod memory;
 mod presets;
 mod print;
+mod repair;
 mod scale;
 mod sets;
 mod shape;
@@ -190,10 +191,16 @@ impl SystemSpec {
 
     /// Every mistake: impossible values in the parts, and contradictions between them.
     pub fn check(&self) -> Problems {
-        let mut problems = Problems::new();
-        self.check_parts(&mut problems);
+        let mut problems = self.check_each();
         self.check_together(&mut problems);
         limits::check(self, &mut problems);
+        problems
+    }
+
+    /// Impossible values in the parts, each looked at by itself.
+    fn check_each(&self) -> Problems {
+        let mut problems = Problems::new();
+        self.check_parts(&mut problems);
         problems
     }
 }

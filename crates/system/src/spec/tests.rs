@@ -442,3 +442,37 @@ fn the_example_of_the_page_of_links_is_right() {
     let spec = load_text("link.md", text.expect("an example"), &[]).expect("it is right").spec;
     assert!(spec.pcie.is_some() && spec.link.is_none());
 }
+
+#[test]
+fn mistakes_of_form_and_of_meaning_are_told_at_once() {
+    let told = |text: &str| {
+        let found = load_text("machine.toml", text, &[]).err().unwrap();
+        found.iter().map(|one| format!("{}: {}", one.code, one.path)).collect::<Vec<_>>()
+    };
+    let base = "base = \"hybrid/quick\"\n";
+    let stray = format!("{base}colour = 1\n[hybrid.cache]\nways = 0\n[os]\nswappiness = 60\n");
+    assert_eq!(
+        told(&stray),
+        ["unknown-key: os.swappiness", "unknown-key: colour", "impossible-value: hybrid.cache.ways"]
+    );
+    let unit = format!("{base}[processor]\nclock = \"2GB\"\n[hybrid.cache]\nways = 0\n");
+    assert_eq!(told(&unit), ["bad-unit: processor.clock", "impossible-value: hybrid.cache.ways"]);
+    // What may only come of what was put in the place of the first is not told.
+    let same = format!("{base}[hybrid.cache]\ncapacity = \"64GB\"\nways = 7\n");
+    assert_eq!(told(&same).len(), 1);
+    let meant = format!("{base}[hybrid.cache]\nwayz = 7\ncapacity = \"1KiB\"\n");
+    assert_eq!(told(&meant), ["unknown-key: hybrid.cache.wayz"]);
+}
+
+proptest! {
+    /// Whatever is wrong in form, looking for the rest finds no mistake that mending leaves away.
+    #[test]
+    fn a_right_machine_with_stray_keys_has_no_other_mistake(
+        preset in prop::sample::select(presets::list().into_iter().map(|(n, _)| n).collect::<Vec<_>>()),
+        key in "[a-z]{12}",
+    ) {
+        let text = format!("base = \"{preset}\"\n{key} = 1\n");
+        let found = load_text("machine.toml", &text, &[]).unwrap_err();
+        prop_assert!(found.iter().all(|one| one.path == key), "{}", found);
+    }
+}

@@ -151,7 +151,7 @@ impl Walker<'_> {
 }
 
 /// The preset that has the part at `path`.
-fn base_for(path: &str) -> &'static str {
+pub(super) fn base_for(path: &str) -> &'static str {
     super::presets::with_organization(path.split('.').next().unwrap_or_default())
 }
 
