@@ -135,5 +135,5 @@ def test_a_recording_without_marks_is_refused_before_it_is_replayed(
     accesses = whole["oracle/quick"]["accesses"]
     with pytest.raises(ts.RunError, match="and the workload has about"):
         ts.run("oracle/quick", f"trace:{tmp_path / 'plain.tst'}", skip=3 * accesses)
-    with pytest.raises(ts.RunFailedError, match="the workload ended before .*; skip fewer"):
+    with pytest.raises(ts.RunFailedError, match=r"the workload ended before .*; skip fewer"):
         ts.run("oracle/quick", f"trace:{tmp_path / 'plain.tst'}", skip=accesses + 1)

@@ -453,7 +453,11 @@ fn mistakes_of_form_and_of_meaning_are_told_at_once() {
     let stray = format!("{base}colour = 1\n[hybrid.cache]\nways = 0\n[os]\nswappiness = 60\n");
     assert_eq!(
         told(&stray),
-        ["unknown-key: os.swappiness", "unknown-key: colour", "impossible-value: hybrid.cache.ways"]
+        [
+            "unknown-key: os.swappiness",
+            "unknown-key: colour",
+            "impossible-value: hybrid.cache.ways"
+        ]
     );
     let unit = format!("{base}[processor]\nclock = \"2GB\"\n[hybrid.cache]\nways = 0\n");
     assert_eq!(told(&unit), ["bad-unit: processor.clock", "impossible-value: hybrid.cache.ways"]);
