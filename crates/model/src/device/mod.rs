@@ -3,6 +3,10 @@
 //! What stands here may be a machine's store. DRAM is a device too, and lies with the media
 //! ([`crate::medium::dram`]).
 
+mod linked;
+
+pub use linked::{Linked, PageAccess, PageDone, Pages};
+
 use crate::link::LinkDescription;
 use crate::request::{Ahead, Completion, Device, Full, Request};
 use tierscope_units::{Problems, Size};

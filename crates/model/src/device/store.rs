@@ -1,39 +1,41 @@
 //! A backing store: parallel units of a medium behind a controller, and the link to it.
 //!
-//! [`Store`] is the device without its link, page by page; [`StoreDevice`] puts it behind a link
-//! and takes requests of any size. What is modelled is said in `docs/models/store.md`.
+//! [`Store`] is the device without its link, page by page; as [`StoreDevice`] it is behind a link and
+//! takes requests of any size. What is modelled is said in `docs/models/store.md`.
 
-mod linked;
 mod spec;
 mod unit;
 
-pub use linked::StoreDevice;
 pub use spec::StoreSpec;
 
+use crate::device::{Linked, PageAccess, PageDone, Pages};
+use crate::link::LinkDescription;
 use crate::medium::AnyMedium;
 use std::collections::VecDeque;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
 use unit::{Turn, Unit};
 
-/// A page to read or write as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageAccess {
-    /// Chosen by the requester, returned when it is done.
-    pub token: u32,
-    /// Number of the page in the store.
-    pub page: u64,
-    /// Whether it is written.
-    pub write: bool,
-    /// Whether nobody waits for it.
-    pub background: bool,
-    /// Bytes of a read that cross the unit's bus before the rest and are reported by themselves;
-    /// 0 for none.
-    pub ahead_bytes: u32,
+/// A store behind a link. A write is done when the medium has it; part of a page takes as long as the
+/// page in the store.
+pub type StoreDevice = Linked<Store>;
+
+impl StoreDevice {
+    /// A store with nothing to do, behind an empty link. The descriptions have been checked.
+    pub fn new(spec: &StoreSpec, link: &dyn LinkDescription) -> Self {
+        StoreDevice::with_medium(spec, &spec.medium(), link)
+    }
+
+    /// As [`StoreDevice::new`], with units of a copy of `medium` each, whatever the description
+    /// says of its times.
+    pub fn with_medium(spec: &StoreSpec, medium: &AnyMedium, link: &dyn LinkDescription) -> Self {
+        let store = Store::new(spec, medium);
+        Linked::behind(link, store, spec.page.bytes(), spec.queue_depth)
+    }
 }
 
 /// A page that has been read into the controller, or written to the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageDone {
+pub struct StorePageDone {
     /// The access's.
     pub token: u32,
     /// When it was done.
@@ -46,10 +48,24 @@ pub struct PageDone {
     turn: Turn,
 }
 
-impl PageDone {
-    /// Adds the stages from submission to `at_ps`.
+impl PageDone for StorePageDone {
     #[inline]
-    pub fn write_stages(&self, stages: &mut Timeline) {
+    fn token(&self) -> u32 {
+        self.token
+    }
+
+    #[inline]
+    fn at_ps(&self) -> u64 {
+        self.at_ps
+    }
+
+    #[inline]
+    fn is_ahead(&self) -> bool {
+        self.ahead
+    }
+
+    #[inline]
+    fn write_stages(&self, stages: &mut Timeline) {
         let turn = &self.turn;
         let (first, second) = if turn.write {
             (Stage::Device, Stage::Medium)
@@ -109,49 +125,9 @@ impl Store {
         }
     }
 
-    /// Takes a page at `now_ps`, which never goes back between calls.
-    ///
-    /// # Panics
-    /// If there is no such page: callers know what they own.
-    #[inline]
-    pub fn submit(&mut self, now_ps: u64, access: PageAccess) {
-        self.assert_holds(access.page);
-        let queued_ps = now_ps + self.controller_ps;
-        let unit = (access.page % self.units.len() as u64) as u32;
-        let index = self.held.insert(Held { access, unit, queued_ps });
-        self.arriving.push_back((queued_ps, index));
-    }
-
-    #[inline]
-    fn assert_holds(&self, page: u64) {
-        assert!(page < self.pages, "page {page} of a store of {}", self.pages);
-    }
-
-    /// When something happens next, if anything will.
-    #[inline]
-    pub fn next_event_ps(&self) -> Option<u64> {
-        let arrival_ps = self.arriving.front().map(|&(at_ps, _)| at_ps);
-        match (arrival_ps, self.steps.peek_ps()) {
-            (Some(arrival_ps), Some(step_ps)) => Some(arrival_ps.min(step_ps)),
-            (arrival_ps, step_ps) => arrival_ps.or(step_ps),
-        }
-    }
-
-    /// Does all that is due until `now_ps` and appends what was done by then, in order of time. Of
-    /// what happens at the same time, arrivals come first: a unit that becomes free chooses from
-    /// all that has come by then.
-    pub fn advance(&mut self, now_ps: u64, out: &mut Vec<PageDone>) {
-        while let Some(at_ps) = self.next_event_ps()
-            && at_ps <= now_ps
-        {
-            match self.arriving.front() {
-                Some(&(arrival_ps, index)) if arrival_ps == at_ps => {
-                    self.arriving.pop_front();
-                    self.arrive(at_ps, index);
-                }
-                _ => self.step(out),
-            }
-        }
+    /// Accesses taken and not yet done.
+    pub fn in_flight(&self) -> usize {
+        self.held.len()
     }
 
     fn arrive(&mut self, at_ps: u64, index: u32) {
@@ -161,7 +137,7 @@ impl Store {
         self.start(at_ps, unit);
     }
 
-    fn step(&mut self, out: &mut Vec<PageDone>) {
+    fn step(&mut self, out: &mut Vec<StorePageDone>) {
         match self.steps.pop() {
             Some((at_ps, Event::Step(unit))) => {
                 if let Some((index, turn)) = self.units[unit as usize].end_step(at_ps) {
@@ -181,9 +157,9 @@ impl Store {
     }
 
     #[inline]
-    fn done(&self, held: &Held, at_ps: u64, turn: Turn, ahead: bool) -> PageDone {
+    fn done(&self, held: &Held, at_ps: u64, turn: Turn, ahead: bool) -> StorePageDone {
         let Held { access: PageAccess { token, .. }, queued_ps, .. } = *held;
-        PageDone { token, at_ps, ahead, queued_ps, controller_ps: self.controller_ps, turn }
+        StorePageDone { token, at_ps, ahead, queued_ps, controller_ps: self.controller_ps, turn }
     }
 
     /// Starts what the unit can start at `now_ps`.
@@ -210,10 +186,49 @@ impl Store {
             self.steps.push((now_ps + bus_ps).min(end_ps), 0, Event::Ahead(index));
         }
     }
+}
 
-    /// Accesses taken and not yet done.
-    pub fn in_flight(&self) -> usize {
-        self.held.len()
+impl Pages for Store {
+    type Done = StorePageDone;
+
+    #[inline]
+    fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    #[inline]
+    fn submit(&mut self, now_ps: u64, access: PageAccess) {
+        let (page, pages) = (access.page, self.pages);
+        assert!(page < pages, "page {page} of a store of {pages}");
+        let queued_ps = now_ps + self.controller_ps;
+        let unit = (access.page % self.units.len() as u64) as u32;
+        let index = self.held.insert(Held { access, unit, queued_ps });
+        self.arriving.push_back((queued_ps, index));
+    }
+
+    #[inline]
+    fn next_event_ps(&self) -> Option<u64> {
+        let arrival_ps = self.arriving.front().map(|&(at_ps, _)| at_ps);
+        match (arrival_ps, self.steps.peek_ps()) {
+            (Some(arrival_ps), Some(step_ps)) => Some(arrival_ps.min(step_ps)),
+            (arrival_ps, step_ps) => arrival_ps.or(step_ps),
+        }
+    }
+
+    /// Of what happens at the same time, arrivals come first: a unit that becomes free chooses from
+    /// all that has come by then.
+    fn advance(&mut self, now_ps: u64, out: &mut Vec<StorePageDone>) {
+        while let Some(at_ps) = self.next_event_ps()
+            && at_ps <= now_ps
+        {
+            match self.arriving.front() {
+                Some(&(arrival_ps, index)) if arrival_ps == at_ps => {
+                    self.arriving.pop_front();
+                    self.arrive(at_ps, index);
+                }
+                _ => self.step(out),
+            }
+        }
     }
 }
 

@@ -1,14 +1,67 @@
-//! A store behind a link: what the host sees.
+//! A device of pages behind a link: what the host sees of it.
 
-use super::{PageAccess, PageDone, Store, StoreSpec};
 use crate::link::{AnyLink, Direction, Flow, Leg, Link, LinkDescription, Message};
-use crate::medium::AnyMedium;
 use crate::request::{Ahead, Completion, Device, Full, Request};
 use std::collections::VecDeque;
+use std::fmt;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
 
 /// A time that never comes.
 const NEVER: u64 = u64::MAX;
+
+/// A page to read or write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageAccess {
+    /// Chosen by the requester, returned when it is done.
+    pub token: u32,
+    /// Number of the page in the device.
+    pub page: u64,
+    /// Whether it is written.
+    pub write: bool,
+    /// Whether nobody waits for it.
+    pub background: bool,
+    /// Whether the whole page is wanted, or written.
+    pub whole: bool,
+    /// Bytes of a read that the device hands up before the rest and reports by themselves; 0 for
+    /// none.
+    pub ahead_bytes: u32,
+}
+
+/// What a device says when a page has been read into its controller, or has been written.
+pub trait PageDone: Copy + fmt::Debug {
+    /// The access's.
+    fn token(&self) -> u32;
+
+    /// When it was done.
+    fn at_ps(&self) -> u64;
+
+    /// Whether only the bytes wanted ahead have come so far: the page is reported again.
+    fn is_ahead(&self) -> bool;
+
+    /// Adds the stages from submission to [`PageDone::at_ps`].
+    fn write_stages(&self, stages: &mut Timeline);
+}
+
+/// A device of pages, without its link. What it holds is bounded by whoever submits.
+pub trait Pages: Clone {
+    /// What it says of a page.
+    type Done: PageDone;
+
+    /// How many pages it has.
+    fn pages(&self) -> u64;
+
+    /// Takes a page at `now_ps`, which never goes back between calls.
+    ///
+    /// # Panics
+    /// If there is no such page: callers know what they own.
+    fn submit(&mut self, now_ps: u64, access: PageAccess);
+
+    /// When something happens next, if anything will.
+    fn next_event_ps(&self) -> Option<u64>;
+
+    /// Does all that is due until `now_ps` and appends what was done by then, in order of time.
+    fn advance(&mut self, now_ps: u64, out: &mut Vec<Self::Done>);
+}
 
 /// A request that the device holds: done with the last of its pages.
 #[derive(Clone, Copy, Debug)]
@@ -24,19 +77,19 @@ struct Held {
 
 /// A page of a request.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct Part<D> {
     held: u32,
     page: u64,
     /// Bytes of it that the request wants.
     bytes: u32,
-    /// When it was handed to the store.
+    /// When it was handed to the device.
     arrived_ps: u64,
     /// Of these bytes, those that are wanted first; 0 for none.
     ahead_bytes: u32,
-    /// When these had been read.
-    ahead_at_ps: u64,
-    /// What the store said when the page had been read or written.
-    done: Option<PageDone>,
+    /// What the device said when these had been read.
+    ahead: Option<D>,
+    /// What it said when the page had been read or written.
+    done: Option<D>,
 }
 
 /// What a message is sent for: a place in the flow of a request.
@@ -140,14 +193,13 @@ impl Port {
     }
 }
 
-/// A store behind a link. A request is carried as the link's flow says: its command comes down; what
+/// A device of pages behind a link. A request is carried as the link's flow says: its command comes down; what
 /// is read comes up page by page, and what is written goes down; and what the protocol has at its
-/// end. A write is done when the medium has it. Requests of several pages are split, and done with
-/// their last page. Part of a page takes as long as the page in the store, and only its own bytes on
-/// the link.
+/// end. A write is done when the device has it. Requests of several pages are split, and done with
+/// their last page. Part of a page puts only its own bytes on the link.
 #[derive(Clone, Debug)]
-pub struct StoreDevice {
-    store: Store,
+pub struct Linked<P: Pages> {
+    device: P,
     link: AnyLink,
     /// What is sent for a read, and for a write.
     flows: [Flow; 2],
@@ -155,37 +207,42 @@ pub struct StoreDevice {
     /// What somebody takes time to send.
     pending: EventQueue<Parcel>,
     held: Slab<Held>,
-    parts: Slab<Part>,
+    parts: Slab<Part<P::Done>>,
     page_bytes: u64,
     queue_depth: u64,
     held_pages: u64,
-    /// Room for what the store reports, kept to spare the allocation.
-    done: Vec<PageDone>,
+    /// Room for what the device reports, kept to spare the allocation.
+    done: Vec<P::Done>,
 }
 
-impl StoreDevice {
-    /// A store with nothing to do, behind an empty link. The descriptions have been checked.
-    pub fn new(spec: &StoreSpec, link: &dyn LinkDescription) -> Self {
-        StoreDevice::with_medium(spec, &spec.medium(), link)
-    }
-
-    /// As [`StoreDevice::new`], with units of a copy of `medium` each, whatever the description
-    /// says of its times.
-    pub fn with_medium(spec: &StoreSpec, medium: &AnyMedium, link: &dyn LinkDescription) -> Self {
+impl<P: Pages> Linked<P> {
+    /// A device of pages of `page_bytes` with nothing to do, behind an empty link; it is asked for
+    /// `queue_depth` pages at once. The description of the link has been checked.
+    pub fn behind(
+        link: &dyn LinkDescription,
+        device: P,
+        page_bytes: u64,
+        queue_depth: u32,
+    ) -> Self {
         let link = link.build();
-        StoreDevice {
-            store: Store::new(spec, medium),
+        Linked {
+            device,
             flows: [link.flow(false), link.flow(true)],
             link,
             ports: [Port::new(Direction::Down), Port::new(Direction::Up)],
             pending: EventQueue::new(),
             held: Slab::new(),
             parts: Slab::new(),
-            page_bytes: spec.page.bytes(),
-            queue_depth: u64::from(spec.queue_depth),
+            page_bytes,
+            queue_depth: u64::from(queue_depth),
             held_pages: 0,
             done: Vec::new(),
         }
+    }
+
+    /// The device without its link.
+    pub fn device(&self) -> &P {
+        &self.device
     }
 
     /// Pages of a request: the first, and how many.
@@ -216,7 +273,7 @@ impl StoreDevice {
             bytes,
             arrived_ps: 0,
             ahead_bytes,
-            ahead_at_ps: 0,
+            ahead: None,
             done: None,
         })
     }
@@ -238,7 +295,8 @@ impl StoreDevice {
                 let part = &self.parts[part];
                 let (flow, background) = of(&self.held[part.held].request);
                 let ahead = matches!(what, What::Ahead(_));
-                let bytes = if ahead { part.ahead_bytes } else { part.bytes - part.ahead_bytes };
+                let sent_bytes = part.ahead.map_or(0, |_| part.ahead_bytes);
+                let bytes = if ahead { sent_bytes } else { part.bytes - sent_bytes };
                 (&flow.data, u64::from(bytes), background)
             }
             What::After { write } => (&self.flows[usize::from(write)].after, 0, false),
@@ -295,27 +353,31 @@ impl StoreDevice {
     fn submit_page(&mut self, at_ps: u64, token: u32) {
         let part = &mut self.parts[token];
         part.arrived_ps = at_ps;
-        let Part { page, ahead_bytes, held, .. } = *part;
+        let Part { page, bytes, ahead_bytes, held, .. } = *part;
         let Request { write, background, .. } = self.held[held].request;
-        let access = PageAccess { token, page, write, background, ahead_bytes };
-        self.store.submit(at_ps, access);
+        let whole = u64::from(bytes) == self.page_bytes;
+        let access = PageAccess { token, page, write, background, whole, ahead_bytes };
+        self.device.submit(at_ps, access);
     }
 
     /// Pages have been written, or read and are to be sent up.
-    fn take_from_store(&mut self, at_ps: u64, out: &mut Vec<Completion>) {
+    fn take_from_device(&mut self, at_ps: u64, out: &mut Vec<Completion>) {
         let mut done = std::mem::take(&mut self.done);
-        self.store.advance(at_ps, &mut done);
+        self.device.advance(at_ps, &mut done);
         for page in done.drain(..) {
-            let part = &mut self.parts[page.token];
-            part.done = Some(page);
+            let (token, at_ps) = (page.token(), page.at_ps());
+            let part = &mut self.parts[token];
             let write = self.held[part.held].request.write;
+            if page.is_ahead() {
+                part.ahead = Some(page);
+                self.go(at_ps, What::Ahead(token), 0, out);
+                continue;
+            }
+            part.done = Some(page);
             if write {
-                self.finish(page.at_ps, page.token, out);
-            } else if page.ahead {
-                part.ahead_at_ps = page.at_ps;
-                self.go(page.at_ps, What::Ahead(page.token), 0, out);
+                self.finish(at_ps, token, out);
             } else {
-                self.go(page.at_ps, What::Data(page.token), 0, out);
+                self.go(at_ps, What::Data(token), 0, out);
             }
         }
         self.done = done;
@@ -323,10 +385,9 @@ impl StoreDevice {
 
     /// The data that are wanted first have come up.
     fn answer_ahead(&mut self, at_ps: u64, token: u32, out: &mut Vec<Completion>) {
-        let part = self.parts[token];
-        let done = part.done.map(|done| PageDone { at_ps: part.ahead_at_ps, ..done });
+        let part = &self.parts[token];
         if let Held { ahead: Some(ahead), submitted_ps, .. } = self.held[part.held] {
-            out.push(completion(ahead.id, submitted_ps, at_ps, &Part { done, ..part }));
+            out.push(completion(ahead.id, submitted_ps, at_ps, part.arrived_ps, part.ahead));
         }
     }
 
@@ -348,13 +409,14 @@ impl StoreDevice {
     fn answer(&mut self, at_ps: u64, index: u32, out: &mut Vec<Completion>) {
         let Held { request, submitted_ps, last, .. } = self.held.remove(index);
         let part = self.parts.remove(last);
-        out.push(completion(request.id, submitted_ps, at_ps, &part));
+        out.push(completion(request.id, submitted_ps, at_ps, part.arrived_ps, part.done));
         self.go(at_ps, What::After { write: request.write }, 0, out);
     }
 
     fn take(&mut self, now_ps: u64, request: Request, ahead: Option<Ahead>) -> Result<(), Full> {
         let (first, count) = self.pages(&request);
-        self.store.assert_holds(first + count - 1);
+        let (last, pages) = (first + count - 1, self.device.pages());
+        assert!(last < pages, "page {last} of a device of {pages}");
         if self.held_pages > 0 && self.held_pages + count > self.queue_depth {
             return Err(Full);
         }
@@ -368,15 +430,15 @@ impl StoreDevice {
         Ok(())
     }
 
-    /// The earliest of all that can happen. What has come down is in the store before the store
+    /// The earliest of all that can happen. What has come down is in the device before the device
     /// goes on at that time.
     #[inline]
     fn next(&self) -> (u64, Event) {
         let [down, up] = &self.ports;
         let mut first = (down.arrival_ps(), Event::Arrive(Direction::Down));
-        let store_ps = self.store.next_event_ps().unwrap_or(NEVER);
+        let device_ps = self.device.next_event_ps().unwrap_or(NEVER);
         for (at_ps, event) in [
-            (store_ps, Event::Store),
+            (device_ps, Event::Device),
             (up.arrival_ps(), Event::Arrive(Direction::Up)),
             (self.pending.peek_ps().unwrap_or(NEVER), Event::Send),
             (down.free_ps, Event::SendNext(Direction::Down)),
@@ -397,7 +459,7 @@ impl StoreDevice {
                     self.go(at_ps, what, leg + 1, out);
                 }
             }
-            Event::Store => self.take_from_store(at_ps, out),
+            Event::Device => self.take_from_device(at_ps, out),
             Event::Send => {
                 if let Some((at_ps, parcel)) = self.pending.pop() {
                     self.send(at_ps, parcel);
@@ -411,12 +473,18 @@ impl StoreDevice {
 }
 
 /// What is told of a part that has come at `at_ps`.
-fn completion(id: u32, submitted_ps: u64, at_ps: u64, part: &Part) -> Completion {
+fn completion<D: PageDone>(
+    id: u32,
+    submitted_ps: u64,
+    at_ps: u64,
+    arrived_ps: u64,
+    done: Option<D>,
+) -> Completion {
     let mut stages = Timeline::new();
-    stages.push(Stage::Link, part.arrived_ps - submitted_ps);
-    if let Some(done) = part.done {
+    stages.push(Stage::Link, arrived_ps - submitted_ps);
+    if let Some(done) = done {
         done.write_stages(&mut stages);
-        stages.push(Stage::Link, at_ps - done.at_ps);
+        stages.push(Stage::Link, at_ps - done.at_ps());
     }
     Completion { id, at_ps, stages }
 }
@@ -426,15 +494,15 @@ fn completion(id: u32, submitted_ps: u64, at_ps: u64, part: &Part) -> Completion
 enum Event {
     /// A message comes.
     Arrive(Direction),
-    /// The store has something to do.
-    Store,
+    /// The device without its link has something to do.
+    Device,
     /// Somebody has taken the time to send something.
     Send,
     /// What waits for the link may be sent.
     SendNext(Direction),
 }
 
-impl Device for StoreDevice {
+impl<P: Pages> Device for Linked<P> {
     /// Takes a request for one or more bytes.
     ///
     /// # Panics
@@ -443,8 +511,8 @@ impl Device for StoreDevice {
         self.take(now_ps, request, None)
     }
 
-    /// As [`Device::submit`]; the part that is wanted first crosses the unit's bus and the link
-    /// ahead of the rest of its page, in packets of its own.
+    /// As [`Device::submit`]; the part that is wanted first crosses the link ahead of the rest of its
+    /// page, in packets of its own, and is had from the device as soon as that hands it up.
     fn submit_ahead(&mut self, now_ps: u64, request: Request, ahead: Ahead) -> Result<(), Full> {
         self.take(now_ps, request, Some(ahead).filter(|_| !request.write))
     }
