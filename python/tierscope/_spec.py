@@ -11,6 +11,7 @@ from tierscope import _check
 
 __all__ = [
     "Backup",
+    "Collection",
     "CxlMem",
     "DeviceAlone",
     "Dram",
@@ -18,16 +19,22 @@ __all__ = [
     "Hybrid",
     "KernelPaths",
     "Link",
+    "Nand",
     "OnChipCache",
     "Oracle",
     "Os",
+    "PageTimes",
     "Path",
     "Pcie",
     "Processor",
     "Sata",
+    "Ssd",
+    "SsdBuffer",
+    "SsdFirmware",
     "Storage",
     "Store",
     "Tlb",
+    "Wear",
 ]
 
 
@@ -457,6 +464,244 @@ class Store(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PageTimes(_Spec):
+    """How long a page of one type takes."""
+
+    read_latency: str | None = None
+    """Time from the array into the page register (tR). A duration such as ``"25us"``."""
+
+    program_latency: str | None = None
+    """Time from the page register into the array (tPROG). A duration such as ``"25us"``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nand(_Spec):
+    """An array of NAND flash: channels, and what hangs on each."""
+
+    channels: int | None = None
+    """Channels: buses that work at the same time."""
+
+    ways: int | None = None
+    """Ways: packages on each channel."""
+
+    dies: int | None = None
+    """Dies (logical units) of a package, each of which works by itself."""
+
+    planes: int | None = None
+    """Planes of a die, which do the same thing at the same time. At most 16."""
+
+    blocks: int | None = None
+    """Blocks of a plane."""
+
+    pages: int | None = None
+    """Pages of a block."""
+
+    page: str | None = None
+    """Bytes of a page, without its spare bytes: a power of two from 512B to 64KiB.
+
+    A size such as ``"64GiB"``.
+    """
+
+    lower: PageTimes | None = None
+    """Times of the lower pages of the cells (least significant bit); of all pages where a cell
+    holds one bit.
+    """
+
+    middle: PageTimes | None = None
+    """Times of the middle pages, where a cell holds three bits."""
+
+    upper: PageTimes | None = None
+    """Times of the upper pages (most significant bit), where a cell holds two or three bits."""
+
+    erase_latency: str | None = None
+    """Time to erase a block (tBERS). A duration such as ``"25us"``."""
+
+    bus_rate: str | None = None
+    """Transfers a second of each channel (ONFI: up to 50MT/s asynchronous, to 200 NV-DDR, 533
+    NV-DDR2, 1600 NV-DDR3, 2400 NV-LPDDR4).
+
+    A transfer-rate such as ``"1333MT/s"``.
+    """
+
+    bus_bits: int | None = None
+    """Bits of each transfer: 8 or 16."""
+
+    command_cycle: str | None = None
+    """Time of each command and address cycle on the channel. A duration such as ``"25us"``."""
+
+    multi_plane_reads: Literal["none", "same-page", "any-page"] | None = None
+    """Which pages one command reads.
+
+    ``"none"``: One page at a time. ``"same-page"``: Pages of the same block and page number.
+    ``"any-page"``: Any pages, one of each plane.
+    """
+
+    multi_plane_programs: bool | None = None
+    """Whether one command programs a page in each plane, and one erases a block in each."""
+
+    cache_read: bool | None = None
+    """Whether a die reads its next page while one crosses the channel."""
+
+    cache_program: bool | None = None
+    """Whether the data of the next page cross the channel while a die programs one."""
+
+    suspends: int | None = None
+    """How often reads may suspend a program or an erase; 0 for never."""
+
+    suspend_latency: str | None = None
+    """Time that a die takes to suspend, and again to resume. A duration such as ``"25us"``."""
+
+    reads_ahead: int | None = None
+    """Reads that may pass what has waited longer, at a die and at a channel; 0 for first come,
+    first served.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class SsdBuffer(_Spec):
+    """The drive's own DRAM, as far as it holds data."""
+
+    capacity: str | None = None
+    """What it holds in all. A size such as ``"64GiB"``."""
+
+    dirty: str | None = None
+    """What of it may wait to be programmed; writes wait beyond that. A size such as ``"64GiB"``."""
+
+    flush_above: str | None = None
+    """Data that were written stay in it until there is more than this; then the oldest are
+    programmed.
+
+    A size such as ``"64GiB"``.
+    """
+
+    write_back: bool | None = None
+    """Whether a write is done when it is in the buffer, or when it is in flash."""
+
+    read_cache: bool | None = None
+    """Whether data that were read or programmed are kept while there is room."""
+
+    latency: str | None = None
+    """Time of each access to it, besides that of the data. A duration such as ``"25us"``."""
+
+    bandwidth: str | None = None
+    """Bandwidth. A bandwidth such as ``"16GB/s"``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SsdFirmware(_Spec):
+    """The processors of the drive."""
+
+    cores: int | None = None
+    """Processors that work at the same time."""
+
+    page_time: str | None = None
+    """Time for which each page of a request occupies one of them. A duration such as ``"25us"``."""
+
+    read_latency: str | None = None
+    """Time that a read takes besides, which occupies none. A duration such as ``"25us"``."""
+
+    write_latency: str | None = None
+    """Time that a write takes besides, which occupies none. A duration such as ``"25us"``."""
+
+    decode_latency: str | None = None
+    """Time to decode the error-correcting code of what was read from flash.
+
+    A duration such as ``"25us"``.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collection(_Spec):
+    """How space is won back."""
+
+    policy: Literal["greedy", "cost-benefit"] | None = None
+    """By what blocks are chosen.
+
+    ``"greedy"``: The fewest valid units; of those with as few, the one that has waited longest.
+    ``"cost-benefit"``: The greatest gain for its cost, weighed by age: (1 − u) / 2u × time since it
+    was filled, for a share u of valid units (Kawaguchi, Nishioka and Motoda, "A flash-memory based
+    file system", USENIX 1995).
+    """
+
+    window: int | None = None
+    """Among how many of those that were filled first; 0 for all.
+
+    With 1, the one filled first is taken, whatever the policy.
+    """
+
+    free_blocks: int | None = None
+    """Erased blocks of each die below which one is collected. At least 2."""
+
+    copies: int | None = None
+    """Pages that a die's collection has under way at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wear(_Spec):
+    """How flash wears."""
+
+    endurance: int | None = None
+    """Erases that a block stands."""
+
+    difference: int | None = None
+    """By how many erases two blocks of a die may differ before the one with fewer is collected,
+    whatever it holds (static levelling); 0 for never.
+    """
+
+    factory_bad: float | None = None
+    """Share of blocks that are bad from the factory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ssd(_Spec):
+    """A solid-state drive: flash, a translation layer, a buffer, and firmware."""
+
+    capacity: str | None = None
+    """What it offers to the host. A size such as ``"64GiB"``."""
+
+    page: str | None = None
+    """Bytes that are mapped as one: a power of two.
+
+    At most a page of flash, times `split`. A size such as ``"64GiB"``.
+    """
+
+    queue_depth: int | None = None
+    """Pages that it is asked for at most at once."""
+
+    split: int | None = None
+    """Channels over which each page is split, so that they move parts of it at the same time."""
+
+    striping: str | None = None
+    """In which order pages that are written are dealt to channels (c), ways (w), dies (d) and
+    planes (p): what changes first stands first, as in `c-w-d-p`.
+    """
+
+    initial: Literal["erased", "written", "steady"] | None = None
+    """What flash holds when a run starts.
+
+    ``"erased"``: Nothing: every block is erased. ``"written"``: All of the capacity, written once
+    from its beginning to its end. ``"steady"``: All of the capacity, overwritten at random for so
+    long that collection has come to its steady state: every block but the free ones has been
+    written, and holds as many valid pages as greedy collection leaves.
+    """
+
+    nand: Nand | None = None
+    """Flash."""
+
+    buffer: SsdBuffer | None = None
+    """The drive's own DRAM, as far as it holds data."""
+
+    firmware: SsdFirmware | None = None
+    """The processors of the drive."""
+
+    collection: Collection | None = None
+    """How space is won back."""
+
+    wear: Wear | None = None
+    """How flash wears."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Link(_Spec):
     """A link: bandwidth is a resource in time, each direction its own."""
 
@@ -711,6 +956,9 @@ class System(_Spec):
 
     store: Store | None = None
     """The backing store."""
+
+    ssd: Ssd | None = None
+    """Store: a solid-state drive, with translation layer, buffer and collection."""
 
     link: Link | None = None
     """What connects the store."""

@@ -6,11 +6,15 @@
 
 use std::time::Instant;
 use tierscope_kernel::Counter;
+use tierscope_model::device::ssd::{
+    CollectionSpec, InitialFlash, SsdBufferSpec, SsdDevice, SsdFirmwareSpec, SsdSpec, VictimPolicy,
+    WearSpec,
+};
 use tierscope_model::device::{StoreDevice, StoreSpec};
 use tierscope_model::link::LinkSpec;
-use tierscope_model::medium::{DramSpec, dram::Dram};
+use tierscope_model::medium::{DramSpec, MultiPlaneReads, NandSpec, PageTimesSpec, dram::Dram};
 use tierscope_model::request::{Completion, Device, Request};
-use tierscope_units::{Bandwidth, Duration, Size};
+use tierscope_units::{Bandwidth, Duration, Size, TransferRate};
 
 fn ddr3_1333(channels: u32) -> DramSpec {
     DramSpec {
@@ -39,13 +43,78 @@ fn slc(units: u32) -> StoreDevice {
         controller_latency: Duration::from_picoseconds(1_000_000),
         queue_depth: 256,
     };
-    let link = LinkSpec {
+    StoreDevice::new(&spec, &pcie())
+}
+
+/// PCIe 3.0 x16.
+fn pcie() -> LinkSpec {
+    LinkSpec {
         bandwidth: Bandwidth::from_bytes_per_second(16_000_000_000),
         payload: Size::from_bytes(256),
         packet_overhead: Size::from_bytes(24),
         latency: Duration::from_picoseconds(100_000),
+    }
+}
+
+/// A full drive of 64 GiB of Z-NAND, in the steady state of collection: 8 channels of 4 dies.
+fn ssd() -> SsdDevice {
+    let us = |time: u64| Duration::from_picoseconds(time * 1_000_000);
+    let mib = |mib: u64| Size::from_bytes(mib << 20);
+    let spec = SsdSpec {
+        capacity: mib(64 << 10),
+        page: Size::from_bytes(4096),
+        queue_depth: 256,
+        split: 2,
+        striping: "c-w-d-p".into(),
+        initial: InitialFlash::Steady,
+        nand: NandSpec {
+            channels: 8,
+            ways: 4,
+            dies: 1,
+            planes: 8,
+            blocks: 650,
+            pages: 256,
+            page: Size::from_bytes(2048),
+            lower: PageTimesSpec { read_latency: us(3), program_latency: us(100) },
+            middle: None,
+            upper: None,
+            erase_latency: us(1000),
+            bus_rate: TransferRate::from_transfers_per_second(800_000_000),
+            bus_bits: 8,
+            command_cycle: Duration::from_picoseconds(25_000),
+            multi_plane_reads: MultiPlaneReads::AnyPage,
+            multi_plane_programs: true,
+            cache_read: true,
+            cache_program: true,
+            suspends: 4,
+            suspend_latency: us(1),
+            reads_ahead: 16,
+        },
+        buffer: SsdBufferSpec {
+            capacity: mib(64),
+            dirty: mib(16),
+            flush_above: mib(0),
+            write_back: true,
+            read_cache: false,
+            latency: Duration::from_picoseconds(100_000),
+            bandwidth: Bandwidth::from_bytes_per_second(12_800_000_000),
+        },
+        firmware: SsdFirmwareSpec {
+            cores: 8,
+            page_time: us(1),
+            read_latency: us(1),
+            write_latency: us(1),
+            decode_latency: us(1),
+        },
+        collection: CollectionSpec {
+            policy: VictimPolicy::Greedy,
+            window: 0,
+            free_blocks: 4,
+            copies: 16,
+        },
+        wear: WearSpec { endurance: 50_000, difference: 100, factory_bad: 0.005 },
     };
-    StoreDevice::new(&spec, &link)
+    SsdDevice::new(&spec, &pcie())
 }
 
 /// Keeps `outstanding` requests in flight until `count` are done.
@@ -143,4 +212,9 @@ fn main() {
             closed_loop(slc(units), outstanding, n, |i| Request { write: i % 2 == 0, ..page(i) })
         });
     }
+    let on_ssd = |i: u64| Request { address: page(i).address % (64 << 30), ..page(i) };
+    case("ssd random pages read, 32 in flight", 2_000_000, |n| closed_loop(ssd(), 32, n, on_ssd));
+    case("ssd random pages, 30 % written, 32 in flight", 2_000_000, |n| {
+        closed_loop(ssd(), 32, n, |i| third(i, on_ssd(i)))
+    });
 }

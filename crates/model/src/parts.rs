@@ -31,6 +31,8 @@ macro_rules! parts {
             }
             devices {
                 store = store::StoreDevice(StoreSpec), "The backing store.";
+                ssd = ssd::SsdDevice(SsdSpec),
+                    "Store: a solid-state drive, with translation layer, buffer and collection.";
             }
             organizations {
                 device = device::DeviceAlone(DeviceAloneSpec),

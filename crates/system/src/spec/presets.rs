@@ -39,6 +39,9 @@ presets! {
         "64 GiB of DRAM that the kernel pages to a 1 TiB PCIe SSD of SLC flash ([HYB15])";
     "storage/quick" = "storage-quick.toml",
         "storage at 1/256: 256 MiB of DRAM before 4 GiB of store";
+    "storage/z-ssd" = "storage-z-ssd.toml",
+        "storage with an 800 GB Z-SSD as its drive ([HAMS21])";
+    "storage/970-pro" = "storage-970-pro.toml", "storage with a 512 GB Samsung 970 PRO as its drive";
     "hyb15" = "hyb15.toml", "";
     "hyb15-store" = "hyb15-store.toml", "";
     "device" = "device.toml", "";

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod dramsim3;
+mod drives;
 mod equivalence;
 mod formulas;
 mod golden;

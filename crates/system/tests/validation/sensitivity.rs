@@ -19,9 +19,9 @@ const ALL: &[&str] = &[ORACLE, HYBRID, STORAGE];
 const STORES: &[&str] = &[HYBRID, STORAGE];
 pub const PRESETS: [&str; 3] = [ORACLE, HYBRID, STORAGE];
 
-/// Machines with parts that no preset of a machine has, other kinds of links and a backup of DRAM: name,
-/// base, and the part's table.
-const LINKED: [(&str, &str, &str); 5] = [
+/// Machines with parts that no preset here has, other kinds of links and stores and a backup of DRAM:
+/// name, base, and the tables.
+const LINKED: [(&str, &str, &str); 6] = [
     (NVDIMM, ORACLE, BACKUP_TABLE),
     (NVME, STORAGE, PCIE_TABLE),
     (PCIE, HYBRID, PCIE_TABLE),
@@ -32,6 +32,7 @@ const LINKED: [(&str, &str, &str); 5] = [
          latency = \"50ns\"",
     ),
     (CXL, HYBRID, "[cxl_mem]\ngeneration = 5\nlanes = 8\nlatency = \"20ns\""),
+    (SSD, STORAGE, SSD_TABLES),
 ];
 const NVDIMM: &str = "oracle/nvdimm";
 /// Modules of 64 MiB with energy for half a save.
@@ -42,6 +43,68 @@ const NVME: &str = "storage/nvme";
 const PCIE: &str = "hybrid/pcie";
 const SATA: &str = "storage/sata";
 const CXL: &str = "hybrid/cxl";
+const SSD: &str = "storage/ssd";
+/// A small drive that is full, so that what is written soon makes it collect.
+const SSD_TABLES: &str = r#"
+[ssd]
+capacity = "32MiB"
+page = "4KiB"
+queue_depth = 256
+split = 1
+striping = "c-w-d-p"
+initial = "steady"
+[ssd.nand]
+channels = 2
+ways = 1
+dies = 1
+planes = 2
+blocks = 600
+pages = 4
+page = "4KiB"
+erase_latency = "1500us"
+bus_rate = "400MT/s"
+bus_bits = 8
+command_cycle = "25ns"
+multi_plane_reads = "none"
+multi_plane_programs = true
+cache_read = true
+cache_program = true
+suspends = 2
+suspend_latency = "2us"
+reads_ahead = 8
+[ssd.nand.lower]
+read_latency = "25us"
+program_latency = "200us"
+[ssd.nand.middle]
+read_latency = "40us"
+program_latency = "400us"
+[ssd.nand.upper]
+read_latency = "60us"
+program_latency = "600us"
+[ssd.buffer]
+capacity = "1MiB"
+dirty = "128KiB"
+flush_above = "0B"
+write_back = true
+read_cache = true
+latency = "100ns"
+bandwidth = "4GB/s"
+[ssd.firmware]
+cores = 2
+page_time = "1us"
+read_latency = "1us"
+write_latency = "1us"
+decode_latency = "1us"
+[ssd.collection]
+policy = "greedy"
+window = 0
+free_blocks = 3
+copies = 4
+[ssd.wear]
+endurance = 100000
+difference = 1000
+factory_bad = 0.0
+"#;
 const PCIE_TABLE: &str = "[pcie]\ngeneration = 3\nlanes = 4\nmax_payload = \"256B\"\n\
     max_read_request = \"512B\"\nread_completion = \"256B\"\nprotocol = \"nvme\"\n\
     latency = \"115ns\"\nroot_complex_latency = \"300ns\"";
@@ -90,7 +153,8 @@ pub fn fitting(name: &str, sets: Sets<'_>) -> Vec<(String, String)> {
     let organization = name.split('/').next().unwrap_or_default();
     let fits = |path: &str| match path.split('.').next() {
         Some(part @ ("oracle" | "hybrid" | "storage")) => part == organization,
-        Some("store" | "link") => organization != "oracle",
+        Some("store") => organization != "oracle" && name != SSD,
+        Some("link") => organization != "oracle",
         _ => true,
     };
     let own = sets.iter().filter(|(path, _)| fits(path));
@@ -463,6 +527,61 @@ const CASES: &[Case] = &[
     case("cxl_mem.generation", &[CXL], "3", Updates, "stage:link", Up),
     case("cxl_mem.lanes", &[CXL], "1", Updates, "stage:link", Up),
     case("cxl_mem.latency", &[CXL], "20us", Updates, "stage:link", Up),
+    // A drive.
+    case("ssd.capacity", &[SSD], "1MiB", Updates, "ends", Down),
+    case("ssd.page", &[SSD], "2KiB", Updates, "time", Either),
+    case("ssd.queue_depth", &[SSD], "1", Parallel, "time", Up),
+    case("ssd.split", &[SSD], "2", Updates, "time", Either),
+    case("ssd.striping", &[SSD], "p-c-w-d", Updates, "time", Either),
+    case("ssd.initial", &[SSD], "erased", Updates, "time", Down),
+    case("ssd.nand.channels", &[SSD], "1", Parallel, "time", Up)
+        .with(&[("ssd.nand.bus_rate", "20MT/s")])
+        .along(&[("ssd.nand.ways", "2")]),
+    case("ssd.nand.ways", &[SSD], "2", Updates, "time", Down),
+    case("ssd.nand.dies", &[SSD], "2", Updates, "time", Down),
+    case("ssd.nand.planes", &[SSD], "4", Updates, "time", Down),
+    case("ssd.nand.blocks", &[SSD], "1200", Updates, "time", Down),
+    case("ssd.nand.pages", &[SSD], "8", Updates, "time", Down),
+    case("ssd.nand.page", &[SSD], "8KiB", Updates, "time", Either),
+    case("ssd.nand.erase_latency", &[SSD], "15ms", Updates, "time", Up),
+    case("ssd.nand.bus_rate", &[SSD], "40MT/s", Updates, "stage:device", Up),
+    case("ssd.nand.bus_bits", &[SSD], "16", Updates, "stage:device", Down),
+    case("ssd.nand.command_cycle", &[SSD], "1us", Updates, "time", Up),
+    case("ssd.nand.multi_plane_reads", &[SSD], "any-page", Parallel, "time", Either),
+    case("ssd.nand.multi_plane_programs", &[SSD], "false", Updates, "time", Up),
+    case("ssd.nand.cache_read", &[SSD], "false", Parallel, "time", Either),
+    case("ssd.nand.cache_program", &[SSD], "false", Updates, "time", Either),
+    case("ssd.nand.suspends", &[SSD], "0", Updates, "time", Up),
+    case("ssd.nand.suspend_latency", &[SSD], "20us", Updates, "time", Up),
+    case("ssd.nand.reads_ahead", &[SSD], "0", Updates, "time", Up)
+        .along(&[("ssd.nand.suspends", "0")]),
+    case("ssd.nand.lower.read_latency", &[SSD], "250us", Updates, "stage:medium", Up),
+    case("ssd.nand.lower.program_latency", &[SSD], "2ms", Updates, "time", Up),
+    case("ssd.nand.middle.read_latency", &[SSD], "250us", Updates, "stage:medium", Up),
+    case("ssd.nand.middle.program_latency", &[SSD], "4ms", Updates, "time", Up),
+    case("ssd.nand.upper.read_latency", &[SSD], "250us", Updates, "stage:medium", Up),
+    case("ssd.nand.upper.program_latency", &[SSD], "6ms", Updates, "time", Up),
+    case("ssd.buffer.capacity", &[SSD], "128KiB", Updates, "time", Up),
+    case("ssd.buffer.dirty", &[SSD], "1MiB", Updates, "time", Either),
+    case("ssd.buffer.flush_above", &[SSD], "64KiB", Updates, "time", Either),
+    case("ssd.buffer.write_back", &[SSD], "false", Updates, "time", Up),
+    case("ssd.buffer.read_cache", &[SSD], "false", Updates, "time", Up),
+    case("ssd.buffer.latency", &[SSD], "10us", Updates, "time", Up),
+    case("ssd.buffer.bandwidth", &[SSD], "100MB/s", Updates, "time", Up),
+    case("ssd.firmware.cores", &[SSD], "1", Parallel, "time", Up)
+        .with(&[("ssd.firmware.page_time", "300us")]),
+    case("ssd.firmware.page_time", &[SSD], "10us", Updates, "time", Up),
+    case("ssd.firmware.read_latency", &[SSD], "20us", Updates, "time", Up),
+    case("ssd.firmware.write_latency", &[SSD], "200us", Updates, "time", Up),
+    case("ssd.firmware.decode_latency", &[SSD], "20us", Updates, "time", Up),
+    case("ssd.collection.policy", &[SSD], "cost-benefit", Updates, "time", Either),
+    case("ssd.collection.window", &[SSD], "1", Updates, "time", Either),
+    case("ssd.collection.free_blocks", &[SSD], "20", Updates, "time", Either),
+    case("ssd.collection.copies", &[SSD], "1", Updates, "time", Either),
+    case("ssd.wear.endurance", &[SSD], "1", Updates, "time", Either),
+    case("ssd.wear.difference", &[SSD], "1", Updates, "time", Either)
+        .with(&[("ssd.capacity", "8MiB"), ("ssd.nand.blocks", "136")]),
+    case("ssd.wear.factory_bad", &[SSD], "0.1", Updates, "time", Either),
     // Organizations.
     case("oracle.capacity", &[ORACLE], "2MiB", Updates, "ends", Down),
     case("hybrid.cache.capacity", &[HYBRID], "4MiB", Updates, "store_read", Down)
@@ -642,7 +761,7 @@ fn every_option_of_storage_is_felt() {
 }
 
 #[test]
-fn every_option_of_other_links_is_felt() {
+fn every_option_of_other_links_and_stores_is_felt() {
     for (name, ..) in LINKED {
         feels_every_option(name);
         ignores_what_is_inert(name);

@@ -1,0 +1,468 @@
+//! A solid-state drive: flash behind a translation layer, a buffer and firmware.
+//!
+//! [`Ssd`] is the drive without its link, page by page; as [`SsdDevice`] it is behind a link and takes
+//! requests of any size. What lies where is decided by the translation layer ([`translation`]), which
+//! knows no time; how long flash takes, by [`Nand`], which knows nothing of what it holds. What is
+//! modelled is said in `docs/models/ssd.md`.
+
+mod buffer;
+mod collect;
+mod flush;
+mod report;
+mod spec;
+pub mod translation;
+
+pub use report::SsdReport;
+pub use spec::{CollectionSpec, SsdBufferSpec, SsdFirmwareSpec, SsdSpec, WearSpec};
+pub use translation::{InitialFlash, VictimPolicy};
+
+use super::linked::{Linked, PageAccess, PageDone, Pages};
+use crate::link::Lane;
+use crate::medium::nand::{self, Kind, Nand};
+use buffer::{Buffer, Written};
+use collect::Collection;
+use std::collections::VecDeque;
+use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
+use translation::{Geometry, Initial, Page, Policy, Stripe, Translation};
+
+/// A drive behind its link.
+pub type SsdDevice = Linked<Ssd>;
+
+const NONE: u32 = u32::MAX;
+
+/// A page that has been read into the drive's controller, or written for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SsdPageDone {
+    token: u32,
+    at_ps: u64,
+    stages: Timeline,
+}
+
+impl PageDone for SsdPageDone {
+    #[inline]
+    fn token(&self) -> u32 {
+        self.token
+    }
+
+    #[inline]
+    fn at_ps(&self) -> u64 {
+        self.at_ps
+    }
+
+    #[inline]
+    fn is_ahead(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn write_stages(&self, stages: &mut Timeline) {
+        stages.append(&self.stages);
+    }
+}
+
+/// A page that the host wants.
+#[derive(Clone, Debug)]
+struct Access {
+    access: PageAccess,
+    /// Time up to which `stages` reaches.
+    clock_ps: u64,
+    stages: Timeline,
+    /// The next of those who wait for the same entry of the buffer, or [`NONE`].
+    next: u32,
+}
+
+impl Access {
+    #[inline]
+    fn pass(&mut self, stage: Stage, until_ps: u64) {
+        self.stages.push(stage, until_ps - self.clock_ps);
+        self.clock_ps = until_ps;
+    }
+
+    /// Passes the steps of a read of flash.
+    fn pass_read(&mut self, done: &nand::Done) {
+        self.pass(Stage::StoreQueue, done.first_ps);
+        self.pass(Stage::Medium, done.first_end_ps);
+        self.pass(Stage::StoreQueue, done.second_ps);
+        self.pass(Stage::Device, done.at_ps);
+    }
+}
+
+/// What operations on flash are for.
+#[derive(Clone, Copy, Debug)]
+enum Job {
+    /// The host reads a page.
+    Read { access: u32, left: u32 },
+    /// The host writes part of a page, of which the rest is read.
+    Fill { access: u32, left: u32 },
+    /// A page is programmed with what the buffer had, from this entry on.
+    Flush { page: Page, first: u32, left: u32 },
+    /// Collection reads these units of a page.
+    Copy { page: Page, live: u32, left: u32 },
+    /// Collection programs a page.
+    Move { page: Page, left: u32 },
+    /// Collection erases a block.
+    Erase { lane: u32, block: u32, left: u32 },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// Firmware hands on an access.
+    Ready(u32),
+    /// The data of a write are in the buffer's memory.
+    Come(u32),
+    /// An access is done.
+    Answer(u32),
+}
+
+/// What is under way on a lane.
+#[derive(Clone, Debug, Default)]
+struct Work {
+    /// Pages of the host that are being programmed.
+    programs: u32,
+    collection: Option<Collection>,
+}
+
+/// The state of a drive without its link.
+#[derive(Clone, Debug)]
+pub struct Ssd {
+    pages: u64,
+    page_bytes: u32,
+    split: u32,
+    /// Dies of each channel, and of all channels over which a page is split.
+    channel_dies: u32,
+    flash_page_bytes: u32,
+    nand: Nand,
+    layer: Translation,
+    stripe: Stripe,
+    buffer: Buffer,
+    flush_above: u32,
+    write_back: bool,
+    /// Pages that one command programs.
+    command_pages: u32,
+    /// Programs of the host that a lane has under way at most: one in the array, one in the
+    /// registers, in each plane.
+    lane_programs: u32,
+    free_blocks: u32,
+    copies: u32,
+    endurance: u32,
+    /// When each processor is free.
+    cores: Vec<u64>,
+    firmware: SsdFirmwareSpec,
+    memory: Lane,
+    memory_ps: u64,
+    accesses: Slab<Access>,
+    jobs: Slab<Job>,
+    work: Vec<Work>,
+    /// Writes that wait for room in the buffer.
+    waiting: VecDeque<u32>,
+    /// The turn of the stripe that is next to be written.
+    turn: u32,
+    events: EventQueue<Event>,
+    /// Room for what flash reports, kept to spare the allocation.
+    done: Vec<nand::Done>,
+    hits: u64,
+    host_read_pages: u64,
+    host_written_pages: u64,
+}
+
+impl Ssd {
+    /// A drive with nothing to do. The description has been checked.
+    pub fn new(spec: &SsdSpec) -> Self {
+        let geometry = Geometry::new(&spec.nand, spec.split, spec.page.bytes());
+        let usable = spec.usable(&geometry);
+        let stripe = Stripe::new(&spec.striping, &spec.nand, spec.split, &geometry);
+        let pages = spec.capacity.bytes() / spec.page.bytes();
+        let free = spec.collection.free_blocks;
+        let initial = Initial::new(spec.initial, pages, &geometry, stripe.clone(), &usable, free);
+        let policy = Policy {
+            victims: spec.collection.policy,
+            window: spec.collection.window,
+            endurance: spec.wear.endurance,
+            wear_difference: spec.wear.difference,
+            least_blocks: spec.least_blocks(&geometry),
+        };
+        let entries = |bytes: u64| (bytes / spec.page.bytes()).clamp(1, 1 << 30) as u32;
+        let buffer = &spec.buffer;
+        Ssd {
+            pages,
+            page_bytes: spec.page.bytes() as u32,
+            split: spec.split,
+            channel_dies: spec.nand.ways * spec.nand.dies,
+            flash_page_bytes: spec.nand.page.bytes() as u32,
+            nand: Nand::new(&spec.nand),
+            layer: Translation::new(geometry, policy, initial, &usable),
+            stripe,
+            buffer: Buffer::new(
+                entries(buffer.capacity.bytes()),
+                entries(buffer.dirty.bytes()),
+                buffer.read_cache,
+            ),
+            flush_above: (buffer.flush_above.bytes() / spec.page.bytes()).min(1 << 30) as u32,
+            write_back: buffer.write_back,
+            command_pages: if spec.nand.multi_plane_programs { spec.nand.planes } else { 1 },
+            lane_programs: 2 * spec.nand.planes,
+            free_blocks: free,
+            copies: spec.collection.copies,
+            endurance: spec.wear.endurance,
+            cores: vec![0; spec.firmware.cores as usize],
+            firmware: spec.firmware.clone(),
+            memory: Lane::new(buffer.bandwidth.bytes_per_second()),
+            memory_ps: buffer.latency.picoseconds(),
+            accesses: Slab::new(),
+            jobs: Slab::new(),
+            work: vec![Work::default(); geometry.lanes as usize],
+            waiting: VecDeque::new(),
+            turn: 0,
+            events: EventQueue::new(),
+            done: Vec::new(),
+            hits: 0,
+            host_read_pages: 0,
+            host_written_pages: 0,
+        }
+    }
+
+    /// The translation layer.
+    pub fn layer(&self) -> &Translation {
+        &self.layer
+    }
+
+    // ---- Host -----------------------------------------------------------------------------------
+
+    /// An access goes through the buffer's memory; when that is done.
+    #[inline]
+    fn cross_memory(&mut self, now_ps: u64, index: u32) -> u64 {
+        let (start_ps, end_ps) = self.memory.transfer(now_ps, u64::from(self.page_bytes));
+        let end_ps = end_ps + self.memory_ps;
+        let access = &mut self.accesses[index];
+        access.pass(Stage::StoreQueue, start_ps);
+        access.pass(Stage::Device, end_ps);
+        end_ps
+    }
+
+    /// Firmware hands on an access.
+    fn ready(&mut self, now_ps: u64, index: u32, out: &mut Vec<SsdPageDone>) {
+        let PageAccess { page, write, background, .. } = self.accesses[index].access;
+        if write {
+            let end_ps = self.cross_memory(now_ps, index);
+            self.events.push(end_ps, 0, Event::Come(index));
+            return;
+        }
+        if self.buffer.read(page) {
+            self.hits += 1;
+            let end_ps = self.cross_memory(now_ps, index);
+            self.events.push(end_ps, 0, Event::Answer(index));
+            return;
+        }
+        let Some(place) = self.layer.place(page) else {
+            // Nothing was written there: zeros.
+            return self.answer(now_ps, index, out);
+        };
+        if !self.layer.is_programmed(place) {
+            // It is on its way into flash.
+            self.hits += 1;
+            let end_ps = self.cross_memory(now_ps, index);
+            self.events.push(end_ps, 0, Event::Answer(index));
+            return;
+        }
+        let job = self.jobs.insert(Job::Read { access: index, left: self.split });
+        let page = self.layer.geometry().page_of(place);
+        self.operate(job, Kind::Read, page, 1, !background);
+    }
+
+    /// The data of a write are in the buffer's memory, and want an entry.
+    fn come(&mut self, now_ps: u64, index: u32, out: &mut Vec<SsdPageDone>) {
+        let PageAccess { page, whole, .. } = self.accesses[index].access;
+        if !whole
+            && !self.buffer.holds(page)
+            && let Some(place) = self.layer.place(page)
+            && self.layer.is_programmed(place)
+        {
+            let job = self.jobs.insert(Job::Fill { access: index, left: self.split });
+            let page = self.layer.geometry().page_of(place);
+            self.operate(job, Kind::Read, page, 1, true);
+            return;
+        }
+        self.store(now_ps, index, out);
+    }
+
+    /// A whole page that was written takes an entry of the buffer, or waits for one.
+    fn store(&mut self, now_ps: u64, index: u32, out: &mut Vec<SsdPageDone>) {
+        if !self.waiting.is_empty() || !self.take_entry(now_ps, index, out) {
+            self.waiting.push_back(index);
+        }
+        self.flush();
+    }
+
+    /// Whether a write has an entry of the buffer from now on.
+    fn take_entry(&mut self, now_ps: u64, index: u32, out: &mut Vec<SsdPageDone>) -> bool {
+        let page = self.accesses[index].access.page;
+        let Written::In(entry) = self.buffer.write(page) else { return false };
+        self.accesses[index].pass(Stage::StoreQueue, now_ps);
+        if self.write_back {
+            self.answer(now_ps, index, out);
+        } else {
+            let before = self.buffer.wait(entry, index);
+            self.accesses[index].next = before.unwrap_or(NONE);
+        }
+        true
+    }
+
+    /// An access is done.
+    fn answer(&mut self, at_ps: u64, index: u32, out: &mut Vec<SsdPageDone>) {
+        let Access { access, stages, clock_ps, .. } = self.accesses.remove(index);
+        debug_assert_eq!(clock_ps, at_ps);
+        if access.write {
+            self.host_written_pages += 1;
+        } else {
+            self.host_read_pages += 1;
+        }
+        out.push(SsdPageDone { token: access.token, at_ps, stages });
+    }
+
+    // ---- Flash ----------------------------------------------------------------------------------
+
+    /// Starts the operations of a job on the page of each die of its lane. Reads move so many units,
+    /// programs a page.
+    fn operate(&mut self, token: u32, kind: Kind, page: Page, units: u32, demand: bool) {
+        let bytes = match kind {
+            Kind::Read => units * self.page_bytes / self.split,
+            Kind::Program => self.flash_page_bytes,
+            Kind::Erase => 0,
+        };
+        let planes = self.layer.geometry().planes;
+        // Lanes are numbered as the dies of every `split`-th channel.
+        let (group, in_channel) = (page.lane / self.channel_dies, page.lane % self.channel_dies);
+        for part in 0..self.split {
+            let die = (group * self.split + part) * self.channel_dies + in_channel;
+            let operation = nand::Operation {
+                token,
+                kind,
+                die,
+                plane: page.page % planes,
+                block: page.block,
+                page: page.page / planes,
+                bytes,
+                demand,
+            };
+            self.nand.submit(operation);
+        }
+    }
+
+    /// Flash has done an operation.
+    fn done(&mut self, done: &nand::Done, out: &mut Vec<SsdPageDone>) {
+        let (Job::Read { left, .. }
+        | Job::Fill { left, .. }
+        | Job::Flush { left, .. }
+        | Job::Copy { left, .. }
+        | Job::Move { left, .. }
+        | Job::Erase { left, .. }) = &mut self.jobs[done.token];
+        *left -= 1;
+        if *left > 0 {
+            return;
+        }
+        match self.jobs.remove(done.token) {
+            Job::Read { access, .. } => {
+                let at_ps = done.at_ps + self.firmware.decode_latency.picoseconds();
+                let it = &mut self.accesses[access];
+                it.pass_read(done);
+                it.pass(Stage::Device, at_ps);
+                self.buffer.keep(it.access.page);
+                if at_ps > done.at_ps {
+                    self.events.push(at_ps, 0, Event::Answer(access));
+                } else {
+                    self.answer(at_ps, access, out);
+                }
+            }
+            Job::Fill { access, .. } => {
+                self.accesses[access].pass_read(done);
+                self.store(done.at_ps, access, out);
+            }
+            Job::Flush { page, first, .. } => self.flushed(done.at_ps, page, first, out),
+            Job::Copy { page, live, .. } => self.copied(page, live),
+            Job::Move { page, .. } => self.moved(page),
+            Job::Erase { lane, block, .. } => {
+                self.layer.erased(lane, block);
+                self.work[lane as usize].collection = None;
+                self.collect(lane);
+                self.admit(done.at_ps, out);
+            }
+        }
+    }
+
+    /// Writes that wait take what room there is, and what can be programmed is.
+    fn admit(&mut self, now_ps: u64, out: &mut Vec<SsdPageDone>) {
+        self.flush();
+        while let Some(&index) = self.waiting.front()
+            && self.take_entry(now_ps, index, out)
+        {
+            self.waiting.pop_front();
+            self.flush();
+        }
+    }
+}
+
+impl Pages for Ssd {
+    type Done = SsdPageDone;
+
+    #[inline]
+    fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    fn submit(&mut self, now_ps: u64, access: PageAccess) {
+        let (page, pages) = (access.page, self.pages);
+        assert!(page < pages, "page {page} of a drive of {pages}");
+        let mut core = 0;
+        for other in 1..self.cores.len() {
+            if self.cores[other] < self.cores[core] {
+                core = other;
+            }
+        }
+        let start_ps = self.cores[core].max(now_ps);
+        let free_ps = start_ps + self.firmware.page_time.picoseconds();
+        self.cores[core] = free_ps;
+        let firmware = &self.firmware;
+        let delay = if access.write { firmware.write_latency } else { firmware.read_latency };
+        let ready_ps = free_ps + delay.picoseconds();
+        let (clock_ps, stages) = (now_ps, Timeline::new());
+        let mut it = Access { access, clock_ps, stages, next: NONE };
+        it.pass(Stage::StoreQueue, start_ps);
+        it.pass(Stage::Device, ready_ps);
+        let index = self.accesses.insert(it);
+        self.events.push(ready_ps, 0, Event::Ready(index));
+    }
+
+    #[inline]
+    fn next_event_ps(&self) -> Option<u64> {
+        match (self.events.peek_ps(), self.nand.next_event_ps()) {
+            (Some(own_ps), Some(nand_ps)) => Some(own_ps.min(nand_ps)),
+            (own_ps, nand_ps) => own_ps.or(nand_ps),
+        }
+    }
+
+    /// Of what happens at the same time, flash comes first.
+    fn advance(&mut self, now_ps: u64, out: &mut Vec<SsdPageDone>) {
+        while let Some(at_ps) = self.next_event_ps()
+            && at_ps <= now_ps
+        {
+            if self.nand.next_event_ps() == Some(at_ps) {
+                let mut done = std::mem::take(&mut self.done);
+                self.nand.advance(at_ps, &mut done);
+                for one in done.drain(..) {
+                    self.done(&one, out);
+                }
+                self.done = done;
+            } else if let Some((_, event)) = self.events.pop() {
+                match event {
+                    Event::Ready(index) => self.ready(at_ps, index, out),
+                    Event::Come(index) => self.come(at_ps, index, out),
+                    Event::Answer(index) => self.answer(at_ps, index, out),
+                }
+            }
+            self.nand.start_all(at_ps);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,435 @@
+//! The drive's own DRAM, as far as it holds data: what was written and is not in flash yet, and what
+//! was read.
+
+/// Number of an entry.
+pub type Entry = u32;
+
+const NONE: u32 = u32::MAX;
+
+/// What an entry holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The same as flash.
+    Clean,
+    /// It was written, and waits to be programmed.
+    Dirty,
+    /// It is being programmed.
+    Flushing,
+    /// It is being programmed, and has been written again meanwhile.
+    Rewritten,
+    /// It holds nothing.
+    Free,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    unit: u64,
+    state: State,
+    /// Neighbours in the list of its state.
+    before: u32,
+    behind: u32,
+    /// The next with the same hash.
+    next: u32,
+    /// The first of those who wait until what is being programmed is in flash.
+    waiters: u32,
+    /// The first of those who wait until what is to be programmed is.
+    later: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct List {
+    first: u32,
+    last: u32,
+    length: u32,
+}
+
+const EMPTY: List = List { first: NONE, last: NONE, length: 0 };
+
+/// Entries of one unit each, found by the unit. What is clean gives way to what comes, the least
+/// recently used first.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    capacity: u32,
+    /// Entries that may be dirty or being programmed.
+    most_dirty: u32,
+    keeps_clean: bool,
+    slots: Vec<Slot>,
+    heads: Vec<u32>,
+    clean: List,
+    dirty: List,
+    free: u32,
+    flushing: u32,
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// It is in this entry.
+    In(Entry),
+    /// There is no room until something has been programmed.
+    NoRoom,
+}
+
+impl Buffer {
+    /// A buffer of `capacity` entries, at least one, of which `most_dirty` may wait for flash.
+    pub fn new(capacity: u32, most_dirty: u32, keeps_clean: bool) -> Self {
+        Buffer {
+            capacity,
+            most_dirty: most_dirty.min(capacity),
+            keeps_clean,
+            slots: Vec::new(),
+            heads: vec![NONE; 64],
+            clean: EMPTY,
+            dirty: EMPTY,
+            free: NONE,
+            flushing: 0,
+        }
+    }
+
+    /// Entries that wait to be programmed.
+    #[inline]
+    pub fn dirty(&self) -> u32 {
+        self.dirty.length
+    }
+
+    #[inline]
+    fn head(&self, unit: u64) -> usize {
+        let hash = unit.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        hash as usize & (self.heads.len() - 1)
+    }
+
+    #[inline]
+    fn find(&self, unit: u64) -> Option<Entry> {
+        let mut entry = self.heads[self.head(unit)];
+        while entry != NONE {
+            let slot = &self.slots[entry as usize];
+            if slot.unit == unit {
+                return Some(entry);
+            }
+            entry = slot.next;
+        }
+        None
+    }
+
+    /// Whether it holds a unit, without the use being noted.
+    pub fn holds(&self, unit: u64) -> bool {
+        self.find(unit).is_some()
+    }
+
+    /// Whether it holds a unit, which is read.
+    pub fn read(&mut self, unit: u64) -> bool {
+        let Some(entry) = self.find(unit) else { return false };
+        if self.slots[entry as usize].state == State::Clean {
+            self.unlink(entry);
+            self.link(entry, State::Clean);
+        }
+        true
+    }
+
+    /// A unit is written.
+    pub fn write(&mut self, unit: u64) -> Written {
+        if let Some(entry) = self.find(unit) {
+            return self.rewrite(entry);
+        }
+        if self.dirty.length + self.flushing >= self.most_dirty || !self.make_room() {
+            return Written::NoRoom;
+        }
+        let entry = self.insert(unit);
+        self.link(entry, State::Dirty);
+        Written::In(entry)
+    }
+
+    fn rewrite(&mut self, entry: Entry) -> Written {
+        match self.slots[entry as usize].state {
+            State::Clean if self.dirty.length + self.flushing >= self.most_dirty => {
+                return Written::NoRoom;
+            }
+            State::Clean => {
+                self.unlink(entry);
+                self.link(entry, State::Dirty);
+            }
+            State::Flushing => self.slots[entry as usize].state = State::Rewritten,
+            State::Dirty | State::Rewritten | State::Free => {}
+        }
+        Written::In(entry)
+    }
+
+    /// A unit that has been read from flash is kept, if there is room that nothing dirty needs.
+    pub fn keep(&mut self, unit: u64) {
+        if self.keeps_clean && self.find(unit).is_none() && self.make_room() {
+            let entry = self.insert(unit);
+            self.link(entry, State::Clean);
+        }
+    }
+
+    /// Takes the entry that has waited longest to be programmed.
+    pub fn flush(&mut self) -> Option<Entry> {
+        let entry = self.dirty.first;
+        if entry == NONE {
+            return None;
+        }
+        self.unlink(entry);
+        let slot = &mut self.slots[entry as usize];
+        slot.state = State::Flushing;
+        debug_assert_eq!(slot.waiters, NONE);
+        slot.waiters = std::mem::replace(&mut slot.later, NONE);
+        self.flushing += 1;
+        Some(entry)
+    }
+
+    /// The unit of an entry.
+    pub fn unit(&self, entry: Entry) -> u64 {
+        self.slots[entry as usize].unit
+    }
+
+    /// Chains an entry that is being programmed to the one before it.
+    pub fn chain(&mut self, entry: Entry, next: Entry) {
+        self.slots[entry as usize].behind = next;
+    }
+
+    /// An entry has been programmed: the entry chained behind it, and the first who waited for it.
+    pub fn flushed(&mut self, entry: Entry) -> (Option<Entry>, Option<u32>) {
+        let slot = &mut self.slots[entry as usize];
+        let some = |number| (number != NONE).then_some(number);
+        let chained = some(std::mem::replace(&mut slot.behind, NONE));
+        let waiter = some(std::mem::replace(&mut slot.waiters, NONE));
+        self.flushing -= 1;
+        match slot.state {
+            State::Rewritten => self.link(entry, State::Dirty),
+            _ if self.keeps_clean => self.link(entry, State::Clean),
+            _ => self.remove(entry),
+        }
+        (chained, waiter)
+    }
+
+    /// `waiter` waits until what an entry holds now is in flash; who waited before it.
+    pub fn wait(&mut self, entry: Entry, waiter: u32) -> Option<u32> {
+        let before = std::mem::replace(&mut self.slots[entry as usize].later, waiter);
+        (before != NONE).then_some(before)
+    }
+
+    // ---- Entries ---------------------------------------------------------------------------------
+
+    /// Whether an entry can be had: there is a free one, or a clean one gave way.
+    fn make_room(&mut self) -> bool {
+        if self.free != NONE || self.slots.len() < self.capacity as usize {
+            return true;
+        }
+        let oldest = self.clean.first;
+        if oldest == NONE {
+            return false;
+        }
+        self.unlink(oldest);
+        self.remove(oldest);
+        true
+    }
+
+    /// An entry for a unit that is in none, in no list yet.
+    fn insert(&mut self, unit: u64) -> Entry {
+        if self.slots.len() >= self.heads.len() {
+            self.grow();
+        }
+        let head = self.head(unit);
+        let next = self.heads[head];
+        let slot = Slot {
+            unit,
+            state: State::Free,
+            before: NONE,
+            behind: NONE,
+            next,
+            waiters: NONE,
+            later: NONE,
+        };
+        let entry = match self.free {
+            NONE => {
+                self.slots.push(slot);
+                self.slots.len() as u32 - 1
+            }
+            entry => {
+                self.free = self.slots[entry as usize].behind;
+                self.slots[entry as usize] = slot;
+                entry
+            }
+        };
+        self.heads[head] = entry;
+        entry
+    }
+
+    /// Twice as many heads.
+    #[cold]
+    fn grow(&mut self) {
+        self.heads = vec![NONE; self.heads.len() * 2];
+        for entry in 0..self.slots.len() {
+            if self.slots[entry].state != State::Free {
+                let head = self.head(self.slots[entry].unit);
+                self.slots[entry].next = self.heads[head];
+                self.heads[head] = entry as u32;
+            }
+        }
+    }
+
+    /// An entry that is in no list holds nothing any more.
+    fn remove(&mut self, entry: Entry) {
+        let slot = self.slots[entry as usize];
+        let head = self.head(slot.unit);
+        let mut at = self.heads[head];
+        if at == entry {
+            self.heads[head] = slot.next;
+        } else {
+            while self.slots[at as usize].next != entry {
+                at = self.slots[at as usize].next;
+            }
+            self.slots[at as usize].next = slot.next;
+        }
+        let slot = &mut self.slots[entry as usize];
+        slot.state = State::Free;
+        slot.behind = self.free;
+        self.free = entry;
+    }
+
+    fn list(&mut self, state: State) -> &mut List {
+        if state == State::Clean { &mut self.clean } else { &mut self.dirty }
+    }
+
+    /// Adds an entry to the end of the list of clean or of dirty ones.
+    fn link(&mut self, entry: Entry, state: State) {
+        let list = self.list(state);
+        let last = std::mem::replace(&mut list.last, entry);
+        list.length += 1;
+        if last == NONE {
+            list.first = entry;
+        }
+        if last != NONE {
+            self.slots[last as usize].behind = entry;
+        }
+        let slot = &mut self.slots[entry as usize];
+        (slot.state, slot.before, slot.behind) = (state, last, NONE);
+    }
+
+    /// Takes an entry out of its list.
+    fn unlink(&mut self, entry: Entry) {
+        let Slot { state, before, behind, .. } = self.slots[entry as usize];
+        let list = self.list(state);
+        list.length -= 1;
+        if before == NONE {
+            list.first = behind;
+        }
+        if behind == NONE {
+            list.last = before;
+        }
+        if before != NONE {
+            self.slots[before as usize].behind = behind;
+        }
+        if behind != NONE {
+            self.slots[behind as usize].before = before;
+        }
+        let slot = &mut self.slots[entry as usize];
+        (slot.before, slot.behind) = (NONE, NONE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    /// The same, said plainly: units by age.
+    #[derive(Default)]
+    struct Plain {
+        clean: VecDeque<u64>,
+        dirty: VecDeque<u64>,
+        flushing: Vec<(u64, bool)>,
+    }
+
+    impl Plain {
+        fn holds(&self, unit: u64) -> bool {
+            self.clean.contains(&unit)
+                || self.dirty.contains(&unit)
+                || self.flushing.iter().any(|(other, _)| *other == unit)
+        }
+
+        fn room(&mut self, capacity: usize) -> bool {
+            let length = self.clean.len() + self.dirty.len() + self.flushing.len();
+            length < capacity || self.clean.pop_front().is_some()
+        }
+
+        fn write(&mut self, unit: u64, capacity: usize, most_dirty: usize) -> bool {
+            if self.dirty.contains(&unit) {
+                return true;
+            }
+            if let Some(found) = self.flushing.iter_mut().find(|(other, _)| *other == unit) {
+                found.1 = true;
+                return true;
+            }
+            if self.dirty.len() + self.flushing.len() >= most_dirty {
+                return false;
+            }
+            if !self.clean.contains(&unit) && !self.room(capacity) {
+                return false;
+            }
+            self.clean.retain(|other| *other != unit);
+            self.dirty.push_back(unit);
+            true
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_holds_what_a_plain_list_holds(
+            script in proptest::collection::vec((0..5u32, 0..40u64), 1..400),
+            capacity in 1..20u32,
+            most_dirty in 1..20u32,
+            keeps_clean in any::<bool>(),
+        ) {
+            let most_dirty = most_dirty.min(capacity);
+            let mut buffer = Buffer::new(capacity, most_dirty, keeps_clean);
+            let mut plain = Plain::default();
+            let mut under_way = VecDeque::new();
+            let (size, dirty) = (capacity as usize, most_dirty as usize);
+            for (kind, unit) in script {
+                match kind {
+                    0 => {
+                        let held = plain.holds(unit);
+                        if let Some(at) = plain.clean.iter().position(|other| *other == unit) {
+                            plain.clean.remove(at);
+                            plain.clean.push_back(unit);
+                        }
+                        prop_assert_eq!(buffer.read(unit), held);
+                    }
+                    1 => {
+                        let taken = plain.write(unit, size, dirty);
+                        prop_assert_eq!(buffer.write(unit) != Written::NoRoom, taken);
+                    }
+                    2 => {
+                        buffer.keep(unit);
+                        if keeps_clean && !plain.holds(unit) && plain.room(size) {
+                            plain.clean.push_back(unit);
+                        }
+                    }
+                    3 => {
+                        let entry = buffer.flush();
+                        let oldest = plain.dirty.pop_front();
+                        prop_assert_eq!(entry.map(|entry| buffer.unit(entry)), oldest);
+                        under_way.extend(entry);
+                        plain.flushing.extend(oldest.map(|unit| (unit, false)));
+                    }
+                    _ => {
+                        let Some(entry) = under_way.pop_front() else { continue };
+                        let (unit, rewritten) = plain.flushing.remove(0);
+                        prop_assert_eq!(buffer.flushed(entry), (None, None));
+                        if rewritten {
+                            plain.dirty.push_back(unit);
+                        } else if keeps_clean {
+                            plain.clean.push_back(unit);
+                        }
+                    }
+                }
+                prop_assert_eq!(buffer.dirty() as usize, plain.dirty.len());
+                for unit in 0..40 {
+                    prop_assert_eq!(buffer.holds(unit), plain.holds(unit), "unit {}", unit);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! From the buffer to flash.
+
+use super::translation::{Page, Stream};
+use super::{Job, NONE, Ssd, SsdPageDone};
+use crate::medium::nand::Kind;
+use tierscope_kernel::Stage;
+
+impl Ssd {
+    /// Programs what is to leave the buffer, as long as there is a lane for it: what one command can
+    /// program at a time.
+    pub(super) fn flush(&mut self) {
+        let page_units = self.layer.geometry().page_units;
+        loop {
+            // Whoever waits for flash or for room does not wait for pages to be full.
+            let presses = !self.write_back || !self.waiting.is_empty();
+            let full = page_units * self.command_pages;
+            let least = if presses { 1 } else { full.max(self.flush_above + 1) };
+            if self.buffer.dirty() < least {
+                return;
+            }
+            let Some(first) = self.next_page() else { return };
+            let mut page = Some(first);
+            while let Some(it) = page {
+                self.program(it, page_units);
+                let ends = (it.page + 1).is_multiple_of(self.command_pages);
+                page = match self.buffer.dirty() {
+                    0 => None,
+                    _ if ends => None,
+                    _ => self.layer.allocate(it.lane, Stream::Host),
+                };
+                if page.is_some() && self.stripe.lane(self.turn) == it.lane {
+                    self.turn = (self.turn + 1) % self.stripe.round();
+                }
+            }
+            self.collect(first.lane);
+        }
+    }
+
+    /// The next page of the stripe on a lane that has room and is not too busy.
+    fn next_page(&mut self) -> Option<Page> {
+        let round = self.stripe.round();
+        for _ in 0..round {
+            let lane = self.stripe.lane(self.turn);
+            self.turn = (self.turn + 1) % round;
+            if self.work[lane as usize].programs + self.command_pages > self.lane_programs {
+                continue;
+            }
+            if let Some(page) = self.layer.allocate(lane, Stream::Host) {
+                return Some(page);
+            }
+            self.collect(lane);
+        }
+        None
+    }
+
+    /// Programs a page with the oldest of what is dirty.
+    fn program(&mut self, page: Page, page_units: u32) {
+        let (mut first, mut last, mut count) = (NONE, NONE, 0);
+        while count < page_units
+            && let Some(entry) = self.buffer.flush()
+        {
+            let place = self.layer.geometry().place(page, count);
+            self.layer.put(self.buffer.unit(entry), place, Stream::Host);
+            if last == NONE {
+                first = entry;
+            } else {
+                self.buffer.chain(last, entry);
+            }
+            last = entry;
+            count += 1;
+        }
+        self.layer.pad(page_units - count);
+        self.work[page.lane as usize].programs += 1;
+        let job = self.jobs.insert(Job::Flush { page, first, left: self.split });
+        self.operate(job, Kind::Program, page, page_units, false);
+    }
+
+    /// What the buffer had, from this entry on, is in flash.
+    pub(super) fn flushed(
+        &mut self,
+        at_ps: u64,
+        page: Page,
+        first: u32,
+        out: &mut Vec<SsdPageDone>,
+    ) {
+        self.layer.programmed(page);
+        self.work[page.lane as usize].programs -= 1;
+        let mut entry = Some(first);
+        while let Some(number) = entry {
+            let (next, waiter) = self.buffer.flushed(number);
+            self.answer_waiters(at_ps, waiter.unwrap_or(NONE), out);
+            entry = next;
+        }
+        self.admit(at_ps, out);
+    }
+
+    /// Those who waited until what they wrote was in flash.
+    fn answer_waiters(&mut self, at_ps: u64, mut waiter: u32, out: &mut Vec<SsdPageDone>) {
+        while waiter != NONE {
+            let access = &mut self.accesses[waiter];
+            access.pass(Stage::Medium, at_ps);
+            let next = access.next;
+            self.answer(at_ps, waiter, out);
+            waiter = next;
+        }
+    }
+}

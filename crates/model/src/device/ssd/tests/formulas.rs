@@ -1,0 +1,159 @@
+//! Unloaded times and peak rates against closed formulas.
+
+use super::*;
+use crate::medium::nand::Nand;
+
+const CYCLE_PS: u64 = 25_000;
+/// 4 KiB at 400 MB/s, with the cycles that select it, or that precede a program.
+const DATA_PS: u64 = 10_240_000;
+const AROUND_PS: u64 = 7 * CYCLE_PS;
+/// 4 KiB at 4.096 GB/s, and the latency.
+const MEMORY_PS: u64 = US + 100_000;
+
+fn latency(spec: SsdSpec, accesses: &[(u64, PageAccess)]) -> Vec<u64> {
+    let done = run(&mut Ssd::new(&checked(spec)), accesses);
+    done.iter().map(|one| one.stages.total_ps()).collect()
+}
+
+fn written() -> SsdSpec {
+    SsdSpec { initial: InitialFlash::Written, ..spec() }
+}
+
+#[test]
+fn an_unloaded_read_takes_firmware_command_array_transfer_and_decoding() {
+    let expected = 3 * US + AROUND_PS + 25 * US + AROUND_PS + DATA_PS + 4 * US;
+    assert_eq!(latency(written(), &[(0, page_access(0, 7, false))]), [expected]);
+}
+
+#[test]
+fn a_read_of_what_was_never_written_takes_firmware_alone() {
+    assert_eq!(latency(spec(), &[(0, page_access(0, 7, false))]), [3 * US]);
+}
+
+#[test]
+fn an_unloaded_write_takes_firmware_and_the_buffer() {
+    assert_eq!(latency(spec(), &[(0, page_access(0, 7, true))]), [4 * US + MEMORY_PS]);
+}
+
+#[test]
+fn a_write_through_takes_firmware_buffer_transfer_and_program() {
+    let buffer = SsdBufferSpec { write_back: false, ..spec().buffer };
+    let expected = 4 * US + MEMORY_PS + AROUND_PS + DATA_PS + 200 * US;
+    let found = latency(SsdSpec { buffer, ..spec() }, &[(0, page_access(0, 7, true))]);
+    assert_eq!(found, [expected]);
+}
+
+#[test]
+fn part_of_a_page_reads_the_rest_first() {
+    let access = PageAccess { whole: false, ..page_access(0, 7, true) };
+    let fill = AROUND_PS + 25 * US + AROUND_PS + DATA_PS;
+    assert_eq!(latency(written(), &[(0, access)]), [4 * US + MEMORY_PS + fill]);
+    assert_eq!(latency(spec(), &[(0, access)]), [4 * US + MEMORY_PS], "nothing to be read");
+}
+
+#[test]
+fn what_is_in_the_buffer_is_read_from_there() {
+    let found =
+        latency(spec(), &[(0, page_access(0, 7, true)), (50 * US, page_access(1, 7, false))]);
+    assert_eq!(found[1], 3 * US + MEMORY_PS, "it is being programmed");
+    let buffer = SsdBufferSpec { read_cache: true, ..spec().buffer };
+    let accesses = [(0, page_access(0, 7, false)), (500 * US, page_access(1, 7, false))];
+    let found = latency(SsdSpec { buffer, ..written() }, &accesses);
+    assert_eq!(found[1], 3 * US + MEMORY_PS, "it was read before");
+}
+
+#[test]
+fn a_page_over_two_channels_halves_its_transfer() {
+    let nand = NandSpec { page: Size::from_bytes(2048), ..nand() };
+    let found = latency(SsdSpec { split: 2, nand, ..written() }, &[(0, page_access(0, 7, false))]);
+    assert_eq!(found, [3 * US + AROUND_PS + 25 * US + AROUND_PS + DATA_PS / 2 + 4 * US]);
+}
+
+/// Pages a second of `count` reads, or writes, of all pages in turn, with as many waiting as can be.
+fn rate(spec: SsdSpec, count: u32, write: bool) -> f64 {
+    let pages = spec.capacity.bytes() / spec.page.bytes();
+    let firmware = SsdFirmwareSpec {
+        cores: 1,
+        page_time: us(0),
+        read_latency: us(0),
+        write_latency: us(0),
+        decode_latency: us(0),
+    };
+    let mut drive = Ssd::new(&checked(SsdSpec { firmware, ..spec }));
+    let mut out = Vec::new();
+    let (mut next, mut now_ps) = (0, 0);
+    while out.len() < count as usize {
+        while next < count && next < out.len() as u32 + 64 {
+            drive.submit(now_ps, page_access(next, u64::from(next) % pages, write));
+            next += 1;
+        }
+        now_ps = drive.next_event_ps().expect("something is under way");
+        drive.advance(now_ps, &mut out);
+    }
+    f64::from(count) / now_ps as f64 * 1e12
+}
+
+fn assert_near(found: f64, expected: f64, tolerance: f64) {
+    assert!((found / expected - 1.0).abs() < tolerance, "{found}/s, {expected}/s by the formula");
+}
+
+#[test]
+fn reads_are_bounded_by_channels_or_by_dies() {
+    for (channels, ways, cache_read) in [(1, 1, false), (1, 1, true), (2, 4, true), (4, 1, false)] {
+        let nand = NandSpec { channels, ways, cache_read, ..nand() };
+        let spec = SsdSpec { nand, ..written() };
+        let transfer_s = (DATA_PS + AROUND_PS) as f64 * 1e-12;
+        let array_s = (25 * US + AROUND_PS) as f64 * 1e-12;
+        let die_s = if cache_read { array_s.max(transfer_s) } else { array_s + transfer_s };
+        let channel_s = transfer_s + AROUND_PS as f64 * 1e-12;
+        let per_channel = (f64::from(ways) / die_s).min(1.0 / channel_s);
+        let found = rate(spec, 4000, false);
+        assert_near(found, f64::from(channels) * per_channel, 0.02);
+    }
+}
+
+#[test]
+fn writes_are_bounded_by_programs_and_planes_and_caches_multiply_them() {
+    for (planes, multi, cache) in
+        [(1, false, false), (1, false, true), (2, true, false), (2, true, true)]
+    {
+        let nand = NandSpec {
+            planes,
+            blocks: 400,
+            multi_plane_programs: multi,
+            cache_program: cache,
+            ..nand()
+        };
+        let dirty = Size::from_bytes(64 * 4096);
+        let buffer = SsdBufferSpec { capacity: dirty, dirty, ..spec().buffer };
+        let spec = SsdSpec { nand, buffer, striping: "p-c-w-d".into(), ..spec() };
+        let transfer_s = f64::from(planes) * (DATA_PS + AROUND_PS) as f64 * 1e-12;
+        let die_s = 200e-6 + if cache { 0.0 } else { transfer_s };
+        // Fewer than fit into flash that is erased at the start.
+        let found = rate(spec, 16_000, true);
+        assert_near(found, 4.0 * f64::from(planes) / die_s, 0.02);
+    }
+}
+
+#[test]
+fn types_of_pages_take_their_own_times_in_turn() {
+    let times = |read, program| {
+        Some(PageTimesSpec { read_latency: us(read), program_latency: us(program) })
+    };
+    let nand = NandSpec { middle: times(50, 500), upper: times(80, 900), ..nand() };
+    let spec = SsdSpec { nand, ..written() };
+    // Four lanes: pages 0 to 3 are the first of theirs, 4 to 7 the second.
+    let reads: Vec<_> = [0, 5, 10, 15]
+        .iter()
+        .map(|&page| (page * 1000 * US, page_access(page as u32, page, false)))
+        .collect();
+    let found = latency(spec, &reads);
+    let rest = 3 * US + 2 * AROUND_PS + DATA_PS + 4 * US;
+    assert_eq!(found, [25, 50, 80, 25].map(|array| rest + array * US));
+}
+
+#[test]
+fn an_idle_array_announces_nothing() {
+    assert_eq!(Nand::new(&nand()).next_event_ps(), None);
+    assert_eq!(Ssd::new(&spec()).next_event_ps(), None);
+}

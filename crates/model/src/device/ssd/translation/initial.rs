@@ -1,0 +1,195 @@
+//! What flash holds when a run starts, without a word of memory for each page.
+//!
+//! A drive that is full is a rule: which unit lies where follows from a formula, until it is written
+//! anew. Only the number of valid units of each block is kept.
+
+use super::{Geometry, Place, Stripe};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use tierscope_kernel::Permutation;
+
+/// What flash holds when a run starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum InitialFlash {
+    /// Nothing: every block is erased.
+    Erased,
+    /// All of the capacity, written once from its beginning to its end.
+    Written,
+    /// All of the capacity, overwritten at random for so long that collection has come to its steady
+    /// state: every block but the free ones has been written, and holds as many valid pages as
+    /// greedy collection leaves.
+    Steady,
+}
+
+/// Where what lies at the start.
+#[derive(Clone, Debug)]
+pub struct Initial {
+    units: u64,
+    page_units: u32,
+    block_units: u32,
+    blocks: u32,
+    stripe: Stripe,
+    order: Option<Permutation>,
+    /// For each lane the valid units before each of its blocks, and of all: `blocks` + 1 numbers.
+    before: Arc<[u32]>,
+}
+
+impl Initial {
+    /// The first `units` hold something, on lanes that have so many usable blocks each, of which
+    /// `free` are to be erased in the steady state.
+    pub fn new(
+        kind: InitialFlash,
+        units: u64,
+        geometry: &Geometry,
+        stripe: Stripe,
+        usable: &[u32],
+        free: u32,
+    ) -> Self {
+        let units = if kind == InitialFlash::Erased { 0 } else { units };
+        let steady = kind == InitialFlash::Steady;
+        let mut before = Vec::with_capacity((geometry.lanes * (geometry.blocks + 1)) as usize);
+        for (lane, &usable) in (0..).zip(usable) {
+            let share = lane_units(units, lane, geometry, &stripe);
+            let valid = if steady {
+                steady_blocks(share, usable - free, geometry.block_units())
+            } else {
+                full_blocks(share, geometry.block_units())
+            };
+            let mut sum = 0;
+            for block in 0..=geometry.blocks as usize {
+                before.push(sum);
+                sum += valid.get(block).copied().unwrap_or(0);
+            }
+        }
+        Initial {
+            units,
+            page_units: geometry.page_units,
+            block_units: geometry.block_units(),
+            blocks: geometry.blocks,
+            stripe,
+            order: steady.then(|| Permutation::new(0, "ssd.initial", units)),
+            before: before.into(),
+        }
+    }
+
+    /// How many units of a block are valid at the start.
+    pub fn valid(&self, lane: u32, block: u32) -> u32 {
+        let before = self.lane(lane);
+        before[block as usize + 1] - before[block as usize]
+    }
+
+    #[inline]
+    fn lane(&self, lane: u32) -> &[u32] {
+        let length = self.blocks as usize + 1;
+        &self.before[lane as usize * length..][..length]
+    }
+
+    /// Where a unit lies at the start, if it holds something.
+    pub fn place(&self, unit: u64) -> Option<Place> {
+        if unit >= self.units {
+            return None;
+        }
+        let rank = self.order.map_or(unit, |order| order.at(unit));
+        let page_units = u64::from(self.page_units);
+        let (lane, nth) = self.stripe.deal(rank / page_units);
+        let in_lane = (nth * page_units + rank % page_units) as u32;
+        let before = self.lane(lane);
+        let block = before.partition_point(|&sum| sum <= in_lane) as u32 - 1;
+        let valid = before[block as usize + 1] - before[block as usize];
+        let unit = self.spread(in_lane - before[block as usize], valid);
+        Some((lane * self.blocks + block) * self.block_units + unit)
+    }
+
+    /// Which unit lies at a place at the start, if one does.
+    pub fn unit(&self, place: Place) -> Option<u64> {
+        let (block, unit) = (place / self.block_units, place % self.block_units);
+        let (lane, block) = (block / self.blocks, (block % self.blocks) as usize);
+        let before = self.lane(lane);
+        let valid = before[block + 1] - before[block];
+        let number = self.gather(unit, valid)?;
+        let in_lane = u64::from(before[block] + number);
+        let page_units = u64::from(self.page_units);
+        let page = self.stripe.dealt(lane, in_lane / page_units);
+        let rank = page * page_units + in_lane % page_units;
+        (rank < self.units).then(|| self.order.map_or(rank, |order| order.inverse(rank)))
+    }
+
+    /// In which unit of a block the n-th of `valid` lies: they are spread evenly.
+    #[inline]
+    fn spread(&self, n: u32, valid: u32) -> u32 {
+        (u64::from(n) * u64::from(self.block_units) / u64::from(valid)) as u32
+    }
+
+    /// Which of `valid` lies in this unit of a block, if one does.
+    #[inline]
+    fn gather(&self, unit: u32, valid: u32) -> Option<u32> {
+        let n = (u64::from(unit) * u64::from(valid)).div_ceil(u64::from(self.block_units)) as u32;
+        (n < valid && self.spread(n, valid) == unit).then_some(n)
+    }
+}
+
+/// Units of the first `units` that lie on a lane.
+fn lane_units(units: u64, lane: u32, geometry: &Geometry, stripe: &Stripe) -> u64 {
+    let page_units = u64::from(geometry.page_units);
+    let (pages, rest) = (units / page_units, units % page_units);
+    let last = if rest > 0 && stripe.deal(pages).0 == lane { rest } else { 0 };
+    stripe.share(lane, pages) * page_units + last
+}
+
+/// Valid units of each block where `units` fill one after the other.
+fn full_blocks(units: u64, block_units: u32) -> Vec<u32> {
+    let full = (units / u64::from(block_units)) as usize;
+    let mut valid = vec![block_units; full];
+    let rest = (units % u64::from(block_units)) as u32;
+    valid.extend((rest > 0).then_some(rest));
+    valid
+}
+
+/// Valid units of each of `blocks` in the steady state of greedy collection under random writes of
+/// `units` in all, the fewest first.
+///
+/// A block with i valid units loses the next one after a time in proportion to 1 / i, so that
+/// between n, where it is written, and m, where it is collected, it is found with i in proportion to
+/// 1 / i (Desnoyers, "Analytic modeling of SSD write performance", SYSTOR 2012, §4; Van Houdt, "A
+/// mean field model for a class of garbage collection algorithms", SIGMETRICS 2013). m follows from
+/// the mean: units / blocks.
+pub(super) fn steady_blocks(units: u64, blocks: u32, block_units: u32) -> Vec<u32> {
+    let mean = units as f64 / f64::from(blocks);
+    // From n downwards, until the mean of those between is that of the drive.
+    let (mut least, mut weight, mut mass) = (block_units, 0.0, 0.0);
+    while least > 0 {
+        weight += 1.0 / f64::from(least);
+        mass += 1.0;
+        if mass / weight <= mean {
+            break;
+        }
+        least -= 1;
+    }
+    let mut valid = Vec::with_capacity(blocks as usize);
+    let mut reached = 0.0;
+    for i in least.max(1)..=block_units {
+        reached += 1.0 / f64::from(i);
+        let until = (f64::from(blocks) * (reached / weight) + 0.5) as usize;
+        valid.resize(until.min(blocks as usize).max(valid.len()), i);
+    }
+    valid.resize(blocks as usize, block_units);
+    settle(&mut valid, units, block_units);
+    valid
+}
+
+/// Adds or takes away one in each block, until the sum is `units`.
+fn settle(valid: &mut [u32], units: u64, block_units: u32) {
+    let mut sum: u64 = valid.iter().map(|&v| u64::from(v)).sum();
+    while sum != units {
+        let before = sum;
+        for v in valid.iter_mut() {
+            if sum < units && *v < block_units {
+                (*v, sum) = (*v + 1, sum + 1);
+            } else if sum > units && *v > 0 {
+                (*v, sum) = (*v - 1, sum - 1);
+            }
+        }
+        assert!(sum != before, "{units} units do not fit {} blocks", valid.len());
+    }
+}

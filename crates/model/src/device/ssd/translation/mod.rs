@@ -1,0 +1,431 @@
+//! Where a unit of the drive lies in flash: mapping by page, allocation, choice of victims, wear.
+//!
+//! No time passes here. Each step changes the state at once: whoever drives it decides when pages
+//! are programmed and blocks erased, and tells it so (`super::Ssd`), or does all at once.
+
+mod geometry;
+mod initial;
+mod stripe;
+mod victims;
+
+pub use geometry::{Geometry, Page, Place};
+pub use initial::{Initial, InitialFlash};
+pub use stripe::{Stripe, is_order};
+pub use victims::VictimPolicy;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use tierscope_kernel::{CowMap, CowVec};
+use victims::Victims;
+
+/// In the map: nothing has been said of the unit since the start.
+const UNTOUCHED: u32 = u32::MAX;
+/// In the map: the unit was given back.
+const TRIMMED: u32 = u32::MAX - 1;
+/// The most places that numbers of 32 bits have.
+pub const MOST_PLACES: u64 = (u32::MAX - 1) as u64;
+/// Erased blocks of a lane that only collection may take, so that it always ends.
+pub const RESERVE: u32 = 1;
+
+/// For whom a page is allocated: each fills blocks of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// What the host writes.
+    Host,
+    /// What collection moves.
+    Moved,
+}
+
+/// What a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Free,
+    /// It is being filled, or its last pages are being programmed.
+    Open,
+    Filled,
+    /// It is being collected.
+    Victim,
+    /// It is not used any more, or never was.
+    Bad,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    valid: u32,
+    erases: u32,
+    state: State,
+    /// Whether it holds what it held at the start.
+    initial: bool,
+}
+
+/// A block that is being filled.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    block: u32,
+    /// The next page to be given out.
+    next: u32,
+    /// Pages that have been programmed.
+    programmed: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Lane {
+    /// What each stream fills.
+    open: [Option<Open>; 2],
+    /// Blocks that are full, but whose last pages are not programmed yet.
+    closing: Vec<Open>,
+    /// Erased blocks, those with the fewest erases first.
+    free: BinaryHeap<Reverse<(u32, u32)>>,
+    usable: u32,
+    most_erases: u32,
+    /// No block has had fewer, when last looked.
+    least_erases: u32,
+}
+
+counters! {
+    /// What a translation layer did.
+    pub struct TranslationCounts {
+        /// Units that the host wrote to flash.
+        pub host_units,
+        /// Units that collection moved.
+        pub moved_units,
+        /// Units of pages that were programmed without content.
+        pub padded_units,
+        /// Units given back by the host.
+        pub trimmed_units,
+        /// Blocks collected.
+        pub collections,
+        /// Of these, those chosen for having been erased least.
+        pub levelled,
+        /// Blocks erased.
+        pub erases,
+        /// Blocks that are not used any more, for having been erased too often.
+        pub worn_blocks,
+        /// Blocks that should not be used any more, but are, as no others are left.
+        pub overworn_blocks,
+    }
+}
+
+/// How a translation layer behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// By what victims are chosen.
+    pub victims: VictimPolicy,
+    /// Among how many of the oldest; 0 for all.
+    pub window: u32,
+    /// Erases that a block stands.
+    pub endurance: u32,
+    /// By how many erases two blocks of a lane may differ before the one with fewer is collected,
+    /// whatever it holds; 0 for no such levelling.
+    pub wear_difference: u32,
+    /// Blocks of a lane that stay in use whatever their wear.
+    pub least_blocks: u32,
+}
+
+/// The state of a translation layer.
+#[derive(Clone, Debug)]
+pub struct Translation {
+    geometry: Geometry,
+    policy: Policy,
+    initial: Initial,
+    /// The place of each unit, where one was said since the start.
+    map: CowMap<u32>,
+    /// The unit of each place, in blocks that were erased since the start.
+    units: CowVec<u32>,
+    blocks: Vec<Block>,
+    lanes: Vec<Lane>,
+    victims: Victims,
+    counts: TranslationCounts,
+}
+
+impl Translation {
+    /// A layer over lanes that have so many usable blocks each, with what `initial` says in them.
+    pub fn new(geometry: Geometry, policy: Policy, initial: Initial, usable: &[u32]) -> Self {
+        let blocks = geometry.lanes * geometry.blocks;
+        let nothing = Block { valid: 0, erases: 0, state: State::Bad, initial: true };
+        let mut layer = Translation {
+            geometry,
+            policy,
+            initial,
+            map: CowMap::new(UNTOUCHED),
+            units: CowVec::new(geometry.units(), UNTOUCHED),
+            blocks: vec![nothing; blocks as usize],
+            lanes: vec![Lane::default(); geometry.lanes as usize],
+            victims: Victims::new(
+                policy.victims,
+                policy.window,
+                geometry.lanes,
+                blocks,
+                geometry.block_units(),
+            ),
+            counts: TranslationCounts::default(),
+        };
+        for (lane, &usable) in (0..).zip(usable) {
+            layer.lanes[lane as usize].usable = usable;
+            for block in 0..usable {
+                layer.fill(lane, block);
+            }
+        }
+        layer
+    }
+
+    /// A block as it is at the start.
+    fn fill(&mut self, lane: u32, block: u32) {
+        let valid = self.initial.valid(lane, block);
+        let number = self.geometry.block_number(lane, block);
+        let it = &mut self.blocks[number as usize];
+        it.valid = valid;
+        if valid > 0 {
+            it.state = State::Filled;
+            self.victims.insert(lane, number, valid, 0);
+        } else {
+            it.state = State::Free;
+            self.lanes[lane as usize].free.push(Reverse((0, block)));
+        }
+    }
+
+    /// What it did.
+    pub fn counts(&self) -> TranslationCounts {
+        self.counts
+    }
+
+    /// Numbers of units, pages and blocks.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Where a unit lies, if it holds something.
+    #[inline]
+    pub fn place(&self, unit: u64) -> Option<Place> {
+        match self.map.get(unit) {
+            UNTOUCHED => self.initial.place(unit),
+            TRIMMED => None,
+            place => Some(place),
+        }
+    }
+
+    /// The unit that is valid at a place, if one is.
+    pub fn unit(&self, place: Place) -> Option<u64> {
+        let (block, _) = self.geometry.block_of(place);
+        let unit = if self.blocks[block as usize].initial {
+            self.initial.unit(place)?
+        } else {
+            let unit = self.units.get(u64::from(place));
+            (unit != UNTOUCHED).then_some(u64::from(unit))?
+        };
+        (self.place(unit) == Some(place)).then_some(unit)
+    }
+
+    /// Whether what was put at a place has been programmed.
+    #[inline]
+    pub fn is_programmed(&self, place: Place) -> bool {
+        let (block, unit) = self.geometry.block_of(place);
+        if self.blocks[block as usize].state != State::Open {
+            return true;
+        }
+        let (lane, block) = (block / self.geometry.blocks, block % self.geometry.blocks);
+        let lane = &self.lanes[lane as usize];
+        let mut all = lane.open.iter().flatten().chain(&lane.closing);
+        let page = unit / self.geometry.page_units;
+        all.find(|open| open.block == block).is_none_or(|open| page < open.programmed)
+    }
+
+    /// Erased blocks of a lane.
+    #[inline]
+    pub fn free_blocks(&self, lane: u32) -> u32 {
+        self.lanes[lane as usize].free.len() as u32
+    }
+
+    /// Whether the lane has a page for a stream.
+    #[inline]
+    pub fn has_room(&self, lane: u32, stream: Stream) -> bool {
+        let kept = if stream == Stream::Host { RESERVE } else { 0 };
+        self.lanes[lane as usize].open[stream as usize].is_some() || self.free_blocks(lane) > kept
+    }
+
+    /// Gives out the next page of a stream on a lane, if there is room.
+    pub fn allocate(&mut self, lane: u32, stream: Stream) -> Option<Page> {
+        if !self.has_room(lane, stream) {
+            return None;
+        }
+        let pages = self.geometry.block_pages();
+        let state = &mut self.lanes[lane as usize];
+        let slot = &mut state.open[stream as usize];
+        if slot.is_none() {
+            let Reverse((_, block)) = state.free.pop()?;
+            *slot = Some(Open { block, next: 0, programmed: 0 });
+            let number = self.geometry.block_number(lane, block);
+            self.blocks[number as usize].state = State::Open;
+            self.blocks[number as usize].initial = false;
+        }
+        let open = slot.as_mut()?;
+        let page = Page { lane, block: open.block, page: open.next };
+        open.next += 1;
+        if open.next == pages {
+            state.closing.extend(slot.take());
+        }
+        Some(page)
+    }
+
+    /// Puts `unit` at a place of a page that was given out; where it lay before is invalid now.
+    pub fn put(&mut self, unit: u64, place: Place, stream: Stream) {
+        self.forget(unit);
+        self.map.set(unit, place);
+        *self.units.get_mut(u64::from(place)) = unit as u32;
+        self.blocks[self.geometry.block_of(place).0 as usize].valid += 1;
+        match stream {
+            Stream::Host => self.counts.host_units += 1,
+            Stream::Moved => self.counts.moved_units += 1,
+        }
+    }
+
+    /// So many units of a page stay without content.
+    pub fn pad(&mut self, units: u32) {
+        self.counts.padded_units += u64::from(units);
+    }
+
+    /// The host gives a unit back: it holds nothing from now on.
+    pub fn trim(&mut self, unit: u64) {
+        if self.forget(unit) {
+            self.counts.trimmed_units += 1;
+            self.map.set(unit, TRIMMED);
+        }
+    }
+
+    /// Makes invalid what a unit holds; whether it held something.
+    fn forget(&mut self, unit: u64) -> bool {
+        let Some(place) = self.place(unit) else { return false };
+        let (number, _) = self.geometry.block_of(place);
+        let block = &mut self.blocks[number as usize];
+        debug_assert!(block.valid > 0, "block {number} holds nothing, but unit {unit} is there");
+        if block.state == State::Filled {
+            self.victims.lose(number / self.geometry.blocks, number, block.valid);
+        }
+        block.valid -= 1;
+        true
+    }
+
+    /// The next page of its block, in the order in which they were given out, has been programmed.
+    pub fn programmed(&mut self, page: Page) {
+        let pages = self.geometry.block_pages();
+        let lane = &mut self.lanes[page.lane as usize];
+        if let Some(open) = lane.open.iter_mut().flatten().find(|open| open.block == page.block) {
+            open.programmed += 1;
+            return;
+        }
+        let Some(at) = lane.closing.iter().position(|open| open.block == page.block) else {
+            return;
+        };
+        lane.closing[at].programmed += 1;
+        if lane.closing[at].programmed == pages {
+            lane.closing.remove(at);
+            let number = self.geometry.block_number(page.lane, page.block);
+            let block = &mut self.blocks[number as usize];
+            block.state = State::Filled;
+            let written = self.counts.host_units + self.counts.moved_units;
+            self.victims.insert(page.lane, number, block.valid, written);
+        }
+    }
+
+    /// Takes the next block of a lane to collect; none where that gains nothing.
+    pub fn begin_collection(&mut self, lane: u32) -> Option<u32> {
+        let written = self.counts.host_units + self.counts.moved_units;
+        let levelled = self.least_worn(lane);
+        let blocks = &self.blocks;
+        let number = levelled.or_else(|| {
+            self.victims.choose(lane, written, |number| blocks[number as usize].valid)
+        })?;
+        let block = &mut self.blocks[number as usize];
+        if levelled.is_none() && block.valid == self.geometry.block_units() {
+            return None;
+        }
+        self.victims.remove(lane, number, block.valid);
+        block.state = State::Victim;
+        self.counts.collections += 1;
+        self.counts.levelled += u64::from(levelled.is_some());
+        Some(number % self.geometry.blocks)
+    }
+
+    /// The filled block of a lane with the fewest erases, where they differ by too much.
+    fn least_worn(&mut self, lane: u32) -> Option<u32> {
+        let state = &mut self.lanes[lane as usize];
+        let difference = self.policy.wear_difference;
+        if difference == 0 || state.most_erases <= state.least_erases + difference {
+            return None;
+        }
+        let first = self.geometry.block_number(lane, 0);
+        let all = &self.blocks[first as usize..][..self.geometry.blocks as usize];
+        let in_use = |block: &Block| block.state != State::Bad;
+        let erases = all.iter().filter(|block| in_use(block)).map(|block| block.erases);
+        state.least_erases = erases.min().unwrap_or(0);
+        if state.most_erases <= state.least_erases + difference {
+            return None;
+        }
+        let filled = (first..).zip(all).filter(|(_, block)| block.state == State::Filled);
+        let (number, block) = filled.min_by_key(|(_, block)| block.erases)?;
+        (state.most_erases > block.erases + difference).then_some(number)
+    }
+
+    /// Valid units of a page, a bit each.
+    pub fn live(&self, page: Page) -> u32 {
+        let number = self.geometry.block_number(page.lane, page.block);
+        if self.blocks[number as usize].valid == 0 {
+            return 0;
+        }
+        let is_live = |&unit: &u32| self.unit(self.geometry.place(page, unit)).is_some();
+        (0..self.geometry.page_units).filter(is_live).fold(0, |bits, unit| bits | 1 << unit)
+    }
+
+    /// A block that was being collected, and holds nothing any more, has been erased.
+    pub fn erased(&mut self, lane: u32, block: u32) {
+        let number = self.geometry.block_number(lane, block);
+        let it = &mut self.blocks[number as usize];
+        debug_assert!(it.valid == 0 && it.state == State::Victim, "{it:?} of {number} is erased");
+        it.erases += 1;
+        let state = &mut self.lanes[lane as usize];
+        state.most_erases = state.most_erases.max(it.erases);
+        self.counts.erases += 1;
+        let worn = it.erases >= self.policy.endurance;
+        let spare = state.usable > self.policy.least_blocks && !state.free.is_empty();
+        if worn && spare {
+            it.state = State::Bad;
+            state.usable -= 1;
+            self.counts.worn_blocks += 1;
+            return;
+        }
+        self.counts.overworn_blocks += u64::from(it.erases == self.policy.endurance);
+        it.state = State::Free;
+        state.free.push(Reverse((it.erases, block)));
+    }
+
+    /// How often the blocks in use have been erased since the start: least, mean and most.
+    pub fn wear(&self) -> (u32, f64, u32) {
+        let in_use = || self.blocks.iter().filter(|block| block.state != State::Bad);
+        let erases = || in_use().map(|block| block.erases);
+        let sum: u64 = erases().map(u64::from).sum();
+        let mean = sum as f64 / in_use().count().max(1) as f64;
+        (erases().min().unwrap_or(0), mean, erases().max().unwrap_or(0))
+    }
+
+    /// Every invariant that can be seen from outside, for tests: units and places agree, and blocks
+    /// count what they hold.
+    #[cfg(test)]
+    pub fn check(&self, units: u64) {
+        let mut valid = vec![0u32; self.blocks.len()];
+        for unit in 0..units {
+            if let Some(place) = self.place(unit) {
+                assert_eq!(self.unit(place), Some(unit), "what lies at {place}");
+                valid[self.geometry.block_of(place).0 as usize] += 1;
+            }
+        }
+        let counted: Vec<_> = self.blocks.iter().map(|block| block.valid).collect();
+        assert_eq!(counted, valid);
+        for (number, block) in self.blocks.iter().enumerate() {
+            let empty = matches!(block.state, State::Free | State::Bad);
+            assert!(!empty || block.valid == 0, "block {number} is {block:?}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! Which block is collected next.
+
+use serde::{Deserialize, Serialize};
+
+/// By what a block is chosen for collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VictimPolicy {
+    /// The fewest valid units; of those with as few, the one that has waited longest.
+    Greedy,
+    /// The greatest gain for its cost, weighed by age: (1 − u) / 2u × time since it was filled, for a
+    /// share u of valid units (Kawaguchi, Nishioka and Motoda, "A flash-memory based file system",
+    /// USENIX 1995).
+    CostBenefit,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// Blocks that have been filled, in the order in which they were, or, for the greedy choice among
+/// all, by valid units.
+#[derive(Clone, Debug)]
+pub struct Victims {
+    policy: VictimPolicy,
+    /// How many of the oldest are looked at; 0 for all.
+    window: u32,
+    block_units: u32,
+    /// First and last of each list.
+    ends: Vec<(u32, u32)>,
+    /// Neighbours of each block in its list.
+    links: Vec<(u32, u32)>,
+    /// When each was filled, in units written by then. Empty where nobody asks.
+    filled: Vec<u64>,
+    /// No block of the lane has fewer valid units.
+    least: Vec<u32>,
+}
+
+impl Victims {
+    /// No blocks, of `blocks` in all.
+    pub fn new(
+        policy: VictimPolicy,
+        window: u32,
+        lanes: u32,
+        blocks: u32,
+        block_units: u32,
+    ) -> Self {
+        let by_units = policy == VictimPolicy::Greedy && window == 0;
+        let lists = if by_units { lanes * (block_units + 1) } else { lanes };
+        let aged = policy == VictimPolicy::CostBenefit;
+        Victims {
+            policy,
+            window,
+            block_units,
+            ends: vec![(NONE, NONE); lists as usize],
+            links: vec![(NONE, NONE); blocks as usize],
+            filled: vec![0; if aged { blocks as usize } else { 0 }],
+            least: vec![block_units; lanes as usize],
+        }
+    }
+
+    #[inline]
+    fn by_units(&self) -> bool {
+        self.policy == VictimPolicy::Greedy && self.window == 0
+    }
+
+    #[inline]
+    fn list(&self, lane: u32, valid: u32) -> usize {
+        (if self.by_units() { lane * (self.block_units + 1) + valid } else { lane }) as usize
+    }
+
+    /// Adds a block that has been filled with `valid` units when so many had been written.
+    pub fn insert(&mut self, lane: u32, block: u32, valid: u32, written: u64) {
+        if let Some(filled) = self.filled.get_mut(block as usize) {
+            *filled = written;
+        }
+        self.push(lane, block, valid);
+    }
+
+    fn push(&mut self, lane: u32, block: u32, valid: u32) {
+        let list = self.list(lane, valid);
+        let (_, last) = self.ends[list];
+        self.links[block as usize] = (last, NONE);
+        match last {
+            NONE => self.ends[list] = (block, block),
+            _ => {
+                self.links[last as usize].1 = block;
+                self.ends[list].1 = block;
+            }
+        }
+        let least = &mut self.least[lane as usize];
+        *least = valid.min(*least);
+    }
+
+    /// Takes a block out that has `valid` units.
+    pub fn remove(&mut self, lane: u32, block: u32, valid: u32) {
+        let list = self.list(lane, valid);
+        let (before, behind) = self.links[block as usize];
+        match before {
+            NONE => self.ends[list].0 = behind,
+            _ => self.links[before as usize].1 = behind,
+        }
+        match behind {
+            NONE => self.ends[list].1 = before,
+            _ => self.links[behind as usize].0 = before,
+        }
+    }
+
+    /// A block in it has lost one of `valid` units.
+    #[inline]
+    pub fn lose(&mut self, lane: u32, block: u32, valid: u32) {
+        if self.by_units() {
+            self.remove(lane, block, valid);
+            self.push(lane, block, valid - 1);
+        }
+    }
+
+    /// The block of a lane to collect, where `valid` tells how many units a block has, and so many
+    /// have been written by now; none that holds valid units alone, unless there is no other.
+    pub fn choose(&mut self, lane: u32, written: u64, valid: impl Fn(u32) -> u32) -> Option<u32> {
+        if self.by_units() {
+            return self.fewest(lane);
+        }
+        let most = if self.window == 0 { usize::MAX } else { self.window as usize };
+        let gains = |&block: &u32| valid(block) < self.block_units;
+        let blocks = self.iter(lane).filter(gains).take(most);
+        match self.policy {
+            VictimPolicy::Greedy => blocks.min_by_key(|&block| valid(block)),
+            VictimPolicy::CostBenefit => {
+                let worth = |block: u32| {
+                    let age = u128::from(written - self.filled[block as usize]) + 1;
+                    let (units, all) = (valid(block), self.block_units);
+                    (age * u128::from(all - units), u128::from(units))
+                };
+                blocks.reduce(|best, block| {
+                    let ((best_gain, best_cost), (gain, cost)) = (worth(best), worth(block));
+                    if gain * best_cost > best_gain * cost { block } else { best }
+                })
+            }
+        }
+    }
+
+    fn fewest(&mut self, lane: u32) -> Option<u32> {
+        while self.least[lane as usize] <= self.block_units {
+            let (first, _) = self.ends[self.list(lane, self.least[lane as usize])];
+            if first != NONE {
+                return Some(first);
+            }
+            self.least[lane as usize] += 1;
+        }
+        self.least[lane as usize] = self.block_units;
+        None
+    }
+
+    /// The blocks of a lane's list, the oldest first; not where they lie by units.
+    fn iter(&self, lane: u32) -> impl Iterator<Item = u32> {
+        let some = |block| (block != NONE).then_some(block);
+        let first = some(self.ends[lane as usize].0);
+        std::iter::successors(first, move |&block| some(self.links[block as usize].1))
+    }
+}

@@ -1,0 +1,114 @@
+//! Drives of the presets against published figures: what docs/models/ssd.md has in its table.
+
+use tierscope_kernel::Random;
+use tierscope_model::device::{AnyDevice, DeviceDescription};
+use tierscope_model::link::LinkDescription;
+use tierscope_model::request::{Completion, Device, Request};
+use tierscope_system::spec::{SystemSpec, load};
+
+/// What a drive is asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ask {
+    /// 4 KiB anywhere.
+    RandomRead,
+    RandomWrite,
+    /// 128 KiB one after the other.
+    Read,
+    Write,
+}
+
+/// The drive of a preset, with what flash holds at the start where that is not as in the preset.
+fn drive(preset: &str, initial: Option<&str>) -> (AnyDevice, u64) {
+    let sets: Vec<_> =
+        initial.map(|initial| ("ssd.initial".to_owned(), initial.to_owned())).into_iter().collect();
+    let spec: SystemSpec = load(preset, &sets).expect("the preset is right").spec;
+    let ssd = spec.ssd.expect("it has a drive");
+    let pcie = spec.pcie.as_ref().map(|link| link as &dyn LinkDescription);
+    let link = pcie.or(spec.sata.as_ref().map(|link| link as &dyn LinkDescription));
+    (ssd.build(link.expect("the drive is behind a link")), ssd.capacity.bytes())
+}
+
+/// Requests a second, and their mean latency in microseconds, of the second half of `count` requests
+/// with `depth` of them at a time. What is read in order was written in order, and what is written in
+/// order is written to a drive that was empty.
+fn measure(preset: &str, ask: Ask, depth: usize, count: u64) -> (f64, f64) {
+    let initial = match ask {
+        Ask::Read => Some("written"),
+        Ask::Write => Some("erased"),
+        Ask::RandomRead | Ask::RandomWrite => None,
+    };
+    let (mut drive, capacity) = drive(preset, initial);
+    let bytes = if matches!(ask, Ask::Read | Ask::Write) { 128 << 10 } else { 4096 };
+    let places = capacity / bytes;
+    let mut random = Random::stream(1, "drives");
+    let (mut now_ps, mut sent, mut done, mut half_ps) = (0, 0, 0, 0);
+    let mut latency_ps = 0;
+    let mut out: Vec<Completion> = Vec::new();
+    while done < count {
+        while sent < count && drive.in_flight() < depth {
+            let place = match ask {
+                Ask::RandomRead | Ask::RandomWrite => random.below(places),
+                Ask::Read | Ask::Write => sent % places,
+            };
+            let write = matches!(ask, Ask::RandomWrite | Ask::Write);
+            let (id, address, bytes) = (sent as u32, place * bytes, bytes as u32);
+            let request = Request { id, address, bytes, write, background: false };
+            if drive.submit(now_ps, request).is_err() {
+                break;
+            }
+            sent += 1;
+        }
+        now_ps = drive.next_event_ps().expect("something is under way");
+        drive.advance(now_ps, &mut out);
+        for one in out.drain(..) {
+            done += 1;
+            if done > count / 2 {
+                latency_ps += one.stages.total_ps();
+            }
+        }
+        if done <= count / 2 {
+            half_ps = now_ps;
+        }
+    }
+    let measured = (count - count / 2) as f64;
+    (measured / (now_ps - half_ps) as f64 * 1e12, latency_ps as f64 / measured / 1e6)
+}
+
+/// A published figure, and within which share of it the model lies, below and above.
+fn against(what: &str, found: f64, published: f64, from: f64, to: f64) {
+    let off = found / published - 1.0;
+    println!("{what}: {found:.1}, published {published}: {:+.1} %", off * 100.0);
+    assert!((from..=to).contains(&off), "{what}: {found}, published {published}");
+}
+
+#[test]
+fn the_z_ssd_against_published_figures() {
+    let preset = "storage/z-ssd";
+    let (_, read_us) = measure(preset, Ask::RandomRead, 1, 400);
+    against("Z-SSD, 4 KiB read, us", read_us, 8.0, 0.2, 0.28);
+    let (_, write_us) = measure(preset, Ask::RandomWrite, 1, 400);
+    against("Z-SSD, 4 KiB written, us", write_us, 10.0, -0.14, -0.06);
+    let (reads, _) = measure(preset, Ask::RandomRead, 128, 20_000);
+    against("Z-SSD, 4 KiB reads/s", reads, 750e3, 0.09, 0.16);
+    let (writes, _) = measure(preset, Ask::RandomWrite, 128, 200_000);
+    against("Z-SSD, 4 KiB writes/s", writes, 170e3, 3.0, 3.5);
+    let (reads, _) = measure(preset, Ask::Read, 32, 4_000);
+    against("Z-SSD, read, GB/s", reads * 131_072e-9, 3.2, 0.07, 0.13);
+    let (writes, _) = measure(preset, Ask::Write, 32, 10_000);
+    against("Z-SSD, written, GB/s", writes * 131_072e-9, 3.2, 0.08, 0.15);
+}
+
+#[test]
+fn the_970_pro_against_published_figures() {
+    let preset = "storage/970-pro";
+    let (reads, _) = measure(preset, Ask::RandomRead, 1, 400);
+    against("970 PRO, 4 KiB reads/s, one at a time", reads, 15e3, 0.0, 0.06);
+    let (writes, _) = measure(preset, Ask::RandomWrite, 1, 400);
+    against("970 PRO, 4 KiB writes/s, one at a time", writes, 55e3, 1.2, 1.7);
+    let (reads, _) = measure(preset, Ask::RandomRead, 128, 20_000);
+    against("970 PRO, 4 KiB reads/s", reads, 370e3, 0.04, 0.1);
+    let (reads, _) = measure(preset, Ask::Read, 32, 4_000);
+    against("970 PRO, read, GB/s", reads * 131_072e-9, 3.5, -0.03, 0.04);
+    let (writes, _) = measure(preset, Ask::Write, 32, 10_000);
+    against("970 PRO, written, GB/s", writes * 131_072e-9, 2.3, 0.15, 0.25);
+}
