@@ -15,8 +15,8 @@ const PS_PER_SECOND: u64 = 1_000_000_000_000;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Clock {
-    period_num_ps: u64,
-    period_den: u64,
+    period_num_ps: Divisor,
+    period_den: Divisor,
 }
 
 impl Clock {
@@ -45,33 +45,33 @@ impl Clock {
     #[must_use]
     pub fn scaled(self, mul: u64, div: u64) -> Self {
         Clock::new(
-            u128::from(self.period_num_ps) * u128::from(mul),
-            u128::from(self.period_den) * u128::from(div),
+            u128::from(self.period_num_ps.divisor) * u128::from(mul),
+            u128::from(self.period_den.divisor) * u128::from(div),
         )
     }
 
     fn new(num_ps: u128, den: u128) -> Self {
         let (period_num_ps, period_den) = lowest_terms(num_ps, den);
-        Clock { period_num_ps, period_den }
+        Clock { period_num_ps: Divisor::new(period_num_ps), period_den: Divisor::new(period_den) }
     }
 
     /// The period as numerator (picoseconds) and denominator, in lowest terms.
     pub const fn period(&self) -> (u64, u64) {
-        (self.period_num_ps, self.period_den)
+        (self.period_num_ps.divisor, self.period_den.divisor)
     }
 
     /// The time of `cycles`: the floor of the exact value, in picoseconds. Times beyond 2⁶⁴ ps
     /// (213 days) saturate.
     #[inline]
     pub fn cycles_to_ps(&self, cycles: u64) -> u64 {
-        mul_div_floor(cycles, self.period_num_ps, self.period_den)
+        mul_div_floor(cycles, self.period_num_ps.divisor, self.period_den)
     }
 
     /// The first cycle that begins at `ps` or later: the least number of cycles whose
     /// [`cycles_to_ps`](Clock::cycles_to_ps) is not below `ps`. Counts beyond 2⁶⁴ saturate.
     #[inline]
     pub fn ps_to_cycles_ceil(&self, ps: u64) -> u64 {
-        mul_div_ceil(ps, self.period_den, self.period_num_ps)
+        mul_div_ceil(ps, self.period_den.divisor, self.period_num_ps)
     }
 }
 
@@ -153,19 +153,52 @@ fn lowest_terms(num: u128, den: u128) -> (u64, u64) {
 }
 
 #[inline]
-fn mul_div_floor(value: u64, mul: u64, div: u64) -> u64 {
+fn mul_div_floor(value: u64, mul: u64, div: Divisor) -> u64 {
     match value.checked_mul(mul) {
-        Some(product) if div == 1 => product,
-        Some(product) => product / div,
-        None => saturate(u128::from(value) * u128::from(mul) / u128::from(div)),
+        Some(product) => div.quotient(product),
+        None => saturate(u128::from(value) * u128::from(mul) / u128::from(div.divisor)),
     }
 }
 
 #[inline]
-fn mul_div_ceil(value: u64, mul: u64, div: u64) -> u64 {
+fn mul_div_ceil(value: u64, mul: u64, div: Divisor) -> u64 {
     match value.checked_mul(mul) {
-        Some(product) => product.div_ceil(div),
-        None => saturate((u128::from(value) * u128::from(mul)).div_ceil(u128::from(div))),
+        // One less than a multiple is the last that has the quotient below.
+        Some(0) => 0,
+        Some(product) => div.quotient(product - 1) + 1,
+        None => saturate((u128::from(value) * u128::from(mul)).div_ceil(u128::from(div.divisor))),
+    }
+}
+
+/// A divisor known beforehand: a multiplication takes the place of the division, which takes several
+/// times as long.
+///
+/// With m = ⌈2⁶⁴ / d⌉ = (2⁶⁴ + e) / d, where 0 ≤ e < d, the high half of n × m is
+/// ⌊n / d + n × e / (2⁶⁴ × d)⌋: the quotient, as long as n × e < 2⁶⁴.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Divisor {
+    divisor: u64,
+    /// m, but 0 for a divisor of 1.
+    inverse: u64,
+    /// Up to here n × d < 2⁶⁴.
+    most: u64,
+}
+
+impl Divisor {
+    fn new(divisor: u64) -> Self {
+        let inverse = if divisor == 1 { 0 } else { u64::MAX / divisor + 1 };
+        Divisor { divisor, inverse, most: u64::MAX / divisor }
+    }
+
+    #[inline]
+    fn quotient(self, value: u64) -> u64 {
+        if value > self.most {
+            value / self.divisor
+        } else if self.inverse == 0 {
+            value
+        } else {
+            ((u128::from(value) * u128::from(self.inverse)) >> 64) as u64
+        }
     }
 }
 
@@ -187,6 +220,23 @@ mod tests {
             [1, 2, 3, 1_200_000_000].map(|c| clock.cycles_to_ps(c)),
             [833, 1666, 2500, PS_PER_SECOND]
         );
+    }
+
+    proptest! {
+        #[test]
+        fn a_quotient_is_that_of_a_division(
+            divisor in prop_oneof![1..10_000u64, any::<u64>().prop_map(|d| d.max(1))],
+            values in proptest::collection::vec(any::<u64>(), 1..20),
+            shift in 0..64u32,
+        ) {
+            let known = Divisor::new(divisor);
+            let edges = [0, 1, divisor - 1, divisor, known.most, known.most.saturating_add(1), u64::MAX];
+            let near = known.most / divisor * divisor;
+            let edges = edges.into_iter().chain([near, near.saturating_sub(1)]);
+            for value in values.into_iter().map(|value| value >> shift).chain(edges) {
+                prop_assert_eq!(known.quotient(value), value / divisor, "{} / {}", value, divisor);
+            }
+        }
     }
 
     #[test]
