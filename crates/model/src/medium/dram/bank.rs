@@ -1,9 +1,9 @@
 //! One bank: its open row, what waits for it, and the command that it wants next.
 
-use super::candidates::{BACKGROUND, Kind, Order};
+use super::candidates::{BACKGROUND, Candidates, Kind, Order};
 use super::queue::{Class, Entries, List, NONE};
-use super::standard::{Command, Next};
-use super::table::Earliest;
+use super::standard::Next;
+use super::table::{Earliest, USUAL, UsualEarliest};
 
 /// No row is open.
 pub const CLOSED: u64 = u64::MAX;
@@ -19,69 +19,55 @@ pub struct Bank {
     pub lists: [List; Class::COUNT],
     /// When its row was last used.
     pub used_at: u64,
+    /// The command that it wants next in the present direction, if anything waits in it.
+    pub wish: Wish,
     /// Its rank.
     pub rank: u32,
     /// Its bank group, among all of the channel.
     pub group: u32,
+    /// Its number in the channel.
+    pub number: u32,
+    /// Its place among the candidates.
+    pub place: u32,
+    /// Whether a refresh keeps it from others.
+    pub blocked: bool,
 }
 
-/// The command that a bank wants next: what a choice needs to know of it, side by side.
+/// A command that a bank wants.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
-    /// Before when it cannot start, for what the bank itself forbids.
-    pub ready: u64,
-    /// Of commands that can start together the least goes first.
-    pub order: Order,
     /// The entry.
     pub slot: u32,
-    /// The bank's group.
-    pub group: u16,
-    /// The bank's rank.
-    pub rank: u16,
     /// Its kind: a column command, an activate, a precharge.
     pub kind: Kind,
-    /// The command.
-    pub command: Command,
     /// Its column in tables.
     pub next: Next,
 }
 
-impl Wish {
-    /// None, of a bank.
-    pub fn nothing(bank: &Bank) -> Self {
-        Wish {
-            ready: 0,
-            order: 0,
-            slot: NONE,
-            group: bank.group as u16,
-            rank: bank.rank as u16,
-            kind: Kind::Precharge,
-            command: Command::Precharge,
-            next: Next::Precharge,
-        }
-    }
-}
-
 /// What is wanted next: a kind of command, for an entry that is demand or background.
-pub struct Wanted {
+struct Wanted {
     /// The kind.
-    pub kind: Kind,
+    kind: Kind,
     /// The kind, and whether the entry goes as background.
-    pub order: Order,
+    order: Order,
     /// The entry.
-    pub slot: u32,
+    slot: u32,
 }
 
 impl Bank {
     /// A bank without an open row.
-    pub fn new(rank: u32, group: u32) -> Self {
+    pub fn new(number: u32, rank: u32, group: u32, place: u32) -> Self {
         Bank {
             earliest: [0; Next::COUNT],
             row: CLOSED,
             lists: [List::EMPTY; Class::COUNT],
             used_at: 0,
+            wish: Wish { slot: NONE, kind: Kind::Precharge, next: Next::Precharge },
             rank,
             group,
+            number,
+            place,
+            blocked: false,
         }
     }
 
@@ -98,10 +84,46 @@ impl Bank {
         self.lists.iter().any(|list| list.hit != NONE)
     }
 
+    /// Finds out what it wants next in a direction in which something waits, and is among the
+    /// candidates with it, if no refresh keeps it from others. Its `group` has so much earliest.
+    #[inline(always)]
+    pub fn decide(
+        &mut self,
+        entries: &Entries,
+        group: &UsualEarliest,
+        candidates: &mut Candidates,
+        writing: bool,
+        aged: u64,
+    ) {
+        let Wanted { kind, order, slot } = self.wanted(entries, writing, aged);
+        let next = match kind {
+            Kind::Column if writing => Next::Write,
+            Kind::Column => Next::Read,
+            Kind::Activate => Next::Activate,
+            _ => Next::Precharge,
+        };
+        self.wish = Wish { slot, kind, next };
+        let order = candidates.order(order, entries[slot].sequence, self.number as usize);
+        self.enlist(group, candidates, order);
+    }
+
+    /// It is among the candidates with what it wants, in this order.
+    #[inline(always)]
+    pub fn enlist(&self, group: &UsualEarliest, candidates: &mut Candidates, order: Order) {
+        let (place, Wish { kind, next, .. }) = (self.place as usize, self.wish);
+        if self.blocked {
+            candidates.set_blocked(place, kind, order);
+            return;
+        }
+        // What requests need comes first among all: masked only so that no bounds are checked.
+        let ready = self.earliest[next as usize].max(group[next as usize % USUAL]);
+        candidates.set(place, ready, kind, order);
+    }
+
     /// What is wanted next in a direction in which something waits: a hit before others, demand
     /// before background, and first come, first served for who came before `aged`.
-    #[inline]
-    pub fn wanted(&self, entries: &Entries, write: bool, aged: u64) -> Wanted {
+    #[inline(always)]
+    fn wanted(&self, entries: &Entries, write: bool, aged: u64) -> Wanted {
         let demand = Class::demand(write);
         let (mut list, mut behind) = (&self.lists[demand], 0);
         if !self.lists[demand + 1].is_empty() {
@@ -133,8 +155,10 @@ impl Bank {
     #[inline]
     pub fn open(&mut self, entries: &Entries, row: u64) {
         self.row = row;
-        for list in self.lists.iter_mut().filter(|list| !list.is_empty()) {
-            list.open(entries, row);
+        for list in self.lists.iter_mut() {
+            if !list.is_empty() {
+                list.open(entries, row);
+            }
         }
     }
 

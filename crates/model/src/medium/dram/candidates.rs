@@ -1,16 +1,26 @@
-//! What a controller chooses from: the commands that its banks want next, the first on top.
+//! What a controller chooses from: the commands that its banks want next.
+//!
+//! A search for the first of them looks at all banks without a branch, several at once. The processors
+//! that this runs on compare two doubles at once, but not all of them two whole numbers of 64 bits; so
+//! keys are made such that, taken for the bits of doubles, they are positive, finite and normal: those
+//! are in the order of their bits (IEEE 754-2019, 5.10, totalOrder), and comparing is all that is done
+//! with them.
 
-use std::hint::select_unpredictable;
+use std::ops::Range;
 
-/// A key, the least first: the clock at which a command can start, since the epoch; then its order.
-type Key = u64;
+/// A key, the least first: the clock at which a command can start, since the epoch; then its order. As
+/// bits; and as the double that has them.
+pub type Key = u64;
+
+/// Keys of a few banks, side by side.
+pub type Keys = [f64; LANES];
 
 /// What follows the start in a key: the command's kind, whether it is background, its age since the
 /// epoch, its bank. Of commands that can start together the least goes first.
 pub type Order = u64;
 
-/// No command: behind all others.
-const NOTHING: Key = Key::MAX;
+/// No command: behind all others. The largest finite double.
+const NOTHING: Key = 0x7fef_ffff_ffff_ffff;
 
 const BANK_BITS: u32 = 14;
 const BANK: Order = (1 << BANK_BITS) - 1;
@@ -20,13 +30,19 @@ const YOUNGEST: u64 = (1 << SEQUENCE_BITS) - 1;
 const BACKGROUND_SHIFT: u32 = BANK_BITS + SEQUENCE_BITS;
 const KIND_SHIFT: u32 = BACKGROUND_SHIFT + 1;
 const START_SHIFT: u32 = KIND_SHIFT + 3;
+const ORDER: Key = (1 << START_SHIFT) - 1;
+/// Starts are counted from here, as keys below are no normal doubles.
+const EPOCH: u64 = 1 << (52 - START_SHIFT);
 /// Starts so long after the epoch, or longer, are not told apart.
-const FAR: u64 = (1 << (64 - START_SHIFT)) - 2;
+const FAR: u64 = (NOTHING >> 52 << (52 - START_SHIFT)) - EPOCH;
 /// An epoch lasts so long, where requests come.
 pub const EPOCH_CLOCKS: u64 = FAR / 2;
 
 /// Background behind demand.
 pub const BACKGROUND: Order = 1 << BACKGROUND_SHIFT;
+
+/// So many places lie side by side.
+const LANES: usize = 4;
 
 /// What kind of command it is, in the order in which they go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,58 +68,97 @@ impl Kind {
     }
 }
 
-/// A winner tree of four branches over the banks of a channel, in which starts may be too early, never
-/// too late.
+/// Before when no command of each kind starts, whatever its bank: as beginnings of keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Floors {
+    /// Column commands.
+    pub column: Key,
+    /// Activates.
+    pub activate: Key,
+    /// Precharges.
+    pub precharge: Key,
+}
+
+/// What a few banks want.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Places {
+    /// The keys of commands that start as soon as bank and group allow; [`NOTHING`] where a bank wants
+    /// none, or must not have it.
+    keys: Keys,
+    /// The orders in them: of the last that the bank wanted.
+    orders: [Order; LANES],
+    /// All bits, where that is a column command.
+    columns: [u64; LANES],
+    /// All bits, where it is an activate.
+    activates: [u64; LANES],
+}
+
+impl Places {
+    const EMPTY: Places = Places {
+        keys: Candidates::NOTHING,
+        orders: [0; LANES],
+        columns: [0; LANES],
+        activates: [0; LANES],
+    };
+
+    /// Lowers keys to those of the places where these are less, each lane by itself.
+    #[inline]
+    fn lower(&self, floors: &Floors, keys: &mut Keys) {
+        let column = floors.column ^ floors.precharge;
+        let activate = floors.activate ^ floors.precharge;
+        let least = std::array::from_fn(|lane| {
+            let of_kind = self.columns[lane] & column ^ self.activates[lane] & activate;
+            f64::from_bits(floors.precharge ^ of_kind | self.orders[lane])
+        });
+        *keys = lesser(greater(self.keys, least), *keys);
+    }
+
+    /// No command of the places whose bits are all set in `of` starts before the floor.
+    #[inline]
+    fn raise(&mut self, of: [u64; LANES], floor: Key) {
+        let least =
+            std::array::from_fn(|lane| f64::from_bits((floor | self.orders[lane]) & of[lane]));
+        self.keys = greater(self.keys, least);
+    }
+}
+
+/// What the banks of a channel want, each at a place of its own: those of a bank group side by side.
 ///
-/// A command that is given makes others wait, and never lets one start sooner. So what was known of
-/// another bank bounds its start from below, and only a bank that comes on top needs to be looked at
-/// again.
+/// A command that is given makes others wait, for the most part by what they have in common: their
+/// floors, which a search is told. What their group forbids is kept with them.
 #[derive(Clone, Debug)]
 pub struct Candidates {
-    /// The least key of all.
-    top: Key,
-    /// Four keys side by side: banks, in quads from `first` on, or the least keys of quads 4n + 1 to
-    /// 4n + 4 in quad n.
-    quads: Vec<[Key; 4]>,
-    first: usize,
+    places: Vec<Places>,
     epoch_clock: u64,
     epoch_sequence: u64,
 }
 
-/// What is on top.
+/// A command that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum First {
-    /// This bank, which does not start before the rest of the key says.
-    Bank(usize, Key),
+    /// This bank's, which starts then, in this order.
+    Bank(u32, u64, Order),
     /// All starts are far away: keys do not tell them apart.
     Far,
     /// No bank wants anything.
     Nothing,
 }
 
-impl Candidates {
-    /// `banks` banks that want nothing.
-    pub fn new(banks: u32) -> Self {
-        assert!(banks <= 1 << BANK_BITS, "{banks} banks of a channel, though that was checked");
-        let (mut first, mut level) = (0, 1);
-        while 4 * level < banks as usize {
-            first += level;
-            level *= 4;
-        }
-        let quads = vec![[NOTHING; 4]; first + level];
-        Candidates { top: NOTHING, quads, first, epoch_clock: 0, epoch_sequence: 0 }
-    }
+/// Places that a group of so many banks takes.
+pub fn places_of_group(banks: u32) -> u32 {
+    banks.next_multiple_of(LANES as u32)
+}
 
-    /// What is on top.
-    #[inline]
-    pub fn first(&self) -> First {
-        let key = self.top;
-        if key >> START_SHIFT < FAR {
-            First::Bank((key & BANK) as usize, key)
-        } else if key == NOTHING {
-            First::Nothing
-        } else {
-            First::Far
+impl Candidates {
+    /// So many places in all, a multiple of those of a group, for `banks` banks, none of which wants
+    /// anything.
+    pub fn new(places: u32, banks: u32) -> Self {
+        assert!(banks <= 1 << BANK_BITS, "{banks} banks of a channel, though that was checked");
+        Candidates {
+            places: vec![Places::EMPTY; places as usize / LANES],
+            epoch_clock: 0,
+            epoch_sequence: 0,
         }
     }
 
@@ -115,35 +170,100 @@ impl Candidates {
         kind | age << BANK_BITS | bank as Order
     }
 
-    /// The key of a command of this order, which starts at `start`.
+    /// The order of what a bank wanted last.
     #[inline]
-    pub fn key(&self, start: u64, order: Order) -> Key {
-        start.saturating_sub(self.epoch_clock).min(FAR) << START_SHIFT | order
+    pub fn order_at(&self, place: usize) -> Order {
+        self.places[place / LANES].orders[place % LANES]
     }
 
-    /// A bank wants the command of this key, or one that starts later.
+    /// The beginning of the key of a command that starts at `start`.
     #[inline]
-    pub fn set(&mut self, bank: usize, key: Key) {
-        let (mut quad, mut place) = (self.first + bank / 4, bank % 4);
-        let mut least = key;
-        loop {
-            let keys = &mut self.quads[quad];
-            keys[place] = least;
-            // What does not depend on the level below comes apart: so each level adds one comparison.
-            let others = lesser(keys[place ^ 1], lesser(keys[place ^ 2], keys[place ^ 3]));
-            least = lesser(least, others);
-            if quad == 0 {
-                break;
-            }
-            (quad, place) = ((quad - 1) / 4, (quad - 1) % 4);
+    pub fn key(&self, start: u64) -> Key {
+        (start.saturating_sub(self.epoch_clock).min(FAR) + EPOCH) << START_SHIFT
+    }
+
+    /// No key yet: what a search begins with.
+    pub const NOTHING: Keys = [f64::from_bits(NOTHING); LANES];
+
+    /// Looks for the first command of some places beside those of `keys`; what their banks have in
+    /// common makes them wait until the floors.
+    #[inline]
+    pub fn search(&self, places: Range<usize>, floors: &Floors, keys: &mut Keys) {
+        for places in &self.places[places.start / LANES..places.end / LANES] {
+            places.lower(floors, keys);
         }
-        self.top = least;
     }
 
-    /// A bank wants nothing, or must not have it.
+    /// The same for all places.
     #[inline]
-    pub fn clear(&mut self, bank: usize) {
-        self.set(bank, NOTHING);
+    pub fn search_all(&self, floors: &Floors) -> Keys {
+        let mut keys = Self::NOTHING;
+        for places in &self.places {
+            places.lower(floors, &mut keys);
+        }
+        keys
+    }
+
+    /// What a search has found.
+    #[inline]
+    pub fn first(&self, [a, b, c, d]: Keys) -> First {
+        let [ac, bd] = [if a < c { a } else { c }, if b < d { b } else { d }];
+        let key = (if ac < bd { ac } else { bd }).to_bits();
+        let since = (key >> START_SHIFT) - EPOCH;
+        if since < FAR {
+            First::Bank((key & BANK) as u32, self.epoch_clock + since, key & ORDER)
+        } else if key == NOTHING {
+            First::Nothing
+        } else {
+            First::Far
+        }
+    }
+
+    /// The bank at a place wants the command of this kind and order, and could have it at `ready`.
+    #[inline]
+    pub fn set(&mut self, place: usize, ready: u64, kind: Kind, order: Order) {
+        let key = self.key(ready) | order;
+        self.write(place, key, kind, order);
+    }
+
+    /// The same, but it must not have it.
+    #[inline]
+    pub fn set_blocked(&mut self, place: usize, kind: Kind, order: Order) {
+        self.write(place, NOTHING, kind, order);
+    }
+
+    #[inline]
+    fn write(&mut self, place: usize, key: Key, kind: Kind, order: Order) {
+        let places = &mut self.places[place / LANES];
+        let lane = place % LANES;
+        places.keys[lane] = f64::from_bits(key);
+        places.orders[lane] = order;
+        places.columns[lane] = all_bits(kind == Kind::Column);
+        places.activates[lane] = all_bits(kind == Kind::Activate);
+    }
+
+    /// The bank at a place wants nothing, or must not have it.
+    #[inline]
+    pub fn clear(&mut self, place: usize) {
+        self.places[place / LANES].keys[place % LANES] = f64::from_bits(NOTHING);
+    }
+
+    /// No column command of these places, those of a group, starts before `floor`.
+    #[inline]
+    pub fn raise_columns(&mut self, places: Range<usize>, floor: u64) {
+        let floor = self.key(floor);
+        for places in &mut self.places[places.start / LANES..places.end / LANES] {
+            places.raise(places.columns, floor);
+        }
+    }
+
+    /// No activate of these places, those of a group, starts before `floor`.
+    #[inline]
+    pub fn raise_activates(&mut self, places: Range<usize>, floor: u64) {
+        let floor = self.key(floor);
+        for places in &mut self.places[places.start / LANES..places.end / LANES] {
+            places.raise(places.activates, floor);
+        }
     }
 
     /// Whether keys made now would leave the range in which they are told apart: then there has to
@@ -154,30 +274,40 @@ impl Candidates {
             || sequence - self.epoch_sequence > YOUNGEST - YOUNGEST / 4
     }
 
-    /// Begins a new epoch, after which all keys have to be set anew; so much younger is what it counts
-    /// ages from.
+    /// Begins a new epoch, in which no bank wants anything yet. What each wanted last keeps its order,
+    /// as it is in an epoch that counts ages from what is so much younger.
     #[cold]
-    pub fn renew(&mut self, now: u64, sequence: u64) -> u64 {
+    pub fn renew(&mut self, now: u64, sequence: u64) {
         self.epoch_clock = now;
         // Who has waited while so many others came is the oldest of all.
         let before = self.epoch_sequence;
         self.epoch_sequence = sequence.saturating_sub(YOUNGEST / 2).max(before);
-        self.quads.fill([NOTHING; 4]);
-        self.top = NOTHING;
-        self.epoch_sequence - before
+        let younger = self.epoch_sequence - before;
+        for places in &mut self.places {
+            for order in &mut places.orders {
+                let age = *order >> BANK_BITS & YOUNGEST;
+                *order -= age.min(younger) << BANK_BITS;
+            }
+            places.keys = Self::NOTHING;
+        }
     }
 }
 
-/// The lesser of two keys: as good as random, so that no branch foresees it.
 #[inline]
-fn lesser(one: Key, other: Key) -> Key {
-    select_unpredictable(other < one, other, one)
+fn all_bits(all: bool) -> u64 {
+    0u64.wrapping_sub(u64::from(all))
 }
 
-/// An order of the last epoch, as it is in one that counts ages from what is so much `younger`.
-pub fn renewed(order: Order, younger: u64) -> Order {
-    let age = order >> BANK_BITS & YOUNGEST;
-    order - (age.min(younger) << BANK_BITS)
+/// The lesser of two keys, lane by lane.
+#[inline]
+fn lesser(one: Keys, other: Keys) -> Keys {
+    std::array::from_fn(|lane| if one[lane] < other[lane] { one[lane] } else { other[lane] })
+}
+
+/// The greater of two keys, one of which may be 0, lane by lane.
+#[inline]
+fn greater(one: Keys, other: Keys) -> Keys {
+    std::array::from_fn(|lane| if one[lane] > other[lane] { one[lane] } else { other[lane] })
 }
 
 #[cfg(test)]
@@ -186,64 +316,103 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// What is on top is what a plain search finds, in whatever epoch.
+        /// What is found is what a plain search finds, in whatever epoch, with whatever floors.
         #[test]
         fn the_first_is_that_of_a_plain_search(
             banks in 1..70u32,
             epoch in 0..1u64 << 40,
+            floors in proptest::array::uniform3(0..8u64),
+            raised in (0..70usize, 0..20usize, any::<bool>(), 0..8u64),
             changes in proptest::collection::vec(
-                (0..70usize, any::<bool>(), 0..6u64, 1..5u64, any::<bool>(), 0..1000u64), 0..100),
+                (0..70usize, any::<bool>(), 0..6u64, 0..3usize, any::<bool>(), 0..1000u64), 0..100),
         ) {
-            let mut tree = Candidates::new(banks);
-            tree.renew(epoch, epoch >> 10);
-            let mut plain = vec![None; banks as usize];
+            let kinds = [Kind::Column, Kind::Activate, Kind::Precharge];
+            let all = places_of_group(banks) as usize;
+            let mut candidates = Candidates::new(all as u32, banks);
+            candidates.renew(epoch, epoch >> 10);
+            let mut plain = vec![None; all];
             for (bank, wants, start, kind, background, sequence) in changes {
                 let bank = bank % banks as usize;
                 let sequence = (epoch >> 10) + sequence;
-                let kind = (kind << KIND_SHIFT) | (u64::from(background) * BACKGROUND);
-                let order = tree.order(kind, sequence, bank);
-                plain[bank] = wants.then_some((epoch + start, kind, sequence));
-                match plain[bank] {
-                    Some((start, ..)) => tree.set(bank, tree.key(start, order)),
-                    None => tree.clear(bank),
+                let order = kinds[kind].order() | (u64::from(background) * BACKGROUND);
+                plain[bank] = wants.then_some((epoch + start, kind, order, sequence));
+                let known = candidates.order(order, sequence, bank);
+                if wants {
+                    candidates.set(bank, epoch + start, kinds[kind], known);
+                } else {
+                    candidates.set_blocked(bank, kinds[kind], known);
                 }
-                let best = plain.iter().zip(0..).filter_map(|(key, bank)| Some(((*key)?, bank)));
-                let expected = best.min().map_or(First::Nothing, |((start, kind, sequence), bank)| {
-                    First::Bank(bank, tree.key(start, tree.order(kind, sequence, bank)))
-                });
-                prop_assert_eq!(tree.first(), expected);
             }
+            let (first, count, activates, least) = raised;
+            let range = (first / LANES * LANES).min(all)..((first + count) / LANES * LANES).min(all);
+            if activates {
+                candidates.raise_activates(range.clone(), epoch + least);
+            } else {
+                candidates.raise_columns(range.clone(), epoch + least);
+            }
+            for (start, kind, ..) in plain[range].iter_mut().flatten() {
+                if *kind == usize::from(activates) {
+                    *start = (*start).max(epoch + least);
+                }
+            }
+            let best = plain.iter().enumerate().filter_map(|(bank, wish)| {
+                let (start, kind, order, sequence) = (*wish)?;
+                Some((start.max(epoch + floors[kind]), order, sequence, bank))
+            });
+            let expected = best.min().map_or(First::Nothing, |(start, order, sequence, bank)| {
+                First::Bank(bank as u32, start, candidates.order(order, sequence, bank))
+            });
+            let [column, activate, precharge] = floors.map(|floor| candidates.key(epoch + floor));
+            let floors = Floors { column, activate, precharge };
+            let mut keys = Candidates::NOTHING;
+            candidates.search(0..all, &floors, &mut keys);
+            prop_assert_eq!(candidates.first(keys), candidates.first(candidates.search_all(&floors)));
+            prop_assert_eq!(candidates.first(keys), expected);
         }
     }
 
+    fn found(candidates: &Candidates) -> First {
+        let none = candidates.key(0);
+        let floors = Floors { column: none, activate: none, precharge: none };
+        candidates.first(candidates.search_all(&floors))
+    }
+
     /// Two starts a clock apart are told apart until the epoch is old, and from where they are not
-    /// the tree says so.
+    /// the search says so.
     #[test]
     fn starts_are_told_apart_or_said_to_be_far() {
-        let mut tree = Candidates::new(2);
+        let mut candidates = Candidates::new(4, 2);
         let order = |bank: u64| Kind::Column.order() | (9 * bank) << BANK_BITS | bank;
         for start in [0, 1, EPOCH_CLOCKS, FAR - 1] {
-            tree.set(0, tree.key(start + 1, order(0)));
-            tree.set(1, tree.key(start, order(1)));
-            assert!(matches!(tree.first(), First::Bank(1, _)), "{start}");
+            candidates.set(0, start + 1, Kind::Column, order(0));
+            candidates.set(1, start, Kind::Column, order(1));
+            assert_eq!(found(&candidates), First::Bank(1, start, order(1)));
         }
-        tree.set(1, tree.key(FAR, order(1)));
-        assert_eq!(tree.first(), First::Far);
-        assert!(!tree.is_old(EPOCH_CLOCKS, 0) && tree.is_old(EPOCH_CLOCKS + 1, 0));
-        assert!(tree.is_old(0, YOUNGEST));
+        candidates.set(1, FAR, Kind::Column, order(1));
+        assert_eq!(found(&candidates), First::Far);
+        candidates.clear(0);
+        candidates.set_blocked(1, Kind::Column, order(1));
+        assert_eq!(found(&candidates), First::Nothing);
+        assert!(!candidates.is_old(EPOCH_CLOCKS, 0) && candidates.is_old(EPOCH_CLOCKS + 1, 0));
+        assert!(candidates.is_old(0, YOUNGEST));
     }
 
     /// Ages keep their order in a new epoch, and are those that it would count.
     #[test]
     fn orders_are_renewed_as_if_they_were_made_anew() {
-        let mut tree = Candidates::new(4);
         let sequences = [0, 5, YOUNGEST / 4, YOUNGEST / 2, YOUNGEST / 2 + 1];
-        let of = |tree: &Candidates| {
-            sequences.map(|sequence| tree.order(Kind::Activate.order() | BACKGROUND, sequence, 3))
+        let mut candidates = Candidates::new(8, 8);
+        let of = |candidates: &Candidates, place: usize| {
+            candidates.order(Kind::Activate.order() | BACKGROUND, sequences[place], place)
         };
-        let before = of(&tree);
-        let younger = tree.renew(1 << 20, YOUNGEST - 8);
-        assert!(younger > 0);
-        assert_eq!(before.map(|order| renewed(order, younger)), of(&tree));
+        let places = 0..sequences.len();
+        for place in places.clone() {
+            candidates.set(place, 0, Kind::Activate, of(&candidates, place));
+        }
+        candidates.renew(1 << 20, YOUNGEST - 8);
+        assert!(candidates.epoch_sequence > 0);
+        for place in places {
+            assert_eq!(candidates.order_at(place), of(&candidates, place), "{place}");
+        }
     }
 }

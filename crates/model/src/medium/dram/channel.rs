@@ -11,16 +11,17 @@ mod commands;
 mod stream;
 
 use super::DramCounts;
-use super::bank::{Bank, CLOSED, Wish};
-use super::candidates::{Candidates, Order};
+use super::bank::{Bank, CLOSED};
+use super::candidates::{Candidates, Order, places_of_group};
 use super::earliest::NEVER;
 use super::log::Logged;
 use super::queue::{Entries, Entry, NONE, Touched};
 use super::rank::Rank;
 use super::rules::Rules;
-use super::standard::{Command, Next};
-use super::table::Earliest;
+use super::standard::Command;
+use super::table::{USUAL, UsualEarliest};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// A request, or a part of one, whose data are on their way.
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +49,6 @@ pub struct Flight {
 struct Choice {
     /// The first clock of the command on its bus.
     start: u64,
-    /// The clock that counts: its last.
-    at: u64,
     /// Of commands that can start together the least goes first.
     order: Order,
     what: What,
@@ -67,8 +66,7 @@ enum What {
 }
 
 impl Choice {
-    const NOTHING: Choice =
-        Choice { start: NEVER, at: NEVER, order: Order::MAX, what: What::Bank(0) };
+    const NOTHING: Choice = Choice { start: NEVER, order: Order::MAX, what: What::Bank(0) };
 
     #[inline]
     fn before(&self, other: &Choice) -> bool {
@@ -88,18 +86,27 @@ fn left(bursts: u32) -> usize {
 /// Sets of banks, 64 to a word.
 type Set = Vec<u64>;
 
+/// A bank group.
+#[derive(Clone, Debug)]
+struct Group {
+    /// Until when each command is refused by it.
+    earliest: UsualEarliest,
+    /// Places of its banks among the candidates.
+    places: Range<usize>,
+}
+
 /// The state of a channel.
 #[derive(Clone, Debug)]
 pub struct Channel {
     pub(super) banks: Vec<Bank>,
-    /// What each bank wants in the present direction, if anything waits in it.
-    wishes: Vec<Wish>,
-    groups: Vec<Earliest>,
+    groups: Vec<Group>,
     pub(super) ranks: Vec<Rank>,
     entries: Entries,
     touched: Touched,
-    /// Submitted, and not yet seen by the controller.
-    incoming: VecDeque<u32>,
+    /// Submitted, and not yet seen by the controller: the first, and the last of a chain.
+    incoming: [u32; 2],
+    /// When the controller sees the first of them.
+    next_arrival: u64,
     /// Seen, and kept until another that touches the same lines is done; of them, reads.
     kept: Vec<u32>,
     kept_reads: u32,
@@ -107,10 +114,10 @@ pub struct Channel {
     work: [Set; 2],
     /// What the banks want in the present direction.
     candidates: Candidates,
+    /// Places of a rank among them.
+    places_of_rank: usize,
     /// Banks that a refresh keeps from others.
     blocked: Set,
-    /// Banks with an open row.
-    open: Set,
     /// Ranks that a refresh is under way for.
     refreshing: u32,
     next_due: u64,
@@ -148,22 +155,27 @@ impl Channel {
         let of_rank = d.banks_of_rank();
         let all = d.ranks * of_rank;
         let empty = || vec![0; all.div_ceil(64) as usize];
-        let bank = |bank| Bank::new(bank / of_rank, bank / d.banks);
-        let banks: Vec<Bank> = (0..all).map(bank).collect();
+        let of_group = places_of_group(d.banks);
+        let place = |bank: u32| bank / d.banks * of_group + bank % d.banks;
+        let bank = |bank| Bank::new(bank, bank / of_rank, bank / d.banks, place(bank));
+        let group = |group: u32| {
+            let places = (group * of_group) as usize..((group + 1) * of_group) as usize;
+            Group { earliest: [0; USUAL], places }
+        };
         let mut channel = Channel {
-            wishes: banks.iter().map(Wish::nothing).collect(),
-            banks,
-            groups: vec![[0; Next::COUNT]; (d.ranks * d.groups) as usize],
+            banks: (0..all).map(bank).collect(),
+            groups: (0..d.ranks * d.groups).map(group).collect(),
             ranks: (0..d.ranks).map(|rank| Rank::new(d, rank)).collect(),
             entries: Entries::default(),
             touched: Touched::default(),
-            incoming: VecDeque::new(),
+            incoming: [NONE; 2],
+            next_arrival: NEVER,
             kept: Vec::new(),
             kept_reads: 0,
             work: [empty(), empty()],
-            candidates: Candidates::new(all),
+            candidates: Candidates::new(d.ranks * d.groups * of_group, all),
+            places_of_rank: (d.groups * of_group) as usize,
             blocked: empty(),
-            open: empty(),
             refreshing: 0,
             next_due: 0,
             writing: false,
@@ -255,8 +267,32 @@ impl Channel {
             self.answer(entry.submitted_ps, answered_ps, entry.owner, true);
         }
         self.touched.add(&entry);
+        let arrival = entry.arrival;
         let slot = self.entries.insert(entry);
-        self.incoming.push_back(slot);
+        let last = self.incoming[1];
+        if last == NONE {
+            (self.incoming[0], self.next_arrival) = (slot, arrival);
+        } else {
+            self.entries[last].next = slot;
+        }
+        self.incoming[1] = slot;
+    }
+
+    /// The next request that the controller sees, if one was submitted.
+    #[inline]
+    fn next_incoming(&mut self) -> Option<u32> {
+        let slot = self.incoming[0];
+        if slot == NONE {
+            return None;
+        }
+        let next = std::mem::replace(&mut self.entries[slot].next, NONE);
+        self.incoming[0] = next;
+        if next == NONE {
+            (self.incoming[1], self.next_arrival) = (NONE, NEVER);
+        } else {
+            self.next_arrival = self.entries[next].arrival;
+        }
+        Some(slot)
     }
 
     /// Answers a read of one line from a write that waits, if one does; `now_ps` is its submission,
@@ -289,18 +325,15 @@ impl Channel {
 
     fn writes_line(&self, line: u64, bank: u32) -> bool {
         let holds = |entry: &Entry| entry.bank == bank && entry.holds(line);
-        let waits = self.banks[bank as usize].lists[2..].iter().any(|list| {
-            let mut slot = list.head;
+        let holds_one = |mut slot: u32| {
             while slot != NONE && !holds(&self.entries[slot]) {
                 slot = self.entries[slot].next;
             }
             slot != NONE
-        });
-        let comes = |slot: &u32| {
-            let entry = &self.entries[*slot];
-            entry.class.writes() && holds(entry)
         };
-        waits || self.incoming.iter().any(comes) || self.kept.iter().any(comes)
+        self.banks[bank as usize].lists[2..].iter().any(|list| holds_one(list.head))
+            || holds_one(self.incoming[0])
+            || self.kept.iter().any(|slot| holds(&self.entries[*slot]))
     }
 
     /// The next request, or part of one, that is answered or done by `now_ps`.
@@ -333,13 +366,12 @@ impl Channel {
     /// The next thing that happens: at one clock, arrivals first, commands last.
     #[inline]
     fn next_step(&self) -> (u64, Step) {
-        let arrival = self.incoming.front().map_or(NEVER, |&slot| self.entries[slot].arrival);
         let (mut at, mut step) = (self.best.start, Step::Command);
         if self.next_due <= at {
             (at, step) = (self.next_due, Step::Due);
         }
-        if arrival <= at {
-            (at, step) = (arrival, Step::Arrival);
+        if self.next_arrival <= at {
+            (at, step) = (self.next_arrival, Step::Arrival);
         }
         (at, step)
     }
@@ -352,9 +384,11 @@ impl Channel {
             let bit = 1 << (index % 64);
             let word = &mut self.blocked[index / 64];
             *word = if blocked { *word | bit } else { *word & !bit };
+            let bank = &mut self.banks[index];
+            bank.blocked = blocked;
             if blocked {
-                self.candidates.clear(index);
-            } else if self.banks[index].wants(self.writing) {
+                self.candidates.clear(bank.place as usize);
+            } else if bank.wants(self.writing) {
                 self.decide(rules, index);
             }
         }

@@ -65,6 +65,8 @@ pub struct Run {
 pub struct Mapping {
     line: Divisor,
     steps: Vec<Step>,
+    /// The digits of a place, where each is some bits of a line's number.
+    slices: Option<Vec<Slice>>,
     /// Lines until the banks of a request repeat, or the next column.
     unit: u64,
     /// Of these, lines of one row.
@@ -81,6 +83,16 @@ struct Step {
     bank_weight: u32,
     row_weight: u64,
     column: bool,
+}
+
+/// Bits of a line's number, and what they choose.
+#[derive(Clone, Copy, Debug)]
+struct Slice {
+    shift: u32,
+    mask: u64,
+    channel_weight: u32,
+    bank_weight: u32,
+    row_weight: u64,
 }
 
 impl Mapping {
@@ -100,12 +112,14 @@ impl Mapping {
         let low = &digits[..low.map_or(0, |i| i + 1)];
         let lines = |digits: &[Digit]| digits.iter().map(|digit| digit.values).product::<u64>();
         let columns_below = low.iter().filter(|digit| digit.field == Column);
+        let steps: Vec<_> = digits.iter().map(|digit| step(digit, description)).collect();
         Mapping {
             line: Divisor::new(line_bytes),
+            slices: slices(&steps),
             unit: lines(low),
             lines_of_unit: columns_below.map(|digit| digit.values as u32).product(),
             block: lines(&digits[..top_column]),
-            steps: digits.iter().map(|digit| step(digit, description)).collect(),
+            steps,
         }
     }
 
@@ -118,7 +132,15 @@ impl Mapping {
     /// Where a line lies.
     #[inline]
     pub fn place(&self, line: u64) -> Place {
-        self.walk(line).0
+        let Some(slices) = &self.slices else { return self.walk(line).0 };
+        let (mut channel, mut bank, mut row) = (0, 0, 0);
+        for slice in slices {
+            let value = line >> slice.shift & slice.mask;
+            channel += value as u32 * slice.channel_weight;
+            bank += value as u32 * slice.bank_weight;
+            row += value * slice.row_weight;
+        }
+        Place { channel: channel as usize, bank, row }
     }
 
     /// Where a line lies, and whether it is the first of its row in a unit.
@@ -197,6 +219,22 @@ fn step(digit: &Digit, description: &Description) -> Step {
         row_weight: if digit.field == Row { digit.weight } else { 0 },
         column: digit.field == Column,
     }
+}
+
+/// The steps as bits, if all have a power of two of values; without those that choose no place.
+fn slices(steps: &[Step]) -> Option<Vec<Slice>> {
+    let (mut slices, mut shift) = (Vec::new(), 0);
+    for (index, step) in steps.iter().enumerate() {
+        let top = index + 1 == steps.len();
+        let bits = if top { 64 - shift } else { step.divisor.shift? };
+        let mask = 1u64.checked_shl(bits).map_or(u64::MAX, |values| values - 1);
+        let Step { channel_weight, bank_weight, row_weight, .. } = *step;
+        if mask > 0 && (channel_weight > 0 || bank_weight > 0 || row_weight > 0) {
+            slices.push(Slice { shift, mask, channel_weight, bank_weight, row_weight });
+        }
+        shift += bits;
+    }
+    Some(slices)
 }
 
 /// The digits of a mapping, lowest first, or what is wrong and what to write.

@@ -141,6 +141,8 @@ pub struct Touched {
     lines: Vec<[u32; 2]>,
     /// By row, of larger requests.
     rows: Vec<[u32; 2]>,
+    /// How many are of larger requests.
+    larger: u32,
 }
 
 impl Touched {
@@ -170,12 +172,14 @@ impl Touched {
     #[inline]
     pub fn add(&mut self, entry: &Entry) {
         *self.count(entry) += 1;
+        self.larger += u32::from(entry.request_lines > 1);
     }
 
     /// An entry is done.
     #[inline]
     pub fn remove(&mut self, entry: &Entry) {
         *self.count(entry) -= 1;
+        self.larger -= u32::from(entry.request_lines > 1);
     }
 
     /// Whether some request of one line may write a line.
@@ -187,20 +191,24 @@ impl Touched {
     /// Whether an entry that is counted may conflict with another.
     #[inline]
     pub fn may_conflict(&self, entry: &Entry) -> bool {
-        if entry.request_lines > 1 {
-            return true;
+        let [mut reads, mut writes] = self.lines[Self::place(entry.first_line)];
+        if self.larger > 0 {
+            if entry.request_lines > 1 {
+                return true;
+            }
+            let rows = self.rows[Self::place_of_row(entry)];
+            (reads, writes) = (reads + rows[0], writes + rows[1]);
         }
-        let lines = self.lines[Self::place(entry.first_line)];
-        let rows = self.rows[Self::place_of_row(entry)];
-        let [reads, writes] = [lines[0] + rows[0], lines[1] + rows[1]];
-        if entry.class.writes() { reads + writes > 1 } else { writes > 0 }
+        // Without a branch, as nobody knows what comes: the entry itself is counted.
+        let write = u32::from(entry.class.writes());
+        (reads & write.wrapping_neg()) + writes > write
     }
 }
 
 impl Default for Touched {
     fn default() -> Self {
         let none = vec![[0; 2]; 1 << Self::BITS];
-        Touched { lines: none.clone(), rows: none }
+        Touched { lines: none.clone(), rows: none, larger: 0 }
     }
 }
 

@@ -1,8 +1,8 @@
 //! One rank: what its banks share, its refreshes, its power-down, and how long it was in which state.
 
 use super::description::Description;
-use super::standard::Next;
-use super::table::Earliest;
+use super::standard::{Command, Next};
+use super::table::{Table, USUAL, UsualEarliest};
 
 /// Activates that tFAW counts.
 const WINDOW: usize = 4;
@@ -10,8 +10,10 @@ const WINDOW: usize = 4;
 /// The state of a rank.
 #[derive(Clone, Debug)]
 pub struct Rank {
-    /// Until when each command is refused by the rank.
-    pub earliest: Earliest,
+    /// Until when each command that requests need is refused by the rank.
+    pub earliest: UsualEarliest,
+    /// When it last got each command, and one more: 0 is never.
+    last: [u64; Command::ALL.len()],
     /// The last activates, the oldest at `oldest`.
     activates: [u64; WINDOW],
     oldest: usize,
@@ -74,7 +76,8 @@ impl Rank {
     /// Rank `index`, all rows closed.
     pub fn new(description: &Description, index: u32) -> Self {
         Rank {
-            earliest: [0; Next::COUNT],
+            earliest: [0; USUAL],
+            last: [0; Command::ALL.len()],
             activates: [0; WINDOW],
             oldest: 0,
             waiting: 0,
@@ -89,6 +92,21 @@ impl Rank {
             },
             residency: Residency::default(),
         }
+    }
+
+    /// It gets a command at `at`.
+    #[inline(always)]
+    pub fn give(&mut self, table: &Table, command: Command, at: u64) {
+        table.raise_rank(&mut self.earliest, command, at);
+        self.last[command as usize] = at + 1;
+    }
+
+    /// Until when a command that no request needs is refused: such come seldom, so that it is not kept.
+    pub fn earliest_other(&self, table: &Table, next: Next) -> u64 {
+        let allowed = |(command, last): (Command, u64)| {
+            Some(last.checked_sub(1)? + table.clocks_of_rank(command, next)?)
+        };
+        Command::ALL.into_iter().zip(self.last).filter_map(allowed).max().unwrap_or(0)
     }
 
     /// Counts an activate at `at` in tFAW's window: the next but four waits for it.
@@ -106,10 +124,13 @@ impl Rank {
 
     /// When power-down began, if it had by `at`: `after` clocks behind the last thing to do.
     #[inline]
-    pub fn powered_down(&self, at: u64, after: u64) -> Option<u64> {
+    pub fn powered_down(&self, table: &Table, at: u64, after: u64) -> Option<u64> {
+        if self.waiting > 0 {
+            return None;
+        }
         let begin = self.idle_since.saturating_add(after);
-        let begin = begin.max(self.earliest[Next::PowerDown as usize]);
-        (self.waiting == 0 && begin < at).then_some(begin)
+        let begin = begin.max(self.earliest_other(table, Next::PowerDown));
+        (begin < at).then_some(begin)
     }
 }
 

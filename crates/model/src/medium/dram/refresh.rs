@@ -14,6 +14,7 @@ const STEPS_AT_LEAST: u64 = 8;
 
 impl Channel {
     /// What falls due now is owed, and done if it is time.
+    #[cold]
     pub(super) fn refreshes_fall_due(&mut self, rules: &Rules) {
         for index in 0..self.ranks.len() {
             let refresh = &mut self.ranks[index].refresh;
@@ -48,6 +49,7 @@ impl Channel {
     }
 
     /// Gives the next command of a refresh that is under way.
+    #[cold]
     pub(super) fn go_on_with_refresh(&mut self, rules: &Rules, rank: u32, at: u64) {
         let (command, bank, _) = self.refresh_command(rules, rank, at);
         match (command, bank) {
@@ -85,10 +87,10 @@ impl Channel {
     pub(super) fn wake(&mut self, rules: &Rules, rank: u32, at: u64) -> bool {
         let Some(after) = rules.power_down_after else { return false };
         let state = &mut self.ranks[rank as usize];
-        let Some(begin) = state.powered_down(at, after) else { return false };
-        rules.table.raise_rank(&mut state.earliest, Command::PowerDown, begin);
+        let Some(begin) = state.powered_down(&rules.table, at, after) else { return false };
+        state.give(&rules.table, Command::PowerDown, begin);
         let end = at.max(begin + rules.timings.cke);
-        rules.table.raise_rank(&mut state.earliest, Command::PowerUp, end);
+        state.give(&rules.table, Command::PowerUp, end);
         state.residency.power_down(end - begin);
         state.idle_since = end;
         self.log_rank(Command::PowerDown, rank, begin);

@@ -24,8 +24,6 @@ pub struct Rules {
     pub bursts_of_line: u32,
     /// Clocks of an activate and of a column command on their bus, less one.
     pub more_clocks: [u64; 2],
-    /// The same for each next command.
-    pub before: [u64; Next::COUNT],
     /// From the last clock of an activate to the first of the fourth behind it.
     pub faw: u64,
     /// The bus of each next command.
@@ -48,6 +46,15 @@ pub struct Rules {
     pub least_latency: u64,
     /// The same as a time.
     pub least_latency_ps: u64,
+    /// Between column commands to one row, reads and writes.
+    spacings: [u64; 2],
+    /// Column command to first data, of reads and writes.
+    to_data: [u64; 2],
+    /// Clocks of the own commands and the last data of a read and of a write, by whether its row had to
+    /// be opened, and another closed: see [`Rules::own_clocks`].
+    own: [[u64; 4]; 2],
+    /// Whether row and column commands have a bus each.
+    pub two_buses: bool,
     /// Whether the standard has rules for bank groups.
     pub grouped: bool,
     /// No column commands of one entry come closer.
@@ -74,7 +81,6 @@ impl Rules {
             controller_ps: spec.controller_latency.picoseconds(),
             bursts_of_line: bursts_of_line as u32,
             more_clocks: [standard.activate_clocks - 1, standard.column_clocks - 1],
-            before,
             bus_of: per_next(|command| {
                 usize::from(standard.two_command_buses && command.is_column())
             }),
@@ -87,30 +93,50 @@ impl Rules {
             depth: [spec.read_queue_depth, spec.write_queue_depth].map(u64::from),
             least_latency: timings.cl.min(timings.cwl) + timings.burst,
             least_latency_ps: clock.cycles_to_ps(timings.cl.min(timings.cwl) + timings.burst),
+            two_buses: standard.two_command_buses,
             grouped: standard.constraints().any(|rule| rule.scope == Scope::Group),
             least_spacing: 0,
+            spacings: [0; 2],
+            to_data: [timings.cl, timings.cwl],
+            own: [[0; 4]; 2],
             same_bank_of_groups: standard.bank_refresh == BankRefresh::SameInEveryGroup,
             description,
         };
-        rules.least_spacing = rules.spacing(false).min(rules.spacing(true));
+        rules.spacings = [false, true].map(|write| rules.spacing_of(write));
+        rules.own = [false, true].map(|write| rules.own_of(write));
+        rules.least_spacing = rules.spacings[0].min(rules.spacings[1]);
         rules
-    }
-
-    /// The bus of a command.
-    #[inline]
-    pub fn bus(&self, command: Command) -> usize {
-        self.bus_of[Next::from(command) as usize]
     }
 
     /// Column command to first data.
     #[inline]
     pub fn to_data(&self, write: bool) -> u64 {
-        if write { self.timings.cwl } else { self.timings.cl }
+        self.to_data[usize::from(write)]
     }
 
     /// Between column commands to one row.
     #[inline]
     pub fn spacing(&self, write: bool) -> u64 {
+        self.spacings[usize::from(write)]
+    }
+
+    /// Clocks of the own commands and data of an entry of so many bursts, without any wait.
+    #[inline]
+    pub fn own_clocks(&self, write: bool, activated: bool, precharged: bool, bursts: u32) -> u64 {
+        let opening = usize::from(activated) | usize::from(precharged) << 1;
+        self.own[usize::from(write)][opening] + u64::from(bursts - 1) * self.spacing(write)
+    }
+
+    fn own_of(&self, write: bool) -> [u64; 4] {
+        let t = &self.timings;
+        let rcd = if write { t.rcd_wr } else { t.rcd };
+        let [activate, column] = self.more_clocks;
+        let opening = [column, activate + rcd, column, t.rp + rcd];
+        opening.map(|clocks| clocks + self.to_data(write) + t.burst)
+    }
+
+    /// Between column commands to one row.
+    fn spacing_of(&self, write: bool) -> u64 {
         let t = &self.timings;
         let apart = if !self.grouped {
             t.ccd_s

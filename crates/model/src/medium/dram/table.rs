@@ -7,43 +7,84 @@ use super::standard::{Command, Next, Scope};
 /// the last.
 pub type Earliest = [u64; Next::COUNT];
 
-/// Which next commands a command makes wait, and for how many clocks: a few of all.
-#[derive(Clone, Copy, Debug, Default)]
-struct Distances {
-    count: u8,
-    next: [u8; Next::COUNT],
-    clocks: [u64; Next::COUNT],
+/// The next commands that requests need, which come first among all: activate, precharge, read, write.
+pub const USUAL: usize = 4;
+
+/// The same for these alone.
+pub type UsualEarliest = [u64; USUAL];
+
+/// A next command that waits, and for how many clocks.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    next: Next,
+    clocks: u64,
 }
 
-impl Distances {
+/// Which next commands a command makes wait: a few of all.
+#[derive(Clone, Copy, Debug)]
+struct Waits {
+    count: usize,
+    waits: [Wait; Next::COUNT],
+}
+
+impl Waits {
+    const NONE: Waits =
+        Waits { count: 0, waits: [Wait { next: Next::Activate, clocks: 0 }; Next::COUNT] };
+
     /// Of several rules for a pair, the longest holds.
     fn add(&mut self, next: Next, clocks: u64) {
-        let count = usize::from(self.count);
-        if let Some(known) = self.next[..count].iter().position(|&known| known == next as u8) {
-            self.clocks[known] = clocks.max(self.clocks[known]);
+        let count = self.count;
+        if let Some(known) = self.waits[..count].iter_mut().find(|known| known.next == next) {
+            known.clocks = clocks.max(known.clocks);
         } else {
-            (self.next[count], self.clocks[count]) = (next as u8, clocks);
+            self.waits[count] = Wait { next, clocks };
             self.count += 1;
         }
     }
 
+    fn all(&self) -> &[Wait] {
+        &self.waits[..self.count]
+    }
+
     #[inline]
-    fn raise(&self, earliest: &mut Earliest, at: u64) {
-        for place in 0..usize::from(self.count).min(Next::COUNT) {
+    fn raise<const N: usize>(&self, earliest: &mut [u64; N], at: u64) {
+        for place in 0..self.count.min(Next::COUNT) {
+            let Wait { next, clocks } = self.waits[place];
             // Masked only so that no bounds are checked.
-            let earliest = &mut earliest[usize::from(self.next[place]) % Next::COUNT];
-            *earliest = (at + self.clocks[place]).max(*earliest);
+            let earliest = &mut earliest[next as usize % N];
+            *earliest = (at + clocks).max(*earliest);
         }
+    }
+}
+
+/// What each command makes wait within one scope.
+#[derive(Clone, Copy, Debug)]
+struct Distances {
+    /// Of what requests need.
+    usual: [Waits; Command::ALL.len()],
+    /// Of the rest.
+    others: [Waits; Command::ALL.len()],
+}
+
+impl Distances {
+    const NONE: Distances = Distances {
+        usual: [Waits::NONE; Command::ALL.len()],
+        others: [Waits::NONE; Command::ALL.len()],
+    };
+
+    fn add(&mut self, after: Command, next: Next, clocks: u64) {
+        let of = if (next as usize) < USUAL { &mut self.usual } else { &mut self.others };
+        of[after as usize].add(next, clocks);
     }
 }
 
 /// All distances of a description, each from the last clock of a command to the first of the next.
 #[derive(Clone, Debug)]
 pub struct Table {
-    bank: [Distances; Command::ALL.len()],
-    group: [Distances; Command::ALL.len()],
-    rank: [Distances; Command::ALL.len()],
-    other_rank: [Distances; Command::ALL.len()],
+    bank: Distances,
+    group: Distances,
+    rank: Distances,
+    other_rank: Distances,
 }
 
 impl Table {
@@ -51,7 +92,7 @@ impl Table {
     /// down, where it does not `power_down`, and to refresh banks one by one or all at once.
     /// A next command starts so many clocks `before` the one that the standard's rules count to.
     pub fn new(description: &Description, power_down: bool, before: impl Fn(Next) -> u64) -> Self {
-        let none = [Distances::default(); Command::ALL.len()];
+        let none = Distances::NONE;
         let mut table = Table { bank: none, group: none, rank: none, other_rank: none };
         let at_once = description.refresh_units == 1;
         let comes = |next: Next| match next {
@@ -70,34 +111,58 @@ impl Table {
             };
             for &after in rule.after {
                 for &next in rule.next.iter().filter(|&&next| clocks > 0 && comes(next)) {
-                    distances[after as usize].add(next, clocks.saturating_sub(before(next)));
+                    distances.add(after, next, clocks.saturating_sub(before(next)));
                 }
             }
         }
+        let usual = |distances: &Distances| distances.others.iter().all(|others| others.count == 0);
+        assert!(usual(&table.group) && usual(&table.other_rank), "kept by bank and rank alone");
+        table.assert_groups();
         table
     }
 
+    /// Within a bank group an activate makes activates wait, a column command column commands, and no
+    /// other anything: so candidates take it.
+    fn assert_groups(&self) {
+        for command in Command::ALL {
+            let taken = |next: Next| match next {
+                Next::Activate => command == Command::Activate,
+                Next::Read | Next::Write => command.is_column(),
+                _ => false,
+            };
+            let mut waits = self.group.usual[command as usize].all().iter();
+            assert!(waits.all(|wait| taken(wait.next)), "a rule of bank groups that is not kept");
+        }
+    }
+
     /// What follows at the bank of a command given at `at`.
-    #[inline]
+    #[inline(always)]
     pub fn raise_bank(&self, earliest: &mut Earliest, command: Command, at: u64) {
-        self.bank[command as usize].raise(earliest, at);
+        self.bank.usual[command as usize].raise(earliest, at);
+        self.bank.others[command as usize].raise(earliest, at);
     }
 
     /// What follows at its bank group.
-    #[inline]
-    pub fn raise_group(&self, earliest: &mut Earliest, command: Command, at: u64) {
-        self.group[command as usize].raise(earliest, at);
+    #[inline(always)]
+    pub fn raise_group(&self, earliest: &mut UsualEarliest, command: Command, at: u64) {
+        self.group.usual[command as usize].raise(earliest, at);
     }
 
-    /// What follows at its rank.
-    #[inline]
-    pub fn raise_rank(&self, earliest: &mut Earliest, command: Command, at: u64) {
-        self.rank[command as usize].raise(earliest, at);
+    /// What follows at its rank, of what requests need.
+    #[inline(always)]
+    pub fn raise_rank(&self, earliest: &mut UsualEarliest, command: Command, at: u64) {
+        self.rank.usual[command as usize].raise(earliest, at);
     }
 
     /// What follows at the other ranks.
     #[inline]
-    pub fn raise_other_rank(&self, earliest: &mut Earliest, command: Command, at: u64) {
-        self.other_rank[command as usize].raise(earliest, at);
+    pub fn raise_other_rank(&self, earliest: &mut UsualEarliest, command: Command, at: u64) {
+        self.other_rank.usual[command as usize].raise(earliest, at);
+    }
+
+    /// How long a next command that no request needs waits behind a command to its rank, if it does.
+    pub fn clocks_of_rank(&self, command: Command, next: Next) -> Option<u64> {
+        let waits = self.rank.others[command as usize].all();
+        waits.iter().find(|wait| wait.next == next).map(|wait| wait.clocks)
     }
 }

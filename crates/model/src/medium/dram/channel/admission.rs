@@ -1,18 +1,15 @@
 //! What comes: requests join those that wait for their bank, or are kept until another that touches
 //! the same lines is done; reads and writes take turns.
 
-use super::super::bank::Wanted;
-use super::super::candidates::{Kind, renewed};
 use super::super::earliest::NEVER;
 use super::super::queue::NONE;
 use super::super::rules::Rules;
-use super::super::standard::{Command, Next};
 use super::{Channel, What};
 
 impl Channel {
     /// The controller sees the next request.
     pub(super) fn admit(&mut self, rules: &Rules) {
-        let Some(slot) = self.incoming.pop_front() else { return };
+        let Some(slot) = self.next_incoming() else { return };
         self.entries[slot].sequence = self.sequence;
         self.sequence += 1;
         if self.candidates.is_old(self.now, self.sequence) {
@@ -101,7 +98,7 @@ impl Channel {
             self.choose(rules);
         } else if !serves {
             // It waits for its direction.
-        } else if self.blocked[index / 64] >> (index % 64) & 1 == 0 {
+        } else if !self.banks[index].blocked {
             let choice = self.choice(rules, index, self.floors());
             if choice.before(&self.best) {
                 self.best = choice;
@@ -109,12 +106,23 @@ impl Channel {
         }
     }
 
-    /// Turns from reads to writes or back, where it is time. Returns whether it did.
-    pub(super) fn turn(&mut self, rules: &Rules) -> bool {
+    /// Whether reads are served, and nothing says that writes should be.
+    #[inline]
+    fn reads_go_on(&self, rules: &Rules) -> bool {
         let [reads, writes] = self.waiting;
-        if writes == 0 && !self.writing {
-            return false;
-        }
+        let few = reads > 0 && writes < rules.write_high;
+        let early = self.kept_reads == 0 && self.now < self.writes_age_at;
+        !self.writing && (writes == 0 || few && early)
+    }
+
+    /// Turns from reads to writes or back, where it is time. Returns whether it did.
+    #[inline]
+    pub(super) fn turn(&mut self, rules: &Rules) -> bool {
+        !self.reads_go_on(rules) && self.turn_if_due(rules)
+    }
+
+    fn turn_if_due(&mut self, rules: &Rules) -> bool {
+        let [reads, writes] = self.waiting;
         let aged = self.oldest_write_is_aged(rules) || self.kept_reads > 0 && writes > 0;
         let writing = if self.writing {
             self.draining |= writes >= rules.write_high || aged;
@@ -129,9 +137,15 @@ impl Channel {
             return false;
         }
         self.writing = writing;
+        self.decide_all(rules);
+        true
+    }
+
+    /// Every bank in which anything waits finds out what it wants, now that the direction is another.
+    fn decide_all(&mut self, rules: &Rules) {
         for word in 0..self.blocked.len() {
             let [reads, writes] = [self.work[0][word], self.work[1][word]];
-            let (mut set, works) = (reads | writes, if writing { writes } else { reads });
+            let (mut set, works) = (reads | writes, if self.writing { writes } else { reads });
             while set != 0 {
                 let bank = set.trailing_zeros();
                 set &= set - 1;
@@ -139,11 +153,10 @@ impl Channel {
                 if works >> bank & 1 != 0 {
                     self.decide(rules, index);
                 } else {
-                    self.candidates.clear(index);
+                    self.candidates.clear(self.banks[index].place as usize);
                 }
             }
         }
-        true
     }
 
     #[inline]
@@ -152,7 +165,7 @@ impl Channel {
     }
 
     #[cold]
-    pub(super) fn look_for_aged_write(&mut self, rules: &Rules) -> bool {
+    fn look_for_aged_write(&mut self, rules: &Rules) -> bool {
         while let Some(&(slot, sequence)) = self.writes_by_age.front() {
             let entry = &self.entries[slot];
             if entry.sequence == sequence && entry.bursts_left > 0 {
@@ -165,47 +178,27 @@ impl Channel {
         false
     }
 
-    /// Begins a new epoch of the candidates: wishes are the same, and all keys are made anew.
+    /// Begins a new epoch of the candidates: what banks want is the same, and all keys are made anew.
     #[cold]
     fn begin_epoch(&mut self, rules: &Rules) {
-        let younger = self.candidates.renew(self.now, self.sequence);
+        self.candidates.renew(self.now, self.sequence);
         for index in 0..self.banks.len() {
-            let wish = &mut self.wishes[index];
-            wish.order = renewed(wish.order, younger);
             if self.banks[index].wants(self.writing) {
-                self.enlist(rules, index);
+                let bank = &self.banks[index];
+                let order = self.candidates.order_at(bank.place as usize);
+                let group = &self.groups[bank.group as usize].earliest;
+                bank.enlist(group, &mut self.candidates, order);
             }
         }
         self.choose(rules);
     }
 
     /// A bank, in which something waits, finds out what it wants.
-    #[inline]
+    #[inline(always)]
     pub(super) fn decide(&mut self, rules: &Rules, index: usize) {
         let aged = self.now.saturating_sub(rules.age_cap);
-        let bank = &self.banks[index];
-        let Wanted { kind, order, slot } = bank.wanted(&self.entries, self.writing, aged);
-        let (command, next) = match kind {
-            Kind::Column if self.writing => (Command::Write, Next::Write),
-            Kind::Column => (Command::Read, Next::Read),
-            Kind::Activate => (Command::Activate, Next::Activate),
-            _ => (Command::Precharge, Next::Precharge),
-        };
-        let wish = &mut self.wishes[index];
-        wish.ready = bank.earliest[next as usize];
-        wish.order = self.candidates.order(order, self.entries[slot].sequence, index);
-        (wish.slot, wish.kind, wish.command, wish.next) = (slot, kind, command, next);
-        self.enlist(rules, index);
-    }
-
-    /// A bank is among the candidates with what it wants, if no refresh keeps it from others.
-    #[inline]
-    fn enlist(&mut self, rules: &Rules, index: usize) {
-        if self.blocked[index / 64] >> (index % 64) & 1 == 0 {
-            let wish = &self.wishes[index];
-            let start = self.start(rules, wish, self.floors());
-            let key = self.candidates.key(start, wish.order);
-            self.candidates.set(index, key);
-        }
+        let bank = &mut self.banks[index];
+        let group = &self.groups[bank.group as usize].earliest;
+        bank.decide(&self.entries, group, &mut self.candidates, self.writing, aged);
     }
 }

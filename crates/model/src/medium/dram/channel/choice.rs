@@ -1,11 +1,19 @@
 //! Which command is given next, and when: first ready, first come.
 
 use super::super::super::PagePolicy;
-use super::super::bank::{CLOSED, Wish};
-use super::super::candidates::{First, Kind};
+use super::super::bank::CLOSED;
+use super::super::candidates::{Candidates, First, Floors, Keys, Kind};
+use super::super::rank::Rank;
 use super::super::rules::Rules;
 use super::super::standard::{Command, Next};
+use super::super::table::USUAL;
 use super::{Channel, Choice, What};
+
+/// The column command of a direction.
+#[inline]
+pub(super) fn column(writing: bool) -> Next {
+    if writing { Next::Write } else { Next::Read }
+}
 
 impl Channel {
     /// The first clock on each command bus.
@@ -16,25 +24,22 @@ impl Channel {
 
     /// When a bank can have the command that it wants: its start.
     #[inline]
-    pub(super) fn start(&self, rules: &Rules, wish: &Wish, floors: [u64; 2]) -> u64 {
-        let next = wish.next as usize;
-        wish.ready
-            .max(self.groups[wish.group as usize][next])
-            .max(self.ranks[wish.rank as usize].earliest[next])
-            // There are two at most: so no bounds are checked.
+    pub(super) fn start(&self, rules: &Rules, index: usize, floors: [u64; 2]) -> u64 {
+        let bank = &self.banks[index];
+        let next = bank.wish.next as usize;
+        bank.earliest[next]
+            // Masked only so that no bounds are checked.
+            .max(self.groups[bank.group as usize].earliest[next % USUAL])
+            .max(self.ranks[bank.rank as usize].earliest[next % USUAL])
             .max(floors[rules.bus_of[next] % 2])
     }
 
     #[inline]
     pub(super) fn choice(&self, rules: &Rules, index: usize, floors: [u64; 2]) -> Choice {
-        self.choice_at(rules, index, self.start(rules, &self.wishes[index], floors))
-    }
-
-    #[inline]
-    fn choice_at(&self, rules: &Rules, index: usize, start: u64) -> Choice {
-        let wish = &self.wishes[index];
-        let at = start + rules.before[wish.next as usize];
-        Choice { start, at, order: wish.order, what: What::Bank(index as u32) }
+        let bank = &self.banks[index];
+        let order = self.candidates.order_at(bank.place as usize);
+        let start = self.start(rules, index, floors);
+        Choice { start, order, what: What::Bank(index as u32) }
     }
 
     /// No command of a kind starts sooner.
@@ -50,43 +55,58 @@ impl Channel {
     }
 
     /// Finds what is done next.
+    #[inline]
     pub(super) fn choose(&mut self, rules: &Rules) {
         let floors = self.floors();
-        self.best = Choice::NOTHING;
-        loop {
-            match self.candidates.first() {
-                First::Bank(index, known) => {
-                    let wish = &self.wishes[index];
-                    let start = self.start(rules, wish, floors);
-                    let key = self.candidates.key(start, wish.order);
-                    if key == known {
-                        self.best = self.choice_at(rules, index, start);
-                        break;
-                    }
-                    self.candidates.set(index, key);
-                }
-                First::Far => {
-                    self.choose_far(rules, floors);
-                    break;
-                }
-                First::Nothing => break,
-            }
-        }
+        let keys = match &self.ranks[..] {
+            [rank] => self.candidates.search_all(&self.floors_of(rank, floors)),
+            ranks => self.search(ranks, floors),
+        };
+        self.best = match self.candidates.first(keys) {
+            First::Bank(index, start, order) => Choice { start, order, what: What::Bank(index) },
+            First::Far => self.choose_far(rules, floors),
+            First::Nothing => Choice::NOTHING,
+        };
         if self.refreshing != 0 || rules.page_policy == PagePolicy::Timeout {
             self.choose_besides(rules, floors[0]);
         }
     }
 
+    /// Looks for the first command of several ranks.
+    fn search(&self, ranks: &[Rank], floors: [u64; 2]) -> Keys {
+        let mut keys = Candidates::NOTHING;
+        for (index, rank) in ranks.iter().enumerate().filter(|(_, rank)| rank.waiting > 0) {
+            let first = index * self.places_of_rank;
+            let floors = self.floors_of(rank, floors);
+            self.candidates.search(first..first + self.places_of_rank, &floors, &mut keys);
+        }
+        keys
+    }
+
+    /// What makes commands of each kind wait: a rank and the buses.
+    #[inline]
+    fn floors_of(&self, rank: &Rank, [rows, columns]: [u64; 2]) -> Floors {
+        let next = column(self.writing) as usize;
+        let key = |next: usize, floor| self.candidates.key(rank.earliest[next % USUAL].max(floor));
+        Floors {
+            column: key(next, columns),
+            activate: key(Next::Activate as usize, rows),
+            precharge: key(Next::Precharge as usize, rows),
+        }
+    }
+
     /// Chooses among commands none of which comes soon.
     #[cold]
-    fn choose_far(&mut self, rules: &Rules, floors: [u64; 2]) {
+    fn choose_far(&self, rules: &Rules, floors: [u64; 2]) -> Choice {
         let work = &self.work[usize::from(self.writing)];
-        for index in 0..self.banks.len() {
-            if (work[index / 64] & !self.blocked[index / 64]) >> (index % 64) & 1 != 0 {
+        let mut best = Choice::NOTHING;
+        for (index, bank) in self.banks.iter().enumerate() {
+            if work[index / 64] >> (index % 64) & 1 != 0 && !bank.blocked {
                 let choice = self.choice(rules, index, floors);
-                self.best = if choice.before(&self.best) { choice } else { self.best };
+                best = if choice.before(&best) { choice } else { best };
             }
         }
+        best
     }
 
     /// Chooses what no bank wants, if it comes first: a part of a refresh, or closing a row that
@@ -110,7 +130,7 @@ impl Channel {
             let rank = set.trailing_zeros();
             let (_, _, at) = self.refresh_command(rules, rank, floor);
             let order = u64::from(rank);
-            let choice = Choice { start: at, at, order, what: What::Refresh(rank) };
+            let choice = Choice { start: at, order, what: What::Refresh(rank) };
             if choice.before(best) {
                 *best = choice;
             }
@@ -120,21 +140,14 @@ impl Channel {
 
     pub(super) fn choose_timeout(&self, rules: &Rules, floor: u64, best: &mut Choice) {
         let precharge = Next::Precharge as usize;
-        for (word, (open, blocked)) in self.open.iter().zip(&self.blocked).enumerate() {
-            let mut set = open & !blocked;
-            while set != 0 {
-                let index = word * 64 + set.trailing_zeros() as usize;
-                set &= set - 1;
-                let bank = &self.banks[index];
-                if bank.has_hits() {
-                    continue;
-                }
+        for (index, bank) in self.banks.iter().enumerate() {
+            if bank.row != CLOSED && !bank.blocked && !bank.has_hits() {
                 let at = (bank.used_at + rules.row_timeout)
                     .max(floor)
                     .max(bank.earliest[precharge])
                     .max(self.ranks[bank.rank as usize].earliest[precharge]);
                 let order = Kind::Timeout.order() | index as u64;
-                let choice = Choice { start: at, at, order, what: What::Timeout(index as u32) };
+                let choice = Choice { start: at, order, what: What::Timeout(index as u32) };
                 if choice.before(best) {
                     *best = choice;
                 }
@@ -154,11 +167,13 @@ impl Channel {
         let first = rank as usize * of_rank;
         let all = rules.description.refresh_units == 1;
         let precharge = Next::Precharge as usize;
-        let open = (first..first + of_rank).filter(|&index| {
-            self.banks[index].row != CLOSED && self.blocked[index / 64] >> (index % 64) & 1 != 0
-        });
+        let open = (first..first + of_rank)
+            .filter(|&index| self.banks[index].row != CLOSED && self.banks[index].blocked);
         let closable = |index: usize| self.banks[index].earliest[precharge];
-        let floor_of = |next: Next| floor.max(state.earliest[next as usize]);
+        let floor_of = |next: Next| match state.earliest.get(next as usize) {
+            Some(&earliest) => floor.max(earliest),
+            None => floor.max(state.earliest_other(&rules.table, next)),
+        };
         if all {
             if let Some(last) = open.map(closable).max() {
                 return (Command::PrechargeAll, None, floor_of(Next::Precharge).max(last));

@@ -1,79 +1,90 @@
 //! Commands are given: banks, tables, bus and log learn of them, and what they complete is booked.
 
 use super::super::super::PagePolicy;
+use super::super::bank::Wish;
 use super::super::candidates::Kind;
 use super::super::log::{Logged, WHOLE_RANK};
 use super::super::rules::Rules;
-use super::super::standard::Command;
+use super::super::standard::{Command, Next};
+use super::choice::column;
 use super::{Channel, Choice, Flight, What, left};
 
 impl Channel {
     /// Gives the command that was chosen.
     pub(super) fn act(&mut self, rules: &Rules, end: u64) {
-        let Choice { at, what, .. } = self.best;
+        let Choice { start, what, .. } = self.best;
         match what {
-            What::Bank(index) => {
-                if !self.stream(rules, index as usize, end) {
-                    self.serve(rules, index as usize, at);
-                }
-            }
-            What::Refresh(rank) => self.go_on_with_refresh(rules, rank, at),
-            What::Timeout(index) => {
-                let rank = self.banks[index as usize].rank;
-                if !self.wake(rules, rank, at) {
-                    self.close(rules, index as usize, at);
-                }
-            }
+            What::Bank(index) => self.serve(rules, index as usize, start, end),
+            What::Refresh(rank) => self.go_on_with_refresh(rules, rank, start),
+            What::Timeout(index) => self.close_unused(rules, index as usize, start),
         }
         self.choose(rules);
     }
 
-    /// A bank gets what it wants.
-    pub(super) fn serve(&mut self, rules: &Rules, index: usize, at: u64) {
-        let wish = &self.wishes[index];
-        match wish.kind {
-            Kind::Activate => {
-                let entry = &mut self.entries[wish.slot];
-                entry.activated = true;
-                let row = entry.row;
-                let bank = &mut self.banks[index];
-                bank.open(&self.entries, row);
-                bank.used_at = at;
-                self.open[index / 64] |= 1 << (index % 64);
-                let rank = &mut self.ranks[bank.rank as usize];
-                rank.residency.open(at);
-                rank.activate(at, rules.faw);
-                self.give(rules, Command::Activate, index, at, row);
-                self.decide(rules, index);
-            }
-            Kind::Precharge => {
-                self.entries[wish.slot].precharged = true;
-                self.close(rules, index, at);
-            }
-            _ => self.transfer(rules, index, at),
+    /// Closes a row that nobody has used for long, or wakes its rank for that.
+    #[cold]
+    fn close_unused(&mut self, rules: &Rules, index: usize, at: u64) {
+        let rank = self.banks[index].rank;
+        if !self.wake(rules, rank, at) {
+            self.close(rules, index, at);
         }
     }
 
+    /// A bank gets what it wants: its command starts at `start`.
+    #[inline]
+    fn serve(&mut self, rules: &Rules, index: usize, start: u64, end: u64) {
+        let Wish { kind, slot, .. } = self.banks[index].wish;
+        match kind {
+            Kind::Activate => self.open(rules, index, slot, start + rules.more_clocks[0]),
+            Kind::Precharge => {
+                self.entries[slot].precharged = true;
+                self.close(rules, index, start);
+            }
+            _ => {
+                if !self.stream(rules, index, slot, end) {
+                    self.transfer(rules, index, start + rules.more_clocks[1]);
+                }
+            }
+        }
+    }
+
+    /// Opens the row of an entry.
+    #[inline]
+    fn open(&mut self, rules: &Rules, index: usize, slot: u32, at: u64) {
+        let entry = &mut self.entries[slot];
+        entry.activated = true;
+        let row = entry.row;
+        let bank = &mut self.banks[index];
+        bank.open(&self.entries, row);
+        bank.used_at = at;
+        let rank = &mut self.ranks[bank.rank as usize];
+        rank.residency.open(at);
+        rank.activate(at, rules.faw);
+        self.give(rules, Command::Activate, index, at, row);
+        self.decide(rules, index);
+    }
+
     /// Closes a row by a precharge.
+    #[inline]
     pub(in super::super) fn close(&mut self, rules: &Rules, index: usize, at: u64) {
         self.give(rules, Command::Precharge, index, at, 0);
         self.row_is_closed(rules, index, at);
     }
 
     /// A bank has no open row from `at` on.
+    #[inline]
     pub(in super::super) fn row_is_closed(&mut self, rules: &Rules, index: usize, at: u64) {
         let bank = &mut self.banks[index];
         bank.close();
         self.ranks[bank.rank as usize].residency.close(at);
-        self.open[index / 64] &= !(1 << (index % 64));
-        if self.banks[index].wants(self.writing) {
+        if bank.wants(self.writing) {
             self.decide(rules, index);
         }
     }
 
     /// Moves a burst of the entry at the head of a bank's hits.
     pub(super) fn transfer(&mut self, rules: &Rules, index: usize, at: u64) {
-        let slot = self.wishes[index].slot;
+        let slot = self.banks[index].wish.slot;
         let entry = &mut self.entries[slot];
         let (class, write) = (entry.class, entry.class.writes());
         if entry.bursts_left == entry.bursts {
@@ -88,7 +99,7 @@ impl Channel {
         let rank = &mut self.ranks[bank.rank as usize];
         *(if write { &mut rank.residency.writes } else { &mut rank.residency.reads }) += 1;
         if entry.bursts_left > 0 {
-            let command = self.wishes[index].command;
+            let command = if write { Command::Write } else { Command::Read };
             self.give(rules, command, index, at, 0);
             self.decide(rules, index);
             self.turn(rules);
@@ -123,7 +134,7 @@ impl Channel {
             self.decide(rules, index);
         } else {
             self.work[usize::from(write)][index / 64] &= !(1 << (index % 64));
-            self.candidates.clear(index);
+            self.candidates.clear(bank.place as usize);
         }
         self.turn(rules);
         if self.ranks[rank as usize].waiting == 0 {
@@ -132,7 +143,7 @@ impl Channel {
     }
 
     /// Tables, bus and log learn of a command to a bank.
-    #[inline]
+    #[inline(always)]
     pub(in super::super) fn give(
         &mut self,
         rules: &Rules,
@@ -144,8 +155,8 @@ impl Channel {
         let bank = &mut self.banks[index];
         let (rank, group) = (bank.rank, bank.group);
         rules.table.raise_bank(&mut bank.earliest, command, at);
-        if rules.grouped {
-            rules.table.raise_group(&mut self.groups[group as usize], command, at);
+        if rules.grouped && command != Command::Precharge {
+            self.give_group(rules, command, group as usize, at);
         }
         if self.log.is_some() {
             let bank = index as u32 - rank * rules.description.banks_of_rank();
@@ -154,8 +165,24 @@ impl Channel {
         self.give_rank(rules, command, rank, at);
     }
 
+    /// A bank group learns of a command to one of its banks: an activate makes activates wait, and a
+    /// column command column commands.
+    #[inline(always)]
+    fn give_group(&mut self, rules: &Rules, command: Command, group: usize, at: u64) {
+        let group = &mut self.groups[group];
+        rules.table.raise_group(&mut group.earliest, command, at);
+        let places = group.places.clone();
+        if command == Command::Activate {
+            let earliest = group.earliest[Next::Activate as usize];
+            self.candidates.raise_activates(places, earliest);
+        } else {
+            let earliest = group.earliest[column(self.writing) as usize];
+            self.candidates.raise_columns(places, earliest);
+        }
+    }
+
     /// Tables and bus learn of a command to a rank.
-    #[inline]
+    #[inline(always)]
     pub(in super::super) fn give_rank(
         &mut self,
         rules: &Rules,
@@ -164,7 +191,7 @@ impl Channel {
         at: u64,
     ) {
         let state = &mut self.ranks[rank as usize];
-        rules.table.raise_rank(&mut state.earliest, command, at);
+        state.give(&rules.table, command, at);
         state.idle_since = at;
         if self.ranks.len() > 1 && command.is_column() {
             for (other, state) in self.ranks.iter_mut().enumerate() {
@@ -173,9 +200,11 @@ impl Channel {
                 }
             }
         }
-        self.bus_free[rules.bus(command)] = at + 1;
-        if !rules.description.standard.two_command_buses {
-            self.bus_free[1] = at + 1;
+        let free = at + 1;
+        if !rules.two_buses {
+            self.bus_free = [free; 2];
+        } else {
+            self.bus_free[usize::from(command.is_column())] = free;
         }
     }
 
@@ -200,18 +229,11 @@ impl Channel {
     pub(super) fn finish(&mut self, rules: &Rules, slot: u32, at: u64) {
         let entry = &self.entries[slot];
         let write = entry.class.writes();
-        let t = &rules.timings;
-        let rcd = if write { t.rcd_wr } else { t.rcd };
-        let opening = match (entry.precharged, entry.activated) {
-            (true, true) => t.rp + rcd,
-            (false, true) => rules.more_clocks[0] + rcd,
-            (_, false) => rules.more_clocks[1],
-        };
-        let data = u64::from(entry.bursts - 1) * rules.spacing(write) + t.burst;
+        let (activated, precharged) = (entry.activated, entry.precharged);
         let flight = Flight {
-            end_ps: rules.clock.cycles_to_ps(at + rules.to_data(write) + t.burst),
+            end_ps: rules.clock.cycles_to_ps(at + rules.to_data(write) + rules.timings.burst),
             submitted_ps: entry.submitted_ps,
-            own_clocks: (opening + rules.to_data(write) + data) as u32,
+            own_clocks: rules.own_clocks(write, activated, precharged, entry.bursts) as u32,
             lines: entry.lines,
             owner: entry.owner,
             shared: entry.shared,
@@ -230,9 +252,13 @@ impl Channel {
     /// not depend on how far the channel had run. Nearly always the new one is among the last.
     #[inline]
     pub(super) fn fly(&mut self, flight: Flight) {
-        self.flights.push_back(flight);
-        let mut place = self.flights.len() - 1;
         let key = |flight: &Flight| (flight.end_ps, flight.submitted_ps);
+        let is_last = self.flights.back().is_none_or(|last| key(last) <= key(&flight));
+        self.flights.push_back(flight);
+        if is_last {
+            return;
+        }
+        let mut place = self.flights.len() - 1;
         while place > 0 && key(&self.flights[place - 1]) > key(&flight) {
             self.flights[place] = self.flights[place - 1];
             place -= 1;

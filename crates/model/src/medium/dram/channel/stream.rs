@@ -5,6 +5,7 @@ use super::super::candidates::{Kind, Order};
 use super::super::earliest::NEVER;
 use super::super::queue::Class;
 use super::super::rules::Rules;
+use super::super::standard::Command;
 use super::{Channel, Choice, left};
 
 impl Channel {
@@ -13,15 +14,15 @@ impl Channel {
     /// bank could have a command. What it leaves is as if each had been given by itself. Returns
     /// whether it gave any.
     #[inline]
-    pub(super) fn stream(&mut self, rules: &Rules, index: usize, end: u64) -> bool {
-        let wish = &self.wishes[index];
-        let many = wish.kind == Kind::Column && self.entries[wish.slot].bursts_left > 3;
+    pub(super) fn stream(&mut self, rules: &Rules, index: usize, slot: u32, end: u64) -> bool {
+        let many = self.entries[slot].bursts_left > 3;
         many && self.log.is_none() && self.give_many(rules, index, end)
     }
 
     pub(super) fn give_many(&mut self, rules: &Rules, index: usize, end: u64) -> bool {
-        let wish = self.wishes[index];
-        let (bank, entry) = (&self.banks[index], &self.entries[wish.slot]);
+        let bank = &self.banks[index];
+        let (wish, rank, place) = (bank.wish, bank.rank as usize, bank.place as usize);
+        let entry = &self.entries[wish.slot];
         let write = entry.class.writes();
         // Who waits beside it in its bank may grow old meanwhile.
         let demand = Class::demand(write);
@@ -35,10 +36,10 @@ impl Channel {
         if write && self.draining {
             count = count.min(self.waiting[1].saturating_sub(rules.write_low + 1));
         }
-        let Choice { start, at, .. } = self.best;
-        let arrival = self.incoming.front().map_or(NEVER, |&slot| self.entries[slot].arrival);
-        let end = end.min(arrival).min(self.next_due).min(self.writes_age_at);
-        let end = end.min(self.others_start(rules, index, wish.order));
+        let start = self.best.start;
+        let at = start + rules.more_clocks[1];
+        let end = end.min(self.next_arrival).min(self.next_due).min(self.writes_age_at);
+        let end = end.min(self.others_start(rules, index, self.candidates.order_at(place)));
         let apart = rules.spacing(write);
         count = count.min(end.saturating_sub(start).div_ceil(apart));
         if count < 2 {
@@ -55,10 +56,11 @@ impl Channel {
         self.left[left(*bursts_left)] += 1;
         let ends = *bursts_left == 1;
         self.waiting[usize::from(write)] -= count;
-        let residency = &mut self.ranks[wish.rank as usize].residency;
+        let residency = &mut self.ranks[rank].residency;
         *(if write { &mut residency.writes } else { &mut residency.reads }) += count;
         self.banks[index].used_at = at + further;
-        self.give(rules, wish.command, index, at + further, 0);
+        let command = if write { Command::Write } else { Command::Read };
+        self.give(rules, command, index, at + further, 0);
         self.decide(rules, index);
         let last = start + count * apart;
         if ends && last < end && !self.draining {
@@ -84,12 +86,12 @@ impl Channel {
             while set != 0 {
                 let other = word * 64 + set.trailing_zeros() as usize;
                 set &= set - 1;
-                let wish = &self.wishes[other];
+                let bank = &self.banks[other];
                 if other != index
-                    && !younger.contains(&wish.order)
-                    && soonest[wish.kind as usize] < first
+                    && !younger.contains(&self.candidates.order_at(bank.place as usize))
+                    && soonest[bank.wish.kind as usize] < first
                 {
-                    first = first.min(self.start(rules, wish, floors));
+                    first = first.min(self.start(rules, other, floors));
                 }
             }
         }
