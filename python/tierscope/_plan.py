@@ -14,7 +14,14 @@ from tierscope import format as fmt
 from tierscope._call import core_errors, parsed
 from tierscope._region import Extent, Warming, bound
 from tierscope._result import Result
-from tierscope._run import NoResultError, Progress, check_functional, compare, region_of
+from tierscope._run import (
+    NoResultError,
+    Progress,
+    check_functional,
+    check_program,
+    compare,
+    region_of,
+)
 from tierscope._system import System, with_names_told_apart
 from tierscope._workload import MemoryTrace, Program, Workload
 from tierscope.errors import RunError
@@ -59,6 +66,9 @@ class Plan:
         accesses, mapped = self.data["accesses"], self.data["mapped_bytes"]
         known = [] if accesses is None else [f"{fmt.count(accesses)} {_unit(self.work)}"]
         known += [] if mapped is None else [f"{fmt.size(mapped)} mapped"]
+        for what in ("skip", "limit"):
+            said = self.data[what]
+            known += [] if said is None else [f"{what} {said}"]
         return [f"  {', '.join(known)}"] if known else []
 
     def _time(self) -> str:
@@ -116,7 +126,9 @@ def plan(
         scaled = _scale.to_footprint(machines, work, scale_to_footprint)
         machines, notes = [one for one, _ in scaled], [note for _, note in scaled]
     foreseen: dict[str, Any] = {"accesses": None, "mapped_bytes": None}
-    if not isinstance(work, Program):
+    if isinstance(work, Program):
+        check_program(work)
+    else:
         with core_errors():
             foreseen = parsed(_core.foreseen(_check.written(work.to_dict(), "the workload")))
     accesses = _accesses(foreseen["accesses"], skip, limit)
@@ -130,6 +142,8 @@ def plan(
             one.name: {"description": one.to_dict(), "note": note}
             for one, note in zip(machines, notes, strict=True)
         },
+        "skip": None if skip is None else str(skip),
+        "limit": None if limit is None else str(limit),
         "accesses": foreseen["accesses"],
         "mapped_bytes": foreseen["mapped_bytes"],
         "slowest_accesses_per_s": speed,
@@ -185,10 +199,10 @@ def _wall(
         spent_s = max(system["wall_s"] for system in tried.data["systems"].values())
         return _bounds(spent_s, spent_s, time_limit_s, runs, measured=runs == 1), None, None
     quicker = 1.0
-    if region["warming"] != "detailed" and (region["skip"] is not None or region["roi"]):
-        # Only the region's own speed is a bound: warming is quicker.
+    if region["skip"] is not None or region["roi"]:
+        # Only the region's own speed is a bound: functional warming is quicker.
         trial, tried = _tried(machines, work)
-        quicker = _WARMING
+        quicker = 1.0 if region["warming"] == "detailed" else _WARMING
     if tried is None:
         return None, "nothing was simulated in the time of the trial", None
     if accesses is None and time_limit_s is not None:

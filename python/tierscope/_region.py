@@ -50,8 +50,15 @@ def bound(what: str, extent: object) -> dict[str, int]:
 
 
 def _counted(what: str, count: Decimal, extent: object) -> int:
-    if count != int(count) or not 1 <= count <= _MOST:
-        raise RunError("impossible-value", f"{what} is {extent}", _MEND)
+    if count > _MOST:
+        mend = "write less than 2^64 accesses, instructions or picoseconds (213 days)"
+        raise RunError("impossible-value", f"{what} is {extent}", mend)
+    if count < 1:
+        raise RunError(
+            "impossible-value", f"{what} is {extent}", "write at least one, or leave it out"
+        )
+    if count != int(count):
+        raise RunError("impossible-value", f"{what} is {extent}", "write a whole number of them")
     return int(count)
 
 

@@ -225,8 +225,16 @@ def load(directory: str | os.PathLike[str]) -> Result:
     try:
         intervals = pl.read_parquet(path, glob=False) if path.is_file() else None
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise TierscopeError("unreadable", f"{path}: {error}") from None
+        raise _no_intervals(path, " ".join(str(error).split())) from None
+    if intervals is not None and intervals.schema != interval_table({}).schema:
+        raise _no_intervals(path, f"its columns are {', '.join(intervals.columns)}")
     return Result(data, descriptions, intervals)
+
+
+def _no_intervals(path: Path, why: str) -> TierscopeError:
+    """The error for a file that holds no intervals."""
+    mend = "run it again; without that file the rest of the result can be read"
+    return TierscopeError("unreadable", f"{path} holds no intervals: {why}", mend)
 
 
 def _check_one(source: Path) -> None:

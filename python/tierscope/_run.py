@@ -261,6 +261,18 @@ def region_of(
     return _region.options(skip, limit, starts, stops, warming)
 
 
+def check_program(program: Program) -> None:
+    """Refuses a program that cannot run under the recorder, as a run would.
+
+    Raises:
+        RunError: where there is no such program, or no function that begins or ends its region.
+    """
+    with core_errors():
+        _core.check_program(
+            _program_job(program, {"kind": "machines", "systems": [], "options": {}})
+        )
+
+
 def check_functional(machines: Sequence[System], region: Mapping[str, object]) -> None:
     """Refuses machines that cannot be warmed functionally, where that is asked for by name.
 
@@ -394,6 +406,10 @@ def _start(work: Workload, target: dict[str, Any]) -> _core.Run:
 
 
 def _launch(program: Program, target: dict[str, Any]) -> _core.Run:
+    return _core.Run.launch(_program_job(program, target))
+
+
+def _program_job(program: Program, target: dict[str, Any]) -> str:
     job = {
         "command": list(program.command),
         "to": target,
@@ -404,7 +420,7 @@ def _launch(program: Program, target: dict[str, Any]) -> _core.Run:
         "roi_stop": program.roi_stop,
         "memory_bound_bytes": _MEMORY_BOUND_BYTES,
     }
-    return _core.Run.launch(_check.written(job, "the program"))
+    return _check.written(job, "the program")
 
 
 def run(

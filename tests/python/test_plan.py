@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import tierscope as ts
-from conftest import Runner
+from conftest import Runner, needs_qemu
 from tierscope import _plan
 
 RECORDING = Path(__file__).parents[2] / "examples" / "data" / "sqlite.tst"
@@ -80,6 +80,7 @@ def test_a_short_run_is_simply_tried(tierscope: Runner) -> None:
     assert wall["most"] <= 0.5
 
 
+@needs_qemu
 def test_of_a_program_nothing_runs_and_its_length_is_not_known(
     tierscope: Runner, tmp_path: Path
 ) -> None:
@@ -167,3 +168,25 @@ def test_a_memory_trace_that_the_trial_does_not_end_is_not_guessed_at(
     assert bounded["wall_s"]["least"] == 0.3, "the trace may end before the limit"
     assert bounded["wall_s"]["most"] > 0.6
     assert not bounded["wall_s"]["measured"]
+
+
+def test_what_is_skipped_and_the_limit_are_told_and_bound_the_time_of_detailed_warming() -> None:
+    work = ts.workload("gups", updates=2_000_000)
+    machines = [ts.system("hybrid/quick")]
+    found = _plan.plan(machines, work, skip="10M", limit="1M", warming="detailed")
+    assert found.data["wall_unknown"] is None
+    assert found.data["wall_s"]["most"] > 1
+    assert (found.data["skip"], found.data["limit"]) == ("10M", "1M")
+    assert any(line.endswith("skip 10M, limit 1M") for line in found.lines())
+
+
+@needs_qemu
+def test_a_program_that_cannot_run_is_refused_as_a_run_would() -> None:
+    machines = [ts.system("oracle/quick")]
+    for work, code in (
+        (ts.program("./nonexistent"), "no-program"),
+        (ts.program("true", roi_start="no_such_function"), "bad-region"),
+    ):
+        with pytest.raises(ts.RunError) as raised:
+            _plan.plan(machines, work)
+        assert raised.value.code == code

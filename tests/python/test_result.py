@@ -229,3 +229,22 @@ def test_what_may_never_end_or_is_nested_without_end_is_no_result(tmp_path: Path
 def test_the_table_of_systems_has_plain_columns(result: ts.Result) -> None:
     table = result.to_polars()
     assert not any(column.is_nested() for column in table.dtypes)
+
+
+@pytest.mark.parametrize("junk", [b"junk", b"PAR1", None])
+def test_intervals_that_are_none_are_told_with_what_to_do(
+    tmp_path: Path, junk: bytes | None
+) -> None:
+    ts.run("oracle/quick", ts.workload("gups", updates=1000)).save(tmp_path / "kept")
+    file = tmp_path / "kept" / "intervals.parquet"
+    if junk is None:
+        pl.DataFrame({"other": [1]}).write_parquet(file)
+    else:
+        file.write_bytes(junk)
+    with pytest.raises(ts.TierscopeError) as raised:
+        ts.load(tmp_path / "kept")
+    assert raised.value.code == "unreadable"
+    assert f"{file} holds no intervals: " in str(raised.value)
+    assert raised.value.hint
+    file.unlink()
+    assert len(ts.load(tmp_path / "kept")) == 1

@@ -32,6 +32,8 @@ mod _core {
     #[pymodule_export]
     use crate::kept::read_result;
     #[pymodule_export]
+    use crate::live::check_program;
+    #[pymodule_export]
     use crate::region::{roi_begin, roi_end};
     #[pymodule_export]
     use crate::run::Run;

@@ -3,7 +3,7 @@
 use crate::assemble::{Known, assemble};
 use crate::error::run_error;
 use crate::run::{Finished, Shared};
-use pyo3::PyErr;
+use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -12,7 +12,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tierscope_record::job::{MachinesJob, SinkJob};
 use tierscope_record::launch::{
-    Backend, LaunchError, LaunchJob, Launched, Output, QemuBackend, Report, launch_under,
+    Backend, LaunchError, LaunchJob, Launched, Output, QemuBackend, Report, check_under,
+    launch_under,
 };
 use tierscope_record::signals;
 use tierscope_record::sink::tst::{LEAST_MAX_BYTES, TstJob, reached};
@@ -144,6 +145,21 @@ impl Job {
             region: Region { start: self.roi_start.clone(), stop: self.roi_stop.clone() },
         }
     }
+}
+
+/// Refuses a program, given as a job, that cannot run under the recorder, as far as that shows before it
+/// runs.
+#[pyfunction]
+pub fn check_program(py: Python<'_>, job: &str) -> PyResult<()> {
+    let job: Job = serde_json::from_str(job).map_err(|e| run_error("bad-job", e))?;
+    py.detach(|| {
+        let backend = QemuBackend::find()?;
+        check_under(&backend, &job.launch_job(backend.describe()))
+    })
+    .map_err(|error| {
+        let (code, message) = refused(error);
+        run_error(code, message)
+    })
 }
 
 /// Refuses a size that holds no recording.

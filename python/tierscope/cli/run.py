@@ -165,7 +165,7 @@ def run(
     if latencies is not None and (repeat is not None or dry_run):
         option = "--dry-run" if dry_run else "--repeat"
         raise without_effect("--latencies", f"{option}: it is for one run")
-    if output is not None and not dry_run:
+    if output is not None:
         (check_target if repeat is None else check_repetitions_target)(output)
     told = kinds(by)
     sites_of(work, told)

@@ -147,7 +147,7 @@ impl LinkDescription for PcieSpec {
                 "completions end at multiples of 64B (the read completion boundary)".into(),
                 "write 64B".into(),
             );
-        } else if completion > self.max_payload.bytes() {
+        } else if completion > self.max_payload.bytes() && self.max_payload.bytes() >= 64 {
             problems.add(
                 "contradiction",
                 format!("{path}.read_completion"),

@@ -262,13 +262,7 @@ pub fn launch(job: &LaunchJob) -> Result<Launched, LaunchError> {
 /// nobody would follow it any more. So are all processes that it has started, as far as they are known
 /// (see [`Launched::signal_all`]).
 pub fn launch_under(backend: &dyn Backend, job: &LaunchJob) -> Result<Launched, LaunchError> {
-    let program = Program::resolve(&job.program, &job.arguments)?;
-    check_rights(&program)?;
-    let library = std::path::absolute(&job.library).map_err(io_error("the library's path"))?;
-    if !library.is_file() {
-        return Err(LaunchError::LibraryMissing { path: library });
-    }
-    let places = places(backend, &program, &job.region)?;
+    let Checked { program, library, places } = check(backend, job)?;
     let scratch = Scratch::new(&job.scratch_dir)?;
     let log_path = scratch.path.join("log");
     publish::create(&log_path, publish::DEFAULT_CAPACITY_BYTES)
@@ -310,6 +304,30 @@ pub fn launch_under(backend: &dyn Backend, job: &LaunchJob) -> Result<Launched, 
         native_s,
         records: Outline::default(),
     })
+}
+
+/// What a job comes to, before anything runs.
+struct Checked {
+    program: Program,
+    library: PathBuf,
+    places: Vec<Place>,
+}
+
+fn check(backend: &dyn Backend, job: &LaunchJob) -> Result<Checked, LaunchError> {
+    let program = Program::resolve(&job.program, &job.arguments)?;
+    check_rights(&program)?;
+    let library = std::path::absolute(&job.library).map_err(io_error("the library's path"))?;
+    if !library.is_file() {
+        return Err(LaunchError::LibraryMissing { path: library });
+    }
+    let places = places(backend, &program, &job.region)?;
+    Ok(Checked { program, library, places })
+}
+
+/// Checks whether a program can be started under a given back end, as far as that shows before it is:
+/// whether it is there, can be recorded, and has the functions that bound its region.
+pub fn check_under(backend: &dyn Backend, job: &LaunchJob) -> Result<(), LaunchError> {
+    check(backend, job).map(drop)
 }
 
 /// Refuses a program that would run with other rights than the caller's: under an emulator it would not

@@ -2,10 +2,12 @@
 
 use super::{Backend, LaunchError, Program};
 use std::ffi::OsString;
+use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// The oldest version that was tried.
 const OLDEST: (u32, u32) = (7, 0);
@@ -15,6 +17,10 @@ const SEED: &str = "1";
 /// The emulated processor: everything that QEMU can do, but without fast string instructions,
 /// which programs would use for copies and QEMU runs byte by byte.
 const PROCESSOR: &str = "max,erms=off,fsrm=off";
+/// How long an emulator may take to tell its version.
+const LONGEST_ANSWER: Duration = Duration::from_secs(10);
+/// Bytes of its answer that count: of all versions, the help is a few kilobytes.
+const MOST_SAID_BYTES: u64 = 1 << 20;
 /// What every program finds itself in.
 const SURROUNDINGS: [&str; 4] = ["-seed", SEED, "-cpu", PROCESSOR];
 
@@ -143,9 +149,26 @@ fn in_path(name: impl AsRef<Path>) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
+/// What a program prints that answers at once, if it does.
 fn output(path: &Path, argument: &str) -> std::io::Result<String> {
-    let output = Command::new(path).arg(argument).stdin(Stdio::null()).output()?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    let mut command = Command::new(path);
+    command.arg(argument).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn()?;
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+    let pipe = child.stdout.take();
+    // It is left to itself where somebody keeps the pipe open.
+    std::thread::Builder::new().spawn(move || {
+        let mut said = Vec::new();
+        let read = pipe.map_or(Ok(0), |pipe| pipe.take(MOST_SAID_BYTES).read_to_end(&mut said));
+        // Nobody waits any more where it took too long.
+        let _ = sender.send(read.map(|_| said));
+    })?;
+    let said = receiver.recv_timeout(LONGEST_ANSWER);
+    // It may have ended, and may not.
+    let _ = child.kill();
+    child.wait()?;
+    let late = || std::io::Error::other(format!("no answer in {} s", LONGEST_ANSWER.as_secs()));
+    Ok(String::from_utf8_lossy(&said.map_err(|_| late())??).into_owned())
 }
 
 /// What became of asking something that is no QEMU for its version, in words.
@@ -177,6 +200,7 @@ fn parsed(version: &str) -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_version_is_read_from_what_qemu_prints() {
@@ -209,5 +233,13 @@ mod tests {
             assert!(said(path).ends_with(needed), "{}", said(path));
         }
         assert_eq!(answer(Ok("\n".into())), "answers nothing");
+        let silent = std::env::temp_dir().join(format!("tierscope-silent-{}", std::process::id()));
+        std::fs::write(&silent, "#!/bin/sh\nsleep 100 & wait\n").unwrap();
+        std::fs::set_permissions(&silent, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let begun = std::time::Instant::now();
+        let told = said(&silent.display().to_string());
+        std::fs::remove_file(silent).unwrap();
+        assert!(told.contains("--version cannot be run (no answer in 10 s)"), "{told}");
+        assert!(begun.elapsed() < Duration::from_secs(30));
     }
 }

@@ -267,7 +267,7 @@ fn resolve(layered: Layered, sets: &[(String, String)]) -> Result<Resolved, Prob
     }
     walk::walk(&root, &mut problems);
     if !problems.is_empty() {
-        let also = of_meaning(&root, &problems);
+        let also = of_meaning(&root, &mut problems);
         append_new(&mut problems, also);
         return Err(problems);
     }
@@ -283,10 +283,11 @@ fn resolve(layered: Layered, sets: &[(String, String)]) -> Result<Resolved, Prob
 }
 
 /// Mistakes of meaning in a description with mistakes of form, as far as they do not come of these.
-fn of_meaning(root: &Node, form: &Problems) -> Problems {
+fn of_meaning(root: &Node, form: &mut Problems) -> Problems {
     let mut found = Problems::new();
     let Ok(spec) = deserialize(&repair::repaired(root, form)) else { return found };
     let all = if repair::is_whole(form) { spec.check() } else { spec.check_each() };
+    repair::narrow(form, &all);
     for mut problem in all.into_iter().filter(|problem| !repair::may_come_of(problem, form)) {
         add_place(&mut problem, root);
         found.push(problem);

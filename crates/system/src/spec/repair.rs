@@ -5,6 +5,7 @@
 //! missing or cannot be read comes what the preset of the same organization says there.
 
 use super::load::preset_node;
+use super::shape::{Shape, shape};
 use super::tree::{Data, Node};
 use tierscope_units::{Problem, Problems};
 
@@ -14,7 +15,13 @@ pub(super) fn repaired(root: &Node, mistakes: &Problems) -> Node {
     // From the end: whatever is taken out of a list moves what follows it.
     for mistake in mistakes.iter().rev() {
         let steps: Vec<&str> = mistake.path.split(['.', '[']).collect();
-        let by = if is_stray(mistake) { None } else { preset_node(&mistake.path) };
+        let by = match root.at(&mistake.path) {
+            _ if is_stray(mistake) => None,
+            (node, true) => {
+                closest_integer(node, &mistake.path).or_else(|| preset_node(&mistake.path))
+            }
+            _ => preset_node(&mistake.path),
+        };
         replace(&mut repaired, &steps, by);
     }
     repaired
@@ -23,6 +30,46 @@ pub(super) fn repaired(root: &Node, mistakes: &Problems) -> Node {
 /// Whether a mistake is a key that means nothing where it stands.
 fn is_stray(mistake: &Problem) -> bool {
     mistake.code == "unknown-key"
+}
+
+/// Where an integer is needed, the closest one to a number that is out of its range or none.
+fn closest_integer(node: &Node, path: &str) -> Option<Node> {
+    let Some(Shape::Integer { min, max }) = shape_at(path) else { return None };
+    let value = match node.data {
+        Data::Integer(value) => value,
+        Data::Float(value) => value as i128,
+        _ => return None,
+    };
+    Some(Node { data: Data::Integer(value.clamp(min, max)), ..node.clone() })
+}
+
+/// What descriptions have at a path, if anything.
+fn shape_at(path: &str) -> Option<Shape> {
+    let mut at = Shape::Table(shape().clone());
+    for step in path.split(['.', '[']) {
+        at = match &at {
+            Shape::List(items) if step.ends_with(']') => (**items).clone(),
+            Shape::Table(table) => table.field(step)?.shape.clone(),
+            _ => return None,
+        };
+    }
+    Some(at)
+}
+
+/// Says of numbers that are out of an integer's range what the part itself says of the closest that is
+/// not: its bounds are narrower.
+pub(super) fn narrow(form: &mut Problems, meaning: &Problems) {
+    for mistake in form.iter_mut() {
+        let own = meaning.iter().find(|problem| problem.path == mistake.path);
+        if let Some(own) =
+            own.filter(|_| matches!(shape_at(&mistake.path), Some(Shape::Integer { .. })))
+        {
+            mistake.mend.clone_from(&own.mend);
+            if mistake.code == "impossible-value" {
+                mistake.reason.clone_from(&own.reason);
+            }
+        }
+    }
 }
 
 /// Puts a value where a path leads, or takes away what is there.

@@ -1,9 +1,10 @@
 //! `--set path=value`: changes of single values.
 
+use super::load::is_said;
 use super::print::without_indices;
 use super::shape::{Shape, Table, shape};
 use super::tree::{Data, Node, read_value};
-use super::walk::{join, keys};
+use super::walk::{base_for, elsewhere, join, keys};
 use tierscope_units::{Problem, Problems, nearest};
 
 /// Changes the value at `path` of `root` to what `text` says, or adds why that cannot be.
@@ -98,12 +99,17 @@ impl Setter<'_> {
         let [step, rest @ ..] = steps else { return self.whole(node, "a table") };
         let Some(field) = table.field(step) else {
             let reason = format!("{} has no key `{step}`", here(path));
-            return Err(self.unknown(reason, || format!("the keys there are {}", keys(table))));
+            // What this machine has of that very name comes before what others have.
+            let own = self.leaves.iter().any(|path| tail(path) == *step);
+            return Err(match elsewhere(step).filter(|_| !own) {
+                Some(mend) => Box::new(self.problem("unknown-key", reason, mend)),
+                None => self.unknown(reason, || format!("the keys there are {}", keys(table))),
+            });
         };
         let path = join(path, step);
         if !rest.is_empty() && !field.required && node.get(step).is_none() {
             let reason = format!("this machine has no [{path}]");
-            let mend = format!("set {path} as a whole, or choose a machine that has it");
+            let mend = whole_part(&path, &field.shape);
             return Err(Box::new(self.problem("unknown-key", reason, mend)));
         }
         let empty = Node::new(Data::Table(Vec::new()), "", self.place, self.place);
@@ -231,6 +237,22 @@ impl Setter<'_> {
             place: self.place.to_owned(),
         }
     }
+}
+
+/// How a machine gets a part that it does not have.
+fn whole_part(path: &str, shape: &Shape) -> String {
+    let preset = base_for(path);
+    if is_said(preset, path) {
+        return format!("set {path} as a whole, or choose a machine that has it, such as {preset}");
+    }
+    let Shape::Table(table) = shape else { return format!("set {path} as a whole") };
+    let required = table.fields.iter().filter(|field| field.required);
+    let all: Vec<String> = required.map(|field| format!("{} = …", field.name)).collect();
+    format!(
+        "set it as a whole, --set '{path}={{ {} }}', or in a file with base = \"{preset}\" as a table \
+         [{path}]",
+        all.join(", ")
+    )
 }
 
 fn tail(path: &str) -> &str {

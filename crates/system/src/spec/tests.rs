@@ -481,6 +481,40 @@ fn mistakes_of_form_and_of_meaning_are_told_at_once() {
     assert_eq!(told(&meant), ["unknown-key: hybrid.cache.wayz"]);
 }
 
+#[test]
+fn a_mend_of_a_number_out_of_range_is_one_of_the_parts_own() {
+    let link = |generation: &str, lanes: &str| {
+        let text = format!(
+            "base = \"hybrid/quick\"\n[pcie]\ngeneration = {generation}\nlanes = {lanes}\n\
+             max_payload = \"256B\"\nmax_read_request = \"512B\"\nread_completion = \"64B\"\n\
+             protocol = \"nvme\"\nlatency = \"100ns\"\nroot_complex_latency = \"100ns\"\n"
+        );
+        let found = load_text("machine.toml", &text, &[]).err();
+        found.map(|found| found.iter().map(|one| one.mend.clone()).collect::<Vec<_>>())
+    };
+    assert_eq!(link("3", "4"), None);
+    assert_eq!(link("-1", "4").unwrap(), ["write 1 or more"]);
+    assert_eq!(link("nan", "4").unwrap(), ["write 1 or more"]);
+    assert_eq!(link("3.5", "4").unwrap(), ["write 3"]);
+    assert_eq!(link("3", "99999999999").unwrap(), ["write 4"]);
+    assert_eq!(link("99999999999", "-7").unwrap(), ["write 6 or less", "write 4"]);
+}
+
+#[test]
+fn a_part_that_no_preset_has_is_set_as_a_whole_with_all_its_keys() {
+    let told = |path: &str, value: &str| {
+        let found = load("hybrid/quick", &[(path.into(), value.into())]).err().unwrap();
+        found.iter().next().unwrap().mend.clone()
+    };
+    let whole = told("pcie.lanes", "4");
+    assert!(whole.contains("--set 'pcie={ generation = …, lanes = …, max_payload = …"), "{whole}");
+    let other = told("link.generation", "3");
+    assert!(
+        other.contains("`pcie.generation`, ") && other.contains("`sata.generation`"),
+        "{other}"
+    );
+}
+
 proptest! {
     /// Whatever is wrong in form, looking for the rest finds no mistake that mending leaves away.
     #[test]

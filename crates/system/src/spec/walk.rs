@@ -90,7 +90,7 @@ impl Walker<'_> {
         let mend = match nearest(key, table.fields.iter().map(|field| field.name.as_str())) {
             Some(name) => format!("did you mean `{name}`?"),
             None => match elsewhere(key) {
-                Some(other) => format!("did you mean `{other}`?"),
+                Some(mend) => mend,
                 None => format!("the keys here are {}", keys(table)),
             },
         };
@@ -134,7 +134,12 @@ impl Walker<'_> {
             (Shape::Boolean, Data::Text(text)) if ["true", "false"].contains(&text.as_str()) => {
                 format!("write {text}, without quotes")
             }
-            (Shape::Integer { .. }, Data::Float(value)) => format!("write {:.0}", value.trunc()),
+            (Shape::Integer { .. }, Data::Float(value)) if !value.is_finite() => {
+                "write a whole number".into()
+            }
+            (Shape::Integer { min, max }, Data::Float(value)) => {
+                format!("write {}", (value.trunc() as i128).clamp(*min, *max))
+            }
             (Shape::Boolean, _) => "write true or false, without quotes".into(),
             (Shape::Text, _) => "write it in quotes".into(),
             (Shape::Word(words), _) => format!("write \"{}\", in quotes", words[0].name),
@@ -182,12 +187,16 @@ pub(super) fn keys(table: &Table) -> String {
     table.fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// The path of a key of that very name in another table, if there is just one.
-fn elsewhere(key: &str) -> Option<String> {
+/// What to do about a key that other tables have, if they are few.
+pub(super) fn elsewhere(key: &str) -> Option<String> {
+    const FEW: usize = 4;
     let mut found = Vec::new();
     find(shape(), "", key, &mut found);
     match found.as_slice() {
-        [one] => Some(one.clone()),
+        [one] => Some(format!("did you mean `{one}`?")),
+        [all @ .., last] if found.len() <= FEW => {
+            Some(format!("it is a key of other parts: `{}` or `{last}`", all.join("`, `")))
+        }
         _ => None,
     }
 }
