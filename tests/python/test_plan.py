@@ -171,7 +171,7 @@ def test_a_memory_trace_that_the_trial_does_not_end_is_not_guessed_at(
 
 
 def test_what_is_skipped_and_the_limit_are_told_and_bound_the_time_of_detailed_warming() -> None:
-    work = ts.workload("gups", updates=2_000_000)
+    work = ts.workload("gups", updates=20_000_000)
     machines = [ts.system("hybrid/quick")]
     found = _plan.plan(machines, work, skip="10M", limit="1M", warming="detailed")
     assert found.data["wall_unknown"] is None
