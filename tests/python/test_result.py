@@ -178,6 +178,7 @@ def test_the_sample_and_the_types_follow_the_schema(sample: ResultData) -> None:
         "CodeResult": _shape.CodeResult,
         "EnergyResult": _shape.EnergyResult,
         "DeviceResult": _shape.DeviceResult,
+        "NvdimmResult": _shape.NvdimmResult,
         "Skipped": _shape.Skipped,
     }
     assert set(shapes) == {name for name in definitions if "properties" in definitions[name]}
