@@ -23,7 +23,7 @@ from tierscope._run import (
     region_of,
 )
 from tierscope._system import System, with_names_told_apart
-from tierscope._workload import MemoryTrace, Program, Workload
+from tierscope._workload import Program, Workload, for_devices
 from tierscope.errors import RunError
 
 PROBE_S = 0.8
@@ -76,7 +76,7 @@ class Plan:
         speed = ""
         if slowest is not None:
             speed = f": a short trial ran at {fmt.rate(slowest, _unit(self.work))}"
-            alone = isinstance(self.work, MemoryTrace)
+            alone = for_devices(self.work)
             speed += "" if alone else ", and speed changes as caches fill"
         if wall is None:
             return f"not known: {self.data['wall_unknown']}{speed.replace(':', ';', 1)}"
@@ -86,7 +86,7 @@ class Plan:
 
     def _memory(self) -> str:
         memory = self.data["memory"]
-        if isinstance(self.work, MemoryTrace):
+        if for_devices(self.work):
             return "tierscope's own: neither the trace nor what is in the memory is held"
         each = (
             f"{fmt.size(memory['bytes_per_gib_touched'])} for each GiB that the workload touches, "
@@ -155,7 +155,7 @@ def plan(
 
 
 def _unit(work: Workload) -> str:
-    return "requests" if isinstance(work, MemoryTrace) else "accesses"
+    return "requests" if for_devices(work) else "accesses"
 
 
 def _what(work: Workload) -> str:
@@ -163,7 +163,7 @@ def _what(work: Workload) -> str:
         return f"the program {' '.join(work.command)}"
     said = work.to_dict()
     if said["kind"] == "requests":
-        return f"the memory trace {said['path']}, {said['format']}"
+        return f"the trace {said['path']}, {said['format']}"
     if said["kind"] == "recorded":
         return f"the recording {os.fspath(said['path'])}"
     return f"the workload {said['name']}, seed {said['seed']}"
@@ -191,7 +191,7 @@ def _wall(
     """Wall-clock time as bounds; or why it is not known; and the slowest machine's speed."""
     if isinstance(work, Program):
         return None, "how long the program runs is not known before it has run", None
-    foreign = isinstance(work, MemoryTrace)
+    foreign = for_devices(work)
     if accesses is None and time_limit_s is None and not foreign:
         return None, "how many accesses will be simulated is not known beforehand", None
     trial, tried = _tried(machines, work, **region)

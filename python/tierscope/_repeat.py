@@ -219,7 +219,7 @@ def works_of(work: Workload, count: int) -> list[Generated | Program]:
     if isinstance(work, (Recorded, MemoryTrace)):
         raise _workload.without_effect(
             "repeating",
-            "a recording or a memory trace: a replay gives the same each time, to the last digit",
+            "a recording or trace of requests: a replay gives the same, to the last digit",
         )
     if isinstance(work, Program):
         return [work] * count

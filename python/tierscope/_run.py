@@ -159,7 +159,7 @@ def compare(
             of a program, or of a recording that was made with it. By ``area`` of its memory they
             are told always.
         watch: hears of the progress.
-        latencies: a file that gets a row for each request of a memory trace, with its latency and
+        latencies: a file that gets a row for each request of a device alone, with its latency and
             stages, as comma-separated values; of several devices, each has its name in the file's.
 
     Raises:
@@ -221,8 +221,10 @@ def latency_files(
     path = Path(_check.path(latencies, "the latencies' file", mend))
     if not path.name:
         raise RunError("not-written", f"{path} is no file's name", mend)
-    if not isinstance(work, MemoryTrace):
-        raise _workload.without_effect("a file of latencies", "what is no memory trace")
+    if not _workload.for_devices(work):
+        raise _workload.without_effect(
+            "a file of latencies", "what is no requests for devices alone"
+        )
     named = [one.name.replace("/", "-") for one in machines]
     several = len(machines) > 1
     paths = [path.with_stem(f"{path.stem}-{name}") if several else path for name in named]
@@ -230,10 +232,12 @@ def latency_files(
         twice = next(one for one in paths if paths.count(one) > 1)
         hint = "give one of them another name"
         raise RunError("not-written", f"latencies of two systems would go to {twice}", hint)
-    trace = Path(work.path)
+    trace = Path(work.path) if isinstance(work, MemoryTrace) else None
     for one in paths:
         partial = one.with_name(f"{one.name}.partial")
-        if any(at.exists() and trace.exists() and at.samefile(trace) for at in (one, partial)):
+        if trace is not None and any(
+            at.exists() and trace.exists() and at.samefile(trace) for at in (one, partial)
+        ):
             raise RunError("not-written", f"{trace} is the trace, and is left alone")
         if one.is_symlink() or (one.exists() and not one.is_file()):
             raise RunError("not-written", f"{one} is no regular file, and is left alone")
@@ -293,13 +297,15 @@ def sites_of(work: Workload, by: By | Sequence[By]) -> str | None:
     """
     told = causes.kinds(by)
     sites = causes.grain(told)
-    if told and sites is None and isinstance(work, MemoryTrace):
-        raise _workload.without_effect("telling whose misses they are", "a memory trace")
+    if told and sites is None and _workload.for_devices(work):
+        raise _workload.without_effect(
+            "telling whose misses they are", "requests for devices alone"
+        )
     if sites is not None and isinstance(work, Generated | MemoryTrace):
         what = (
             f"the generated workload {work.name}"
             if isinstance(work, Generated)
-            else f"the memory trace {os.fspath(work.path)}"
+            else f"the trace {os.fspath(work.path)}"
         )
         raise RunError(
             "no-code",

@@ -112,16 +112,22 @@ class NvdimmResult(TypedDict):
 
 
 class DeviceResult(TypedDict):
-    """What a device alone did with the requests of a memory trace."""
+    """What a device alone, a memory or a store, did with its requests."""
 
     reads: int
     writes: int
+    flushes: int
+    requested_bytes: ReadWritten
     waited_at_door: int
+    in_flight_mean: float
+    in_flight_max: int
+    requests_per_s: float
     bytes_per_s: float
-    peak_bytes_per_s: float
-    peak_share: float
+    peak_bytes_per_s: float | None
+    peak_share: float | None
     read_latency_ns: Latency | None
     write_latency_ns: Latency | None
+    flush_latency_ns: Latency | None
     row_hits: int
     row_closed: int
     row_conflicts: int

@@ -11,6 +11,7 @@ from tierscope import _check
 
 __all__ = [
     "Backup",
+    "BlockDevice",
     "Collection",
     "CxlMem",
     "DeviceAlone",
@@ -823,6 +824,14 @@ class DeviceAlone(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BlockDevice(_Spec):
+    """`block-device`: a store alone."""
+
+    host_queue_depth: int | None = None
+    """Requests that the host has under way at the device at once (NCQ tags, NVMe queue)."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Oracle(_Spec):
     """`oracle`: all in DRAM, however large."""
 
@@ -928,7 +937,8 @@ class System(_Spec):
     """A machine, and how it is organized.
 
     It has a processor, an operating system, DRAM, a store behind a link where the organization has
-    one, and exactly one organization. A device alone has neither processor nor operating system.
+    one, and exactly one organization. A device alone has neither processor nor operating system,
+    and a store alone no DRAM.
     """
 
     name: str | None = None
@@ -952,7 +962,7 @@ class System(_Spec):
     """The operating system. A device alone has none."""
 
     dram: Dram | None = None
-    """DRAM behind its controllers."""
+    """DRAM behind its controllers. A store alone has none."""
 
     store: Store | None = None
     """The backing store."""
@@ -973,7 +983,10 @@ class System(_Spec):
     """Link: CXL.mem, by lanes, in flits of 68 bytes."""
 
     device: DeviceAlone | None = None
-    """Organization: a memory alone, which is given the requests of a memory trace."""
+    """Organization: a memory alone, which is given requests for lines."""
+
+    block_device: BlockDevice | None = None
+    """Organization: a store alone, which is given requests of any size."""
 
     oracle: Oracle | None = None
     """Organization: all in DRAM."""
@@ -987,6 +1000,7 @@ class System(_Spec):
 
 ORGANIZATIONS: dict[str, type[_Spec]] = {
     "device": DeviceAlone,
+    "block_device": BlockDevice,
     "oracle": Oracle,
     "hybrid": Hybrid,
     "storage": Storage,

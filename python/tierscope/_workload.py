@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,13 +80,14 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class MemoryTrace:
-    """Requests for lines of memory, as another simulator wrote them: for devices alone.
+    """Requests for a memory or store, as a simulator or tracer wrote them: for devices alone.
 
     Attributes:
-        format: such as ``dramsim3``; ``tierscope show workloads`` lists them.
-        path: the file, plain or compressed by zstd.
-        parameters: ``clock`` is the clock that times are cycles of, the device's own unless given;
-            ``outstanding`` is how many requests are under way at most, whatever their times.
+        format: such as ``dramsim3`` or ``msr``; ``tierscope show workloads`` lists them.
+        path: the file, plain or compressed by gzip, xz or zstd.
+        parameters: ``clock`` is the clock that cycles are of, the device's own unless given;
+            ``outstanding`` is how many requests are under way at most, whatever their times;
+            ``volume`` is which volume to take of a trace that has several.
     """
 
     format: str
@@ -159,6 +160,14 @@ Workload = Generated | Recorded | MemoryTrace | Program
 """What a system runs."""
 
 
+def for_devices(work: Workload) -> bool:
+    """Whether a workload is requests for devices alone: a trace of them, or a pattern."""
+    if isinstance(work, Generated):
+        listed = parsed(_core.list_workloads())
+        return any(one["alone"] for one in listed if one["name"] == work.name)
+    return isinstance(work, MemoryTrace)
+
+
 def program(
     *command: str,
     native: bool = False,
@@ -180,13 +189,13 @@ def program(
 def workload(
     name: str, *, seed: int | None = None, **parameters: object
 ) -> Generated | Recorded | MemoryTrace:
-    """A built-in workload, a recording as ``trace:FILE``, or a memory trace as ``FORMAT:FILE``.
+    """A built-in workload, a recording as ``trace:FILE``, or requests as ``FORMAT:FILE``.
 
     Args:
-        name: such as ``gups``, ``trace:app.tst`` or ``dramsim3:app.trc``.
+        name: such as ``gups``, ``random``, ``trace:app.tst`` or ``dramsim3:app.trc``.
         seed: seed of a generator's random choices; 0 unless given.
-        **parameters: what differs from a generator's defaults, and how the requests of a memory
-            trace come; ``tierscope show workloads`` lists names, defaults and meanings.
+        **parameters: what differs from a generator's defaults, and how the requests of a trace
+            come; ``tierscope show workloads`` lists names, defaults and meanings.
 
     Raises:
         SpecError: where there is no such workload or parameter, or a value is impossible.
@@ -231,8 +240,8 @@ def named(
         traces = ", ".join(f"{one}:FILE" for one in formats)
         raise RunError(
             "unknown-format",
-            f"{name} names no recording or memory trace",
-            f"write trace:FILE for a .tst recording, or {traces} for a memory trace",
+            f"{name} names no recording or trace of requests",
+            f"write trace:FILE for a .tst recording, or {traces} for a trace of requests",
         )
     if allow_truncated:
         raise without_effect("allowing truncation", f"the generated workload {name}")
@@ -240,6 +249,28 @@ def named(
     with core_errors():
         _core.check_workload(_check.written(work.to_dict(), f"the workload {name}"))
     return work
+
+
+def in_closed_loop(work: Workload, outstanding: int) -> Workload:
+    """Requests of which so many are under way, whatever their times.
+
+    Raises:
+        ArgumentError: where the workload is no requests for devices alone.
+        RunError: where that was said already.
+        SpecError: where so many cannot be under way.
+    """
+    if isinstance(work, (Program, Recorded)) or not for_devices(work):
+        raise without_effect("a closed loop", "what is no requests for devices alone")
+    if "outstanding" in work.parameters:
+        raise RunError(
+            "usage",
+            "requests under way are said twice, by --closed-loop and by workload.outstanding",
+            "leave one of them out",
+        )
+    closed = replace(work, parameters={**work.parameters, "outstanding": outstanding})
+    with core_errors():
+        _core.check_workload(_check.written(closed.to_dict(), "the workload"))
+    return closed
 
 
 def without_effect(what: str, on: str) -> ArgumentError:
@@ -270,10 +301,10 @@ def _memory_trace(
     allow_truncated: bool,
 ) -> MemoryTrace:
     if seed is not None:
-        raise without_effect("a seed", f"the memory trace {file}: it is as it was written")
+        raise without_effect("a seed", f"the trace {file}: it is as it was written")
     if allow_truncated:
-        raise without_effect("allowing truncation", f"the memory trace {file}")
+        raise without_effect("allowing truncation", f"the trace {file}")
     work = MemoryTrace(kind, file, dict(parameters))
     with core_errors():
-        _core.check_workload(_check.written(work.to_dict(), f"the memory trace {file}"))
+        _core.check_workload(_check.written(work.to_dict(), f"the trace {file}"))
     return work

@@ -78,6 +78,12 @@ DEVICE_GROUPS: tuple[Group, ...] = (
     Group("DRAM", ("dram",), "▓", "D", "#0072b2", "blue"),
     Group("controller", ("controller",), "+", "+", "#cc79a7", "magenta"),
     Group("controller's queue", ("dram_queue",), "▒", "%", "#56b4e9", "bright_blue"),
+    Group("medium", ("medium",), "░", "o", "#d55e00", "red"),
+    Group("store's controller and buses", ("device",), ":", ":", "#b3b3b3", "bright_black"),
+    Group(
+        "store's queue", ("store_queue", "controller_queue"), "~", "~", "#f0e442", "bright_yellow"
+    ),
+    Group("link", ("link",), "=", "=", "#009e73", "green"),
     Group("waiting at the door", ("host_queue",), "▚", "S", "#e69f00", "yellow"),
 )
 """Stages of the requests to a device alone."""

@@ -119,7 +119,7 @@ def _idle(system: SystemResult) -> float:
 
 
 def _devices_alone(data: ResultData) -> bool:
-    """Whether all systems are devices alone, which were given a memory trace."""
+    """Whether all systems are devices alone, which were given requests."""
     systems = data["systems"].values()
     return bool(systems) and all(system["device"] is not None for system in systems)
 
@@ -137,28 +137,51 @@ def _device_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
     def row(label: str, cell: Callable[[DeviceResult], str]) -> tuple[str, dict[str, str]]:
         return label, {name: cell(device) for name, device in devices.items()}
 
+    def is_memory(device: DeviceResult) -> bool:
+        return device["peak_bytes_per_s"] is not None
+
     def opened(device: DeviceResult, kind: int) -> str:
+        if not is_memory(device):
+            return fmt.ABSENT
         kinds = (device["row_hits"], device["row_closed"], device["row_conflicts"])
         return fmt.share(kinds[kind], sum(kinds))
 
+    memories = [is_memory(device) for device in devices.values()]
+    until = ", until taken" if all(memories) else ""
+    flushes = [
+        row("Flushes", lambda d: fmt.count(d["flushes"])),
+        row("  latency, mean", lambda d: _mean(d["flush_latency_ns"])),
+    ]
+    of_memories = [
+        row("Rows found open", lambda d: opened(d, 0)),
+        row("  none open", lambda d: opened(d, 1)),
+        row("  another open", lambda d: opened(d, 2)),
+        row("Activates", lambda d: fmt.count(d["activates"] if is_memory(d) else None)),
+        row("Refreshes", lambda d: fmt.count(d["refreshes"] if is_memory(d) else None)),
+    ]
+    of_stores = [
+        of("Read from the store", lambda s: fmt.size(s["store_bytes"]["read"] or None)),
+        of("Written to the store", lambda s: fmt.size(s["store_bytes"]["written"] or None)),
+    ]
     return [
         of("Simulated time", lambda s: fmt.seconds(s["time_s"])),
         row("Reads", lambda d: fmt.count(d["reads"])),
         row("Writes", lambda d: fmt.count(d["writes"])),
+        *(flushes if any(device["flushes"] for device in devices.values()) else []),
+        row("Requests", lambda d: fmt.rate(d["requests_per_s"])),
         row("Bandwidth", lambda d: fmt.bandwidth(d["bytes_per_s"])),
-        row("  of its peak", _of_peak),
+        *([row("  of its peak", _of_peak)] if any(memories) else []),
+        row("Requests under way, mean", lambda d: fmt.plain(d["in_flight_mean"])),
+        row("  at most", lambda d: fmt.count(d["in_flight_max"])),
         of("Request latency, mean", _latency("mean")),
         row("  of reads", lambda d: _mean(d["read_latency_ns"])),
-        row("  of writes, until taken", lambda d: _mean(d["write_latency_ns"])),
+        row(f"  of writes{until}", lambda d: _mean(d["write_latency_ns"])),
         of("  median", _latency("p50")),
         of("  99th percentile", _latency("p99")),
         of("  99.9th percentile", _latency("p999")),
         of("  maximum", _latency("max")),
-        row("Rows found open", lambda d: opened(d, 0)),
-        row("  none open", lambda d: opened(d, 1)),
-        row("  another open", lambda d: opened(d, 2)),
-        row("Activates", lambda d: fmt.count(d["activates"])),
-        row("Refreshes", lambda d: fmt.count(d["refreshes"])),
+        *([] if all(memories) else of_stores),
+        *(of_memories if any(memories) else []),
         of("Energy", lambda s: fmt.joules(s["energy"]["total_j"])),
         of("  average power", lambda s: fmt.watts(s["energy"]["average_w"])),
         of("Requests simulated", lambda s: fmt.rate(s["accesses_per_wall_s"])),
@@ -167,6 +190,8 @@ def _device_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
 
 def _of_peak(device: DeviceResult) -> str:
     """Bandwidth as a share of what the data buses can move at most, and how much that is."""
+    if device["peak_bytes_per_s"] is None:
+        return fmt.ABSENT
     return f"{fmt.percent(device['peak_share'])} of {fmt.bandwidth(device['peak_bytes_per_s'])}"
 
 
@@ -181,7 +206,7 @@ def _latency(kind: LatencyFigure) -> Callable[[SystemResult], str]:
 
 
 def _mean(latency: Latency | None) -> str:
-    """A mean latency, which of writes may be none: a device that has room takes them at once."""
+    """A mean latency; of a kind of request that did not come, none."""
     return fmt.nanoseconds(None if latency is None else latency["mean"])
 
 
@@ -324,7 +349,8 @@ def title(data: ResultData) -> str:
     accesses = max((s["accesses"] for s in data["systems"].values()), default=0)
     if workload["kind"] == "requests":
         kind = workload["parameters"]["format"]
-        return f"{name}: {fmt.count(accesses)} requests, {kind}"
+        suffix = "" if kind == "pattern" else f", {kind}"
+        return f"{name}: {fmt.count(accesses)} requests{suffix}"
     plural = "" if threads == 1 else "s"
     return f"{name}: {threads} thread{plural}, {fmt.count(accesses)} accesses"
 

@@ -144,7 +144,7 @@ def test_of_a_memory_trace_the_trial_is_all_that_is_known(
     shown = tierscope(*run, "dramsim3:short.trc")
     assert shown.returncode == 0, shown.stderr
     told = [line for line in shown.stdout.splitlines() if line.startswith(("# W", "# Mem"))]
-    assert told[0] == "# Would run: the memory trace short.trc, dramsim3"
+    assert told[0] == "# Would run: the trace short.trc, dramsim3"
     assert told[1].endswith("the whole of it was run to see")
     assert told[2] == (
         "# Memory: tierscope's own: neither the trace nor what is in the memory is held"

@@ -36,7 +36,9 @@ macro_rules! parts {
             }
             organizations {
                 device = device::DeviceAlone(DeviceAloneSpec),
-                    "Organization: a memory alone, which is given the requests of a memory trace.";
+                    "Organization: a memory alone, which is given requests for lines.";
+                block_device = block_device::BlockDevice(BlockDeviceSpec),
+                    "Organization: a store alone, which is given requests of any size.";
                 oracle = oracle::Oracle(OracleSpec), "Organization: all in DRAM.";
                 hybrid = hybrid::Hybrid(HybridSpec),
                     "Organization: hardware manages DRAM as a cache of the store.";

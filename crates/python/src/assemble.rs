@@ -10,7 +10,7 @@ use tierscope_system::run::Outcome;
 use tierscope_system::spec::SystemSpec;
 use tierscope_units::Size;
 use tierscope_workload::filter::FilterSpec;
-use tierscope_workload::requests::find;
+use tierscope_workload::requests::{Times, find};
 
 /// Share of the instructions by which two machines may differ that stand at the same place: they
 /// look for the end of a limited run now and then.
@@ -108,14 +108,15 @@ fn all_fits(systems: &[SystemSpec], results: &BTreeMap<String, SystemResult>) ->
 fn own_clocks(systems: &[SystemSpec], workload: &WorkloadInfo) -> Option<String> {
     let said = |name: &str| workload.parameters.get(name);
     let format = said("format").and_then(Value::as_str).and_then(find)?;
-    let times_count =
-        format.timed && [CLOCK, OUTSTANDING_AT_MOST].iter().all(|name| said(name).is_none());
-    let clocks: Vec<_> = systems.iter().map(SystemSpec::dram_clock).collect();
-    let differ = clocks.windows(2).any(|pair| pair[0] != pair[1]);
+    let times_count = format.times == Times::Cycles
+        && [CLOCK, OUTSTANDING_AT_MOST].iter().all(|name| said(name).is_none());
+    let own = |system: &SystemSpec| Some((system.name.clone(), system.dram_clock()?));
+    let clocks: Vec<_> = systems.iter().filter_map(own).collect();
+    let differ = clocks.windows(2).any(|pair| pair[0].1 != pair[1].1);
     (times_count && differ).then(|| {
-        let loads = systems.iter().zip(&clocks).map(|(system, clock)| {
+        let loads = clocks.iter().map(|(name, clock)| {
             let megahertz = 1e12 / clock.cycles_to_ps(1_000_000) as f64;
-            format!("{} at {megahertz:.0} MHz", system.name)
+            format!("{name} at {megahertz:.0} MHz")
         });
         format!(
             "The times of this trace are cycles of a clock that was not said, and were counted by \

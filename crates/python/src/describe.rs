@@ -36,16 +36,21 @@ pub fn list_systems() -> String {
     json!(spec::list()).to_string()
 }
 
-/// Name, summary and parameters (name, default, meaning) of each generated workload, as JSON.
+/// Name, summary and parameters (name, default, meaning) of each generated workload, as JSON; and
+/// whether it is requests for devices alone.
 #[pyfunction]
 pub fn list_workloads() -> String {
     let all = GENERATORS
         .iter()
-        .map(|g| json!({"name": g.name, "summary": g.summary, "parameters": g.parameters}));
+        .map(|g| {
+            let (name, summary, parameters) = (g.name, g.summary, g.parameters);
+            json!({"name": name, "summary": summary, "parameters": parameters, "alone": false})
+        })
+        .chain(crate::requests::patterns());
     Value::from_iter(all).to_string()
 }
 
-/// Name, summary, grammar, example and parameters of each format of memory traces, as JSON.
+/// Name, summary, grammar, example and parameters of each format of traces of requests, as JSON.
 #[pyfunction]
 pub fn list_formats() -> String {
     crate::requests::formats().to_string()
@@ -121,16 +126,19 @@ pub fn check_functional(systems: &str, start: &str) -> PyResult<()> {
 pub fn foreseen(py: Python<'_>, workload: &str) -> PyResult<String> {
     let workload: Workload =
         serde_json::from_str(workload).map_err(|error| run_error("bad-workload", error))?;
-    let Source::Stream(stream) = py.detach(|| workload.prepare())?.source else {
-        return Ok(json!({"accesses": null, "mapped_bytes": null}).to_string());
+    let stream = match py.detach(|| workload.prepare())?.source {
+        Source::Stream(stream) => stream,
+        Source::Requests(arrivals) => {
+            return Ok(json!({"accesses": arrivals.count(), "mapped_bytes": null}).to_string());
+        }
     };
     let mapped_bytes = stream.footprint().map(|footprint| footprint.bytes);
     Ok(json!({"accesses": stream.accesses(), "mapped_bytes": mapped_bytes}).to_string())
 }
 
-/// Why nothing is scaled to a memory trace.
+/// Why nothing is scaled to requests.
 const NOT_SCALED: &str = "a device alone has no store that its DRAM could be scaled before; set \
-                          device.capacity instead";
+                          device.capacity instead, or store.capacity";
 
 /// Bytes that a workload, given as in a job, touches: it is gone through once, on no machine.
 #[pyfunction]

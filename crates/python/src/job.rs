@@ -14,6 +14,7 @@ use tierscope_units::{Problem, Problems, Size, nearest};
 use tierscope_workload::Stream;
 use tierscope_workload::filter::FilterSpec;
 use tierscope_workload::generator::{GENERATORS, ParameterError, find};
+use tierscope_workload::requests::{PATTERNS, find_pattern};
 use tierscope_workload::trace::TstReader;
 
 /// A run: machines, and the workload that each of them gets.
@@ -49,7 +50,7 @@ pub enum Workload {
         /// Whether to replay what precedes the damage of a damaged one.
         allow_truncated: bool,
     },
-    /// A memory trace of another simulator, for devices alone.
+    /// A trace of requests, for devices alone.
     Requests {
         /// Its format.
         format: String,
@@ -136,6 +137,9 @@ impl Workload {
 }
 
 fn generated(name: String, parameters: Map<String, Value>, seed: u64) -> Result<Prepared, PyErr> {
+    if let Some(pattern) = find_pattern(&name) {
+        return requests::pattern(pattern, parameters, seed);
+    }
     let Some(generator) = find(&name) else {
         return Err(one(unknown_workload(&name)));
     };
@@ -189,15 +193,15 @@ pub fn ended_early(how: &str) -> String {
     format!("the recording ends before its program came to an end of its own: {how}")
 }
 
-/// Refuses machines with a processor, which no memory trace drives.
+/// Refuses machines with a processor, which no requests of a trace or a pattern drive.
 fn check_alone(systems: &[SystemSpec], name: &str) -> Result<(), PyErr> {
     match systems.iter().find(|system| !system.stands_alone()) {
         Some(system) => Err(run_error(
             "wrong-workload",
             format!(
-                "{name} is a memory trace, and {} has a processor, which takes programs, recordings \
-                 and built-in workloads; give the trace to a device alone, such as \
-                 device/ddr4-2400",
+                "{name} is requests for a device alone, and {} has a processor, which takes \
+                 programs, recordings and workloads of threads, such as gups; give the requests to a \
+                 device alone, such as device/ddr4-2400 or device/slc",
                 system.name
             ),
         )),
@@ -211,8 +215,8 @@ pub fn check_not_alone(systems: &[SystemSpec]) -> Result<(), PyErr> {
         Some(system) => Err(run_error(
             "wrong-workload",
             format!(
-                "{} is a device alone, which has no processor to run this; give it a memory trace, \
-                 such as dramsim3:FILE, or name a machine",
+                "{} is a device alone, which has no processor to run this; give it random, \
+                 sequential or zipf, or a trace, such as dramsim3:FILE or msr:FILE, or name a machine",
                 system.name
             ),
         )),
@@ -227,7 +231,8 @@ pub(crate) fn one(problem: Problem) -> PyErr {
 }
 
 fn unknown_workload(name: &str) -> Problem {
-    let names = || GENERATORS.iter().map(|generator| generator.name);
+    let patterns = PATTERNS.iter().map(|pattern| pattern.name);
+    let names = || GENERATORS.iter().map(|generator| generator.name).chain(patterns.clone());
     let near = nearest(name, names()).map(|near| format!("did you mean `{near}`?"));
     let all = || format!("the workloads are {}", names().collect::<Vec<_>>().join(", "));
     Problem {
@@ -240,7 +245,7 @@ fn unknown_workload(name: &str) -> Problem {
     }
 }
 
-fn wrong_parameter(error: ParameterError) -> Problem {
+pub(crate) fn wrong_parameter(error: ParameterError) -> Problem {
     Problem {
         code: if error.unknown { "unknown-key" } else { "impossible-value" },
         path: format!("workload.{}", error.name),

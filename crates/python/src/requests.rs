@@ -1,7 +1,7 @@
-//! Memory traces on their way to devices alone.
+//! Traces and patterns of requests on their way to devices alone.
 
 use crate::error::run_error;
-use crate::job::{Prepared, Source, one};
+use crate::job::{Prepared, Source, one, wrong_parameter};
 use pyo3::PyErr;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -10,13 +10,15 @@ use tierscope_system::alone::{OUTSTANDING, Requests};
 use tierscope_system::result::{WorkloadInfo, WorkloadKind};
 use tierscope_units::{Frequency, Problem, nearest};
 use tierscope_workload::StreamError;
-use tierscope_workload::requests::{FORMATS, RequestSource, TraceReader, find};
+use tierscope_workload::requests::{
+    ChoiceError, Choices, FORMATS, Format, OpenError, PATTERNS, PatternSource, RequestSource,
+    Times, TraceReader, find,
+};
 
 /// What may be said of how requests come: the clock that their times are cycles of …
 pub const CLOCK: &str = "clock";
 /// … and how many are under way at most.
 pub const OUTSTANDING_AT_MOST: &str = "outstanding";
-const PARAMETERS: [&str; 2] = [CLOCK, OUTSTANDING_AT_MOST];
 /// More requests under way than any queue holds.
 const MOST_OUTSTANDING: u64 = 1 << 20;
 
@@ -28,6 +30,11 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
+    /// How many requests there are, where that is known.
+    pub fn count(&self) -> Option<u64> {
+        self.source.count()
+    }
+
     /// The same requests for so many devices.
     pub fn for_each(self, devices: usize) -> Result<Vec<Requests>, StreamError> {
         let one = || {
@@ -38,6 +45,19 @@ impl Arrivals {
             })
         };
         (0..devices).map(|_| one()).collect()
+    }
+}
+
+/// What may be said of a workload: name, default, and meaning.
+struct Said {
+    name: &'static str,
+    default: String,
+    meaning: &'static str,
+}
+
+impl Said {
+    fn json(&self) -> Value {
+        json!({"name": self.name, "default": self.default, "meaning": self.meaning})
     }
 }
 
@@ -52,32 +72,48 @@ pub fn formats() -> Value {
                 "grammar": it.grammar,
                 "example": it.example,
                 "source": it.source,
-                "parameters": parameters(it.timed),
+                "written": it.write.is_some(),
+                "parameters": parameters(it).iter().map(Said::json).collect::<Value>(),
             })
         })
         .collect()
 }
 
-/// What may be said of how the requests of a format come, with default and meaning.
-fn parameters(timed: bool) -> Value {
-    let all = PARAMETERS.into_iter().filter(|name| timed || *name != CLOCK);
-    all.map(|name| {
-        let (default, meaning) = meaning(name);
-        json!({"name": name, "default": default, "meaning": meaning})
-    })
-    .collect()
+/// Name, summary and parameters of each pattern, as generators are listed.
+pub fn patterns() -> Vec<Value> {
+    PATTERNS
+        .iter()
+        .map(|it| {
+            let own = it.parameters().iter().map(|one| json!(one));
+            let parameters: Value = own.chain([outstanding_said().json()]).collect();
+            let (name, summary) = (it.name, it.summary);
+            json!({"name": name, "summary": summary, "parameters": parameters, "alone": true})
+        })
+        .collect()
 }
 
-/// Default and meaning of one of the [`PARAMETERS`].
-fn meaning(name: &str) -> (String, &'static str) {
-    match name {
-        CLOCK => {
-            ("the device's own".into(), "The clock that the trace's cycles are of, such as 1.2GHz.")
-        }
-        _ => (
-            format!("{OUTSTANDING} where requests have no times"),
-            "How many requests are under way at most; times of the trace are left out.",
-        ),
+/// What may be said of how the requests of a format are read, and how they come.
+fn parameters(format: &Format) -> Vec<Said> {
+    let own = format.options.iter().map(|option| Said {
+        name: option.name,
+        default: option.default.to_owned(),
+        meaning: option.meaning,
+    });
+    let clock = Said {
+        name: CLOCK,
+        default: "the device's own".into(),
+        meaning: "The clock that the trace's cycles are of, such as 1.2GHz.",
+    };
+    let clock = (format.times == Times::Cycles).then_some(clock);
+    own.chain(clock).chain([outstanding_said()]).collect()
+}
+
+fn outstanding_said() -> Said {
+    Said {
+        name: OUTSTANDING_AT_MOST,
+        default: format!("{OUTSTANDING} where requests have no times"),
+        meaning: "How many requests are under way at most; their times are left out. The option \
+                  --closed-loop says the same.",
     }
 }
 
@@ -90,39 +126,86 @@ pub fn prepare(
     let Some(found) = find(format) else { return Err(one(unknown_format(format))) };
     let mut clock = None;
     let mut outstanding = None;
+    let mut choices = Choices::new();
     for (name, value) in parameters {
         match name.as_str() {
-            CLOCK if !found.timed => return Err(one(no_times(format, value))),
+            CLOCK if found.times != Times::Cycles => return Err(one(no_clock(found, value))),
             CLOCK => clock = Some(frequency(value)?),
             OUTSTANDING_AT_MOST => outstanding = Some(count(value)?),
-            _ => return Err(one(unknown_parameter(name, value))),
+            _ if found.options.iter().any(|option| option.name == name) => {
+                choices.insert(name.clone(), as_said(value));
+            }
+            _ => return Err(one(unknown_parameter(found, name, value))),
         }
     }
-    let reader =
-        TraceReader::open(path, found).map_err(|error| run_error("unreadable-trace", error))?;
+    let reader = TraceReader::open(path, found, &choices).map_err(unopened)?;
     let mut said = BTreeMap::from([
         ("file".to_owned(), Value::from(path.display().to_string())),
         ("format".to_owned(), format.into()),
     ]);
     said.extend(parameters.iter().map(|(name, value)| (name.clone(), value.clone())));
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let arrivals = Arrivals { source: Box::new(reader), clock, outstanding };
+    Ok(prepared(name, said, 0, arrivals))
+}
+
+/// Makes the requests of a pattern.
+pub fn pattern(
+    pattern: &PatternSource,
+    mut parameters: Map<String, Value>,
+    seed: u64,
+) -> Result<Prepared, PyErr> {
+    let outstanding = parameters.remove(OUTSTANDING_AT_MOST);
+    let given: Vec<(String, Value)> = parameters.into_iter().collect();
+    let (source, used) = pattern.make(&given, seed).map_err(|error| one(wrong_parameter(error)))?;
+    let mut said: BTreeMap<String, Value> = used.into_iter().collect();
+    let mut at_most = None;
+    if let Some(value) = outstanding {
+        at_most = Some(count(&value)?);
+        said.insert(OUTSTANDING_AT_MOST.to_owned(), value);
+    }
+    said.insert("format".to_owned(), "pattern".into());
+    let arrivals = Arrivals { source: Box::new(source), clock: None, outstanding: at_most };
+    Ok(prepared(pattern.name.to_owned(), said, seed, arrivals))
+}
+
+fn prepared(
+    name: String,
+    parameters: BTreeMap<String, Value>,
+    seed: u64,
+    arrivals: Arrivals,
+) -> Prepared {
     let info = WorkloadInfo {
         name,
         kind: WorkloadKind::Requests,
         command: None,
-        parameters: said,
-        seed: 0,
+        parameters,
+        seed,
         threads: 0,
     };
-    let arrivals = Arrivals { source: Box::new(reader), clock, outstanding };
-    Ok(Prepared {
+    Prepared {
         source: Source::Requests(arrivals),
         info,
         damage: None,
         cut: None,
         missing: Vec::new(),
         filter: None,
-    })
+    }
+}
+
+/// A volume may look like a number.
+fn as_said(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The error of a trace that cannot be opened.
+pub fn unopened(error: OpenError) -> PyErr {
+    match error {
+        OpenError::Choice(ChoiceError { name, value, reason, mend }) => {
+            one(impossible(name, &Value::from(value), reason, mend))
+        }
+        other => run_error("unreadable-trace", other),
+    }
 }
 
 fn frequency(value: &Value) -> Result<Frequency, PyErr> {
@@ -161,19 +244,25 @@ fn impossible(name: &str, value: &Value, reason: String, mend: String) -> Proble
     }
 }
 
-fn no_times(format: &str, value: &Value) -> Problem {
-    let reason = format!("a trace of {format} has no times, which a clock could count");
+fn no_clock(format: &Format, value: &Value) -> Problem {
+    let reason = match format.times {
+        Times::Absent => {
+            format!("a trace of {} has no times, which a clock could count", format.name)
+        }
+        _ => format!("a trace of {} says its times by itself, not in cycles", format.name),
+    };
     impossible(CLOCK, value, reason, "leave it out, or set workload.outstanding".into())
 }
 
-fn unknown_parameter(name: &str, value: &Value) -> Problem {
-    let near = nearest(name, PARAMETERS);
-    let all = || format!("its parameters are {}", PARAMETERS.join(", "));
+fn unknown_parameter(format: &Format, name: &str, value: &Value) -> Problem {
+    let names: Vec<&str> = parameters(format).iter().map(|said| said.name).collect();
+    let near = nearest(name, names.iter().copied());
+    let all = || format!("its parameters are {}", names.join(", "));
     Problem {
         code: "unknown-key",
         path: format!("workload.{name}"),
         value: value.to_string(),
-        reason: "a memory trace has no such parameter".into(),
+        reason: format!("a trace of {} has no such parameter", format.name),
         mend: near.map_or_else(all, |near| format!("did you mean `{near}`?")),
         place: String::new(),
     }
@@ -187,7 +276,7 @@ fn unknown_format(name: &str) -> Problem {
         code: "unknown-value",
         path: "workload".into(),
         value: format!("\"{name}\""),
-        reason: "there is no such format of memory traces".into(),
+        reason: "there is no such format of traces".into(),
         mend: near.unwrap_or_else(all),
         place: String::new(),
     }

@@ -23,7 +23,8 @@ pub(crate) fn energy_result(energy: &Energy, time_s: f64) -> EnergyResult {
 
 /// What saving the DRAM and restoring it take, where it has a backup.
 pub(crate) fn nvdimm_result(spec: &SystemSpec) -> Option<NvdimmResult> {
-    let backup = spec.dram.backup.as_ref()?;
+    let dram = spec.dram.as_ref()?;
+    let backup = dram.backup.as_ref()?;
     let capacity_bytes = spec.dram_sizes()?.bytes;
     let modules = capacity_bytes / backup.module.bytes().max(1);
     let costs = backup.costs();

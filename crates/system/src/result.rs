@@ -144,7 +144,7 @@ pub struct SystemResult {
     /// What saving the DRAM when power fails, and restoring it, would take. Nothing of DRAM that forgets.
     #[serde(default)]
     pub nvdimm: Option<NvdimmResult>,
-    /// What a device alone did with a memory trace. Nothing of a machine with a processor.
+    /// What a device alone did with its requests. Nothing of a machine with a processor.
     #[serde(default)]
     pub device: Option<DeviceResult>,
     /// Wall-clock time of this system's simulation.
@@ -196,27 +196,47 @@ pub struct NvdimmResult {
     pub saved_bytes: u64,
 }
 
-/// What a device alone did with the requests of a memory trace.
+/// What a device alone, a memory or a store, did with its requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceResult {
     /// Requests to read that were answered.
     pub reads: u64,
     /// Requests to write that were answered.
     pub writes: u64,
+    /// Requests to flush that were answered.
+    #[serde(default)]
+    pub flushes: u64,
+    /// Bytes that these requests asked for: what a store moved for them is in `store_bytes`, and a
+    /// memory in `dram_bytes`.
+    #[serde(default)]
+    pub requested_bytes: Bytes,
     /// Requests that found the device's queue full, and waited at its door: the stage `host_queue`.
     pub waited_at_door: u64,
-    /// Bytes of all requests over the simulated time, in bytes a second.
+    /// Requests that the device had under way, on average over the simulated time.
+    #[serde(default)]
+    pub in_flight_mean: f64,
+    /// Requests that the device had under way at most.
+    #[serde(default)]
+    pub in_flight_max: u64,
+    /// Reads and writes over the simulated time, in requests a second.
+    #[serde(default)]
+    pub requests_per_s: f64,
+    /// Bytes that requests asked for over the simulated time, in bytes a second.
     pub bytes_per_s: f64,
-    /// What the device's data buses can move at most, in bytes a second.
-    pub peak_bytes_per_s: f64,
+    /// What the data buses of a memory can move at most, in bytes a second. Nothing of a store.
+    pub peak_bytes_per_s: Option<f64>,
     /// The share of that that was reached.
-    pub peak_share: f64,
+    pub peak_share: Option<f64>,
     /// Latency of reads, from arrival to the last data. Nothing where there were none.
     pub read_latency_ns: Option<LatencySummary>,
-    /// Latency of writes, from arrival until the controller has taken them. Nothing where there were
-    /// none.
+    /// Latency of writes: from arrival until a memory's controller has taken them, or a store's medium
+    /// has them. Nothing where there were none.
     pub write_latency_ns: Option<LatencySummary>,
-    /// Requests that found their row open.
+    /// Latency of flushes, from arrival until all writes before are answered. Nothing where there were
+    /// none.
+    #[serde(default)]
+    pub flush_latency_ns: Option<LatencySummary>,
+    /// Requests that found their row open. This and what follows is of a memory; 0 of a store.
     pub row_hits: u64,
     /// Requests that found no row open.
     pub row_closed: u64,

@@ -26,8 +26,8 @@ pub fn write(pattern: &str, count: &str, gap: &str, file: &str) -> Result<String
     let failed = |why: std::io::Error| format!("{file}: {why}");
     let mut to = BufWriter::new(std::fs::File::create(file).map_err(failed)?);
     while let Some(one) = requests.next().map_err(|why| why.to_string())? {
-        let what = if one.write { "WRITE" } else { "READ" };
-        let cycle = one.cycle.unwrap_or(0);
+        let what = if one.is_write() { "WRITE" } else { "READ" };
+        let cycle = one.ticks.unwrap_or(0);
         writeln!(to, "{:#x} {what} {cycle}", one.address).map_err(failed)?;
     }
     to.flush().map_err(failed)?;

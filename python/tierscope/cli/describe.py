@@ -225,11 +225,25 @@ def _show_workloads(console: Console) -> None:
     table.add_row(Text("trace:FILE.tst", style="bold"), Text("a recording of a program"))
     for trace in parsed(_core.list_formats()):
         table.add_row(Text(f"{trace['name']}:FILE", style="bold"), Text(trace["summary"]))
-    for parameter in parsed(_core.list_formats())[0]["parameters"]:
-        name = f"  {parameter['name']} = {parameter['default']}"
-        table.add_row(Text(name), Text(f"Of memory traces: {parameter['meaning']}"))
+    for name, (meaning, formats) in _parameters_of_formats().items():
+        of = "all" if formats is None else ", ".join(formats)
+        table.add_row(Text(f"  {name}"), Text(f"Of traces ({of}): {meaning}"))
     table.add_row(Text("-- PROGRAM ARGS", style="bold"), Text("a program, run under the recorder"))
     console.print(table)
+
+
+def _parameters_of_formats() -> dict[str, tuple[str, list[str] | None]]:
+    """Name and default of each parameter of traces, its meaning, and the formats that have it."""
+    listed = parsed(_core.list_formats())
+    found: dict[str, tuple[str, list[str]]] = {}
+    for trace in listed:
+        for parameter in trace["parameters"]:
+            name = f"{parameter['name']} = {parameter['default']}"
+            found.setdefault(name, (parameter["meaning"], []))[1].append(trace["name"])
+    return {
+        name: (meaning, None if len(formats) == len(listed) else formats)
+        for name, (meaning, formats) in found.items()
+    }
 
 
 def _table(title: str) -> Table:

@@ -18,7 +18,13 @@ from tierscope._repeat import repeat as repeat_run
 from tierscope._result import INTERRUPTED, Result, check_target
 from tierscope._run import RunFailedError, compare, sites_of
 from tierscope._system import systems
-from tierscope._workload import Program, Workload, named, without_effect
+from tierscope._workload import (
+    Program,
+    Workload,
+    in_closed_loop,
+    named,
+    without_effect,
+)
 from tierscope.causes import By, kinds, tells
 from tierscope.cli import FAILURE, interrupted_status, names, received
 from tierscope.cli.options import assignments, check_json
@@ -48,9 +54,11 @@ A workload with five seeds, means with their confidence; DRAM for half of what i
   tierscope run -s hybrid/quick,oracle/quick -w gups --repeat 5
   tierscope run -s hybrid,storage -w trace:app.tst --scale-to-footprint 2
 
-A memory trace of another simulator on a memory alone, and the latency of each request:
+A memory alone or a store alone, given a pattern, a block trace, or a memory trace of another
+simulator; and the latency of each request:
 
-  tierscope run -s device/ddr4-2400,device/ddr5-4800 -w dramsim3:app.trc
+  tierscope run -s device/ddr4-2400,device/ddr5-4800 -w zipf --closed-loop 16
+  tierscope run -s device/slc -w msr:hm_1.csv.gz
   tierscope run -s device/ddr4-2400 -w dramsim3:app.trc --latencies requests.csv
 
 What would run, how long, and with how much memory:
@@ -96,6 +104,7 @@ def run(
     native: bool = False,
     allow_truncated: bool = False,
     latencies: Path | None = None,
+    closed_loop: int | None = None,
     quiet: Annotated[bool, Parameter(name=("--quiet", "-q"))] = False,
 ) -> int:
     """Runs a workload or a program on one or more systems and compares them.
@@ -106,8 +115,8 @@ def run(
     Args:
         program: A program and its arguments, behind --. It runs under the recorder, unmodified.
         system: Preset or TOML file; repeated, or several with commas between.
-        workload: Built-in workload, a recording as trace:FILE, or, for devices alone, a memory
-            trace as FORMAT:FILE; tierscope show workloads lists them.
+        workload: Built-in workload, a recording as trace:FILE, or, for devices alone, a trace of
+            requests as FORMAT:FILE; tierscope show workloads lists them.
         set_: PATH=VALUE sets one value, such as hybrid.cache.ways=64 or workload.random=0.1.
         output: Directory that keeps the result: result.json, the resolved systems, and intervals.
         json_: Prints one JSON object instead of the report, and the program's own output goes to
@@ -136,8 +145,10 @@ def run(
         native: Runs the program alone first as well, to measure its time: it then runs twice,
             with all that it does.
         allow_truncated: Replays what precedes the damage of a damaged recording.
-        latencies: Writes a row for each request of a memory trace to this file: number, address,
+        latencies: Writes a row for each request to a device alone to this file: number, address,
             kind, arrival, latency, and what of it was spent where; comma-separated, in picoseconds.
+        closed_loop: Leaves the times of requests to a device alone out: so many are under way, and
+            one that ends lets the next one come. Requests without times come so anyway, 64.
         quiet: Shows no progress.
     """
     check_json(json_)
@@ -157,6 +168,8 @@ def run(
         option = "--roi-start" if roi_start is not None else "--roi-stop"
         mend = "give -- PROGRAM ARGS; what a recording has marked is --roi"
         raise TierscopeError("usage", f"{option} needs a program", mend)
+    if closed_loop is not None:
+        work = in_closed_loop(work, closed_loop)
     if repeat is not None:
         works_of(work, check_count(repeat))
         if by:

@@ -66,7 +66,7 @@ impl OrganizationDescription for DeviceAloneSpec {
 
     fn build(&self, machine: &Surroundings<'_>) -> Option<Box<dyn Organization>> {
         let spec = OracleSpec { capacity: self.capacity };
-        Some(Box::new(Oracle::new(&spec, machine.dram, self.line.bytes(), machine.check_data)))
+        Some(Box::new(Oracle::new(&spec, machine.dram?, self.line.bytes(), machine.check_data)))
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
         organization_laws(|check_data| {
             let machine = Surroundings {
                 os: None,
-                dram: &dram,
+                dram: Some(&dram),
                 store: None,
                 link: None,
                 line: spec.line(),

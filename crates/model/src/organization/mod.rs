@@ -109,6 +109,11 @@ pub trait OrganizationDescription {
         true
     }
 
+    /// Whether it has DRAM.
+    fn needs_dram(&self) -> bool {
+        true
+    }
+
     /// Whether it is given requests directly: the machine has neither processor nor operating system.
     fn stands_alone(&self) -> bool {
         false

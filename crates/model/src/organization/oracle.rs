@@ -41,7 +41,7 @@ impl OrganizationDescription for OracleSpec {
 
     fn build(&self, machine: &Surroundings<'_>) -> Option<Box<dyn Organization>> {
         let line_bytes = machine.line?.bytes();
-        Some(Box::new(Oracle::new(self, machine.dram, line_bytes, machine.check_data)))
+        Some(Box::new(Oracle::new(self, machine.dram?, line_bytes, machine.check_data)))
     }
 }
 

@@ -104,7 +104,7 @@ impl OrganizationDescription for StorageSpec {
     fn build(&self, machine: &Surroundings<'_>) -> Option<Box<dyn Organization>> {
         let store = machine.build_store()?;
         let line_bytes = machine.line?.bytes();
-        Some(Box::new(Storage::new(self, machine.dram, store, line_bytes, machine.check_data)))
+        Some(Box::new(Storage::new(self, machine.dram?, store, line_bytes, machine.check_data)))
     }
 
     fn paging(&self) -> Option<&StorageSpec> {

@@ -11,8 +11,8 @@ use tierscope_units::{Problems, Size};
 pub struct Surroundings<'a> {
     /// The operating system, where there is one.
     pub os: Option<&'a OsSpec>,
-    /// DRAM.
-    pub dram: &'a DramSpec,
+    /// DRAM, where there is any.
+    pub dram: Option<&'a DramSpec>,
     /// The store and the table that describes it, where there is one.
     pub store: Option<(&'static str, &'a dyn DeviceDescription)>,
     /// What connects the store, where there is one.
@@ -46,7 +46,7 @@ impl Surroundings<'_> {
 
     /// DRAM of `capacity` has a row in each bank: adds a mistake at `path` if it has not.
     pub fn check_rows(&self, path: &str, capacity: Size, problems: &mut Problems) {
-        if let Some(backup) = &self.dram.backup
+        if let Some(backup) = self.dram.and_then(|dram| dram.backup.as_ref())
             && backup.module.bytes() > 0
             && !capacity.bytes().is_multiple_of(backup.module.bytes())
         {
@@ -61,7 +61,7 @@ impl Surroundings<'_> {
                 format!("write a multiple of {}, or another module", backup.module),
             );
         }
-        let Some((banks, row)) = self.dram.banks_and_row() else { return };
+        let Some((banks, row)) = self.dram.and_then(DramSpec::banks_and_row) else { return };
         let least = banks.saturating_mul(row.bytes());
         if capacity.bytes() < least {
             problems.add(

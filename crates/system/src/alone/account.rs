@@ -10,10 +10,18 @@ use tierscope_kernel::stage::StageTimes;
 use tierscope_kernel::{LatencyHistogram, Stage};
 use tierscope_model::activity::Activity;
 use tierscope_model::organization::{Organization, OrganizationReport};
+use tierscope_workload::requests::RequestKind;
 
 /// Length of the first intervals; after every 512 it doubles.
 const FIRST_INTERVAL_PS: u64 = 100_000_000;
 const INTERVALS_OF_A_LENGTH: usize = 512;
+
+/// Requests that a device has no use for: they were not given to it.
+#[derive(Clone, Copy, Debug, Default)]
+struct LeftOut {
+    flushes: u64,
+    trims: u64,
+}
 
 /// Counters of the region of interest.
 pub(super) struct Account {
@@ -24,8 +32,16 @@ pub(super) struct Account {
     before: (OrganizationReport, Activity),
     taken: u64,
     waited: u64,
+    most_in_flight: u64,
+    /// Sum of the times from when requests were taken until they were answered.
+    at_device_ps: u128,
     reads: LatencyHistogram,
     writes: LatencyHistogram,
+    flushes: LatencyHistogram,
+    /// Bytes that requests asked for.
+    bytes: Bytes,
+    /// Requests that the device has no use for.
+    left_out: LeftOut,
     stages: [u128; Stage::ALL.len()],
     intervals: Vec<Interval>,
     /// The interval under way, and its length.
@@ -43,8 +59,13 @@ impl Account {
             before: Default::default(),
             taken: 0,
             waited: 0,
+            most_in_flight: 0,
+            at_device_ps: 0,
             reads: LatencyHistogram::new(),
             writes: LatencyHistogram::new(),
+            flushes: LatencyHistogram::new(),
+            bytes: Bytes::default(),
+            left_out: LeftOut::default(),
             stages: [0; Stage::ALL.len()],
             intervals: Vec::new(),
             under_way: Interval::default(),
@@ -80,17 +101,37 @@ impl Account {
         self.before = (organization.report(), organization.activity(now_ps));
     }
 
-    /// A request of the region was taken, at once or after a wait at the door.
-    pub fn take(&mut self, waited: bool) {
+    /// A request of the region was taken, at once or after a wait at the door; with it, so many are
+    /// under way.
+    pub fn take(&mut self, waited: bool, in_flight: u64) {
         self.taken += 1;
         self.waited += u64::from(waited);
+        self.most_in_flight = self.most_in_flight.max(in_flight);
+    }
+
+    /// A request was left out: the device has no use for its kind.
+    pub fn leave_out(&mut self, kind: RequestKind) {
+        match kind {
+            RequestKind::Flush => self.left_out.flushes += u64::from(self.begun),
+            _ => self.left_out.trims += u64::from(self.begun),
+        }
     }
 
     /// A request of the region was answered at `at_ps`.
     pub fn answer(&mut self, flight: &Flight, at_ps: u64, stages: &StageTimes) {
         let latency_ps = at_ps - flight.arrival_ps;
-        let of_kind = if flight.request.write { &mut self.writes } else { &mut self.reads };
+        let of_kind = match flight.request.kind {
+            RequestKind::Flush => &mut self.flushes,
+            RequestKind::Write => &mut self.writes,
+            RequestKind::Read | RequestKind::Trim => &mut self.reads,
+        };
         of_kind.record(latency_ps);
+        self.at_device_ps += u128::from(at_ps - flight.taken_ps);
+        if flight.request.is_write() {
+            self.bytes.written += flight.bytes;
+        } else {
+            self.bytes.read += flight.bytes;
+        }
         for (sum_ps, stage_ps) in self.stages.iter_mut().zip(stages) {
             *sum_ps += u128::from(*stage_ps);
         }
@@ -153,9 +194,10 @@ impl Account {
         let report = organization.report().since(&self.before.0);
         let mut all = self.reads.clone();
         all.merge(&self.writes);
+        all.merge(&self.flushes);
         assert_eq!(all.sum_ps(), self.stages.iter().sum(), "stages do not sum to latencies");
         let traffic = report.traffic;
-        let device = self.device(spec, &activity, time_s);
+        let device = self.device(spec, &activity, time_ps);
         SystemResult {
             organization: name,
             time_s,
@@ -165,6 +207,10 @@ impl Account {
             miss_kind: "none".into(),
             latency_ns: LatencySummary::of(&all),
             stages_ns: self.stages_ns(all.count()),
+            store_bytes: Bytes {
+                read: traffic.store_read_bytes,
+                written: traffic.store_written_bytes,
+            },
             dram_bytes: Bytes {
                 read: traffic.dram_read_bytes,
                 written: traffic.dram_written_bytes,
@@ -173,7 +219,7 @@ impl Account {
             energy: energy_result(&activity.energy, time_s),
             nvdimm: nvdimm_result(spec),
             device: Some(device),
-            notes: notes(spec, &report),
+            notes: self.notes(spec, &report),
             ..SystemResult::default()
         }
     }
@@ -184,21 +230,27 @@ impl Account {
         stages.map(|(stage, sum_ps)| (stage.name().into(), sum_ps as f64 / per_request)).collect()
     }
 
-    fn device(&self, spec: &SystemSpec, activity: &Activity, time_s: f64) -> DeviceResult {
-        let line_bytes = spec.line().map_or(0, |line| line.bytes());
-        let bytes = (self.reads.count() + self.writes.count()) * line_bytes;
-        let bytes_per_s = if time_s > 0.0 { bytes as f64 / time_s } else { 0.0 };
+    fn device(&self, spec: &SystemSpec, activity: &Activity, time_ps: u64) -> DeviceResult {
+        let time_s = time_ps as f64 / 1e12;
+        let over_time = |sum: f64| if time_ps > 0 { sum / time_s } else { 0.0 };
+        let bytes_per_s = over_time((self.bytes.read + self.bytes.written) as f64);
         let peak_bytes_per_s = spec.peak_bytes_per_s();
         let dram = &activity.dram;
         DeviceResult {
             reads: self.reads.count(),
             writes: self.writes.count(),
+            flushes: self.flushes.count(),
+            requested_bytes: self.bytes,
             waited_at_door: self.waited,
+            in_flight_mean: over_time(self.at_device_ps as f64 / 1e12),
+            in_flight_max: self.most_in_flight,
+            requests_per_s: over_time((self.reads.count() + self.writes.count()) as f64),
             bytes_per_s,
             peak_bytes_per_s,
-            peak_share: bytes_per_s / peak_bytes_per_s,
+            peak_share: peak_bytes_per_s.map(|peak| bytes_per_s / peak),
             read_latency_ns: LatencySummary::of(&self.reads),
             write_latency_ns: LatencySummary::of(&self.writes),
+            flush_latency_ns: LatencySummary::of(&self.flushes),
             row_hits: dram.row_hits,
             row_closed: dram.row_closed,
             row_conflicts: dram.row_conflicts,
@@ -209,13 +261,21 @@ impl Account {
 
     fn counters(&self, activity: &Activity, report: &OrganizationReport) -> BTreeMap<String, u64> {
         let mut counters = crate::energy::dram_counters(&activity.dram);
+        counters.insert("flushes_left_out".into(), self.left_out.flushes);
+        counters.insert("trims_left_out".into(), self.left_out.trims);
         counters.insert("stale_loads".into(), report.stale_reads);
         counters
     }
-}
 
-fn notes(spec: &SystemSpec, report: &OrganizationReport) -> Vec<String> {
-    let stale = report.stale_reads;
-    let found = (stale > 0).then(|| format!("{stale} requests found older data than they had to"));
-    nvdimm_note(spec).into_iter().chain(found).collect()
+    fn notes(&self, spec: &SystemSpec, report: &OrganizationReport) -> Vec<String> {
+        let LeftOut { flushes, trims } = self.left_out;
+        let told = [
+            (report.stale_reads, "requests found older data than they had to"),
+            (flushes, "flushes were left out: a memory has none"),
+            (trims, "trims were left out: the device has none"),
+        ];
+        let told = told.into_iter().filter(|(count, _)| *count > 0);
+        let told = told.map(|(count, what)| format!("{count} {what}"));
+        nvdimm_note(spec).into_iter().chain(told).collect()
+    }
 }

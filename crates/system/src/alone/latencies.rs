@@ -1,6 +1,6 @@
 //! A row for each request: when it came, how long it took, and where.
 
-use super::Flight;
+use super::{Flight, Takes};
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -8,8 +8,20 @@ use tierscope_kernel::Stage;
 use tierscope_kernel::stage::StageTimes;
 use tierscope_units::reason;
 
-/// The stages that a request to a device alone may pass, in order.
-const STAGES: [Stage; 4] = [Stage::HostQueue, Stage::Controller, Stage::DramQueue, Stage::Dram];
+/// The stages that a request to a memory alone may pass, in order.
+const OF_A_MEMORY: &[Stage] = &[Stage::HostQueue, Stage::Controller, Stage::DramQueue, Stage::Dram];
+/// The stages that a request to a store alone may pass, in order.
+const OF_A_STORE: &[Stage] = &[
+    Stage::HostQueue,
+    Stage::Link,
+    Stage::Controller,
+    Stage::ControllerQueue,
+    Stage::StoreQueue,
+    Stage::Device,
+    Stage::DramQueue,
+    Stage::Dram,
+    Stage::Medium,
+];
 
 /// A table of comma-separated values being written: in the order in which requests are answered.
 ///
@@ -17,15 +29,17 @@ const STAGES: [Stage; 4] = [Stage::HostQueue, Stage::Controller, Stage::DramQueu
 pub(super) struct Latencies {
     path: PathBuf,
     partial: PathBuf,
+    stages: &'static [Stage],
     file: BufWriter<File>,
 }
 
 impl Latencies {
-    /// Begins the table.
+    /// Begins the table for a memory or a store.
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn create(path: &Path) -> Result<Self, String> {
+    pub fn create(path: &Path, takes: Takes) -> Result<Self, String> {
+        let stages = if takes == Takes::Lines { OF_A_MEMORY } else { OF_A_STORE };
         let mut name = path.as_os_str().to_owned();
         name.push(".partial");
         let partial = PathBuf::from(name);
@@ -40,10 +54,10 @@ impl Latencies {
             _ => failed(path, &error),
         })?;
         let mut file = BufWriter::with_capacity(1 << 16, file);
-        let stages: String = STAGES.iter().map(|stage| format!(",{}_ps", stage.name())).collect();
-        writeln!(file, "request,address,kind,arrival_ps,latency_ps{stages}")
+        let columns: String = stages.iter().map(|stage| format!(",{}_ps", stage.name())).collect();
+        writeln!(file, "request,address,bytes,kind,arrival_ps,latency_ps{columns}")
             .map_err(|error| failed(path, &error))?;
-        Ok(Latencies { path: path.to_owned(), partial, file })
+        Ok(Latencies { path: path.to_owned(), partial, stages, file })
     }
 
     /// A row. Requests are counted from 0 in the order of the trace.
@@ -53,16 +67,19 @@ impl Latencies {
         latency_ps: u64,
         stages: &StageTimes,
     ) -> Result<(), String> {
-        let Flight { number, request, arrival_ps, .. } = flight;
-        let kind = if request.write { "write" } else { "read" };
-        let [door, controller, queue, dram] = STAGES.map(|stage| stages[stage as usize]);
-        debug_assert_eq!(door + controller + queue + dram, latency_ps, "a stage has no column");
-        writeln!(
-            self.file,
-            "{number},{:#x},{kind},{arrival_ps},{latency_ps},{door},{controller},{queue},{dram}",
-            request.address
-        )
-        .map_err(|error| failed(&self.path, &error))
+        let Flight { number, request, bytes, arrival_ps, .. } = flight;
+        let of = |stage: &Stage| stages[*stage as usize];
+        let known_ps: u64 = self.stages.iter().map(of).sum();
+        debug_assert_eq!(known_ps, latency_ps, "a stage has no column: {stages:?}");
+        let (address, kind) = (request.address, request.kind.name());
+        let mut write = || -> std::io::Result<()> {
+            write!(self.file, "{number},{address:#x},{bytes},{kind},{arrival_ps},{latency_ps}")?;
+            for stage in self.stages {
+                write!(self.file, ",{}", of(stage))?;
+            }
+            writeln!(self.file)
+        };
+        write().map_err(|error| failed(&self.path, &error))
     }
 
     /// The table is complete: it takes its place.

@@ -1,5 +1,9 @@
-//! A device alone: an organization that is given the requests of a memory trace, one after the
-//! other, by nobody but the trace.
+//! A device alone, a memory or a store: an organization that is given the requests of a trace or of a
+//! pattern, one after the other, by nobody else.
+//!
+//! A memory is asked for the lines that a request touches, and a store for the request as it is; a
+//! request of several lines is answered with the last of them. A flush is answered once all writes
+//! before it are. A memory knows no flush, and no device a trim: they are left out, and counted.
 //!
 //! A request that has a time arrives then. One that finds the device's queue full waits at its door,
 //! in order, and that wait is part of its latency: the stage [`Stage::HostQueue`]. Requests without
@@ -15,12 +19,13 @@ use crate::spec::{SystemSpec, limits};
 use account::Account;
 use latencies::Latencies;
 use std::path::Path;
+use tierscope_kernel::stage::Timeline;
 use tierscope_kernel::{Clock, MOST_TIME_PS, Slab, Stage, StageTimes};
 use tierscope_model::organization::Organization;
-use tierscope_model::request::{LineRequest, LineResponse, Response};
+use tierscope_model::request::{LineRequest, PageRequest, Response};
 use tierscope_units::Size;
 use tierscope_workload::StreamError;
-use tierscope_workload::requests::{MemoryRequest, RequestSource};
+use tierscope_workload::requests::{RequestKind, RequestSource, Times, TraceRequest};
 
 /// Requests without times that are under way at most, unless something else is asked for.
 pub const OUTSTANDING: u32 = 64;
@@ -55,19 +60,30 @@ pub enum AloneError {
         mend: String,
     },
     /// A request whose time cannot be counted.
-    #[error("{place}: its cycle lies beyond 6.6 days (2^59 ps); look at the trace's clock")]
+    #[error("{place}: its {what} lies beyond 6.6 days (2^59 ps); look at {at}")]
     Late {
         /// Which request.
         place: String,
+        /// What is too large.
+        what: &'static str,
+        /// What to look at.
+        at: &'static str,
     },
     /// What is under way takes longer than time is counted.
     #[error("{TOO_LONG}")]
     TooLong,
+    /// Times are cycles, and neither the device nor anybody else says of what.
+    #[error(
+        "the times of this trace are cycles, and {0} has no clock that they could be of; say the \
+         trace's with --set workload.clock=1.2GHz or another, or leave the times out with \
+         --closed-loop 32"
+    )]
+    NoClock(String),
     /// The description lacks its organization; a checked one does not.
     #[error("the system is no device that can be built alone; check its description")]
     Incomplete,
     /// The region of interest is said in what a trace does not have.
-    #[error("a memory trace has no {0}; count its requests, or simulated time")]
+    #[error("what a device alone is given has no {0}; count its requests, or simulated time")]
     NoSuchBound(&'static str),
     /// Latencies cannot be written.
     #[error("{0}")]
@@ -78,27 +94,61 @@ pub enum AloneError {
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     number: u64,
-    request: MemoryRequest,
+    request: TraceRequest,
+    /// Bytes that it asks for.
+    bytes: u64,
     arrival_ps: u64,
-    submitted_ps: u64,
+    /// When the first of its parts was taken.
+    taken_ps: u64,
+    /// Parts that have not been answered; of a flush, writes that it waits for.
+    left: u64,
     /// Whether it belongs to the region of interest.
     counted: bool,
+}
+
+/// What the device is asked for a request: a line of it, or all of it at once.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    flight: u32,
+    submitted_ps: u64,
 }
 
 /// The request that comes next.
 #[derive(Clone, Copy, Debug)]
 struct Next {
-    request: MemoryRequest,
+    request: TraceRequest,
     arrival_ps: u64,
+    /// Its place among those under way once its first part was taken.
+    flight: Option<u32>,
+    /// First byte that the device has not been asked for.
+    from: u64,
+}
+
+/// What a device takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Takes {
+    /// Lines: a memory.
+    Lines,
+    /// Any bytes: a store.
+    Bytes,
+}
+
+/// What times are counted in.
+#[derive(Clone, Copy, Debug)]
+enum Ticks {
+    Cycles(Clock),
+    Ps(u64),
 }
 
 /// A device alone, with the requests that it is given.
 pub struct Alone {
     spec: SystemSpec,
     organization: Box<dyn Organization>,
-    line_bytes: u64,
+    takes: Takes,
+    /// Bytes that it moves as one.
+    unit_bytes: u64,
     source: Box<dyn RequestSource>,
-    clock: Clock,
+    ticks: Ticks,
     outstanding: Option<usize>,
     start: Option<Bound>,
     stops: Vec<Bound>,
@@ -109,6 +159,11 @@ pub struct Alone {
     /// What ended the region before the trace ended, if something did.
     ended_by: Option<Bound>,
     flights: Slab<Flight>,
+    parts: Slab<Part>,
+    /// Writes under way.
+    writes: u64,
+    /// Flushes that wait for writes, in their order.
+    flushes: Vec<u32>,
     taken: u64,
     responses: Vec<Response>,
     account: Account,
@@ -121,7 +176,8 @@ impl Alone {
     ///
     /// # Errors
     /// Where the description is of no device alone, the region of interest is said in something else
-    /// than requests and time, or the file cannot be made.
+    /// than requests and time, times are cycles of a clock that nobody says, or the file cannot be
+    /// made.
     pub fn new(
         spec: &SystemSpec,
         requests: Requests,
@@ -139,14 +195,18 @@ impl Alone {
             return Err(AloneError::Incomplete);
         }
         let organization = spec.build_organization().ok_or(AloneError::Incomplete)?;
-        let line_bytes = spec.line().ok_or(AloneError::Incomplete)?.bytes();
-        let latencies = latencies.map(Latencies::create).transpose();
+        let unit_bytes = spec.unit_bytes().ok_or(AloneError::Incomplete)?;
+        let Requests { mut source, clock, outstanding } = requests;
+        source.fit(unit_bytes)?;
+        let takes = if spec.line().is_some() { Takes::Lines } else { Takes::Bytes };
+        let latencies = latencies.map(|path| Latencies::create(path, takes)).transpose();
         Ok(Alone {
+            ticks: ticks(spec, source.times(), clock, outstanding)?,
             organization,
-            line_bytes,
-            clock: requests.clock.unwrap_or_else(|| spec.dram_clock()),
-            source: requests.source,
-            outstanding: requests.outstanding.map(|most| most.max(1) as usize),
+            takes,
+            unit_bytes,
+            source,
+            outstanding: outstanding.map(|most| most.max(1) as usize),
             start: options.start,
             stops: options.stops.clone(),
             now_ps: 0,
@@ -154,6 +214,9 @@ impl Alone {
             ended: false,
             ended_by: None,
             flights: Slab::new(),
+            parts: Slab::new(),
+            writes: 0,
+            flushes: Vec::new(),
             taken: 0,
             responses: Vec::new(),
             account: Account::new(options.start.is_none()),
@@ -187,7 +250,10 @@ impl Alone {
         if self.next.is_none() && !self.ended {
             self.fetch()?;
         }
-        let Some(next) = self.next else { return self.work() };
+        let Some(next) = self.next else {
+            // What was fetched may have been left out.
+            return Ok(self.work()? || !self.ended);
+        };
         let at_ps = next.arrival_ps.max(self.now_ps);
         if self.passes_a_bound(at_ps)? {
             self.ended = true;
@@ -195,11 +261,13 @@ impl Alone {
             return Ok(true);
         }
         self.advance(at_ps)?;
-        if self.submit(&next, at_ps) {
-            self.next = None;
-        } else {
-            let goes_on = self.work()?;
-            assert!(goes_on, "a device that is full has nothing to do");
+        match self.submit(next, at_ps)? {
+            None => self.next = None,
+            Some(rest) => {
+                self.next = Some(rest);
+                let goes_on = self.work()?;
+                assert!(goes_on, "a device that is full has nothing to do");
+            }
         }
         Ok(true)
     }
@@ -210,44 +278,57 @@ impl Alone {
             self.ended = true;
             return Ok(());
         };
+        let known = match self.takes {
+            Takes::Lines => request.moves(),
+            Takes::Bytes => request.kind != RequestKind::Trim,
+        };
+        if !known {
+            self.account.leave_out(request.kind);
+            return Ok(());
+        }
         self.check_place(&request)?;
-        let most = match (self.outstanding, request.cycle) {
+        let most = match (self.outstanding, request.ticks) {
             (None, Some(_)) => usize::MAX,
             (None, None) => OUTSTANDING as usize,
             (Some(most), _) => most,
         };
-        while self.organization.in_flight() >= most && self.work()? {}
-        let arrival_ps = match request.cycle {
-            Some(cycle) if most == usize::MAX => self.time_of(cycle)?,
+        while self.flights.len() >= most && self.work()? {}
+        let arrival_ps = match request.ticks {
+            Some(ticks) if most == usize::MAX => self.time_of(ticks)?,
             _ => self.now_ps,
         };
-        self.next = Some(Next { request, arrival_ps });
+        let from = request.address;
+        self.next = Some(Next { request, arrival_ps, flight: None, from });
         Ok(())
     }
 
-    fn time_of(&self, cycle: u64) -> Result<u64, AloneError> {
-        if cycle > self.clock.ps_to_cycles_ceil(MOST_TIME_PS) {
-            return Err(AloneError::Late { place: self.source.place() });
-        }
-        Ok(self.clock.cycles_to_ps(cycle))
+    fn time_of(&self, ticks: u64) -> Result<u64, AloneError> {
+        let (at_ps, what, at) = match self.ticks {
+            Ticks::Cycles(clock) => {
+                let counted = ticks <= clock.ps_to_cycles_ceil(MOST_TIME_PS);
+                (counted.then(|| clock.cycles_to_ps(ticks)), "cycle", "the trace's clock")
+            }
+            Ticks::Ps(unit_ps) => (ticks.checked_mul(unit_ps), "time", "the unit of its times"),
+        };
+        let late = || AloneError::Late { place: self.source.place(), what, at };
+        at_ps.filter(|at_ps| *at_ps <= MOST_TIME_PS).ok_or_else(late)
     }
 
     /// Refuses what the device has no place for.
-    fn check_place(&self, request: &MemoryRequest) -> Result<(), AloneError> {
-        // A memory is a whole number of lines.
-        let memory_bytes = self.organization.memory_bytes();
-        if request.address < memory_bytes {
+    fn check_place(&self, request: &TraceRequest) -> Result<(), AloneError> {
+        // A device is a whole number of units.
+        let capacity_bytes = self.organization.memory_bytes();
+        if request.end() <= capacity_bytes {
             return Ok(());
         }
-        let sizes = self.spec.dram_sizes();
-        let key = sizes.map(|sizes| sizes.path).unwrap_or_default();
+        let key = self.spec.room_key();
         Err(AloneError::Beyond {
             place: self.source.place(),
-            capacity: Size::from_bytes(memory_bytes),
+            capacity: Size::from_bytes(capacity_bytes),
             system: self.spec.name.clone(),
-            mend: match enough(request.address) {
-                Some(least) => format!("give it {key} = \"{least}\" or more"),
-                None => "no memory is as large".into(),
+            mend: match enough(request.end() - 1) {
+                Some(least) => format!("give it {key}.capacity = \"{least}\" or more"),
+                None => "no device is as large".into(),
             },
         })
     }
@@ -294,25 +375,112 @@ impl Alone {
         reached.filter(|(_, end_ps)| *end_ps <= at_ps).min_by_key(|(_, end_ps)| *end_ps)
     }
 
-    /// Offers a request to the device; whether it takes it.
-    fn submit(&mut self, next: &Next, now_ps: u64) -> bool {
-        let Next { request, arrival_ps } = *next;
-        let counted = self.account.begun();
-        let flight =
-            Flight { number: self.taken, request, arrival_ps, submitted_ps: now_ps, counted };
-        let id = self.flights.insert(flight);
-        let address = request.address & !(self.line_bytes - 1);
-        let version = if request.write { self.taken + 1 } else { 0 };
-        let line = LineRequest { id, address, write: request.write, version };
-        if self.organization.submit(now_ps, line).is_err() {
-            self.flights.remove(id);
-            return false;
+    /// Offers a request to the device; what of it the device does not take yet.
+    fn submit(&mut self, mut next: Next, now_ps: u64) -> Result<Option<Next>, AloneError> {
+        if next.request.kind == RequestKind::Flush {
+            self.take_flush(&next, now_ps)?;
+            return Ok(None);
+        }
+        let bytes = match next.request.bytes {
+            0 => self.unit_bytes,
+            bytes => u64::from(bytes),
+        };
+        // One that says no size is for the unit that holds its address.
+        let (start, end) = match next.request.bytes {
+            0 => {
+                let start = next.request.address & !(self.unit_bytes - 1);
+                (start, start + self.unit_bytes)
+            }
+            _ => (next.request.address, next.request.end()),
+        };
+        next.from = next.from.max(start);
+        while next.from < end {
+            let until = match self.takes {
+                Takes::Lines => (next.from & !(self.unit_bytes - 1)) + self.unit_bytes,
+                Takes::Bytes => end,
+            };
+            let flight = *next.flight.get_or_insert_with(|| {
+                self.flights.insert(Flight {
+                    number: self.taken,
+                    request: next.request,
+                    bytes,
+                    arrival_ps: next.arrival_ps,
+                    taken_ps: now_ps,
+                    left: 0,
+                    counted: self.account.begun(),
+                })
+            });
+            let first = if next.request.bytes == 0 { start } else { next.from };
+            if !self.submit_part(flight, first, until, now_ps) {
+                if self.flights[flight].left == 0 && next.from == start.max(next.request.address) {
+                    self.flights.remove(flight);
+                    next.flight = None;
+                }
+                return Ok(Some(next));
+            }
+            next.from = until;
         }
         self.taken += 1;
-        if counted {
-            self.account.take(now_ps > arrival_ps);
+        self.writes += u64::from(next.request.is_write());
+        if self.account.begun() {
+            self.account.take(now_ps > next.arrival_ps, self.flights.len() as u64);
         }
+        Ok(None)
+    }
+
+    /// Asks the device for the bytes from `first` up to `end` of a request; whether it takes that.
+    fn submit_part(&mut self, flight: u32, first: u64, end: u64, now_ps: u64) -> bool {
+        let write = self.flights[flight].request.is_write();
+        let id = self.parts.insert(Part { flight, submitted_ps: now_ps });
+        let taken = match self.takes {
+            Takes::Lines => {
+                let address = first & !(self.unit_bytes - 1);
+                let version = if write { self.taken + 1 } else { 0 };
+                let line = LineRequest { id, address, write, version };
+                self.organization.submit(now_ps, line)
+            }
+            Takes::Bytes => {
+                let bytes = (end - first) as u32;
+                let page = PageRequest {
+                    id,
+                    store_address: first,
+                    memory_address: 0,
+                    bytes,
+                    write,
+                    background: false,
+                };
+                self.organization.submit_page(now_ps, page)
+            }
+        };
+        if taken.is_err() {
+            self.parts.remove(id);
+            return false;
+        }
+        self.flights[flight].left += 1;
         true
+    }
+
+    /// A flush is answered once all writes before it are.
+    fn take_flush(&mut self, next: &Next, now_ps: u64) -> Result<(), AloneError> {
+        let flight = Flight {
+            number: self.taken,
+            request: next.request,
+            bytes: 0,
+            arrival_ps: next.arrival_ps,
+            taken_ps: now_ps,
+            left: self.writes,
+            counted: self.account.begun(),
+        };
+        self.taken += 1;
+        if flight.counted {
+            self.account.take(now_ps > next.arrival_ps, self.flights.len() as u64 + 1);
+        }
+        if flight.left == 0 {
+            return self.ended(&flight, now_ps, StageTimes::default());
+        }
+        let id = self.flights.insert(flight);
+        self.flushes.push(id);
+        Ok(())
     }
 
     /// Lets the device do what comes next; false if nothing does.
@@ -334,27 +502,75 @@ impl Alone {
         let mut responses = std::mem::take(&mut self.responses);
         self.organization.advance(now_ps, &mut responses);
         for response in responses.drain(..) {
-            if let Response::Line(line) = response {
-                self.answered(line)?;
+            match response {
+                Response::Line(line) => self.answered(line.id, line.at_ps, &line.stages)?,
+                Response::Page(page) => self.answered(page.id, page.at_ps, &page.stages)?,
             }
         }
         self.responses = responses;
         Ok(())
     }
 
-    /// A request has been answered: its stages, the wait at the door first, sum to its latency.
-    fn answered(&mut self, line: LineResponse) -> Result<(), AloneError> {
-        let flight = self.flights.remove(line.id);
-        let latency_ps = line.at_ps - flight.arrival_ps;
-        let mut stages = StageTimes::default();
-        line.stages.add_to(&mut stages);
-        stages[Stage::HostQueue as usize] += flight.submitted_ps - flight.arrival_ps;
-        let sum_ps: u64 = stages.iter().sum();
-        assert_eq!(sum_ps, latency_ps, "stages do not add up: {:?}", line.stages);
+    /// A part of a request has been answered; with the last of them, the request is: where that part
+    /// was, and what came before it at the door, is where the request was.
+    fn answered(&mut self, id: u32, at_ps: u64, stages: &Timeline) -> Result<(), AloneError> {
+        let Part { flight: id, submitted_ps } = self.parts.remove(id);
+        self.flights[id].left -= 1;
+        let under_offer = self.next.is_some_and(|next| next.flight == Some(id));
+        if self.flights[id].left > 0 || under_offer {
+            return Ok(());
+        }
+        let flight = self.flights.remove(id);
+        let mut times = StageTimes::default();
+        stages.add_to(&mut times);
+        times[Stage::HostQueue as usize] += submitted_ps - flight.arrival_ps;
+        self.ended(&flight, at_ps, times)?;
+        if flight.request.is_write() {
+            self.writes -= 1;
+            self.end_flushes(flight.number, at_ps)?;
+        }
+        Ok(())
+    }
+
+    /// A write has been answered: flushes that waited for nothing else are, too.
+    fn end_flushes(&mut self, number: u64, at_ps: u64) -> Result<(), AloneError> {
+        let mut flushes = std::mem::take(&mut self.flushes);
+        let mut ended = Ok(());
+        flushes.retain(|id| {
+            let flush = &mut self.flights[*id];
+            flush.left -= u64::from(flush.number > number);
+            if flush.left > 0 || ended.is_err() {
+                return true;
+            }
+            let flush = self.flights.remove(*id);
+            let mut times = StageTimes::default();
+            times[Stage::HostQueue as usize] = flush.taken_ps - flush.arrival_ps;
+            times[Stage::StoreQueue as usize] = at_ps - flush.taken_ps;
+            ended = self.ended(&flush, at_ps, times);
+            false
+        });
+        self.flushes = flushes;
+        ended
+    }
+
+    /// A request has been answered: its stages, the wait at the door among them, sum to its latency.
+    fn ended(
+        &mut self,
+        flight: &Flight,
+        at_ps: u64,
+        mut times: StageTimes,
+    ) -> Result<(), AloneError> {
+        let latency_ps = at_ps - flight.arrival_ps;
+        if flight.request.kind == RequestKind::Flush && flight.left == 0 && at_ps == flight.taken_ps
+        {
+            times[Stage::HostQueue as usize] = latency_ps;
+        }
+        let sum_ps: u64 = times.iter().sum();
+        assert_eq!(sum_ps, latency_ps, "stages do not add up: {times:?} of {flight:?}");
         if flight.counted {
-            self.account.answer(&flight, line.at_ps, &stages);
+            self.account.answer(flight, at_ps, &times);
             if let Some(latencies) = &mut self.latencies {
-                latencies.write(&flight, latency_ps, &stages).map_err(AloneError::Latencies)?;
+                latencies.write(flight, latency_ps, &times).map_err(AloneError::Latencies)?;
             }
         }
         Ok(())
@@ -395,6 +611,23 @@ impl Alone {
     /// had not been asked.
     pub fn result_so_far(&self) -> SystemResult {
         self.account.result(&self.spec, &*self.organization, self.now_ps)
+    }
+}
+
+/// What the times of requests are counted in, of a device that goes by them.
+fn ticks(
+    spec: &SystemSpec,
+    times: Times,
+    clock: Option<Clock>,
+    outstanding: Option<u32>,
+) -> Result<Ticks, AloneError> {
+    match (times, clock.or_else(|| spec.dram_clock())) {
+        (Times::Ps(unit_ps), _) => Ok(Ticks::Ps(unit_ps)),
+        (_, Some(clock)) => Ok(Ticks::Cycles(clock)),
+        (Times::Cycles, None) if outstanding.is_none() => {
+            Err(AloneError::NoClock(spec.name.clone()))
+        }
+        (_, None) => Ok(Ticks::Ps(1)),
     }
 }
 

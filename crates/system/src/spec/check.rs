@@ -17,7 +17,9 @@ impl SystemSpec {
         if let Some(os) = &self.os {
             os.check("os", problems);
         }
-        self.dram.check("dram", problems);
+        if let Some(dram) = &self.dram {
+            dram.check("dram", problems);
+        }
         for (key, store) in self.stores() {
             store.check(key, problems);
         }
@@ -32,6 +34,7 @@ impl SystemSpec {
     pub(super) fn check_together(&self, problems: &mut Problems) {
         self.check_organization(problems);
         self.check_processor(problems);
+        self.check_dram(problems);
         self.check_cache_names(problems);
         self.check_lines(problems);
         for (key, organization) in self.organizations() {
@@ -94,6 +97,23 @@ impl SystemSpec {
         }
     }
 
+    /// All but stores alone have DRAM.
+    fn check_dram(&self, problems: &mut Problems) {
+        let Some(organization) = self.the_organization() else { return };
+        if self.dram.is_some() == organization.needs_dram() {
+            return;
+        }
+        let base = presets::with_organization(organization.name());
+        let (code, reason, mend) = if self.dram.is_some() {
+            ("contradiction", "a store alone has none".to_owned(), "remove it".to_owned())
+        } else {
+            let reason = format!("`{}` needs DRAM", organization.name());
+            let mend = format!("add the table [dram], or start from base = \"{base}\"");
+            ("missing-part", reason, mend)
+        };
+        problems.add(code, "dram".into(), String::new(), reason, mend);
+    }
+
     fn check_store_is_there(&self, organization: &str, problems: &mut Problems) {
         for (part, present) in
             [("store", !self.stores().is_empty()), ("link", !self.links().is_empty())]
@@ -137,8 +157,10 @@ impl SystemSpec {
     /// Lines are whole bursts, a row holds whole lines, and the mapping places all of them.
     fn check_lines(&self, problems: &mut Problems) {
         let line = self.line().map_or(0, |line| line.bytes());
-        if problems.iter().all(|known| !known.path.starts_with("dram.")) {
-            self.dram.check_line("dram", line, problems);
+        if let Some(dram) = &self.dram
+            && problems.iter().all(|known| !known.path.starts_with("dram."))
+        {
+            dram.check_line("dram", line, problems);
         }
     }
 }

@@ -39,7 +39,7 @@ impl SystemSpec {
     }
 
     /// The table whose capacity decides the room.
-    fn room_key(&self) -> &'static str {
+    pub(crate) fn room_key(&self) -> &'static str {
         let store = self.stores().first().map(|(key, _)| *key);
         let own = || self.organizations().first().map(|(key, _)| *key);
         store.or_else(own).unwrap_or_default()

@@ -60,7 +60,7 @@ macro_rules! describe {
     ) => {
         /// A machine, and how it is organized. It has a processor, an operating system, DRAM, a
         /// store behind a link where the organization has one, and exactly one organization. A
-        /// device alone has neither processor nor operating system.
+        /// device alone has neither processor nor operating system, and a store alone no DRAM.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct SystemSpec {
@@ -79,8 +79,9 @@ macro_rules! describe {
             /// The operating system. A device alone has none.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub os: Option<OsSpec>,
-            /// DRAM behind its controllers.
-            pub dram: DramSpec,
+            /// DRAM behind its controllers. A store alone has none.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub dram: Option<DramSpec>,
             $(
                 #[doc = $device_summary]
                 #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,22 +167,28 @@ impl SystemSpec {
         own.or_else(|| Some(self.processor.as_ref()?.caches.first()?.line))
     }
 
-    /// The command clock of the DRAM, of a description that has been checked.
-    pub fn dram_clock(&self) -> Clock {
-        Description::new(&self.dram).clock
+    /// Bytes that a device alone moves as one: a line, or a page of the store.
+    pub fn unit_bytes(&self) -> Option<u64> {
+        let page = || self.stores().first().map(|(_, store)| store.page());
+        self.line().or_else(page).map(|unit| unit.bytes())
+    }
+
+    /// The command clock of the DRAM, where there is any, of a description that has been checked.
+    pub fn dram_clock(&self) -> Option<Clock> {
+        Some(Description::new(self.dram.as_ref()?).clock)
     }
 
     /// What the data buses of the DRAM can move at most, in bytes a second, of a description that has
-    /// been checked.
-    pub fn peak_bytes_per_s(&self) -> f64 {
-        Description::new(&self.dram).peak_bytes_per_s()
+    /// been checked; nothing where there is none.
+    pub fn peak_bytes_per_s(&self) -> Option<f64> {
+        Some(Description::new(self.dram.as_ref()?).peak_bytes_per_s())
     }
 
     /// The machine around the organization.
     fn surroundings(&self) -> Surroundings<'_> {
         Surroundings {
             os: self.os.as_ref(),
-            dram: &self.dram,
+            dram: self.dram.as_ref(),
             store: self.stores().first().copied(),
             link: self.links().first().map(|(_, link)| *link),
             line: self.line(),

@@ -47,6 +47,9 @@ presets! {
     "device" = "device.toml", "";
     "device/nvdimm-hpe-8gb" = "device-nvdimm-hpe-8gb.toml",
         "The 8 GB NVDIMM-N of [HAMS21] alone (DDR4-2133, x4), for memory traces";
+    "block-device" = "block-device.toml", "";
+    "device/slc" = "device-slc.toml",
+        "The SLC flash store of [HYB15] alone behind its link, for block traces";
 }
 
 /// Every preset, those that are made of lists last.
@@ -64,11 +67,19 @@ pub(super) fn find(name: &str) -> Option<Preset> {
     all().find(|preset| preset.name == name && !preset.summary.is_empty())
 }
 
-/// The preset of the organization with this table, or one that has all parts.
+/// Organizations whose presets are called by something else, and the first of these.
+const CALLED_OTHERWISE: [(&str, &str); 2] =
+    [("block-device", "device/slc"), ("device", "device/ddr4-2400")];
+
+/// The preset of the organization with this table or name, or one that has all parts.
 pub(super) fn with_organization(key: &str) -> &'static str {
-    let of_kind = |preset: &Preset| preset.name.split('/').next() == Some(key);
+    let key = key.replace('_', "-");
+    if let Some((_, preset)) = CALLED_OTHERWISE.iter().find(|(called, _)| *called == key) {
+        return preset;
+    }
+    let of_kind = |preset: &Preset| preset.name.split('/').next() == Some(&key);
     let listed = |preset: &Preset| !preset.summary.is_empty();
-    find(key)
+    find(&key)
         .or_else(|| all().find(|preset| of_kind(preset) && listed(preset)))
         .map_or("hybrid", |preset| preset.name)
 }

@@ -52,7 +52,7 @@ impl SystemSpec {
     }
 
     fn least_dram_bytes(&self) -> u64 {
-        let rows = self.dram.banks_and_row();
+        let rows = self.dram.as_ref().and_then(|dram| dram.banks_and_row());
         let rows_bytes = rows.map_or(0, |(banks, row)| banks.saturating_mul(row.bytes()));
         rows_bytes.max(LEAST.bytes())
     }

@@ -165,7 +165,7 @@ fn requests_one_by_one_take_what_dramsim3_says() {
         let spec = described(it.device);
         let found = ours(&spec, it.pattern, it.gap);
         let device = found.device.as_ref().unwrap();
-        let (period_ps, of) = spec.dram_clock().period();
+        let (period_ps, of) = spec.dram_clock().unwrap().period();
         let period_ns = period_ps as f64 / of as f64 * 1e-3;
         let name = format!("{} {:?} every {} clocks", it.device, it.pattern, it.gap);
         let ratios = [
@@ -176,8 +176,9 @@ fn requests_one_by_one_take_what_dramsim3_says() {
             assert!(bounds.contains(ratio), "{name}: {ratios:?} of theirs, not {:?}", it.ours);
         }
         if let Some((theirs_mw, bounds)) = it.power_mw {
-            let by_rank = DramSpec { shared_standby: Some(1.0), ..spec.dram.clone() };
-            let by_rank = ours(&SystemSpec { dram: by_rank, ..spec.clone() }, it.pattern, it.gap);
+            let by_rank = DramSpec { shared_standby: Some(1.0), ..spec.dram.clone().unwrap() };
+            let by_rank =
+                ours(&SystemSpec { dram: Some(by_rank), ..spec.clone() }, it.pattern, it.gap);
             for (found, bounds) in [&by_rank, &found].into_iter().zip(bounds) {
                 let ratio = power_mw(found) / theirs_mw;
                 assert!(bounds.contains(&ratio), "{name}: {ratio} of their power");

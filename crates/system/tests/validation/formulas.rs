@@ -98,7 +98,7 @@ fn a_stream_is_bounded_by_the_bandwidth_of_dram_and_comes_near_it() {
         let ops = stream(&every(LINE, 1 << 17), 1);
         let more = adds(&spec, &repeat(&ops, 2), &ops);
         let bytes_per_s = (more.accesses * LINE) as f64 / (more.time_ps as f64 * 1e-12);
-        let share = bytes_per_s / spec.peak_bytes_per_s();
+        let share = bytes_per_s / spec.peak_bytes_per_s().unwrap();
         assert!((0.97..=1.0).contains(&share), "{channels} channels: {share:.3} of the peak");
     }
 }

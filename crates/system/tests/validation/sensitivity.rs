@@ -888,8 +888,9 @@ fn every_value_of_every_preset_has_a_line_here_and_every_line_has_a_value() {
     assert!(missing.is_empty(), "the schema knows {missing:?}, which no preset here has");
 }
 
-/// Values that devices alone have and machines have not: `tests/alone.rs` varies them.
-const ALONE: [&str; 2] = ["device.capacity", "device.line"];
+/// Values that devices alone have and machines have not: `tests/alone.rs` and `tests/alone_store.rs`
+/// vary them.
+const ALONE: [&str; 3] = ["device.capacity", "device.line", "block_device.host_queue_depth"];
 
 #[test]
 fn the_presets_here_are_all_presets_but_for_their_capacities() {

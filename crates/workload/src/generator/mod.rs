@@ -120,7 +120,7 @@ fn find_value<'a>(parameters: &'a [(String, Value)], name: &str) -> &'a Value {
     parameters.iter().find(|(n, _)| n == name).map_or(&Value::Null, |(_, v)| v)
 }
 
-fn wrong(name: &str, value: &Value, reason: &str, mend: &str) -> ParameterError {
+pub(crate) fn wrong(name: &str, value: &Value, reason: &str, mend: &str) -> ParameterError {
     ParameterError {
         unknown: false,
         name: name.into(),
@@ -161,6 +161,11 @@ pub(crate) fn size(parameters: &[(String, Value)], name: &str) -> Result<u64, Pa
         Ok(size) => Ok(size.bytes()),
         Err(error) => Err(wrong(name, value, &error.to_string(), "write a size such as 512MiB")),
     }
+}
+
+/// A text, where it is one.
+pub(crate) fn text<'a>(parameters: &'a [(String, Value)], name: &str) -> Option<&'a str> {
+    find_value(parameters, name).as_str()
 }
 
 /// A truth value.

@@ -1,66 +1,32 @@
-//! Memory traces: requests for lines of memory, as other simulators write them, one a line of text.
+//! Traces of requests: for lines of memory or pieces of a store, as other simulators and tracers write
+//! them; and patterns that make requests.
 //!
 //! A format is one file, which holds its grammar, its words and their source, and one line in the
-//! list below. The reader is common to all: it holds one line at a time, reads plain files and ones
-//! that zstd has compressed, and says of what is wrong its number, its text and the mend.
+//! list below. The reader is common to all: it holds one line or record at a time, reads files as they
+//! are and ones that gzip, xz or zstd have compressed, and says of what is wrong its number, its text
+//! and the mend. So is the writer.
 
+mod convert;
+mod format;
+mod input;
 mod pattern;
+pub mod profile;
 mod reader;
+mod request;
 mod words;
 
-pub use pattern::{Pattern, Patterned};
-pub use reader::{OpenError, TraceReader};
+pub use convert::{ConvertError, Converted, How, convert};
+pub use format::{
+    ChoiceError, Choices, Extent, Format, FormatOption, Marks, Out, Parse, Read, Script, VOLUME,
+    Volume, Write,
+};
+pub use input::OpenError;
+pub use pattern::{PATTERNS, Pattern, PatternSource, Patterned, find_pattern};
+pub use reader::TraceReader;
+pub use request::{RequestKind, RequestSource, Times, TraceRequest};
 
-use crate::stream::StreamError;
-
-/// A request for the line of memory at an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryRequest {
-    /// Byte address; the line that holds it is meant.
-    pub address: u64,
-    /// Whether it is written.
-    pub write: bool,
-    /// When it arrives, in cycles of the trace's clock from its start; `None` where the format has no
-    /// times, and requests come as fast as they are taken.
-    pub cycle: Option<u64>,
-}
-
-/// Where a device alone gets its requests from, in the order in which they arrive.
-pub trait RequestSource: Send {
-    /// The next request; `None` at the end.
-    ///
-    /// # Errors
-    /// Where it cannot be read, or makes no sense.
-    fn next(&mut self) -> Result<Option<MemoryRequest>, StreamError>;
-
-    /// What to say of the request that came last where it makes no sense to whoever takes it.
-    fn place(&self) -> String;
-
-    /// A second source at the same place, which goes on by itself.
-    ///
-    /// # Errors
-    /// Where what it reads from is gone.
-    fn fork(&self) -> Result<Box<dyn RequestSource>, StreamError>;
-}
-
-/// A format of memory traces.
-#[derive(Debug)]
-pub struct Format {
-    /// Name, as it stands before the file: `dramsim3:FILE`.
-    pub name: &'static str,
-    /// What it is, in a sentence.
-    pub summary: &'static str,
-    /// A line, in words: `0xADDRESS READ|WRITE CYCLE`.
-    pub grammar: &'static str,
-    /// A line that is right.
-    pub example: &'static str,
-    /// Whether requests have times.
-    pub timed: bool,
-    /// Where the format is defined.
-    pub source: &'static str,
-    /// Reads a line, which has no blanks around it and is not empty; or says what is wrong.
-    pub parse: fn(&str) -> Result<MemoryRequest, String>,
-}
+/// Bytes of a request at most: 1 GiB.
+pub const MOST_REQUEST_BYTES: u32 = 1 << 30;
 
 /// Makes of the list of formats their modules, and [`FORMATS`].
 macro_rules! formats {
@@ -76,6 +42,21 @@ formats! {
     dramsim3;
     ramulator;
     ramulator2;
+    dramsim2_k6;
+    dramsim2_mase;
+    dramsim2_misc;
+    hybridsim;
+    nvmain;
+    lackey;
+    champsim;
+    msr;
+    fio;
+    blkparse;
+    mqsim;
+    systor17;
+    alibaba;
+    tencent;
+    oracle_general;
 }
 
 /// The format of this name.
@@ -84,23 +65,4 @@ pub fn find(name: &str) -> Option<&'static Format> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_format_reads_its_own_example_and_no_other_nonsense() {
-        for format in FORMATS {
-            let request = (format.parse)(format.example).unwrap_or_else(|why| panic!("{why}"));
-            assert_eq!(request.cycle.is_some(), format.timed, "{}", format.name);
-            for wrong in
-                ["x", "0x", "READ", "0x40", "0x40 READ WRITE 7 8", "LD", "-1 R", "\u{7f} R"]
-            {
-                let why = (format.parse)(wrong).unwrap_err();
-                assert!(!why.is_empty() && !why.ends_with('.'), "{}: {wrong}: {why}", format.name);
-            }
-            let spaced = format.example.replace(' ', " \t ");
-            assert_eq!((format.parse)(&spaced), Ok(request), "{}", format.name);
-            assert_eq!(find(format.name).map(|found| found.name), Some(format.name));
-        }
-    }
-}
+mod tests;

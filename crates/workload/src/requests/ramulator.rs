@@ -1,7 +1,8 @@
 //! `ramulator`: a hexadecimal address and what is done. There are no times.
 
 use super::words::{hexadecimal, split};
-use super::{Format, MemoryRequest};
+use super::{Extent, Format, Marks, Parse, Times, TraceRequest};
+use std::io::Write;
 
 /// The format.
 pub const FORMAT: Format = Format {
@@ -9,19 +10,32 @@ pub const FORMAT: Format = Format {
     summary: "Memory trace of Ramulator: address, R or W; requests come as fast as they are taken",
     grammar: "0xADDRESS R|W",
     example: "0x12345680 R",
-    timed: false,
+    heading: "",
+    opening: "",
+    times: Times::Absent,
+    epoch: false,
+    extent: Extent::Line,
+    marks: Marks { flush: false, trim: false },
+    only_reads: false,
+    options: &[],
     source: "CMU-SAFARI/ramulator:README.md, memory-trace driven",
-    parse,
+    parse: Parse::Lines(parse),
+    write: Some(write),
 };
 
-fn parse(line: &str) -> Result<MemoryRequest, String> {
+fn parse(line: &str) -> Result<TraceRequest, String> {
     let [address, what] = split(line)?;
     let write = match what {
         "R" => false,
         "W" => true,
         _ => return Err(format!("`{what}` is neither R nor W")),
     };
-    Ok(MemoryRequest { address: hexadecimal(address)?, write, cycle: None })
+    Ok(TraceRequest::line(hexadecimal(address)?, write, None))
+}
+
+fn write(request: &TraceRequest, to: &mut Vec<u8>) {
+    let what = if request.is_write() { 'W' } else { 'R' };
+    let _ = writeln!(to, "{:#x} {what}", request.address);
 }
 
 #[cfg(test)]
@@ -30,7 +44,7 @@ mod tests {
 
     #[test]
     fn the_lines_of_its_manual_are_read() {
-        let request = |address, write| Ok(MemoryRequest { address, write, cycle: None });
+        let request = |address, write| Ok(TraceRequest::line(address, write, None));
         assert_eq!(parse("0x12345680 R"), request(0x1234_5680, false));
         assert_eq!(parse("0x4cbd56c0 W"), request(0x4cbd_56c0, true));
         assert_eq!(parse("0x4cbd56c0 w").unwrap_err(), "`w` is neither R nor W");

@@ -5,7 +5,8 @@
 //! organization instead of addresses, and is not read.
 
 use super::words::{address, split};
-use super::{Format, MemoryRequest};
+use super::{Extent, Format, Marks, Parse, Times, TraceRequest};
+use std::io::Write;
 
 /// The format.
 pub const FORMAT: Format = Format {
@@ -14,12 +15,20 @@ pub const FORMAT: Format = Format {
               are taken",
     grammar: "LD|ST ADDRESS",
     example: "LD 0x12345680",
-    timed: false,
+    heading: "",
+    opening: "",
+    times: Times::Absent,
+    epoch: false,
+    extent: Extent::Line,
+    marks: Marks { flush: false, trim: false },
+    only_reads: false,
+    options: &[],
     source: "CMU-SAFARI/ramulator2@2b9b3ae:src/frontend/impl/memory_trace/loadstore_trace.cpp",
-    parse,
+    parse: Parse::Lines(parse),
+    write: Some(write),
 };
 
-fn parse(line: &str) -> Result<MemoryRequest, String> {
+fn parse(line: &str) -> Result<TraceRequest, String> {
     let [what, place] = split(line)?;
     let write = match what {
         "LD" => false,
@@ -29,7 +38,12 @@ fn parse(line: &str) -> Result<MemoryRequest, String> {
         }
         _ => return Err(format!("`{what}` is neither LD nor ST")),
     };
-    Ok(MemoryRequest { address: address(place)?, write, cycle: None })
+    Ok(TraceRequest::line(address(place)?, write, None))
+}
+
+fn write(request: &TraceRequest, to: &mut Vec<u8>) {
+    let what = if request.is_write() { "ST" } else { "LD" };
+    let _ = writeln!(to, "{what} {:#x}", request.address);
 }
 
 #[cfg(test)]
@@ -38,7 +52,7 @@ mod tests {
 
     #[test]
     fn addresses_are_decimal_unless_they_say_otherwise() {
-        let request = |address, write| Ok(MemoryRequest { address, write, cycle: None });
+        let request = |address, write| Ok(TraceRequest::line(address, write, None));
         assert_eq!(parse("LD 0x40"), request(64, false));
         assert_eq!(parse("ST 40"), request(40, true));
         assert!(parse("R 0,0,1,2,77,0").unwrap_err().contains("organization"));

@@ -1,42 +1,126 @@
 //! What the formats' lines are made of.
 
 /// Exactly `N` words with blanks between.
+#[inline]
 pub(super) fn split<const N: usize>(line: &str) -> Result<[&str; N], String> {
+    exactly(line.split_ascii_whitespace(), "word")
+}
+
+/// Exactly `N` cells with commas between, without the blanks around each.
+#[inline]
+pub(super) fn cells<const N: usize>(line: &str) -> Result<[&str; N], String> {
+    exactly(line.split(',').map(str::trim_ascii), "column")
+}
+
+fn exactly<'a, const N: usize>(
+    mut parts: impl Iterator<Item = &'a str>,
+    what: &str,
+) -> Result<[&'a str; N], String> {
+    let mut found = [""; N];
+    for (count, place) in found.iter_mut().enumerate() {
+        *place = parts.next().ok_or_else(|| format!("it has {}, not {N}", some(count, what)))?;
+    }
+    match parts.count() {
+        0 => Ok(found),
+        more => Err(format!("it has {}, not {N}", some(N + more, what))),
+    }
+}
+
+/// The first `N` words, and those behind them.
+#[inline]
+pub(super) fn first<const N: usize>(
+    line: &str,
+) -> Result<([&str; N], std::str::SplitAsciiWhitespace<'_>), String> {
     let mut found = [""; N];
     let mut words = line.split_ascii_whitespace();
     for (count, place) in found.iter_mut().enumerate() {
-        *place = words.next().ok_or_else(|| format!("it has {}, not {N}", some(count)))?;
+        let missing = || format!("it has {}, not {N} or more", some(count, "word"));
+        *place = words.next().ok_or_else(missing)?;
     }
-    match words.count() {
-        0 => Ok(found),
-        more => Err(format!("it has {}, not {N}", some(N + more))),
-    }
+    Ok((found, words))
 }
 
-fn some(count: usize) -> String {
-    if count == 1 { "1 word".into() } else { format!("{count} words") }
+fn some(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// A number of hexadecimal digits, `0x` before them or not.
+#[inline]
 pub(super) fn hexadecimal(word: &str) -> Result<u64, String> {
-    let digits = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")).unwrap_or(word);
-    number(word, digits, 16, "a hexadecimal address")
+    number(word, without_prefix(word).unwrap_or(word), 16, "a hexadecimal address")
 }
 
 /// An address: hexadecimal behind `0x`, else decimal.
+#[inline]
 pub(super) fn address(word: &str) -> Result<u64, String> {
-    match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
+    match without_prefix(word) {
         Some(digits) => number(word, digits, 16, "an address"),
         None => number(word, word, 10, "an address"),
     }
 }
 
+fn without_prefix(word: &str) -> Option<&str> {
+    word.strip_prefix("0x").or_else(|| word.strip_prefix("0X"))
+}
+
 /// A count of cycles.
+#[inline]
 pub(super) fn cycle(word: &str) -> Result<u64, String> {
     number(word, word, 10, "a cycle, a whole number from 0")
 }
 
+/// A whole number from 0, decimal; `what` it is, for errors: `an offset in bytes`.
+#[inline]
+pub(super) fn whole(word: &str, what: &str) -> Result<u64, String> {
+    number(word, word, 10, what)
+}
+
+/// A size in bytes, of a request that moves some: at most 1 GiB, beyond which lie slips of units.
+#[inline]
+pub(super) fn bytes(word: &str) -> Result<u32, String> {
+    sized(whole(word, "a size in bytes")?, 1)
+}
+
+/// Address and size in bytes, of sectors of 512 bytes.
+#[inline]
+pub(super) fn sectors(first: &str, count: &str) -> Result<(u64, u32), String> {
+    const SECTOR_BYTES: u64 = 512;
+    let first = whole(first, "the number of a sector of 512 bytes")?;
+    let address = first
+        .checked_mul(SECTOR_BYTES)
+        .ok_or_else(|| format!("sector {first} lies beyond 2^64 - 1 bytes"))?;
+    let bytes = sized(whole(count, "a size in sectors of 512 bytes")?, SECTOR_BYTES)?;
+    Ok((address, bytes))
+}
+
+fn sized(count: u64, unit_bytes: u64) -> Result<u32, String> {
+    match count.checked_mul(unit_bytes) {
+        Some(0) => Err("its size is 0".into()),
+        Some(bytes) if bytes <= u64::from(super::MOST_REQUEST_BYTES) => Ok(bytes as u32),
+        _ => Err("its size is more than 1 GiB; look at the unit that sizes are in".into()),
+    }
+}
+
+/// Seconds with a fraction, in nanoseconds: nine digits count, and those behind are left out.
+#[inline]
+pub(super) fn seconds(word: &str) -> Result<u64, String> {
+    const NANOSECONDS: u64 = 1_000_000_000;
+    let what = "a time in seconds, such as 12.000345";
+    let (whole, fraction) = word.split_once('.').unwrap_or((word, "0"));
+    let seconds = number(word, whole, 10, what)?;
+    if fraction.is_empty() || !fraction.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Err(format!("`{word}` is not {what}"));
+    }
+    let digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(9);
+    let nanoseconds = digits.fold(0u64, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+    seconds
+        .checked_mul(NANOSECONDS)
+        .and_then(|of_seconds| of_seconds.checked_add(nanoseconds))
+        .ok_or_else(|| format!("`{word}` is too large for {what}"))
+}
+
 /// Signs are no part of a number here, though Rust would take a plus.
+#[inline]
 fn number(word: &str, digits: &str, radix: u32, what: &str) -> Result<u64, String> {
     let plain = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
     match u64::from_str_radix(digits, radix) {
@@ -69,9 +153,31 @@ mod tests {
     }
 
     #[test]
-    fn words_are_counted() {
+    fn words_and_cells_are_counted() {
         assert_eq!(split::<2>("a\t b"), Ok(["a", "b"]));
         assert_eq!(split::<2>("a"), Err("it has 1 word, not 2".into()));
         assert_eq!(split::<2>("a b c"), Err("it has 3 words, not 2".into()));
+        assert_eq!(cells::<3>("a, ,c"), Ok(["a", "", "c"]));
+        assert_eq!(cells::<2>("a"), Err("it has 1 column, not 2".into()));
+    }
+
+    #[test]
+    fn sizes_are_bounded_and_never_nothing() {
+        assert_eq!(bytes("1073741824"), Ok(1 << 30));
+        assert!(bytes("1073741825").unwrap_err().contains("more than 1 GiB"));
+        assert_eq!(bytes("0"), Err("its size is 0".into()));
+        assert_eq!(sectors("3", "8"), Ok((1536, 4096)));
+        assert!(sectors("36028797018963968", "1").unwrap_err().contains("beyond"));
+        assert!(sectors("0", "18446744073709551615").unwrap_err().contains("more than 1 GiB"));
+    }
+
+    #[test]
+    fn seconds_are_read_to_the_nanosecond() {
+        assert_eq!(seconds("1.5"), Ok(1_500_000_000));
+        assert_eq!(seconds("0.0000000019"), Ok(1));
+        assert_eq!(seconds("7"), Ok(7_000_000_000));
+        for wrong in ["1.", ".5", "1.-5", "1.5.2", "1e3", "18446744074"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
     }
 }

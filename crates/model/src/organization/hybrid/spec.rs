@@ -90,7 +90,7 @@ impl OrganizationDescription for HybridSpec {
         let store_bytes = machine.store?.1.capacity().bytes();
         let store = machine.build_store()?;
         let line_bytes = machine.line?.bytes();
-        let cache = Dram::new(machine.dram, self.cache.capacity.bytes(), line_bytes);
+        let cache = Dram::new(machine.dram?, self.cache.capacity.bytes(), line_bytes);
         let (line, check_data) = (line_bytes as u32, machine.check_data);
         Some(Box::new(Hybrid::new(self, store_bytes, line, cache, store, check_data)))
     }

@@ -1,9 +1,11 @@
-"""Memory traces of other simulators on memories alone."""
+"""Requests to memories and stores alone: traces of other simulators and tracers, and patterns."""
 
 from __future__ import annotations
 
 import csv
+import gzip
 import json
+import lzma
 from pathlib import Path
 
 import jsonschema
@@ -162,7 +164,7 @@ def test_the_clock_is_the_devices_unless_another_is_said(trace: Path) -> None:
     [
         (("-s", "hybrid/quick"), "has a processor, which takes programs"),
         (("-s", f"{DDR4},hybrid/quick"), "has a processor, which takes programs"),
-        (("--seed", "1"), "a seed means nothing to the memory trace"),
+        (("--seed", "1"), "a seed means nothing to the trace"),
         (("--repeat", "3"), "repeating means nothing"),
         (("--allow-truncated",), "allowing truncation means nothing"),
         (("--set", "workload.clock=fast"), "workload.clock"),
@@ -172,7 +174,7 @@ def test_the_clock_is_the_devices_unless_another_is_said(trace: Path) -> None:
         (("--set", "workload.clok=1GHz"), "did you mean `clock`?"),
         (("--scale-to-footprint", "2"), "set device.capacity instead"),
         (("--roi",), "marks"),
-        (("--limit", "5 instructions"), "a memory trace has no instructions"),
+        (("--limit", "5 instructions"), "given has no instructions"),
         (("--set", "device.capacity=1MiB"), "beyond the 1MiB"),
         (("--latencies", "nowhere/x.csv"), "there is no directory nowhere"),
         (("--latencies", "x.csv", "--dry-run"), "it is for one run"),
@@ -218,6 +220,7 @@ def test_an_address_beyond_the_device_is_told_with_the_mend(
 def test_an_unknown_format_and_a_file_that_is_not_there_are_told(tierscope: Runner) -> None:
     ran = tierscope("run", "-s", DDR4, "-w", "dramsim9:app.trc")
     assert "dramsim3:FILE, ramulator:FILE, ramulator2:FILE" in ran.stderr
+    assert "msr:FILE" in ran.stderr
     ran = tierscope("run", "-s", DDR4, "-w", "dramsim3:nowhere.trc")
     assert ran.returncode == 125
     assert "nowhere.trc cannot be read: no such file" in ran.stderr
@@ -226,7 +229,7 @@ def test_an_unknown_format_and_a_file_that_is_not_there_are_told(tierscope: Runn
 def test_a_dry_run_tells_how_long_it_would_take(tierscope: Runner, trace: Path) -> None:
     ran = tierscope("run", "-s", DDR4, "-w", f"dramsim3:{trace}", "--dry-run")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert "the memory trace" in ran.stdout
+    assert "the trace" in ran.stdout
 
 
 def test_machines_tell_the_energy_of_their_dram(tierscope: Runner) -> None:
@@ -237,3 +240,103 @@ def test_machines_tell_the_energy_of_their_dram(tierscope: Runner) -> None:
     data: ResultData = ts.compare(["hybrid/quick"], "gups").data
     told = data["systems"]["hybrid/quick"]["energy"]
     assert {"processor", "store", "link", "dram_interface"} == set(told["not_counted"])
+
+
+SLC = "device/slc"
+
+
+def test_a_store_alone_tells_bandwidth_latencies_and_what_was_under_way(tierscope: Runner) -> None:
+    some = ("--set", "workload.requests=2000", "--closed-loop", "8")
+    shown = tierscope("run", "-s", SLC, "-w", "random", *some)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    for label in ("Requests under way, mean", "Written to the store", "medium", "link"):
+        assert label in shown.stdout
+    assert "Rows found open" not in shown.stdout
+    data = json.loads(tierscope("run", "-s", SLC, "-w", "random", *some, "--json").stdout)
+    jsonschema.validate(data, _call.parsed(_core.schema("result")))
+    device = data["systems"][SLC]["device"]
+    assert device["in_flight_max"] == 8
+    assert device["peak_bytes_per_s"] is None
+    asked = device["requested_bytes"]
+    assert asked["read"] + asked["written"] == 2000 * 4096
+
+
+def test_a_memory_and_a_store_stand_side_by_side(tierscope: Runner) -> None:
+    shown = tierscope("run", "-s", f"{SLC},{DDR4}", "-w", "zipf", "--set", "workload.requests=500")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    rows = {line[:27].strip(): line for line in shown.stdout.splitlines()}
+    assert rows["of its peak"].count("–") == 1
+    assert rows["Read from the store"].count("–") == 1
+    assert rows["Activates"].count("–") == 1
+
+
+def test_a_block_trace_runs_however_it_is_packed(tmp_path: Path) -> None:
+    text = "".join(
+        f"{128166372003061629 + 10 * n},hm,1,{'Write' if n % 3 else 'Read'},{n * 7000},3000,100\n"
+        for n in range(300)
+    ).encode()
+    packed = {"plain": text, "gz": gzip.compress(text), "xz": lzma.compress(text)}
+    found = []
+    for name, data in packed.items():
+        file = tmp_path / f"hm.{name}"
+        file.write_bytes(data)
+        found.append(ts.run(SLC, f"msr:{file}", latencies=tmp_path / "all.csv")[SLC])
+    assert [one["device"] for one in found] == [found[0]["device"]] * 3
+    assert found[0]["accesses"] == 300
+    with (tmp_path / "all.csv").open(encoding="utf-8") as table:
+        rows = list(csv.DictReader(table))
+    stages = [
+        key for key in rows[0] if key.endswith("_ps") and key[:-3] not in ("arrival", "latency")
+    ]
+    for row in rows:
+        assert int(row["latency_ps"]) == sum(int(row[stage]) for stage in stages)
+        assert row["bytes"] == "3000"
+
+
+def test_one_volume_of_a_trace_is_chosen(tierscope: Runner, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("0,R,0,4096,10\n7,W,0,4096,20\n", encoding="utf-8")
+    both = tierscope("run", "-s", SLC, "-w", "alibaba:a.csv")
+    assert "line 2, `7,W,0,4096,20`: it is of the volume 7" in both.stderr
+    one = tierscope("run", "-s", SLC, "-w", "alibaba:a.csv", "--set", "workload.volume=7", "--json")
+    device = json.loads(one.stdout)["systems"][SLC]["device"]
+    assert (device["reads"], device["writes"]) == (0, 1)
+
+
+def test_patterns_repeat_with_seeds_and_are_planned(tierscope: Runner) -> None:
+    some = ("-s", SLC, "-w", "random", "--set", "workload.requests=300")
+    assert tierscope("run", *some, "--repeat", "3").returncode == 0
+    planned = tierscope("run", *some, "--dry-run")
+    assert "the workload random, seed 0" in planned.stdout
+    assert "300 requests" in planned.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("-s", "hybrid/quick", "-w", "random"), "has a processor, which takes programs"),
+        (("-s", SLC, "-w", "gups"), "give it random, sequential or zipf, or a trace"),
+        (("-s", SLC, "-w", "rando"), "did you mean `random`?"),
+        (("-s", SLC, "-w", "zipf", "--closed-loop", "0"), "a whole number from 1"),
+        (("-s", "hybrid/quick", "-w", "gups", "--closed-loop", "4"), "a closed loop means nothing"),
+        (("-s", SLC, "-w", "zipf", "--set", "workload.size=3KiB"), "whole number of requests"),
+        (("-s", SLC, "-w", "zipf", "--by", "area"), "means nothing to requests"),
+        (
+            ("-s", SLC, "-w", "zipf", "--closed-loop", "4", "--set", "workload.outstanding=5"),
+            "said twice",
+        ),
+        (("-s", SLC, "-w", "dramsim3:t.trc"), "--set workload.clock=1.2GHz"),
+        (("-s", SLC, "-w", "mqsim:t.trc", "--set", "workload.unit=s"), "write ps, ns or us"),
+        (
+            ("-s", SLC, "-w", "mqsim:t.trc", "--set", "workload.clock=1GHz"),
+            "says its times by itself",
+        ),
+    ],
+)
+def test_what_means_nothing_to_requests_is_told(
+    tierscope: Runner, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "t.trc").write_text("0x40 READ 1\n", encoding="utf-8")
+    ran = tierscope("run", *arguments)
+    assert ran.returncode == 125, ran.stdout
+    assert said in ran.stderr
+    assert "Traceback" not in ran.stderr

@@ -1,0 +1,263 @@
+//! From one format to another: requests one by one, with what the other has no place for counted.
+
+use super::{Extent, Format, RequestKind, RequestSource, Times, TraceRequest, Write};
+use crate::stream::StreamError;
+use serde::Serialize;
+use std::io;
+use tierscope_kernel::Clock;
+use tierscope_units::reason;
+
+/// What the formats leave open.
+#[derive(Clone, Debug)]
+pub struct How {
+    /// The clock that cycles are of, where one side has cycles and the other times.
+    pub clock: Option<Clock>,
+    /// Picoseconds from one request to the next, where only the target has times.
+    pub interval_ps: Option<u64>,
+    /// Bytes of a line: what a request without a size moves, and what requests are split into for a
+    /// format whose requests have none.
+    pub line_bytes: u32,
+}
+
+impl Default for How {
+    fn default() -> Self {
+        How { clock: None, interval_ps: None, line_bytes: 64 }
+    }
+}
+
+/// What was converted, and what was lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Converted {
+    /// Requests read.
+    pub read: u64,
+    /// Requests written: more than were read where lines had to be made of larger ones.
+    pub written: u64,
+    /// Flushes that the target has no word for, left out.
+    pub flushes_left_out: u64,
+    /// Trims that the target has no word for, left out.
+    pub trims_left_out: u64,
+    /// Writes that became reads, since the target knows no writes.
+    pub writes_as_reads: u64,
+    /// Requests that were made larger, to whole sectors of the target.
+    pub widened: u64,
+    /// Requests whose time is not a whole number of the target's ticks, and was cut to one.
+    pub times_cut: u64,
+    /// Whether the source had times and the target has none.
+    pub times_left_out: bool,
+}
+
+/// Why a trace cannot be converted.
+#[derive(Debug, thiserror::Error)]
+pub enum ConvertError {
+    /// The source is wrong, or cannot be read.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// The target is only read.
+    #[error("{0} is only read here, not written")]
+    OnlyRead(&'static str),
+    /// One side has cycles, and the other times.
+    #[error(
+        "cycles and times are told apart by a clock, and none is said; say --clock 1.2GHz or another"
+    )]
+    NoClock,
+    /// The target has times, and the source none.
+    #[error(
+        "{0} has times and the source has none; say how far apart requests are, as in --interval 10ns"
+    )]
+    NoTimes(&'static str),
+    /// A time or address has no place in the target.
+    #[error("{place}: {why}")]
+    TooLarge {
+        /// Which request.
+        place: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// The target cannot be written.
+    #[error("it cannot be written: {0}")]
+    Unwritable(String),
+}
+
+impl From<io::Error> for ConvertError {
+    fn from(error: io::Error) -> Self {
+        ConvertError::Unwritable(reason(&error))
+    }
+}
+
+/// Bytes that are written at a time.
+const AT_ONCE: usize = 1 << 16;
+/// Requests between two looks at whether to go on.
+const LOOK_EVERY: u64 = 1 << 16;
+
+/// Writes all requests of `source` to `to` in `format`. `goes_on` is asked now and then, and ends it.
+///
+/// # Errors
+/// Where the source is wrong, the target cannot be written, or the formats leave open what `how` does
+/// not say.
+pub fn convert(
+    source: &mut dyn RequestSource,
+    format: &Format,
+    how: &How,
+    to: &mut dyn io::Write,
+    mut goes_on: impl FnMut() -> bool,
+) -> Result<Converted, ConvertError> {
+    let write = format.write.ok_or(ConvertError::OnlyRead(format.name))?;
+    let mut target =
+        Target { format, how, write, buffer: Vec::new(), converted: Converted::default() };
+    target.buffer.extend_from_slice(format.opening.as_bytes());
+    while let Some(request) = source.next()? {
+        let number = target.converted.read;
+        target.converted.read += 1;
+        let times = source.times();
+        let ticks = target
+            .ticks(times, request.ticks, number)
+            .map_err(|error| error.at(|| source.place()))?;
+        target
+            .take(TraceRequest { ticks, ..request })
+            .map_err(|error| error.at(|| source.place()))?;
+        if target.buffer.len() >= AT_ONCE {
+            to.write_all(&target.buffer)?;
+            target.buffer.clear();
+        }
+        if number % LOOK_EVERY == LOOK_EVERY - 1 && !goes_on() {
+            break;
+        }
+    }
+    to.write_all(&target.buffer)?;
+    to.flush()?;
+    Ok(target.converted)
+}
+
+impl ConvertError {
+    fn at(self, place: impl FnOnce() -> String) -> Self {
+        match self {
+            ConvertError::TooLarge { why, .. } => ConvertError::TooLarge { place: place(), why },
+            other => other,
+        }
+    }
+}
+
+fn too_large(why: &'static str) -> ConvertError {
+    ConvertError::TooLarge { place: String::new(), why }
+}
+
+struct Target<'a> {
+    format: &'a Format,
+    how: &'a How,
+    write: Write,
+    buffer: Vec<u8>,
+    converted: Converted,
+}
+
+impl Target<'_> {
+    /// A time of the source in the target's ticks.
+    fn ticks(
+        &mut self,
+        times: Times,
+        ticks: Option<u64>,
+        number: u64,
+    ) -> Result<Option<u64>, ConvertError> {
+        const LATE: &str = "its time is too large for the target";
+        let ps_of = |ticks: u64, from: Times| -> Result<u64, ConvertError> {
+            let clock = || self.how.clock.ok_or(ConvertError::NoClock);
+            match from {
+                Times::Ps(unit_ps) => ticks.checked_mul(unit_ps).ok_or(too_large(LATE)),
+                Times::Cycles | Times::Absent => {
+                    let clock = clock()?;
+                    if ticks > clock.ps_to_cycles_ceil(u64::MAX / 4) {
+                        return Err(too_large(LATE));
+                    }
+                    Ok(clock.cycles_to_ps(ticks))
+                }
+            }
+        };
+        let at_ps = match (ticks, self.format.times) {
+            (None, Times::Absent) => return Ok(None),
+            (Some(_), Times::Absent) => {
+                self.converted.times_left_out = true;
+                return Ok(None);
+            }
+            (Some(ticks), to) if times == to => return Ok(Some(ticks)),
+            (Some(ticks), _) => ps_of(ticks, times)?,
+            (None, _) => {
+                let apart_ps =
+                    self.how.interval_ps.ok_or(ConvertError::NoTimes(self.format.name))?;
+                number.checked_mul(apart_ps).ok_or(too_large(LATE))?
+            }
+        };
+        let (ticks, exact) = match self.format.times {
+            Times::Ps(unit_ps) => (at_ps / unit_ps, at_ps % unit_ps == 0),
+            Times::Cycles | Times::Absent => {
+                let clock = self.how.clock.ok_or(ConvertError::NoClock)?;
+                if at_ps > u64::MAX / 4 {
+                    return Err(too_large(LATE));
+                }
+                let above = clock.ps_to_cycles_ceil(at_ps);
+                let exact = clock.cycles_to_ps(above) == at_ps;
+                (if exact { above } else { above.saturating_sub(1) }, exact)
+            }
+        };
+        self.converted.times_cut += u64::from(!exact);
+        Ok(Some(ticks))
+    }
+
+    /// Writes a request, whose time is the target's, as far as the target has words for it.
+    fn take(&mut self, mut request: TraceRequest) -> Result<(), ConvertError> {
+        let marks = self.format.marks;
+        match request.kind {
+            RequestKind::Flush if !marks.flush => self.converted.flushes_left_out += 1,
+            RequestKind::Trim if !marks.trim => self.converted.trims_left_out += 1,
+            RequestKind::Flush => self.put(&request),
+            _ => {
+                if request.is_write() && self.format.only_reads {
+                    self.converted.writes_as_reads += 1;
+                }
+                match self.format.extent {
+                    Extent::Line => self.put_lines(request),
+                    Extent::Bytes => {
+                        if request.bytes == 0 {
+                            request.bytes = self.how.line_bytes;
+                        }
+                        self.put(&request);
+                    }
+                    Extent::Sectors(bytes) => self.put_sectors(request, u64::from(bytes))?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn put_lines(&mut self, request: TraceRequest) {
+        let line_bytes = u64::from(self.how.line_bytes);
+        self.put(&TraceRequest { bytes: 0, ..request });
+        // The last byte may be the largest number.
+        let last = request.end() - 1;
+        let mut next = request.address / line_bytes + 1;
+        while next <= last / line_bytes {
+            self.put(&TraceRequest { address: next * line_bytes, bytes: 0, ..request });
+            next += 1;
+        }
+    }
+
+    fn put_sectors(
+        &mut self,
+        request: TraceRequest,
+        sector_bytes: u64,
+    ) -> Result<(), ConvertError> {
+        let bytes = if request.bytes == 0 { self.how.line_bytes } else { request.bytes };
+        let end = request.address.checked_add(u64::from(bytes));
+        let end = end.and_then(|end| end.checked_next_multiple_of(sector_bytes));
+        let end = end.ok_or(too_large("it ends beyond the last address"))?;
+        let address = request.address / sector_bytes * sector_bytes;
+        let wide = u32::try_from(end - address).map_err(|_| too_large("it has too many bytes"))?;
+        self.converted.widened += u64::from(wide != bytes);
+        self.put(&TraceRequest { address, bytes: wide, ..request });
+        Ok(())
+    }
+
+    #[inline]
+    fn put(&mut self, request: &TraceRequest) {
+        (self.write)(request, &mut self.buffer);
+        self.converted.written += 1;
+    }
+}

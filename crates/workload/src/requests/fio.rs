@@ -1,0 +1,126 @@
+//! `fio`: what fio writes with `write_iolog` and replays with `read_iolog`, in version 2 or 3.
+//!
+//! Version 3 has a time in microseconds before each line. Version 2 has none; its `wait` says how
+//! many microseconds lie between it and the `wait` before, so that requests behind one have a time,
+//! and those before the first come as fast as they are taken. Offsets and sizes are in bytes; a volume
+//! is a file. Of `sync`, `datasync` and `sync_file_range` becomes a flush.
+
+use super::words::{bytes, whole};
+use super::{
+    ChoiceError, Choices, Extent, Format, Marks, Out, Parse, Read, RequestKind, Script, Times,
+    TraceRequest, VOLUME, Volume,
+};
+use std::io::Write;
+
+/// The format.
+pub const FORMAT: Format = Format {
+    name: "fio",
+    summary: "I/O log of fio, version 2 or 3: file, what is done, offset and length in bytes",
+    grammar: "[MICROSECONDS] FILE read|write|trim|sync|datasync|sync_file_range OFFSET LENGTH (and \
+              add, open, close, wait)",
+    example: "878 /dev/nvme0n1 write 0 16384",
+    heading: "",
+    opening: "fio version 3 iolog\n0 tierscope add\n0 tierscope open\n",
+    times: Times::Ps(1_000_000),
+    epoch: false,
+    extent: Extent::Bytes,
+    marks: Marks { flush: true, trim: true },
+    only_reads: false,
+    options: &[VOLUME],
+    source: "axboe/fio:iolog.c and HOWTO.rst, trace file format v2 and v3",
+    parse: Parse::Script(script),
+    write: Some(write),
+};
+
+fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {
+    Ok(Box::new(Fio { version: None, waited_us: None, volume: Volume::of(choices) }))
+}
+
+#[derive(Clone)]
+struct Fio {
+    /// What the first line said.
+    version: Option<u32>,
+    /// Of version 2, the sum of all waits, once there was one.
+    waited_us: Option<u64>,
+    volume: Volume,
+}
+
+impl Script for Fio {
+    fn read(&mut self, line: &str, out: &mut Out) -> Result<Read, String> {
+        match self.version {
+            None => self.version = Some(version(line)?),
+            Some(3) => {
+                let (when, rest) = line
+                    .split_once(|one: char| one.is_ascii_whitespace())
+                    .ok_or("it has 1 word, not a time, a file and what is done")?;
+                let ticks = Some(whole(when, "a time in microseconds")?);
+                self.action(rest, ticks, out)?;
+            }
+            Some(_) => self.action(line, self.waited_us, out)?,
+        }
+        Ok(Read::Goes)
+    }
+
+    fn fork(&self) -> Box<dyn Script> {
+        Box::new(self.clone())
+    }
+}
+
+fn version(line: &str) -> Result<u32, String> {
+    match line {
+        "fio version 2 iolog" => Ok(2),
+        "fio version 3 iolog" => Ok(3),
+        _ => Err("the first line is `fio version 2 iolog` or `fio version 3 iolog`".into()),
+    }
+}
+
+impl Fio {
+    fn action(&mut self, text: &str, ticks: Option<u64>, out: &mut Out) -> Result<(), String> {
+        let mut words = text.split_ascii_whitespace();
+        let (file, what) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+        let (first, second) = (words.next(), words.next());
+        if words.next().is_some() {
+            return Err("it has words behind its length".into());
+        }
+        let kind = match (what, first) {
+            ("add" | "open" | "close", None) => return Ok(()),
+            ("wait", Some(time)) if self.version == Some(2) => return self.wait(time),
+            ("read", _) => RequestKind::Read,
+            ("write", _) => RequestKind::Write,
+            ("trim", _) => RequestKind::Trim,
+            ("sync" | "datasync" | "sync_file_range", _) => RequestKind::Flush,
+            _ => return Err(format!("`{what}` is nothing that a log of fio does")),
+        };
+        let request = if kind == RequestKind::Flush {
+            TraceRequest { address: 0, bytes: 0, kind, ticks }
+        } else {
+            let (Some(offset), Some(length)) = (first, second) else {
+                return Err(format!("{what} has no offset and length"));
+            };
+            let address = whole(offset, "an offset in bytes")?;
+            TraceRequest { address, bytes: bytes(length)?, kind, ticks }
+        };
+        if self.volume.wants(file)? {
+            out.push_back(request);
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, time: &str) -> Result<(), String> {
+        let more_us = whole(time, "a time in microseconds")?;
+        let waited_us = self.waited_us.unwrap_or(0).checked_add(more_us);
+        self.waited_us = Some(waited_us.ok_or("all waits together are too long")?);
+        Ok(())
+    }
+}
+
+fn write(request: &TraceRequest, to: &mut Vec<u8>) {
+    let what = match request.kind {
+        RequestKind::Read => "read",
+        RequestKind::Write => "write",
+        RequestKind::Trim => "trim",
+        RequestKind::Flush => "sync",
+    };
+    let (when, TraceRequest { address, bytes, .. }) = (request.ticks.unwrap_or(0), request);
+    let _ = writeln!(to, "{when} tierscope {what} {address} {bytes}");
+}

@@ -1,0 +1,186 @@
+//! What a format of traces says of itself, and what it asks of those who read or write it.
+
+use super::{Times, TraceRequest};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A format of traces of requests.
+#[derive(Debug)]
+pub struct Format {
+    /// Name, as it stands before the file: `dramsim3:FILE`.
+    pub name: &'static str,
+    /// What it is, in a sentence.
+    pub summary: &'static str,
+    /// A line, in words: `0xADDRESS READ|WRITE CYCLE`; of a binary format, a record.
+    pub grammar: &'static str,
+    /// A line that is right; empty for a binary format.
+    pub example: &'static str,
+    /// A first line that says what the columns are, which a file may have; empty where there is none.
+    pub heading: &'static str,
+    /// Lines that a file of it begins with, where we write it.
+    pub opening: &'static str,
+    /// What times are counted in, unless an option says otherwise.
+    pub times: Times,
+    /// Whether times count from somewhere before the trace, so that the first of a trace is its start.
+    pub epoch: bool,
+    /// How requests say how much they move.
+    pub extent: Extent,
+    /// Whether it has flushes and trims.
+    pub marks: Marks,
+    /// Whether it does not tell writes, so that all requests are reads.
+    pub only_reads: bool,
+    /// What may be said of how a file is to be read.
+    pub options: &'static [FormatOption],
+    /// Where the format is defined.
+    pub source: &'static str,
+    /// How it is read.
+    pub parse: Parse,
+    /// How a request is written; `None` where it is only read.
+    pub write: Option<Write>,
+}
+
+/// Appends a request as the format has it: a line with its end, or a record. What the format has no
+/// place for has been left out before, and times and sizes are in its own units.
+pub type Write = fn(&TraceRequest, &mut Vec<u8>);
+
+/// How requests of a format say how much they move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// They do not: the line that holds the address is meant.
+    Line,
+    /// In bytes.
+    Bytes,
+    /// In sectors of so many bytes, in which addresses are counted too.
+    Sectors(u32),
+}
+
+impl Extent {
+    /// Bytes that addresses and sizes are whole numbers of.
+    pub fn grain_bytes(self) -> u64 {
+        match self {
+            Extent::Line | Extent::Bytes => 1,
+            Extent::Sectors(bytes) => u64::from(bytes),
+        }
+    }
+}
+
+/// Which requests that move no data a format has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Flushes.
+    pub flush: bool,
+    /// Trims.
+    pub trim: bool,
+}
+
+/// What may be said of how a file is to be read.
+#[derive(Clone, Copy, Debug)]
+pub struct FormatOption {
+    /// Its name: `--set workload.NAME=VALUE`.
+    pub name: &'static str,
+    /// What is taken unless it is said, in words.
+    pub default: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+}
+
+/// What was said of the options of a format.
+pub type Choices = BTreeMap<String, String>;
+
+/// A choice that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name} = {value}: {reason}; {mend}")]
+pub struct ChoiceError {
+    /// The option.
+    pub name: &'static str,
+    /// What was said.
+    pub value: String,
+    /// Why it makes no sense.
+    pub reason: String,
+    /// What to write.
+    pub mend: String,
+}
+
+/// Requests that a line or record has given, in order.
+pub type Out = VecDeque<TraceRequest>;
+
+/// How a format is read.
+#[derive(Clone, Copy, Debug)]
+pub enum Parse {
+    /// Each line is a request, whatever was before. The line has no blanks around it and is not empty.
+    Lines(fn(&str) -> Result<TraceRequest, String>),
+    /// What a line means depends on those before, or on options.
+    Script(fn(&Choices) -> Result<Box<dyn Script>, ChoiceError>),
+    /// Records of so many bytes, each of any number of requests.
+    Records(usize, fn(&[u8], &mut Out) -> Result<(), String>),
+}
+
+/// What is known after some lines of a trace.
+pub trait Script: Send {
+    /// Reads the next line, which has no blanks around it and is not empty.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn read(&mut self, line: &str, out: &mut Out) -> Result<Read, String>;
+
+    /// What times are counted in; those of the format, where it says nothing else.
+    fn times(&self) -> Option<Times> {
+        None
+    }
+
+    /// A second one that stands at the same place.
+    fn fork(&self) -> Box<dyn Script>;
+}
+
+/// Whether more is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// More may come.
+    Goes,
+    /// All that follows is no part of the trace.
+    Ends,
+}
+
+/// The part of a trace of several volumes that is wanted: the one that was chosen, or the only one
+/// that there is.
+#[derive(Clone, Debug)]
+pub struct Volume {
+    chosen: Option<String>,
+    /// The one that came first, where none was chosen.
+    first: Option<String>,
+}
+
+/// The option of formats whose files may hold several volumes.
+pub const VOLUME: FormatOption = FormatOption {
+    name: "volume",
+    default: "the only one that the trace has",
+    meaning: "Which volume (disk, device, file) of the trace to take, where it has several.",
+};
+
+impl Volume {
+    /// The one that was chosen, if one was.
+    pub fn of(choices: &Choices) -> Self {
+        Volume { chosen: choices.get(VOLUME.name).cloned(), first: None }
+    }
+
+    /// Whether a request for the volume `name` is wanted.
+    ///
+    /// # Errors
+    /// Where none was chosen, and it is not the volume of those before.
+    #[inline]
+    pub fn wants(&mut self, name: &str) -> Result<bool, String> {
+        if let Some(chosen) = &self.chosen {
+            return Ok(chosen == name);
+        }
+        match &self.first {
+            Some(first) if first == name => Ok(true),
+            Some(first) => Err(format!(
+                "it is of the volume {name}, and those before are of {first}: a device is given one; \
+                 choose with workload.volume, as in --set workload.volume={name}"
+            )),
+            None => {
+                self.first = Some(name.to_owned());
+                Ok(true)
+            }
+        }
+    }
+}

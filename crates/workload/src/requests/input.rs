@@ -1,0 +1,189 @@
+//! Files as they are, or as gzip, xz or zstd have compressed them, which is seen from their first
+//! bytes. Whatever a file is, it takes bounded memory: of what it holds, a buffer, and what its
+//! compression looks back to.
+
+use flate2::bufread::MultiGzDecoder;
+use liblzma::bufread::XzDecoder;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use tierscope_units::reason;
+
+/// Why a trace cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The file cannot be read.
+    #[error("{0} cannot be read: {1}")]
+    Unreadable(String, String),
+    /// It is no file of the format, or its beginning is wrong.
+    #[error("{0}")]
+    Wrong(String),
+    /// What was said of how it is to be read makes no sense.
+    #[error(transparent)]
+    Choice(#[from] super::ChoiceError),
+}
+
+/// Bytes read at a time.
+const BUFFER_BYTES: usize = 1 << 16;
+/// Memory that a decoder may take: what xz and zstd look back to at their default settings is 8 MiB,
+/// and at their highest, without "ultra" or a window of one's own, 64 MiB and 8 MiB.
+const MOST_DECODER_BYTES: u64 = 256 << 20;
+/// The same for zstd, as the power of two that its window is at most.
+const MOST_WINDOW_LOG: u32 = 27;
+
+const GZIP: &[u8] = b"\x1f\x8b";
+const XZ: &[u8] = b"\xfd7zXZ\0";
+const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
+/// What else a file may begin with that is no trace by itself.
+const FOREIGN: [(&[u8], &str); 4] =
+    [(b"BZh", "bzip2"), (b"PK\x03\x04", "zip"), (b"7z\xbc\xaf", "7-Zip"), (b"LZIP", "lzip")];
+
+type Plain = BufReader<File>;
+
+/// A file being read, decompressed on the way.
+pub(super) enum Input {
+    /// As it is.
+    Plain(Plain),
+    /// Compressed by gzip, in any number of members.
+    Gzip(Box<BufReader<MultiGzDecoder<Plain>>>),
+    /// Compressed by xz, in any number of streams.
+    Xz(Box<BufReader<XzDecoder<Plain>>>),
+    /// Compressed by zstd, in any number of frames.
+    Zstd(Box<BufReader<zstd::stream::read::Decoder<'static, Plain>>>),
+}
+
+impl Input {
+    /// What a file holds from byte `offset` on: for one that is compressed, of what it holds.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is compressed by something else.
+    pub fn open(path: &Path, offset: u64) -> Result<Input, OpenError> {
+        let name = path.display().to_string();
+        let unreadable = |why: String| OpenError::Unreadable(name.clone(), why);
+        let io = |why: Error| unreadable(told(&why));
+        // To open a pipe that nobody writes to would never end, and it could not be read twice.
+        let kind = std::fs::metadata(path).map_err(io)?.file_type();
+        if kind.is_dir() {
+            return Err(unreadable("it is a directory; name a file in it".into()));
+        }
+        if kind.is_fifo() || kind.is_char_device() || kind.is_socket() {
+            return Err(unreadable("it is no regular file; write the trace to one first".into()));
+        }
+        let mut file = File::open(path).map_err(io)?;
+        let mut magic = Vec::new();
+        file.by_ref().take(8).read_to_end(&mut magic).map_err(io)?;
+        if let Some((_, by)) = FOREIGN.iter().find(|(start, _)| magic.starts_with(start)) {
+            return Err(OpenError::Wrong(format!(
+                "{name} is compressed by {by}, which is not read here; \
+                 decompress it, or compress it by gzip, xz or zstd instead"
+            )));
+        }
+        file.rewind().map_err(io)?;
+        let mut input = Input::of(file, &magic).map_err(io)?;
+        input.skip(offset).map_err(io)?;
+        Ok(input)
+    }
+
+    fn of(file: File, magic: &[u8]) -> Result<Input, Error> {
+        let plain = BufReader::with_capacity(BUFFER_BYTES, file);
+        Ok(if magic.starts_with(GZIP) {
+            Input::Gzip(Box::new(buffered(MultiGzDecoder::new(plain))))
+        } else if magic.starts_with(XZ) {
+            let all = liblzma::stream::CONCATENATED;
+            let stream = liblzma::stream::Stream::new_stream_decoder(MOST_DECODER_BYTES, all)?;
+            Input::Xz(Box::new(buffered(XzDecoder::new_stream(plain, stream))))
+        } else if magic.starts_with(ZSTD) {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(plain)?;
+            decoder.window_log_max(MOST_WINDOW_LOG)?;
+            Input::Zstd(Box::new(buffered(decoder)))
+        } else {
+            Input::Plain(plain)
+        })
+    }
+
+    fn skip(&mut self, offset: u64) -> Result<(), Error> {
+        if let Input::Plain(file) = self {
+            file.seek(SeekFrom::Start(offset))?;
+            return Ok(());
+        }
+        std::io::copy(&mut self.bytes().take(offset), &mut std::io::sink())?;
+        Ok(())
+    }
+
+    #[inline]
+    fn bytes(&mut self) -> &mut dyn BufRead {
+        match self {
+            Input::Plain(bytes) => bytes,
+            Input::Gzip(bytes) => bytes,
+            Input::Xz(bytes) => bytes,
+            Input::Zstd(bytes) => bytes,
+        }
+    }
+
+    /// Appends what there is up to the end of the line, that included, or up to `most` bytes; how many
+    /// there were.
+    ///
+    /// # Errors
+    /// Where it cannot be read; what is wrong is told by [`told`].
+    #[inline]
+    pub fn read_line(&mut self, most: usize, to: &mut Vec<u8>) -> Result<usize, Error> {
+        match self {
+            Input::Plain(bytes) => line_of(bytes, most, to),
+            Input::Gzip(bytes) => line_of(bytes, most, to),
+            Input::Xz(bytes) => line_of(bytes, most, to),
+            Input::Zstd(bytes) => line_of(bytes, most, to),
+        }
+    }
+
+    /// Fills `to` as far as there is something; how many bytes there were.
+    ///
+    /// # Errors
+    /// Where it cannot be read; what is wrong is told by [`told`].
+    pub fn read_up_to(&mut self, to: &mut [u8]) -> Result<usize, Error> {
+        let mut filled = 0;
+        while filled < to.len() {
+            match self.bytes().read(&mut to[filled..]) {
+                Ok(0) => break,
+                Ok(some) => filled += some,
+                Err(why) if why.kind() == ErrorKind::Interrupted => {}
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(filled)
+    }
+}
+
+fn buffered<R: Read>(reader: R) -> BufReader<R> {
+    BufReader::with_capacity(BUFFER_BYTES, reader)
+}
+
+#[inline]
+fn line_of(bytes: &mut impl BufRead, most: usize, to: &mut Vec<u8>) -> Result<usize, Error> {
+    bytes.take(most as u64).read_until(b'\n', to)
+}
+
+/// What is wrong with a file, in words: decoders have theirs for what is cut short or too large.
+pub(super) fn told(why: &Error) -> String {
+    let text = why.to_string();
+    if why.kind() == ErrorKind::UnexpectedEof || text.contains("premature eof") {
+        return "its compressed data are cut short; fetch or compress it again".into();
+    }
+    if text.contains("memory usage limit") || text.contains("memory limit") {
+        let mib = MOST_DECODER_BYTES >> 20;
+        return format!("decompressing it takes more than {mib} MiB; compress it at a lower level");
+    }
+    if text.contains("too much memory") {
+        let mib = 1u64 << MOST_WINDOW_LOG >> 20;
+        return format!(
+            "its window is larger than {mib} MiB; compress it without --ultra or --long above \
+             {MOST_WINDOW_LOG}"
+        );
+    }
+    match why.kind() {
+        ErrorKind::InvalidInput | ErrorKind::InvalidData | ErrorKind::Other => {
+            format!("its compressed data are damaged ({text})")
+        }
+        _ => reason(why),
+    }
+}

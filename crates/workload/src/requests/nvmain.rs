@@ -1,0 +1,63 @@
+//! `nvmain`: the cycle, what is done, a hexadecimal address, the data and perhaps those before, and a
+//! thread: the traces of NVMain. Data and threads are left out.
+
+use super::words::{cycle, first, hexadecimal};
+use super::{Extent, Format, Marks, Parse, Times, TraceRequest};
+use std::io::Write;
+
+/// The format.
+pub const FORMAT: Format = Format {
+    name: "nvmain",
+    summary: "Memory trace of NVMain: cycle, R or W, address, data, thread",
+    grammar: "CYCLE R|W ADDRESS [DATA...] [THREAD]",
+    example: "120 R 1f40 00000000 0",
+    heading: "",
+    opening: "",
+    times: Times::Cycles,
+    epoch: false,
+    extent: Extent::Line,
+    marks: Marks { flush: false, trim: false },
+    only_reads: false,
+    options: &[],
+    source: "SEAL-UCSB/NVmain@0512bae:traceReader/NVMainTrace/NVMainTraceReader.cpp",
+    parse: Parse::Lines(parse),
+    write: Some(write),
+};
+
+fn parse(line: &str) -> Result<TraceRequest, String> {
+    if line.starts_with("NVMV") {
+        return Err("it is a heading; remove it: data, where there are any, are left out".into());
+    }
+    let ([when, what, address], rest) = first(line)?;
+    let write = match what {
+        "R" => false,
+        "W" => true,
+        _ => return Err(format!("`{what}` is neither R nor W")),
+    };
+    let more = rest.count();
+    if more > 3 {
+        return Err(format!("it has {} words, not 3 to 6", 3 + more));
+    }
+    Ok(TraceRequest::line(hexadecimal(address)?, write, Some(cycle(when)?)))
+}
+
+fn write(request: &TraceRequest, to: &mut Vec<u8>) {
+    let (what, cycle) = (if request.is_write() { 'W' } else { 'R' }, request.ticks.unwrap_or(0));
+    let zeros = [b'0'; 128];
+    let _ = write!(to, "{cycle} {what} {:x} ", request.address);
+    to.extend_from_slice(&zeros);
+    to.extend_from_slice(b" 0\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_hexadecimal_and_data_left_out() {
+        assert_eq!(parse("12 R 1f40 00ff 0"), Ok(TraceRequest::line(0x1f40, false, Some(12))));
+        assert_eq!(parse("13 W 0x40"), Ok(TraceRequest::line(64, true, Some(13))));
+        assert!(parse("13 X 40 0 0").unwrap_err().contains("neither R nor W"));
+        assert!(parse("13 W 40 0 0 0 0").unwrap_err().contains("7 words"));
+    }
+}

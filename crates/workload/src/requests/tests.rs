@@ -1,0 +1,487 @@
+//! Laws of all formats, on their readers, their writers, and what hostile files do to them.
+
+use super::*;
+use crate::stream::StreamError;
+use proptest::prelude::*;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use tierscope_kernel::Clock;
+
+/// A file that goes with the test.
+pub(super) struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new(bytes: &[u8]) -> Scratch {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tierscope-requests-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        Scratch(path)
+    }
+
+    fn open(&self, format: &str) -> Result<TraceReader, OpenError> {
+        self.open_with(format, &[])
+    }
+
+    fn open_with(&self, format: &str, said: &[(&str, &str)]) -> Result<TraceReader, OpenError> {
+        let choices = said.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        TraceReader::open(&self.0, find(format).unwrap(), &choices)
+    }
+
+    /// What opening or reading it to the end says, without its path.
+    fn said(&self, format: &str) -> String {
+        let error = match self.open(format) {
+            Ok(reader) => all(reader).unwrap_err().to_string(),
+            Err(error) => error.to_string(),
+        };
+        error.replace(&self.0.display().to_string(), "FILE")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.0).ok();
+    }
+}
+
+fn all(mut source: impl RequestSource) -> Result<Vec<TraceRequest>, StreamError> {
+    std::iter::from_fn(|| source.next().transpose()).collect()
+}
+
+/// The requests of a text.
+pub(super) fn read_all(format: &str, text: &str, said: &[(&str, &str)]) -> Vec<TraceRequest> {
+    all(Scratch::new(text.as_bytes()).open_with(format, said).unwrap()).unwrap()
+}
+
+/// What is said of a text that is wrong.
+pub(super) fn said(format: &str, text: &str) -> String {
+    Scratch::new(text.as_bytes()).said(format)
+}
+
+/// A text that has a line as its first request.
+fn with_opening(format: &Format, line: &str) -> String {
+    format!("{}{line}\n", format.opening)
+}
+
+#[test]
+fn every_format_reads_its_own_example_and_no_other_nonsense() {
+    for format in FORMATS {
+        assert_eq!(find(format.name).map(|found| found.name), Some(format.name));
+        if format.example.is_empty() {
+            continue;
+        }
+        let read = read_all(format.name, &with_opening(format, format.example), &[]);
+        assert_eq!(read.len(), 1, "{}", format.name);
+        assert_eq!(read[0].ticks.is_some(), format.times != Times::Absent, "{}", format.name);
+        assert_eq!(read[0].bytes > 0, format.extent != Extent::Line, "{}", format.name);
+        if !format.heading.is_empty() {
+            let text = format!("{}\n{}\n", format.heading, format.example);
+            assert_eq!(read_all(format.name, &text, &[]), read, "{}", format.name);
+        }
+        let spaced = with_opening(format, &format.example.replace(' ', " \t "));
+        if format.name != "lackey" {
+            assert_eq!(read_all(format.name, &spaced, &[]), read, "{}", format.name);
+        }
+        for wrong in ["x", "0x", "READ", "0x40", "0x40 READ WRITE 7 8", "LD", "-1 R", "\u{7f} R"] {
+            let why = said(format.name, &with_opening(format, wrong));
+            let line = format.opening.lines().count() + 1;
+            assert!(why.starts_with(&format!("FILE, line {line}, ")), "{}: {why}", format.name);
+            assert!(why.contains(format.grammar) && !why.ends_with('.'), "{}: {why}", format.name);
+        }
+    }
+}
+
+fn trace(requests: &[(u64, bool, u64)]) -> (Vec<u8>, Vec<TraceRequest>) {
+    let mut text = Vec::new();
+    let mut expected = Vec::new();
+    let mut cycle = 0;
+    for (address, write, after) in requests {
+        cycle += after;
+        let what = if *write { "WRITE" } else { "READ" };
+        writeln!(text, "{address:#x} {what} {cycle}").unwrap();
+        expected.push(TraceRequest::line(*address, *write, Some(cycle)));
+    }
+    (text, expected)
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut to = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    to.write_all(bytes).unwrap();
+    to.finish().unwrap()
+}
+
+fn xz(bytes: &[u8]) -> Vec<u8> {
+    let mut to = liblzma::write::XzEncoder::new(Vec::new(), 1);
+    to.write_all(bytes).unwrap();
+    to.finish().unwrap()
+}
+
+fn zstd_of(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 1).unwrap()
+}
+
+/// A compressor.
+type Packer = fn(&[u8]) -> Vec<u8>;
+const PACKERS: [(&str, Packer); 4] =
+    [("plain", <[u8]>::to_vec), ("gzip", gzip), ("xz", xz), ("zstd", zstd_of)];
+
+/// Requests of every kind and size.
+fn requests() -> impl Strategy<Value = Vec<TraceRequest>> {
+    let kind = prop_oneof![
+        4 => Just(RequestKind::Read),
+        4 => Just(RequestKind::Write),
+        1 => Just(RequestKind::Flush),
+        1 => Just(RequestKind::Trim),
+    ];
+    let one = (0u64..1 << 44, 1u32..1 << 12, kind, 0u64..100);
+    proptest::collection::vec(one, 1..16).prop_map(|all| {
+        let mut ticks = 0;
+        let each = all.into_iter().map(|(address, bytes, kind, after)| {
+            ticks += after;
+            let ticks = Some(ticks);
+            let flush = kind == RequestKind::Flush;
+            let (address, bytes) = if flush { (0, 0) } else { (address, bytes) };
+            TraceRequest { address, bytes, kind, ticks }
+        });
+        each.collect()
+    })
+}
+
+/// Requests as a list that is read once.
+struct Listed {
+    all: std::vec::IntoIter<TraceRequest>,
+    times: Times,
+}
+
+impl RequestSource for Listed {
+    fn next(&mut self) -> Result<Option<TraceRequest>, StreamError> {
+        Ok(self.all.next())
+    }
+
+    fn times(&self) -> Times {
+        self.times
+    }
+
+    fn place(&self) -> String {
+        "a request".into()
+    }
+
+    fn fork(&self) -> Result<Box<dyn RequestSource>, StreamError> {
+        Ok(Box::new(Listed { all: self.all.clone(), times: self.times }))
+    }
+}
+
+/// Writes requests in a format whose ticks theirs are.
+fn written(format: &Format, requests: &[TraceRequest]) -> (Vec<u8>, Converted) {
+    let all = Vec::from(requests).into_iter();
+    let mut source = Listed { all, times: format.times };
+    let mut bytes = Vec::new();
+    let converted = convert(&mut source, format, &How::default(), &mut bytes, || true).unwrap();
+    (bytes, converted)
+}
+
+/// What of a request a format can tell.
+fn kept(format: &Format, request: &TraceRequest) -> Vec<TraceRequest> {
+    let mut one = *request;
+    match one.kind {
+        RequestKind::Flush if !format.marks.flush => return Vec::new(),
+        RequestKind::Trim if !format.marks.trim => return Vec::new(),
+        RequestKind::Write if format.only_reads => one.kind = RequestKind::Read,
+        _ => {}
+    }
+    if format.times == Times::Absent {
+        one.ticks = None;
+    }
+    if one.kind == RequestKind::Flush {
+        return vec![one];
+    }
+    match format.extent {
+        Extent::Bytes => vec![one],
+        Extent::Sectors(bytes) => {
+            let end = one.end().next_multiple_of(bytes.into());
+            one.address -= one.address % u64::from(bytes);
+            vec![TraceRequest { bytes: (end - one.address) as u32, ..one }]
+        }
+        Extent::Line => (one.address / 64..=(one.end() - 1) / 64)
+            .map(|line| TraceRequest { address: (line * 64).max(one.address), bytes: 0, ..one })
+            .collect(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_was_written_is_read_however_it_is_packed_and_forked_anywhere(
+        requests in proptest::collection::vec((any::<u64>(), any::<bool>(), 0u64..1000), 1..60),
+        at in 0usize..60,
+    ) {
+        let (text, expected) = trace(&requests);
+        for (_, pack) in PACKERS {
+            let file = Scratch::new(&pack(&text));
+            let mut reader = file.open("dramsim3").unwrap();
+            let at = at.min(expected.len());
+            for one in &expected[..at] {
+                prop_assert_eq!(reader.next().unwrap(), Some(*one));
+            }
+            let mut fork = reader.fork().unwrap();
+            for one in &expected[at..] {
+                prop_assert_eq!(fork.next().unwrap(), Some(*one));
+            }
+            prop_assert_eq!(fork.next().unwrap(), None);
+            prop_assert_eq!(all(reader).unwrap(), &expected[at..]);
+        }
+    }
+
+    #[test]
+    fn what_a_format_can_tell_comes_back(requests in requests()) {
+        for format in FORMATS.iter().filter(|format| format.write.is_some()) {
+            let mut expected: Vec<_> = requests.iter().flat_map(|one| kept(format, one)).collect();
+            if expected.is_empty() {
+                continue;
+            }
+            // A trace that begins later than its epoch is read from its first request on.
+            if format.epoch {
+                let first = expected[0].ticks.unwrap_or(0);
+                expected.iter_mut().for_each(|one| one.ticks = one.ticks.map(|t| t - first));
+            }
+            let (bytes, converted) = written(format, &requests);
+            prop_assert_eq!(converted.written, expected.len() as u64);
+            let left_out = converted.flushes_left_out + converted.trims_left_out;
+            prop_assert!(converted.written + left_out >= requests.len() as u64);
+            // ChampSim's records know no access to address 0.
+            if format.name == "champsim" && expected.iter().any(|one| one.address == 0) {
+                continue;
+            }
+            let file = Scratch::new(&bytes);
+            let read = all(file.open(format.name).unwrap()).unwrap();
+            prop_assert_eq!(read, expected, "{}", format.name);
+        }
+    }
+
+    #[test]
+    fn no_bytes_at_all_are_more_than_an_error(
+        bytes in proptest::collection::vec(any::<u8>(), 0..2000),
+        packed in 0usize..4,
+    ) {
+        let file = Scratch::new(&PACKERS[packed].1(&bytes));
+        for format in FORMATS {
+            if let Ok(reader) = file.open(format.name) {
+                let _ = all(reader);
+            }
+        }
+    }
+
+    #[test]
+    fn a_trace_with_a_fault_in_it_is_never_more_than_an_error(
+        requests in requests(),
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+        packed in 0usize..4,
+    ) {
+        for format in FORMATS.iter().filter(|format| format.write.is_some()) {
+            let (bytes, _) = written(format, &requests);
+            let mut bytes = PACKERS[packed].1(&bytes);
+            if bytes.is_empty() {
+                continue;
+            }
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            for bytes in [&bytes[..], &bytes[..at]] {
+                let file = Scratch::new(bytes);
+                if let Ok(reader) = file.open(format.name) {
+                    let _ = all(reader);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn blank_lines_remarks_and_carriage_returns_are_no_requests() {
+    let read = read_all("ramulator", "# made by hand\r\n\r\n  0x40 R  \r\n\n0x80 W", &[]);
+    assert_eq!(read.iter().map(|one| one.address).collect::<Vec<_>>(), [64, 128]);
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_line_its_text_and_the_mend() {
+    let line = "a line of dramsim3 is 0xADDRESS READ|WRITE CYCLE, such as 0x1f40 READ 120";
+    for (text, expected) in [
+        ("0x40 R 1", format!("FILE, line 1, `0x40 R 1`: `R` is neither READ nor WRITE; {line}")),
+        ("\n0x40 READ", format!("FILE, line 2, `0x40 READ`: it has 2 words, not 3; {line}")),
+        (
+            "0x40 READ 9\n0x80 READ 8\n",
+            "FILE, line 2, `0x80 READ 8`: its cycle lies before 9, that of the request before; \
+             sort the trace by cycle"
+                .into(),
+        ),
+        (
+            "# nothing\n",
+            "FILE holds no request; a line of dramsim3 is 0xADDRESS READ|WRITE CYCLE".into(),
+        ),
+        ("", "FILE holds no request; a line of dramsim3 is 0xADDRESS READ|WRITE CYCLE".into()),
+    ] {
+        assert_eq!(said("dramsim3", text), expected);
+    }
+    let back = "900,hm,1,Read,0,512,1\n800,hm,1,Read,0,512,1\n";
+    assert!(
+        said("msr", back).contains("line 2, `800,hm,1,Read,0,512,1`: its time lies before 900")
+    );
+}
+
+#[test]
+fn a_trace_of_several_volumes_is_told_and_one_can_be_chosen() {
+    let text = "0,R,4096,4096,10\n7,W,8192,512,20\n0,R,0,4096,30\n";
+    let told = said("alibaba", text);
+    assert!(told.contains("line 2") && told.contains("--set workload.volume=7"), "{told}");
+    let of_7 = read_all("alibaba", text, &[("volume", "7")]);
+    assert_eq!((of_7.len(), of_7[0].address, of_7[0].ticks), (1, 8192, Some(0)));
+    assert_eq!(read_all("alibaba", text, &[("volume", "0")])[1].ticks, Some(20));
+    let none = Scratch::new(text.as_bytes()).open_with("alibaba", &[("volume", "9")]);
+    let told = none.map(|_| ()).unwrap_err().to_string();
+    assert!(told.contains("holds no request of volume 9; a line of alibaba"), "{told}");
+    let text = "1,hm,0,Read,0,512,9\n2,hm,1,Read,0,512,9\n";
+    assert_eq!(read_all("msr", text, &[("volume", "hm,1")]).len(), 1);
+}
+
+#[test]
+fn choices_that_make_no_sense_are_told() {
+    let file = Scratch::new(b"1 0 8 16 0\n");
+    let told = file.open_with("mqsim", &[("unit", "s")]).map(|_| ()).unwrap_err().to_string();
+    assert_eq!(told, "unit = s: it is no unit that MQSim knows; write ps, ns or us");
+    let told = file.open_with("blkparse", &[("event", "C")]).map(|_| ()).unwrap_err().to_string();
+    assert!(told.contains("write Q, D or I"), "{told}");
+    assert_eq!(file.open_with("mqsim", &[("unit", "us")]).unwrap().times(), Times::Ps(1_000_000));
+}
+
+#[test]
+fn logs_of_fio_have_times_by_their_version() {
+    let text = "fio version 2 iolog\n/dev/a add\n/dev/a open\n/dev/a read 0 4096\n/dev/a wait 100\n\
+                /dev/a write 4096 512\n/dev/a wait 50\n/dev/a sync\n/dev/a trim 0 8192\n/dev/a close\n";
+    let told: Vec<_> =
+        read_all("fio", text, &[]).iter().map(|one| (one.kind.name(), one.ticks)).collect();
+    let expected =
+        [("read", None), ("write", Some(100)), ("flush", Some(150)), ("trim", Some(150))];
+    assert_eq!(told, expected);
+    let text = "fio version 3 iolog\n2 a add\n872 a open\n878 a write 0 16384\n891 a sync 0 0\n";
+    let read = read_all("fio", text, &[]);
+    assert_eq!(
+        (read[0].bytes, read[0].ticks, read[1].kind),
+        (16384, Some(878), RequestKind::Flush)
+    );
+    for (text, why) in [
+        ("a read 0 4096\n", "the first line is `fio version 2 iolog`"),
+        ("fio version 3 iolog\n1 a wait 5\n", "`wait` is nothing that a log of fio does"),
+        ("fio version 3 iolog\n1 a read 0\n", "read has no offset and length"),
+        ("fio version 2 iolog\na read 0 0\n", "its size is 0"),
+        ("fio version 2 iolog\na read 0 1\nb read 0 1\n", "of the volume b"),
+    ] {
+        let told = said("fio", text);
+        assert!(told.contains(why), "{told}");
+    }
+}
+
+#[test]
+fn a_line_without_end_is_not_read_to_its_end() {
+    let told = Scratch::new(&vec![b'7'; 64 << 20]).said("dramsim3");
+    assert!(told.starts_with("FILE, line 1, `7777"), "{told}");
+    assert!(told.contains("…`: the line is longer than 512 bytes; a line of dramsim3"), "{told}");
+}
+
+#[test]
+fn no_request_is_looked_for_without_end_in_what_is_a_few_kilobytes_packed() {
+    let mut text = b"0x40 READ 1\n".to_vec();
+    text.resize(text.len() + (128 << 20), b'\n');
+    text.extend(b"0x80 READ 2\n");
+    for (_, pack) in &PACKERS[1..] {
+        let packed = pack(&text);
+        assert!(packed.len() < 1 << 20);
+        let mut reader = Scratch::new(&packed).open("dramsim3").unwrap();
+        assert!(reader.next().unwrap().is_some());
+        let told = reader.next().unwrap_err().to_string();
+        assert!(told.contains("the 64 MiB up to here hold no request"), "{told}");
+    }
+}
+
+#[test]
+fn what_is_no_text_or_no_file_is_refused() {
+    let told = Scratch::new(b"\xff\xfe\x00\n").said("ramulator");
+    assert!(told.contains("the line is not text"), "{told}");
+    for (bytes, by) in [(&b"BZh9"[..], "bzip2"), (b"PK\x03\x04", "zip")] {
+        let told = Scratch::new(bytes).said("ramulator");
+        assert!(told.contains(by) && told.contains("compress it by gzip, xz or zstd"), "{told}");
+    }
+    let format = find("ramulator").unwrap();
+    for (path, why) in
+        [("/nowhere/x.trc", "no such file"), ("/tmp", "directory"), ("/dev/zero", "no regular")]
+    {
+        let opened = TraceReader::open(Path::new(path), format, &Choices::new());
+        let told = opened.map(|_| ()).unwrap_err().to_string();
+        assert!(told.contains(why), "{told}");
+    }
+}
+
+#[test]
+fn a_compressed_trace_that_is_cut_short_or_damaged_tells_where() {
+    let (text, _) = trace(&vec![(64, false, 1); 100_000]);
+    for (name, pack) in &PACKERS[1..] {
+        let packed = pack(&text);
+        let told = Scratch::new(&packed[..packed.len() / 2]).said("dramsim3");
+        assert!(told.starts_with("FILE cannot be read behind line"), "{name}: {told}");
+        assert!(told.contains("cut short"), "{name}: {told}");
+        let mut damaged = packed.clone();
+        let middle = damaged.len() / 2;
+        damaged[middle..middle + 64].fill(0x5a);
+        let told = Scratch::new(&damaged).said("dramsim3");
+        assert!(told.starts_with("FILE"), "{name}: {told}");
+    }
+}
+
+#[test]
+fn several_members_streams_and_frames_are_one_trace() {
+    for (name, pack) in &PACKERS[1..] {
+        let both = [pack(b"0x40 READ 1\n0x80 RE"), pack(b"AD 2\n")].concat();
+        let read = all(Scratch::new(&both).open("dramsim3").unwrap()).unwrap();
+        assert_eq!(read.len(), 2, "{name}");
+    }
+}
+
+#[test]
+fn records_that_end_in_the_middle_are_told_with_their_number() {
+    let (mut bytes, _) = written(
+        find("oracle-general").unwrap(),
+        &[TraceRequest { bytes: 512, ticks: Some(7), ..TraceRequest::default() }; 3],
+    );
+    bytes.pop();
+    let told = Scratch::new(&bytes).said("oracle-general");
+    assert!(told.starts_with("FILE, record 3, `07 00 00 00"), "{told}");
+    assert!(told.contains("in the middle of a record, after 23 of 24 bytes"), "{told}");
+}
+
+#[test]
+fn what_formats_leave_open_must_be_said() {
+    let convert_with = |from: &str, text: &str, to: &str, how: &How| {
+        let file = Scratch::new(text.as_bytes());
+        let mut reader = file.open(from).unwrap();
+        let mut out = Vec::new();
+        let done = convert(&mut reader, find(to).unwrap(), how, &mut out, || true);
+        done.map(|_| String::from_utf8_lossy(&out).into_owned()).map_err(|why| why.to_string())
+    };
+    let cycles = "0x40 READ 12\n0x80 WRITE 13\n";
+    let plain = How::default();
+    let told = convert_with("dramsim3", cycles, "mqsim", &plain).unwrap_err();
+    assert!(told.contains("--clock"), "{told}");
+    let clock = How { clock: Some(Clock::from_hertz(1_200_000_000)), ..How::default() };
+    let made = convert_with("dramsim3", cycles, "mqsim", &clock).unwrap();
+    assert_eq!(made, "10 0 0 1 1\n10 0 0 1 0\n", "12 and 13 cycles of 1.2 GHz");
+    let back = convert_with("mqsim", "10 0 0 1 1\n", "dramsim3", &clock).unwrap();
+    assert_eq!(back.lines().count(), 8, "lines of a sector");
+    assert!(back.starts_with("0x0 READ 12\n0x40 READ 12\n"), "{back}");
+    let told = convert_with("ramulator", "0x40 R\n0x80 W\n", "msr", &plain).unwrap_err();
+    assert!(told.contains("--interval"), "{told}");
+    let apart = How { interval_ps: Some(1_000_000), ..How::default() };
+    let made = convert_with("ramulator", "0x40 R\n0x80 W\n", "msr", &apart).unwrap();
+    assert_eq!(made, "0,tierscope,0,Read,64,64,0\n10,tierscope,0,Write,128,64,0\n");
+}
