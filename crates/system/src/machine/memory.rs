@@ -491,6 +491,9 @@ impl Machine {
         let page = self.pages.remove(response.id);
         self.pages_at_device -= 1;
         if !page.write {
+            // A line may have come on chip since the transfer began, by a copy of a page whose frame was
+            // given away meanwhile.
+            self.snoop(page.frame, false, now_ps);
             self.account.page_in(page.frame, page.store_address, &self.fixed);
         }
         let mut timeline = Timeline::new();
