@@ -45,12 +45,9 @@ def test_a_description_to_start_from_gives_the_presets_result(
 def test_each_value_has_its_meaning_and_its_source(tierscope: Runner, preset: str) -> None:
     lines = tierscope("init", preset).stdout.splitlines()
     assert max(len(line) for line in lines if line.startswith("#")) <= 100
-    if "[block_device]" in lines:
-        place = next(
-            at for at, line in enumerate(lines) if line.startswith("host_queue_depth = 32")
-        )
-        assert lines[place].startswith("host_queue_depth = 32  # ")
-        assert lines[place - 1].startswith("# ")
+    if preset == "device/slc":
+        place = lines.index("# Bytes read or written as one: a power of two.")
+        assert lines[place + 1].startswith('page = "4KiB"  # ')
     elif preset.startswith("device/"):
         place = lines.index("# Channels, each with its own data bus and controller.")
         assert lines[place + 1].startswith("channels = 1  # ")
