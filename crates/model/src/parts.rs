@@ -28,6 +28,8 @@ macro_rules! parts {
                 sata = sata::SataLink(SataSpec), "Link: Serial ATA behind a host adapter.";
                 cxl_mem = cxl_mem::CxlMemLink(CxlMemSpec),
                     "Link: CXL.mem, by lanes, in flits of 68 bytes.";
+                ddr_channel = ddr_channel::DdrChannelLink(DdrChannelSpec),
+                    "Link: a channel of DRAM, which the device shares with the modules.";
             }
             devices {
                 store = store::StoreDevice(StoreSpec), "The backing store.";

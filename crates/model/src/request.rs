@@ -79,6 +79,21 @@ pub trait Device: Clone {
     /// Requests taken and not yet reported complete.
     fn in_flight(&self) -> usize;
 
+    /// The channel of DRAM whose bus it shares, where it does.
+    fn shared_channel(&self) -> Option<usize> {
+        None
+    }
+
+    /// From when on it has nothing left to move over the bus of a channel that two devices share, as far
+    /// as it has begun by `now_ps`; by default it takes no such bus.
+    fn bus_free_ps(&mut self, _now_ps: u64, _channel: usize) -> u64 {
+        0
+    }
+
+    /// The other of the two has that bus until `until_ps`: nothing is begun at `now_ps` or later that
+    /// would be on it before.
+    fn keep_off_bus(&mut self, _now_ps: u64, _until_ps: u64, _channel: usize) {}
+
     /// What its medium did and took up to `now_ps`, which is not before the last call; by default
     /// nothing is known of it.
     fn activity(&self, _now_ps: u64) -> Activity {

@@ -535,4 +535,16 @@ impl<P: Pages> Device for Linked<P> {
     fn in_flight(&self) -> usize {
         self.held.len()
     }
+
+    fn shared_channel(&self) -> Option<usize> {
+        self.link.shared_channel().map(|channel| channel as usize)
+    }
+
+    fn bus_free_ps(&mut self, _now_ps: u64, _channel: usize) -> u64 {
+        self.link.free_ps(Direction::Down)
+    }
+
+    fn keep_off_bus(&mut self, _now_ps: u64, until_ps: u64, _channel: usize) {
+        self.link.keep_off(until_ps);
+    }
 }

@@ -96,6 +96,26 @@ macro_rules! register {
                     $( AnyDevice::$device(device) => device.in_flight() ),*
                 }
             }
+
+            fn shared_channel(&self) -> Option<usize> {
+                match self {
+                    $( AnyDevice::$device(device) => device.shared_channel() ),*
+                }
+            }
+
+            fn bus_free_ps(&mut self, now_ps: u64, channel: usize) -> u64 {
+                match self {
+                    $( AnyDevice::$device(device) => device.bus_free_ps(now_ps, channel) ),*
+                }
+            }
+
+            fn keep_off_bus(&mut self, now_ps: u64, until_ps: u64, channel: usize) {
+                match self {
+                    $( AnyDevice::$device(device) => {
+                        device.keep_off_bus(now_ps, until_ps, channel)
+                    } ),*
+                }
+            }
         }
     };
 }

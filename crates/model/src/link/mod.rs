@@ -86,6 +86,15 @@ pub trait Link: Clone {
     fn is_duplex(&self) -> bool {
         true
     }
+
+    /// The channel of DRAM whose bus it is, where it is one.
+    fn shared_channel(&self) -> Option<u32> {
+        None
+    }
+
+    /// DRAM has that bus until `until_ps`, as far as is known: no transfer starts before. What is told
+    /// later takes its place.
+    fn keep_off(&mut self, _until_ps: u64) {}
 }
 
 /// The least bandwidth of whatever carries data. Simulated time ends after 2^59 ps, 6.6 days: at
@@ -128,6 +137,11 @@ pub trait LinkDescription {
 
     /// A link with nothing on it, of a description that has been checked.
     fn build(&self) -> AnyLink;
+
+    /// The channel of DRAM whose bus it is, where it is one.
+    fn shared_channel(&self) -> Option<u32> {
+        None
+    }
 }
 
 /// Makes of the list of links their modules and [`AnyLink`].
@@ -197,6 +211,19 @@ macro_rules! register {
             fn is_duplex(&self) -> bool {
                 match self {
                     $( AnyLink::$link(link) => link.is_duplex() ),*
+                }
+            }
+
+            fn shared_channel(&self) -> Option<u32> {
+                match self {
+                    $( AnyLink::$link(link) => link.shared_channel() ),*
+                }
+            }
+
+            #[inline]
+            fn keep_off(&mut self, until_ps: u64) {
+                match self {
+                    $( AnyLink::$link(link) => link.keep_off(until_ps) ),*
                 }
             }
         }

@@ -17,6 +17,7 @@ mod queue;
 mod rank;
 mod refresh;
 mod rules;
+mod shared_bus;
 pub mod standard;
 mod table;
 
@@ -405,6 +406,14 @@ impl Device for Dram {
 
     fn in_flight(&self) -> usize {
         self.in_flight
+    }
+
+    fn bus_free_ps(&mut self, now_ps: u64, channel: usize) -> u64 {
+        self.bursts_end_ps(now_ps, channel)
+    }
+
+    fn keep_off_bus(&mut self, now_ps: u64, until_ps: u64, channel: usize) {
+        self.leave_bus(now_ps, until_ps, channel);
     }
 
     fn activity(&self, now_ps: u64) -> Activity {

@@ -1,6 +1,7 @@
 //! Organizations: how DRAM, store and software are arranged to serve an access. One file each, and
 //! one line in [`crate::parts!`].
 
+mod bus;
 mod surroundings;
 
 pub use hybrid::{DramCacheSpec, TagStore};

@@ -9,7 +9,7 @@
 
 use super::{
     DramSize, InitialContent, Organization, OrganizationDescription, OrganizationReport,
-    Surroundings, whole,
+    Surroundings, bus, whole,
 };
 use crate::activity::Activity;
 use crate::device::AnyDevice;
@@ -149,6 +149,8 @@ struct Data {
 pub struct Storage {
     dram: Dram,
     store: AnyDevice,
+    /// The channel of the DRAM whose bus the store shares.
+    shared_channel: Option<usize>,
     line_bytes: u64,
     at_dram: Slab<AtDram>,
     pages: Slab<Page>,
@@ -172,6 +174,7 @@ impl Storage {
     ) -> Self {
         Storage {
             dram: Dram::new(dram, spec.dram_capacity.bytes(), line_bytes),
+            shared_channel: store.shared_channel(),
             store,
             line_bytes,
             at_dram: Slab::new(),
@@ -208,11 +211,21 @@ impl Storage {
         true
     }
 
+    /// Lets the store do something at `now_ps`, with the bus that it may share with the DRAM.
+    #[inline]
+    fn with_bus<T>(&mut self, now_ps: u64, act: impl FnOnce(&mut AnyDevice) -> T) -> T {
+        let Storage { dram, store, shared_channel, .. } = self;
+        bus::pass_to_store(now_ps, *shared_channel, dram, store);
+        let done = act(store);
+        bus::pass_to_dram(now_ps, *shared_channel, dram, store);
+        done
+    }
+
     /// Offers a page to the store; false where it is full.
     fn start_store(&mut self, now_ps: u64, id: u32) -> bool {
         let PageRequest { store_address, bytes, write, background, .. } = self.pages[id].request;
         let request = Request { id, address: store_address, bytes, write, background };
-        if self.store.submit(now_ps, request).is_err() {
+        if self.with_bus(now_ps, |store| store.submit(now_ps, request)).is_err() {
             return false;
         }
         let page = &mut self.pages[id];
@@ -312,7 +325,7 @@ impl Storage {
             done.drain(..).for_each(|completion| self.dram_done(completion, out));
         }
         if self.store.next_event_ps().is_some_and(|at_ps| at_ps <= now_ps) {
-            self.store.advance(now_ps, &mut done);
+            self.with_bus(now_ps, |store| store.advance(now_ps, &mut done));
             done.drain(..).for_each(|completion| self.store_done(completion, out));
         }
         self.done = done;
@@ -411,6 +424,7 @@ impl Organization for Storage {
         Box::new(Storage {
             dram: self.dram.clone(),
             store: self.store.clone(),
+            shared_channel: self.shared_channel,
             line_bytes: self.line_bytes,
             at_dram: self.at_dram.clone(),
             pages: self.pages.clone(),
@@ -430,15 +444,30 @@ impl Organization for Storage {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::conformance::{organization_laws, page_organization_laws};
     use crate::device::{DeviceDescription, StoreSpec};
-    use crate::link::LinkSpec;
+    use crate::link::{LinkDescription, LinkSpec};
     use crate::medium::dram::tests::spec as dram_spec;
     use tierscope_units::{Bandwidth, Duration};
 
     fn storage(depth: u32, check_data: bool) -> Storage {
+        let link = LinkSpec {
+            bandwidth: "16GB/s".parse::<Bandwidth>().unwrap(),
+            payload: Size::from_bytes(256),
+            packet_overhead: Size::from_bytes(24),
+            latency: Duration::from_picoseconds(1_000_000),
+        };
+        storage_behind(depth, &link, check_data)
+    }
+
+    /// A store behind any link.
+    pub fn behind(link: &dyn LinkDescription, check_data: bool) -> Box<dyn Organization> {
+        Box::new(storage_behind(4, link, check_data))
+    }
+
+    fn storage_behind(depth: u32, link: &dyn LinkDescription, check_data: bool) -> Storage {
         let spec = StorageSpec {
             dram_capacity: Size::from_bytes(1 << 20),
             initial: InitialContent::Empty,
@@ -459,13 +488,7 @@ mod tests {
             controller_latency: us(1),
             queue_depth: 3,
         };
-        let link = LinkSpec {
-            bandwidth: "16GB/s".parse::<Bandwidth>().unwrap(),
-            payload: Size::from_bytes(256),
-            packet_overhead: Size::from_bytes(24),
-            latency: us(1),
-        };
-        Storage::new(&spec, &dram_spec(), store.build(&link), 64, check_data)
+        Storage::new(&spec, &dram_spec(), store.build(link), 64, check_data)
     }
 
     fn page(id: u32, write: bool, frame: u64, place: u64) -> PageRequest {

@@ -78,6 +78,16 @@ impl Surroundings<'_> {
     /// operating system's. Of its own pages it is, or that is said already.
     pub fn check_store(&self, page: Size, what: &str, problems: &mut Problems) {
         let Some((key, store)) = self.store else { return };
+        let shared = self.link.and_then(LinkDescription::shared_channel);
+        if let Some(channel) = shared.filter(|channel| *channel >= self.dram.channels) {
+            problems.add(
+                "contradiction",
+                "ddr_channel.channel".into(),
+                channel.to_string(),
+                format!("the DRAM has {} channels, counted from 0", self.dram.channels),
+                format!("write {} or less", self.dram.channels.saturating_sub(1)),
+            );
+        }
         let own = self.page().filter(|own| *own >= page);
         let (what, largest) = own.map_or((what, page), |own| ("pages (os.page)", own));
         if largest > store.page() {

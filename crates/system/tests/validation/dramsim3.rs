@@ -4,6 +4,7 @@
 //! Every figure has a bound on both sides: a difference that is explained there is asserted, so that
 //! it cannot close or grow unnoticed.
 
+use super::support::Sets;
 use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicBool;
 use tierscope_model::medium::DramSpec;
@@ -36,7 +37,7 @@ struct Reference {
     ours: [RangeInclusive<f64>; 2],
 }
 
-const DDR4: &str = "device/ddr4-2400";
+pub const DDR4: &str = "device/ddr4-2400";
 const DDR3: &str = "device/ddr3-1333";
 
 /// Reads: the same commands, a clock less. Zipf's: DRAMsim3 merges what waits for one line.
@@ -133,16 +134,20 @@ const AT_ONCE: [(&str, Pattern, f64, RangeInclusive<f64>); 4] = [
 
 /// The device as DRAMsim3's description has it: one rank; columns next to the line.
 fn described(device: &str) -> SystemSpec {
-    let mut sets = vec![("dram.mapping", "ro-ra-ba-bg-co-ch")];
-    if device == DDR3 {
-        // Of a part of 1 Gb instead of 2.
-        sets.push(("dram.t_rfc", "111ns"));
-    }
-    let sets: Vec<_> = sets.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
+    // Of a part of 1 Gb instead of 2.
+    let of_1_gb: Sets<'_> = &[("dram.t_rfc", "111ns")];
+    described_with(device, if device == DDR3 { of_1_gb } else { &[] })
+}
+
+/// The same with further changes.
+pub fn described_with(device: &str, changes: Sets<'_>) -> SystemSpec {
+    let mapping = [("dram.mapping", "ro-ra-ba-bg-co-ch")];
+    let sets = mapping.iter().chain(changes);
+    let sets: Vec<_> = sets.map(|(a, b)| (a.to_string(), b.to_string())).collect();
     spec::load(device, &sets).unwrap().spec
 }
 
-fn ours(spec: &SystemSpec, pattern: Pattern, gap: u64) -> SystemResult {
+pub fn ours(spec: &SystemSpec, pattern: Pattern, gap: u64) -> SystemResult {
     let writes = if pattern == Pattern::Zipf { 30 } else { 0 };
     let source = Box::new(Patterned::new(pattern, COUNT, 1 << 30, gap, writes, 1));
     let requests = Requests { source, clock: None, outstanding: None };

@@ -8,6 +8,7 @@ mod drives;
 mod equivalence;
 mod formulas;
 mod golden;
+mod ramulator2;
 mod sensitivity;
 mod support;
 mod variations;

@@ -21,7 +21,8 @@ pub const PRESETS: [&str; 3] = [ORACLE, HYBRID, STORAGE];
 
 /// Machines with parts that no preset here has, other kinds of links and stores and a backup of DRAM:
 /// name, base, and the tables.
-const LINKED: [(&str, &str, &str); 6] = [
+const LINKED: [(&str, &str, &str); 7] = [
+    (DDR, HYBRID, DDR_TABLE),
     (NVDIMM, ORACLE, BACKUP_TABLE),
     (NVME, STORAGE, PCIE_TABLE),
     (PCIE, HYBRID, PCIE_TABLE),
@@ -39,6 +40,9 @@ const NVDIMM: &str = "oracle/nvdimm";
 const BACKUP_TABLE: &str = "[dram.backup]\nmodule = \"64MiB\"\nflash = \"256MiB\"\n\
     save_bandwidth = \"100MB/s\"\nrestore_bandwidth = \"100MB/s\"\nsave_power = \"6W\"\n\
     restore_power = \"6W\"\nenergy = \"2J\"\ncharge_power = \"5W\"";
+const DDR: &str = "hybrid/ddr";
+const DDR_TABLE: &str = "[ddr_channel]\nchannel = 0\ndata_rate = \"1333MT/s\"\nbus_bits = 64\n\
+    hand_over = \"3ns\"\nlock_latency = \"5ns\"";
 const NVME: &str = "storage/nvme";
 const PCIE: &str = "hybrid/pcie";
 const SATA: &str = "storage/sata";
@@ -524,6 +528,11 @@ const CASES: &[Case] = &[
     case("sata.adapter_latency", &[SATA], "50us", Updates, "stage:link", Up),
     case("sata.handshake", &[SATA], "10us", Updates, "stage:link", Up),
     case("sata.latency", &[SATA], "20us", Updates, "stage:link", Up),
+    case("ddr_channel.channel", &[DDR], "1", Updates, "time", Either),
+    case("ddr_channel.data_rate", &[DDR], "100MT/s", Updates, "stage:link", Up),
+    case("ddr_channel.bus_bits", &[DDR], "8", Updates, "stage:link", Up),
+    case("ddr_channel.hand_over", &[DDR], "20us", Updates, "stage:link", Up),
+    case("ddr_channel.lock_latency", &[DDR], "20us", Updates, "stage:link", Up),
     case("cxl_mem.generation", &[CXL], "3", Updates, "stage:link", Up),
     case("cxl_mem.lanes", &[CXL], "1", Updates, "stage:link", Up),
     case("cxl_mem.latency", &[CXL], "20us", Updates, "stage:link", Up),

@@ -281,3 +281,6 @@ impl Checker {
         self.clock = clock;
     }
 }
+
+#[cfg(test)]
+mod edges;

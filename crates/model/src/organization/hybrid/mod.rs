@@ -16,13 +16,13 @@ mod with_data;
 mod write_back;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use action::{Action, Critical, Place, Token};
 pub use controller::Controller;
 pub use spec::{DramCacheSpec, HybridSpec, TagStore};
 
-use super::{Organization, OrganizationReport};
+use super::{Organization, OrganizationReport, bus};
 use crate::activity::Activity;
 use crate::request::{
     Ahead, Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response,
@@ -40,6 +40,8 @@ pub struct Hybrid<D, S> {
     store: Port<S>,
     memory_bytes: u64,
     traffic: Traffic,
+    /// The channel of the DRAM whose bus the store shares.
+    shared_channel: Option<usize>,
     /// Where data are checked.
     versions: Option<Box<Versions>>,
     actions: Vec<Action>,
@@ -63,6 +65,7 @@ impl<D: Device, S: Device> Hybrid<D, S> {
         let versions = || Box::new(Versions::new(line_bytes, controller.page_bytes(), tokens));
         Hybrid {
             versions: check_data.then(versions),
+            shared_channel: store.shared_channel(),
             dram: Port::new(dram, tokens, Stage::DramQueue),
             store: Port::new(store, tokens, Stage::StoreQueue),
             memory_bytes: store_bytes,
@@ -107,14 +110,23 @@ impl<D: Device, S: Device> Hybrid<D, S> {
             self.dram.retry(now_ps);
         }
         if self.store.next_event_ps().is_some_and(|at_ps| at_ps <= now_ps) {
-            self.store.advance(now_ps, &mut self.completions);
+            self.with_bus(now_ps, |store, completions| store.advance(now_ps, completions));
             self.complete(now_ps, out);
-            self.store.retry(now_ps);
+            self.with_bus(now_ps, |store, _| store.retry(now_ps));
         }
         if self.controller.next_event_ps().is_some_and(|at_ps| at_ps <= now_ps) {
             self.controller.advance(now_ps, &mut self.actions);
             self.execute(now_ps, out);
         }
+    }
+
+    /// Lets the store do something at `now_ps`, with the bus that it may share with the DRAM.
+    #[inline]
+    fn with_bus(&mut self, now_ps: u64, act: impl FnOnce(&mut Port<S>, &mut Vec<Completion>)) {
+        let Hybrid { dram, store, shared_channel, completions, .. } = self;
+        bus::pass_to_store(now_ps, *shared_channel, dram.device_mut(), store.device_mut());
+        act(store, completions);
+        bus::pass_to_dram(now_ps, *shared_channel, dram.device_mut(), store.device_mut());
     }
 
     /// Tells the controller what completed, and does what it says.
@@ -168,11 +180,13 @@ impl<D: Device, S: Device> Hybrid<D, S> {
                     offset,
                     bytes: line_bytes,
                 });
-                self.store.issue(now_ps, request(token, address, bytes, false, background), ahead);
+                let read = request(token, address, bytes, false, background);
+                self.with_bus(now_ps, |store, _| store.issue(now_ps, read, ahead));
             }
             Action::WriteStore { token, address, bytes, .. } => {
                 self.traffic.store_written_bytes += u64::from(bytes);
-                self.store.issue(now_ps, request(token, address, bytes, true, true), None);
+                let write = request(token, address, bytes, true, true);
+                self.with_bus(now_ps, |store, _| store.issue(now_ps, write, None));
             }
         }
     }

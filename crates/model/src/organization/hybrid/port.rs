@@ -53,6 +53,10 @@ impl<D: Device> Port<D> {
         &self.device
     }
 
+    pub(super) fn device_mut(&mut self) -> &mut D {
+        &mut self.device
+    }
+
     #[inline]
     pub(super) fn next_event_ps(&self) -> Option<u64> {
         self.device.next_event_ps()

@@ -4,7 +4,7 @@ use super::*;
 use crate::conformance::{PAGE_BYTES, SPACE_BYTES, organization_laws};
 use crate::device::StoreSpec;
 use crate::device::store::StoreDevice;
-use crate::link::LinkSpec;
+use crate::link::{LinkDescription, LinkSpec};
 use crate::medium::{DramSpec, dram::Dram};
 use crate::organization::{DramCacheSpec, InitialContent, TagStore};
 use proptest::prelude::*;
@@ -139,6 +139,21 @@ fn steady(spec: &HybridSpec) -> ErraticHybrid {
 }
 
 fn real(spec: &HybridSpec) -> Hybrid<Dram, StoreDevice> {
+    let link = LinkSpec {
+        bandwidth: Bandwidth::from_bytes_per_second(15_754_000_000),
+        payload: Size::from_bytes(256),
+        packet_overhead: Size::from_bytes(24),
+        latency: Duration::from_picoseconds(100_000),
+    };
+    real_behind(spec, &link)
+}
+
+/// A hybrid with the machine's devices, behind any link.
+pub fn behind(link: &dyn LinkDescription, check_data: bool) -> Box<dyn Organization> {
+    checking(check_data, real_behind(&shapes().remove(0), link))
+}
+
+fn real_behind(spec: &HybridSpec, link: &dyn LinkDescription) -> Hybrid<Dram, StoreDevice> {
     let dram = DramSpec {
         row: Some(Size::from_bytes(1024)),
         read_queue_depth: 32,
@@ -158,14 +173,8 @@ fn real(spec: &HybridSpec) -> Hybrid<Dram, StoreDevice> {
         controller_latency: Duration::from_picoseconds(100_000),
         queue_depth: 6,
     };
-    let link = LinkSpec {
-        bandwidth: Bandwidth::from_bytes_per_second(15_754_000_000),
-        payload: Size::from_bytes(256),
-        packet_overhead: Size::from_bytes(24),
-        latency: Duration::from_picoseconds(100_000),
-    };
     let dram = Dram::new(&dram, spec.cache.capacity.bytes(), LINE_BYTES);
-    let store = StoreDevice::new(&store, &link);
+    let store = StoreDevice::new(&store, link);
     Hybrid::new(spec, SPACE_BYTES, LINE_BYTES as u32, dram, store, true)
 }
 

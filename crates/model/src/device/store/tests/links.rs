@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::link::cxl_mem::tests::spec as cxl;
+use crate::link::ddr_channel::tests::spec as ddr_channel;
 use crate::link::pcie::PcieProtocol;
 use crate::link::pcie::tests::spec as pcie;
 use crate::link::sata::tests::spec as sata;
@@ -47,7 +48,8 @@ fn the_devices_laws_hold_behind_every_link() {
     };
     let memory = PcieSpec { protocol: PcieProtocol::Memory, lanes: 1, generation: 1, ..pcie() };
     let instant = SataSpec { handshake: Duration::from_picoseconds(0), ..sata() };
-    let links: [&dyn LinkDescription; 5] = [&pcie(), &memory, &sata(), &instant, &cxl()];
+    let links: [&dyn LinkDescription; 6] =
+        [&pcie(), &memory, &sata(), &instant, &cxl(), &ddr_channel()];
     for link in links {
         device_laws(|| StoreDevice::new(&small, link));
     }
@@ -244,4 +246,14 @@ fn every_parameter_of_a_link_changes_an_output_in_its_direction() {
     ] {
         assert!(total_ps(&slower) > was_ps, "{name} makes requests slower");
     }
+}
+
+#[test]
+fn a_page_over_a_channel_of_dram_costs_a_command_and_its_data_under_the_lock() {
+    // 16 GB/s: 64 B are 4 ns, 4 KiB 256 ns; 4 ns of hand-overs a message, 10 ns of lock with data.
+    let (command_ps, data_ps, done_ps) = (8_000, 270_000, 8_000);
+    let (_, link_ps) = alone(&ddr_channel(), read(0, 0));
+    assert_eq!(link_ps, command_ps + data_ps);
+    let (_, link_ps) = alone(&ddr_channel(), write(0, 0));
+    assert_eq!(link_ps, command_ps + data_ps + done_ps);
 }
