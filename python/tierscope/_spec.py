@@ -14,6 +14,7 @@ __all__ = [
     "BlockDevice",
     "Collection",
     "CxlMem",
+    "DdrChannel",
     "DeviceAlone",
     "Dram",
     "DramCache",
@@ -813,6 +814,34 @@ class CxlMem(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DdrChannel(_Spec):
+    """A channel of DRAM that a device shares."""
+
+    channel: int | None = None
+    """The channel of the DRAM, from 0."""
+
+    data_rate: str | None = None
+    """Data rate: that of the DRAM. A transfer-rate such as ``"1333MT/s"``."""
+
+    bus_bits: int | None = None
+    """Width of the data bus in bits: that of the DRAM."""
+
+    hand_over: str | None = None
+    """Time in which nobody drives the bus each time that it is handed over, from modules to device
+    or back: the other is deselected, and drivers and termination turn (as tRTRS between ranks).
+
+    A duration such as ``"25us"``.
+    """
+
+    lock_latency: str | None = None
+    """Time of the controller to set the lock register before data of the device, and of the device
+    to clear it: the bus is held meanwhile.
+
+    A duration such as ``"25us"``.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class DeviceAlone(_Spec):
     """`device`: a memory alone."""
 
@@ -981,6 +1010,9 @@ class System(_Spec):
 
     cxl_mem: CxlMem | None = None
     """Link: CXL.mem, by lanes, in flits of 68 bytes."""
+
+    ddr_channel: DdrChannel | None = None
+    """Link: a channel of DRAM, which the device shares with the modules."""
 
     device: DeviceAlone | None = None
     """Organization: a memory alone, which is given requests for lines."""

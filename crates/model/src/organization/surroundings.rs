@@ -79,13 +79,15 @@ impl Surroundings<'_> {
     pub fn check_store(&self, page: Size, what: &str, problems: &mut Problems) {
         let Some((key, store)) = self.store else { return };
         let shared = self.link.and_then(LinkDescription::shared_channel);
-        if let Some(channel) = shared.filter(|channel| *channel >= self.dram.channels) {
+        if let Some((channel, dram)) = shared.zip(self.dram)
+            && channel >= dram.channels
+        {
             problems.add(
                 "contradiction",
                 "ddr_channel.channel".into(),
                 channel.to_string(),
-                format!("the DRAM has {} channels, counted from 0", self.dram.channels),
-                format!("write {} or less", self.dram.channels.saturating_sub(1)),
+                format!("the DRAM has {} channels, counted from 0", dram.channels),
+                format!("write {} or less", dram.channels.saturating_sub(1)),
             );
         }
         let own = self.page().filter(|own| *own >= page);

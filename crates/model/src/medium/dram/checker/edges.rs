@@ -3,7 +3,7 @@
 //! A new rule is tested as it is written.
 
 use super::super::standard::{self, Constraint};
-use super::super::table::Table;
+use super::super::table::{Table, USUAL};
 use super::*;
 use crate::medium::{DramSpec, RefreshPolicy};
 
@@ -89,17 +89,21 @@ impl Pair {
     /// The same by the controller's table.
     fn by_table(&self, d: &Description) -> u64 {
         let table = Table::new(d, true, |_| 0);
-        let mut earliest = [0; Next::COUNT];
+        let (mut of_bank, mut usual, mut other) = ([0; Next::COUNT], [0; USUAL], 0);
+        let (command, next) = (self.first.command, Next::from(self.second.command));
         for scope in self.together(d) {
-            let command = self.first.command;
             match scope {
-                Scope::Bank => table.raise_bank(&mut earliest, command, AT),
-                Scope::Group => table.raise_group(&mut earliest, command, AT),
-                Scope::Rank => table.raise_rank(&mut earliest, command, AT),
-                Scope::OtherRank => table.raise_other_rank(&mut earliest, command, AT),
+                Scope::Bank => table.raise_bank(&mut of_bank, command, AT),
+                Scope::Group => table.raise_group(&mut usual, command, AT),
+                Scope::Rank => {
+                    table.raise_rank(&mut usual, command, AT);
+                    other = table.clocks_of_rank(command, next).map_or(0, |clocks| AT + clocks);
+                }
+                Scope::OtherRank => table.raise_other_rank(&mut usual, command, AT),
             }
         }
-        earliest[Next::from(self.second.command) as usize].saturating_sub(AT)
+        let usual = usual.get(next as usize).copied().unwrap_or(0);
+        of_bank[next as usize].max(usual).max(other).saturating_sub(AT)
     }
 }
 
