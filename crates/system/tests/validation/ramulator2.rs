@@ -70,7 +70,7 @@ const REFERENCES: [Reference; 5] = [
 fn reads_take_what_ramulator_2_says() {
     // Its refresh of 8 Gb takes 360 ns.
     let spec = described_with(DDR4, &[("dram.t_rfc", "360ns")]);
-    let (period_ps, of) = spec.dram_clock().period();
+    let (period_ps, of) = spec.dram_clock().unwrap().period();
     let period_ns = period_ps as f64 / of as f64 * 1e-3;
     for it in REFERENCES {
         let found = ours(&spec, it.pattern, it.gap);
