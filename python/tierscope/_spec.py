@@ -334,7 +334,7 @@ class Dram(_Spec):
 
     shared_standby: float | None = None
     """Energy: of what IDD3N is above IDD2N, the share that the first open row of a rank takes; the
-    rest is taken bank by bank (ρ of DRAMPower; 1 in Micron's calculators).
+    rest is taken bank by bank (the rho of DRAMPower; 1 in Micron's calculators).
 
     0, where it is not said: data sheets measure IDD3N with all banks open.
     """
@@ -620,7 +620,7 @@ class Collection(_Spec):
     """By what blocks are chosen.
 
     ``"greedy"``: The fewest valid units; of those with as few, the one that has waited longest.
-    ``"cost-benefit"``: The greatest gain for its cost, weighed by age: (1 − u) / 2u × time since it
+    ``"cost-benefit"``: The greatest gain for its cost, weighed by age: (1 - u) / 2u × time since it
     was filled, for a share u of valid units (Kawaguchi, Nishioka and Motoda, "A flash-memory based
     file system", USENIX 1995).
     """

@@ -71,7 +71,7 @@ pub struct DramSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power_down_after: Option<Duration>,
     /// Energy: of what IDD3N is above IDD2N, the share that the first open row of a rank takes; the
-    /// rest is taken bank by bank (ρ of DRAMPower; 1 in Micron's calculators). 0, where it is not
+    /// rest is taken bank by bank (the rho of DRAMPower; 1 in Micron's calculators). 0, where it is not
     /// said: data sheets measure IDD3N with all banks open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_standby: Option<f64>,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum VictimPolicy {
     /// The fewest valid units; of those with as few, the one that has waited longest.
     Greedy,
-    /// The greatest gain for its cost, weighed by age: (1 − u) / 2u × time since it was filled, for a
+    /// The greatest gain for its cost, weighed by age: (1 - u) / 2u × time since it was filled, for a
     /// share u of valid units (Kawaguchi, Nishioka and Motoda, "A flash-memory based file system",
     /// USENIX 1995).
     CostBenefit,
