@@ -154,7 +154,7 @@ def test_a_kept_result_holds_machine_summary_and_intervals(
         (("run", "-s", "hybird", "-w", "gups"), "unknown-system", 'did you mean "hybrid"?'),
         (("run", "-s", "no.toml", "-w", "gups"), "unreadable-file", "no such file"),
         (("run", "-s", "hybrid", "-w", "gusp"), "unknown-value", "did you mean `gups`?"),
-        (("run", "-s", "hybrid", "-w", "lackey:x"), "unknown-format", "trace:FILE"),
+        (("run", "-s", "hybrid", "-w", "spectra:x"), "unknown-format", "trace:FILE"),
         (("run", "-s", "hybrid", "-w", "trace:x"), "unreadable-recording", "x"),
         (("run", "-s", "hybrid", *SHORT, "--set", "workload.rnd=1"), "unknown-key", "`random`?"),
         (("run", "-s", "hybrid", *SHORT, "--set", "hybrid.ways=1"), "unknown-key", "ways"),

@@ -143,7 +143,7 @@ def test_an_interrupted_run_is_not_counted() -> None:
     [
         (("--repeat", "1", *SHORT), "impossible-value", "from 2 to"),
         (("--repeat", "x", *SHORT), "usage", "--repeat"),
-        (("--repeat", "2", "-w", "trace:app.tst"), "no-effect", "the same each time"),
+        (("--repeat", "2", "-w", "trace:app.tst"), "no-effect", "the same, to the last digit"),
         (("--repeat", "2", *SHORT, "--seed", str(2**64 - 1)), "impossible-value", "largest"),
     ],
 )

@@ -169,7 +169,7 @@ def test_what_precedes_a_region_warms_functionally() -> None:
 
 
 def test_a_warming_is_of_something_and_one_of_two() -> None:
-    with pytest.raises(ts.RunError, match="nothing comes before the region that a detailed"):
+    with pytest.raises(ts.RunError, match="nothing comes before the region whose warming could be detailed"):
         ts.run("hybrid/quick", "gups", warming="detailed")
     with pytest.raises(ts.ArgumentError, match="the warming is 'cold'") as raised:
         ts.run("hybrid/quick", "gups", skip=10, warming="cold")  # type: ignore[arg-type]
@@ -188,7 +188,7 @@ def test_extents_are_accesses_instructions_or_simulated_time() -> None:
 
 def test_a_region_that_never_begins_fails_with_the_reason() -> None:
     work = ts.workload("gups", updates=100)
-    with pytest.raises(ts.RunFailedError, match="ended before 1000000 accesses"):
+    with pytest.raises(ts.RunError, match="would begin after 1000000 accesses"):
         ts.run("oracle/quick", work, skip="1M")
     with pytest.raises(ts.RunFailedError, match="ended before the mark that begins it"):
         ts.run("oracle/quick", work, roi=True)

@@ -31,12 +31,20 @@ macro_rules! files {
 
 tierscope_model::parts!(files);
 
-/// The module's file and those of its folder.
+/// The module's file and those of its folder, at any depth.
 fn text_of(folder: &str, module: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(folder);
-    let own = std::fs::read_dir(folder.join(module)).into_iter().flatten().flatten();
-    let files = own.map(|entry| entry.path()).chain([folder.join(format!("{module}.rs"))]);
-    files.map(|file: PathBuf| std::fs::read_to_string(file).unwrap_or_default()).collect()
+    texts_in(&folder.join(module)) + &read(folder.join(format!("{module}.rs")))
+}
+
+fn texts_in(folder: &Path) -> String {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let text = |path: PathBuf| if path.is_dir() { texts_in(&path) } else { read(path) };
+    entries.map(|entry| text(entry.path())).collect()
+}
+
+fn read(file: PathBuf) -> String {
+    std::fs::read_to_string(file).unwrap_or_default()
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::io::Write;
 /// Bytes of a text of the totals at most: how the program ended, or what is missing.
 const MOST_TEXT_BYTES: usize = 1 << 10;
 /// Texts at most that say what is missing.
-const MOST_MISSING: usize = 16;
+const MOST_MISSING: usize = 8;
 /// Bytes of the totals at most: of a text each byte may become `\u0000`.
 const MOST_TOTALS_BYTES: usize = (MOST_MISSING + 2) * 6 * (MOST_TEXT_BYTES + 8) + 4096;
 
