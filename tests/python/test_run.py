@@ -169,7 +169,9 @@ def test_what_precedes_a_region_warms_functionally() -> None:
 
 
 def test_a_warming_is_of_something_and_one_of_two() -> None:
-    with pytest.raises(ts.RunError, match="nothing comes before the region whose warming could be detailed"):
+    with pytest.raises(
+        ts.RunError, match="nothing comes before the region whose warming could be detailed"
+    ):
         ts.run("hybrid/quick", "gups", warming="detailed")
     with pytest.raises(ts.ArgumentError, match="the warming is 'cold'") as raised:
         ts.run("hybrid/quick", "gups", skip=10, warming="cold")  # type: ignore[arg-type]
