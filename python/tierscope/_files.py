@@ -17,16 +17,25 @@ def write_text(path: Path, text: str) -> None:
     Raises:
         TierscopeError: where it cannot be written.
     """
+    write_with(path, lambda fresh: fresh.write_text(text, encoding="utf-8"))
+
+
+def write_with(path: Path, write: Callable[[Path], object]) -> None:
+    """As :func:`write_text`, of what ``write`` puts to the path that it is given.
+
+    Raises:
+        TierscopeError: where it cannot be written.
+    """
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
-            path.write_text(text, encoding="utf-8")
+            write(path)
             return
         path = path.resolve()
         handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        os.close(handle)
         fresh = Path(name)
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
+            write(fresh)
             fresh.chmod(0o666 & ~current_mask())
             fresh.replace(path)
         finally:

@@ -16,6 +16,7 @@ from tierscope._run import (
 )
 from tierscope._spec import *  # noqa: F403
 from tierscope._system import System, system
+from tierscope._trace import Conversion, Passed, TraceInfo, convert, trace_info
 from tierscope._workload import Generated, MemoryTrace, Program, Recorded, program, workload
 from tierscope.errors import ArgumentError, Problem, RunError, SpecError, TierscopeError
 
@@ -23,10 +24,12 @@ __version__ = _core.version()
 
 __all__ = [
     "ArgumentError",
+    "Conversion",
     "Generated",
     "Growth",
     "MemoryTrace",
     "NoResultError",
+    "Passed",
     "Problem",
     "Program",
     "Progress",
@@ -39,8 +42,10 @@ __all__ = [
     "SpecError",
     "System",
     "TierscopeError",
+    "TraceInfo",
     "__version__",
     "compare",
+    "convert",
     "include_dir",
     "load",
     "load_repetitions",
@@ -52,6 +57,7 @@ __all__ = [
     "roi_end",
     "run",
     "system",
+    "trace_info",
     "workload",
 ]
 __all__ += _spec.__all__

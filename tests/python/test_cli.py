@@ -337,8 +337,8 @@ def said(tierscope: Runner, *arguments: str, **environment: str) -> str:
 
 def test_a_seed_below_0_is_refused_in_these_words(tierscope: Runner) -> None:
     assert said(tierscope, "run", "-s", "oracle/quick", *SHORT, "--seed", "-1") == (
-        'error[usage]: invalid value "-1" for --seed. it must be a whole number from 0 to '
-        "18446744073709551615\n  = tierscope run --help shows how\n"
+        "error[usage]: invalid value for --seed: it must be a whole number from 0 to "
+        "18446744073709551615, not -1\n  = tierscope run --help shows how\n"
     )
 
 

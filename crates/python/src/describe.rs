@@ -257,6 +257,7 @@ pub fn trace_info(py: Python<'_>, path: PathBuf, allow_truncated: bool) -> PyRes
         "filter": reader.metadata().filter.map(|filter| filter.to_string()),
         "left_out": totals.map(|t| t.left_out_loads + t.left_out_stores),
         "ended": totals.map(|t| t.ended.clone()),
+        "marks": totals.and_then(|t| t.marks.as_ref()),
         "missing": reader.missing(),
         "tells_missing": reader.tells_missing(),
         "format": reader.version(),

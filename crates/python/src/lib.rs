@@ -12,6 +12,7 @@ mod live;
 mod region;
 mod requests;
 mod run;
+mod traces;
 
 use pyo3::prelude::*;
 
@@ -37,4 +38,6 @@ mod _core {
     use crate::region::{roi_begin, roi_end};
     #[pymodule_export]
     use crate::run::Run;
+    #[pymodule_export]
+    use crate::traces::Pass;
 }

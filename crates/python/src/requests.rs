@@ -6,6 +6,7 @@ use pyo3::PyErr;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
+use tierscope_kernel::Clock;
 use tierscope_system::alone::{OUTSTANDING, Requests};
 use tierscope_system::result::{WorkloadInfo, WorkloadKind};
 use tierscope_units::{Frequency, Problem, nearest};
@@ -35,12 +36,27 @@ impl Arrivals {
         self.source.count()
     }
 
+    /// The requests, and the clock that their times are cycles of, where that was said.
+    pub fn into_source(self) -> Result<(Box<dyn RequestSource>, Option<Clock>), PyErr> {
+        if let Some(count) = self.outstanding {
+            let reason = "how many requests are under way means nothing where none runs".into();
+            let value = Value::from(count);
+            return Err(one(impossible(
+                OUTSTANDING_AT_MOST,
+                &value,
+                reason,
+                "leave it out".into(),
+            )));
+        }
+        Ok((self.source, self.clock.map(|clock| Clock::from_hertz(clock.hertz()))))
+    }
+
     /// The same requests for so many devices.
     pub fn for_each(self, devices: usize) -> Result<Vec<Requests>, StreamError> {
         let one = || {
             Ok(Requests {
                 source: self.source.fork()?,
-                clock: self.clock.map(|clock| tierscope_kernel::Clock::from_hertz(clock.hertz())),
+                clock: self.clock.map(|clock| Clock::from_hertz(clock.hertz())),
                 outstanding: self.outstanding,
             })
         };
@@ -130,7 +146,7 @@ pub fn prepare(
     for (name, value) in parameters {
         match name.as_str() {
             CLOCK if found.times != Times::Cycles => return Err(one(no_clock(found, value))),
-            CLOCK => clock = Some(frequency(value)?),
+            CLOCK => clock = Some(frequency("workload.clock", value)?),
             OUTSTANDING_AT_MOST => outstanding = Some(count(value)?),
             _ if found.options.iter().any(|option| option.name == name) => {
                 choices.insert(name.clone(), as_said(value));
@@ -208,8 +224,9 @@ pub fn unopened(error: OpenError) -> PyErr {
     }
 }
 
-fn frequency(value: &Value) -> Result<Frequency, PyErr> {
-    let wrong = |reason: String, mend: String| one(impossible(CLOCK, value, reason, mend));
+/// The clock that a value says, which stands at `path`.
+pub fn frequency(path: &str, value: &Value) -> Result<Frequency, PyErr> {
+    let wrong = |reason: String, mend: String| one(impossible_at(path, value, reason, mend));
     let Some(text) = value.as_str() else {
         return Err(wrong("a clock is a frequency with its unit".into(), "write 1.2GHz".into()));
     };
@@ -234,9 +251,13 @@ fn count(value: &Value) -> Result<u32, PyErr> {
 }
 
 fn impossible(name: &str, value: &Value, reason: String, mend: String) -> Problem {
+    impossible_at(&format!("workload.{name}"), value, reason, mend)
+}
+
+fn impossible_at(path: &str, value: &Value, reason: String, mend: String) -> Problem {
     Problem {
         code: "impossible-value",
-        path: format!("workload.{name}"),
+        path: path.to_owned(),
         value: value.to_string(),
         reason,
         mend,
@@ -268,7 +289,8 @@ fn unknown_parameter(format: &Format, name: &str, value: &Value) -> Problem {
     }
 }
 
-fn unknown_format(name: &str) -> Problem {
+/// The mistake of a format that there is not.
+pub fn unknown_format(name: &str) -> Problem {
     let names = || FORMATS.iter().map(|format| format.name);
     let near = nearest(name, names()).map(|near| format!("did you mean `{near}`?"));
     let all = || format!("the formats are {}", names().collect::<Vec<_>>().join(", "));

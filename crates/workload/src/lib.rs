@@ -11,6 +11,7 @@ pub mod feed;
 pub mod filter;
 pub mod generator;
 pub mod op;
+mod order;
 pub mod requests;
 pub mod site;
 pub mod stream;

@@ -2,15 +2,14 @@
 //! machine.
 
 mod mappings;
-mod order;
 mod pages;
 #[cfg(test)]
 mod tests;
 
 use crate::op::{Advice, Call, Op, OpKind, ThreadId};
+use crate::order::Order;
 use crate::stream::{Pull, Stream, StreamError};
 use mappings::{Backing, Mappings};
-use order::Order;
 use pages::{FilePages, Memory};
 use std::collections::HashMap;
 

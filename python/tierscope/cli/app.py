@@ -21,6 +21,7 @@ from tierscope.cli import (
     record,
     results,
     run,
+    trace,
 )
 from tierscope.errors import TierscopeError
 from tierscope.format import visible
@@ -48,6 +49,11 @@ A result that was kept, and several side by side:
 
   tierscope show results/
   tierscope compare results/ others/
+
+What a trace asks for, and the same trace in another format:
+
+  tierscope trace info dramsim3:app.trc
+  tierscope convert dramsim3:app.trc ramulator:app.ramulator.gz
 
 Presets and workloads; a description to start from, each number with its source:
 
@@ -99,8 +105,13 @@ app.command(_flowing(doctor.doctor), usage=doctor.USAGE, help_epilogue=doctor.EX
 app.command(
     _flowing(completions.completions), usage=completions.USAGE, help_epilogue=completions.EXAMPLES
 )
-_trace = App(name="trace", help="Looks at recordings.", help_epilogue=describe.INFO_EXAMPLES)
-_trace.command(_flowing(describe.info), usage=describe.INFO_USAGE)
+app.command(
+    _flowing(trace.convert), usage=trace.CONVERT_USAGE, help_epilogue=trace.CONVERT_EXAMPLES
+)
+_trace = App(
+    name="trace", help="Looks at recordings and traces.", help_epilogue=trace.INFO_EXAMPLES
+)
+_trace.command(_flowing(trace.info), usage=trace.INFO_USAGE, help_epilogue=trace.INFO_EXAMPLES)
 app.command(_trace)
 
 

@@ -1,11 +1,11 @@
-"""`tierscope show`, `check` and `trace info`: what there is, and what it says."""
+"""`tierscope show` and `check`: what there is, and what it says."""
 
 from __future__ import annotations
 
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
@@ -13,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from tierscope import _core, _files
-from tierscope import format as fmt
 from tierscope._call import core_errors, parsed
 from tierscope._repeat import load_repetitions
 from tierscope._result import REPETITIONS_FILE, load
@@ -25,7 +24,6 @@ from tierscope.cli.repeat import show_repetitions
 from tierscope.cli.results import ByOption, show_result
 from tierscope.errors import TierscopeError
 
-_WIDEST = 54
 SHOW_USAGE = "Usage: tierscope show [systems | workloads | SYSTEM | DIR] [OPTIONS]"
 SHOW_EXAMPLES = """\
 Each number of a preset with its source:
@@ -43,12 +41,6 @@ Change a preset, then find every mistake at once:
   tierscope check my-machine.toml
 """
 CHECK_USAGE = "Usage: tierscope check FILE..."
-INFO_EXAMPLES = """\
-Who recorded what, how it ended, and how much there is:
-
-  tierscope trace info app.tst
-"""
-INFO_USAGE = "Usage: tierscope trace info FILE.tst"
 
 
 def show(
@@ -137,73 +129,6 @@ def check(*files: str) -> int:
             sys.stdout.flush()
             print("\n".join(error.lines()), file=sys.stderr)
     return 125 if found else 0
-
-
-def info(
-    file: Path,
-    /,
-    *,
-    allow_truncated: bool = False,
-) -> int:
-    """Says what a recording holds.
-
-    Args:
-        file: A .tst file.
-        allow_truncated: Takes what precedes the damage of a damaged one.
-    """
-    name = str(file).removeprefix("trace:")
-    with core_errors():
-        found = parsed(_core.trace_info(name, allow_truncated))
-    facts = [
-        ("Program", _in_short(found["command"])),
-        ("Recorded by", f"{found['recorder']}, tierscope {found['version']}"),
-        ("Ended", found["ended"] or "unknown: the recording is truncated"),
-        ("Size", fmt.size(found["file_bytes"])),
-        ("Threads", fmt.count(found["threads"])),
-        ("Loads", fmt.count(found["loads"])),
-        ("Stores", fmt.count(found["stores"])),
-        ("System calls and marks", fmt.count(found["calls"])),
-        ("Instructions", fmt.count(found["instructions"])),
-        ("Left out", _left_out(found)),
-        *_missing(found),
-        ("Code", _CODE[found["sites"]]),
-        ("Damage", found["damage"] or "none"),
-    ]
-    for label, value in facts:
-        print(f"{label + ':':<24}{fmt.visible(value)}")
-    return 0
-
-
-_CODE = {
-    None: "not told",
-    "function": "told by function",
-    "address": "told by function and address",
-}
-"""How finely a recording tells where in the program's code accesses come from."""
-
-
-def _left_out(found: dict[str, Any]) -> str:
-    """What a recording leaves out of what its program did."""
-    if found["filter"] is None:
-        return "nothing"
-    return f"{fmt.count(found['left_out'])} accesses that hit a cache of {found['filter']}"
-
-
-def _missing(found: dict[str, Any]) -> list[tuple[str, str]]:
-    """What of its program is not in a recording, a row each."""
-    if found["missing"]:
-        return [("Missing", what) for what in found["missing"]]
-    if found["tells_missing"]:
-        return [("Missing", "nothing")]
-    format_ = found["format"]
-    cut = found["ended"] is None
-    why = "the recording is truncated" if cut else f"version {format_} of the format does not tell"
-    return [("Missing", f"unknown: {why}")]
-
-
-def _in_short(command: list[str]) -> str:
-    text = " ".join(" ".join(command).split())
-    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]} …"
 
 
 def show_systems(console: Console, title: str) -> None:

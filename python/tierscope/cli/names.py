@@ -27,6 +27,12 @@ def workloads(_: CompletionContext) -> list[tuple[str, str]]:
     return [*generators, ("trace:", "A recording of tierscope"), *formats]
 
 
+def formats(_: CompletionContext) -> list[tuple[str, str]]:
+    """What stands before the file of a trace that is written."""
+    listed = parsed(_core.list_formats())
+    return [(f"{one['name']}:", one["summary"]) for one in listed if one["written"]]
+
+
 def _descriptions(begun: str) -> Iterator[tuple[str, str]]:
     folder, slash, _ = begun.rpartition("/")
     try:

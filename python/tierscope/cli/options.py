@@ -2,10 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tierscope.errors import TierscopeError
+
+if TYPE_CHECKING:
+    from cyclopts import Token
+
+_MOST = (1 << 64) - 1
+
+
+def whole(_type: object, tokens: Sequence[Token]) -> int:
+    """A whole number, as all counts and seeds are: nothing is rounded.
+
+    Raises:
+        ValueError: where it is none, or one that the simulator's counters cannot hold.
+    """
+    text = tokens[0].value
+    if text.isascii() and text.isdigit() and int(text) <= _MOST:
+        return int(text)
+    raise ValueError(f"it must be a whole number from 0 to {_MOST}, not {text}")
+
+
+def workload_value(text: str) -> object:
+    """A number or truth value as such, all else as a text: a number too that no counter holds."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if abs(value) <= _MOST else text
+    return value if isinstance(value, (bool, float, str)) else text
 
 
 def assignments(given: Iterable[str]) -> list[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +26,7 @@ from tierscope._workload import (
 )
 from tierscope.causes import By, kinds, tells
 from tierscope.cli import FAILURE, interrupted_status, names, received
-from tierscope.cli.options import assignments, check_json
+from tierscope.cli.options import assignments, check_json, whole, workload_value
 from tierscope.cli.plan import show_plan
 from tierscope.cli.progress import display
 from tierscope.cli.repeat import show_repetitions
@@ -71,12 +70,6 @@ For a script:
 """
 
 
-def _whole(_type: object, value: int | None) -> None:
-    """Refuses what the simulator's counters cannot hold."""
-    if value is not None and not 0 <= value < 1 << 64:
-        raise ValueError("it must be a whole number from 0 to 18446744073709551615")
-
-
 def run(
     *program: str,
     system: Annotated[
@@ -90,7 +83,7 @@ def run(
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
     json_: Annotated[str | None, Parameter(name="--json")] = None,
     by: ByOption = None,
-    seed: Annotated[int | None, Parameter(validator=_whole)] = None,
+    seed: Annotated[int | None, Parameter(converter=whole)] = None,
     skip: str | None = None,
     limit: str | None = None,
     roi: bool = False,
@@ -98,13 +91,13 @@ def run(
     roi_stop: str | None = None,
     warming: Warming | None = None,
     time_limit: float | None = None,
-    repeat: Annotated[int | None, Parameter(name="--repeat")] = None,
+    repeat: Annotated[int | None, Parameter(converter=whole)] = None,
     scale_to_footprint: float | None = None,
     dry_run: bool = False,
     native: bool = False,
     allow_truncated: bool = False,
     latencies: Path | None = None,
-    closed_loop: int | None = None,
+    closed_loop: Annotated[int | None, Parameter(converter=whole)] = None,
     quiet: Annotated[bool, Parameter(name=("--quiet", "-q"))] = False,
 ) -> int:
     """Runs a workload or a program on one or more systems and compares them.
@@ -266,19 +259,10 @@ def _sets(given: list[str]) -> tuple[list[tuple[str, str]], dict[str, Any]]:
     of_workload: dict[str, Any] = {}
     for path, value in assignments(given):
         if path.startswith("workload."):
-            of_workload[path.removeprefix("workload.")] = _value(value)
+            of_workload[path.removeprefix("workload.")] = workload_value(value)
         else:
             of_systems.append((path, value))
     return of_systems, of_workload
-
-
-def _value(text: str) -> object:
-    """A number or truth value as such, all else as a text."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text
-    return value if isinstance(value, (bool, int, float, str)) else text
 
 
 def _workload(

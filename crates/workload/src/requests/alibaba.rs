@@ -21,6 +21,8 @@ pub const FORMAT: Format = Format {
     extent: Extent::Bytes,
     marks: Marks { flush: false, trim: false },
     only_reads: false,
+    nought_is_none: false,
+    left_out: None,
     options: &[VOLUME],
     source: "alibaba/block-traces:README.md; Li et al., IISWC 2020",
     parse: Parse::Script(script),

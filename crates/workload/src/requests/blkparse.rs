@@ -7,7 +7,8 @@
 //! flush, with the data behind it if there are any. All other letters are left out, and so is the
 //! summary at the end.
 
-use super::words::{seconds, sectors};
+use super::format::push_trim;
+use super::words::{seconds, sectors, trimmed_sectors};
 use super::{
     ChoiceError, Choices, Extent, Format, FormatOption, Marks, Out, Parse, Read, RequestKind,
     Script, Times, TraceRequest, VOLUME, Volume,
@@ -27,6 +28,8 @@ pub const FORMAT: Format = Format {
     extent: Extent::Sectors(512),
     marks: Marks { flush: true, trim: true },
     only_reads: false,
+    nought_is_none: false,
+    left_out: None,
     options: &[VOLUME, EVENT],
     source: "axboe/blktrace:doc/blkparse.1 and blkparse_fmt.c",
     parse: Parse::Script(script),
@@ -96,6 +99,10 @@ impl Script for Blkparse {
         }
         let moved = extent.filter(|(_, count)| !(flush && *count == "0"));
         match (kind, moved) {
+            (Some(RequestKind::Trim), Some((first, count))) => {
+                let (address, bytes) = trimmed_sectors(first, count)?;
+                push_trim(address, bytes, ticks, out)?;
+            }
             (Some(kind), Some((first, count))) => {
                 let (address, bytes) = sectors(first, count)?;
                 out.push_back(TraceRequest { address, bytes, kind, ticks });

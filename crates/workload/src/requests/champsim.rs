@@ -22,6 +22,8 @@ pub const FORMAT: Format = Format {
     extent: Extent::Line,
     marks: Marks { flush: false, trim: false },
     only_reads: false,
+    nought_is_none: true,
+    left_out: None,
     options: &[],
     source: "ChampSim/ChampSim:inc/trace_instruction.h, input_instr",
     parse: Parse::Records(64, parse),

@@ -1,6 +1,6 @@
 //! From one format to another: requests one by one, with what the other has no place for counted.
 
-use super::{Extent, Format, RequestKind, RequestSource, Times, TraceRequest, Write};
+use super::{Extent, Format, Passed, RequestKind, RequestSource, Times, TraceRequest, Write};
 use crate::stream::StreamError;
 use serde::Serialize;
 use std::io;
@@ -38,6 +38,11 @@ pub struct Converted {
     pub trims_left_out: u64,
     /// Writes that became reads, since the target knows no writes.
     pub writes_as_reads: u64,
+    /// Requests for address 0 that the target, in which it means none, cannot tell, left out.
+    pub nowhere: u64,
+    /// Requests that have no size in the target, which are for whole lines, and had one that is no
+    /// whole number of lines.
+    pub sizes_left_out: u64,
     /// Requests that were made larger, to whole sectors of the target.
     pub widened: u64,
     /// Requests whose time is not a whole number of the target's ticks, and was cut to one.
@@ -99,7 +104,7 @@ pub fn convert(
     format: &Format,
     how: &How,
     to: &mut dyn io::Write,
-    mut goes_on: impl FnMut() -> bool,
+    mut goes_on: impl FnMut(Passed) -> bool,
 ) -> Result<Converted, ConvertError> {
     let write = format.write.ok_or(ConvertError::OnlyRead(format.name))?;
     let mut target =
@@ -119,7 +124,9 @@ pub fn convert(
             to.write_all(&target.buffer)?;
             target.buffer.clear();
         }
-        if number % LOOK_EVERY == LOOK_EVERY - 1 && !goes_on() {
+        if number % LOOK_EVERY == LOOK_EVERY - 1
+            && !goes_on(Passed { requests: number + 1, share: source.share() })
+        {
             break;
         }
     }
@@ -229,6 +236,9 @@ impl Target<'_> {
 
     fn put_lines(&mut self, request: TraceRequest) {
         let line_bytes = u64::from(self.how.line_bytes);
+        let whole = request.address.is_multiple_of(line_bytes)
+            && u64::from(request.bytes).is_multiple_of(line_bytes);
+        self.converted.sizes_left_out += u64::from(request.bytes > 0 && !whole);
         self.put(&TraceRequest { bytes: 0, ..request });
         // The last byte may be the largest number.
         let last = request.end() - 1;
@@ -257,6 +267,10 @@ impl Target<'_> {
 
     #[inline]
     fn put(&mut self, request: &TraceRequest) {
+        if self.format.nought_is_none && request.address == 0 {
+            self.converted.nowhere += 1;
+            return;
+        }
         (self.write)(request, &mut self.buffer);
         self.converted.written += 1;
     }

@@ -20,6 +20,8 @@ pub const FORMAT: Format = Format {
     extent: Extent::Line,
     marks: Marks { flush: false, trim: false },
     only_reads: false,
+    nought_is_none: false,
+    left_out: None,
     options: &[],
     source: "umd-memsys/DRAMsim3@2981759:src/common.cc, which reads a Transaction",
     parse: Parse::Lines(parse),

@@ -5,7 +5,8 @@
 //! and those before the first come as fast as they are taken. Offsets and sizes are in bytes; a volume
 //! is a file. Of `sync`, `datasync` and `sync_file_range` becomes a flush.
 
-use super::words::{bytes, whole};
+use super::format::push_trim;
+use super::words::{bytes, trimmed, whole};
 use super::{
     ChoiceError, Choices, Extent, Format, Marks, Out, Parse, Read, RequestKind, Script, Times,
     TraceRequest, VOLUME, Volume,
@@ -26,6 +27,8 @@ pub const FORMAT: Format = Format {
     extent: Extent::Bytes,
     marks: Marks { flush: true, trim: true },
     only_reads: false,
+    nought_is_none: false,
+    left_out: None,
     options: &[VOLUME],
     source: "axboe/fio:iolog.c and HOWTO.rst, trace file format v2 and v3",
     parse: Parse::Script(script),
@@ -98,6 +101,14 @@ impl Fio {
                 return Err(format!("{what} has no offset and length"));
             };
             let address = whole(offset, "an offset in bytes")?;
+            if kind == RequestKind::Trim {
+                let bytes = trimmed(length)?;
+                return if self.volume.wants(file)? {
+                    push_trim(address, bytes, ticks, out)
+                } else {
+                    Ok(())
+                };
+            }
             TraceRequest { address, bytes: bytes(length)?, kind, ticks }
         };
         if self.volume.wants(file)? {

@@ -1,6 +1,6 @@
 //! What a format of traces says of itself, and what it asks of those who read or write it.
 
-use super::{Times, TraceRequest};
+use super::{RequestKind, Times, TraceRequest};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A format of traces of requests.
@@ -28,6 +28,10 @@ pub struct Format {
     pub marks: Marks,
     /// Whether it does not tell writes, so that all requests are reads.
     pub only_reads: bool,
+    /// Whether address 0 means that there is none, so that no request for it can be written.
+    pub nought_is_none: bool,
+    /// What records without a request are, where that is worth telling: `records of size 0`.
+    pub left_out: Option<&'static str>,
     /// What may be said of how a file is to be read.
     pub options: &'static [FormatOption],
     /// Where the format is defined.
@@ -102,6 +106,33 @@ pub struct ChoiceError {
 
 /// Requests that a line or record has given, in order.
 pub type Out = VecDeque<TraceRequest>;
+
+/// Bytes that a trim of a trace has at most: more than any device, so that a slip of units is told.
+const MOST_TRIM_BYTES: u64 = 1 << 46;
+
+/// Appends a trim, which may be of a whole device, in parts of 1 GiB.
+///
+/// # Errors
+/// Where it has more than 64 TiB, or goes beyond the last address.
+pub(super) fn push_trim(
+    address: u64,
+    bytes: u64,
+    ticks: Option<u64>,
+    out: &mut Out,
+) -> Result<(), String> {
+    if bytes > MOST_TRIM_BYTES || address.checked_add(bytes).is_none() {
+        return Err("it trims more than 64 TiB, or beyond 2^64 - 1 bytes; look at its unit".into());
+    }
+    let most = u64::from(super::MOST_REQUEST_BYTES);
+    let mut done = 0;
+    while done < bytes {
+        let part = (bytes - done).min(most);
+        let (address, bytes) = (address + done, part as u32);
+        out.push_back(TraceRequest { address, bytes, kind: RequestKind::Trim, ticks });
+        done += part;
+    }
+    Ok(())
+}
 
 /// How a format is read.
 #[derive(Clone, Copy, Debug)]

@@ -20,6 +20,8 @@ pub const FORMAT: Format = Format {
     extent: Extent::Line,
     marks: Marks { flush: false, trim: false },
     only_reads: false,
+    nought_is_none: false,
+    left_out: None,
     options: &[],
     source: "jimstevens2001/HybridSim@0105561:TraceBasedSim.cpp, and PCI_SSD@01f9c9e:TraceBasedSim.cpp",
     parse: Parse::Lines(parse),

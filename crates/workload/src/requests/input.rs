@@ -2,7 +2,7 @@
 //! bytes. Whatever a file is, it takes bounded memory: of what it holds, a buffer, and what its
 //! compression looks back to.
 
-use flate2::bufread::MultiGzDecoder;
+use super::gzip::{self, Gzip};
 use liblzma::bufread::XzDecoder;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Seek, SeekFrom};
@@ -32,21 +32,45 @@ const MOST_DECODER_BYTES: u64 = 256 << 20;
 /// The same for zstd, as the power of two that its window is at most.
 const MOST_WINDOW_LOG: u32 = 27;
 
-const GZIP: &[u8] = b"\x1f\x8b";
 const XZ: &[u8] = b"\xfd7zXZ\0";
 const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
+/// What a frame begins with that decoders skip, behind a byte from 0x50 to 0x5f (RFC 8878, §3.1.2);
+/// pzstd has one before each of its own.
+const SKIPPABLE: &[u8] = b"\x2a\x4d\x18";
 /// What else a file may begin with that is no trace by itself.
 const FOREIGN: [(&[u8], &str); 4] =
     [(b"BZh", "bzip2"), (b"PK\x03\x04", "zip"), (b"7z\xbc\xaf", "7-Zip"), (b"LZIP", "lzip")];
 
-type Plain = BufReader<File>;
+type Plain = BufReader<Counted>;
+
+/// A file, and how much of it has been read.
+pub(super) struct Counted {
+    file: File,
+    read_bytes: u64,
+    file_bytes: u64,
+}
+
+impl Read for Counted {
+    fn read(&mut self, to: &mut [u8]) -> Result<usize, Error> {
+        let read = self.file.read(to)?;
+        self.read_bytes += read as u64;
+        Ok(read)
+    }
+}
+
+impl Seek for Counted {
+    fn seek(&mut self, to: SeekFrom) -> Result<u64, Error> {
+        self.read_bytes = self.file.seek(to)?;
+        Ok(self.read_bytes)
+    }
+}
 
 /// A file being read, decompressed on the way.
 pub(super) enum Input {
     /// As it is.
     Plain(Plain),
     /// Compressed by gzip, in any number of members.
-    Gzip(Box<BufReader<MultiGzDecoder<Plain>>>),
+    Gzip(Box<BufReader<Gzip<Plain>>>),
     /// Compressed by xz, in any number of streams.
     Xz(Box<BufReader<XzDecoder<Plain>>>),
     /// Compressed by zstd, in any number of frames.
@@ -86,14 +110,16 @@ impl Input {
     }
 
     fn of(file: File, magic: &[u8]) -> Result<Input, Error> {
-        let plain = BufReader::with_capacity(BUFFER_BYTES, file);
-        Ok(if magic.starts_with(GZIP) {
-            Input::Gzip(Box::new(buffered(MultiGzDecoder::new(plain))))
+        let file_bytes = file.metadata()?.len();
+        let counted = Counted { file, read_bytes: 0, file_bytes };
+        let plain = BufReader::with_capacity(BUFFER_BYTES, counted);
+        Ok(if magic.starts_with(gzip::MAGIC) {
+            Input::Gzip(Box::new(buffered(Gzip::new(plain))))
         } else if magic.starts_with(XZ) {
             let all = liblzma::stream::CONCATENATED;
             let stream = liblzma::stream::Stream::new_stream_decoder(MOST_DECODER_BYTES, all)?;
             Input::Xz(Box::new(buffered(XzDecoder::new_stream(plain, stream))))
-        } else if magic.starts_with(ZSTD) {
+        } else if magic.starts_with(ZSTD) || is_skippable(magic) {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(plain)?;
             decoder.window_log_max(MOST_WINDOW_LOG)?;
             Input::Zstd(Box::new(buffered(decoder)))
@@ -119,6 +145,20 @@ impl Input {
             Input::Xz(bytes) => bytes,
             Input::Zstd(bytes) => bytes,
         }
+    }
+
+    /// Share of the file that has been read, buffers included.
+    pub fn share(&self) -> f64 {
+        let file = match self {
+            Input::Plain(file) => Some(file),
+            Input::Gzip(file) => file.get_ref().file(),
+            Input::Xz(file) => Some(file.get_ref().get_ref()),
+            Input::Zstd(file) => Some(file.get_ref().get_ref()),
+        };
+        file.map_or(1.0, |file| {
+            let Counted { read_bytes, file_bytes, .. } = file.get_ref();
+            (*read_bytes as f64 / (*file_bytes).max(1) as f64).min(1.0)
+        })
     }
 
     /// Appends what there is up to the end of the line, that included, or up to `most` bytes; how many
@@ -152,6 +192,11 @@ impl Input {
         }
         Ok(filled)
     }
+}
+
+/// Whether a frame of zstd begins that decoders skip.
+fn is_skippable(magic: &[u8]) -> bool {
+    matches!(magic, [0x50..=0x5f, rest @ ..] if rest.starts_with(SKIPPABLE))
 }
 
 fn buffered<R: Read>(reader: R) -> BufReader<R> {

@@ -25,6 +25,8 @@ pub const FORMAT: Format = Format {
     extent: Extent::Bytes,
     marks: Marks { flush: false, trim: false },
     only_reads: false,
+    nought_is_none: false,
+    left_out: None,
     options: &[],
     source: "Valgrind manual, Lackey: memory tracing; lackey/lk_main.c",
     parse: Parse::Script(script),

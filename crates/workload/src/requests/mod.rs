@@ -6,24 +6,31 @@
 //! are and ones that gzip, xz or zstd have compressed, and says of what is wrong its number, its text
 //! and the mend. So is the writer.
 
+mod accesses;
 mod convert;
+mod first;
 mod format;
+mod gzip;
 mod input;
+mod output;
 mod pattern;
 pub mod profile;
 mod reader;
 mod request;
 mod words;
 
+pub use accesses::Accesses;
 pub use convert::{ConvertError, Converted, How, convert};
+pub use first::First;
 pub use format::{
     ChoiceError, Choices, Extent, Format, FormatOption, Marks, Out, Parse, Read, Script, VOLUME,
     Volume, Write,
 };
 pub use input::OpenError;
+pub use output::{Output, Packing};
 pub use pattern::{PATTERNS, Pattern, PatternSource, Patterned, find_pattern};
 pub use reader::TraceReader;
-pub use request::{RequestKind, RequestSource, Times, TraceRequest};
+pub use request::{Passed, RequestKind, RequestSource, Times, TraceRequest};
 
 /// Bytes of a request at most: 1 GiB.
 pub const MOST_REQUEST_BYTES: u32 = 1 << 30;

@@ -24,6 +24,8 @@ pub const FORMAT: Format = Format {
     extent: Extent::Sectors(512),
     marks: Marks { flush: false, trim: false },
     only_reads: false,
+    nought_is_none: false,
+    left_out: None,
     options: &[VOLUME, UNIT],
     source: "CMU-SAFARI/MQSim@2b6904b:src/host/ASCII_Trace_Definition.h, and README.md",
     parse: Parse::Script(script),

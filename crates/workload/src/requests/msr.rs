@@ -22,6 +22,8 @@ pub const FORMAT: Format = Format {
     extent: Extent::Bytes,
     marks: Marks { flush: false, trim: false },
     only_reads: false,
+    nought_is_none: false,
+    left_out: None,
     options: &[VOLUME],
     source: "README of the traces at SNIA IOTTA; Narayanan et al., FAST 2008",
     parse: Parse::Script(script),

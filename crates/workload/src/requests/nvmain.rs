@@ -18,6 +18,8 @@ pub const FORMAT: Format = Format {
     extent: Extent::Line,
     marks: Marks { flush: false, trim: false },
     only_reads: false,
+    nought_is_none: false,
+    left_out: None,
     options: &[],
     source: "SEAL-UCSB/NVmain@0512bae:traceReader/NVMainTrace/NVMainTraceReader.cpp",
     parse: Parse::Lines(parse),

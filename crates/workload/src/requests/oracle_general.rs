@@ -21,6 +21,8 @@ pub const FORMAT: Format = Format {
     extent: Extent::Bytes,
     marks: Marks { flush: false, trim: false },
     only_reads: true,
+    nought_is_none: false,
+    left_out: Some("records of size 0"),
     options: &[],
     source: "1a1a11a/libCacheSim:libCacheSim/traceReader/customizedReader/oracle/oracleGeneralBin.h",
     parse: Parse::Records(24, parse),

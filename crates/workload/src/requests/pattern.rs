@@ -320,6 +320,10 @@ impl RequestSource for Patterned {
         Some(self.count)
     }
 
+    fn share(&self) -> Option<f64> {
+        Some(self.next as f64 / self.count.max(1) as f64)
+    }
+
     fn times(&self) -> Times {
         if self.gap.is_some() { self.times } else { Times::Absent }
     }

@@ -17,6 +17,8 @@ pub const FORMAT: Format = Format {
     extent: Extent::Line,
     marks: Marks { flush: false, trim: false },
     only_reads: false,
+    nought_is_none: false,
+    left_out: None,
     options: &[],
     source: "CMU-SAFARI/ramulator:README.md, memory-trace driven",
     parse: Parse::Lines(parse),

@@ -22,6 +22,8 @@ pub const FORMAT: Format = Format {
     extent: Extent::Line,
     marks: Marks { flush: false, trim: false },
     only_reads: false,
+    nought_is_none: false,
+    left_out: None,
     options: &[],
     source: "CMU-SAFARI/ramulator2@2b9b3ae:src/frontend/impl/memory_trace/loadstore_trace.cpp",
     parse: Parse::Lines(parse),

@@ -6,7 +6,7 @@ use super::{Format, Out, RequestSource, Times, TraceRequest};
 use crate::stream::StreamError;
 use std::path::{Path, PathBuf};
 
-/// A line may be so long: several times what any format needs.
+/// A line may be so long without its end: several times what any format needs.
 const MOST_LINE_BYTES: usize = 512;
 /// Characters of a wrong line that an error shows.
 const SHOWN: usize = 60;
@@ -35,6 +35,10 @@ pub struct TraceReader {
     ticks: u64,
     /// Whether nothing of the file's rest is part of the trace.
     ended: bool,
+    /// Whether the last line was read, and had no end.
+    cut: bool,
+    /// Records that gave no request.
+    empty_records: u64,
 }
 
 impl TraceReader {
@@ -80,6 +84,8 @@ impl TraceReader {
             begun: None,
             ticks: 0,
             ended: false,
+            cut: false,
+            empty_records: 0,
         }
     }
 
@@ -102,10 +108,12 @@ impl TraceReader {
             }
             Parse::Lines(_) | Parse::Script(_) => {
                 self.buffer.clear();
-                self.input.read_line(MOST_LINE_BYTES + 1, &mut self.buffer)
+                // Its end is one byte, or two.
+                self.input.read_line(MOST_LINE_BYTES + 2, &mut self.buffer)
             }
         };
         let length = read.map_err(|error| self.unreadable(&error))?;
+        self.cut |= self.has_lines() && length > 0 && !self.buffer.ends_with(b"\n");
         self.offset += length as u64;
         self.number += u64::from(length > 0);
         if let Parse::Records(bytes, _) = self.format.parse
@@ -117,10 +125,16 @@ impl TraceReader {
                 format!("the file ends in the middle of a record, after {length} of {bytes} bytes");
             return Err(self.wrong(&why));
         }
-        if self.has_lines() && length > MOST_LINE_BYTES {
+        if self.has_lines() && self.line().len() > MOST_LINE_BYTES {
             return Err(self.wrong(&format!("the line is longer than {MOST_LINE_BYTES} bytes")));
         }
         Ok(length > 0)
+    }
+
+    /// The line in the buffer, without its end.
+    fn line(&self) -> &[u8] {
+        let line = self.buffer.strip_suffix(b"\n").unwrap_or(&self.buffer);
+        line.strip_suffix(b"\r").unwrap_or(line)
     }
 
     fn unreadable(&self, error: &std::io::Error) -> StreamError {
@@ -146,7 +160,9 @@ impl TraceReader {
     /// Gets the requests of the line or record in the buffer.
     fn parse(&mut self) -> Result<(), StreamError> {
         if let Parse::Records(_, parse) = self.format.parse {
-            return parse(&self.buffer, &mut self.pending).map_err(|why| self.wrong(&why));
+            parse(&self.buffer, &mut self.pending).map_err(|why| self.wrong(&why))?;
+            self.empty_records += u64::from(self.pending.is_empty());
+            return Ok(());
         }
         let line = self.buffer.trim_ascii();
         if line.is_empty() || line.starts_with(b"#") {
@@ -168,6 +184,14 @@ impl TraceReader {
         };
         match read {
             Ok(read) => self.ended = read == Read::Ends,
+            // A format that knows no heading has none that could be told from a wrong line.
+            Err(why)
+                if self.number == 1
+                    && self.format.heading.is_empty()
+                    && !line.iter().any(u8::is_ascii_digit) =>
+            {
+                return Err(self.wrong(&format!("{why} (a line of names begins with #)")));
+            }
             Err(why) => return Err(self.wrong(&why)),
         }
         Ok(())
@@ -237,6 +261,27 @@ impl RequestSource for TraceReader {
     fn times(&self) -> Times {
         let own = self.script.as_ref().and_then(|script| script.times());
         own.unwrap_or(self.format.times)
+    }
+
+    fn share(&self) -> Option<f64> {
+        Some(self.input.share())
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let path = self.path.display();
+        let mut remarks = Vec::new();
+        if self.cut {
+            remarks.push(format!(
+                "the last line of {path} has no end: if the trace was cut there, that line is not as \
+                 it was"
+            ));
+        }
+        if let Some(what) = self.format.left_out
+            && self.empty_records > 0
+        {
+            remarks.push(format!("{} {what} of {path} were left out", self.empty_records));
+        }
+        remarks
     }
 
     fn place(&self) -> String {

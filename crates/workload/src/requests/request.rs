@@ -87,6 +87,15 @@ pub enum Times {
     Ps(u64),
 }
 
+/// How far a pass over requests is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Passed {
+    /// Requests read.
+    pub requests: u64,
+    /// The share of the source that they are, about, where that is known.
+    pub share: Option<f64>,
+}
+
 /// Where a device alone gets its requests from, in the order in which they arrive.
 pub trait RequestSource: Send {
     /// The next request; `None` at the end.
@@ -110,6 +119,16 @@ pub trait RequestSource: Send {
     /// How many requests there are in all, where that is known before they are read.
     fn count(&self) -> Option<u64> {
         None
+    }
+
+    /// The share of it that has been read, about, where that is known.
+    fn share(&self) -> Option<f64> {
+        None
+    }
+
+    /// What is worth knowing of what has been read so far, a sentence each.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// What to say of the request that came last where it makes no sense to whoever takes it.

@@ -24,6 +24,8 @@ pub const FORMAT: Format = Format {
     extent: Extent::Sectors(512),
     marks: Marks { flush: false, trim: false },
     only_reads: false,
+    nought_is_none: false,
+    left_out: None,
     options: &[VOLUME],
     source: "README of the traces at SNIA IOTTA; Zhang et al., USENIX ATC 2020",
     parse: Parse::Script(script),

@@ -81,6 +81,24 @@ pub(super) fn bytes(word: &str) -> Result<u32, String> {
     sized(whole(word, "a size in bytes")?, 1)
 }
 
+/// A size in bytes, of a trim: of any number of them.
+#[inline]
+pub(super) fn trimmed(word: &str) -> Result<u64, String> {
+    match whole(word, "a size in bytes")? {
+        0 => Err("its size is 0".into()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// First byte and bytes of a trim, of sectors of 512 bytes.
+#[inline]
+pub(super) fn trimmed_sectors(first: &str, count: &str) -> Result<(u64, u64), String> {
+    let (address, _) = sectors(first, "1")?;
+    let count = whole(count, "a size in sectors of 512 bytes")?;
+    let bytes = count.checked_mul(512).ok_or("it has more than 2^64 - 1 bytes")?;
+    if bytes == 0 { Err("its size is 0".into()) } else { Ok((address, bytes)) }
+}
+
 /// Address and size in bytes, of sectors of 512 bytes.
 #[inline]
 pub(super) fn sectors(first: &str, count: &str) -> Result<(u64, u32), String> {
@@ -101,7 +119,7 @@ fn sized(count: u64, unit_bytes: u64) -> Result<u32, String> {
     }
 }
 
-/// Seconds with a fraction, in nanoseconds: nine digits count, and those behind are left out.
+/// Seconds with a fraction, in nanoseconds, which is what formats tell: nine digits, and zeros behind.
 #[inline]
 pub(super) fn seconds(word: &str) -> Result<u64, String> {
     const NANOSECONDS: u64 = 1_000_000_000;
@@ -110,6 +128,9 @@ pub(super) fn seconds(word: &str) -> Result<u64, String> {
     let seconds = number(word, whole, 10, what)?;
     if fraction.is_empty() || !fraction.bytes().all(|digit| digit.is_ascii_digit()) {
         return Err(format!("`{word}` is not {what}"));
+    }
+    if fraction.bytes().skip(9).any(|digit| digit != b'0') {
+        return Err(format!("`{word}` is told to less than a nanosecond, which is not counted"));
     }
     let digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(9);
     let nanoseconds = digits.fold(0u64, |sum, digit| sum * 10 + u64::from(digit - b'0'));
@@ -174,7 +195,8 @@ mod tests {
     #[test]
     fn seconds_are_read_to_the_nanosecond() {
         assert_eq!(seconds("1.5"), Ok(1_500_000_000));
-        assert_eq!(seconds("0.0000000019"), Ok(1));
+        assert_eq!(seconds("0.00000000100"), Ok(1));
+        assert!(seconds("0.0000000019").unwrap_err().contains("less than a nanosecond"));
         assert_eq!(seconds("7"), Ok(7_000_000_000));
         for wrong in ["1.", ".5", "1.-5", "1.5.2", "1e3", "18446744074"] {
             assert!(seconds(wrong).is_err(), "{wrong}");

@@ -1,15 +1,18 @@
 //! What a trace asks for, in one pass: how much, in which sizes, how soon again, and what caches of
 //! every size would miss of it.
 
+mod associative;
 mod curve;
 mod stack;
 mod working_set;
 
+pub use associative::Associative;
 pub use curve::{MissRatio, Reuse};
 pub use working_set::Window;
 
-use super::{RequestKind, RequestSource, Times, TraceRequest};
+use super::{Passed, RequestKind, RequestSource, Times, TraceRequest};
 use crate::stream::StreamError;
+use associative::Sets;
 use curve::Histogram;
 use serde::Serialize;
 use stack::{Seen, Stack};
@@ -24,6 +27,8 @@ const LOOK_EVERY: u64 = 1 << 14;
 /// What a trace asks for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Profile {
+    /// Whether the trace was read to its end.
+    pub complete: bool,
     /// Requests to read.
     pub reads: u64,
     /// Requests to write.
@@ -63,6 +68,9 @@ pub struct Profile {
     pub reuse: Vec<Reuse>,
     /// Share of touches that miss a cache of each size, which keeps the blocks touched last.
     pub miss_ratio: Vec<MissRatio>,
+    /// The same of caches of sets, each of which keeps the blocks touched last of those that belong to
+    /// it; of all touches, sampled or not.
+    pub set_associative: Vec<Associative>,
     /// Different blocks touched in each of consecutive windows of the trace.
     pub working_set: Vec<Window>,
 }
@@ -88,7 +96,7 @@ pub struct Sample {
 pub fn profile(
     source: &mut dyn RequestSource,
     block_bytes: u64,
-    goes_on: impl FnMut() -> bool,
+    goes_on: impl FnMut(Passed) -> bool,
 ) -> Result<Profile, StreamError> {
     profile_of(source, block_bytes, MOST_BLOCKS, goes_on)
 }
@@ -97,14 +105,17 @@ fn profile_of(
     source: &mut dyn RequestSource,
     block_bytes: u64,
     most_blocks: usize,
-    mut goes_on: impl FnMut() -> bool,
+    mut goes_on: impl FnMut(Passed) -> bool,
 ) -> Result<Profile, StreamError> {
     let mut pass = Pass::new(block_bytes, most_blocks);
     let mut count = 0u64;
     while let Some(request) = source.next()? {
         pass.take(&request);
         count += 1;
-        if count.is_multiple_of(LOOK_EVERY) && !goes_on() {
+        if count.is_multiple_of(LOOK_EVERY)
+            && !goes_on(Passed { requests: count, share: source.share() })
+        {
+            pass.profile.complete = false;
             break;
         }
     }
@@ -117,6 +128,7 @@ struct Pass {
     sizes: BTreeMap<u64, u64>,
     ticks: Option<(u64, u64)>,
     stack: Stack,
+    sets: Sets,
     reuse: Histogram,
     working_set: WorkingSet,
 }
@@ -124,10 +136,11 @@ struct Pass {
 impl Pass {
     fn new(block_bytes: u64, most_blocks: usize) -> Self {
         Pass {
-            profile: Profile { block_bytes, ..Profile::default() },
+            profile: Profile { complete: true, block_bytes, ..Profile::default() },
             sizes: BTreeMap::new(),
             ticks: None,
             stack: Stack::new(most_blocks),
+            sets: Sets::default(),
             reuse: Histogram::default(),
             working_set: WorkingSet::default(),
         }
@@ -171,6 +184,7 @@ impl Pass {
     fn touch(&mut self, block: u64, write: bool) {
         let now = self.profile.touches;
         self.profile.touches += 1;
+        self.sets.touch(block);
         let Some(touched) = self.stack.touch(block, write, now) else { return };
         match touched.seen {
             Seen::First => self.reuse.add_cold(touched.weight),
@@ -207,6 +221,8 @@ impl Pass {
         }
         profile.reuse = self.reuse.rows();
         profile.miss_ratio = self.reuse.miss_ratios(profile.touches, profile.block_bytes);
+        profile.set_associative =
+            self.sets.miss_ratios(profile.touches, profile.blocks, profile.block_bytes);
         profile.working_set = self.working_set.windows(profile.touches);
         profile
     }

@@ -28,7 +28,7 @@ impl RequestSource for Listed {
 fn of_blocks(blocks: &[u64], most: usize) -> Profile {
     let requests: Vec<_> =
         blocks.iter().map(|block| TraceRequest::line(block * 64, false, None)).collect();
-    profile_of(&mut Listed(requests.into_iter()), 64, most, || true).unwrap()
+    profile_of(&mut Listed(requests.into_iter()), 64, most, |_| true).unwrap()
 }
 
 /// Touches that hit a list of the blocks touched last, of so many.
@@ -95,8 +95,8 @@ fn the_slots_of_touches_are_numbered_anew_without_a_change() {
 fn a_sample_is_as_near_as_it_says() {
     for (pattern, seed) in [(Pattern::Random, 1), (Pattern::Zipf, 2), (Pattern::Zipf, 3)] {
         let trace = || Patterned::new(pattern, 400_000, 1 << 23, 1, 30, seed);
-        let exact = profile_of(&mut trace(), 64, 1 << 20, || true).unwrap();
-        let sampled = profile_of(&mut trace(), 64, 4096, || true).unwrap();
+        let exact = profile_of(&mut trace(), 64, 1 << 20, |_| true).unwrap();
+        let sampled = profile_of(&mut trace(), 64, 4096, |_| true).unwrap();
         let sample = sampled.sample.unwrap();
         assert!(exact.sample.is_none() && sample.blocks <= 4096 && sample.rate < 0.1);
         let ratio = sampled.blocks as f64 / exact.blocks as f64;
@@ -125,7 +125,7 @@ fn what_requests_ask_for_is_counted() {
         request(RequestKind::Flush, 0, 0),
         request(RequestKind::Trim, 0, 4096),
     ];
-    let found = profile_of(&mut Listed(requests.into_iter()), 4096, 1 << 20, || true).unwrap();
+    let found = profile_of(&mut Listed(requests.into_iter()), 4096, 1 << 20, |_| true).unwrap();
     assert_eq!((found.reads, found.writes, found.flushes, found.trims), (1, 2, 1, 1));
     assert_eq!((found.read_bytes, found.written_bytes), (5000, 4608));
     assert_eq!((found.touches, found.blocks, found.written_blocks), (4, 4, 2));

@@ -1,0 +1,353 @@
+//! Passes over traces: converted, or looked into; started, watched, stopped and collected from Python.
+
+use crate::error::{run_error, spec_error};
+use crate::job::{Source, Workload};
+use crate::requests::{frequency, unknown_format};
+use pyo3::prelude::*;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tierscope_kernel::Clock;
+use tierscope_units::{Problem, Problems, reason};
+use tierscope_workload::requests::profile::profile;
+use tierscope_workload::requests::{
+    Accesses, ConvertError, First, Format, How, Output, Packing, Passed, RequestSource, Times,
+    convert, find,
+};
+
+/// Bytes of a memory's line, and of a store's page: what is counted in unless it is said.
+const LINE_BYTES: u64 = 64;
+const PAGE_BYTES: u64 = 4096;
+/// The longest interval that may be said: that of patterns.
+const MOST_INTERVAL_PS: u64 = 1_000_000_000_000;
+
+/// What is to be read: of which workload, and how much of it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct From {
+    workload: Workload,
+    /// Requests at most.
+    limit: Option<u64>,
+}
+
+/// What is to be converted.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConvertJob {
+    from: From,
+    /// The target's format and file.
+    format: String,
+    path: PathBuf,
+    /// The clock that cycles are of, such as `1.2GHz`.
+    clock: Option<String>,
+    /// Time from one request to the next where the source has no times, such as `10ns`.
+    interval: Option<String>,
+    line_bytes: Option<u64>,
+    /// Whether a file that is there may be replaced.
+    replace: bool,
+}
+
+/// What is to be looked into.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProfileJob {
+    from: From,
+    block_bytes: Option<u64>,
+}
+
+/// A source of requests, and what is known of it.
+struct Opened {
+    source: Box<dyn RequestSource>,
+    clock: Option<Clock>,
+    remarks: Vec<String>,
+    file: Option<PathBuf>,
+}
+
+/// What a pass came to, as JSON, or a code and a message.
+type Ended = Result<Value, (&'static str, String)>;
+
+/// A pass over a trace in a host thread of its own. Python polls it, so that it stays answerable to the
+/// keyboard.
+#[pyclass(frozen)]
+pub struct Pass {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    passed: Passed,
+    ended: Option<Ended>,
+}
+
+#[pymethods]
+impl Pass {
+    /// Starts to convert a trace to a file of another format.
+    #[staticmethod]
+    fn convert(py: Python<'_>, job: &str) -> PyResult<Pass> {
+        let job: ConvertJob =
+            serde_json::from_str(job).map_err(|error| run_error("bad-job", error))?;
+        let format = target_format(&job.format)?;
+        let mut how = how(&job)?;
+        let opened = py.detach(|| open(job.from))?;
+        how.clock = how.clock.or(opened.clock);
+        check_target(&job.path, opened.file.as_deref(), job.replace)?;
+        Pass::spawn(move |shared| convert_to(opened, format, &how, &job.path, shared))
+    }
+
+    /// Starts to look into a trace.
+    #[staticmethod]
+    fn profile(py: Python<'_>, job: &str) -> PyResult<Pass> {
+        let job: ProfileJob =
+            serde_json::from_str(job).map_err(|error| run_error("bad-job", error))?;
+        let said = job.block_bytes.map(|bytes| power_of_two("block", bytes)).transpose()?;
+        let mut opened = py.detach(|| open(job.from))?;
+        let block_bytes = said.unwrap_or(match opened.source.times() {
+            Times::Ps(_) => PAGE_BYTES,
+            Times::Cycles | Times::Absent => LINE_BYTES,
+        });
+        fit(&mut opened, block_bytes)?;
+        Pass::spawn(move |shared| {
+            let Opened { mut source, mut remarks, .. } = opened;
+            let found = profile(&mut *source, block_bytes, |passed| shared.goes_on(passed))
+                .map_err(|error| ("unreadable-trace", error.to_string()))?;
+            remarks.extend(source.remarks());
+            Ok(json!({"profile": found, "remarks": remarks}))
+        })
+    }
+
+    /// Waits until the pass has ended, for so long at most; whether it has.
+    fn wait(&self, py: Python<'_>, seconds: f64) -> bool {
+        let limit = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
+        py.detach(|| {
+            let unfinished = |state: &mut State| state.ended.is_none();
+            let waited =
+                self.shared.ended.wait_timeout_while(self.shared.lock(), limit, unfinished);
+            waited.unwrap_or_else(PoisonError::into_inner).0.ended.is_some()
+        })
+    }
+
+    /// Ends the pass early: nothing is written, and what was found is of a part.
+    fn stop(&self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Requests read so far, and the share of the source that they are, about, or nothing.
+    fn progress(&self) -> (u64, Option<f64>) {
+        let Passed { requests, share } = self.shared.lock().passed;
+        (requests, share)
+    }
+
+    /// What the pass came to, as JSON. Once it has ended.
+    fn result(&self) -> PyResult<String> {
+        match &self.shared.lock().ended {
+            Some(Ok(found)) => Ok(found.to_string()),
+            Some(Err((code, message))) => Err(run_error(code, message)),
+            None => Err(run_error("still-running", "the pass has not ended yet")),
+        }
+    }
+}
+
+impl Pass {
+    /// Runs `body` in a thread of its own. Whatever happens in it, the pass ends.
+    fn spawn(body: impl FnOnce(&Shared) -> Ended + Send + 'static) -> PyResult<Pass> {
+        let shared = Arc::new(Shared::default());
+        let ours = shared.clone();
+        std::thread::Builder::new()
+            .name("tierscope-pass".into())
+            .spawn(move || {
+                let body = std::panic::AssertUnwindSafe(|| body(&ours));
+                let broken = || "a broken invariant stopped the pass; please report it".to_owned();
+                let ended =
+                    std::panic::catch_unwind(body).unwrap_or_else(|_| Err(("internal", broken())));
+                ours.lock().ended = Some(ended);
+                ours.ended.notify_all();
+            })
+            .map_err(|error| run_error("no-thread", error))?;
+        Ok(Pass { shared })
+    }
+}
+
+impl Shared {
+    /// What is under the lock is replaced whole, so that a panic leaves it usable.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn goes_on(&self, passed: Passed) -> bool {
+        self.lock().passed = passed;
+        !self.stopped()
+    }
+}
+
+/// Opens what is to be read.
+fn open(from: From) -> PyResult<Opened> {
+    let prepared = from.workload.prepare()?;
+    let file = prepared.info.parameters.get("file").and_then(Value::as_str).map(PathBuf::from);
+    let mut opened = match prepared.source {
+        Source::Stream(stream) => {
+            let source = Box::new(Accesses::of(stream, None));
+            let remarks = prepared.damage.into_iter().chain(prepared.cut).collect();
+            Opened { source, clock: None, remarks, file }
+        }
+        Source::Requests(arrivals) => {
+            let (source, clock) = arrivals.into_source()?;
+            Opened { source, clock, remarks: Vec::new(), file }
+        }
+    };
+    if let Some(limit) = from.limit {
+        opened.source = Box::new(First::new(opened.source, limit));
+    }
+    Ok(opened)
+}
+
+/// Tells a source what is moved as one.
+fn fit(opened: &mut Opened, unit_bytes: u64) -> PyResult<()> {
+    opened.source.fit(unit_bytes).map_err(|error| run_error("unreadable-trace", error))
+}
+
+fn target_format(name: &str) -> PyResult<&'static Format> {
+    let Some(format) = find(name) else {
+        let path = "the target".into();
+        return Err(problem(Problem { path, ..unknown_format(name) }));
+    };
+    if format.write.is_none() {
+        let error = ConvertError::OnlyRead(format.name);
+        return Err(run_error("only-read", error));
+    }
+    Ok(format)
+}
+
+/// What was said of what the formats leave open.
+fn how(job: &ConvertJob) -> PyResult<How> {
+    let mut how = How::default();
+    if let Some(clock) = &job.clock {
+        let clock = frequency("clock", &Value::from(clock.as_str()))?;
+        how.clock = Some(Clock::from_hertz(clock.hertz()));
+    }
+    if let Some(interval) = &job.interval {
+        let parsed = interval.parse::<tierscope_units::Duration>();
+        let known = parsed.as_ref().map(|time| time.picoseconds());
+        match known {
+            Ok(ps) if ps <= MOST_INTERVAL_PS => how.interval_ps = Some(ps),
+            _ => {
+                let reason = match parsed {
+                    Err(error) => error.reason,
+                    Ok(_) => "requests are 1s apart at most".into(),
+                };
+                return Err(impossible("interval", interval, reason, "write 10ns, or another"));
+            }
+        }
+    }
+    if let Some(bytes) = job.line_bytes {
+        how.line_bytes = power_of_two("line", bytes)? as u32;
+    }
+    Ok(how)
+}
+
+fn power_of_two(what: &str, bytes: u64) -> PyResult<u64> {
+    if bytes.is_power_of_two() && (8..=1 << 30).contains(&bytes) {
+        return Ok(bytes);
+    }
+    let reason = format!("a {what} has a power of two of bytes, from 8B to 1GiB");
+    Err(impossible(what, &format!("{bytes} bytes"), reason, "write 64B, or 4KiB"))
+}
+
+fn impossible(path: &str, value: &str, reason: String, mend: &str) -> PyErr {
+    problem(Problem {
+        code: "impossible-value",
+        path: path.into(),
+        value: value.into(),
+        reason,
+        mend: mend.into(),
+        place: String::new(),
+    })
+}
+
+fn problem(problem: Problem) -> PyErr {
+    let mut problems = Problems::new();
+    problems.push(problem);
+    spec_error(&problems)
+}
+
+/// Refuses a target that is the source, or that is there already and may not be replaced.
+fn check_target(path: &Path, source: Option<&Path>, replace: bool) -> PyResult<()> {
+    let shown = path.display();
+    let Ok(there) = std::fs::metadata(path) else { return Ok(()) };
+    if there.is_dir() {
+        return Err(run_error("unwritable", format!("{shown} is a directory; name a file in it")));
+    }
+    let same = source.and_then(|source| std::fs::metadata(source).ok());
+    if same.is_some_and(|same| (same.dev(), same.ino()) == (there.dev(), there.ino())) {
+        let why = format!("{shown} is the trace that is read; name another file");
+        return Err(run_error("unwritable", why));
+    }
+    if there.is_file() && !replace {
+        let why = format!(
+            "{shown} is there already, and is left alone; name another file, or say \
+                           that it may be replaced (--replace)"
+        );
+        return Err(run_error("exists", why));
+    }
+    Ok(())
+}
+
+fn convert_to(
+    mut opened: Opened,
+    format: &Format,
+    how: &How,
+    path: &Path,
+    shared: &Shared,
+) -> Ended {
+    let unwritable = |error: &io::Error| {
+        ("unwritable", format!("{} cannot be written: {}", path.display(), reason(error)))
+    };
+    opened
+        .source
+        .fit(u64::from(how.line_bytes))
+        .map_err(|error| ("unreadable-trace", error.to_string()))?;
+    let mut to = Output::create(path).map_err(|error| unwritable(&error))?;
+    let done = convert(&mut *opened.source, format, how, &mut to, |at| shared.goes_on(at));
+    let converted = done.map_err(|error| match error {
+        ConvertError::Stream(error) => ("unreadable-trace", error.to_string()),
+        ConvertError::Unwritable(why) => {
+            ("unwritable", format!("{} cannot be written: {why}", path.display()))
+        }
+        other => ("not-converted", other.to_string()),
+    })?;
+    if shared.stopped() {
+        return Err(("interrupted", format!("{} was not written", path.display())));
+    }
+    if converted.written == 0 {
+        let name = format.name;
+        return Err(("nothing-left", format!("nothing of the source has a place in {name}")));
+    }
+    to.flush().map_err(|error| unwritable(&error))?;
+    let file_bytes = to.finish().map_err(|error| unwritable(&error))?;
+    let mut remarks = opened.remarks;
+    remarks.extend(opened.source.remarks());
+    let packed = match Packing::of(path) {
+        Packing::Plain => None,
+        Packing::Gzip => Some("gzip"),
+        Packing::Xz => Some("xz"),
+        Packing::Zstd => Some("zstd"),
+    };
+    Ok(json!({
+        "converted": converted, "file_bytes": file_bytes, "packed": packed, "remarks": remarks,
+    }))
+}

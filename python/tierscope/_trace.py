@@ -1,0 +1,326 @@
+"""Traces: looked into, and converted to other formats."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tierscope import _check, _core, _workload
+from tierscope._call import core_errors, parsed
+from tierscope._workload import Generated, MemoryTrace, Program, Recorded
+from tierscope.errors import ArgumentError, RunError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_POLL_S = 0.1
+_MOST = (1 << 64) - 1
+
+Source = Generated | Recorded | MemoryTrace
+"""What requests come from: a trace, a recording, or a built-in workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """How far a pass over a trace is.
+
+    Attributes:
+        requests: requests read.
+        share: the share of the source that they are, about; ``None`` where that is not known.
+    """
+
+    requests: int
+    share: float | None
+
+
+PassWatcher = Callable[[Passed], None]
+"""Called several times a second with how far a pass is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What a conversion came to.
+
+    Attributes:
+        read: requests read.
+        written: requests written: more where larger ones were written as lines.
+        file_bytes: size of the file; ``None`` where it is a device or a pipe.
+        packed: what it is compressed by: ``gzip``, ``xz``, ``zstd`` or ``None``.
+        lost: what the format had no place for, in words; empty if nothing was lost.
+        notices: what is worth knowing of the source.
+    """
+
+    read: int
+    written: int
+    file_bytes: int | None
+    packed: str | None
+    lost: list[str]
+    notices: list[str]
+
+
+@dataclass(frozen=True)
+class TraceInfo:
+    """What a trace asks for.
+
+    Attributes:
+        name: the trace, as it was named.
+        recording: of a recording, what it says of itself; else ``None``.
+        profile: footprint, mix, sizes, reuse distances, miss ratios and working sets, as
+            documented in docs/formats/trace-info.md; ``None`` where only the recording was asked.
+        remarks: what is worth knowing of the trace.
+    """
+
+    name: str
+    recording: dict[str, Any] | None
+    profile: dict[str, Any] | None
+    remarks: list[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {
+            "name": self.name,
+            "recording": self.recording,
+            "profile": self.profile,
+            "remarks": self.remarks,
+        }
+
+    def to_json(self) -> str:
+        """All of it, as one JSON object."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+
+    def table(self) -> str:
+        """All of it as ``tierscope trace info`` prints it."""
+        from tierscope import trace_report
+
+        return "\n".join(trace_report.lines(self))
+
+    def plot(self) -> Figure:
+        """Miss ratios by size of cache, reuse distances, working sets and sizes of requests.
+
+        Raises:
+            RunError: where the trace was not gone through, or moves no data.
+        """
+        from tierscope import trace_plots
+
+        if self.profile is None or not self.profile["touches"]:
+            raise RunError(
+                "nothing-to-plot",
+                f"of {self.name} no request is known that moves data",
+                "name a trace that has some, and leave brief out",
+            )
+        return trace_plots.profile(self.name, self.profile)
+
+
+def trace_info(
+    source: Source | str,
+    *,
+    block: int | str | None = None,
+    limit: int | None = None,
+    brief: bool = False,
+    watch: PassWatcher | None = None,
+) -> TraceInfo:
+    """Goes through a trace and says what it asks for.
+
+    Reuse distances and miss ratios are exact for up to 2^20 different blocks; of more, a sample of
+    blocks is followed, and the largest error is said. Caches of sets are exact always. An
+    interrupt from the keyboard ends the pass; what was found then is returned, of a part.
+
+    Args:
+        source: ``FORMAT:FILE``, ``trace:FILE.tst``, the name of a built-in workload, or what
+            :func:`workload` gives.
+        block: the unit in which footprint, reuse and caches are counted, a power of two from 8 B:
+            64 B unless given, and 4 KiB of traces of stores.
+        limit: so many requests at most, the first ones.
+        brief: of a recording, only what it says of itself.
+        watch: hears of the progress.
+
+    Raises:
+        SpecError: where a parameter is impossible.
+        ArgumentError: where an argument is of the wrong type or has no effect.
+        RunError: where the trace cannot be read.
+    """
+    work, name = _source(source)
+    _check.flag(brief, "being brief")
+    _check.watcher(watch, "a Passed")
+    if brief and not isinstance(work, Recorded):
+        raise _workload.without_effect("being brief", "what is no recording")
+    recording = None
+    if isinstance(work, Recorded):
+        with core_errors():
+            recording = parsed(_core.trace_info(os.fspath(work.path), work.allow_truncated))
+    if brief:
+        return TraceInfo(name, recording, None, [])
+    job = {
+        "from": {"workload": work.to_dict(), "limit": _limit(limit)},
+        "block_bytes": _check.size(block, "the block"),
+    }
+    with core_errors():
+        found = _attend(_core.Pass.profile(_check.written(job, f"the trace {name}")), watch)
+    return TraceInfo(name, recording, found["profile"], found["remarks"])
+
+
+def convert(
+    source: Source | str,
+    target: str,
+    *,
+    clock: str | None = None,
+    interval: str | None = None,
+    line: int | str | None = None,
+    limit: int | None = None,
+    replace: bool = False,
+    watch: PassWatcher | None = None,
+) -> Conversion:
+    """Writes the requests of a trace in another format.
+
+    The file appears whole or not at all. It is compressed as its name ends: ``.gz``, ``.xz`` or
+    ``.zst``.
+
+    Args:
+        source: as for :func:`trace_info`.
+        target: ``FORMAT:FILE``.
+        clock: the clock that cycles are of, such as ``1.2GHz``, where one side has cycles and the
+            other times.
+        interval: time from one request to the next, such as ``10ns``, where only the target has
+            times.
+        line: bytes of a line, 64 unless given: what a request without a size moves, and what
+            requests are divided into for a format whose requests have none.
+        limit: so many requests at most, the first ones.
+        replace: whether a file that is there is replaced.
+        watch: hears of the progress.
+
+    Raises:
+        SpecError: where a parameter is impossible.
+        ArgumentError: where an argument is of the wrong type or has no effect.
+        RunError: where the trace cannot be read, or the target cannot be written.
+    """
+    work, name = _source(source)
+    _check.watcher(watch, "a Passed")
+    kind, file = _target(target)
+    job = {
+        "from": {"workload": work.to_dict(), "limit": _limit(limit)},
+        "format": kind,
+        "path": file,
+        "clock": _optional(clock, "the clock", 'write a frequency, such as "1.2GHz"'),
+        "interval": _optional(interval, "the interval", 'write a time, such as "10ns"'),
+        "line_bytes": _check.size(line, "the line"),
+        "replace": _check.flag(replace, "replacing a file"),
+    }
+    with core_errors():
+        found = _attend(_core.Pass.convert(_check.written(job, f"the trace {name}")), watch)
+    return Conversion(
+        read=found["converted"]["read"],
+        written=found["converted"]["written"],
+        file_bytes=found["file_bytes"],
+        packed=found["packed"],
+        lost=list(_lost(found["converted"], kind)),
+        notices=found["remarks"],
+    )
+
+
+def source_of(
+    name: str, parameters: dict[str, Any], seed: int | None, *, allow_truncated: bool
+) -> Source:
+    """The source of that name; a file that no format is named for is a recording."""
+    formats = [one["name"] for one in parsed(_core.list_formats())]
+    if name.partition(":")[0] not in ("trace", *formats):
+        built_in = [one["name"] for one in parsed(_core.list_workloads())]
+        if name.endswith(".tst") or (name not in built_in and os.path.lexists(name)):
+            name = f"trace:{name}"
+    return _workload.named(name, parameters, seed, allow_truncated=allow_truncated)
+
+
+def _source(source: object) -> tuple[Source, str]:
+    """A source, and its name."""
+    if isinstance(source, str):
+        source = source_of(source, {}, None, allow_truncated=False)
+    if isinstance(source, Program):
+        raise ArgumentError(
+            "no-effect",
+            "a program is no trace",
+            "record it first: tierscope record -o app.tst -- PROGRAM",
+        )
+    work = _workload.of(source)
+    assert not isinstance(work, Program)
+    if isinstance(work, Generated):
+        return work, work.name
+    return work, os.fspath(work.path)
+
+
+def _target(target: object) -> tuple[str, str]:
+    """Format and file of a target."""
+    mend = 'write FORMAT:FILE, such as "dramsim3:app.trc.gz"'
+    text = _check.text(target, "the target", mend)
+    kind, colon, file = text.partition(":")
+    if not colon or not file or not kind:
+        raise RunError("unknown-format", f"the target {text} names no format and file", mend)
+    if kind == "trace":
+        raise RunError(
+            "only-read",
+            "a recording has what a program did besides its accesses, which no trace tells",
+            "record the program: tierscope record -o app.tst -- PROGRAM",
+        )
+    return kind, file
+
+
+def _optional(value: object, what: str, mend: str) -> str | None:
+    return None if value is None else _check.text(value, what, mend)
+
+
+def _limit(value: object) -> int | None:
+    mend = "write a whole number from 1"
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ArgumentError("wrong-type", f"the limit is {_check.shown(value)}", mend)
+    if not 1 <= value <= _MOST:
+        raise RunError("impossible-value", f"the limit is {value}", mend)
+    return value
+
+
+def _attend(under_way: _core.Pass, watch: PassWatcher | None) -> dict[str, Any]:
+    """Waits until a pass has ended, answerable to the keyboard, and gives what it came to."""
+    interrupted = False
+    while True:
+        try:
+            while not under_way.wait(_POLL_S):
+                if watch is not None:
+                    watch(Passed(*under_way.progress()))
+            break
+        except KeyboardInterrupt:
+            interrupted = True
+            under_way.stop()
+        except BaseException:
+            under_way.stop()
+            raise
+    try:
+        ended: dict[str, Any] = parsed(under_way.result())
+        return ended
+    except _core.RunError as error:
+        if interrupted and error.args[0] == "interrupted":
+            raise KeyboardInterrupt from None
+        raise
+
+
+_LOST = (
+    ("times_left_out", "times were left out: {} has none"),
+    ("flushes_left_out", "{:,} flushes were left out: {} has none"),
+    ("trims_left_out", "{:,} trims were left out: {} has none"),
+    ("writes_as_reads", "{:,} writes became reads: {} does not tell them"),
+    ("nowhere", "{:,} requests for address 0 were left out: in {} it means none"),
+    ("sizes_left_out", "{:,} requests lost their sizes: those of {} are for whole lines"),
+    ("widened", "{:,} requests were made larger, to the whole sectors of {}"),
+    ("times_cut", "{:,} times were cut to whole units of {}"),
+)
+
+
+def _lost(converted: dict[str, Any], kind: str) -> list[str]:
+    """What was lost, a sentence each."""
+    lost = []
+    for key, text in _LOST:
+        count = converted[key]
+        if count:
+            lost.append(text.format(kind) if count is True else text.format(count, kind))
+    return lost

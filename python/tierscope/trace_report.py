@@ -1,0 +1,211 @@
+"""What a trace asks for, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tierscope import format as fmt
+from tierscope._trace import TraceInfo
+
+_LABEL = 24
+_WIDEST = 54
+_BAR = 20
+_SPARKS = "▁▂▃▄▅▆▇█"
+_WINDOWS = 48
+"""Windows of the working set that a line has room for."""
+_CODE = {
+    None: "not told",
+    "function": "told by function",
+    "address": "told by function and address",
+}
+"""How finely a recording tells where in the program's code accesses come from."""
+
+
+def lines(info: TraceInfo) -> Iterator[str]:
+    """All that is known of a trace, a line each."""
+    if info.recording is not None:
+        yield from map(_row, recording_facts(info.recording))
+    if info.profile is not None:
+        if info.recording is not None:
+            yield ""
+        yield from map(_row, _facts(info.profile))
+        if info.profile["touches"]:
+            yield ""
+            yield from _caches(info.profile)
+    for remark in info.remarks:
+        yield ""
+        yield fmt.visible(remark)
+
+
+def _row(fact: tuple[str, str]) -> str:
+    label, value = fact
+    return f"{label + ':':<{_LABEL}}{fmt.visible(value)}"
+
+
+def recording_facts(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a recording says of itself."""
+    return [
+        ("Program", _in_short(found["command"])),
+        ("Recorded by", f"{found['recorder']}, tierscope {found['version']}"),
+        ("Ended", found["ended"] or "unknown: the recording is truncated"),
+        ("Size", fmt.size(found["file_bytes"])),
+        ("Threads", fmt.count(found["threads"])),
+        ("Loads", fmt.count(found["loads"])),
+        ("Stores", fmt.count(found["stores"])),
+        ("System calls and marks", fmt.count(found["calls"])),
+        ("Marks", _marks(found["marks"])),
+        ("Instructions", fmt.count(found["instructions"])),
+        ("Left out", _left_out(found)),
+        *_missing(found),
+        ("Code", _CODE[found["sites"]]),
+        ("Damage", found["damage"] or "none"),
+    ]
+
+
+def _marks(marks: list[int] | None) -> str:
+    """The numbers of the program's marks: 1 and 2 bound the region of interest."""
+    if marks is None:
+        return "not told"
+    return ", ".join(map(str, marks)) or "none"
+
+
+def _left_out(found: dict[str, Any]) -> str:
+    """What a recording leaves out of what its program did."""
+    if found["filter"] is None:
+        return "nothing"
+    return f"{fmt.count(found['left_out'])} accesses that hit a cache of {found['filter']}"
+
+
+def _missing(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """What of its program is not in a recording, a row each."""
+    if found["missing"]:
+        return [("Missing", what) for what in found["missing"]]
+    if found["tells_missing"]:
+        return [("Missing", "nothing")]
+    format_ = found["format"]
+    cut = found["ended"] is None
+    why = "the recording is truncated" if cut else f"version {format_} of the format does not tell"
+    return [("Missing", f"unknown: {why}")]
+
+
+def _in_short(command: list[str]) -> str:
+    text = " ".join(" ".join(command).split())
+    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]} …"
+
+
+def _facts(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a trace asks for in all."""
+    kinds = ("reads", "writes", "flushes", "trims")
+    total = sum(found[kind] for kind in kinds)
+    mix = ", ".join(f"{fmt.percent(found[k] / total)} {k}" for k in kinds if found[k])
+    part = "" if found["complete"] else ", of a part of the trace"
+    yield "Requests", f"{fmt.count(total)}: {mix}{part}" if total else "none"
+    moved = (found["read_bytes"], found["written_bytes"])
+    yield "Bytes", f"{fmt.size(moved[0])} read, {fmt.size(moved[1])} written"
+    yield "Sizes", _sizes(found["sizes"])
+    if found["first_byte"] is not None:
+        yield "Addresses", f"{found['first_byte']:#x} to {found['last_byte']:#x}"
+    yield "Duration", _duration(found)
+    block = fmt.size(found["block_bytes"])
+    about = "about " if found["sample"] else ""
+    yield (
+        "Footprint",
+        f"{about}{fmt.size(found['blocks'] * found['block_bytes'])}: "
+        f"{fmt.count(found['blocks'])} blocks of {block}, "
+        f"{fmt.percent(found['written_blocks'] / max(found['blocks'], 1))} of them written",
+    )
+    yield "Touches of blocks", fmt.count(found["touches"])
+    if found["working_set"]:
+        yield "Working set", _working_set(found)
+        yield "  of windows in turn", _sparks(found)
+    if found["sample"]:
+        sample = found["sample"]
+        yield (
+            "Sample",
+            f"{fmt.percent(sample['rate'])} of the blocks; miss ratios are within "
+            f"{fmt.digits(100 * sample['error'])} of a hundred",
+        )
+
+
+def _sizes(sizes: list[tuple[int, int]]) -> str:
+    """The three most frequent sizes, each as a power of two that requests have at least."""
+    total = sum(count for _, count in sizes)
+    often = sorted(sizes, key=lambda one: -one[1])[:3]
+    told = [f"{fmt.percent(count / total)} from {fmt.size(size)}" for size, count in often]
+    more = len(sizes) - len(often)
+    return "; ".join(told) + (f"; {more} more" if more > 0 else "") if told else "none"
+
+
+def _duration(found: dict[str, Any]) -> str:
+    if found["duration_ps"] is not None:
+        return long_time(found["duration_ps"] * 1e-12)
+    if found["duration_cycles"] is not None:
+        return f"{fmt.count(found['duration_cycles'])} cycles"
+    return "requests have no times"
+
+
+def long_time(time_s: float) -> str:
+    """A time, in hours or days where it has many."""
+    for unit_s, unit in ((86400.0, "days"), (3600.0, "hours")):
+        if time_s >= 2 * unit_s:
+            return f"{fmt.digits(time_s / unit_s)} {unit}"
+    return fmt.seconds(time_s)
+
+
+def _windows(found: dict[str, Any]) -> list[float]:
+    """Different bytes touched in each window of a trace."""
+    return [window["blocks"] * found["block_bytes"] for window in found["working_set"]]
+
+
+def _working_set(found: dict[str, Any]) -> str:
+    windows = _windows(found)
+    touches = fmt.count(found["working_set"][0]["end_touches"])
+    mean = fmt.size(sum(windows) / len(windows))
+    return f"{mean} in {touches} touches on average, {fmt.size(max(windows))} at most"
+
+
+def _sparks(found: dict[str, Any]) -> str:
+    """A column for each window, or for several."""
+    windows = _windows(found)
+    most = max(windows)
+    step = -(-len(windows) // _WINDOWS)
+    shown = [max(windows[at : at + step]) for at in range(0, len(windows), step)]
+    top = len(_SPARKS) - 1
+    return "".join(_SPARKS[round(top * one / most)] for one in shown) if most else ""
+
+
+def miss_ratio(found: dict[str, Any], cache_bytes: int) -> float:
+    """That of a cache of that size, which keeps the blocks touched last."""
+    ratio = 1.0
+    for row in found["miss_ratio"]:
+        if row["cache_bytes"] > cache_bytes:
+            break
+        ratio = row["miss_ratio"]
+    return ratio
+
+
+def _caches(found: dict[str, Any]) -> Iterator[str]:
+    """How soon blocks come again, and what caches of powers of two miss."""
+    ways = sorted({row["ways"] for row in found["set_associative"]})
+    by_ways = {
+        (row["ways"], row["cache_bytes"]): row["miss_ratio"] for row in found["set_associative"]
+    }
+    yield "Caches that keep what was touched last: what they miss, by sets of so many blocks"
+    heading = "".join(f"{way:>8}" for way in ways)
+    yield f"  {'size':>9}  {'all one set':>11}{heading}   first hit from this size on"
+    size, before = found["block_bytes"], 1.0
+    while True:
+        ratio = miss_ratio(found, size)
+        told = [by_ways.get((way, size)) for way in ways]
+        cells = "".join(f"{_cell(one):>8}" for one in told)
+        hit = before - ratio
+        bar = "█" * round(_BAR * hit)
+        yield f"  {fmt.size(size):>9}  {_cell(ratio):>11}{cells}   {bar or '▏' if hit else ''}"
+        if size >= found["blocks"] * found["block_bytes"]:
+            return
+        size, before = 2 * size, ratio
+
+
+def _cell(ratio: float | None) -> str:
+    return fmt.ABSENT if ratio is None else f"{100 * ratio:.1f} %"

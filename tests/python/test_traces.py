@@ -1,0 +1,169 @@
+"""Traces converted and looked into."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+import tierscope as ts
+from conftest import Runner
+from tierscope._trace import Passed
+
+TRACE = "".join(
+    f"{number * 7919 % 4096 * 64:#x} {'WRITE' if number % 3 == 0 else 'READ'} {number * 10}\n"
+    for number in range(3000)
+)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Three thousand requests for 256 KiB, a third of them writes."""
+    file = tmp_path / "app.trc"
+    file.write_text(TRACE, encoding="utf-8")
+    return file
+
+
+def test_a_trace_converted_there_and_back_is_the_same(trace: Path, tmp_path: Path) -> None:
+    there = ts.convert(f"dramsim3:{trace}", f"hybridsim:{tmp_path / 'x.gz'}")
+    assert (there.read, there.written, there.packed) == (3000, 3000, "gzip")
+    assert (there.lost, there.notices) == ([], [])
+    assert there.file_bytes == (tmp_path / "x.gz").stat().st_size
+    text = gzip.decompress((tmp_path / "x.gz").read_bytes()).decode()
+    assert text.splitlines()[1] == f"10 0 {7919 % 4096 * 64}"
+    ts.convert(f"hybridsim:{tmp_path / 'x.gz'}", f"dramsim3:{tmp_path / 'back'}")
+    assert (tmp_path / "back").read_text(encoding="utf-8") == TRACE
+
+
+def test_what_is_lost_is_said(tierscope: Runner, tmp_path: Path) -> None:
+    log = "fio version 3 iolog\n5 a write 64 100\n6 a sync 0 0\n7 a trim 0 4096\n9 a read 0 64"
+    (tmp_path / "x.log").write_text(log, encoding="utf-8")
+    shown = tierscope("convert", "fio:x.log", "ramulator:x.trc.xz")
+    assert (shown.returncode, shown.stdout) == (0, "")
+    first, *lost = shown.stderr.splitlines()
+    assert first.startswith("tierscope: x.trc.xz: 3 requests, of 4 read, ")
+    assert lost == [
+        "tierscope: times were left out: ramulator has none",
+        "tierscope: 1 flushes were left out: ramulator has none",
+        "tierscope: 1 trims were left out: ramulator has none",
+        "tierscope: 1 requests lost their sizes: those of ramulator are for whole lines",
+        "tierscope: the last line of x.log has no end: if the trace was cut there, that line is "
+        "not as it was",
+    ]
+    text = lzma.decompress((tmp_path / "x.trc.xz").read_bytes()).decode()
+    assert text == "0x40 W\n0x80 W\n0x0 R\n"
+    assert tierscope("convert", "fio:x.log", "ramulator:x.trc", "--quiet").stderr == ""
+
+
+def test_a_file_that_is_there_is_replaced_only_if_asked(trace: Path) -> None:
+    target = trace.with_name("there.trc")
+    target.write_text("mine", encoding="utf-8")
+    with pytest.raises(ts.RunError, match="is there already") as refused:
+        ts.convert(f"dramsim3:{trace}", f"ramulator:{target}")
+    assert refused.value.code == "exists"
+    assert target.read_text(encoding="utf-8") == "mine"
+    ts.convert(f"dramsim3:{trace}", f"ramulator:{target}", replace=True)
+    assert target.read_text(encoding="utf-8").startswith("0x0 W\n")
+
+
+def test_nothing_is_left_of_a_conversion_that_failed(trace: Path) -> None:
+    trace.write_text(f"{TRACE}0x40 NOTHING 99999\n", encoding="utf-8")
+    with pytest.raises(ts.RunError, match="line 3001"):
+        ts.convert(f"dramsim3:{trace}", f"ramulator:{trace.with_name('new.trc')}")
+    assert [path.name for path in trace.parent.iterdir()] == [trace.name]
+
+
+def test_an_interrupted_conversion_writes_nothing(tmp_path: Path) -> None:
+    def interrupt(_: Passed) -> None:
+        raise KeyboardInterrupt
+
+    work = ts.workload("zipf", requests=200_000_000)
+    with pytest.raises(KeyboardInterrupt):
+        ts.convert(work, f"ramulator:{tmp_path / 'x.trc'}", watch=interrupt)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_look_tells_what_was_found() -> None:
+    seen = []
+
+    def interrupt(passed: Passed) -> None:
+        seen.append(passed)
+        if passed.requests:
+            raise KeyboardInterrupt
+
+    info = ts.trace_info(ts.workload("zipf", requests=200_000_000), watch=interrupt)
+    assert info.profile is not None
+    assert not info.profile["complete"]
+    assert 0 < info.profile["touches"] < 200_000_000
+    assert seen[-1].share is not None
+    assert 0 < seen[-1].share < 1
+    assert "of a part of the trace" in info.table()
+
+
+def test_a_limit_takes_the_first_requests(trace: Path, tmp_path: Path) -> None:
+    ts.convert(f"dramsim3:{trace}", f"dramsim3:{tmp_path / 'x'}", limit=7)
+    assert (tmp_path / "x").read_text(encoding="utf-8") == "".join(TRACE.splitlines(True)[:7])
+    info = ts.trace_info(f"dramsim3:{trace}", limit=7)
+    assert info.profile is not None
+    assert (info.profile["complete"], info.profile["touches"]) == (True, 7)
+
+
+def test_patterns_and_workloads_of_threads_are_traces_too(tmp_path: Path) -> None:
+    work = ts.workload("gups", updates=100, threads=2)
+    done = ts.convert(work, f"lackey:{tmp_path / 'x.trc'}")
+    assert (done.written, done.lost) == (200, [])
+    lines = (tmp_path / "x.trc").read_text(encoding="utf-8").splitlines()
+    assert [line[:2] for line in lines[:4]] == [" L", " S", " L", " S"]
+    pattern = ts.workload("sequential", requests=10, reads=1.0)
+    ts.convert(pattern, f"ramulator:{tmp_path / 'y.trc'}", line="128B")
+    text = (tmp_path / "y.trc").read_text(encoding="utf-8")
+    assert text == "".join(f"{128 * number:#x} R\n" for number in range(10))
+
+
+def test_a_trace_is_told_as_a_table_as_numbers_and_as_a_picture(
+    tierscope: Runner, trace: Path
+) -> None:
+    shown = tierscope("trace", "info", "dramsim3:app.trc", "--json=x.json", "--plot", "x.svg")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    for said in (
+        "Requests:               3.00 k: 66.7 % reads, 33.3 % writes",
+        "Duration:               30.0 k cycles",
+        "Footprint:              188 KiB: 3.00 k blocks of 64 B, 33.3 % of them written",
+    ):
+        assert said in shown.stdout
+    rows = [line.split() for line in shown.stdout.splitlines()]
+    assert ["256", "KiB", "100.0", "%", *["–"], *["100.0", "%"] * 4] in rows
+    profile = json.loads((trace.parent / "x.json").read_text(encoding="utf-8"))["profile"]
+    assert (profile["reads"], profile["writes"], profile["touches"]) == (2000, 1000, 3000)
+    assert profile["reuse"] == [{"distance_blocks": None, "touches": 3000.0}]
+    assert {row["miss_ratio"] for row in profile["set_associative"]} == {1.0}
+    assert (trace.parent / "x.svg").read_text(encoding="utf-8").count("<svg") == 1
+    again = tierscope("trace", "info", "dramsim3:app.trc", "--json")
+    assert json.loads(again.stdout)["profile"] == profile
+
+
+def test_caches_of_a_loop_hit_from_its_size_on(tmp_path: Path) -> None:
+    loop = "".join(f"{64 * (number % 100):#x} R\n" for number in range(10_000))
+    (tmp_path / "x.trc").write_text(loop, encoding="utf-8")
+    info = ts.trace_info(f"ramulator:{tmp_path / 'x.trc'}")
+    found = info.profile
+    assert found is not None
+    curve = {row["cache_bytes"]: row["miss_ratio"] for row in found["miss_ratio"]}
+    # A hundred blocks come again at a distance of a hundred, in the range that ends at 112.
+    assert curve[112 * 64] == pytest.approx(0.01)
+    assert [ratio for size, ratio in curve.items() if size < 6400] == [1.0]
+    sets = {(row["sets"], row["ways"]): row["miss_ratio"] for row in found["set_associative"]}
+    # Of 64 sets, 36 have two blocks and 28 have one.
+    assert sets[(64, 1)] == pytest.approx((72 * 100 + 28) / 10_000)
+    assert sets[(64, 2)] == pytest.approx(0.01)
+    assert info.plot().axes[0].get_title() == "Miss ratio by size of cache"
+
+
+def test_a_terminal_that_has_no_bars_is_told_in_ascii(tierscope: Runner, trace: Path) -> None:
+    assert trace.exists()
+    shown = tierscope("trace", "info", "dramsim3:app.trc", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+    assert shown.returncode == 0
+    assert shown.stdout.isascii()
+    assert "?" not in shown.stdout
