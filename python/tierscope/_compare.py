@@ -163,7 +163,10 @@ class Comparison:
         )
         workloads = {label: result.data["workload"] for label, result in self._items()}
         found = _differences(
-            {label: {key: one.get(key) for key in known} for label, one in workloads.items()}
+            {
+                label: _unpacked({key: one.get(key) for key in known})
+                for label, one in workloads.items()
+            }
         )
         for path, values in found:
             if path != _THREADS:
@@ -193,6 +196,24 @@ class Comparison:
 
     def _items(self) -> Iterator[tuple[str, Result]]:
         return iter(self.results.items())
+
+
+_PACKED = (".gz", ".xz", ".zst")
+
+
+def _unpacked(workload: dict[str, Any]) -> dict[str, Any]:
+    """A workload without how its trace is compressed, which changes none of its requests."""
+    if workload.get("kind") != "requests" or "file" not in workload["parameters"]:
+        return workload
+    file = _without_packing(workload["parameters"]["file"])
+    name = _without_packing(workload["name"])
+    return {**workload, "name": name, "parameters": {**workload["parameters"], "file": file}}
+
+
+def _without_packing(name: str) -> str:
+    for ending in _PACKED:
+        name = name.removesuffix(ending)
+    return name
 
 
 def _is_whole(result: Result) -> bool:

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tierscope import _check, _core, _system, _workload
 from tierscope import format as fmt
@@ -33,6 +33,9 @@ CONFIDENCE = 0.95
 _MOST = 10_000
 _MOST_SEED = (1 << 64) - 1
 
+_DeviceFigure = Literal["requests_per_s", "bytes_per_s", "peak_share", "under_way_mean"]
+_DeviceLatency = Literal["read_latency_ns", "write_latency_ns"]
+
 FIGURES: dict[str, Callable[[SystemResult], float | None]] = {
     "time_s": lambda s: s["time_s"],
     "ipc": lambda s: s["ipc"],
@@ -49,6 +52,49 @@ _ROWS: list[tuple[str, str, Callable[[float | None], str]]] = [
     ("Instructions per cycle", "ipc", fmt.plain),
     ("Misses", "miss_rate", fmt.percent),
     ("Access latency, mean", "latency_mean_ns", fmt.nanoseconds),
+    ("  median", "latency_p50_ns", fmt.nanoseconds),
+    ("  99th percentile", "latency_p99_ns", fmt.nanoseconds),
+    ("  99.9th percentile", "latency_p999_ns", fmt.nanoseconds),
+]
+
+
+def _of_device(key: _DeviceFigure) -> Callable[[SystemResult], float | None]:
+    """A figure of a device alone."""
+    return lambda system: None if system["device"] is None else system["device"][key]
+
+
+def _mean_of(key: _DeviceLatency) -> Callable[[SystemResult], float | None]:
+    """The mean of one of the latencies of a device alone."""
+
+    def mean(system: SystemResult) -> float | None:
+        found = None if system["device"] is None else system["device"][key]
+        return None if found is None else found["mean"]
+
+    return mean
+
+
+_LATENCIES = ("latency_mean_ns", "latency_p50_ns", "latency_p99_ns", "latency_p999_ns")
+DEVICE_FIGURES: dict[str, Callable[[SystemResult], float | None]] = {
+    "time_s": FIGURES["time_s"],
+    "requests_per_s": _of_device("requests_per_s"),
+    "bytes_per_s": _of_device("bytes_per_s"),
+    "peak_share": _of_device("peak_share"),
+    "under_way_mean": _of_device("under_way_mean"),
+    "read_latency_mean_ns": _mean_of("read_latency_ns"),
+    "write_latency_mean_ns": _mean_of("write_latency_ns"),
+    **{key: FIGURES[key] for key in _LATENCIES},
+}
+"""The figures of devices alone whose means are taken."""
+
+_DEVICE_ROWS: list[tuple[str, str, Callable[[float | None], str]]] = [
+    ("Simulated time", "time_s", fmt.seconds),
+    ("Requests", "requests_per_s", fmt.rate),
+    ("Bandwidth", "bytes_per_s", fmt.bandwidth),
+    ("  of its peak", "peak_share", fmt.percent),
+    ("Requests under way, mean", "under_way_mean", fmt.plain),
+    ("Request latency, mean", "latency_mean_ns", fmt.nanoseconds),
+    ("  of reads", "read_latency_mean_ns", fmt.nanoseconds),
+    ("  of writes", "write_latency_mean_ns", fmt.nanoseconds),
     ("  median", "latency_p50_ns", fmt.nanoseconds),
     ("  99th percentile", "latency_p99_ns", fmt.nanoseconds),
     ("  99.9th percentile", "latency_p999_ns", fmt.nanoseconds),
@@ -86,7 +132,8 @@ class Repetitions:
         """Mean ± half-width of each figure, a column a system."""
         systems: dict[str, Any] = self.data["systems"]
         rows = [("", list(systems))]
-        for label, key, shown in _ROWS:
+        alone = all("requests_per_s" in figures for figures in systems.values())
+        for label, key, shown in _DEVICE_ROWS if alone else _ROWS:
             rows.append((label, [_cell(figures[key], shown) for figures in systems.values()]))
         label_width = max(len(label) for label, _ in rows)
         widths = [max(len(row[i]) for _, row in rows) for i in range(len(systems))]
@@ -296,7 +343,9 @@ def _summary(results: Sequence[Result], asked: int) -> dict[str, Any]:
     counted = [result for result in results if not result.interrupted]
     used = counted or results
     first = results[0].data
-    generated = first["workload"]["kind"] == "generated"
+    generated = first["workload"]["kind"] in ("generated", "requests")
+    alone = all(system["device"] is not None for system in first["systems"].values())
+    figures = DEVICE_FIGURES if alone else FIGURES
     reason = _partial_reason(results, asked)
     names = [name for name in used[0] if all(name in result.data["systems"] for result in used)]
     return {
@@ -311,7 +360,7 @@ def _summary(results: Sequence[Result], asked: int) -> dict[str, Any]:
         "partial_reason": reason,
         "confidence": CONFIDENCE,
         "systems": {
-            name: {key: _figure([of(r[name]) for r in used]) for key, of in FIGURES.items()}
+            name: {key: _figure([of(r[name]) for r in used]) for key, of in figures.items()}
             for name in names
         },
     }

@@ -119,6 +119,7 @@ class DeviceResult(TypedDict):
     flushes: int
     requested_bytes: ReadWritten
     waited_at_door: int
+    under_way_mean: float
     in_flight_mean: float
     in_flight_max: int
     requests_per_s: float

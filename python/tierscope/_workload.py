@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 from tierscope import _check, _core
 from tierscope._call import core_errors, parsed
 from tierscope.errors import ArgumentError, RunError
+
+_MOST_COUNT = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class Generated:
         return {
             "kind": "generated",
             "name": self.name,
-            "parameters": self.parameters,
+            "parameters": _told(self.parameters),
             "seed": self.seed,
         }
 
@@ -110,7 +112,7 @@ class MemoryTrace:
             "kind": "requests",
             "format": self.format,
             "path": os.fspath(self.path),
-            "parameters": self.parameters,
+            "parameters": _told(self.parameters),
         }
 
 
@@ -158,6 +160,14 @@ class Program:
 
 Workload = Generated | Recorded | MemoryTrace | Program
 """What a system runs."""
+
+
+def _told(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as the simulator takes them: a number that no counter holds as it was written."""
+    return {
+        name: str(value) if isinstance(value, int) and abs(value) > _MOST_COUNT else value
+        for name, value in parameters.items()
+    }
 
 
 def for_devices(work: Workload) -> bool:

@@ -171,8 +171,9 @@ def _device_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         row("Requests", lambda d: fmt.rate(d["requests_per_s"])),
         row("Bandwidth", lambda d: fmt.bandwidth(d["bytes_per_s"])),
         *([row("  of its peak", _of_peak)] if any(memories) else []),
-        row("Requests under way, mean", lambda d: fmt.plain(d["in_flight_mean"])),
-        row("  at most", lambda d: fmt.count(d["in_flight_max"])),
+        row("Requests under way, mean", lambda d: fmt.plain(d["under_way_mean"])),
+        row("  in the device, mean", lambda d: fmt.plain(d["in_flight_mean"])),
+        row("  in the device, at most", lambda d: fmt.count(d["in_flight_max"])),
         of("Request latency, mean", _latency("mean")),
         row("  of reads", lambda d: _mean(d["read_latency_ns"])),
         row(f"  of writes{until}", lambda d: _mean(d["write_latency_ns"])),
@@ -189,7 +190,7 @@ def _device_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
 
 
 def _of_peak(device: DeviceResult) -> str:
-    """Bandwidth as a share of what the data buses can move at most, and how much that is."""
+    """What the data buses moved as a share of what they can at most, and how much that is."""
     if device["peak_bytes_per_s"] is None:
         return fmt.ABSENT
     return f"{fmt.percent(device['peak_share'])} of {fmt.bandwidth(device['peak_bytes_per_s'])}"

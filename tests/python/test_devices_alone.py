@@ -13,6 +13,7 @@ import pytest
 import tierscope as ts
 from conftest import Runner
 from tierscope import _call, _core, report
+from tierscope._compare import Comparison
 from tierscope._shape import ResultData
 
 DDR4 = "device/ddr4-2400"
@@ -340,3 +341,48 @@ def test_what_means_nothing_to_requests_is_told(
     assert ran.returncode == 125, ran.stdout
     assert said in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_repetitions_on_devices_alone_have_the_figures_of_devices(tierscope: Runner) -> None:
+    random = ("-w", "random", "--set", "workload.requests=500", "--set", "workload.footprint=1MiB")
+    shown = tierscope("run", "-s", f"{DDR4},device/slc", *random, "--repeat", "3")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    for label in ("seeds 0 to 2", "Bandwidth", "of its peak", "Requests under way", "of writes"):
+        assert label in shown.stdout
+    assert "Instructions per cycle" not in shown.stdout
+    printed = json.loads(tierscope("run", "-s", DDR4, *random, "--repeat", "3", "--json").stdout)
+    schema = Path(__file__).parents[2] / "docs/reference/repetitions.schema.json"
+    jsonschema.validate(printed, json.loads(schema.read_text(encoding="utf-8")))
+    assert printed["seeds"] == [0, 1, 2]
+    bandwidth = printed["systems"][DDR4]["bytes_per_s"]
+    assert len(set(bandwidth["values"])) == 3, "each seed has its own requests"
+
+
+def test_a_closed_loop_of_more_than_the_queue_waits_in_the_latency() -> None:
+    def figures(outstanding: int) -> tuple[float, float, float]:
+        work = ts.workload("random", requests=2000, reads=1.0, outstanding=outstanding)
+        system = ts.run("device/slc", work).data["systems"]["device/slc"]
+        device, latency = system["device"], system["latency_ns"]
+        assert device is not None
+        assert latency is not None
+        return device["under_way_mean"], device["in_flight_mean"], latency["mean"]
+
+    within, beyond = figures(32), figures(128)
+    assert within[0] == pytest.approx(within[1])
+    assert beyond[0] == pytest.approx(128, rel=0.05)
+    assert beyond[1] <= 32
+    assert beyond[2] == pytest.approx(4 * within[2], rel=0.1)
+
+
+def test_a_trace_and_the_same_compressed_are_one_workload(trace: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "app.trc.gz"
+    packed.write_bytes(gzip.compress(trace.read_bytes()))
+    for name in (trace.name, packed.name):
+        ts.run(DDR4, f"dramsim3:{tmp_path / name}").save(tmp_path / name.replace(".", "-"))
+    kept = {name: ts.load(tmp_path / name) for name in ("app-trc", "app-trc-gz")}
+    assert Comparison(kept).differences == {}
+
+
+def test_numbers_that_no_counter_holds_are_told_as_they_were_written() -> None:
+    with pytest.raises(ts.SpecError, match="100000000000000000001"):
+        ts.workload("random", requests=100000000000000000001)

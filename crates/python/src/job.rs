@@ -112,11 +112,17 @@ pub fn check_names(systems: &[SystemSpec]) -> Result<(), PyErr> {
 impl Prepared {
     /// Refuses a workload that is known not to fit a machine, or is of another kind than it takes.
     pub fn check_fit(&self, systems: &[SystemSpec]) -> Result<(), PyErr> {
-        let Source::Stream(stream) = &self.source else {
-            return check_alone(systems, &self.info.name);
+        let footprint = match &self.source {
+            Source::Requests(arrivals) => {
+                check_alone(systems, &self.info.name)?;
+                arrivals.footprint()
+            }
+            Source::Stream(stream) => {
+                check_not_alone(systems)?;
+                stream.footprint()
+            }
         };
-        check_not_alone(systems)?;
-        let Some(footprint) = stream.footprint() else { return Ok(()) };
+        let Some(footprint) = footprint else { return Ok(()) };
         let value = self.info.parameters.get(footprint.parameter).map(Value::to_string);
         let problems = check_fit(systems, &footprint, &value.unwrap_or_default());
         if problems.is_empty() { Ok(()) } else { Err(spec_error(&problems)) }

@@ -10,16 +10,18 @@ use tierscope_kernel::Clock;
 use tierscope_system::alone::{OUTSTANDING, Requests};
 use tierscope_system::result::{WorkloadInfo, WorkloadKind};
 use tierscope_units::{Frequency, Problem, nearest};
-use tierscope_workload::StreamError;
 use tierscope_workload::requests::{
     ChoiceError, Choices, FORMATS, Format, OpenError, PATTERNS, PatternSource, RequestSource,
     Times, TraceReader, find,
 };
+use tierscope_workload::{Footprint, StreamError};
 
 /// What may be said of how requests come: the clock that their times are cycles of …
 pub const CLOCK: &str = "clock";
 /// … and how many are under way at most.
 pub const OUTSTANDING_AT_MOST: &str = "outstanding";
+/// The time between requests of a pattern.
+const INTERVAL: &str = "interval";
 /// More requests under way than any queue holds.
 const MOST_OUTSTANDING: u64 = 1 << 20;
 
@@ -34,6 +36,11 @@ impl Arrivals {
     /// How many requests there are, where that is known.
     pub fn count(&self) -> Option<u64> {
         self.source.count()
+    }
+
+    /// What they lie in, where that is known.
+    pub fn footprint(&self) -> Option<Footprint> {
+        self.source.footprint()
     }
 
     /// The requests, and the clock that their times are cycles of, where that was said.
@@ -172,6 +179,13 @@ pub fn pattern(
     seed: u64,
 ) -> Result<Prepared, PyErr> {
     let outstanding = parameters.remove(OUTSTANDING_AT_MOST);
+    if let Some(value) =
+        parameters.get(INTERVAL).filter(|said| outstanding.is_some() && **said != "none")
+    {
+        let reason = "in a closed loop a request comes as another ends, whatever the time between";
+        let mend = "leave it out, or the closed loop (--closed-loop, workload.outstanding)";
+        return Err(one(impossible(INTERVAL, value, reason.into(), mend.into())));
+    }
     let given: Vec<(String, Value)> = parameters.into_iter().collect();
     let (source, used) = pattern.make(&given, seed).map_err(|error| one(wrong_parameter(error)))?;
     let mut said: BTreeMap<String, Value> = used.into_iter().collect();

@@ -212,10 +212,13 @@ pub struct DeviceResult {
     pub requested_bytes: Bytes,
     /// Requests that found the device's queue full, and waited at its door: the stage `host_queue`.
     pub waited_at_door: u64,
-    /// Requests that the device had under way, on average over the simulated time.
+    /// Requests that were under way, on average over the simulated time: those at the door, too.
+    #[serde(default)]
+    pub under_way_mean: f64,
+    /// Requests that the device had taken and not answered, on average over the simulated time.
     #[serde(default)]
     pub in_flight_mean: f64,
-    /// Requests that the device had under way at most.
+    /// Requests that the device had taken and not answered at most.
     #[serde(default)]
     pub in_flight_max: u64,
     /// Reads and writes over the simulated time, in requests a second.
@@ -225,7 +228,7 @@ pub struct DeviceResult {
     pub bytes_per_s: f64,
     /// What the data buses of a memory can move at most, in bytes a second. Nothing of a store.
     pub peak_bytes_per_s: Option<f64>,
-    /// The share of that that was reached.
+    /// The share of that that they moved, in whole lines.
     pub peak_share: Option<f64>,
     /// Latency of reads, from arrival to the last data. Nothing where there were none.
     pub read_latency_ns: Option<LatencySummary>,

@@ -184,6 +184,20 @@ fn so_many_are_under_way_at_most() {
 }
 
 #[test]
+fn the_share_of_the_peak_is_of_whole_lines() {
+    let words = (0..2000).map(|n| untimed(TraceRequest { bytes: 8, ..read(n * 64, 0) }));
+    let words: Vec<_> = words.collect();
+    let lines: Vec<_> = (0..2000).map(|n| untimed(read(n * 64, 0))).collect();
+    let share = |requests: &[TraceRequest]| {
+        let found = result(&system(DDR4, &[]), given(requests)).device.unwrap();
+        (found.peak_share.unwrap(), found.bytes_per_s / found.peak_bytes_per_s.unwrap())
+    };
+    let (of_words, asked) = share(&words);
+    assert!(of_words > 0.8 && (asked * 8.0 / of_words - 1.0).abs() < 1e-9, "{of_words}, {asked}");
+    assert_eq!(share(&lines).0, of_words);
+}
+
+#[test]
 fn energy_is_the_sum_of_its_parts_and_null_where_currents_are_not_known() {
     let lines: Vec<_> = (0..2000).map(|n| untimed(read(n * 4096, 0))).collect();
     let known = result(&system(DDR4, &[]), given(&lines)).energy;

@@ -200,6 +200,34 @@ fn the_hosts_queue_and_a_closed_loop_bound_what_is_under_way() {
 }
 
 #[test]
+fn a_closed_loop_of_more_than_the_device_holds_waits_at_its_door() {
+    let reads: Vec<_> =
+        (0..2000).map(|page| request(RequestKind::Read, page * 4096, 4096, 0)).collect();
+    let spec = system(SLC, &[("block_device.host_queue_depth", "4")]);
+    let with = |most| {
+        let found = result(&spec, Requests { outstanding: Some(most), ..given(&reads) });
+        let mean_ns = found.latency_ns.as_ref().unwrap().mean;
+        let figures = device(&found).clone();
+        // Little: requests under way are the rate of them times how long each is.
+        let little = figures.requests_per_s * mean_ns * 1e-9;
+        assert!((figures.under_way_mean - little).abs() < 1e-6 * little);
+        assert!(figures.under_way_mean <= f64::from(most) + 1e-9);
+        (found.time_ps, mean_ns, figures)
+    };
+    let (time_ps, mean_ns, four) = with(4);
+    assert_eq!(four.waited_at_door, 0);
+    assert!((four.under_way_mean - four.in_flight_mean).abs() < 1e-9);
+    for most in [8, 64] {
+        let (longer_ps, waited_ns, more) = with(most);
+        assert!(longer_ps <= time_ps, "the device is no slower for a queue at its door");
+        assert!(more.under_way_mean > 0.95 * f64::from(most), "{more:?}");
+        assert!(more.in_flight_mean <= 4.0 && more.in_flight_max == 4, "{more:?}");
+        let times = waited_ns / mean_ns / (f64::from(most) / 4.0);
+        assert!((0.9..1.05).contains(&times), "{waited_ns} against {mean_ns}");
+    }
+}
+
+#[test]
 fn deeper_queues_reach_the_bandwidth_of_all_units() {
     let spec = system(SLC, &[("block_device.host_queue_depth", "240")]);
     let made = |outstanding| {

@@ -47,7 +47,9 @@ def assignments(given: Iterable[str]) -> list[tuple[str, str]]:
         if not path.strip():
             raise TierscopeError("usage", f"--set {text} names no value to change", mend)
         if not equals or not value.strip():
-            raise TierscopeError("usage", f"--set {text} gives no value", mend)
+            raise TierscopeError(
+                "usage", f"--set {text} gives no value", f"write --set {path.strip()}=VALUE"
+            )
         found.append((path, value))
     return found
 

@@ -197,7 +197,8 @@ impl Account {
         all.merge(&self.flushes);
         assert_eq!(all.sum_ps(), self.stages.iter().sum(), "stages do not sum to latencies");
         let traffic = report.traffic;
-        let device = self.device(spec, &activity, time_ps);
+        let moved_bytes = traffic.dram_read_bytes + traffic.dram_written_bytes;
+        let device = self.device(spec, &activity, moved_bytes, time_ps);
         SystemResult {
             organization: name,
             time_s,
@@ -230,7 +231,13 @@ impl Account {
         stages.map(|(stage, sum_ps)| (stage.name().into(), sum_ps as f64 / per_request)).collect()
     }
 
-    fn device(&self, spec: &SystemSpec, activity: &Activity, time_ps: u64) -> DeviceResult {
+    fn device(
+        &self,
+        spec: &SystemSpec,
+        activity: &Activity,
+        moved_bytes: u64,
+        time_ps: u64,
+    ) -> DeviceResult {
         let time_s = time_ps as f64 / 1e12;
         let over_time = |sum: f64| if time_ps > 0 { sum / time_s } else { 0.0 };
         let bytes_per_s = over_time((self.bytes.read + self.bytes.written) as f64);
@@ -242,12 +249,13 @@ impl Account {
             flushes: self.flushes.count(),
             requested_bytes: self.bytes,
             waited_at_door: self.waited,
+            under_way_mean: over_time(self.stages.iter().sum::<u128>() as f64 / 1e12),
             in_flight_mean: over_time(self.at_device_ps as f64 / 1e12),
             in_flight_max: self.most_in_flight,
             requests_per_s: over_time((self.reads.count() + self.writes.count()) as f64),
             bytes_per_s,
             peak_bytes_per_s,
-            peak_share: peak_bytes_per_s.map(|peak| bytes_per_s / peak),
+            peak_share: peak_bytes_per_s.map(|peak| over_time(moved_bytes as f64) / peak),
             read_latency_ns: LatencySummary::of(&self.reads),
             write_latency_ns: LatencySummary::of(&self.writes),
             flush_latency_ns: LatencySummary::of(&self.flushes),

@@ -7,7 +7,8 @@
 //!
 //! A request that has a time arrives then. One that finds the device's queue full waits at its door,
 //! in order, and that wait is part of its latency: the stage [`Stage::HostQueue`]. Requests without
-//! times, or of a closed loop, come as fast as others end: so many are under way at most.
+//! times, or of a closed loop, come as others end: so many are under way, those at the door among them,
+//! and each arrives when the one ends whose place it takes.
 
 mod account;
 mod latencies;
@@ -18,6 +19,8 @@ use crate::run::{RunOptions, TOO_LONG};
 use crate::spec::{SystemSpec, limits};
 use account::Account;
 use latencies::Latencies;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::path::Path;
 use tierscope_kernel::stage::Timeline;
 use tierscope_kernel::{Clock, MOST_TIME_PS, Slab, Stage, StageTimes};
@@ -60,7 +63,10 @@ pub enum AloneError {
         mend: String,
     },
     /// A request whose time cannot be counted.
-    #[error("{place}: its {what} lies beyond 6.6 days (2^59 ps); look at {at}")]
+    #[error(
+        "{place}: its {what} lies beyond 6.6 days (2^59 ps); look at {at}, or take what comes before \
+         with --limit 500000s, or leave times out with --closed-loop 32"
+    )]
     Late {
         /// Which request.
         place: String,
@@ -104,6 +110,8 @@ struct Flight {
     left: u64,
     /// Whether it belongs to the region of interest.
     counted: bool,
+    /// Whether the next request takes its place as it ends.
+    in_loop: bool,
 }
 
 /// What the device is asked for a request: a line of it, or all of it at once.
@@ -118,6 +126,8 @@ struct Part {
 struct Next {
     request: TraceRequest,
     arrival_ps: u64,
+    /// Whether it came as another ended.
+    in_loop: bool,
     /// Its place among those under way once its first part was taken.
     flight: Option<u32>,
     /// First byte that the device has not been asked for.
@@ -150,6 +160,8 @@ pub struct Alone {
     source: Box<dyn RequestSource>,
     ticks: Ticks,
     outstanding: Option<usize>,
+    /// When each place of a closed loop that is free was left; all of them, before the first is taken.
+    places: Option<BinaryHeap<Reverse<u64>>>,
     start: Option<Bound>,
     stops: Vec<Bound>,
     now_ps: u64,
@@ -207,6 +219,7 @@ impl Alone {
             unit_bytes,
             source,
             outstanding: outstanding.map(|most| most.max(1) as usize),
+            places: None,
             start: options.start,
             stops: options.stops.clone(),
             now_ps: 0,
@@ -287,19 +300,33 @@ impl Alone {
             return Ok(());
         }
         self.check_place(&request)?;
-        let most = match (self.outstanding, request.ticks) {
-            (None, Some(_)) => usize::MAX,
-            (None, None) => OUTSTANDING as usize,
-            (Some(most), _) => most,
-        };
-        while self.flights.len() >= most && self.work()? {}
-        let arrival_ps = match request.ticks {
-            Some(ticks) if most == usize::MAX => self.time_of(ticks)?,
-            _ => self.now_ps,
+        let (arrival_ps, in_loop) = match (self.outstanding, request.ticks) {
+            (None, Some(ticks)) => (self.time_of(ticks)?, false),
+            (most, _) => (self.place(most.unwrap_or(OUTSTANDING as usize))?, true),
         };
         let from = request.address;
-        self.next = Some(Next { request, arrival_ps, flight: None, from });
+        self.next = Some(Next { request, arrival_ps, in_loop, flight: None, from });
         Ok(())
+    }
+
+    /// Takes a place of a closed loop of so many, waiting for one if need be: when it was left.
+    fn place(&mut self, most: usize) -> Result<u64, AloneError> {
+        let now_ps = self.now_ps;
+        self.places.get_or_insert_with(|| std::iter::repeat_n(Reverse(now_ps), most).collect());
+        loop {
+            if let Some(Reverse(left_ps)) = self.places.as_mut().and_then(BinaryHeap::pop) {
+                return Ok(left_ps);
+            }
+            let goes_on = self.work()?;
+            assert!(goes_on, "requests are under way, and the device has nothing to do");
+        }
+    }
+
+    /// A request has ended that was in a closed loop: its place is free.
+    fn leave(&mut self, flight: &Flight, at_ps: u64) {
+        if let Some(places) = self.places.as_mut().filter(|_| flight.in_loop) {
+            places.push(Reverse(at_ps));
+        }
     }
 
     fn time_of(&self, ticks: u64) -> Result<u64, AloneError> {
@@ -408,6 +435,7 @@ impl Alone {
                     taken_ps: now_ps,
                     left: 0,
                     counted: self.account.begun(),
+                    in_loop: next.in_loop,
                 })
             });
             let first = if next.request.bytes == 0 { start } else { next.from };
@@ -470,6 +498,7 @@ impl Alone {
             taken_ps: now_ps,
             left: self.writes,
             counted: self.account.begun(),
+            in_loop: next.in_loop,
         };
         self.taken += 1;
         if flight.counted {
@@ -560,6 +589,7 @@ impl Alone {
         at_ps: u64,
         mut times: StageTimes,
     ) -> Result<(), AloneError> {
+        self.leave(flight, at_ps);
         let latency_ps = at_ps - flight.arrival_ps;
         if flight.request.kind == RequestKind::Flush && flight.left == 0 && at_ps == flight.taken_ps
         {

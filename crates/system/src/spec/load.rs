@@ -5,6 +5,7 @@ use super::tree::{self, Data, Node};
 use super::{SystemSpec, repair, sets, walk};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use tierscope_model::device::DEVICES;
@@ -357,6 +358,9 @@ fn unknown_system(name: &str, place: String, path: &str) -> Problem {
     }
 }
 
+/// Bytes of a description at most: a device such as /dev/zero has no end.
+const MOST_BYTES: u64 = 16 << 20;
+
 /// The text of a file, or of a pipe that a shell has opened (`<(...)`). To open another pipe would
 /// never end where nobody writes to it.
 fn read(path: &Path) -> std::io::Result<String> {
@@ -364,7 +368,12 @@ fn read(path: &Path) -> std::io::Result<String> {
     if is_pipe && !["/dev", "/proc"].iter().any(|root| path.starts_with(root)) {
         return Err(std::io::Error::other("it is a named pipe"));
     }
-    std::fs::read_to_string(path)
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(std::io::Error::other("it is longer than any description"));
+    }
+    Ok(text)
 }
 
 fn unreadable(name: &str, error: &std::io::Error) -> Problem {

@@ -1,7 +1,7 @@
 //! The first requests of a source.
 
 use super::{RequestSource, Times, TraceRequest};
-use crate::stream::StreamError;
+use crate::stream::{Footprint, StreamError};
 
 /// So many requests of a source at most, from where it stands.
 pub struct First {
@@ -36,6 +36,10 @@ impl RequestSource for First {
 
     fn count(&self) -> Option<u64> {
         self.source.count().map(|count| count.min(self.most))
+    }
+
+    fn footprint(&self) -> Option<Footprint> {
+        self.source.footprint()
     }
 
     fn share(&self) -> Option<f64> {

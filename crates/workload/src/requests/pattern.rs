@@ -2,7 +2,7 @@
 
 use super::{RequestKind, RequestSource, Times, TraceRequest};
 use crate::generator::{Parameter, ParameterError, Parameters, integer, share, size, text, wrong};
-use crate::stream::StreamError;
+use crate::stream::{Footprint, StreamError};
 use serde_json::Value;
 use tierscope_kernel::{Counter, Permutation};
 use tierscope_units::{Duration, Size, nearest};
@@ -131,8 +131,12 @@ impl PatternSource {
             choices: Counter::stream(seed, "patterned requests"),
             next: 0,
         };
-        made.check(made.size_bytes.unwrap_or(LINE_BYTES))
-            .map_err(|why| self.wrong_footprint(&used, &why))?;
+        let bytes = made.size_bytes.unwrap_or(LINE_BYTES);
+        let size_said = given.iter().any(|(name, _)| name == "size");
+        made.check(bytes).map_err(|why| match size_said {
+            true => wrong_size(&used, made.footprint_bytes, bytes, &why),
+            false => self.wrong_footprint(&used, &why),
+        })?;
         Ok((made, used))
     }
 
@@ -154,6 +158,22 @@ impl PatternSource {
         let value = used.iter().find(|(name, _)| name == "footprint").map(|(_, value)| value);
         wrong("footprint", value.unwrap_or(&Value::Null), why, "write a size such as 256MiB")
     }
+}
+
+/// The mistake of a size of requests that a footprint is not made of.
+fn wrong_size(
+    used: &[(String, Value)],
+    footprint_bytes: u64,
+    bytes: u64,
+    why: &str,
+) -> ParameterError {
+    let value = used.iter().find(|(name, _)| name == "size").map(|(_, value)| value);
+    let footprint = Size::from_bytes(footprint_bytes);
+    let near =
+        Size::from_bytes(bytes.next_power_of_two().min(1 << footprint_bytes.trailing_zeros()));
+    let reason = format!("the footprint is {footprint}: {why}");
+    let mend = format!("write {near}, or another workload.footprint");
+    wrong("size", value.unwrap_or(&Value::Null), &reason, &mend)
 }
 
 fn bytes_of_a_request(used: &[(String, Value)]) -> Result<Option<u64>, ParameterError> {
@@ -320,6 +340,10 @@ impl RequestSource for Patterned {
         Some(self.count)
     }
 
+    fn footprint(&self) -> Option<Footprint> {
+        Some(Footprint { bytes: self.footprint_bytes, parameter: "footprint" })
+    }
+
     fn share(&self) -> Option<f64> {
         Some(self.next as f64 / self.count.max(1) as f64)
     }
@@ -420,7 +444,8 @@ mod tests {
             ("request", 5.into(), "did you mean `requests`?"),
             ("requests", 0.into(), "write a whole number from 1"),
             ("size", "0B".into(), "a request has from 1B to 1GiB"),
-            ("size", "3KiB".into(), "not a whole number of requests of 3KiB"),
+            ("size", "3KiB".into(), "not a whole number of requests of 3KiB; write 4KiB, or"),
+            ("size", "100B".into(), "workload.size = \"100B\": the footprint is 256MiB"),
             ("footprint", "32B".into(), "not a whole number of requests"),
             ("footprint", "192KiB".into(), "no power of two"),
             ("reads", 1.5.into(), "write a number from 0 to 1"),

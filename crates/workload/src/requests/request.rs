@@ -1,6 +1,6 @@
 //! Requests, and where a device alone gets them from.
 
-use crate::stream::StreamError;
+use crate::stream::{Footprint, StreamError};
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,6 +118,11 @@ pub trait RequestSource: Send {
 
     /// How many requests there are in all, where that is known before they are read.
     fn count(&self) -> Option<u64> {
+        None
+    }
+
+    /// What its requests lie in, from byte 0 on, where that is known before they are read.
+    fn footprint(&self) -> Option<Footprint> {
         None
     }
 
