@@ -20,6 +20,15 @@ def write_text(path: Path, text: str) -> None:
     write_with(path, lambda fresh: fresh.write_text(text, encoding="utf-8"))
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    """As :func:`write_text`, of bytes.
+
+    Raises:
+        TierscopeError: where it cannot be written.
+    """
+    write_with(path, lambda fresh: fresh.write_bytes(content))
+
+
 def write_with(path: Path, write: Callable[[Path], object]) -> None:
     """As :func:`write_text`, of what ``write`` puts to the path that it is given.
 

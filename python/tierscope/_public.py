@@ -19,6 +19,9 @@ from tierscope._system import System, system
 from tierscope._trace import Conversion, Passed, TraceInfo, convert, trace_info
 from tierscope._workload import Generated, MemoryTrace, Program, Recorded, program, workload
 from tierscope.errors import ArgumentError, Problem, RunError, SpecError, TierscopeError
+from tierscope.sweeps.study import Study, study
+from tierscope.sweeps.study import read as load_study
+from tierscope.sweeps.sweep import Sweep, SweepProgress, load_sweep, sweep
 
 __version__ = _core.version()
 
@@ -40,6 +43,9 @@ __all__ = [
     "RunError",
     "RunFailedError",
     "SpecError",
+    "Study",
+    "Sweep",
+    "SweepProgress",
     "System",
     "TierscopeError",
     "TraceInfo",
@@ -49,6 +55,8 @@ __all__ = [
     "include_dir",
     "load",
     "load_repetitions",
+    "load_study",
+    "load_sweep",
     "program",
     "record",
     "repeat",
@@ -56,6 +64,8 @@ __all__ = [
     "roi_begin",
     "roi_end",
     "run",
+    "study",
+    "sweep",
     "system",
     "trace_info",
     "workload",

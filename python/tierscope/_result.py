@@ -159,10 +159,13 @@ class Result:
         return plots.latency(self.data)
 
     def to_polars(self) -> pl.DataFrame:
-        """One row for each system, one column for each figure, units last in the names."""
+        """One row for each system, one column for each figure, units last in the names.
+
+        Whatever reads Arrow takes it without a copy: ``pyarrow.table(result.to_polars())``.
+        """
         import polars as pl
 
-        rows = [_flat(name, s) for name, s in self.data["systems"].items()]
+        rows = [flat(name, s) for name, s in self.data["systems"].items()]
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def to_json(self) -> str:
@@ -339,7 +342,8 @@ def _read_result(path: Path) -> ResultData:
     return cast(ResultData, whole)
 
 
-def _flat(name: str, system: SystemResult) -> dict[str, object]:
+def flat(name: str, system: SystemResult) -> dict[str, object]:
+    """One row of a table: each figure of a system, units last in the names."""
     row: dict[str, object] = {"system": name}
     for key, value in system.items():
         if key == "latency_ns":

@@ -25,6 +25,10 @@ TRUE = shutil.which("true") or "/usr/bin/true"
 """A program that does nothing, `{true}` in the table: where it lies differs between systems."""
 
 ELSEWHERE = {
+    "in-use": "test_sweep.py",
+    "no-dask": "test_sweep_cluster.py",
+    "no-scheduler": "test_sweep_cluster.py",
+    "other-version": "test_sweep_cluster.py",
     "internal": "test_cli.py",
     "no-footprint": "test_scale.py",
     "unknown-footprint": "test_scale.py",
@@ -123,6 +127,7 @@ BETWEEN: list[tuple[str, tuple[Any, ...], str]] = [
     ("scale", ("{", 1), "bad-systems"),
     ("sizes", ("{",), "bad-systems"),
     ("check_workload", ("{",), "bad-workload"),
+    ("print_quantity", ("moon", 1), "no-kind"),
     ("Run.start", ("{",), "bad-job"),
     ("Run.start", (job(),), "no-system"),
     ("Run.start", (job(ORACLE, ORACLE),), "same-name"),

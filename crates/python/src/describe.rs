@@ -10,7 +10,7 @@ use tierscope_record::launch::QemuBackend;
 use tierscope_system::result::RunResult;
 use tierscope_system::run;
 use tierscope_system::spec::{self, Resolved, SystemSpec};
-use tierscope_units::Size;
+use tierscope_units::{KINDS, Size};
 use tierscope_workload::generator::GENERATORS;
 use tierscope_workload::trace::TstReader;
 
@@ -232,6 +232,21 @@ pub fn size_bytes(text: &str) -> PyResult<u64> {
     text.parse::<Size>()
         .map(Size::bytes)
         .map_err(|error| run_error(error.code, json!([error.reason, error.mend])))
+}
+
+/// Kind and value, in the kind's smallest unit, of a text that is a number with a unit of any kind;
+/// nothing where it is none.
+#[pyfunction]
+pub fn quantity(text: &str) -> Option<(&'static str, u64)> {
+    KINDS.iter().find_map(|kind| kind.parse(text).ok().map(|value| (kind.name, value)))
+}
+
+/// A value, in its kind's smallest unit, in the shortest text that says it exactly.
+#[pyfunction]
+pub fn print_quantity(kind: &str, value: u64) -> PyResult<String> {
+    let known = tierscope_units::kind(kind)
+        .ok_or_else(|| run_error("no-kind", format!("there is no kind of quantity `{kind}`")))?;
+    Ok(known.print(value))
 }
 
 /// What a recording says about itself and holds, as JSON.

@@ -21,6 +21,7 @@ from tierscope.cli import (
     record,
     results,
     run,
+    sweep,
     trace,
 )
 from tierscope.errors import TierscopeError
@@ -54,6 +55,11 @@ What a trace asks for, and the same trace in another format:
 
   tierscope trace info dramsim3:app.trc
   tierscope convert dramsim3:app.trc ramulator:app.ramulator.gz
+
+A study of many points, and what it gave:
+
+  tierscope sweep study.toml -o study/
+  tierscope show study/
 
 Presets and workloads; a description to start from, each number with its source:
 
@@ -94,6 +100,7 @@ app.command(_flowing(record.record), usage=record.USAGE, help_epilogue=record.EX
 app.command(
     _flowing(results.compare), usage=results.COMPARE_USAGE, help_epilogue=results.COMPARE_EXAMPLES
 )
+app.command(_flowing(sweep.sweep), usage=sweep.USAGE, help_epilogue=sweep.EXAMPLES)
 app.command(
     _flowing(describe.show), usage=describe.SHOW_USAGE, help_epilogue=describe.SHOW_EXAMPLES
 )

@@ -22,7 +22,10 @@ from tierscope.cli import names
 from tierscope.cli.options import assignments, check_json
 from tierscope.cli.repeat import show_repetitions
 from tierscope.cli.results import ByOption, show_result
+from tierscope.cli.sweep import show_sweep
 from tierscope.errors import TierscopeError
+from tierscope.sweeps.store import is_sweep
+from tierscope.sweeps.sweep import load_sweep
 
 SHOW_USAGE = "Usage: tierscope show [systems | workloads | SYSTEM | DIR] [OPTIONS]"
 SHOW_EXAMPLES = """\
@@ -55,7 +58,7 @@ def show(
 
     Args:
         what: systems, workloads, the name of a preset or file, or a directory that `tierscope run
-            -o` wrote; nothing for both lists.
+            -o` or `tierscope sweep` wrote; nothing for both lists.
         set_: PATH=VALUE sets one value of the system shown.
         json_: Prints the system or the result as one JSON object; or writes it to a file:
             --json=FILE.
@@ -75,7 +78,12 @@ def show(
     elif _is_result(str(what)):
         if set_:
             raise TierscopeError("usage", "--set changes a system, not a result", "leave it out")
-        if (Path(str(what)) / REPETITIONS_FILE).is_file():
+        if is_sweep(str(what)):
+            if by:
+                mend = "leave it out; tierscope.load_sweep(DIR).result(POINT) has one point's"
+                raise TierscopeError("usage", "--by is for one run, not for a sweep", mend)
+            show_sweep(load_sweep(str(what)), json_)
+        elif (Path(str(what)) / REPETITIONS_FILE).is_file():
             show_repetitions(load_repetitions(str(what)), json_)
         else:
             show_result(load(str(what)), json_, kinds(by))

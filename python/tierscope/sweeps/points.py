@@ -1,0 +1,359 @@
+"""From a study to its points: each a machine and a workload that were checked, with a key."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tierscope import _core, _system, _workload
+from tierscope._call import core_errors, parsed
+from tierscope._system import System
+from tierscope._workload import Generated, MemoryTrace, Recorded
+from tierscope.errors import Problem, RunError, SpecError, TierscopeError
+from tierscope.sweeps import design
+from tierscope.sweeps.design import Choice, Value
+from tierscope.sweeps.mistakes import Mistakes
+from tierscope.sweeps.study import Study, Work
+
+_OF_WORKLOAD = "workload."
+"""What paths of a workload's parameters begin with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One run of a study.
+
+    Attributes:
+        key: names what is run: equal keys give equal results, and are run once.
+        choice: the values that vary, by the parameter's name.
+        machine: the machine, resolved.
+        work: what runs on it.
+        label: the workload's name, in tables.
+        repetition: which of the repetitions it is; the first is 1.
+    """
+
+    key: str
+    choice: Choice
+    machine: System
+    work: Generated | Recorded | MemoryTrace
+    label: str
+    repetition: int
+
+    def row(self) -> dict[str, Any]:
+        """What a table says of it, apart from what came out."""
+        return {
+            "system": self.machine.name,
+            "workload": self.label,
+            "repetition": self.repetition,
+            "seed": self.work.seed if isinstance(self.work, Generated) else None,
+            "machine_digest": machine_digest(self.machine),
+            "choice": dict(self.choice),
+        }
+
+
+@cache
+def build() -> str:
+    """A digest of the simulator, so that results of different builds are told apart."""
+    file = _core.__file__
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+
+
+def machine_digest(machine: System) -> str:
+    """A digest of all that a machine does: of its description without name and description."""
+    spec = {k: v for k, v in machine.to_dict().items() if k not in ("name", "description")}
+    return _digest(spec)
+
+
+def points(study: Study) -> list[Point]:
+    """Every point of a study, in the order of its table.
+
+    Raises:
+        SpecError: with every mistake, before anything runs.
+    """
+    mistakes = study.mistakes
+    number = design.count(study.design.kind, study.parameters, study.design.points)
+    number *= len(study.systems) * len(study.works) * study.repetitions
+    if number > design.MOST_POINTS:
+        reason = f"it has {number} points, and at most {design.MOST_POINTS} are taken"
+        mistakes.problem("impossible-value", [], reason, "vary less, or take a random design")
+        mistakes.check()
+    expansion = _Expansion(study, mistakes)
+    found = list(expansion.points())
+    mistakes.check()
+    return found
+
+
+class _Expansion:
+    """Resolves machines and workloads of a study, each distinct one once."""
+
+    def __init__(self, study: Study, mistakes: Mistakes) -> None:
+        self._study = study
+        self._mistakes = mistakes
+        self._systems = self._loaded()
+        self._machines: dict[tuple[int, tuple[tuple[str, str], ...]], System | None] = {}
+        self._works: dict[tuple[int, str], Generated | Recorded | MemoryTrace | None] = {}
+        self._content: dict[str, str] = {}
+
+    def _loaded(self) -> list[tuple[str | System, System]]:
+        """Each system that can be had, as it was given and as it is."""
+        found: list[tuple[str | System, System]] = []
+        for given in self._study.systems:
+            try:
+                one = given if isinstance(given, System) else _system.system(given)
+            except SpecError as error:
+                at = self._mistakes.places.of("systems", value=given)
+                self._mistakes.add_all(error, at)
+                continue
+            if any(one.name == other.name for _, other in found):
+                mend = "give it another `name` in its description, or leave it out"
+                reason = f"two systems are called {one.name}"
+                self._mistakes.problem("contradiction", ["systems"], reason, mend, one.name)
+            found.append((given, one))
+        return found
+
+    def points(self) -> Iterator[Point]:
+        """Every point that can be resolved; what cannot is told."""
+        study = self._study
+        self._check_paths()
+        for choice in design.choices(
+            study.design.kind, study.parameters, study.design.points, study.design.seed
+        ):
+            of_systems, of_workload = self._said(choice)
+            for index in range(len(study.works)):
+                work = self._work(index, of_workload)
+                for number in range(len(self._systems)):
+                    machine = self._machine(number, of_systems)
+                    if machine is None or work is None:
+                        continue
+                    yield from self._repeated(choice, machine, work, index)
+
+    def _said(self, choice: Choice) -> tuple[dict[str, Value], dict[str, Value]]:
+        """What is set of machines and of workloads, by path."""
+        said = dict(self._study.sets)
+        for parameter in self._study.parameters:
+            said |= dict.fromkeys(parameter.paths, choice[parameter.name])
+        of_workload = {
+            path.removeprefix(_OF_WORKLOAD): value
+            for path, value in said.items()
+            if path.startswith(_OF_WORKLOAD)
+        }
+        of_systems = {
+            path: value for path, value in said.items() if not path.startswith(_OF_WORKLOAD)
+        }
+        return of_systems, of_workload
+
+    def _check_paths(self) -> None:
+        """Refuses paths of workloads that none of them has; those of machines are resolved."""
+        known = {name for work in self._study.works for name in _parameters_of(work)}
+        said = [(["set", path], path) for path in self._study.sets]
+        said += [(["parameters", p.name], path) for p in self._study.parameters for path in p.paths]
+        for where, path in said:
+            name = path.removeprefix(_OF_WORKLOAD)
+            if name != path and name not in known and None not in known:
+                near = _core.nearest(name, sorted(str(one) for one in known))
+                mend = f"their parameters are {', '.join(sorted(map(str, known)))}"
+                mend = mend if near is None else f"did you mean `workload.{near}`?"
+                reason = f"no workload of the study has a parameter `{name}`"
+                self._mistakes.problem("unknown-key", where, reason, mend)
+
+    def _machine(self, number: int, sets: Mapping[str, Value]) -> System | None:
+        """The machine with what is set, or nothing where that is a mistake."""
+        given, plain = self._systems[number]
+        pairs = tuple(
+            (path, written(value)) for path, value in sets.items() if self._applies(path, plain)
+        )
+        key = (number, pairs)
+        if key not in self._machines:
+            self._machines[key] = self._changed(given, plain, pairs)
+        return self._machines[key]
+
+    def _applies(self, path: str, machine: System) -> bool:
+        """Whether a machine has the part, or none has it: then it is told of."""
+        having = [one for _, one in self._systems if _has(one, path)]
+        lost = len(self._systems) < len(self._study.systems)
+        return machine in having or not (having or lost)
+
+    def _changed(
+        self, given: str | System, plain: System, pairs: tuple[tuple[str, str], ...]
+    ) -> System | None:
+        try:
+            if isinstance(given, System):
+                return given.with_sets(pairs) if pairs else given
+            (machine,) = _system.systems([given], pairs)
+        except SpecError as error:
+            for problem in error.problems:
+                self._tell(problem, plain)
+            return None
+        return machine
+
+    def _tell(self, problem: Problem, machine: System) -> None:
+        """Tells of a mistake of a machine where the study makes it."""
+        places = self._mistakes.places
+        said = problem.place.removeprefix("--set ").partition("=")[0]
+        for parameter in self._study.parameters:
+            if said in parameter.paths or problem.path in parameter.paths:
+                value = _as_written(problem.value, parameter.values.values)
+                at = places.of("parameters", parameter.name, value=value)
+                return self._add(problem, at, machine)
+        for path in self._study.sets:
+            if path in (said, problem.path):
+                return self._add(problem, places.of("set", path), machine)
+        return self._add(problem, places.of("systems", value=machine.name), machine)
+
+    def _add(self, problem: Problem, at: str, machine: System) -> None:
+        several = len(self._systems) > 1 and "machine" not in problem.reason
+        reason = f"of {machine.name}: {problem.reason}" if several else problem.reason
+        self._mistakes.add(
+            Problem(problem.code, problem.path, problem.value, reason, problem.mend, at)
+        )
+
+    def _work(
+        self, index: int, sets: Mapping[str, Value]
+    ) -> Generated | Recorded | MemoryTrace | None:
+        given = self._study.works[index]
+        has = _parameters_of(given)
+        own = {name: value for name, value in sets.items() if name in has or None in has}
+        key = (index, json.dumps(own, sort_keys=True))
+        if key not in self._works:
+            self._works[key] = self._named(given, own)
+        return self._works[key]
+
+    def _named(
+        self, given: Work, sets: dict[str, Value]
+    ) -> Generated | Recorded | MemoryTrace | None:
+        study = self._study
+        name, parameters = given if isinstance(given, tuple) else (_name_of(given), {})
+        at = self._mistakes.places.of("workloads", value=Path(name).name if ":" in name else name)
+        try:
+            if isinstance(given, tuple):
+                seed = None if ":" in name else study.seed
+                work = _workload.named(name, {**parameters, **sets}, seed, allow_truncated=False)
+            elif sets and not isinstance(given, Recorded):
+                said = {**given.parameters, **sets}
+                seed = given.seed if isinstance(given, Generated) else None
+                work = _workload.named(name, said, seed, allow_truncated=False)
+            else:
+                work = given
+            self._check_repetitions(work, name)
+            if not isinstance(work, Generated):
+                self._content[name] = _file_digest(Path(work.path))
+                with core_errors():
+                    _core.check_workload(json.dumps(work.to_dict()))
+        except SpecError as error:
+            for problem in error.problems:
+                places = [
+                    self._mistakes.places.of("parameters", p.name)
+                    for p in study.parameters
+                    if problem.path in p.paths
+                ]
+                self._add_plain(problem, places[0] if places else at)
+            return None
+        except TierscopeError as error:
+            mend = error.hint or "mend it"
+            self._mistakes.add(Problem(error.code, "workloads", name, str(error), mend, at))
+            return None
+        return work
+
+    def _add_plain(self, problem: Problem, at: str) -> None:
+        self._mistakes.add(
+            Problem(problem.code, problem.path, problem.value, problem.reason, problem.mend, at)
+        )
+
+    def _check_repetitions(self, work: object, name: str) -> None:
+        if self._study.repetitions > 1 and not isinstance(work, Generated):
+            raise RunError(
+                "no-effect",
+                f"{name} is replayed: repetitions of it give the same, to the last digit",
+                "leave `repetitions` out, or take a generated workload",
+            )
+
+    def _repeated(
+        self, choice: Choice, machine: System, work: Generated | Recorded | MemoryTrace, index: int
+    ) -> Iterator[Point]:
+        given = self._study.works[index]
+        label = given[0] if isinstance(given, tuple) else _name_of(given)
+        for number in range(self._study.repetitions):
+            one = replace(work, seed=work.seed + number) if isinstance(work, Generated) else work
+            key = self._key(machine, one, label)
+            yield Point(key, choice, machine, one, label, number + 1)
+
+    def _key(self, machine: System, work: Generated | Recorded | MemoryTrace, label: str) -> str:
+        said = {k: v for k, v in work.to_dict().items() if k != "path"}
+        return _digest(
+            {
+                "machine": machine_digest(machine),
+                "work": said,
+                "content": None if isinstance(work, Generated) else self._content[label],
+                "region": self._study.region,
+                "version": _core.version(),
+                "build": build(),
+            }
+        )
+
+
+def written(value: Value) -> str:
+    """A value as ``--set`` takes it."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _as_written(shown: str, values: tuple[Value, ...]) -> Value | None:
+    """The value of a list that a message shows, with or without quotation marks."""
+    plain = shown.strip('"')
+    return next((value for value in values if written(value) == plain), None)
+
+
+def _has(machine: System, path: str) -> bool:
+    """Whether a machine has the part that a path changes: as ``--set`` decides it."""
+    part = path.replace("[", ".").partition(".")[0]
+    return part == path or part in machine.to_dict()
+
+
+def _parameters_of(work: Work) -> set[str | None]:
+    """The parameters that a workload has; nothing among them where that is not known yet."""
+    name = work[0] if isinstance(work, tuple) else _name_of(work)
+    kind, colon, _ = name.partition(":")
+    if colon and kind == "trace":
+        return set()
+    listed = _formats() if colon else _generators()
+    return listed.get(kind, {None})
+
+
+@cache
+def _generators() -> dict[str, set[str | None]]:
+    return _listed(_core.list_workloads())
+
+
+@cache
+def _formats() -> dict[str, set[str | None]]:
+    return _listed(_core.list_formats())
+
+
+def _listed(text: str) -> dict[str, set[str | None]]:
+    return {one["name"]: {p["name"] for p in one["parameters"]} for one in parsed(text)}
+
+
+def _name_of(work: Generated | Recorded | MemoryTrace) -> str:
+    if isinstance(work, Generated):
+        return work.name
+    kind = "trace" if isinstance(work, Recorded) else work.format
+    return f"{kind}:{work.path}"
+
+
+def _file_digest(path: Path) -> str:
+    """A digest of a file's content."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:32]
+    except OSError as error:
+        why = f"{path} cannot be read: {error.strerror}"
+        raise RunError("unreadable", why, "name a file that can be read") from None
+
+
+def _digest(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,171 @@
+"""A sweep as a reader sees it: one row for each point, repetitions together."""
+
+from __future__ import annotations
+
+import html
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tierscope import format as fmt
+from tierscope._repeat import student_t
+
+if TYPE_CHECKING:
+    from tierscope.sweeps.sweep import Sweep
+
+_MOST_FAILURES = 20
+"""Failures that are told one by one."""
+_IN_ASCII = str.maketrans({"µ": "u", "±": "~", "×": "x", "–": "-"})
+
+Cell = Callable[[float | None], str]
+FIGURES: tuple[tuple[str, str, Cell], ...] = (
+    ("time_s", "time", fmt.seconds),
+    ("ipc", "IPC", fmt.plain),
+    ("miss_rate", "misses", fmt.percent),
+    ("latency_mean_ns", "latency", fmt.nanoseconds),
+    ("latency_p99_ns", "99 %", fmt.nanoseconds),
+)
+"""Figures of machines: column of the table, heading, and how it is shown."""
+DEVICE_FIGURES: tuple[tuple[str, str, Cell], ...] = (
+    ("time_s", "time", fmt.seconds),
+    ("device_bytes_per_s", "bandwidth", fmt.bandwidth),
+    ("latency_mean_ns", "latency", fmt.nanoseconds),
+    ("latency_p99_ns", "99 %", fmt.nanoseconds),
+)
+"""Figures of devices alone."""
+
+
+def figures_of(frame: Any) -> tuple[tuple[str, str, Cell], ...]:
+    """The figures that a sweep's table has something to say of."""
+    alone = (
+        "device_bytes_per_s" in frame.columns and frame["device_bytes_per_s"].is_not_null().all()
+    )
+    return DEVICE_FIGURES if alone else FIGURES
+
+
+def varied(sweep: Sweep) -> list[str]:
+    """The columns that tell points apart, apart from repetitions."""
+    frame = sweep.table()
+    several = [name for name in ("system", "workload") if frame[name].n_unique() > 1]
+    return [*(several or ["system"]), *sweep.parameters]
+
+
+def rows(sweep: Sweep) -> Iterator[tuple[list[str], list[str]]]:
+    """For each point, repetitions together: what tells it apart, and its figures."""
+    frame = sweep.table()
+    heads, shown = varied(sweep), figures_of(frame)
+    groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for index, row in enumerate(frame.drop("machine").iter_rows(named=True)):
+        choice = sweep.data["points"][index]["choice"]
+        said = tuple(str(choice.get(name, row.get(name))) for name in heads)
+        groups.setdefault((*said, row["system"], row["workload"]), []).append(row)
+    for said, members in groups.items():
+        states = dict.fromkeys(one["status"] for one in members)
+        cells = [
+            _cell([one.get(key) for one in members], cell, spread=key == "time_s")
+            for key, _, cell in shown
+        ]
+        worst = next((s for s in ("failed", "missing", "partial") if s in states), "")
+        yield list(said[: len(heads)]), [*cells, worst]
+
+
+def _cell(values: Sequence[float | None], shown: Cell, *, spread: bool) -> str:
+    """A mean, with half of its 95 % confidence interval where that is asked for and known."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return fmt.ABSENT
+    mean = shown(statistics.fmean(known))
+    if not spread or len(set(known)) < 2:
+        return mean
+    half = student_t(len(known) - 1) * statistics.stdev(known) / math.sqrt(len(known))
+    return f"{mean} ± {shown(half)}"
+
+
+def headings(sweep: Sweep) -> list[str]:
+    """What stands above the columns of :func:`rows`."""
+    return [*varied(sweep), *(heading for _, heading, _ in figures_of(sweep.table())), ""]
+
+
+def closing_lines(sweep: Sweep) -> list[str]:
+    """What stands below the table: how complete the sweep is, what failed, what is meant."""
+    counts = sweep.counts()
+    lines = []
+    if sweep.complete:
+        lines.append(f"Complete: all {len(sweep)} points were simulated wholly.")
+    else:
+        told = ", ".join(f"{number} {state}" for state, number in counts.items() if number)
+        lines.append(f"Partial: of {len(sweep)} points {told}.")
+    distinct = len({row["key"] for row in sweep.data["points"]})
+    if distinct < len(sweep):
+        lines.append(
+            f"{len(sweep) - distinct} of them are equal to another in all that matters, and were "
+            "simulated with it."
+        )
+    if any(row["repetition"] > 1 for row in sweep.data["points"]):
+        lines.append("Means over seeds; ± is half of the 95 % confidence interval (Student t).")
+    failures = list(sweep.failures())
+    lines += [f"Failed: {what}: {why}" for what, why in failures[:_MOST_FAILURES]]
+    if len(failures) > _MOST_FAILURES:
+        lines.append(f"Failed: {len(failures) - _MOST_FAILURES} more; the table has all of them.")
+    return [fmt.visible(line) for line in lines]
+
+
+def render(sweep: Sweep, console: Console) -> RenderableType:
+    """The report that the command line prints."""
+    unicode = console.encoding.startswith("utf")
+
+    def plain(text: str) -> Text:
+        lines = (text if unicode else text.translate(_IN_ASCII)).split("\n")
+        return Text("\n".join(map(fmt.visible, lines)))
+
+    heads = len(varied(sweep))
+    lines = list(rows(sweep))
+    columns = list(
+        zip(
+            [heading.replace(".", ".\n") for heading in headings(sweep)],
+            *([*said, *cells] for said, cells in lines),
+            strict=True,
+        )
+    )
+    kept = _fitting(columns, heads, console.width)
+    grid = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, pad_edge=False)
+    for index in kept:
+        justify: Any = "left" if index < heads else "right"
+        grid.add_column(plain(columns[index][0]), justify=justify, no_wrap=True)
+    for cells in zip(*(columns[index][1:] for index in kept), strict=True):
+        grid.add_row(*map(plain, cells))
+    parts: list[RenderableType] = [Text(sweep.name, style="bold")]
+    if sweep.data["description"]:
+        parts.append(plain(sweep.data["description"]))
+    parts += [Text(), grid, Text()]
+    return Group(*parts, *map(plain, closing_lines(sweep)))
+
+
+def _fitting(columns: Sequence[Sequence[str]], heads: int, width: int) -> list[int]:
+    """The columns that fit side by side: figures are left out from the right, never cut."""
+    widths = [max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
+    last = len(columns) - 1
+    kept = [index for index in range(len(columns)) if index != last or widths[last]]
+    while sum(widths[index] + 2 for index in kept) > width:
+        further = [index for index in kept if heads < index < last]
+        if not further:
+            break
+        kept.remove(further[-1])
+    return kept
+
+
+def html_table(sweep: Sweep) -> str:
+    """The same for a notebook."""
+    head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings(sweep))
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in [*said, *cells]) + "</tr>"
+        for said, cells in rows(sweep)
+    )
+    lines = "".join(f"<p>{html.escape(line)}</p>" for line in closing_lines(sweep))
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<h4>{html.escape(sweep.name)}</h4>{table}{lines}"

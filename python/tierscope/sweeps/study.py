@@ -1,0 +1,359 @@
+"""Studies: what a sweep varies, over which systems and workloads."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tierscope import _check, _core
+from tierscope._files import read_text
+from tierscope._region import Extent, Warming
+from tierscope._system import System
+from tierscope._workload import Generated, MemoryTrace, Recorded
+from tierscope.errors import Problem, SpecError, TierscopeError
+from tierscope.sweeps.design import Kind, Parameter, Value
+from tierscope.sweeps.mistakes import Mistakes
+from tierscope.sweeps.parameters import read_design, read_parameters
+from tierscope.sweeps.places import Places
+
+KEYS = (
+    "name",
+    "description",
+    "systems",
+    "workloads",
+    "repetitions",
+    "seed",
+    "skip",
+    "limit",
+    "roi",
+    "warming",
+    "time_limit_s",
+    "set",
+    "design",
+    "parameters",
+)
+"""What a study may say."""
+WORKLOAD_KEYS = ("name", "parameters")
+_MOST_REPETITIONS = 10_000
+_MOST_SEED = (1 << 64) - 1
+
+NamedWork = tuple[str, dict[str, Value]]
+"""A workload by name, with its own parameters."""
+Work = NamedWork | Generated | Recorded | MemoryTrace
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """How the values of parameters are combined.
+
+    Attributes:
+        kind: grid, list, random or latin-hypercube.
+        points: combinations of a random design.
+        seed: seed of a random design.
+    """
+
+    kind: Kind = "grid"
+    points: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What a sweep runs; made by :func:`study` or :func:`read`.
+
+    Attributes:
+        name: its name, in titles.
+        description: what it is for; may be empty.
+        systems: presets, files or systems.
+        works: what runs on each of them.
+        repetitions: how many seeds each point of a generated workload runs with.
+        seed: the first of them.
+        region: ``skip``, ``limit``, ``roi``, ``warming`` and ``time_limit_s``, as of ``run``.
+        sets: values that all points have, by path.
+        design: how values are combined.
+        parameters: what varies.
+        mistakes: where its mistakes go.
+        text: the file's text; empty where there was none.
+    """
+
+    name: str
+    description: str
+    systems: tuple[str | System, ...]
+    works: tuple[Work, ...]
+    repetitions: int
+    seed: int
+    region: dict[str, Any]
+    sets: dict[str, Value]
+    design: Design
+    parameters: tuple[Parameter, ...]
+    mistakes: Mistakes = field(compare=False, repr=False)
+    text: str = field(default="", compare=False, repr=False)
+
+
+def study(
+    systems: Sequence[System | str],
+    workloads: Sequence[Generated | Recorded | MemoryTrace | str],
+    parameters: Mapping[str, object] | None = None,
+    *,
+    name: str = "sweep",
+    description: str = "",
+    design: str | Mapping[str, object] = "grid",
+    set: Mapping[str, object] | None = None,  # noqa: A002 - as in a file
+    repetitions: int = 1,
+    seed: int = 0,
+    skip: Extent | None = None,
+    limit: Extent | None = None,
+    roi: bool = False,
+    warming: Warming | None = None,
+    time_limit_s: float | None = None,
+) -> Study:
+    """What a sweep runs, as a file of a study says it.
+
+    Args:
+        systems: presets, TOML files, or systems made already.
+        workloads: names, ``trace:FILE``, ``FORMAT:FILE``, or what :func:`workload` gives.
+        parameters: what varies, by path or by a name: a list of values, or a dictionary of
+            ``values`` or of ``from`` and ``to`` (with ``steps``, ``scale``, ``multiple_of``), with
+            ``paths`` where one name stands for several.
+        name: its name, in titles.
+        description: what it is for.
+        design: ``grid``, ``list``, ``random`` or ``latin-hypercube``; the last two as a
+            dictionary ``{"kind": "random", "points": 50, "seed": 1}``.
+        set: values that all points have, by path.
+        repetitions: how many seeds each point of a generated workload runs with.
+        seed: the first of them.
+        skip: as of :func:`compare`, of each point; so are those that follow.
+        limit: see there.
+        roi: see there.
+        warming: see there.
+        time_limit_s: see there.
+
+    Raises:
+        ArgumentError: where an argument is of the wrong type.
+        SpecError: with every mistake of the study.
+    """
+    said: dict[str, Any] = {
+        "name": name,
+        "description": description,
+        "systems": systems,
+        "workloads": workloads,
+        "repetitions": repetitions,
+        "seed": seed,
+        "skip": skip,
+        "limit": limit,
+        "roi": roi,
+        "warming": warming,
+        "time_limit_s": time_limit_s,
+        "set": dict(_check.mapping(set or {}, "what is set")),
+        "design": {"kind": design} if isinstance(design, str) else design,
+        "parameters": dict(_check.mapping(parameters or {}, "the parameters")),
+    }
+    given = {key: value for key, value in said.items() if value is not None}
+    return _made(given, Mistakes(Places("", "")), Path(), "sweep", "")
+
+
+def read(path: str | os.PathLike[str]) -> Study:
+    """A study that a TOML file describes. Files that it names lie relative to its folder.
+
+    Raises:
+        SpecError: with every mistake of its form.
+        TierscopeError: where it cannot be read.
+    """
+    file = Path(
+        _check.path(path, "a study's file", 'write a path, such as "study.toml"', ours=True)
+    )
+    mend = "name a TOML file that describes a study; docs/guide/sweeps.md shows one"
+    text = read_text(file, "a study", mend)
+    try:
+        said = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SpecError([_bad_syntax(file, str(error))]) from None
+    return _made(said, Mistakes(Places(str(file), text)), file.parent, file.stem, text)
+
+
+def _bad_syntax(file: Path, error: str) -> Problem:
+    """The mistake of a text that is no TOML, with the place that the parser names."""
+    reason, _, at = error.partition(" (at ")
+    numbers = [word for word in at.replace(",", " ").replace(")", " ").split() if word.isdigit()]
+    place = ":".join([str(file), *numbers])
+    told = f"{reason[:1].lower()}{reason[1:]}"
+    told += "" if numbers or not at else f" at the {at.removesuffix(')')}"
+    return Problem("bad-syntax", "study", "", told, "write TOML: https://toml.io", place)
+
+
+def _made(said: Mapping[str, Any], mistakes: Mistakes, folder: Path, name: str, text: str) -> Study:
+    """A study of what is said, once its form is right."""
+    for key in said:
+        if key not in KEYS:
+            mend = _check.meant(key, KEYS, f"the keys are {', '.join(KEYS)}")
+            mistakes.problem("unknown-key", [key], f"a study has no key `{key}`", mend)
+    made = Study(
+        name=_text(said, "name", name, mistakes) or name,
+        description=_text(said, "description", "", mistakes),
+        systems=tuple(_systems(said.get("systems"), mistakes, folder)),
+        works=tuple(_works(said.get("workloads"), mistakes, folder)),
+        repetitions=_whole(said, "repetitions", 1, 1, _MOST_REPETITIONS, mistakes),
+        seed=_whole(said, "seed", 0, 0, _MOST_SEED, mistakes),
+        region=_region(said, mistakes),
+        sets=_sets(said.get("set", {}), mistakes),
+        design=Design(**read_design(said.get("design", {}), mistakes)),
+        parameters=(),
+        mistakes=mistakes,
+        text=text,
+    )
+    parameters = read_parameters(said.get("parameters", {}), made.design.kind, mistakes)
+    for parameter in parameters:
+        for path in set(parameter.paths) & set(made.sets):
+            mend = "leave one of them out"
+            reason = f"`{path}` is set for all points, and is varied by `{parameter.name}`"
+            mistakes.problem("contradiction", ["set", path], reason, mend)
+    mistakes.check()
+    return replace(made, parameters=tuple(parameters))
+
+
+def _text(said: Mapping[str, Any], key: str, default: str, mistakes: Mistakes) -> str:
+    value = said.get(key, default)
+    if isinstance(value, str):
+        return value
+    mistakes.problem("wrong-type", [key], "that is no text", "write a text", value)
+    return default
+
+
+def _whole(
+    said: Mapping[str, Any], key: str, default: int, least: int, most: int, mistakes: Mistakes
+) -> int:
+    value = said.get(key, default)
+    mend = f"write a whole number from {least} to {most}"
+    if not isinstance(value, int) or isinstance(value, bool):
+        mistakes.problem("wrong-type", [key], "that is no whole number", mend, value)
+    elif not least <= value <= most:
+        mistakes.problem("impossible-value", [key], "it is out of range", mend, value)
+    else:
+        return value
+    return default
+
+
+def _systems(given: object, mistakes: Mistakes, folder: Path) -> list[str | System]:
+    mend = 'write systems = ["hybrid/quick", "storage/quick"], of presets and TOML files'
+    if given is None:
+        mistakes.problem("missing", ["systems"], "there is no system", mend)
+        return []
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Sequence) or not given:
+        mistakes.problem("wrong-type", ["systems"], "that is no list of systems", mend, given)
+        return []
+    presets = {name for name, _ in _presets()}
+    found: list[str | System] = []
+    for one in given:
+        if isinstance(one, str):
+            found.append(
+                one if one in presets or not (folder / one).is_file() else str(folder / one)
+            )
+        elif isinstance(one, System):
+            found.append(one)
+        else:
+            mistakes.problem("wrong-type", ["systems"], "that is no system", mend, one)
+    return found
+
+
+def _presets() -> list[tuple[str, str]]:
+    from tierscope._call import parsed
+
+    listed: list[tuple[str, str]] = parsed(_core.list_systems())
+    return listed
+
+
+def _works(given: object, mistakes: Mistakes, folder: Path) -> list[Work]:
+    mend = 'write workloads = ["gups", "trace:app.tst"]; tierscope show workloads lists them'
+    if given is None:
+        mistakes.problem("missing", ["workloads"], "there is no workload", mend)
+        return []
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Sequence) or not given:
+        mistakes.problem("wrong-type", ["workloads"], "that is no list of workloads", mend, given)
+        return []
+    found: list[Work] = []
+    for one in given:
+        if isinstance(one, Generated | Recorded | MemoryTrace):
+            found.append(one)
+        elif isinstance(one, str):
+            found.append((_in_folder(one, folder), {}))
+        elif isinstance(one, Mapping) and isinstance(one.get("name"), str):
+            found.append(_named_work(one, mistakes, folder))
+        else:
+            mistakes.problem("wrong-type", ["workloads"], "that is no workload", mend, one)
+    return found
+
+
+def _named_work(given: Mapping[str, Any], mistakes: Mistakes, folder: Path) -> NamedWork:
+    for key in given:
+        if key not in WORKLOAD_KEYS:
+            mend = _check.meant(key, WORKLOAD_KEYS, "its keys are name and parameters")
+            reason = f"a workload of a study has no key `{key}`"
+            mistakes.problem("unknown-key", ["workloads", key], reason, mend)
+    parameters = given.get("parameters", {})
+    if not isinstance(parameters, Mapping):
+        mend = "write parameters = { updates = 1000 }"
+        reason = "parameters are no table"
+        mistakes.problem("wrong-type", ["workloads", "parameters"], reason, mend, parameters)
+        parameters = {}
+    return _in_folder(given["name"], folder), dict(parameters)
+
+
+def _in_folder(name: str, folder: Path) -> str:
+    """The name of a workload whose file, if it has one, lies in the study's folder."""
+    kind, colon, file = name.partition(":")
+    if colon and not Path(file).is_absolute() and (folder / file).is_file():
+        return f"{kind}:{folder / file}"
+    return name
+
+
+def _region(said: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
+    """What of each run is counted, checked as a run checks it."""
+    from tierscope import _region as region
+
+    keys = ("skip", "limit", "roi", "warming", "time_limit_s")
+    found = {key: said[key] for key in keys if key in said}
+    checks = {
+        "skip": lambda value: region.bound("skip", value),
+        "limit": lambda value: region.bound("limit", value),
+        "roi": lambda value: _check.flag(value, "roi"),
+        "time_limit_s": _check.time_limit,
+    }
+    for key, check in checks.items():
+        if key in found:
+            try:
+                check(found[key])
+            except TierscopeError as error:
+                mistakes.problem(error.code, [key], str(error), error.hint or "mend it", found[key])
+    if found.get("warming") not in (None, "functional", "detailed"):
+        mend = 'write "functional" or "detailed"'
+        mistakes.problem(
+            "unknown-value", ["warming"], "there is no such warming", mend, found["warming"]
+        )
+    return found
+
+
+def _sets(given: object, mistakes: Mistakes) -> dict[str, Value]:
+    """Values of all points, by path, of tables within tables too."""
+    mend = 'write a table: [set] and below it "workload.updates" = 20000'
+    if not isinstance(given, Mapping):
+        mistakes.problem("wrong-type", ["set"], "that is no table", mend, given)
+        return {}
+    found: dict[str, Value] = {}
+    for path, value in _leaves("", given):
+        if isinstance(value, bool | int | float | str):
+            found[path] = value
+        else:
+            mistakes.problem("wrong-type", ["set", path], "that is no single value", mend, value)
+    return found
+
+
+def _leaves(above: str, table: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for key, value in table.items():
+        path = f"{above}.{key}" if above else key
+        found += _leaves(path, value) if isinstance(value, Mapping) else [(path, value)]
+    return found

@@ -1,0 +1,277 @@
+"""Sweeps: nothing is lost or done twice, and equal studies give equal tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+import tierscope as ts
+from conftest import Runner
+
+STUDY = """
+name = "two machines"
+systems = ["hybrid/quick", "storage/quick"]
+workloads = ["gups"]
+repetitions = 2
+
+[set]
+"workload.updates" = 400
+
+[parameters.dram]
+paths = ["hybrid.cache.capacity", "storage.dram_capacity"]
+values = ["16MiB", "64MiB"]
+
+[parameters]
+"workload.random" = [0.1, 0.5, 1.0]
+"""
+POINTS = 2 * 2 * 2 * 3
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """The file of a small study."""
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY)
+    return path
+
+
+def started(study: Path, directory: Path) -> subprocess.Popen[bytes]:
+    """A sweep of the command line, under way."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tierscope", "sweep", str(study), "-o", str(directory)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def kept(directory: Path) -> dict[str, tuple[int, int]]:
+    """Each point that there is, with what tells whether its file was written again."""
+    files = (directory / "points").glob("[0-9a-f]*.json")
+    stats = {path.name: path.stat() for path in files}
+    return {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in stats.items()}
+
+
+def test_a_sweep_killed_at_twenty_random_moments_gives_the_same_table(
+    study: Path, tmp_path: Path
+) -> None:
+    begun = time.monotonic()
+    whole = started(study, tmp_path / "whole")
+    assert whole.wait(120) == 0
+    spent_s = time.monotonic() - begun
+    expected = (tmp_path / "whole" / "sweep.parquet").read_bytes()
+    source, kills, finished = random.Random(1), 0, 0
+    while kills < 20:
+        directory = tmp_path / f"killed-{finished}"
+        while True:
+            before = kept(directory)
+            run = started(study, directory)
+            try:
+                status = run.wait(source.uniform(0.2, 1.2) * spent_s)
+            except subprocess.TimeoutExpired:
+                os.kill(run.pid, signal.SIGKILL)
+                run.wait()
+                kills += 1
+                status = None
+            after = kept(directory)
+            assert {name: after[name] for name in before} == before, "nothing is done twice"
+            if status is not None:
+                assert status == 0
+                break
+        finished += 1
+        assert len(kept(directory)) == POINTS
+        assert (directory / "sweep.parquet").read_bytes() == expected
+        hidden = [path.name for path in directory.rglob(".*") if path.name != ".lock"]
+        assert hidden == [], "nothing half written stays"
+
+
+def test_the_table_tells_what_each_point_was(study: Path, tmp_path: Path) -> None:
+    heard: list[ts.SweepProgress] = []
+    found = ts.sweep(study, tmp_path / "out", watch=heard.append)
+    assert [one.done for one in heard] == list(range(POINTS + 1))
+    assert found.complete
+    assert found.counts() == {"complete": POINTS, "partial": 0, "failed": 0, "missing": 0}
+    frame = found.table()
+    assert frame.height == POINTS
+    assert frame["status"].unique().to_list() == ["complete"]
+    assert set(frame["dram_bytes"].to_list()) == {16 << 20, 64 << 20}
+    assert frame["version"].unique().to_list() == [ts.__version__]
+    assert frame.equals(pl.read_parquet(tmp_path / "out" / "sweep.parquet"))
+    for row in frame.head(3).iter_rows(named=True):
+        work = ts.workload("gups", seed=row["seed"], updates=400, random=row["workload.random"])
+        (tmp_path / "machine.toml").write_text(row["machine"])
+        alone = ts.run(ts.system(tmp_path / "machine.toml"), work)
+        assert alone[row["system"]]["time_s"] == row["time_s"]
+        one = found.result(row["point"])
+        assert one[row["system"]]["latency_ns"] == alone[row["system"]]["latency_ns"]
+        assert one.intervals.equals(alone.intervals)
+
+
+def test_points_that_are_equal_in_all_that_matters_run_once(tmp_path: Path) -> None:
+    study = ts.study(
+        ["hybrid/quick", "oracle/quick"],
+        [ts.workload("gups", updates=200)],
+        {"hybrid.cache.ways": [1, 4, 16]},
+    )
+    found = ts.sweep(study, tmp_path / "out")
+    assert len(found) == 6
+    assert len(kept(tmp_path / "out")) == 4, "three hybrids, and the oracle once"
+    frame = found.table().filter(pl.col("system") == "oracle/quick")
+    assert frame["time_s"].n_unique() == 1
+    assert frame["hybrid.cache.ways"].to_list() == [1, 4, 16]
+
+
+def test_a_study_that_grows_runs_what_is_new_only(study: Path, tmp_path: Path) -> None:
+    ts.sweep(study, tmp_path / "out")
+    before = kept(tmp_path / "out")
+    study.write_text(STUDY.replace("[0.1, 0.5, 1.0]", "[0.1, 0.5, 0.75, 1.0]"))
+    found = ts.sweep(study, tmp_path / "out")
+    after = kept(tmp_path / "out")
+    assert {name: after[name] for name in before} == before
+    assert len(after) == POINTS * 4 // 3 == len(found)
+
+
+def test_a_point_that_fails_is_recorded_and_told(tierscope: Runner, tmp_path: Path) -> None:
+    text = STUDY.replace('"workload.updates" = 400', "").replace(
+        "[parameters]", '[parameters]\n"workload.updates" = [50, 400]'
+    )
+    (tmp_path / "study.toml").write_text(f'skip = "300"\n{text}')
+    done = tierscope("sweep", "study.toml")
+    assert done.returncode == 125, done.stderr
+    assert f"Partial: of {2 * POINTS} points {POINTS} complete, {POINTS} failed." in done.stdout
+    assert "after 300 accesses, and the workload has about 100" in " ".join(done.stdout.split())
+    before = kept(tmp_path / "study")
+    again = tierscope("sweep", "study.toml")
+    assert again.returncode == 125
+    assert kept(tmp_path / "study") == before, "failures are kept, too"
+    assert tierscope("sweep", "study.toml", "--retry-failed").returncode == 125
+    after = kept(tmp_path / "study")
+    assert sum(after[name] != before[name] for name in before) == POINTS
+    frame = ts.load_sweep(tmp_path / "study").table()
+    failed = frame.filter(pl.col("status") == "failed")
+    assert failed["time_s"].null_count() == failed.height == POINTS
+
+
+def test_an_interrupt_keeps_what_there_is(tmp_path: Path) -> None:
+    text = STUDY.replace("400", "4000")
+    (tmp_path / "study.toml").write_text(text)
+    run = started(tmp_path / "study.toml", tmp_path / "out")
+    while len(kept(tmp_path / "out")) < 2:
+        assert run.poll() is None
+        time.sleep(0.02)
+    run.send_signal(signal.SIGINT)
+    assert run.wait(60) == 130
+    found = ts.load_sweep(tmp_path / "out")
+    counts = found.counts()
+    assert 2 <= counts["complete"] < POINTS
+    assert counts["complete"] + counts["missing"] == POINTS
+    frame = pl.read_parquet(tmp_path / "out" / "sweep.parquet")
+    assert frame["status"].value_counts().height == 2
+    assert not found.complete
+
+
+def test_a_damaged_point_runs_again(study: Path, tmp_path: Path) -> None:
+    expected = ts.sweep(study, tmp_path / "out").table()
+    first, second, *_ = sorted((tmp_path / "out" / "points").iterdir())
+    first.write_text("{")
+    second.write_text("{}")
+    assert ts.load_sweep(tmp_path / "out").counts()["missing"] == 2
+    assert ts.sweep(study, tmp_path / "out").table().equals(expected)
+
+
+def test_two_sweeps_do_not_share_a_directory(study: Path, tmp_path: Path) -> None:
+    def nested(progress: ts.SweepProgress) -> None:
+        if progress.done == 1:
+            with pytest.raises(ts.TierscopeError, match="another sweep is under way") as raised:
+                ts.sweep(study, tmp_path / "out")
+            assert raised.value.code == "in-use"
+
+    assert ts.sweep(study, tmp_path / "out", watch=nested).complete
+
+
+def test_show_and_json_tell_a_sweep(study: Path, tierscope: Runner) -> None:
+    done = tierscope("sweep", str(study), "--json")
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert data["completeness"] == "complete"
+    assert len(data["points"]) == POINTS
+    assert all("machine" not in one for one in data["points"])
+    shown = tierscope("show", "study")
+    assert shown.returncode == 0
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    assert f"Complete: all {POINTS} points were simulated wholly." in shown.stdout
+    assert shown.stdout.count("hybrid/quick") == POINTS // 4, "seeds are together"
+    plain = tierscope("show", "study", PYTHONUTF8="0", PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert plain.stdout.isascii()
+    assert "?" not in plain.stdout
+    assert json.loads(tierscope("show", "study", "--json").stdout) == data
+    refused = tierscope("show", "study", "--by", "area")
+    assert refused.returncode == 125
+    assert "--by is for one run" in refused.stderr
+
+
+def test_a_dry_run_lists_points_and_runs_none(study: Path, tierscope: Runner) -> None:
+    done = tierscope("sweep", str(study), "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert f"Would run: {POINTS} of {POINTS} distinct points; 0 are there already" in done.stdout
+    assert "hybrid/quick, gups, dram = 16MiB, workload.random = 0.1, seed 0" in done.stdout
+    assert "Wall time: " in done.stdout
+    assert not (study.parent / "study").exists()
+    data = json.loads(tierscope("sweep", str(study), "--dry-run", "--json").stdout)
+    assert len(data["points"]) == POINTS
+    assert data["wall_s"]["most"] >= data["wall_s"]["least"] > 0
+
+
+def test_a_recording_is_known_by_what_it_holds(tmp_path: Path) -> None:
+    recording = Path(__file__).parents[2] / "examples" / "data" / "sqlite.tst"
+    copy = tmp_path / "app.tst"
+    copy.write_bytes(recording.read_bytes())
+    (tmp_path / "study.toml").write_text(
+        'systems = ["oracle/quick"]\nworkloads = ["trace:app.tst"]\nlimit = 1000\n'
+    )
+    found = ts.sweep(tmp_path / "study.toml", tmp_path / "out")
+    assert found.counts()["partial"] == 1, "a limit ends it early"
+    assert found.table()["accesses"].to_list() == [1000]
+    before = kept(tmp_path / "out")
+    copy.rename(tmp_path / "moved.tst")
+    study = (tmp_path / "study.toml").read_text().replace("app.tst", "moved.tst")
+    (tmp_path / "study.toml").write_text(study)
+    ts.sweep(tmp_path / "study.toml", tmp_path / "out")
+    assert kept(tmp_path / "out") == before
+
+
+def test_what_is_no_sweep_is_left_alone(study: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes").write_text("mine")
+    for directory in (tmp_path / "mine", study):
+        with pytest.raises(ts.TierscopeError, match=r"left alone|is a file"):
+            ts.sweep(study, directory)
+    with pytest.raises(ts.TierscopeError):
+        ts.load_sweep(tmp_path / "mine")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"on": "moon"}, "cannot run on `moon`"),
+        ({"on": "dask://"}, "cannot run on `dask://`"),
+        ({"workers": 0}, "the workers are 0"),
+        ({"workers": 2, "on": "dask://localhost:1"}, "workers are for threads"),
+        ({"watch": 3}, "the watcher is 3"),
+    ],
+)
+def test_what_python_asks_wrongly_is_refused(
+    asked: dict[str, object], told: str, study: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ts.TierscopeError, match=told):
+        ts.sweep(study, tmp_path / "out", **asked)  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
