@@ -6,6 +6,7 @@
 //! modelled is said in `docs/models/ssd.md`.
 
 mod buffer;
+mod check;
 mod collect;
 mod flush;
 mod report;

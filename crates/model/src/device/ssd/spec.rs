@@ -1,9 +1,9 @@
 //! What a user says of a solid-state drive.
 
-use super::translation::{self, Geometry, InitialFlash, VictimPolicy};
+use super::translation::{Geometry, InitialFlash, VictimPolicy};
 use super::{Ssd, SsdDevice};
 use crate::device::{AnyDevice, DeviceDescription, Linked};
-use crate::link::{LinkDescription, check_bandwidth};
+use crate::link::LinkDescription;
 use crate::medium::NandSpec;
 use serde::{Deserialize, Serialize};
 use tierscope_kernel::Counter;
@@ -105,7 +105,7 @@ pub struct WearSpec {
 
 /// The most blocks that a drive may have, and the most lists of blocks by what they hold: some
 /// 600 MB, and a hundred times as many as drives of a TiB have.
-const MOST_BLOCKS: u64 = 1 << 24;
+pub(super) const MOST_BLOCKS: u64 = 1 << 24;
 /// Blocks of a die that are neither free nor filled: one is filled for the host, one by collection,
 /// and one is collected.
 const UNFILLED: u32 = 3;
@@ -130,122 +130,18 @@ impl SsdSpec {
         (0..u64::from(geometry.lanes)).filter_map(of_lane).collect()
     }
 
-    /// Blocks of a lane that hold its share of the capacity, with those that cannot be filled.
+    /// Blocks of a lane with which collection always goes on: those that hold its share of the capacity
+    /// with as much room as keeps them from being worth collecting, and those that cannot be filled.
+    /// With as many on each lane, one of all lanes has a block that is worth it.
     pub(super) fn least_blocks(&self, geometry: &Geometry) -> u32 {
         let units = self.capacity.bytes() / self.page.bytes();
         let share = units.div_ceil(u64::from(geometry.lanes));
         // A round of pages more, as capacities seldom are a multiple of it.
         let share = share + u64::from(geometry.planes) * u64::from(geometry.page_units);
-        let filled = share.div_ceil(u64::from(geometry.block_units())) as u32;
+        // In the worst case every block has one valid unit too many to be worth collecting.
+        let stuck_units = u64::from(geometry.most_gaining()) + 1;
+        let filled = u32::try_from(share.div_ceil(stuck_units)).unwrap_or(u32::MAX / 2);
         filled + self.collection.free_blocks + UNFILLED
-    }
-
-    fn check_split(&self, path: &str, problems: &mut Problems) {
-        problems.at_least(path, "split", self.split, 1);
-        if self.split > 0 && !self.nand.channels.is_multiple_of(self.split) {
-            problems.add(
-                "contradiction",
-                format!("{path}.split"),
-                self.split.to_string(),
-                format!("it does not divide {path}.nand.channels = {}", self.nand.channels),
-                "write 1".into(),
-            );
-        }
-    }
-
-    /// Pages of the drive and of flash fit each other.
-    fn check_pages(&self, path: &str, problems: &mut Problems) {
-        let flash = self.nand.page.bytes() * u64::from(self.split);
-        let page = self.page.bytes();
-        if !page.is_power_of_two() || page < 512 {
-            problems.add(
-                "impossible-value",
-                format!("{path}.page"),
-                self.page.to_string(),
-                "what is mapped as one is a power of two of at least 512B".into(),
-                "write 4KiB".into(),
-            );
-        } else if !flash.is_multiple_of(page) || flash / page > 32 {
-            problems.add(
-                "contradiction",
-                format!("{path}.page"),
-                self.page.to_string(),
-                format!(
-                    "a page of flash, {} over {path}.split = {} channels, holds 1 to 32 of them",
-                    self.nand.page, self.split
-                ),
-                "write 4KiB".into(),
-            );
-        } else if !self.capacity.bytes().is_multiple_of(page) || self.capacity.bytes() == 0 {
-            problems.add(
-                "contradiction",
-                format!("{path}.capacity"),
-                self.capacity.to_string(),
-                format!("the capacity is not a whole number of pages of {}", self.page),
-                "write a multiple of the page".into(),
-            );
-        }
-    }
-
-    /// Flash is enough for the capacity, and numbers of 32 bits for flash.
-    fn check_space(&self, path: &str, problems: &mut Problems) {
-        let units = self.nand.bytes() / u128::from(self.page.bytes());
-        if units > u128::from(translation::MOST_PLACES) {
-            problems.add(
-                "impossible-value",
-                format!("{path}.nand"),
-                format!("{units} pages of {}", self.page),
-                "places in flash are numbered with 32 bits".into(),
-                format!("write a larger {path}.page, or less flash"),
-            );
-            return;
-        }
-        let geometry = Geometry::new(&self.nand, self.split, self.page.bytes());
-        let blocks = u64::from(geometry.lanes) * u64::from(geometry.blocks);
-        if blocks > MOST_BLOCKS
-            || u64::from(geometry.lanes) * u64::from(geometry.block_units()) > MOST_BLOCKS
-        {
-            problems.add(
-                "impossible-value",
-                format!("{path}.nand"),
-                format!("{blocks} blocks of all planes of a die"),
-                "what is kept of each would not fit into memory".into(),
-                format!("write fewer {path}.nand.blocks, or fewer dies"),
-            );
-            return;
-        }
-        let least = self.least_blocks(&geometry);
-        let usable = self.usable(&geometry).into_iter().min().unwrap_or(0);
-        if usable < least {
-            problems.add(
-                "contradiction",
-                format!("{path}.capacity"),
-                self.capacity.to_string(),
-                format!(
-                    "each die needs {least} blocks for its share, for those that are filled or \
-                     collected and for {path}.collection.free_blocks, and the worst has {usable}"
-                ),
-                format!("write a smaller capacity, or more {path}.nand.blocks"),
-            );
-        }
-    }
-
-    fn check_buffer(&self, path: &str, problems: &mut Problems) {
-        let buffer = &self.buffer;
-        let path = format!("{path}.buffer");
-        check_bandwidth(&format!("{path}.bandwidth"), buffer.bandwidth, problems);
-        problems.at_least(&path, "dirty", buffer.dirty, self.page);
-        for (field, size) in [("dirty", buffer.dirty), ("flush_above", buffer.flush_above)] {
-            if size > buffer.capacity {
-                problems.add(
-                    "contradiction",
-                    format!("{path}.{field}"),
-                    size.to_string(),
-                    format!("the buffer holds {} ({path}.capacity)", buffer.capacity),
-                    format!("write {} or less", buffer.capacity),
-                );
-            }
-        }
     }
 }
 
@@ -263,35 +159,7 @@ impl DeviceDescription for SsdSpec {
     }
 
     fn check(&self, path: &str, problems: &mut Problems) {
-        let before = problems.len();
-        self.nand.check(&format!("{path}.nand"), problems);
-        problems.at_least(path, "queue_depth", self.queue_depth, 1);
-        problems.at_least(&format!("{path}.firmware"), "cores", self.firmware.cores, 1);
-        problems.at_most(&format!("{path}.firmware"), "cores", self.firmware.cores, 256);
-        let collection = format!("{path}.collection");
-        problems.at_least(&collection, "free_blocks", self.collection.free_blocks, 2);
-        problems.at_least(&collection, "copies", self.collection.copies, 1);
-        let wear = format!("{path}.wear");
-        problems.at_least(&wear, "endurance", self.wear.endurance, 1);
-        problems.at_least(&wear, "factory_bad", self.wear.factory_bad, 0.0);
-        problems.at_most(&wear, "factory_bad", self.wear.factory_bad, 0.5);
-        if !translation::is_order(&self.striping) {
-            problems.add(
-                "impossible-value",
-                format!("{path}.striping"),
-                self.striping.clone(),
-                "an order has each of c, w, d and p once".into(),
-                "write \"c-w-d-p\"".into(),
-            );
-        }
-        self.check_split(path, problems);
-        self.check_buffer(path, problems);
-        if problems.len() == before {
-            self.check_pages(path, problems);
-        }
-        if problems.len() == before {
-            self.check_space(path, problems);
-        }
+        self.check_all(path, problems);
     }
 }
 

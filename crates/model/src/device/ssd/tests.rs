@@ -5,6 +5,7 @@ mod amplification;
 mod data;
 mod formulas;
 mod laws;
+mod progress;
 
 use super::translation::Translation;
 use super::*;

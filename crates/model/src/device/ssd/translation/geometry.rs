@@ -59,6 +59,13 @@ impl Geometry {
         self.block_pages() * self.page_units
     }
 
+    /// The most valid units with which a block is worth collecting: moved, they leave at least one of
+    /// its pages free. Pages are programmed once, so that units which only leave gaps win nothing.
+    #[inline]
+    pub fn most_gaining(&self) -> u32 {
+        self.block_units() - self.page_units
+    }
+
     /// Units of all.
     pub fn units(&self) -> u64 {
         u64::from(self.lanes) * u64::from(self.blocks) * u64::from(self.block_units())

@@ -156,7 +156,7 @@ impl Translation {
                 policy.window,
                 geometry.lanes,
                 blocks,
-                geometry.block_units(),
+                (geometry.block_units(), geometry.most_gaining()),
             ),
             counts: TranslationCounts::default(),
         };
@@ -336,9 +336,6 @@ impl Translation {
             self.victims.choose(lane, written, |number| blocks[number as usize].valid)
         })?;
         let block = &mut self.blocks[number as usize];
-        if levelled.is_none() && block.valid == self.geometry.block_units() {
-            return None;
-        }
         self.victims.remove(lane, number, block.valid);
         block.state = State::Victim;
         self.counts.collections += 1;

@@ -24,6 +24,8 @@ pub struct Victims {
     /// How many of the oldest are looked at; 0 for all.
     window: u32,
     block_units: u32,
+    /// The most valid units of a block that is worth collecting.
+    most_gaining: u32,
     /// First and last of each list.
     ends: Vec<(u32, u32)>,
     /// Neighbours of each block in its list.
@@ -35,13 +37,14 @@ pub struct Victims {
 }
 
 impl Victims {
-    /// No blocks, of `blocks` in all.
+    /// No blocks, of `blocks` in all, that have so many units, and are worth collecting with so many
+    /// valid ones at most.
     pub fn new(
         policy: VictimPolicy,
         window: u32,
         lanes: u32,
         blocks: u32,
-        block_units: u32,
+        (block_units, most_gaining): (u32, u32),
     ) -> Self {
         let by_units = policy == VictimPolicy::Greedy && window == 0;
         let lists = if by_units { lanes * (block_units + 1) } else { lanes };
@@ -50,6 +53,7 @@ impl Victims {
             policy,
             window,
             block_units,
+            most_gaining,
             ends: vec![(NONE, NONE); lists as usize],
             links: vec![(NONE, NONE); blocks as usize],
             filled: vec![0; if aged { blocks as usize } else { 0 }],
@@ -114,13 +118,13 @@ impl Victims {
     }
 
     /// The block of a lane to collect, where `valid` tells how many units a block has, and so many
-    /// have been written by now; none that holds valid units alone, unless there is no other.
+    /// have been written by now; none that would gain nothing.
     pub fn choose(&mut self, lane: u32, written: u64, valid: impl Fn(u32) -> u32) -> Option<u32> {
         if self.by_units() {
             return self.fewest(lane);
         }
         let most = if self.window == 0 { usize::MAX } else { self.window as usize };
-        let gains = |&block: &u32| valid(block) < self.block_units;
+        let gains = |&block: &u32| valid(block) <= self.most_gaining;
         let blocks = self.iter(lane).filter(gains).take(most);
         match self.policy {
             VictimPolicy::Greedy => blocks.min_by_key(|&block| valid(block)),
@@ -139,14 +143,13 @@ impl Victims {
     }
 
     fn fewest(&mut self, lane: u32) -> Option<u32> {
-        while self.least[lane as usize] <= self.block_units {
+        while self.least[lane as usize] <= self.most_gaining {
             let (first, _) = self.ends[self.list(lane, self.least[lane as usize])];
             if first != NONE {
                 return Some(first);
             }
             self.least[lane as usize] += 1;
         }
-        self.least[lane as usize] = self.block_units;
         None
     }
 

@@ -1,0 +1,244 @@
+//! What of the description of a drive is wrong, all of it at once.
+//!
+//! Each check asks for what it needs to be right by itself, and is silent where that is said already.
+
+use super::spec::{MOST_BLOCKS, SsdSpec};
+use super::translation::{self, Geometry};
+use crate::link::check_bandwidth;
+use tierscope_units::{Problems, Size};
+
+/// Pages that a page of flash holds at most.
+const MOST_PAGES: u64 = 32;
+const LEAST_PAGE: u64 = 512;
+
+impl SsdSpec {
+    /// Collects every semantic mistake below `path`.
+    pub(super) fn check_all(&self, path: &str, problems: &mut Problems) {
+        let before = problems.len();
+        self.nand.check(&format!("{path}.nand"), problems);
+        let nand_is_right = problems.len() == before;
+        problems.at_least(path, "queue_depth", self.queue_depth, 1);
+        self.check_parts(path, problems);
+        let collection_before = problems.len();
+        self.check_collection(path, problems);
+        let collection_is_right = problems.len() == collection_before;
+        if !translation::is_order(&self.striping) {
+            problems.add(
+                "impossible-value",
+                format!("{path}.striping"),
+                self.striping.clone(),
+                "an order has each of c, w, d and p once".into(),
+                "write \"c-w-d-p\"".into(),
+            );
+        }
+        self.check_buffer(path, problems);
+        let shape_before = problems.len();
+        self.check_page(path, problems);
+        if nand_is_right {
+            self.check_split(path, problems);
+            self.check_fit(path, problems);
+        }
+        self.check_capacity(path, problems);
+        if nand_is_right && collection_is_right && problems.len() == shape_before {
+            self.check_space(path, problems);
+        }
+    }
+
+    fn check_parts(&self, path: &str, problems: &mut Problems) {
+        let firmware = format!("{path}.firmware");
+        problems.at_least(&firmware, "cores", self.firmware.cores, 1);
+        problems.at_most(&firmware, "cores", self.firmware.cores, 256);
+        let wear = format!("{path}.wear");
+        problems.at_least(&wear, "endurance", self.wear.endurance, 1);
+    }
+
+    /// What decides how many blocks a die needs.
+    fn check_collection(&self, path: &str, problems: &mut Problems) {
+        let collection = format!("{path}.collection");
+        problems.at_least(&collection, "free_blocks", self.collection.free_blocks, 2);
+        problems.at_least(&collection, "copies", self.collection.copies, 1);
+        let wear = format!("{path}.wear");
+        problems.at_least(&wear, "factory_bad", self.wear.factory_bad, 0.0);
+        problems.at_most(&wear, "factory_bad", self.wear.factory_bad, 0.5);
+    }
+
+    fn page_is_right(&self) -> bool {
+        self.page.bytes().is_power_of_two() && self.page.bytes() >= LEAST_PAGE
+    }
+
+    fn check_page(&self, path: &str, problems: &mut Problems) {
+        if !self.page_is_right() {
+            problems.add(
+                "impossible-value",
+                format!("{path}.page"),
+                self.page.to_string(),
+                "what is mapped as one is a power of two of at least 512B".into(),
+                "write 4KiB".into(),
+            );
+        }
+    }
+
+    /// Whether pages may be split over so many channels, and a page of flash then holds whole ones.
+    fn fits(&self, split: u32) -> bool {
+        let flash_bytes = self.nand.page.bytes() * u64::from(split);
+        let page_bytes = self.page.bytes().max(1);
+        self.nand.channels.is_multiple_of(split)
+            && flash_bytes.is_multiple_of(page_bytes)
+            && (1..=MOST_PAGES).contains(&(flash_bytes / page_bytes))
+    }
+
+    /// The split nearest to the one written with which everything fits, if there is one.
+    fn split_that_fits(&self) -> Option<u32> {
+        let fitting = (1..=self.nand.channels).filter(|split| self.fits(*split));
+        fitting.min_by_key(|split| split.abs_diff(self.split))
+    }
+
+    fn check_split(&self, path: &str, problems: &mut Problems) {
+        if self.split > 0 && self.nand.channels.is_multiple_of(self.split) {
+            return;
+        }
+        let reason = match self.split {
+            0 => "a page lies on one channel or more".to_owned(),
+            _ => format!("it does not divide {path}.nand.channels = {}", self.nand.channels),
+        };
+        let mend = match self.split_that_fits() {
+            Some(split) => format!("write {split}"),
+            None => format!("write 1, and {path}.page = \"{}\"", self.nand.page),
+        };
+        let code = if self.split == 0 { "impossible-value" } else { "contradiction" };
+        problems.add(code, format!("{path}.split"), self.split.to_string(), reason, mend);
+    }
+
+    /// Pages of the drive and of flash fit each other.
+    fn check_fit(&self, path: &str, problems: &mut Problems) {
+        let splits = self.split > 0 && self.nand.channels.is_multiple_of(self.split);
+        if !splits || !self.page_is_right() || self.fits(self.split) {
+            return;
+        }
+        let flash_bytes = self.nand.page.bytes() * u64::from(self.split);
+        // Powers of two, but for what the channels are split into.
+        let whole_bytes = 1 << flash_bytes.trailing_zeros();
+        let page_bytes = self.page.bytes();
+        let nearest_bytes = page_bytes.clamp(flash_bytes.div_ceil(MOST_PAGES), whole_bytes);
+        let nearest = Size::from_bytes(nearest_bytes.next_power_of_two());
+        let or_split = self.split_that_fits().map(|split| format!(", or {path}.split = {split}"));
+        problems.add(
+            "contradiction",
+            format!("{path}.page"),
+            self.page.to_string(),
+            format!(
+                "a page of flash, {} over {path}.split = {} channels, holds 1 to {MOST_PAGES} of them",
+                self.nand.page, self.split
+            ),
+            format!("write {nearest}{}", or_split.unwrap_or_default()),
+        );
+    }
+
+    fn check_capacity(&self, path: &str, problems: &mut Problems) {
+        if !self.page_is_right() {
+            return;
+        }
+        let (capacity, page) = (self.capacity.bytes(), self.page.bytes());
+        if capacity == 0 || !capacity.is_multiple_of(page) {
+            let nearest = (capacity / page).max(1) * page;
+            problems.add(
+                "contradiction",
+                format!("{path}.capacity"),
+                self.capacity.to_string(),
+                format!("the capacity is not a whole number of pages of {}", self.page),
+                format!("write \"{}\", or another multiple of the page", Size::from_bytes(nearest)),
+            );
+        }
+    }
+
+    /// Flash is enough for the capacity, and numbers of 32 bits for flash.
+    fn check_space(&self, path: &str, problems: &mut Problems) {
+        let units = self.nand.bytes() / u128::from(self.page.bytes());
+        if units > u128::from(translation::MOST_PLACES) {
+            problems.add(
+                "impossible-value",
+                format!("{path}.nand"),
+                format!("{units} pages of {}", self.page),
+                "places in flash are numbered with 32 bits".into(),
+                format!("write a larger {path}.page, or less flash"),
+            );
+            return;
+        }
+        let geometry = Geometry::new(&self.nand, self.split, self.page.bytes());
+        let blocks = u64::from(geometry.lanes) * u64::from(geometry.blocks);
+        if blocks > MOST_BLOCKS
+            || u64::from(geometry.lanes) * u64::from(geometry.block_units()) > MOST_BLOCKS
+        {
+            problems.add(
+                "impossible-value",
+                format!("{path}.nand"),
+                format!("{blocks} blocks of all planes of a die"),
+                "what is kept of each would not fit into memory".into(),
+                format!("write fewer {path}.nand.blocks, or fewer dies"),
+            );
+            return;
+        }
+        self.check_blocks(path, &geometry, problems);
+    }
+
+    /// Every die has blocks enough for its share, and for collection to go on.
+    fn check_blocks(&self, path: &str, geometry: &Geometry, problems: &mut Problems) {
+        let least = self.least_blocks(geometry);
+        let usable = self.usable(geometry).into_iter().min().unwrap_or(0);
+        if usable >= least {
+            return;
+        }
+        let more = u64::from(self.nand.blocks) + u64::from(least - usable);
+        let mend = match self.most_capacity(geometry, usable) {
+            Some(most) => format!("write {most} or less, or {path}.nand.blocks = {more} or more"),
+            None => format!("write {path}.nand.blocks = {more} or more"),
+        };
+        problems.add(
+            "contradiction",
+            format!("{path}.capacity"),
+            self.capacity.to_string(),
+            format!(
+                "each die needs {least} blocks for its share, for those that are filled or collected \
+                 and for {path}.collection.free_blocks, and the worst has {usable}"
+            ),
+            mend,
+        );
+    }
+
+    /// The largest capacity for which so many blocks of each die suffice, if there is one.
+    fn most_capacity(&self, geometry: &Geometry, usable: u32) -> Option<Size> {
+        let fits = |pages: u64| {
+            let capacity = Size::from_bytes(pages * self.page.bytes());
+            SsdSpec { capacity, ..self.clone() }.least_blocks(geometry) <= usable
+        };
+        let (mut fitting, mut not) = (0, self.capacity.bytes() / self.page.bytes());
+        while not - fitting > 1 {
+            let middle = fitting.midpoint(not);
+            if fits(middle) { fitting = middle } else { not = middle }
+        }
+        (fitting > 0).then(|| Size::from_bytes(fitting * self.page.bytes()))
+    }
+
+    fn check_buffer(&self, path: &str, problems: &mut Problems) {
+        let buffer = &self.buffer;
+        let path = format!("{path}.buffer");
+        check_bandwidth(&format!("{path}.bandwidth"), buffer.bandwidth, problems);
+        problems.at_least(&path, "capacity", buffer.capacity, self.page);
+        problems.at_least(&path, "dirty", buffer.dirty, self.page);
+        // What follows from a buffer that is too small anyhow is not said.
+        if buffer.capacity < self.page {
+            return;
+        }
+        for (field, size) in [("dirty", buffer.dirty), ("flush_above", buffer.flush_above)] {
+            if size > buffer.capacity {
+                problems.add(
+                    "contradiction",
+                    format!("{path}.{field}"),
+                    size.to_string(),
+                    format!("the buffer holds {} ({path}.capacity)", buffer.capacity),
+                    format!("write {} or less, or {path}.capacity = \"{size}\"", buffer.capacity),
+                );
+            }
+        }
+    }
+}
