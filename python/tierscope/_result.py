@@ -16,7 +16,7 @@ from rich.console import Console
 from tierscope import _check, _core, causes, report
 from tierscope._call import core_errors, parsed
 from tierscope._files import read_text, write_directory
-from tierscope._shape import DeviceResult, Latency, ResultData, SystemResult
+from tierscope._shape import DeviceResult, DriveResult, Latency, ResultData, SystemResult
 from tierscope.causes import By
 from tierscope.errors import RunError, TierscopeError
 
@@ -370,10 +370,25 @@ def flat(name: str, system: SystemResult) -> dict[str, object]:
             row |= {f"energy_{k.replace('.', '_')}_j": v for k, v in energy["parts_j"].items()}
         elif key == "nvdimm":
             row |= {f"nvdimm_{k}": v for k, v in (system["nvdimm"] or {}).items()}
+        elif key == "drive":
+            row |= _flat_drive(system["drive"])
         elif key == "device":
             row |= _flat_device(system["device"])
         elif key not in ("areas", "code", "notes"):
             row[key] = value
+    return row
+
+
+def _flat_drive(drive: DriveResult | None) -> dict[str, object]:
+    """A drive's figures; of channels and dies the mean, the least and the most."""
+    row: dict[str, object] = {}
+    for key, value in (drive or {}).items():
+        if isinstance(value, list):
+            mean = sum(value) / len(value) if value else None
+            few, many = min(value, default=None), max(value, default=None)
+            row |= {f"drive_{key}": mean, f"drive_{key}_min": few, f"drive_{key}_max": many}
+        else:
+            row[f"drive_{key}"] = value
     return row
 
 
@@ -384,6 +399,9 @@ def _flat_device(device: DeviceResult | None) -> dict[str, object]:
             kind = key.removesuffix("_latency_ns")
             found = value if isinstance(value, dict) else {}
             row |= {f"{kind}_latency_{k}_ns": found.get(k) for k in Latency.__annotations__}
+        elif key == "settling":
+            found = value if isinstance(value, dict) else {}
+            row |= {f"settling_{k}": v for k, v in found.items()}
         else:
             row[f"device_{key}"] = value
     return row

@@ -111,6 +111,44 @@ class NvdimmResult(TypedDict):
     saved_bytes: int
 
 
+class DriveResult(TypedDict):
+    """What a drive did: its buffer, its translation layer and its flash."""
+
+    page_bytes: int
+    host_read_pages: int
+    buffer_hits: int
+    host_written_pages: int
+    flushed_pages: int
+    moved_pages: int
+    padded_pages: int
+    write_amplification: float | None
+    flash_reads: int
+    flash_programs: int
+    flash_erases: int
+    suspends: int
+    collections: int
+    levelled: int
+    erases_min: int
+    erases_mean: float
+    erases_max: int
+    endurance: int
+    worn_blocks: int
+    overworn_blocks: int
+    lifetime_years: float | None
+    channels_busy: list[float]
+    dies_busy: list[float]
+
+
+class SettlingResult(TypedDict):
+    """What a store alone went on doing after its last answer."""
+
+    time_s: float
+    flash_reads: int
+    flash_programs: int
+    flash_erases: int
+    energy_j: float | None
+
+
 class DeviceResult(TypedDict):
     """What a device alone, a memory or a store, did with its requests."""
 
@@ -134,6 +172,7 @@ class DeviceResult(TypedDict):
     row_conflicts: int
     activates: int
     refreshes: int
+    settling: SettlingResult | None
 
 
 class SystemResult(TypedDict):
@@ -160,6 +199,7 @@ class SystemResult(TypedDict):
     counters: dict[str, int]
     energy: EnergyResult
     nvdimm: NvdimmResult | None
+    drive: DriveResult | None
     device: DeviceResult | None
     wall_s: float
     accesses_per_wall_s: float

@@ -106,6 +106,13 @@ def factor(value: float | None) -> str:
     return ABSENT if value is None else f"{digits(value)}×"
 
 
+def years(value: float | None) -> str:
+    """A time given in years of 365 days, in days where it is short."""
+    if value is None:
+        return ABSENT
+    return f"{digits(value)} years" if value >= 1 else f"{digits(value * 365)} days"
+
+
 def plain(value: float | None) -> str:
     """A number without a unit."""
     return ABSENT if value is None else digits(value)

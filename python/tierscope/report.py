@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -17,6 +17,7 @@ from tierscope import causes
 from tierscope import format as fmt
 from tierscope._shape import (
     DeviceResult,
+    DriveResult,
     Latency,
     LatencyFigure,
     ProgramInfo,
@@ -106,7 +107,8 @@ def rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         row("Read from the store", lambda s: fmt.size(s["store_bytes"]["read"])),
         row("Written to the store", lambda s: fmt.size(s["store_bytes"]["written"])),
         *idle,
-        row("Energy of DRAM", lambda s: fmt.joules(s["energy"]["total_j"])),
+        *_drive_rows(systems),
+        row(_energy_label(systems), lambda s: fmt.joules(s["energy"]["total_j"])),
         row("  average power", lambda s: fmt.watts(s["energy"]["average_w"])),
         row("Accesses simulated", lambda s: fmt.rate(s["accesses_per_wall_s"])),
     ]
@@ -163,6 +165,11 @@ def _device_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         of("Read from the store", lambda s: fmt.size(s["store_bytes"]["read"] or None)),
         of("Written to the store", lambda s: fmt.size(s["store_bytes"]["written"] or None)),
     ]
+    settling = [
+        row("Time until it rests, after that", _settling),
+    ]
+    if not any((device["settling"] or {"time_s": 0.0})["time_s"] for device in devices.values()):
+        settling = []
     return [
         of("Simulated time", lambda s: fmt.seconds(s["time_s"])),
         row("Reads", lambda d: fmt.count(d["reads"])),
@@ -182,11 +189,56 @@ def _device_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         of("  99.9th percentile", _latency("p999")),
         of("  maximum", _latency("max")),
         *([] if all(memories) else of_stores),
+        *_drive_rows(systems),
+        *settling,
         *(of_memories if any(memories) else []),
         of("Energy", lambda s: fmt.joules(s["energy"]["total_j"])),
         of("  average power", lambda s: fmt.watts(s["energy"]["average_w"])),
         of("Requests simulated", lambda s: fmt.rate(s["accesses_per_wall_s"])),
     ]
+
+
+def _settling(device: DeviceResult) -> str:
+    """How long a store went on working after its last answer."""
+    settling = device["settling"]
+    return fmt.ABSENT if settling is None else fmt.seconds(settling["time_s"])
+
+
+def _energy_label(systems: Mapping[str, SystemResult]) -> str:
+    """What the table calls the sum of all parts that are counted."""
+    parts = {part.split(".")[0] for s in systems.values() for part in s["energy"]["parts_j"]}
+    return "Energy of DRAM" if parts <= {"dram"} else "Energy of DRAM and drive"
+
+
+def _drive_rows(systems: Mapping[str, SystemResult]) -> list[tuple[str, dict[str, str]]]:
+    """Rows of what drives did; none where there is no drive."""
+
+    def row(label: str, cell: Callable[[DriveResult], str]) -> tuple[str, dict[str, str]]:
+        drives = {name: system["drive"] for name, system in systems.items()}
+        return label, {
+            name: fmt.ABSENT if drive is None else cell(drive) for name, drive in drives.items()
+        }
+
+    if all(system["drive"] is None for system in systems.values()):
+        return []
+    return [
+        row("Reads from the drive's buffer", _buffer_share),
+        row("Flash pages read", lambda d: fmt.count(d["flash_reads"])),
+        row("  programmed", lambda d: fmt.count(d["flash_programs"])),
+        row("  blocks erased", lambda d: fmt.count(d["flash_erases"])),
+        row("Write amplification", lambda d: fmt.factor(d["write_amplification"])),
+        row("Flash dies busy", lambda d: _mean_share(d["dies_busy"])),
+        row("  channels busy", lambda d: _mean_share(d["channels_busy"])),
+        row("Flash lasts, at this rate", lambda d: fmt.years(d["lifetime_years"])),
+    ]
+
+
+def _buffer_share(drive: DriveResult) -> str:
+    return fmt.share(drive["buffer_hits"], drive["host_read_pages"])
+
+
+def _mean_share(shares: list[float]) -> str:
+    return fmt.percent(sum(shares) / len(shares)) if shares else fmt.ABSENT
 
 
 def _of_peak(device: DeviceResult) -> str:

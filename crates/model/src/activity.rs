@@ -1,5 +1,6 @@
 //! What the media of a machine did and took up to a time: commands of DRAM, and energy by part.
 
+use crate::device::ssd::SsdReport;
 use crate::medium::dram::{DramCounts, DramEnergy};
 
 /// What media did and took, up to a time.
@@ -7,6 +8,8 @@ use crate::medium::dram::{DramCounts, DramEnergy};
 pub struct Activity {
     /// Commands and row states of DRAM, refreshes that nobody waited for included.
     pub dram: DramCounts,
+    /// What a drive did, where there is one.
+    pub drive: Option<Box<SsdReport>>,
     /// Where energy went.
     pub energy: Energy,
 }
@@ -14,20 +17,30 @@ pub struct Activity {
 impl Activity {
     /// Of a DRAM: what it did, and what it took, where that is known.
     pub fn of_dram(dram: DramCounts, energy: Option<DramEnergy>) -> Self {
-        Activity { dram, energy: Energy::of_dram(energy) }
+        Activity { dram, drive: None, energy: Energy::of_dram(energy) }
     }
 
-    /// Says that a store and its link are not counted.
+    /// Adds what a store did and took, as far as that is known, and says that its link is not counted.
     #[must_use]
-    pub fn without_store(self) -> Self {
-        let energy = self.energy.without("store", "the model of its medium has no energies");
-        Activity { energy: energy.without("link", "the model of the link has no energies"), ..self }
+    pub fn with_store(self, store: Activity) -> Self {
+        let unknown = store.energy == Energy::default();
+        let energy = match unknown {
+            true => self.energy.without("store", "the model of its medium has no energies"),
+            false => self.energy.and(store.energy),
+        };
+        let energy = energy.without("link", "the model of the link has no energies");
+        Activity { dram: self.dram, drive: store.drive, energy }
     }
 
     /// What came since `before`.
     #[must_use]
     pub fn since(&self, before: &Activity) -> Activity {
-        Activity { dram: self.dram.since(&before.dram), energy: self.energy.since(&before.energy) }
+        let drive = self.drive.as_ref().map(|drive| match &before.drive {
+            Some(before) => Box::new(drive.since(before)),
+            None => drive.clone(),
+        });
+        let (dram, energy) = (self.dram.since(&before.dram), self.energy.since(&before.energy));
+        Activity { dram, drive, energy }
     }
 }
 
@@ -72,9 +85,22 @@ impl Energy {
         let Some(energy) = energy else {
             return Energy::default().without("dram", "no source gives the currents of this part");
         };
-        let part = |(part, energy_j)| EnergyPart { component: "dram", part, energy_j };
-        let parts = energy.parts().map(part);
-        Energy { parts: parts.to_vec(), not_counted: vec![INTERFACE] }
+        let counted = Energy::of_parts("dram", &energy.parts());
+        Energy { not_counted: vec![INTERFACE], ..counted }
+    }
+
+    /// Of a component, part by part.
+    pub fn of_parts(component: &'static str, parts: &[(&'static str, f64)]) -> Self {
+        let part = |&(part, energy_j): &(_, _)| EnergyPart { component, part, energy_j };
+        Energy { parts: parts.iter().map(part).collect(), not_counted: Vec::new() }
+    }
+
+    /// Adds that of other components.
+    #[must_use]
+    pub fn and(mut self, other: Energy) -> Self {
+        self.parts.extend(other.parts);
+        self.not_counted.extend(other.not_counted);
+        self
     }
 
     /// Says of a component that it is not counted.

@@ -144,6 +144,9 @@ pub struct SystemResult {
     /// What saving the DRAM when power fails, and restoring it, would take. Nothing of DRAM that forgets.
     #[serde(default)]
     pub nvdimm: Option<NvdimmResult>,
+    /// What a drive (`[ssd]`) did, as a machine's store or alone. Nothing where there is none.
+    #[serde(default)]
+    pub drive: Option<DriveResult>,
     /// What a device alone did with its requests. Nothing of a machine with a processor.
     #[serde(default)]
     pub device: Option<DeviceResult>,
@@ -194,6 +197,74 @@ pub struct NvdimmResult {
     /// Bytes in flash when the save ends, or the energy does. Where it does not suffice, there is no
     /// image of them to restore.
     pub saved_bytes: u64,
+}
+
+/// What a drive did: its buffer, its translation layer and its flash.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DriveResult {
+    /// Bytes of a page: what the drive maps as one. All counts of pages are of these, but for those of
+    /// flash.
+    pub page_bytes: u64,
+    /// Pages that the host read.
+    pub host_read_pages: u64,
+    /// Of these, those that the drive's buffer had.
+    pub buffer_hits: u64,
+    /// Pages that the host wrote.
+    pub host_written_pages: u64,
+    /// Pages that left the buffer for flash: those written again before count once.
+    pub flushed_pages: u64,
+    /// Pages that collection moved.
+    pub moved_pages: u64,
+    /// Pages of flash programmed without content, in pages of the drive.
+    pub padded_pages: u64,
+    /// Pages programmed, moved and padding included, for each that left the buffer. Nothing where none
+    /// did.
+    pub write_amplification: Option<f64>,
+    /// Pages of flash read.
+    pub flash_reads: u64,
+    /// Pages of flash programmed.
+    pub flash_programs: u64,
+    /// Erases of a block of all planes of a die.
+    pub flash_erases: u64,
+    /// Times that reads suspended a program or an erase.
+    pub suspends: u64,
+    /// Blocks collected.
+    pub collections: u64,
+    /// Of these, those chosen for having been erased least.
+    pub levelled: u64,
+    /// Erases of a block in use since the start of the run, the fewest.
+    pub erases_min: u64,
+    /// The same on average.
+    pub erases_mean: f64,
+    /// The same, the most.
+    pub erases_max: u64,
+    /// Erases that a block stands.
+    pub endurance: u64,
+    /// Blocks that were taken out of use for wear.
+    pub worn_blocks: u64,
+    /// Blocks in use that should not be any more, as no others are left.
+    pub overworn_blocks: u64,
+    /// Years that new flash would last at this rate of erases. Nothing where nothing was erased.
+    pub lifetime_years: Option<f64>,
+    /// Share of the time in which each channel was taken.
+    pub channels_busy: Vec<f64>,
+    /// Share of the time in which the array of each die worked.
+    pub dies_busy: Vec<f64>,
+}
+
+/// What a store alone went on doing after its last answer, unasked: no other figure holds it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SettlingResult {
+    /// Simulated time until it came to rest, in seconds.
+    pub time_s: f64,
+    /// Pages of flash read meanwhile.
+    pub flash_reads: u64,
+    /// Pages of flash programmed meanwhile.
+    pub flash_programs: u64,
+    /// Erases meanwhile.
+    pub flash_erases: u64,
+    /// Energy of the store meanwhile, in joules, as far as it is known.
+    pub energy_j: Option<f64>,
 }
 
 /// What a device alone, a memory or a store, did with its requests.
@@ -249,6 +320,10 @@ pub struct DeviceResult {
     pub activates: u64,
     /// Refreshes of a rank, or of a bank where each has its own.
     pub refreshes: u64,
+    /// What a store went on doing after its last answer. Nothing of a memory, and where the run ended
+    /// earlier.
+    #[serde(default)]
+    pub settling: Option<SettlingResult>,
 }
 
 /// What a machine simulated before the region of interest, and did not count.

@@ -1,5 +1,6 @@
 //! A device of pages behind a link: what the host sees of it.
 
+use crate::activity::Activity;
 use crate::link::{AnyLink, Direction, Flow, Leg, Link, LinkDescription, Message};
 use crate::request::{Ahead, Completion, Device, Full, Request};
 use std::collections::VecDeque;
@@ -61,6 +62,12 @@ pub trait Pages: Clone {
 
     /// Does all that is due until `now_ps` and appends what was done by then, in order of time.
     fn advance(&mut self, now_ps: u64, out: &mut Vec<Self::Done>);
+
+    /// What it did and took up to `now_ps`, which is not before the last call; by default nothing is
+    /// known of it.
+    fn activity(&self, _now_ps: u64) -> Activity {
+        Activity::default()
+    }
 }
 
 /// A request that the device holds: done with the last of its pages.
@@ -534,6 +541,11 @@ impl<P: Pages> Device for Linked<P> {
 
     fn in_flight(&self) -> usize {
         self.held.len()
+    }
+
+    /// Of the device; nothing is known of what the link takes.
+    fn activity(&self, now_ps: u64) -> Activity {
+        self.device.activity(now_ps)
     }
 
     fn shared_channel(&self) -> Option<usize> {

@@ -7,6 +7,7 @@ mod linked;
 
 pub use linked::{Linked, PageAccess, PageDone, Pages};
 
+use crate::activity::Activity;
 use crate::link::LinkDescription;
 use crate::request::{Ahead, Completion, Device, Full, Request};
 use tierscope_units::{Problems, Size};
@@ -94,6 +95,12 @@ macro_rules! register {
             fn in_flight(&self) -> usize {
                 match self {
                     $( AnyDevice::$device(device) => device.in_flight() ),*
+                }
+            }
+
+            fn activity(&self, now_ps: u64) -> Activity {
+                match self {
+                    $( AnyDevice::$device(device) => device.activity(now_ps) ),*
                 }
             }
 

@@ -13,13 +13,14 @@ mod report;
 mod spec;
 pub mod translation;
 
-pub use report::SsdReport;
+pub use report::{HostCounts, SsdReport};
 pub use spec::{CollectionSpec, SsdBufferSpec, SsdFirmwareSpec, SsdSpec, WearSpec};
 pub use translation::{InitialFlash, VictimPolicy};
 
 use super::linked::{Linked, PageAccess, PageDone, Pages};
+use crate::activity::Activity;
 use crate::link::Lane;
-use crate::medium::nand::{self, Kind, Nand};
+use crate::medium::nand::{self, Kind, Nand, NandPowerSpec};
 use buffer::{Buffer, Written};
 use collect::Collection;
 use std::collections::VecDeque;
@@ -79,9 +80,10 @@ impl Access {
         self.clock_ps = until_ps;
     }
 
-    /// Passes the steps of a read of flash.
+    /// Passes the steps of a read of flash: command, array, and data over the channel.
     fn pass_read(&mut self, done: &nand::Done) {
-        self.pass(Stage::StoreQueue, done.first_ps);
+        self.pass(Stage::StoreQueue, done.command_ps);
+        self.pass(Stage::Device, done.first_ps);
         self.pass(Stage::Medium, done.first_end_ps);
         self.pass(Stage::StoreQueue, done.second_ps);
         self.pass(Stage::Device, done.at_ps);
@@ -146,6 +148,9 @@ pub struct Ssd {
     free_blocks: u32,
     copies: u32,
     endurance: u32,
+    /// What flash takes, where it is known, and what controller, memory and interface take, in watts.
+    power: Option<NandPowerSpec>,
+    controller_w: Option<f64>,
     /// When each processor is free.
     cores: Vec<u64>,
     firmware: SsdFirmwareSpec,
@@ -161,9 +166,7 @@ pub struct Ssd {
     events: EventQueue<Event>,
     /// Room for what flash reports, kept to spare the allocation.
     done: Vec<nand::Done>,
-    hits: u64,
-    host_read_pages: u64,
-    host_written_pages: u64,
+    host: HostCounts,
 }
 
 impl Ssd {
@@ -205,6 +208,8 @@ impl Ssd {
             free_blocks: free,
             copies: spec.collection.copies,
             endurance: spec.wear.endurance,
+            power: spec.nand.power.clone(),
+            controller_w: spec.controller_power.map(|power| power.nanowatts() as f64 * 1e-9),
             cores: vec![0; spec.firmware.cores as usize],
             firmware: spec.firmware.clone(),
             memory: Lane::new(buffer.bandwidth.bytes_per_second()),
@@ -216,9 +221,7 @@ impl Ssd {
             turn: 0,
             events: EventQueue::new(),
             done: Vec::new(),
-            hits: 0,
-            host_read_pages: 0,
-            host_written_pages: 0,
+            host: HostCounts::default(),
         }
     }
 
@@ -249,7 +252,7 @@ impl Ssd {
             return;
         }
         if self.buffer.read(page) {
-            self.hits += 1;
+            self.host.buffer_hits += 1;
             let end_ps = self.cross_memory(now_ps, index);
             self.events.push(end_ps, 0, Event::Answer(index));
             return;
@@ -260,7 +263,7 @@ impl Ssd {
         };
         if !self.layer.is_programmed(place) {
             // It is on its way into flash.
-            self.hits += 1;
+            self.host.buffer_hits += 1;
             let end_ps = self.cross_memory(now_ps, index);
             self.events.push(end_ps, 0, Event::Answer(index));
             return;
@@ -313,9 +316,9 @@ impl Ssd {
         let Access { access, stages, clock_ps, .. } = self.accesses.remove(index);
         debug_assert_eq!(clock_ps, at_ps);
         if access.write {
-            self.host_written_pages += 1;
+            self.host.written_pages += 1;
         } else {
-            self.host_read_pages += 1;
+            self.host.read_pages += 1;
         }
         out.push(SsdPageDone { token: access.token, at_ps, stages });
     }
@@ -378,7 +381,7 @@ impl Ssd {
                 self.accesses[access].pass_read(done);
                 self.store(done.at_ps, access, out);
             }
-            Job::Flush { page, first, .. } => self.flushed(done.at_ps, page, first, out),
+            Job::Flush { page, first, .. } => self.flushed(done, page, first, out),
             Job::Copy { page, live, .. } => self.copied(page, live),
             Job::Move { page, .. } => self.moved(page),
             Job::Erase { lane, block, .. } => {
@@ -439,6 +442,11 @@ impl Pages for Ssd {
             (Some(own_ps), Some(nand_ps)) => Some(own_ps.min(nand_ps)),
             (own_ps, nand_ps) => own_ps.or(nand_ps),
         }
+    }
+
+    fn activity(&self, now_ps: u64) -> Activity {
+        let report = self.report();
+        Activity { energy: self.energy(&report, now_ps), drive: Some(Box::new(report)), ..Activity::default() }
     }
 
     /// Of what happens at the same time, flash comes first.

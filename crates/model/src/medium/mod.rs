@@ -11,7 +11,7 @@ pub mod nand;
 
 pub use backup::BackupSpec;
 pub use dram_spec::{DramSpec, PagePolicy, RefreshPolicy};
-pub use nand::{MultiPlaneReads, NandSpec, PageTimesSpec};
+pub use nand::{MultiPlaneReads, NandPowerSpec, NandSpec, PageTimesSpec};
 
 /// What is done to a page of a medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ mod bus;
 mod die;
 mod spec;
 
-pub use spec::{MultiPlaneReads, NandSpec, PageTimesSpec};
+pub use spec::{MultiPlaneReads, NandPowerSpec, NandSpec, PageTimesSpec};
 
 use bus::{Bus, Turn};
 use die::{Abilities, Die, Next, Phase, Registers, Working};
@@ -57,6 +57,8 @@ pub struct Done {
     pub token: u32,
     /// When: a read, when its data have crossed the channel; else when the array has ended.
     pub at_ps: u64,
+    /// When its command began to cross the channel.
+    pub command_ps: u64,
     /// When its first step began: a read's in the array, a program's on the channel.
     pub first_ps: u64,
     /// When its first step ended.
@@ -99,6 +101,7 @@ struct Held {
     order: u64,
     /// The next of the same group, or [`NONE`].
     next: u32,
+    command_ps: u64,
     first_ps: u64,
     first_end_ps: u64,
     second_ps: u64,
@@ -193,11 +196,17 @@ impl Nand {
     /// together can go into one command.
     pub fn submit(&mut self, operation: Operation) {
         debug_assert!(operation.plane < self.planes || operation.kind == Kind::Erase);
-        let (first_ps, first_end_ps, second_ps) = (0, 0, 0);
         let order = self.taken;
         self.taken += 1;
-        let held = Held { operation, order, next: NONE, first_ps, first_end_ps, second_ps };
-        let index = self.held.insert(held);
+        let index = self.held.insert(Held {
+            operation,
+            order,
+            next: NONE,
+            command_ps: 0,
+            first_ps: 0,
+            first_end_ps: 0,
+            second_ps: 0,
+        });
         let die = &mut self.dies[operation.die as usize];
         let demand = operation.demand && operation.kind == Kind::Read;
         if demand {
@@ -422,12 +431,13 @@ impl Nand {
         if let Some(Registers { group, kind, .. }) = state.registers.take_if(loaded) {
             let phase = Phase::Command;
             state.array = Some(Working { group, kind, phase, time_ps: 0, suspends: 0 });
-            self.work(now_ps, die);
+            self.work(now_ps, now_ps, die);
         }
     }
 
-    /// The array begins at `now_ps`.
-    fn work(&mut self, now_ps: u64, die: u32) {
+    /// The array begins at `now_ps`, for what the command of a read or an erase has crossed the channel
+    /// since `command_ps`.
+    fn work(&mut self, command_ps: u64, now_ps: u64, die: u32) {
         let Some(Working { group, kind, .. }) = self.dies[die as usize].array else { return };
         let pages = self.pages(group);
         let (mut longest_ps, mut index) = (0, group);
@@ -436,7 +446,9 @@ impl Nand {
             let held = &mut self.held[index];
             match kind {
                 Kind::Program => held.second_ps = now_ps,
-                Kind::Read | Kind::Erase => held.first_ps = now_ps,
+                Kind::Read | Kind::Erase => {
+                    (held.command_ps, held.first_ps) = (command_ps, now_ps);
+                }
             }
             index = held.next;
         }
@@ -586,7 +598,7 @@ impl Nand {
             self.events.push(end_ps, 1, Event::Free { channel });
         }
         match turn {
-            Turn::Command(die) => self.work(end_ps, die),
+            Turn::Command(die) => self.work(now_ps, end_ps, die),
             Turn::In(die) => {
                 self.note_load(die, now_ps, end_ps);
                 self.events.push(end_ps, 0, Event::Loaded { die });
@@ -642,7 +654,7 @@ impl Nand {
         let mut index = self.dies[die as usize].registers.map_or(NONE, |it| it.group);
         while index != NONE {
             let held = &mut self.held[index];
-            (held.first_ps, held.first_end_ps) = (start_ps, end_ps);
+            (held.command_ps, held.first_ps, held.first_end_ps) = (start_ps, start_ps, end_ps);
             index = held.next;
         }
     }
@@ -653,6 +665,7 @@ impl Held {
         Done {
             token: self.operation.token,
             at_ps,
+            command_ps: self.command_ps,
             first_ps: self.first_ps,
             first_end_ps: self.first_end_ps,
             second_ps: self.second_ps,

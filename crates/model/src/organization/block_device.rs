@@ -383,7 +383,7 @@ impl Organization for BlockDevice {
     }
 
     fn activity(&self, now_ps: u64) -> Activity {
-        self.device.activity(now_ps).without_store()
+        Activity::default().with_store(self.device.activity(now_ps))
     }
 
     fn fork(&mut self) -> Box<dyn Organization> {

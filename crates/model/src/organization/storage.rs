@@ -417,7 +417,7 @@ impl Organization for Storage {
     }
 
     fn activity(&self, now_ps: u64) -> Activity {
-        self.dram.activity(now_ps).without_store()
+        self.dram.activity(now_ps).with_store(self.store.activity(now_ps))
     }
 
     fn fork(&mut self) -> Box<dyn Organization> {

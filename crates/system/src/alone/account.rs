@@ -1,6 +1,7 @@
 //! What is counted of a device alone, and the result that it makes.
 
 use super::Flight;
+use crate::drive::{drive_result, settling_result};
 use crate::energy::{energy_result, nvdimm_note, nvdimm_result};
 use crate::machine::Warming;
 use crate::result::{Bytes, DeviceResult, Interval, LatencySummary, Skipped, SystemResult};
@@ -23,6 +24,12 @@ struct LeftOut {
     trims: u64,
 }
 
+/// How a region ended whose device went on by itself.
+struct End {
+    at_ps: u64,
+    done: (OrganizationReport, Activity),
+}
+
 /// Counters of the region of interest.
 pub(super) struct Account {
     begun: bool,
@@ -30,6 +37,8 @@ pub(super) struct Account {
     skipped: Option<Skipped>,
     /// What had been done before.
     before: (OrganizationReport, Activity),
+    /// What had been done at its end, where the device goes on after that.
+    end: Option<End>,
     taken: u64,
     waited: u64,
     most_in_flight: u64,
@@ -57,6 +66,7 @@ impl Account {
             start_ps: 0,
             skipped: None,
             before: Default::default(),
+            end: None,
             taken: 0,
             waited: 0,
             most_in_flight: 0,
@@ -99,6 +109,17 @@ impl Account {
             warming: Warming::Detailed,
         });
         self.before = (organization.report(), organization.activity(now_ps));
+    }
+
+    /// The last request was answered by `now_ps`: what the device does from now on nobody waits for.
+    pub fn end(&mut self, now_ps: u64, organization: &dyn Organization) {
+        let done = (organization.report(), organization.activity(now_ps));
+        self.end = Some(End { at_ps: now_ps, done });
+    }
+
+    /// Whether the last request was answered.
+    pub fn has_ended(&self) -> bool {
+        self.end.is_some()
     }
 
     /// A request of the region was taken, at once or after a wait at the door; with it, so many are
@@ -161,7 +182,7 @@ impl Account {
         if !self.begun {
             return;
         }
-        let time_ps = now_ps - self.start_ps;
+        let time_ps = self.end.as_ref().map_or(now_ps, |end| end.at_ps) - self.start_ps;
         self.end_intervals(time_ps);
         if self.intervals_end_ps() < time_ps {
             self.end_interval(time_ps);
@@ -188,10 +209,18 @@ impl Account {
         if !self.begun {
             return SystemResult { organization: name, ..SystemResult::default() };
         }
-        let time_ps = now_ps.saturating_sub(self.start_ps);
+        let (report, activity) = (organization.report(), organization.activity(now_ps));
+        let (end_ps, report, activity, settling) = match &self.end {
+            None => (now_ps, report, activity, None),
+            Some(End { at_ps, done }) => {
+                let settling = settling_result(&activity.since(&done.1), now_ps - at_ps);
+                (*at_ps, done.0.clone(), done.1.clone(), Some(settling))
+            }
+        };
+        let time_ps = end_ps.saturating_sub(self.start_ps);
         let time_s = time_ps as f64 / 1e12;
-        let activity = organization.activity(now_ps).since(&self.before.1);
-        let report = organization.report().since(&self.before.0);
+        let activity = activity.since(&self.before.1);
+        let report = report.since(&self.before.0);
         let mut all = self.reads.clone();
         all.merge(&self.writes);
         all.merge(&self.flushes);
@@ -199,6 +228,7 @@ impl Account {
         let traffic = report.traffic;
         let moved_bytes = traffic.dram_read_bytes + traffic.dram_written_bytes;
         let device = self.device(spec, &activity, moved_bytes, time_ps);
+        let device = DeviceResult { settling, ..device };
         SystemResult {
             organization: name,
             time_s,
@@ -219,6 +249,7 @@ impl Account {
             counters: self.counters(&activity, &report),
             energy: energy_result(&activity.energy, time_s),
             nvdimm: nvdimm_result(spec),
+            drive: drive_result(&activity, time_ps),
             device: Some(device),
             notes: self.notes(spec, &report),
             ..SystemResult::default()
@@ -264,6 +295,7 @@ impl Account {
             row_conflicts: dram.row_conflicts,
             activates: dram.activates,
             refreshes: dram.refreshes,
+            settling: None,
         }
     }
 

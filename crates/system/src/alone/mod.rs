@@ -264,6 +264,7 @@ impl Alone {
             self.fetch()?;
         }
         let Some(next) = self.next else {
+            self.end_region();
             // What was fetched may have been left out.
             return Ok(self.work()? || !self.ended);
         };
@@ -283,6 +284,15 @@ impl Alone {
             }
         }
         Ok(true)
+    }
+
+    /// With the last answer of a store the region ends, though the store may go on: it programs what
+    /// its buffer has, and collects. A memory's writes are answered before DRAM has them.
+    fn end_region(&mut self) {
+        let answered = self.ended && self.flights.is_empty();
+        if answered && self.takes == Takes::Bytes && !self.account.has_ended() {
+            self.account.end(self.now_ps, &*self.organization);
+        }
     }
 
     /// Gets the next request; one without a time of its own comes when few enough are under way.

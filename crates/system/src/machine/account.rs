@@ -4,6 +4,7 @@ use super::causes::{Cause, Causes};
 use super::memory::Miss;
 use super::thread::{Access, BUSY, Begun, IDLE, OWNERS, Thread, owner_name};
 use super::{Event, Fixed, Machine};
+use crate::drive::drive_result;
 use crate::energy::{dram_counters, energy_result, nvdimm_note, nvdimm_result};
 use crate::result::{Bytes, EnergyResult, Interval, LatencySummary, SystemResult};
 use std::collections::BTreeMap;
@@ -409,6 +410,7 @@ impl Machine {
         let Traffic { store_read_bytes, store_written_bytes, dram_read_bytes, dram_written_bytes } =
             self.organization_report().traffic;
         let activity = self.activity(end_ps);
+        let drive = drive_result(&activity, time_ps);
         SystemResult {
             organization,
             time_s: time_ps as f64 / 1e12,
@@ -431,6 +433,7 @@ impl Machine {
             counters: self.counters(&activity),
             energy: self.energy(activity.energy, time_ps),
             nvdimm: nvdimm_result(&self.spec),
+            drive,
             device: None,
             wall_s: 0.0,
             accesses_per_wall_s: 0.0,

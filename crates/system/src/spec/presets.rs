@@ -18,17 +18,18 @@ pub(super) struct Preset {
 
 /// Makes [`WRITTEN`] of the list below.
 macro_rules! presets {
-    ($( $name:literal = $file:literal, $summary:literal; )*) => {
+    ($( $name:literal = $( $file:literal )+, $summary:literal; )*) => {
         /// Every preset that is a file, in the order of `tierscope show systems`.
         static WRITTEN: &[Preset] = &[ $( Preset {
             name: $name,
             summary: $summary,
-            text: include_str!(concat!("../../presets/", $file)),
+            text: concat!($( include_str!(concat!("../../presets/", $file)) ),+),
         } ),* ];
     };
 }
 
-// Name, file, and one line for lists; an empty one for what is only a base of others.
+// Name, file, and one line for lists; an empty one for what is only a base of others. A drive's tables are
+// a file of their own, which follows that of each preset that has it.
 presets! {
     "oracle" = "oracle.toml", "All data in 1 TiB of DRAM: the bound that no other machine passes";
     "oracle/quick" = "oracle-quick.toml", "oracle at 1/256: 4 GiB of DRAM";
@@ -39,9 +40,10 @@ presets! {
         "64 GiB of DRAM that the kernel pages to a 1 TiB PCIe SSD of SLC flash ([HYB15])";
     "storage/quick" = "storage-quick.toml",
         "storage at 1/256: 256 MiB of DRAM before 4 GiB of store";
-    "storage/z-ssd" = "storage-z-ssd.toml",
+    "storage/z-ssd" = "storage-z-ssd.toml" "drives/z-ssd.toml",
         "storage with an 800 GB Z-SSD as its drive ([HAMS21])";
-    "storage/970-pro" = "storage-970-pro.toml", "storage with a 512 GB Samsung 970 PRO as its drive";
+    "storage/970-pro" = "storage-970-pro.toml" "drives/970-pro.toml",
+        "storage with a 512 GB Samsung 970 PRO as its drive";
     "hyb15" = "hyb15.toml", "";
     "hyb15-store" = "hyb15-store.toml", "";
     "device" = "device.toml", "";
@@ -50,6 +52,12 @@ presets! {
     "block-device" = "block-device.toml", "";
     "device/slc" = "device-slc.toml",
         "The SLC flash store of [HYB15] alone behind its link, for block traces";
+    "device/z-ssd" = "device-z-ssd.toml" "drives/z-ssd.toml",
+        "An 800 GB Z-SSD alone ([HAMS21]), for block traces";
+    "device/z-ssd/quick" = "device-z-ssd-quick.toml", "device/z-ssd with 1/256 of its flash";
+    "device/970-pro" = "device-970-pro.toml" "drives/970-pro.toml",
+        "A 512 GB Samsung 970 PRO alone, for block traces";
+    "device/970-pro/quick" = "device-970-pro-quick.toml", "device/970-pro with 1/256 of its flash";
 }
 
 /// Every preset, those that are made of lists last.

@@ -5,6 +5,9 @@ use super::SystemSpec;
 use tierscope_model::organization::OrganizationDescription;
 use tierscope_units::{Problem, Problems, Size};
 
+/// The least that a first level of on-chip caches shrinks to.
+const LEAST_CACHE: Size = Size::from_bytes(4 << 10);
+
 /// The least DRAM that any organization takes.
 const LEAST: Size = Size::from_bytes(1 << 20);
 
@@ -57,17 +60,42 @@ impl SystemSpec {
         rows_bytes.max(LEAST.bytes())
     }
 
-    /// What makes on-chip caches `factor` (below 1) of what they are, in whole sets.
+    /// What makes on-chip caches `factor` (below 1) of what they are, in whole sets, but no level smaller
+    /// than [`LEAST_CACHE`], four times as much with each level: a core with less is of another kind.
     fn smaller_caches(&self, factor: f64) -> Sets {
         let caches = self.processor.iter().flat_map(|processor| &processor.caches);
+        let least_bytes = std::iter::successors(Some(LEAST_CACHE.bytes()), |bytes| Some(bytes * 4));
         caches
-            .map(|cache| {
+            .zip(least_bytes)
+            .map(|(cache, least_bytes)| {
                 let set_bytes = cache.line.bytes() * u64::from(cache.ways);
-                let sets = (cache.capacity.bytes() as f64 * factor / set_bytes as f64) as u64;
-                let capacity = Size::from_bytes(sets.max(1) * set_bytes);
+                let bytes = (cache.capacity.bytes() as f64 * factor) as u64;
+                let bytes = bytes.max(least_bytes).min(cache.capacity.bytes());
+                let capacity = Size::from_bytes((bytes / set_bytes).max(1) * set_bytes);
                 (format!("processor.caches.{}.capacity", cache.name), capacity.to_string())
             })
             .collect()
+    }
+
+    /// What makes the buffer of a drive `factor` (below 1) of what it is, in whole pages: it would else
+    /// hold what the scaled DRAM does not.
+    fn smaller_buffer(&self, factor: f64) -> Sets {
+        let Some(ssd) = &self.ssd else { return Sets::new() };
+        let page_bytes = ssd.page.bytes();
+        let scaled = |size: Size, least: u64| {
+            let pages = (size.bytes() as f64 * factor / page_bytes as f64) as u64;
+            Size::from_bytes(pages.max(least).min(size.bytes() / page_bytes) * page_bytes).to_string()
+        };
+        let buffer = &ssd.buffer;
+        // What is being programmed at once has room in any case.
+        let programmed = u64::try_from(ssd.nand.all_dies()).unwrap_or(1).saturating_mul(2);
+        [
+            ("capacity", scaled(buffer.capacity, programmed)),
+            ("dirty", scaled(buffer.dirty, programmed)),
+            ("flush_above", scaled(buffer.flush_above, 0)),
+        ]
+        .map(|(key, size)| (format!("ssd.buffer.{key}"), size))
+        .into()
     }
 
     /// What makes the store, or the memory of a machine without one, `times` as large.
@@ -86,8 +114,9 @@ impl SystemSpec {
 
 /// What gives each machine that has DRAM before a store `dram_bytes` of it, as nearly as it can.
 ///
-/// Where that is less than it had, its on-chip caches shrink in proportion, and so do those of
-/// machines without a store; their memory, and stores, stay. Where it is more, stores and the
+/// Where that is less than it had, its on-chip caches and the buffer of its drive shrink in proportion,
+/// though not to less than a core and a drive work with, and so do the caches of machines without a store;
+/// their memory, and stores, stay. Where it is more, stores and the
 /// memory of machines without one grow as much, at least, and on-chip caches stay.
 ///
 /// # Errors
@@ -130,7 +159,11 @@ pub fn scale(systems: &[SystemSpec], dram_bytes: u64) -> Result<Vec<Sets>, Probl
 }
 
 fn in_proportion(system: &SystemSpec, least: f64, most: f64) -> Sets {
-    let mut sets = if least < 1.0 { system.smaller_caches(least) } else { Sets::new() };
+    let mut sets = Sets::new();
+    if least < 1.0 {
+        sets.extend(system.smaller_caches(least));
+        sets.extend(system.smaller_buffer(least));
+    }
     if most > 1.0 {
         sets.extend(system.larger(most.ceil() as u64));
     }
@@ -227,6 +260,23 @@ mod tests {
         // A set of hybrid/quick is 16 pages of 4 KiB, of which 40,000 bytes are more than half.
         assert_eq!(scaled("hybrid/quick", odd).dram_sizes().unwrap().bytes, (64 << 20) + 65_536);
         assert_eq!(scaled("storage/quick", odd).dram_sizes().unwrap().bytes, (64 << 20) + 40_960);
+    }
+
+    #[test]
+    fn caches_stay_caches_and_the_buffer_of_a_drive_shrinks_along() {
+        let sets = scale(&systems(&["storage/z-ssd"]), 16 << 20).unwrap();
+        let scaled = load("storage/z-ssd", &sets[0]).unwrap().spec;
+        let plain = &systems(&["storage/z-ssd"])[0];
+        for (n, (now, before)) in caches_bytes(&scaled).iter().zip(caches_bytes(plain)).enumerate() {
+            let least = (4096u64 << (2 * n)).min(before);
+            assert_eq!(*now, least, "level {n}: a 4096th would be {}", before / 4096);
+        }
+        let buffer = |spec: &SystemSpec| spec.ssd.as_ref().unwrap().buffer.capacity.bytes();
+        // 512 MiB at 1/4096 are 128 KiB, and 128 dies program two pages each.
+        assert_eq!((buffer(plain), buffer(&scaled)), (512 << 20, 256 * 4096));
+        let half = scale(&systems(&["storage/z-ssd"]), 32 << 30).unwrap();
+        let half = load("storage/z-ssd", &half[0]).unwrap().spec;
+        assert_eq!(buffer(&half), 256 << 20);
     }
 
     #[test]

@@ -57,6 +57,7 @@ queue_depth = 256
 split = 1
 striping = "c-w-d-p"
 initial = "steady"
+controller_power = "2W"
 [ssd.nand]
 channels = 2
 ways = 1
@@ -76,6 +77,13 @@ cache_program = true
 suspends = 2
 suspend_latency = "2us"
 reads_ahead = 8
+[ssd.nand.power]
+voltage = "3.3V"
+read_current = "25mA"
+program_current = "25mA"
+erase_current = "25mA"
+transfer_current = "5mA"
+standby_current = "10uA"
 [ssd.nand.lower]
 read_latency = "25us"
 program_latency = "200us"
@@ -570,6 +578,13 @@ const CASES: &[Case] = &[
     case("ssd.nand.middle.program_latency", &[SSD], "4ms", Updates, "time", Up),
     case("ssd.nand.upper.read_latency", &[SSD], "250us", Updates, "stage:medium", Up),
     case("ssd.nand.upper.program_latency", &[SSD], "6ms", Updates, "time", Up),
+    case("ssd.nand.power.voltage", &[SSD], "1.8V", Updates, "energy", Down),
+    case("ssd.nand.power.read_current", &[SSD], "50mA", Updates, "energy", Up),
+    case("ssd.nand.power.program_current", &[SSD], "50mA", Updates, "energy", Up),
+    case("ssd.nand.power.erase_current", &[SSD], "50mA", Updates, "energy", Up),
+    case("ssd.nand.power.transfer_current", &[SSD], "50mA", Updates, "energy", Up),
+    case("ssd.nand.power.standby_current", &[SSD], "50uA", Updates, "energy", Up),
+    case("ssd.controller_power", &[SSD], "3W", Updates, "energy", Up),
     case("ssd.buffer.capacity", &[SSD], "128KiB", Updates, "time", Up),
     case("ssd.buffer.dirty", &[SSD], "1MiB", Updates, "time", Either),
     case("ssd.buffer.flush_above", &[SSD], "64KiB", Updates, "time", Either),
@@ -903,7 +918,10 @@ const ALONE: [&str; 3] = ["device.capacity", "device.line", "block_device.host_q
 
 #[test]
 fn the_presets_here_are_all_presets_but_for_their_capacities() {
-    let quick = list().into_iter().filter(|(name, _)| name.ends_with("/quick"));
+    let quick = list().into_iter().filter(|(name, _)| {
+        // Drives alone have no other parts than machines with drives.
+        name.ends_with("/quick") && !name.starts_with("device/")
+    });
     assert_eq!(quick.map(|(name, _)| name).collect::<BTreeSet<_>>(), PRESETS.into_iter().collect());
     for name in PRESETS {
         let full = name.trim_end_matches("/quick");

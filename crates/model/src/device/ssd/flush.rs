@@ -2,7 +2,7 @@
 
 use super::translation::{Page, Stream};
 use super::{Job, NONE, Ssd, SsdPageDone};
-use crate::medium::nand::Kind;
+use crate::medium::nand::{self, Kind};
 use tierscope_kernel::Stage;
 
 impl Ssd {
@@ -78,7 +78,7 @@ impl Ssd {
     /// What the buffer had, from this entry on, is in flash.
     pub(super) fn flushed(
         &mut self,
-        at_ps: u64,
+        done: &nand::Done,
         page: Page,
         first: u32,
         out: &mut Vec<SsdPageDone>,
@@ -88,19 +88,22 @@ impl Ssd {
         let mut entry = Some(first);
         while let Some(number) = entry {
             let (next, waiter) = self.buffer.flushed(number);
-            self.answer_waiters(at_ps, waiter.unwrap_or(NONE), out);
+            self.answer_waiters(done, waiter.unwrap_or(NONE), out);
             entry = next;
         }
-        self.admit(at_ps, out);
+        self.admit(done.at_ps, out);
     }
 
     /// Those who waited until what they wrote was in flash.
-    fn answer_waiters(&mut self, at_ps: u64, mut waiter: u32, out: &mut Vec<SsdPageDone>) {
+    fn answer_waiters(&mut self, done: &nand::Done, mut waiter: u32, out: &mut Vec<SsdPageDone>) {
         while waiter != NONE {
             let access = &mut self.accesses[waiter];
-            access.pass(Stage::Medium, at_ps);
+            access.pass(Stage::StoreQueue, done.command_ps);
+            access.pass(Stage::Device, done.first_end_ps);
+            access.pass(Stage::StoreQueue, done.second_ps);
+            access.pass(Stage::Medium, done.at_ps);
             let next = access.next;
-            self.answer(at_ps, waiter, out);
+            self.answer(done.at_ps, waiter, out);
             waiter = next;
         }
     }

@@ -1,63 +1,111 @@
-//! What a drive did.
+//! What a drive did, and what that took.
 
 use super::Ssd;
 use super::translation::TranslationCounts;
+use crate::activity::Energy;
 use crate::medium::nand::NandCounts;
 
-/// What a drive did since the start.
+counters! {
+    /// What the host did with a drive.
+    pub struct HostCounts {
+        /// Pages that it read.
+        pub read_pages,
+        /// Of these, those that the buffer had.
+        pub buffer_hits,
+        /// Pages that it wrote.
+        pub written_pages,
+    }
+}
+
+/// What a drive did since the start, or since an earlier report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SsdReport {
-    /// Pages that the host read.
-    pub host_read_pages: u64,
-    /// Of these, those that the buffer had.
-    pub buffer_hits: u64,
-    /// Pages that the host wrote.
-    pub host_written_pages: u64,
+    /// What the host did.
+    pub host: HostCounts,
+    /// Bytes of a page: what is mapped as one.
+    pub page_bytes: u64,
     /// Operations of flash.
     pub nand: NandCounts,
     /// What was written, moved and erased.
     pub translation: TranslationCounts,
-    /// Erases of the blocks in use since the start: least, mean and most.
+    /// Erases of the blocks in use since the start, whatever the report begins with: least, mean and
+    /// most. A block is here one of each plane, erased together.
     pub erases: (u32, f64, u32),
+    /// Blocks in use.
+    pub blocks: u64,
     /// Erases that a block stands.
     pub endurance: u32,
-    /// Share of the time until now in which each channel was taken.
-    pub channels_busy: Vec<f64>,
-    /// Share of the time until now in which the array of each die worked.
-    pub dies_busy: Vec<f64>,
+    /// Picoseconds in which each channel was taken.
+    pub channels_busy_ps: Vec<u64>,
+    /// Picoseconds in which the array of each die worked.
+    pub dies_busy_ps: Vec<u64>,
 }
 
 impl SsdReport {
-    /// Units programmed in flash for each unit that came from the buffer; `None` where none came.
+    /// What was done since `before`, an earlier report of the same drive.
+    #[must_use]
+    pub fn since(&self, before: &SsdReport) -> SsdReport {
+        let left = |now: &[u64], then: &[u64]| {
+            now.iter().zip(then).map(|(now, then)| now - then).collect()
+        };
+        SsdReport {
+            host: self.host.since(&before.host),
+            nand: self.nand.since(&before.nand),
+            translation: self.translation.since(&before.translation),
+            channels_busy_ps: left(&self.channels_busy_ps, &before.channels_busy_ps),
+            dies_busy_ps: left(&self.dies_busy_ps, &before.dies_busy_ps),
+            ..*self
+        }
+    }
+
+    /// Pages programmed in flash for each page that left the buffer; `None` where none did.
     pub fn write_amplification(&self) -> Option<f64> {
         let it = &self.translation;
         let all = it.host_units + it.moved_units + it.padded_units;
         (it.host_units > 0).then(|| all as f64 / it.host_units as f64)
     }
 
-    /// How long flash would stand what it was given in `time_ps`, until blocks have been erased
-    /// `endurance` times in the mean, in years of 365 days; `None` where nothing was erased.
+    /// How long flash that is new would stand what it was given in `time_ps`, until its blocks have been
+    /// erased `endurance` times in the mean, in years of 365 days; `None` where nothing was erased.
     pub fn lifetime_years(&self, time_ps: u64) -> Option<f64> {
-        let (_, mean, _) = self.erases;
+        let erases = self.translation.erases as f64 / self.blocks.max(1) as f64;
         let years = time_ps as f64 / (365.0 * 86_400.0 * 1e12);
-        (mean > 0.0).then(|| years * f64::from(self.endurance) / mean)
+        (erases > 0.0).then(|| years * f64::from(self.endurance) / erases)
     }
 }
 
 impl Ssd {
-    /// What it did up to `now_ps`.
-    pub fn report(&self, now_ps: u64) -> SsdReport {
-        let share = |busy_ps: u64| busy_ps as f64 / now_ps.max(1) as f64;
+    /// What it did so far.
+    pub fn report(&self) -> SsdReport {
         SsdReport {
-            host_read_pages: self.host_read_pages,
-            buffer_hits: self.hits,
-            host_written_pages: self.host_written_pages,
+            host: self.host,
+            page_bytes: u64::from(self.page_bytes),
             nand: self.nand.counts(),
             translation: self.layer.counts(),
             erases: self.layer.wear(),
+            blocks: self.layer.blocks_in_use(),
             endurance: self.endurance,
-            channels_busy: self.nand.channels_busy_ps().map(share).collect(),
-            dies_busy: self.nand.dies_busy_ps().map(share).collect(),
+            channels_busy_ps: self.nand.channels_busy_ps().collect(),
+            dies_busy_ps: self.nand.dies_busy_ps().collect(),
         }
+    }
+
+    /// What that took up to `now_ps`.
+    pub(super) fn energy(&self, report: &SsdReport, now_ps: u64) -> Energy {
+        let dies = report.dies_busy_ps.len() as u64;
+        let flash = match &self.power {
+            Some(power) => {
+                Energy::of_parts("flash", &power.energies_j(&report.nand, dies, now_ps))
+            }
+            None => Energy::default().without("flash", "no source gives the currents of its dies"),
+        };
+        let controller = match self.controller_w {
+            Some(watts) => {
+                Energy::of_parts("drive_controller", &[("all_times", watts * now_ps as f64 * 1e-12)])
+            }
+            None => Energy::default()
+                .without("drive_controller", "no source gives what controller and memory take"),
+        };
+        flash.and(controller)
     }
 }

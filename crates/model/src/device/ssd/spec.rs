@@ -7,7 +7,7 @@ use crate::link::LinkDescription;
 use crate::medium::NandSpec;
 use serde::{Deserialize, Serialize};
 use tierscope_kernel::Counter;
-use tierscope_units::{Bandwidth, Duration, Problems, Size};
+use tierscope_units::{Bandwidth, Duration, Power, Problems, Size};
 
 /// A solid-state drive: flash, a translation layer, a buffer, and firmware.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -36,6 +36,9 @@ pub struct SsdSpec {
     pub collection: CollectionSpec,
     /// How flash wears.
     pub wear: WearSpec,
+    /// What controller, memory and interface take at all times; without it their energy is not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller_power: Option<Power>,
 }
 
 /// The drive's own DRAM, as far as it holds data.

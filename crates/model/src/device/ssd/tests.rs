@@ -43,6 +43,7 @@ pub fn nand() -> NandSpec {
         suspends: 0,
         suspend_latency: us(0),
         reads_ahead: 8,
+        power: None,
     }
 }
 
@@ -79,6 +80,7 @@ pub fn spec() -> SsdSpec {
             copies: 2,
         },
         wear: WearSpec { endurance: 100_000, difference: 0, factory_bad: 0.0 },
+        controller_power: None,
     }
 }
 

@@ -1,8 +1,9 @@
 //! What a user says of an array of NAND flash.
 
+use super::NandCounts;
 use crate::link::check_bandwidth;
 use serde::{Deserialize, Serialize};
-use tierscope_units::{Bandwidth, Duration, Problems, Size, TransferRate};
+use tierscope_units::{Bandwidth, Current, Duration, Problems, Size, TransferRate, Voltage};
 
 /// How long a page of one type takes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -12,6 +13,46 @@ pub struct PageTimesSpec {
     pub read_latency: Duration,
     /// Time from the page register into the array (tPROG).
     pub program_latency: Duration,
+}
+
+/// What a die takes, as data sheets of flash say it. Energy is current times voltage times time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NandPowerSpec {
+    /// Supply voltage (VCC).
+    pub voltage: Voltage,
+    /// Current of a die while its array reads (ICC1).
+    pub read_current: Current,
+    /// Current of a die while its array programs (ICC2).
+    pub program_current: Current,
+    /// Current of a die while its array erases (ICC3).
+    pub erase_current: Current,
+    /// Current of the die whose data cross the channel (ICC4R, ICC4W).
+    pub transfer_current: Current,
+    /// Current of every die, whatever it does (ISB).
+    pub standby_current: Current,
+}
+
+impl NandPowerSpec {
+    /// Joules of an array of so many dies that did `counts` in `time_ps`, by part.
+    pub fn energies_j(
+        &self,
+        counts: &NandCounts,
+        dies: u64,
+        time_ps: u64,
+    ) -> [(&'static str, f64); 5] {
+        let of = |current: Current, time_ps: f64| {
+            let amperes = current.nanoamperes() as f64 * 1e-9;
+            self.voltage.microvolts() as f64 * 1e-6 * amperes * time_ps * 1e-12
+        };
+        [
+            ("read", of(self.read_current, counts.read_ps as f64)),
+            ("program", of(self.program_current, counts.program_ps as f64)),
+            ("erase", of(self.erase_current, counts.erase_ps as f64)),
+            ("transfer", of(self.transfer_current, counts.bus_ps as f64)),
+            ("standby", of(self.standby_current, dies as f64 * time_ps as f64)),
+        ]
+    }
 }
 
 /// Which pages of the planes of a die are read by one command.
@@ -77,6 +118,9 @@ pub struct NandSpec {
     /// Reads that may pass what has waited longer, at a die and at a channel; 0 for first come,
     /// first served.
     pub reads_ahead: u32,
+    /// What dies take; without it their energy is not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<NandPowerSpec>,
 }
 
 impl NandSpec {

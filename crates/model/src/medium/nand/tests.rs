@@ -239,11 +239,13 @@ proptest! {
         prop_assert_eq!(done.len(), given.len());
         for (done, (at_ps, operation)) in done.iter().zip(&given) {
             prop_assert_eq!(done.token, operation.token);
-            let times = [*at_ps, done.first_ps, done.first_end_ps, done.second_ps, done.at_ps];
+            let Done { command_ps, first_ps, first_end_ps, second_ps, .. } = *done;
+            let times = [*at_ps, command_ps, first_ps, first_end_ps, second_ps, done.at_ps];
             prop_assert!(times.is_sorted(), "{times:?} of {operation:?}");
             let data_ps = array.data_ps(operation.bytes);
             match operation.kind {
                 Kind::Read => {
+                    prop_assert!(done.first_ps - done.command_ps >= CYCLES_PS);
                     prop_assert_eq!(done.first_end_ps - done.first_ps, 25 * US);
                     prop_assert_eq!(done.at_ps - done.second_ps, data_ps + CYCLES_PS);
                 }

@@ -265,7 +265,7 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
     }
 
     fn activity(&self, now_ps: u64) -> Activity {
-        self.dram().activity(now_ps).without_store()
+        self.dram().activity(now_ps).with_store(self.store().activity(now_ps))
     }
 
     fn fork(&mut self) -> Box<dyn Organization> {

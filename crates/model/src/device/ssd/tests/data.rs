@@ -171,10 +171,10 @@ proptest! {
         let done = run(&mut drive, &accesses);
         prop_assert_eq!(done.len(), accesses.len());
         drive.layer.check(units);
-        let report = drive.report(now_ps + 1);
+        let report = drive.report();
         let writes = script.iter().filter(|(_, write, _)| *write).count() as u64;
-        prop_assert_eq!(report.host_written_pages, writes);
-        prop_assert_eq!(report.host_read_pages + writes, script.len() as u64);
+        prop_assert_eq!(report.host.written_pages, writes);
+        prop_assert_eq!(report.host.read_pages + writes, script.len() as u64);
         let it = report.translation;
         // Every unit that was programmed was put or is padding, and every die did its part.
         let programmed = (it.host_units + it.moved_units + it.padded_units)

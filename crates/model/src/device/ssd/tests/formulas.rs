@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::medium::nand::Nand;
+use crate::medium::NandPowerSpec;
 
 const CYCLE_PS: u64 = 25_000;
 /// 4 KiB at 400 MB/s, with the cycles that select it, or that precede a program.
@@ -41,6 +42,27 @@ fn a_write_through_takes_firmware_buffer_transfer_and_program() {
     let expected = 4 * US + MEMORY_PS + AROUND_PS + DATA_PS + 200 * US;
     let found = latency(SsdSpec { buffer, ..spec() }, &[(0, page_access(0, 7, true))]);
     assert_eq!(found, [expected]);
+}
+
+fn stages(spec: SsdSpec, access: PageAccess) -> Vec<(Stage, u64)> {
+    let done = run(&mut Ssd::new(&checked(spec)), &[(0, access)]);
+    done[0].stages.iter().collect()
+}
+
+#[test]
+fn an_unloaded_read_waits_for_nothing() {
+    let found = stages(written(), page_access(0, 7, false));
+    let around = (Stage::Device, 3 * US + AROUND_PS);
+    let data = (Stage::Device, AROUND_PS + DATA_PS + 4 * US);
+    assert_eq!(found, [around, (Stage::Medium, 25 * US), data]);
+}
+
+#[test]
+fn a_write_through_is_the_mediums_only_while_the_array_programs() {
+    let buffer = SsdBufferSpec { write_back: false, ..spec().buffer };
+    let found = stages(SsdSpec { buffer, ..spec() }, page_access(0, 7, true));
+    let device = (Stage::Device, 4 * US + MEMORY_PS + AROUND_PS + DATA_PS);
+    assert_eq!(found, [device, (Stage::Medium, 200 * US)]);
 }
 
 #[test]
@@ -150,6 +172,39 @@ fn types_of_pages_take_their_own_times_in_turn() {
     let found = latency(spec, &reads);
     let rest = 3 * US + 2 * AROUND_PS + DATA_PS + 4 * US;
     assert_eq!(found, [25, 50, 80, 25].map(|array| rest + array * US));
+}
+
+#[test]
+fn energy_is_current_times_voltage_times_time() {
+    let power = NandPowerSpec {
+        voltage: "3V".parse().unwrap(),
+        read_current: "20mA".parse().unwrap(),
+        program_current: "30mA".parse().unwrap(),
+        erase_current: "40mA".parse().unwrap(),
+        transfer_current: "10mA".parse().unwrap(),
+        standby_current: "100uA".parse().unwrap(),
+    };
+    let nand = NandSpec { power: Some(power), ..nand() };
+    let controller_power = Some("2W".parse().unwrap());
+    let mut drive = Ssd::new(&checked(SsdSpec { nand, controller_power, ..written() }));
+    let read = page_access(0, 7, false);
+    run(&mut drive, &[(0, read), (1000 * US, page_access(1, 7, true))]);
+    let energy = drive.activity(10_000 * US).energy;
+    let find = |part| energy.parts.iter().find(|it| it.part == part).unwrap().energy_j;
+    for (part, expected_j) in [
+        ("read", 3.0 * 20e-3 * 25e-6),
+        ("program", 3.0 * 30e-3 * 200e-6),
+        ("erase", 0.0),
+        ("transfer", 3.0 * 10e-3 * (3 * AROUND_PS + 2 * DATA_PS) as f64 * 1e-12),
+        ("standby", 3.0 * 100e-6 * 4.0 * 10e-3),
+        ("all_times", 2.0 * 10e-3),
+    ] {
+        let found = find(part);
+        assert!((found - expected_j).abs() < 1e-12, "{part}: {found} J, not {expected_j}");
+    }
+    assert!(energy.not_counted.is_empty());
+    let unknown = Ssd::new(&spec()).activity(US).energy;
+    assert_eq!((unknown.parts.len(), unknown.not_counted.len()), (0, 2));
 }
 
 #[test]

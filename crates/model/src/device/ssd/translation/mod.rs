@@ -404,6 +404,11 @@ impl Translation {
         (erases().min().unwrap_or(0), mean, erases().max().unwrap_or(0))
     }
 
+    /// Blocks in use.
+    pub fn blocks_in_use(&self) -> u64 {
+        self.blocks.iter().filter(|block| block.state != State::Bad).count() as u64
+    }
+
     /// Every invariant that can be seen from outside, for tests: units and places agree, and blocks
     /// count what they hold.
     #[cfg(test)]

@@ -1,0 +1,51 @@
+//! What a drive did, as results tell it.
+
+use crate::result::{DriveResult, SettlingResult};
+use tierscope_model::activity::Activity;
+use tierscope_model::device::ssd::SsdReport;
+
+/// What the drive did in `time_ps`, if there is one.
+pub(crate) fn drive_result(activity: &Activity, time_ps: u64) -> Option<DriveResult> {
+    let report: &SsdReport = activity.drive.as_deref()?;
+    // What has begun is booked to its end, which may lie behind that of the run.
+    let share = |busy_ps: &u64| (*busy_ps as f64 / time_ps.max(1) as f64).min(1.0);
+    let SsdReport { host, nand, translation, erases, .. } = report;
+    let (erases_min, erases_mean, erases_max) = *erases;
+    Some(DriveResult {
+        page_bytes: report.page_bytes,
+        host_read_pages: host.read_pages,
+        buffer_hits: host.buffer_hits,
+        host_written_pages: host.written_pages,
+        flushed_pages: translation.host_units,
+        moved_pages: translation.moved_units,
+        padded_pages: translation.padded_units,
+        write_amplification: report.write_amplification(),
+        flash_reads: nand.reads,
+        flash_programs: nand.programs,
+        flash_erases: nand.erases,
+        suspends: nand.suspends,
+        collections: translation.collections,
+        levelled: translation.levelled,
+        erases_min: u64::from(erases_min),
+        erases_mean,
+        erases_max: u64::from(erases_max),
+        endurance: u64::from(report.endurance),
+        worn_blocks: translation.worn_blocks,
+        overworn_blocks: translation.overworn_blocks,
+        lifetime_years: report.lifetime_years(time_ps),
+        channels_busy: report.channels_busy_ps.iter().map(share).collect(),
+        dies_busy: report.dies_busy_ps.iter().map(share).collect(),
+    })
+}
+
+/// What a store did in the `time_ps` after its last answer.
+pub(crate) fn settling_result(activity: &Activity, time_ps: u64) -> SettlingResult {
+    let nand = activity.drive.as_ref().map(|drive| drive.nand).unwrap_or_default();
+    SettlingResult {
+        time_s: time_ps as f64 / 1e12,
+        flash_reads: nand.reads,
+        flash_programs: nand.programs,
+        flash_erases: nand.erases,
+        energy_j: activity.energy.total_j(),
+    }
+}
