@@ -118,6 +118,8 @@ class DriveResult(TypedDict):
     host_read_pages: int
     buffer_hits: int
     host_written_pages: int
+    flushes: int
+    trimmed_pages: int
     flushed_pages: int
     moved_pages: int
     padded_pages: int
@@ -155,6 +157,7 @@ class DeviceResult(TypedDict):
     reads: int
     writes: int
     flushes: int
+    trims: int
     requested_bytes: ReadWritten
     waited_at_door: int
     under_way_mean: float
@@ -167,6 +170,7 @@ class DeviceResult(TypedDict):
     read_latency_ns: Latency | None
     write_latency_ns: Latency | None
     flush_latency_ns: Latency | None
+    trim_latency_ns: Latency | None
     row_hits: int
     row_closed: int
     row_conflicts: int

@@ -154,6 +154,10 @@ def _device_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         row("Flushes", lambda d: fmt.count(d["flushes"])),
         row("  latency, mean", lambda d: _mean(d["flush_latency_ns"])),
     ]
+    trims = [
+        row("Trims", lambda d: fmt.count(d["trims"])),
+        row("  latency, mean", lambda d: _mean(d["trim_latency_ns"])),
+    ]
     of_memories = [
         row("Rows found open", lambda d: opened(d, 0)),
         row("  none open", lambda d: opened(d, 1)),
@@ -175,6 +179,7 @@ def _device_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         row("Reads", lambda d: fmt.count(d["reads"])),
         row("Writes", lambda d: fmt.count(d["writes"])),
         *(flushes if any(device["flushes"] for device in devices.values()) else []),
+        *(trims if any(device["trims"] for device in devices.values()) else []),
         row("Requests", lambda d: fmt.rate(d["requests_per_s"])),
         row("Bandwidth", lambda d: fmt.bandwidth(d["bytes_per_s"])),
         *([row("  of its peak", _of_peak)] if any(memories) else []),

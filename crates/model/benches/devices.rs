@@ -89,12 +89,14 @@ fn ssd() -> SsdDevice {
             suspends: 4,
             suspend_latency: us(1),
             reads_ahead: 16,
+            power: None,
         },
         buffer: SsdBufferSpec {
             capacity: mib(64),
             dirty: mib(16),
             flush_above: mib(0),
             write_back: true,
+            capacitors: false,
             read_cache: false,
             latency: Duration::from_picoseconds(100_000),
             bandwidth: Bandwidth::from_bytes_per_second(12_800_000_000),
@@ -113,6 +115,7 @@ fn ssd() -> SsdDevice {
             copies: 16,
         },
         wear: WearSpec { endurance: 50_000, difference: 100, factory_bad: 0.005 },
+        controller_power: None,
     };
     SsdDevice::new(&spec, &pcie())
 }

@@ -31,6 +31,21 @@ pub struct Request {
     pub background: bool,
 }
 
+/// What a drive is asked for that moves no data (NVM Express: Flush, and Deallocate of Dataset
+/// Management; ATA: FLUSH CACHE EXT, and TRIM of DATA SET MANAGEMENT).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// That all writes that were answered before are kept whatever happens to its power.
+    Flush,
+    /// That what is there may be forgotten: all pages that lie within.
+    Trim {
+        /// First byte.
+        address: u64,
+        /// Bytes from there on.
+        bytes: u64,
+    },
+}
+
 /// A part of a read that is wanted ahead of the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ahead {
@@ -67,6 +82,17 @@ pub trait Device: Clone {
     /// never completed by itself.
     fn submit_ahead(&mut self, now_ps: u64, request: Request, _ahead: Ahead) -> Result<(), Full> {
         self.submit(now_ps, request)
+    }
+
+    /// Whether it knows flushes and trims. Where it does not, a write is kept once it is answered, and
+    /// nothing is won by forgetting.
+    fn takes_control(&self) -> bool {
+        false
+    }
+
+    /// Takes a flush or a trim at `now_ps`, where it knows them; it is completed as a request is.
+    fn submit_control(&mut self, _now_ps: u64, _id: u32, _control: Control) -> Result<(), Full> {
+        Err(Full)
     }
 
     /// When something happens next (a completion, room in a queue), if anything will without a

@@ -16,6 +16,8 @@ pub(crate) fn drive_result(activity: &Activity, time_ps: u64) -> Option<DriveRes
         host_read_pages: host.read_pages,
         buffer_hits: host.buffer_hits,
         host_written_pages: host.written_pages,
+        flushes: host.flushes,
+        trimmed_pages: translation.trimmed_units,
         flushed_pages: translation.host_units,
         moved_pages: translation.moved_units,
         padded_pages: translation.padded_units,

@@ -211,6 +211,10 @@ pub struct DriveResult {
     pub buffer_hits: u64,
     /// Pages that the host wrote.
     pub host_written_pages: u64,
+    /// Flushes that the drive was asked for.
+    pub flushes: u64,
+    /// Pages that held something and were given back by trims.
+    pub trimmed_pages: u64,
     /// Pages that left the buffer for flash: those written again before count once.
     pub flushed_pages: u64,
     /// Pages that collection moved.
@@ -277,6 +281,9 @@ pub struct DeviceResult {
     /// Requests to flush that were answered.
     #[serde(default)]
     pub flushes: u64,
+    /// Requests to trim that were answered.
+    #[serde(default)]
+    pub trims: u64,
     /// Bytes that these requests asked for: what a store moved for them is in `store_bytes`, and a
     /// memory in `dram_bytes`.
     #[serde(default)]
@@ -306,10 +313,13 @@ pub struct DeviceResult {
     /// Latency of writes: from arrival until a memory's controller has taken them, or a store's medium
     /// has them. Nothing where there were none.
     pub write_latency_ns: Option<LatencySummary>,
-    /// Latency of flushes, from arrival until all writes before are answered. Nothing where there were
-    /// none.
+    /// Latency of flushes, from arrival until all writes before are answered, and, of a drive, until all
+    /// that it had answered is kept for good. Nothing where there were none.
     #[serde(default)]
     pub flush_latency_ns: Option<LatencySummary>,
+    /// Latency of trims. Nothing where there were none.
+    #[serde(default)]
+    pub trim_latency_ns: Option<LatencySummary>,
     /// Requests that found their row open. This and what follows is of a memory; 0 of a store.
     pub row_hits: u64,
     /// Requests that found no row open.

@@ -101,10 +101,7 @@ fn is_memory(name: &str) -> bool {
 
 #[test]
 fn one_read_takes_activate_column_and_burst() {
-    for (name, _) in spec::list()
-        .into_iter()
-        .filter(|(name, _)| is_memory(name))
-    {
+    for (name, _) in spec::list().into_iter().filter(|(name, _)| is_memory(name)) {
         let spec = system(name, &[]);
         let d = Description::new(spec.dram.as_ref().unwrap());
         let bursts = 64u64.div_ceil(d.burst_bytes);
@@ -125,10 +122,7 @@ fn one_read_takes_activate_column_and_burst() {
 
 #[test]
 fn a_stream_reaches_the_peak_of_every_device() {
-    for (name, _) in spec::list()
-        .into_iter()
-        .filter(|(name, _)| is_memory(name))
-    {
+    for (name, _) in spec::list().into_iter().filter(|(name, _)| is_memory(name)) {
         let lines: Vec<_> = (0..60_000).map(|line| untimed(read(line * 64, 0))).collect();
         let found = result(&system(name, &[("dram.t_refi", "900s")]), given(&lines));
         let share = device(&found).peak_share.unwrap();

@@ -114,6 +114,30 @@ fn a_drive_tells_what_it_did() {
 }
 
 #[test]
+fn flushes_and_trims_go_to_the_drive() {
+    let spec = system(PRO, &[]);
+    let mut requests = pages(10, capacity_pages(&spec), RequestKind::Write);
+    requests.push(TraceRequest { kind: RequestKind::Flush, ..TraceRequest::default() });
+    requests.push(TraceRequest {
+        kind: RequestKind::Trim,
+        address: 1 << 20,
+        bytes: 65_536,
+        ticks: None,
+    });
+    let result = run(&spec, requests.clone(), 1);
+    let (device, drive) = parts(&result);
+    assert_eq!((device.flushes, device.trims, device.writes), (1, 1, 10));
+    assert_eq!((drive.flushes, drive.trimmed_pages), (1, 16));
+    assert_eq!((device.requested_bytes.written, device.requested_bytes.read), (40_960, 0));
+    // What was written is programmed first: 185 us, and less where nothing can be lost.
+    let flush_ns = device.flush_latency_ns.as_ref().unwrap().mean;
+    assert!(flush_ns > 185e3, "{flush_ns} ns");
+    let safe = run(&system(PRO, &[("ssd.buffer.capacitors", "true")]), requests, 1);
+    let safe_ns = parts(&safe).0.flush_latency_ns.as_ref().unwrap().mean;
+    assert!(safe_ns < 20e3, "{safe_ns} ns");
+}
+
+#[test]
 fn reading_wears_nothing() {
     let spec = system(PRO, &[]);
     let result = run(&spec, pages(500, capacity_pages(&spec), RequestKind::Read), 8);

@@ -2,7 +2,7 @@
 
 use crate::activity::Activity;
 use crate::link::{AnyLink, Direction, Flow, Leg, Link, LinkDescription, Message};
-use crate::request::{Ahead, Completion, Device, Full, Request};
+use crate::request::{Ahead, Completion, Control, Device, Full, Request};
 use std::collections::VecDeque;
 use std::fmt;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
@@ -26,6 +26,20 @@ pub struct PageAccess {
     /// Bytes of a read that the device hands up before the rest and reports by themselves; 0 for
     /// none.
     pub ahead_bytes: u32,
+}
+
+/// What is asked of a device of pages that moves no data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageControl {
+    /// That all that was written, and reported, is kept whatever happens to its power.
+    Flush,
+    /// That pages may be forgotten.
+    Trim {
+        /// The first.
+        first: u64,
+        /// How many.
+        count: u64,
+    },
 }
 
 /// What a device says when a page has been read into its controller, or has been written.
@@ -57,6 +71,15 @@ pub trait Pages: Clone {
     /// If there is no such page: callers know what they own.
     fn submit(&mut self, now_ps: u64, access: PageAccess);
 
+    /// Whether it knows what is asked for by [`Pages::submit_control`].
+    fn takes_control(&self) -> bool {
+        false
+    }
+
+    /// Takes a flush or a trim at `now_ps`, where it knows them; it is reported as a page is, under this
+    /// token.
+    fn submit_control(&mut self, _now_ps: u64, _token: u32, _control: PageControl) {}
+
     /// When something happens next, if anything will.
     fn next_event_ps(&self) -> Option<u64>;
 
@@ -76,6 +99,8 @@ struct Held {
     request: Request,
     /// A part of a read that is wanted first.
     ahead: Option<Ahead>,
+    /// What is asked for instead of a read or a write.
+    control: Option<PageControl>,
     submitted_ps: u64,
     pages_left: u32,
     /// The part that was done last: its stages are those of the request.
@@ -335,6 +360,9 @@ impl<P: Pages> Linked<P> {
     fn arrive(&mut self, at_ps: u64, what: What, out: &mut Vec<Completion>) {
         match what {
             What::Command(index) => {
+                if let Some(control) = self.held[index].control {
+                    return self.submit_control_page(at_ps, index, control);
+                }
                 let request = self.held[index].request;
                 let (first, count) = self.pages(&request);
                 for page in first..first + count {
@@ -354,6 +382,20 @@ impl<P: Pages> Linked<P> {
             What::Done(index) => self.answer(at_ps, index, out),
             What::After { .. } => {}
         }
+    }
+
+    /// A flush or a trim has come; it has one part, without bytes.
+    fn submit_control_page(&mut self, at_ps: u64, index: u32, control: PageControl) {
+        let part = self.split(index, 0);
+        self.parts[part].arrived_ps = at_ps;
+        self.device.submit_control(at_ps, part, control);
+    }
+
+    /// The pages that lie within some bytes.
+    fn within(&self, address: u64, bytes: u64) -> PageControl {
+        let first = address.div_ceil(self.page_bytes);
+        let end = address.saturating_add(bytes).min(self.device.pages() * self.page_bytes);
+        PageControl::Trim { first, count: (end / self.page_bytes).saturating_sub(first) }
     }
 
     #[inline]
@@ -427,14 +469,26 @@ impl<P: Pages> Linked<P> {
         if self.held_pages > 0 && self.held_pages + count > self.queue_depth {
             return Err(Full);
         }
-        self.held_pages += count;
-        let (submitted_ps, pages_left) = (now_ps, count as u32);
-        let held = Held { request, ahead, submitted_ps, pages_left, last: 0 };
+        self.hold(Held {
+            request,
+            ahead,
+            control: None,
+            submitted_ps: now_ps,
+            pages_left: count as u32,
+            last: 0,
+        });
+        Ok(())
+    }
+
+    /// The command of a request is on its way.
+    #[inline]
+    fn hold(&mut self, held: Held) {
+        let now_ps = held.submitted_ps;
+        self.held_pages += u64::from(held.pages_left);
         let index = self.held.insert(held);
         let mut none = Vec::new();
         self.go(now_ps, What::Command(index), 0, &mut none);
         debug_assert!(none.is_empty(), "nothing is done before the store has been asked");
-        Ok(())
     }
 
     /// The earliest of all that can happen. What has come down is in the device before the device
@@ -522,6 +576,30 @@ impl<P: Pages> Device for Linked<P> {
     /// page, in packets of its own, and is had from the device as soon as that hands it up.
     fn submit_ahead(&mut self, now_ps: u64, request: Request, ahead: Ahead) -> Result<(), Full> {
         self.take(now_ps, request, Some(ahead).filter(|_| !request.write))
+    }
+
+    fn takes_control(&self) -> bool {
+        self.device.takes_control()
+    }
+
+    /// Carried as a write without data.
+    fn submit_control(&mut self, now_ps: u64, id: u32, control: Control) -> Result<(), Full> {
+        if self.held_pages >= self.queue_depth {
+            return Err(Full);
+        }
+        let control = match control {
+            Control::Flush => PageControl::Flush,
+            Control::Trim { address, bytes } => self.within(address, bytes),
+        };
+        self.hold(Held {
+            request: Request { id, address: 0, bytes: 0, write: true, background: false },
+            ahead: None,
+            control: Some(control),
+            submitted_ps: now_ps,
+            pages_left: 1,
+            last: 0,
+        });
+        Ok(())
     }
 
     #[inline]

@@ -5,11 +5,11 @@
 
 mod linked;
 
-pub use linked::{Linked, PageAccess, PageDone, Pages};
+pub use linked::{Linked, PageAccess, PageControl, PageDone, Pages};
 
 use crate::activity::Activity;
 use crate::link::LinkDescription;
-use crate::request::{Ahead, Completion, Device, Full, Request};
+use crate::request::{Ahead, Completion, Control, Device, Full, Request};
 use tierscope_units::{Problems, Size};
 
 /// What a user says of a device that may be a machine's store.
@@ -74,6 +74,23 @@ macro_rules! register {
             ) -> Result<(), Full> {
                 match self {
                     $( AnyDevice::$device(device) => device.submit_ahead(now_ps, request, ahead) ),*
+                }
+            }
+
+            fn takes_control(&self) -> bool {
+                match self {
+                    $( AnyDevice::$device(device) => device.takes_control() ),*
+                }
+            }
+
+            fn submit_control(
+                &mut self,
+                now_ps: u64,
+                id: u32,
+                control: Control,
+            ) -> Result<(), Full> {
+                match self {
+                    $( AnyDevice::$device(device) => device.submit_control(now_ps, id, control) ),*
                 }
             }
 

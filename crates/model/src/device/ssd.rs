@@ -8,6 +8,7 @@
 mod buffer;
 mod check;
 mod collect;
+mod control;
 mod flush;
 mod report;
 mod spec;
@@ -17,12 +18,13 @@ pub use report::{HostCounts, SsdReport};
 pub use spec::{CollectionSpec, SsdBufferSpec, SsdFirmwareSpec, SsdSpec, WearSpec};
 pub use translation::{InitialFlash, VictimPolicy};
 
-use super::linked::{Linked, PageAccess, PageDone, Pages};
+use super::linked::{Linked, PageAccess, PageControl, PageDone, Pages};
 use crate::activity::Activity;
 use crate::link::Lane;
 use crate::medium::nand::{self, Kind, Nand, NandPowerSpec};
 use buffer::{Buffer, Written};
 use collect::Collection;
+use control::Command;
 use std::collections::VecDeque;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
 use translation::{Geometry, Initial, Page, Policy, Stripe, Translation};
@@ -115,6 +117,8 @@ enum Event {
     Come(u32),
     /// An access is done.
     Answer(u32),
+    /// Firmware hands on a flush or a trim.
+    Control(u32),
 }
 
 /// What is under way on a lane.
@@ -140,6 +144,8 @@ pub struct Ssd {
     buffer: Buffer,
     flush_above: u32,
     write_back: bool,
+    /// Whether what the buffer has survives a failure of power.
+    capacitors: bool,
     /// Pages that one command programs.
     command_pages: u32,
     /// Programs of the host that a lane has under way at most: one in the array, one in the
@@ -161,6 +167,10 @@ pub struct Ssd {
     work: Vec<Work>,
     /// Writes that wait for room in the buffer.
     waiting: VecDeque<u32>,
+    /// Flushes and trims.
+    commands: Slab<Command>,
+    /// Flushes that wait for flash, each with the epoch of the buffer that it waits for.
+    flushes: VecDeque<(u32, u32)>,
     /// The turn of the stripe that is next to be written.
     turn: u32,
     events: EventQueue<Event>,
@@ -203,6 +213,7 @@ impl Ssd {
             ),
             flush_above: (buffer.flush_above.bytes() / spec.page.bytes()).min(1 << 30) as u32,
             write_back: buffer.write_back,
+            capacitors: buffer.capacitors,
             command_pages: if spec.nand.multi_plane_programs { spec.nand.planes } else { 1 },
             lane_programs: 2 * spec.nand.planes,
             free_blocks: free,
@@ -218,6 +229,8 @@ impl Ssd {
             jobs: Slab::new(),
             work: vec![Work::default(); geometry.lanes as usize],
             waiting: VecDeque::new(),
+            commands: Slab::new(),
+            flushes: VecDeque::new(),
             turn: 0,
             events: EventQueue::new(),
             done: Vec::new(),
@@ -231,6 +244,20 @@ impl Ssd {
     }
 
     // ---- Host -----------------------------------------------------------------------------------
+
+    /// The processor that is free first works on a page, or a command; from when until when.
+    #[inline]
+    fn occupy_core(&mut self, now_ps: u64) -> (u64, u64) {
+        let mut core = 0;
+        for other in 1..self.cores.len() {
+            if self.cores[other] < self.cores[core] {
+                core = other;
+            }
+        }
+        let start_ps = self.cores[core].max(now_ps);
+        self.cores[core] = start_ps + self.firmware.page_time.picoseconds();
+        (start_ps, self.cores[core])
+    }
 
     /// An access goes through the buffer's memory; when that is done.
     #[inline]
@@ -416,15 +443,7 @@ impl Pages for Ssd {
     fn submit(&mut self, now_ps: u64, access: PageAccess) {
         let (page, pages) = (access.page, self.pages);
         assert!(page < pages, "page {page} of a drive of {pages}");
-        let mut core = 0;
-        for other in 1..self.cores.len() {
-            if self.cores[other] < self.cores[core] {
-                core = other;
-            }
-        }
-        let start_ps = self.cores[core].max(now_ps);
-        let free_ps = start_ps + self.firmware.page_time.picoseconds();
-        self.cores[core] = free_ps;
+        let (start_ps, free_ps) = self.occupy_core(now_ps);
         let firmware = &self.firmware;
         let delay = if access.write { firmware.write_latency } else { firmware.read_latency };
         let ready_ps = free_ps + delay.picoseconds();
@@ -434,6 +453,14 @@ impl Pages for Ssd {
         it.pass(Stage::Device, ready_ps);
         let index = self.accesses.insert(it);
         self.events.push(ready_ps, 0, Event::Ready(index));
+    }
+
+    fn takes_control(&self) -> bool {
+        true
+    }
+
+    fn submit_control(&mut self, now_ps: u64, token: u32, control: PageControl) {
+        self.take_control(now_ps, token, control);
     }
 
     #[inline]
@@ -466,6 +493,7 @@ impl Pages for Ssd {
                     Event::Ready(index) => self.ready(at_ps, index, out),
                     Event::Come(index) => self.come(at_ps, index, out),
                     Event::Answer(index) => self.answer(at_ps, index, out),
+                    Event::Control(index) => self.control(at_ps, index, out),
                 }
             }
             self.nand.start_all(at_ps);

@@ -4,13 +4,14 @@
 //! The host hands each to the device as it is, but for writes that do not fill their pages: as a page
 //! cache does, it first reads the pages that a write begins or ends in the middle of, and then writes
 //! all pages whole. What concerns a page that is being written, or is about to be, waits until that is
-//! done; the wait, and the one for a place at the device, is the stage [`Stage::HostQueue`].
+//! done; the wait, and the one for a place at the device, is the stage [`Stage::HostQueue`]. A device that
+//! knows flushes and trims is given them.
 
 use super::{Organization, OrganizationDescription, OrganizationReport, Surroundings};
 use crate::activity::Activity;
 use crate::device::AnyDevice;
 use crate::request::{
-    Completion, Device, Full, LineRequest, LineResponse, PageRequest, PageResponse, Request,
+    Completion, Control, Device, Full, LineRequest, LineResponse, PageRequest, PageResponse, Request,
     Response, Traffic,
 };
 use serde::{Deserialize, Serialize};
@@ -64,6 +65,8 @@ enum Asked {
     Line(LineRequest, u64),
     /// Any number of bytes.
     Bytes(PageRequest),
+    /// A flush or a trim, under this number.
+    Control(u32, Control),
 }
 
 /// A request under way.
@@ -91,6 +94,8 @@ struct Command {
 struct Access {
     command: u32,
     request: Request,
+    /// What is asked for instead of a read or a write.
+    control: Option<Control>,
     /// Whether it reads the rest of a page that is about to be written.
     rest: bool,
     submitted_ps: u64,
@@ -157,6 +162,9 @@ impl BlockDevice {
     /// Whether one must wait for the other.
     #[inline]
     fn in_conflict(&self, one: &Command, other: &Command) -> bool {
+        if one.end == one.start || other.end == other.start {
+            return false; // A flush concerns no page.
+        }
         let ((first, last), (from, to)) = (self.pages(one), self.pages(other));
         (one.write || other.write) && first <= to && from <= last
     }
@@ -188,6 +196,9 @@ impl BlockDevice {
     fn start(&mut self, now_ps: u64, id: u32) {
         let command = self.commands[id];
         let Command { start, end, write, .. } = command;
+        if let Asked::Control(_, control) = command.asked {
+            return self.ask(now_ps, id, control);
+        }
         if !write {
             return self.access(now_ps, id, start, end, false, false);
         }
@@ -210,12 +221,26 @@ impl BlockDevice {
         }
     }
 
+    /// Hands a flush or a trim to the device, behind what waits for it.
+    fn ask(&mut self, now_ps: u64, command: u32, control: Control) {
+        let (write, background) = (true, false);
+        let request = Request { id: 0, address: 0, bytes: 0, write, background };
+        let control = Some(control);
+        let access = Access { command, request, control, rest: false, submitted_ps: now_ps };
+        self.hand_over(now_ps, access);
+    }
+
     /// Hands bytes to the device, behind those that wait for it.
     fn access(&mut self, now_ps: u64, command: u32, start: u64, end: u64, write: bool, rest: bool) {
         let background = self.commands[command].background;
         let bytes = (end - start) as u32;
         let request = Request { id: 0, address: start, bytes, write, background };
-        let number = self.accesses.insert(Access { command, request, rest, submitted_ps: now_ps });
+        let access = Access { command, request, control: None, rest, submitted_ps: now_ps };
+        self.hand_over(now_ps, access);
+    }
+
+    fn hand_over(&mut self, now_ps: u64, access: Access) {
+        let number = self.accesses.insert(access);
         if !self.waiting.is_empty() || !self.submit_access(now_ps, number) {
             self.waiting.push_back(number);
         }
@@ -223,8 +248,12 @@ impl BlockDevice {
 
     /// Offers an access to the device; whether it takes it.
     fn submit_access(&mut self, now_ps: u64, number: u32) -> bool {
-        let request = Request { id: number, ..self.accesses[number].request };
-        if self.device.submit(now_ps, request).is_err() {
+        let Access { request, control, .. } = self.accesses[number];
+        let taken = match control {
+            Some(control) => self.device.submit_control(now_ps, number, control),
+            None => self.device.submit(now_ps, Request { id: number, ..request }),
+        };
+        if taken.is_err() {
             return false;
         }
         self.accesses[number].submitted_ps = now_ps;
@@ -241,7 +270,7 @@ impl BlockDevice {
 
     /// The device has finished an access.
     fn finished(&mut self, done: Completion, out: &mut Vec<Response>) {
-        let Access { command: id, request, rest, submitted_ps } = self.accesses.remove(done.id);
+        let Access { command: id, request, rest, submitted_ps, .. } = self.accesses.remove(done.id);
         let bytes = u64::from(request.bytes);
         if request.write {
             self.traffic.store_written_bytes += bytes;
@@ -291,7 +320,7 @@ impl BlockDevice {
     fn response(&mut self, command: &Command) -> Response {
         let Command { clock_ps: at_ps, stages, .. } = *command;
         match command.asked {
-            Asked::Bytes(PageRequest { id, .. }) => {
+            Asked::Bytes(PageRequest { id, .. }) | Asked::Control(id, _) => {
                 Response::Page(PageResponse { id, at_ps, stages })
             }
             Asked::Line(request, oldest) => {
@@ -343,6 +372,25 @@ impl Organization for BlockDevice {
         let PageRequest { store_address: start, bytes, write, background, .. } = request;
         let end = start + u64::from(bytes.max(1));
         self.take(now_ps, Asked::Bytes(request), start, end, (write, background));
+        Ok(())
+    }
+
+    fn takes_control(&self) -> bool {
+        self.device.takes_control()
+    }
+
+    /// A trim waits for those who concern its pages, and they for it.
+    fn submit_control(&mut self, now_ps: u64, id: u32, control: Control) -> Result<(), Full> {
+        if self.commands.len() >= self.most {
+            return Err(Full);
+        }
+        let (start, end) = match control {
+            Control::Flush => (0, 0),
+            Control::Trim { address, bytes } => {
+                (address, address.saturating_add(bytes).min(self.capacity_bytes))
+            }
+        };
+        self.take(now_ps, Asked::Control(id, control), start, end, (true, false));
         Ok(())
     }
 

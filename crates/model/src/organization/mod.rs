@@ -8,7 +8,7 @@ pub use hybrid::{DramCacheSpec, TagStore};
 pub use surroundings::Surroundings;
 
 use crate::activity::Activity;
-use crate::request::{Full, LineRequest, PageRequest, Response, Traffic};
+use crate::request::{Control, Full, LineRequest, PageRequest, Response, Traffic};
 use serde::{Deserialize, Serialize};
 use surroundings::whole;
 use tierscope_units::{Problems, Size};
@@ -29,6 +29,16 @@ pub trait Organization: Send {
     /// Takes a request to move a page between memory and the store. Only organizations whose
     /// memory the operating system pages have one.
     fn submit_page(&mut self, now_ps: u64, request: PageRequest) -> Result<(), Full>;
+
+    /// Whether flushes and trims can be given to it, for its store.
+    fn takes_control(&self) -> bool {
+        false
+    }
+
+    /// Takes a flush or a trim, where that can be; it is answered as a page request is.
+    fn submit_control(&mut self, _now_ps: u64, _id: u32, _control: Control) -> Result<(), Full> {
+        Err(Full)
+    }
 
     /// When something happens next, if anything will without a further request.
     fn next_event_ps(&self) -> Option<u64>;

@@ -47,6 +47,7 @@ pub(super) struct Account {
     reads: LatencyHistogram,
     writes: LatencyHistogram,
     flushes: LatencyHistogram,
+    trims: LatencyHistogram,
     /// Bytes that requests asked for.
     bytes: Bytes,
     /// Requests that the device has no use for.
@@ -74,6 +75,7 @@ impl Account {
             reads: LatencyHistogram::new(),
             writes: LatencyHistogram::new(),
             flushes: LatencyHistogram::new(),
+            trims: LatencyHistogram::new(),
             bytes: Bytes::default(),
             left_out: LeftOut::default(),
             stages: [0; Stage::ALL.len()],
@@ -144,13 +146,14 @@ impl Account {
         let of_kind = match flight.request.kind {
             RequestKind::Flush => &mut self.flushes,
             RequestKind::Write => &mut self.writes,
-            RequestKind::Read | RequestKind::Trim => &mut self.reads,
+            RequestKind::Trim => &mut self.trims,
+            RequestKind::Read => &mut self.reads,
         };
         of_kind.record(latency_ps);
         self.at_device_ps += u128::from(at_ps - flight.taken_ps);
         if flight.request.is_write() {
             self.bytes.written += flight.bytes;
-        } else {
+        } else if flight.request.moves() {
             self.bytes.read += flight.bytes;
         }
         for (sum_ps, stage_ps) in self.stages.iter_mut().zip(stages) {
@@ -224,6 +227,7 @@ impl Account {
         let mut all = self.reads.clone();
         all.merge(&self.writes);
         all.merge(&self.flushes);
+        all.merge(&self.trims);
         assert_eq!(all.sum_ps(), self.stages.iter().sum(), "stages do not sum to latencies");
         let traffic = report.traffic;
         let moved_bytes = traffic.dram_read_bytes + traffic.dram_written_bytes;
@@ -278,6 +282,7 @@ impl Account {
             reads: self.reads.count(),
             writes: self.writes.count(),
             flushes: self.flushes.count(),
+            trims: self.trims.count(),
             requested_bytes: self.bytes,
             waited_at_door: self.waited,
             under_way_mean: over_time(self.stages.iter().sum::<u128>() as f64 / 1e12),
@@ -290,6 +295,7 @@ impl Account {
             read_latency_ns: LatencySummary::of(&self.reads),
             write_latency_ns: LatencySummary::of(&self.writes),
             flush_latency_ns: LatencySummary::of(&self.flushes),
+            trim_latency_ns: LatencySummary::of(&self.trims),
             row_hits: dram.row_hits,
             row_closed: dram.row_closed,
             row_conflicts: dram.row_conflicts,

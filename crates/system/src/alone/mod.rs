@@ -2,8 +2,9 @@
 //! pattern, one after the other, by nobody else.
 //!
 //! A memory is asked for the lines that a request touches, and a store for the request as it is; a
-//! request of several lines is answered with the last of them. A flush is answered once all writes
-//! before it are. A memory knows no flush, and no device a trim: they are left out, and counted.
+//! request of several lines is answered with the last of them. A flush is given to the device once all
+//! writes before it are answered; where it knows none, the flush is answered then. A memory knows no flush,
+//! and only drives know trims: they are left out elsewhere, and counted.
 //!
 //! A request that has a time arrives then. One that finds the device's queue full waits at its door,
 //! in order, and that wait is part of its latency: the stage [`Stage::HostQueue`]. Requests without
@@ -20,12 +21,12 @@ use crate::spec::{SystemSpec, limits};
 use account::Account;
 use latencies::Latencies;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::path::Path;
 use tierscope_kernel::stage::Timeline;
 use tierscope_kernel::{Clock, MOST_TIME_PS, Slab, Stage, StageTimes};
 use tierscope_model::organization::Organization;
-use tierscope_model::request::{LineRequest, PageRequest, Response};
+use tierscope_model::request::{Control, LineRequest, PageRequest, Response};
 use tierscope_units::Size;
 use tierscope_workload::StreamError;
 use tierscope_workload::requests::{RequestKind, RequestSource, Times, TraceRequest};
@@ -176,6 +177,8 @@ pub struct Alone {
     writes: u64,
     /// Flushes that wait for writes, in their order.
     flushes: Vec<u32>,
+    /// Flushes that the device has not taken yet.
+    unsent: VecDeque<u32>,
     taken: u64,
     responses: Vec<Response>,
     account: Account,
@@ -230,6 +233,7 @@ impl Alone {
             parts: Slab::new(),
             writes: 0,
             flushes: Vec::new(),
+            unsent: VecDeque::new(),
             taken: 0,
             responses: Vec::new(),
             account: Account::new(options.start.is_none()),
@@ -303,7 +307,7 @@ impl Alone {
         };
         let known = match self.takes {
             Takes::Lines => request.moves(),
-            Takes::Bytes => request.kind != RequestKind::Trim,
+            Takes::Bytes => request.kind != RequestKind::Trim || self.organization.takes_control(),
         };
         if !known {
             self.account.leave_out(request.kind);
@@ -477,6 +481,10 @@ impl Alone {
                 let line = LineRequest { id, address, write, version };
                 self.organization.submit(now_ps, line)
             }
+            Takes::Bytes if self.flights[flight].request.kind == RequestKind::Trim => {
+                let trim = Control::Trim { address: first, bytes: end - first };
+                self.organization.submit_control(now_ps, id, trim)
+            }
             Takes::Bytes => {
                 let bytes = (end - first) as u32;
                 let page = PageRequest {
@@ -498,7 +506,7 @@ impl Alone {
         true
     }
 
-    /// A flush is answered once all writes before it are.
+    /// A flush goes to the device, or is answered, once all writes before it are.
     fn take_flush(&mut self, next: &Next, now_ps: u64) -> Result<(), AloneError> {
         let flight = Flight {
             number: self.taken,
@@ -514,12 +522,32 @@ impl Alone {
         if flight.counted {
             self.account.take(now_ps > next.arrival_ps, self.flights.len() as u64 + 1);
         }
-        if flight.left == 0 {
+        let sent = self.organization.takes_control();
+        if flight.left == 0 && !sent {
             return self.ended(&flight, now_ps, StageTimes::default());
         }
+        let waits = flight.left > 0;
         let id = self.flights.insert(flight);
-        self.flushes.push(id);
+        if waits {
+            self.flushes.push(id);
+        } else {
+            self.unsent.push_back(id);
+            self.send_flushes(now_ps);
+        }
         Ok(())
+    }
+
+    /// Gives the device the flushes that it takes.
+    fn send_flushes(&mut self, now_ps: u64) {
+        while let Some(&flight) = self.unsent.front() {
+            let id = self.parts.insert(Part { flight, submitted_ps: now_ps });
+            if self.organization.submit_control(now_ps, id, Control::Flush).is_err() {
+                self.parts.remove(id);
+                return;
+            }
+            self.flights[flight].left = 1;
+            self.unsent.pop_front();
+        }
     }
 
     /// Lets the device do what comes next; false if nothing does.
@@ -547,6 +575,7 @@ impl Alone {
             }
         }
         self.responses = responses;
+        self.send_flushes(now_ps);
         Ok(())
     }
 
@@ -562,7 +591,13 @@ impl Alone {
         let flight = self.flights.remove(id);
         let mut times = StageTimes::default();
         stages.add_to(&mut times);
-        times[Stage::HostQueue as usize] += submitted_ps - flight.arrival_ps;
+        if flight.request.kind == RequestKind::Flush {
+            // It was taken, and waited for the writes before it.
+            times[Stage::HostQueue as usize] += flight.taken_ps - flight.arrival_ps;
+            times[Stage::StoreQueue as usize] += submitted_ps - flight.taken_ps;
+        } else {
+            times[Stage::HostQueue as usize] += submitted_ps - flight.arrival_ps;
+        }
         self.ended(&flight, at_ps, times)?;
         if flight.request.is_write() {
             self.writes -= 1;
@@ -575,11 +610,16 @@ impl Alone {
     fn end_flushes(&mut self, number: u64, at_ps: u64) -> Result<(), AloneError> {
         let mut flushes = std::mem::take(&mut self.flushes);
         let mut ended = Ok(());
+        let sent = self.organization.takes_control();
         flushes.retain(|id| {
             let flush = &mut self.flights[*id];
             flush.left -= u64::from(flush.number > number);
             if flush.left > 0 || ended.is_err() {
                 return true;
+            }
+            if sent {
+                self.unsent.push_back(*id);
+                return false;
             }
             let flush = self.flights.remove(*id);
             let mut times = StageTimes::default();

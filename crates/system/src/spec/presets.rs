@@ -58,6 +58,10 @@ presets! {
     "device/970-pro" = "device-970-pro.toml" "drives/970-pro.toml",
         "A 512 GB Samsung 970 PRO alone, for block traces";
     "device/970-pro/quick" = "device-970-pro-quick.toml", "device/970-pro with 1/256 of its flash";
+    "device/intel-750" = "device-intel-750.toml" "drives/intel-750.toml",
+        "A 400 GB Intel SSD 750 alone, for block traces";
+    "device/x25-e" = "device-x25-e.toml" "drives/x25-e.toml",
+        "A 32 GB Intel X25-E alone, behind Serial ATA, for block traces";
 }
 
 /// Every preset, those that are made of lists last.

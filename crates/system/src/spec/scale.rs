@@ -84,7 +84,8 @@ impl SystemSpec {
         let page_bytes = ssd.page.bytes();
         let scaled = |size: Size, least: u64| {
             let pages = (size.bytes() as f64 * factor / page_bytes as f64) as u64;
-            Size::from_bytes(pages.max(least).min(size.bytes() / page_bytes) * page_bytes).to_string()
+            Size::from_bytes(pages.max(least).min(size.bytes() / page_bytes) * page_bytes)
+                .to_string()
         };
         let buffer = &ssd.buffer;
         // What is being programmed at once has room in any case.
@@ -267,7 +268,8 @@ mod tests {
         let sets = scale(&systems(&["storage/z-ssd"]), 16 << 20).unwrap();
         let scaled = load("storage/z-ssd", &sets[0]).unwrap().spec;
         let plain = &systems(&["storage/z-ssd"])[0];
-        for (n, (now, before)) in caches_bytes(&scaled).iter().zip(caches_bytes(plain)).enumerate() {
+        for (n, (now, before)) in caches_bytes(&scaled).iter().zip(caches_bytes(plain)).enumerate()
+        {
             let least = (4096u64 << (2 * n)).min(before);
             assert_eq!(*now, least, "level {n}: a 4096th would be {}", before / 4096);
         }

@@ -98,6 +98,7 @@ capacity = "1MiB"
 dirty = "128KiB"
 flush_above = "0B"
 write_back = true
+capacitors = false
 read_cache = true
 latency = "100ns"
 bandwidth = "4GB/s"
@@ -648,6 +649,7 @@ const INERT: &[(&str, &[&str], &str, &str)] = &[
     ("os.paths.interrupt.instructions", &[ORACLE, HYBRID], "90000", NO_REQUESTS),
     ("os.paths.interrupt.lines", &[ORACLE, HYBRID], "512", NO_REQUESTS),
     ("dram.backup.flash", &[NVDIMM], "512MiB", "what it has beyond the module's DRAM is not used"),
+    ("ssd.buffer.capacitors", &[SSD], "true", "no machine asks its drive for a flush"),
     ("dram.t_ccd_l", ALL, "8", NO_GROUPS),
     ("dram.t_rrd_l", ALL, "8", NO_GROUPS),
     ("dram.t_wtr_l", ALL, "8", NO_GROUPS),

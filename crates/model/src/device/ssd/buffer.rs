@@ -1,6 +1,8 @@
 //! The drive's own DRAM, as far as it holds data: what was written and is not in flash yet, and what
 //! was read.
 
+use std::collections::VecDeque;
+
 /// Number of an entry.
 pub type Entry = u32;
 
@@ -17,6 +19,8 @@ enum State {
     Flushing,
     /// It is being programmed, and has been written again meanwhile.
     Rewritten,
+    /// It is being programmed, and nobody wants it any more.
+    Dropped,
     /// It holds nothing.
     Free,
 }
@@ -34,6 +38,10 @@ struct Slot {
     waiters: u32,
     /// The first of those who wait until what is to be programmed is.
     later: u32,
+    /// The epoch in which what waits for flash, or is being programmed, was first written.
+    epoch: u32,
+    /// The same of what was written again while that is being programmed.
+    later_epoch: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +67,10 @@ pub struct Buffer {
     dirty: List,
     free: u32,
     flushing: u32,
+    /// What was written between two flushes makes an epoch: for each from [`Buffer::first_epoch`] on to
+    /// the one under way, how many versions are not in flash.
+    missing: VecDeque<u32>,
+    first_epoch: u32,
 }
 
 /// What became of a write.
@@ -83,6 +95,8 @@ impl Buffer {
             dirty: EMPTY,
             free: NONE,
             flushing: 0,
+            missing: VecDeque::from([0]),
+            first_epoch: 0,
         }
     }
 
@@ -113,17 +127,18 @@ impl Buffer {
 
     /// Whether it holds a unit, without the use being noted.
     pub fn holds(&self, unit: u64) -> bool {
-        self.find(unit).is_some()
+        self.find(unit).is_some_and(|entry| self.slots[entry as usize].state != State::Dropped)
     }
 
     /// Whether it holds a unit, which is read.
     pub fn read(&mut self, unit: u64) -> bool {
         let Some(entry) = self.find(unit) else { return false };
-        if self.slots[entry as usize].state == State::Clean {
+        let state = self.slots[entry as usize].state;
+        if state == State::Clean {
             self.unlink(entry);
             self.link(entry, State::Clean);
         }
-        true
+        state != State::Dropped
     }
 
     /// A unit is written.
@@ -136,6 +151,7 @@ impl Buffer {
         }
         let entry = self.insert(unit);
         self.link(entry, State::Dirty);
+        self.slots[entry as usize].epoch = self.begin_missing();
         Written::In(entry)
     }
 
@@ -147,8 +163,13 @@ impl Buffer {
             State::Clean => {
                 self.unlink(entry);
                 self.link(entry, State::Dirty);
+                self.slots[entry as usize].epoch = self.begin_missing();
             }
-            State::Flushing => self.slots[entry as usize].state = State::Rewritten,
+            State::Flushing | State::Dropped => {
+                let epoch = self.begin_missing();
+                let slot = &mut self.slots[entry as usize];
+                (slot.state, slot.later_epoch) = (State::Rewritten, epoch);
+            }
             State::Dirty | State::Rewritten | State::Free => {}
         }
         Written::In(entry)
@@ -193,13 +214,73 @@ impl Buffer {
         let some = |number| (number != NONE).then_some(number);
         let chained = some(std::mem::replace(&mut slot.behind, NONE));
         let waiter = some(std::mem::replace(&mut slot.waiters, NONE));
+        let (state, epoch) = (slot.state, std::mem::replace(&mut slot.epoch, slot.later_epoch));
         self.flushing -= 1;
-        match slot.state {
+        self.end_missing(epoch);
+        match state {
             State::Rewritten => self.link(entry, State::Dirty),
+            State::Dropped => self.remove(entry),
             _ if self.keeps_clean => self.link(entry, State::Clean),
             _ => self.remove(entry),
         }
         (chained, waiter)
+    }
+
+    /// Nobody wants a unit any more; but what somebody waits for is programmed all the same.
+    pub fn drop_unit(&mut self, unit: u64) {
+        let Some(entry) = self.find(unit) else { return };
+        let Slot { state, epoch, later_epoch, later, .. } = self.slots[entry as usize];
+        match state {
+            State::Clean => {
+                self.unlink(entry);
+                self.remove(entry);
+            }
+            State::Dirty if later == NONE => {
+                self.unlink(entry);
+                self.remove(entry);
+                self.end_missing(epoch);
+            }
+            State::Flushing => self.slots[entry as usize].state = State::Dropped,
+            State::Rewritten if later == NONE => {
+                self.slots[entry as usize].state = State::Dropped;
+                self.end_missing(later_epoch);
+            }
+            State::Dirty | State::Rewritten | State::Dropped | State::Free => {}
+        }
+    }
+
+    // ---- Flushes ---------------------------------------------------------------------------------
+
+    /// A version comes that is not in flash; its epoch.
+    fn begin_missing(&mut self) -> u32 {
+        if let Some(missing) = self.missing.back_mut() {
+            *missing += 1;
+        }
+        self.first_epoch.wrapping_add(self.missing.len() as u32 - 1)
+    }
+
+    /// A version of this epoch is in flash, or need not get there.
+    fn end_missing(&mut self, epoch: u32) {
+        self.missing[epoch.wrapping_sub(self.first_epoch) as usize] -= 1;
+        while self.missing.len() > 1 && self.missing[0] == 0 {
+            self.missing.pop_front();
+            self.first_epoch = self.first_epoch.wrapping_add(1);
+        }
+    }
+
+    /// Ends an epoch: what to ask [`Buffer::is_kept`] for. `None` where all that was written is in flash.
+    pub fn end_epoch(&mut self) -> Option<u32> {
+        if self.missing.iter().all(|&missing| missing == 0) {
+            return None;
+        }
+        self.missing.push_back(0);
+        Some(self.first_epoch.wrapping_add(self.missing.len() as u32 - 2))
+    }
+
+    /// Whether all that was written in this epoch, and in all before it, is in flash.
+    pub fn is_kept(&self, epoch: u32) -> bool {
+        // It lies before the first of those that are not.
+        epoch.wrapping_sub(self.first_epoch) > u32::MAX / 2
     }
 
     /// `waiter` waits until what an entry holds now is in flash; who waited before it.
@@ -239,6 +320,8 @@ impl Buffer {
             next,
             waiters: NONE,
             later: NONE,
+            epoch: 0,
+            later_epoch: 0,
         };
         let entry = match self.free {
             NONE => {
@@ -332,21 +415,37 @@ impl Buffer {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::VecDeque;
 
     /// The same, said plainly: units by age.
     #[derive(Default)]
     struct Plain {
         clean: VecDeque<u64>,
-        dirty: VecDeque<u64>,
-        flushing: Vec<(u64, bool)>,
+        /// Each with the number of its first write.
+        dirty: VecDeque<(u64, u32)>,
+        flushing: Vec<Programmed>,
+        writes: u32,
+    }
+
+    /// A unit that is being programmed.
+    struct Programmed {
+        unit: u64,
+        written: u32,
+        /// The first of the writes since.
+        rewritten: Option<u32>,
+        dropped: bool,
+    }
+
+    impl Programmed {
+        fn is_held(&self) -> bool {
+            !self.dropped || self.rewritten.is_some()
+        }
     }
 
     impl Plain {
         fn holds(&self, unit: u64) -> bool {
             self.clean.contains(&unit)
-                || self.dirty.contains(&unit)
-                || self.flushing.iter().any(|(other, _)| *other == unit)
+                || self.dirty.iter().any(|(other, _)| *other == unit)
+                || self.flushing.iter().any(|other| other.unit == unit && other.is_held())
         }
 
         fn room(&mut self, capacity: usize) -> bool {
@@ -355,11 +454,12 @@ mod tests {
         }
 
         fn write(&mut self, unit: u64, capacity: usize, most_dirty: usize) -> bool {
-            if self.dirty.contains(&unit) {
+            self.writes += 1;
+            if self.dirty.iter().any(|(other, _)| *other == unit) {
                 return true;
             }
-            if let Some(found) = self.flushing.iter_mut().find(|(other, _)| *other == unit) {
-                found.1 = true;
+            if let Some(found) = self.flushing.iter_mut().find(|other| other.unit == unit) {
+                found.rewritten = found.rewritten.or(Some(self.writes));
                 return true;
             }
             if self.dirty.len() + self.flushing.len() >= most_dirty {
@@ -369,15 +469,31 @@ mod tests {
                 return false;
             }
             self.clean.retain(|other| *other != unit);
-            self.dirty.push_back(unit);
+            self.dirty.push_back((unit, self.writes));
             true
+        }
+
+        fn drop_unit(&mut self, unit: u64) {
+            self.clean.retain(|other| *other != unit);
+            self.dirty.retain(|(other, _)| *other != unit);
+            if let Some(found) = self.flushing.iter_mut().find(|other| other.unit == unit) {
+                (found.dropped, found.rewritten) = (true, None);
+            }
+        }
+
+        /// Whether nothing that was written by then is missing in flash.
+        fn is_kept(&self, by: u32) -> bool {
+            let dirty = self.dirty.iter().map(|(_, written)| *written);
+            let flushing = self.flushing.iter().map(|one| one.written);
+            let again = self.flushing.iter().filter_map(|one| one.rewritten);
+            dirty.chain(flushing).chain(again).all(|written| written > by)
         }
     }
 
     proptest! {
         #[test]
         fn it_holds_what_a_plain_list_holds(
-            script in proptest::collection::vec((0..5u32, 0..40u64), 1..400),
+            script in proptest::collection::vec((0..7u32, 0..40u64), 1..400),
             capacity in 1..20u32,
             most_dirty in 1..20u32,
             keeps_clean in any::<bool>(),
@@ -386,6 +502,7 @@ mod tests {
             let mut buffer = Buffer::new(capacity, most_dirty, keeps_clean);
             let mut plain = Plain::default();
             let mut under_way = VecDeque::new();
+            let mut flushes: Vec<(u32, u32)> = Vec::new();
             let (size, dirty) = (capacity as usize, most_dirty as usize);
             for (kind, unit) in script {
                 match kind {
@@ -403,29 +520,48 @@ mod tests {
                     }
                     2 => {
                         buffer.keep(unit);
-                        if keeps_clean && !plain.holds(unit) && plain.room(size) {
+                        let programmed = plain.flushing.iter().any(|other| other.unit == unit);
+                        if keeps_clean && !programmed && !plain.holds(unit) && plain.room(size) {
                             plain.clean.push_back(unit);
                         }
                     }
                     3 => {
                         let entry = buffer.flush();
                         let oldest = plain.dirty.pop_front();
-                        prop_assert_eq!(entry.map(|entry| buffer.unit(entry)), oldest);
+                        let unit = oldest.map(|(unit, _)| unit);
+                        prop_assert_eq!(entry.map(|entry| buffer.unit(entry)), unit);
                         under_way.extend(entry);
-                        plain.flushing.extend(oldest.map(|unit| (unit, false)));
+                        plain.flushing.extend(oldest.map(|(unit, written)| Programmed {
+                            unit,
+                            written,
+                            rewritten: None,
+                            dropped: false,
+                        }));
+                    }
+                    4 => {
+                        buffer.drop_unit(unit);
+                        plain.drop_unit(unit);
+                    }
+                    5 => {
+                        let epoch = buffer.end_epoch();
+                        prop_assert_eq!(epoch.is_none(), plain.is_kept(plain.writes));
+                        flushes.extend(epoch.map(|epoch| (epoch, plain.writes)));
                     }
                     _ => {
                         let Some(entry) = under_way.pop_front() else { continue };
-                        let (unit, rewritten) = plain.flushing.remove(0);
+                        let Programmed { unit, rewritten, dropped, .. } = plain.flushing.remove(0);
                         prop_assert_eq!(buffer.flushed(entry), (None, None));
-                        if rewritten {
-                            plain.dirty.push_back(unit);
-                        } else if keeps_clean {
+                        if let Some(written) = rewritten {
+                            plain.dirty.push_back((unit, written));
+                        } else if keeps_clean && !dropped {
                             plain.clean.push_back(unit);
                         }
                     }
                 }
                 prop_assert_eq!(buffer.dirty() as usize, plain.dirty.len());
+                for (epoch, writes) in &flushes {
+                    prop_assert_eq!(buffer.is_kept(*epoch), plain.is_kept(*writes));
+                }
                 for unit in 0..40 {
                     prop_assert_eq!(buffer.holds(unit), plain.holds(unit), "unit {}", unit);
                 }

@@ -12,7 +12,8 @@ impl Ssd {
         let page_units = self.layer.geometry().page_units;
         loop {
             // Whoever waits for flash or for room does not wait for pages to be full.
-            let presses = !self.write_back || !self.waiting.is_empty();
+            let waits = !self.waiting.is_empty() || !self.flushes.is_empty();
+            let presses = !self.write_back || waits;
             let full = page_units * self.command_pages;
             let least = if presses { 1 } else { full.max(self.flush_above + 1) };
             if self.buffer.dirty() < least {
@@ -91,6 +92,7 @@ impl Ssd {
             self.answer_waiters(done, waiter.unwrap_or(NONE), out);
             entry = next;
         }
+        self.end_flushes(done.at_ps, out);
         self.admit(done.at_ps, out);
     }
 

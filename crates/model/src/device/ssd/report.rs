@@ -14,6 +14,8 @@ counters! {
         pub buffer_hits,
         /// Pages that it wrote.
         pub written_pages,
+        /// Flushes.
+        pub flushes,
     }
 }
 

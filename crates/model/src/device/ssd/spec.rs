@@ -54,6 +54,8 @@ pub struct SsdBufferSpec {
     pub flush_above: Size,
     /// Whether a write is done when it is in the buffer, or when it is in flash.
     pub write_back: bool,
+    /// Whether capacitors keep what is in it when power fails: flushes end at once then.
+    pub capacitors: bool,
     /// Whether data that were read or programmed are kept while there is room.
     pub read_cache: bool,
     /// Time of each access to it, besides that of the data.

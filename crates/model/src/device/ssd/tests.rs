@@ -2,6 +2,7 @@
 //! write amplification against the analysis.
 
 mod amplification;
+mod control;
 mod data;
 mod formulas;
 mod laws;
@@ -62,6 +63,7 @@ pub fn spec() -> SsdSpec {
             dirty: Size::from_bytes(8 * 4096),
             flush_above: Size::from_bytes(0),
             write_back: true,
+            capacitors: false,
             read_cache: false,
             latency: Duration::from_picoseconds(100_000),
             bandwidth: Bandwidth::from_bytes_per_second(4_096_000_000),
