@@ -386,3 +386,55 @@ def test_a_trace_and_the_same_compressed_are_one_workload(trace: Path, tmp_path:
 def test_numbers_that_no_counter_holds_are_told_as_they_were_written() -> None:
     with pytest.raises(ts.SpecError, match="100000000000000000001"):
         ts.workload("random", requests=100000000000000000001)
+
+
+DRIVE = "device/970-pro/quick"
+
+
+def test_a_drive_alone_tells_what_flash_did(tierscope: Runner) -> None:
+    some = ("--set", "workload.requests=4000", "--closed-loop", "8")
+    shown = tierscope("run", "-s", DRIVE, "-w", "random", *some)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    for label in ("Write amplification", "Flash dies busy", "Time until it rests, after that"):
+        assert label in shown.stdout
+    data = json.loads(tierscope("run", "-s", DRIVE, "-w", "random", *some, "--json").stdout)
+    jsonschema.validate(data, _call.parsed(_core.schema("result")))
+    drive, device = (data["systems"][DRIVE][key] for key in ("drive", "device"))
+    assert drive["host_read_pages"] + drive["host_written_pages"] == 4000
+    assert drive["write_amplification"] >= 1
+    assert len(drive["dies_busy"]) == 16
+    assert device["settling"]["time_s"] > 0
+    # Nobody waits for what comes after the last answer: it is in no rate.
+    seconds = data["systems"][DRIVE]["time_s"]
+    assert device["requests_per_s"] == pytest.approx(4000 / seconds)
+    assert device["in_flight_mean"] == pytest.approx(8, rel=0.01)
+
+
+def test_a_drive_alone_takes_flushes_and_trims_of_a_trace(tmp_path: Path) -> None:
+    trace = tmp_path / "app.log"
+    lines = ["fio version 3 iolog", "0 app add", "0 app open"]
+    lines += [f"{number} app write {number * 4096} 4096" for number in range(20)]
+    lines += ["100 app sync 0 0", "20000 app trim 0 40960", "30000 app read 0 4096"]
+    trace.write_text("\n".join([*lines, "40000 app close"]) + "\n", encoding="utf-8")
+    result = ts.compare([DRIVE], f"fio:{trace}")
+    system = result.data["systems"][DRIVE]
+    device, drive = system["device"], system["drive"]
+    assert device is not None
+    assert drive is not None
+    assert (device["writes"], device["reads"]) == (20, 1)
+    assert (device["flushes"], device["trims"]) == (1, 1)
+    assert (drive["flushes"], drive["trimmed_pages"]) == (1, 10)
+    assert drive["flash_reads"] == 0, "what was given back reads as zeros"
+    row = result.to_polars().row(0, named=True)
+    assert row["drive_trimmed_pages"] == 10
+    assert row["settling_time_s"] is not None
+
+
+def test_a_machine_tells_what_its_drive_did(tierscope: Runner) -> None:
+    some = ("--set", "workload.updates=300", "--set", "storage.dram_capacity=64MiB")
+    shown = tierscope("run", "-s", "storage/970-pro", "-w", "gups", *some, "--json")
+    assert shown.returncode == 0, shown.stderr
+    system = json.loads(shown.stdout)["systems"]["storage/970-pro"]
+    assert system["drive"]["host_read_pages"] > 0
+    assert "flash.read" in system["energy"]["parts_j"]
+    assert system["energy"]["not_counted"].keys() >= {"drive_controller", "link", "processor"}

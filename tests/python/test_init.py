@@ -48,6 +48,9 @@ def test_each_value_has_its_meaning_and_its_source(tierscope: Runner, preset: st
     if preset == "device/slc":
         place = lines.index("# Bytes read or written as one: a power of two.")
         assert lines[place + 1].startswith('page = "4KiB"  # ')
+    elif "[ssd]" in lines:
+        place = lines.index("# What it offers to the host.")
+        assert lines[place + 1].startswith("capacity = ")
     elif preset.startswith("device/"):
         place = lines.index("# Channels, each with its own data bus and controller.")
         assert lines[place + 1].startswith("channels = 1  # ")

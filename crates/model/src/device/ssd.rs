@@ -473,7 +473,11 @@ impl Pages for Ssd {
 
     fn activity(&self, now_ps: u64) -> Activity {
         let report = self.report();
-        Activity { energy: self.energy(&report, now_ps), drive: Some(Box::new(report)), ..Activity::default() }
+        Activity {
+            energy: self.energy(&report, now_ps),
+            drive: Some(Box::new(report)),
+            ..Activity::default()
+        }
     }
 
     /// Of what happens at the same time, flash comes first.

@@ -11,8 +11,8 @@ use super::{Organization, OrganizationDescription, OrganizationReport, Surroundi
 use crate::activity::Activity;
 use crate::device::AnyDevice;
 use crate::request::{
-    Completion, Control, Device, Full, LineRequest, LineResponse, PageRequest, PageResponse, Request,
-    Response, Traffic,
+    Completion, Control, Device, Full, LineRequest, LineResponse, PageRequest, PageResponse,
+    Request, Response, Traffic,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;

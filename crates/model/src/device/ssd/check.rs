@@ -34,13 +34,18 @@ impl SsdSpec {
         self.check_buffer(path, problems);
         let shape_before = problems.len();
         self.check_page(path, problems);
+        if self.nand.channels > 0 {
+            self.check_split(path, nand_is_right, problems);
+        }
         if nand_is_right {
-            self.check_split(path, problems);
             self.check_fit(path, problems);
         }
         self.check_capacity(path, problems);
-        if nand_is_right && collection_is_right && problems.len() == shape_before {
+        let shape_is_right = problems.len() == shape_before;
+        if nand_is_right && collection_is_right && shape_is_right {
             self.check_space(path, problems);
+        } else if nand_is_right && u128::from(self.capacity.bytes()) > self.nand.bytes() {
+            self.tell_too_little_flash(path, problems);
         }
     }
 
@@ -93,7 +98,7 @@ impl SsdSpec {
         fitting.min_by_key(|split| split.abs_diff(self.split))
     }
 
-    fn check_split(&self, path: &str, problems: &mut Problems) {
+    fn check_split(&self, path: &str, nand_is_right: bool, problems: &mut Problems) {
         if self.split > 0 && self.nand.channels.is_multiple_of(self.split) {
             return;
         }
@@ -103,7 +108,8 @@ impl SsdSpec {
         };
         let mend = match self.split_that_fits() {
             Some(split) => format!("write {split}"),
-            None => format!("write 1, and {path}.page = \"{}\"", self.nand.page),
+            None if nand_is_right => format!("write 1, and {path}.page = \"{}\"", self.nand.page),
+            None => "write 1".into(),
         };
         let code = if self.split == 0 { "impossible-value" } else { "contradiction" };
         problems.add(code, format!("{path}.split"), self.split.to_string(), reason, mend);
@@ -149,6 +155,17 @@ impl SsdSpec {
                 format!("write \"{}\", or another multiple of the page", Size::from_bytes(nearest)),
             );
         }
+    }
+
+    fn tell_too_little_flash(&self, path: &str, problems: &mut Problems) {
+        let bytes = u64::try_from(self.nand.bytes()).unwrap_or(u64::MAX);
+        problems.add(
+            "contradiction",
+            format!("{path}.capacity"),
+            self.capacity.to_string(),
+            format!("all pages of {path}.nand together hold {}", Size::from_bytes(bytes)),
+            format!("write less, or more {path}.nand.blocks"),
+        );
     }
 
     /// Flash is enough for the capacity, and numbers of 32 bits for flash.

@@ -96,15 +96,14 @@ impl Ssd {
     pub(super) fn energy(&self, report: &SsdReport, now_ps: u64) -> Energy {
         let dies = report.dies_busy_ps.len() as u64;
         let flash = match &self.power {
-            Some(power) => {
-                Energy::of_parts("flash", &power.energies_j(&report.nand, dies, now_ps))
-            }
+            Some(power) => Energy::of_parts("flash", &power.energies_j(&report.nand, dies, now_ps)),
             None => Energy::default().without("flash", "no source gives the currents of its dies"),
         };
         let controller = match self.controller_w {
-            Some(watts) => {
-                Energy::of_parts("drive_controller", &[("all_times", watts * now_ps as f64 * 1e-12)])
-            }
+            Some(watts) => Energy::of_parts(
+                "drive_controller",
+                &[("all_times", watts * now_ps as f64 * 1e-12)],
+            ),
             None => Energy::default()
                 .without("drive_controller", "no source gives what controller and memory take"),
         };

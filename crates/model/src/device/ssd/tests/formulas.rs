@@ -1,8 +1,8 @@
 //! Unloaded times and peak rates against closed formulas.
 
 use super::*;
-use crate::medium::nand::Nand;
 use crate::medium::NandPowerSpec;
+use crate::medium::nand::Nand;
 
 const CYCLE_PS: u64 = 25_000;
 /// 4 KiB at 400 MB/s, with the cycles that select it, or that precede a program.

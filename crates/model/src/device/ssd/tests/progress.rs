@@ -68,8 +68,7 @@ fn a_drive_of_tiny_blocks_comes_to_rest() {
                     };
                     let collection = CollectionSpec { policy, window, ..spec().collection };
                     let wear = WearSpec { difference, ..spec().wear };
-                    let shape =
-                        SsdSpec { split, nand, initial, collection, wear, ..spec() };
+                    let shape = SsdSpec { split, nand, initial, collection, wear, ..spec() };
                     if let Some(spec) = fullest(&shape) {
                         overwrite(&spec);
                         checked += 1;
