@@ -95,7 +95,9 @@ fn a_drive_tells_what_it_did() {
     assert_eq!((device.writes, device.reads), (count, 1000));
     // A page of flash has eight of the drive.
     let programmed = drive.flushed_pages + drive.moved_pages + drive.padded_pages;
-    assert_eq!(drive.flash_programs, programmed.div_ceil(8), "as many as were begun have ended");
+    // Those of the last pages may wait for their dies still: some for each.
+    let missing = programmed / 8 - drive.flash_programs;
+    assert!(programmed.is_multiple_of(8) && missing <= 16 * 3, "{missing} programs are missing");
     let amplification = drive.write_amplification.unwrap();
     assert!((amplification - programmed as f64 / drive.flushed_pages as f64).abs() < 1e-12);
     assert!(amplification > 3.0, "7 % of spare flash: {amplification}");
@@ -144,6 +146,8 @@ fn reading_wears_nothing() {
     let (device, drive) = parts(&result);
     assert_eq!((drive.flash_programs, drive.flash_erases), (0, 0));
     assert_eq!((drive.write_amplification, drive.lifetime_years), (None, None));
-    assert_eq!(device.settling.map(|settling| settling.time_s), Some(0.0));
+    // The host still tells the drive that it has read the completion.
+    let settling = device.settling.unwrap();
+    assert!(settling.time_s < 1e-6 && settling.flash_programs == 0, "{settling:?}");
     assert_eq!(drive.flash_reads + drive.buffer_hits, 500);
 }

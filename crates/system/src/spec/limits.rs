@@ -17,7 +17,7 @@ const MOST_NUMBER: f64 = 1000.0;
 /// The largest size.
 const LARGEST: &str = "64PiB";
 /// The most of each kind of quantity that a description has.
-const MOST: [(&str, &str); 7] = [
+const MOST: [(&str, &str); 9] = [
     ("size", LARGEST),
     ("duration", "1000s"),
     ("frequency", "1THz"),
@@ -25,6 +25,8 @@ const MOST: [(&str, &str); 7] = [
     ("transfer-rate", "1000GT/s"),
     ("power", "1000W"),
     ("energy", "18000J"),
+    ("voltage", "1000V"),
+    ("current", "1000A"),
 ];
 
 /// Adds a mistake for each value beyond its limit that nothing else was said of.

@@ -271,7 +271,8 @@ mod tests {
         for (n, (now, before)) in caches_bytes(&scaled).iter().zip(caches_bytes(plain)).enumerate()
         {
             let least = (4096u64 << (2 * n)).min(before);
-            assert_eq!(*now, least, "level {n}: a 4096th would be {}", before / 4096);
+            // In whole sets, of 20 lines at most.
+            assert!(*now <= least && *now > least - 20 * 64, "level {n} has {now}, not {least}");
         }
         let buffer = |spec: &SystemSpec| spec.ssd.as_ref().unwrap().buffer.capacity.bytes();
         // 512 MiB at 1/4096 are 128 KiB, and 128 dies program two pages each.

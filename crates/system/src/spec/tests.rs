@@ -175,6 +175,8 @@ fn every_value_of_every_preset_names_its_source() {
         "ONFI ",
         "PCI Express ",
         "Intel AN ",
+        "Intel SSD 750 ",
+        "Intel X25-",
         "Samsung 970 PRO, ",
         "Samsung SZ985: ",
         "HieronZhang/",

@@ -117,28 +117,28 @@ fn the_970_pro_against_published_figures() {
 fn the_intel_750_against_published_figures() {
     let preset = "device/intel-750";
     let (reads, _) = measure(preset, Ask::RandomRead, 128, 20_000);
-    against("Intel 750, 4 KiB reads/s", reads, 430e3, -0.9, 9.0);
+    against("Intel 750, 4 KiB reads/s", reads, 430e3, -0.05, 0.03);
     let (writes, _) = measure(preset, Ask::RandomWrite, 128, 100_000);
-    against("Intel 750, 4 KiB writes/s", writes, 230e3, -0.9, 9.0);
-    let (_, write_us) = measure(preset, Ask::Write, 1, 400);
-    against("Intel 750, written in order, us", write_us, 20.0, -0.9, 9.0);
+    against("Intel 750, 4 KiB writes/s", writes, 230e3, -0.63, -0.54);
+    let (_, write_us) = measure(preset, Ask::RandomWrite, 1, 400);
+    against("Intel 750, 4 KiB written, us", write_us, 20.0, -0.45, -0.1);
     let (reads, _) = measure(preset, Ask::Read, 32, 4_000);
-    against("Intel 750, read, GB/s", reads * 131_072e-9, 2.2, -0.9, 9.0);
+    against("Intel 750, read, GB/s", reads * 131_072e-9, 2.2, -0.14, -0.07);
     let (writes, _) = measure(preset, Ask::Write, 32, 10_000);
-    against("Intel 750, written, GB/s", writes * 131_072e-9, 0.9, -0.9, 9.0);
+    against("Intel 750, written, GB/s", writes * 131_072e-9, 0.9, 0.11, 0.2);
 }
 
 #[test]
 fn the_x25_e_against_published_figures() {
     let preset = "device/x25-e";
     let (_, read_us) = measure(preset, Ask::RandomRead, 1, 400);
-    against("X25-E, 4 KiB read, us", read_us, 75.0, -0.9, 9.0);
+    against("X25-E, 4 KiB read, us", read_us, 75.0, 0.26, 0.35);
     let (reads, _) = measure(preset, Ask::RandomRead, 32, 20_000);
-    against("X25-E, 4 KiB reads/s", reads, 35e3, -0.9, 9.0);
+    against("X25-E, 4 KiB reads/s", reads, 35e3, 0.8, 0.95);
     let (writes, _) = measure(preset, Ask::RandomWrite, 32, 100_000);
-    against("X25-E, 4 KiB writes/s", writes, 3.3e3, -0.9, 90.0);
+    against("X25-E, 4 KiB writes/s", writes, 3.3e3, 7.0, 8.6);
     let (reads, _) = measure(preset, Ask::Read, 32, 4_000);
-    against("X25-E, read, MB/s", reads * 131_072e-6, 250.0, -0.9, 9.0);
+    against("X25-E, read, MB/s", reads * 131_072e-6, 250.0, -0.07, 0.0);
     let (writes, _) = measure(preset, Ask::Write, 32, 4_000);
-    against("X25-E, written, MB/s", writes * 131_072e-6, 170.0, -0.9, 9.0);
+    against("X25-E, written, MB/s", writes * 131_072e-6, 170.0, 0.43, 0.53);
 }
