@@ -22,6 +22,7 @@ __all__ = [
     "KernelPaths",
     "Link",
     "Nand",
+    "NandPower",
     "OnChipCache",
     "Oracle",
     "Os",
@@ -477,6 +478,35 @@ class PageTimes(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class NandPower(_Spec):
+    """What a die takes, as data sheets of flash say it.
+
+    Energy is current times voltage times time.
+    """
+
+    voltage: str | None = None
+    """Supply voltage (VCC). A voltage such as ``"3.3V"``."""
+
+    read_current: str | None = None
+    """Current of a die while its array reads (ICC1). A current such as ``"25mA"``."""
+
+    program_current: str | None = None
+    """Current of a die while its array programs (ICC2). A current such as ``"25mA"``."""
+
+    erase_current: str | None = None
+    """Current of a die while its array erases (ICC3). A current such as ``"25mA"``."""
+
+    transfer_current: str | None = None
+    """Current of the die whose data cross the channel (ICC4R, ICC4W).
+
+    A current such as ``"25mA"``.
+    """
+
+    standby_current: str | None = None
+    """Current of every die, whatever it does (ISB). A current such as ``"25mA"``."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Nand(_Spec):
     """An array of NAND flash: channels, and what hangs on each."""
 
@@ -558,6 +588,9 @@ class Nand(_Spec):
     first served.
     """
 
+    power: NandPower | None = None
+    """What dies take; without it their energy is not counted."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SsdBuffer(_Spec):
@@ -578,6 +611,9 @@ class SsdBuffer(_Spec):
 
     write_back: bool | None = None
     """Whether a write is done when it is in the buffer, or when it is in flash."""
+
+    capacitors: bool | None = None
+    """Whether capacitors keep what is in it when power fails: flushes end at once then."""
 
     read_cache: bool | None = None
     """Whether data that were read or programmed are kept while there is room."""
@@ -701,6 +737,13 @@ class Ssd(_Spec):
 
     wear: Wear | None = None
     """How flash wears."""
+
+    controller_power: str | None = None
+    """What controller, memory and interface take at all times; without it their energy is not
+    counted.
+
+    A power such as ``"25W"``.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

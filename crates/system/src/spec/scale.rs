@@ -89,7 +89,7 @@ impl SystemSpec {
         };
         let buffer = &ssd.buffer;
         // What is being programmed at once has room in any case.
-        let programmed = u64::try_from(ssd.nand.all_dies()).unwrap_or(1).saturating_mul(2);
+        let programmed = ssd.nand.all_dies() * 2;
         [
             ("capacity", scaled(buffer.capacity, programmed)),
             ("dirty", scaled(buffer.dirty, programmed)),

@@ -5,6 +5,7 @@
 use super::spec::{MOST_BLOCKS, SsdSpec};
 use super::translation::{self, Geometry};
 use crate::link::check_bandwidth;
+use crate::medium::NandSpec;
 use tierscope_units::{Problems, Size};
 
 /// Pages that a page of flash holds at most.
@@ -205,10 +206,13 @@ impl SsdSpec {
         if usable >= least {
             return;
         }
-        let more = u64::from(self.nand.blocks) + u64::from(least - usable);
-        let mend = match self.most_capacity(geometry, usable) {
-            Some(most) => format!("write {most} or less, or {path}.nand.blocks = {more} or more"),
-            None => format!("write {path}.nand.blocks = {more} or more"),
+        let most = self.most_capacity(geometry, usable).map(|most| format!("{most} or less"));
+        let more = self.blocks_that_suffice(geometry);
+        let more = more.map(|more| format!("{path}.nand.blocks = {more} or more"));
+        let mend = match [most, more] {
+            [Some(most), Some(more)] => format!("write {most}, or {more}"),
+            [Some(one), None] | [None, Some(one)] => format!("write {one}"),
+            [None, None] => format!("write more {path}.nand.blocks, and a smaller capacity"),
         };
         problems.add(
             "contradiction",
@@ -234,6 +238,24 @@ impl SsdSpec {
             if fits(middle) { fitting = middle } else { not = middle }
         }
         (fitting > 0).then(|| Size::from_bytes(fitting * self.page.bytes()))
+    }
+
+    /// So many blocks that every die has enough, bad ones among them, if there may be as many.
+    fn blocks_that_suffice(&self, geometry: &Geometry) -> Option<u32> {
+        let mut geometry = *geometry;
+        loop {
+            let usable = self.usable(&geometry).into_iter().min().unwrap_or(0);
+            let missing = self.least_blocks(&geometry).saturating_sub(usable);
+            if missing == 0 {
+                return Some(geometry.blocks);
+            }
+            geometry.blocks = geometry.blocks.checked_add(missing)?;
+            let blocks = u64::from(geometry.lanes) * u64::from(geometry.blocks);
+            let fits = geometry.units() <= translation::MOST_PLACES && blocks <= MOST_BLOCKS;
+            if !fits || geometry.blocks > NandSpec::MOST_BLOCKS {
+                return None;
+            }
+        }
     }
 
     fn check_buffer(&self, path: &str, problems: &mut Problems) {

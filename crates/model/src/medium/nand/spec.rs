@@ -124,6 +124,9 @@ pub struct NandSpec {
 }
 
 impl NandSpec {
+    /// The most blocks of a plane.
+    pub const MOST_BLOCKS: u32 = 1 << 20;
+
     /// Dies of the whole array.
     pub fn all_dies(&self) -> u64 {
         u64::from(self.channels) * u64::from(self.ways) * u64::from(self.dies)
@@ -155,7 +158,7 @@ impl NandSpec {
             ("ways", self.ways, 256),
             ("dies", self.dies, 64),
             ("planes", self.planes, 16),
-            ("blocks", self.blocks, 1 << 20),
+            ("blocks", self.blocks, Self::MOST_BLOCKS),
             ("pages", self.pages, 1 << 16),
         ] {
             problems.at_least(path, field, count, 1);
