@@ -433,10 +433,12 @@ def test_a_drive_alone_takes_flushes_and_trims_of_a_trace(tmp_path: Path) -> Non
 
 
 def test_a_machine_tells_what_its_drive_did(tierscope: Runner) -> None:
-    some = ("--set", "workload.updates=300", "--set", "storage.dram_capacity=64MiB")
+    some = ("--set", "workload.updates=20k", "--set", "storage.dram_capacity=64MiB")
+    some = (*some, "--set", "workload.table=128MiB", "--set", "workload.random=1")
     shown = tierscope("run", "-s", "storage/970-pro", "-w", "gups", *some, "--json")
     assert shown.returncode == 0, shown.stderr
     system = json.loads(shown.stdout)["systems"]["storage/970-pro"]
-    assert system["drive"]["host_read_pages"] > 0
-    assert "flash.read" in system["energy"]["parts_j"]
+    assert system["drive"]["host_written_pages"] > 0
+    assert system["drive"]["flash_programs"] > 0
+    assert "flash.program" in system["energy"]["parts_j"]
     assert system["energy"]["not_counted"].keys() >= {"drive_controller", "link", "processor"}
