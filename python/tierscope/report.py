@@ -172,14 +172,14 @@ def _device_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
     settling = [
         row("Time until it rests, after that", _settling),
     ]
-    if not any((device["settling"] or {"time_s": 0.0})["time_s"] for device in devices.values()):
+    if not any(_settling_s(device) for device in devices.values()):
         settling = []
     return [
         of("Simulated time", lambda s: fmt.seconds(s["time_s"])),
         row("Reads", lambda d: fmt.count(d["reads"])),
         row("Writes", lambda d: fmt.count(d["writes"])),
         *(flushes if any(device["flushes"] for device in devices.values()) else []),
-        *(trims if any(device["trims"] for device in devices.values()) else []),
+        *(trims if any(device.get("trims") for device in devices.values()) else []),
         row("Requests", lambda d: fmt.rate(d["requests_per_s"])),
         row("Bandwidth", lambda d: fmt.bandwidth(d["bytes_per_s"])),
         *([row("  of its peak", _of_peak)] if any(memories) else []),
@@ -203,10 +203,14 @@ def _device_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
     ]
 
 
+def _settling_s(device: DeviceResult) -> float | None:
+    """How long a store went on working after its last answer; results of before do not tell it."""
+    settling = device.get("settling")
+    return None if settling is None else settling["time_s"]
+
+
 def _settling(device: DeviceResult) -> str:
-    """How long a store went on working after its last answer."""
-    settling = device["settling"]
-    return fmt.ABSENT if settling is None else fmt.seconds(settling["time_s"])
+    return fmt.seconds(_settling_s(device))
 
 
 def _energy_label(systems: Mapping[str, SystemResult]) -> str:
@@ -219,12 +223,12 @@ def _drive_rows(systems: Mapping[str, SystemResult]) -> list[tuple[str, dict[str
     """Rows of what drives did; none where there is no drive."""
 
     def row(label: str, cell: Callable[[DriveResult], str]) -> tuple[str, dict[str, str]]:
-        drives = {name: system["drive"] for name, system in systems.items()}
+        drives = {name: system.get("drive") for name, system in systems.items()}
         return label, {
             name: fmt.ABSENT if drive is None else cell(drive) for name, drive in drives.items()
         }
 
-    if all(system["drive"] is None for system in systems.values()):
+    if all(system.get("drive") is None for system in systems.values()):
         return []
     return [
         row("Reads from the drive's buffer", _buffer_share),

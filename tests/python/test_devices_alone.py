@@ -433,8 +433,8 @@ def test_a_drive_alone_takes_flushes_and_trims_of_a_trace(tmp_path: Path) -> Non
 
 
 def test_a_machine_tells_what_its_drive_did(tierscope: Runner) -> None:
-    some = ("--set", "workload.updates=20k", "--set", "storage.dram_capacity=64MiB")
-    some = (*some, "--set", "workload.table=128MiB", "--set", "workload.random=1")
+    sets = ("workload.updates=20000", "workload.table=128MiB", "workload.random=1")
+    some = [word for one in (*sets, "storage.dram_capacity=16MiB") for word in ("--set", one)]
     shown = tierscope("run", "-s", "storage/970-pro", "-w", "gups", *some, "--json")
     assert shown.returncode == 0, shown.stderr
     system = json.loads(shown.stdout)["systems"]["storage/970-pro"]
