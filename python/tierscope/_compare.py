@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
@@ -18,6 +18,9 @@ from tierscope._result import Result
 from tierscope._shape import ResultData, SystemResult, WorkloadInfo
 from tierscope._system import leaves
 from tierscope.errors import SpecError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _MANY = 6
 """Differences of two machines that are told; beyond them, only how many there are."""
@@ -51,14 +54,14 @@ class Comparison:
     def render(self, console: Console, *, unicode: bool | None = None) -> Text:
         """The results as one report."""
         return report.render(
-            self._together(),
+            self.together(),
             console,
             unicode=unicode,
-            heading=self._heading(),
-            closing=list(self._closing_lines()),
+            heading=self.heading(),
+            closing=list(self.closing_lines()),
         )
 
-    def _together(self) -> ResultData:
+    def together(self) -> ResultData:
         """One result that has the systems of all."""
         first = next(iter(self.results.values())).data
         systems = {
@@ -67,6 +70,18 @@ class Comparison:
             for name in result
         }
         return {**first, "systems": dict(self._with_slowdowns(systems))}
+
+    def intervals(self) -> pl.DataFrame:
+        """The intervals of all systems, each called as in :meth:`together`."""
+        import polars as pl
+
+        tables = [
+            result.intervals.with_columns(
+                pl.col("system").replace({name: self._name(label, name) for name in result})
+            )
+            for label, result in self._items()
+        ]
+        return pl.concat(tables)
 
     def _name(self, label: str, name: str) -> str:
         """The system's name, with its result's where it is not the only one so called."""
@@ -88,13 +103,15 @@ class Comparison:
             else:
                 yield name, system
 
-    def _heading(self) -> str:
+    def heading(self) -> str:
+        """What ran, in a line."""
         if not self.differences:
-            return report.title(self._together())
+            return report.title(self.together())
         of = (f"{label}: {result.data['workload']['name']}" for label, result in self._items())
         return f"Different workloads ({', '.join(of)})"
 
-    def _closing_lines(self) -> Iterator[str]:
+    def closing_lines(self) -> Iterator[str]:
+        """What stands below the table: how complete the results are, and what sets them apart."""
         if self.differences:
             yield (
                 "The workloads differ, and the columns do not measure the same work: "

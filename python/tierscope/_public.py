@@ -19,6 +19,7 @@ from tierscope._system import System, system
 from tierscope._trace import Conversion, Passed, TraceInfo, convert, trace_info
 from tierscope._workload import Generated, MemoryTrace, Program, Recorded, program, workload
 from tierscope.errors import ArgumentError, Problem, RunError, SpecError, TierscopeError
+from tierscope.pages.report import write_report
 from tierscope.sweeps.study import Study, study
 from tierscope.sweeps.study import read as load_study
 from tierscope.sweeps.sweep import Sweep, SweepProgress, load_sweep, sweep
@@ -69,5 +70,6 @@ __all__ = [
     "system",
     "trace_info",
     "workload",
+    "write_report",
 ]
 __all__ += _spec.__all__

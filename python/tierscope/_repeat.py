@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import os
@@ -179,6 +180,9 @@ class Repetitions:
         (directory / REPETITIONS_FILE).write_text(text, encoding="utf-8")
         for number, result in enumerate(self.results, 1):
             result.save(directory / repetition_name(number))
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.report())}</pre>"
 
     def __len__(self) -> int:
         return len(self.results)

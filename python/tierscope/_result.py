@@ -21,6 +21,7 @@ from tierscope.causes import By
 from tierscope.errors import RunError, TierscopeError
 
 if TYPE_CHECKING:
+    import altair as alt
     import polars as pl
     from matplotlib.figure import Figure
 
@@ -157,6 +158,27 @@ class Result:
         from tierscope import plots
 
         return plots.latency(self.data)
+
+    def charts(self) -> list[alt.TopLevelMixin]:
+        """The figures of a page, for notebooks: Altair draws them. It needs that package.
+
+        Raises:
+            TierscopeError: where it is not installed.
+        """
+        from tierscope.pages import charts
+        from tierscope.pages.chart import in_altair
+
+        return in_altair(charts.all_of(self.data, self.intervals))
+
+    def save_report(self, path: str | os.PathLike[str]) -> None:
+        """Writes one HTML page, which needs no network.
+
+        Raises:
+            TierscopeError: where it cannot be written.
+        """
+        from tierscope.pages.report import write_report
+
+        write_report(self, path)
 
     def to_polars(self) -> pl.DataFrame:
         """One row for each system, one column for each figure, units last in the names.

@@ -26,7 +26,9 @@ TRUE = shutil.which("true") or "/usr/bin/true"
 
 ELSEWHERE = {
     "in-use": "test_sweep.py",
+    "no-altair": "test_page.py",
     "no-dask": "test_sweep_cluster.py",
+    "no-vega": "test_page.py",
     "no-scheduler": "test_sweep_cluster.py",
     "other-version": "test_sweep_cluster.py",
     "internal": "test_cli.py",

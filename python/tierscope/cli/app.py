@@ -19,6 +19,7 @@ from tierscope.cli import (
     interrupted_status,
     received,
     record,
+    report,
     results,
     run,
     sweep,
@@ -61,6 +62,10 @@ A study of many points, and what it gave:
   tierscope sweep study.toml -o study/
   tierscope show study/
 
+Either as one page for a browser, which needs no network:
+
+  tierscope report results/ -o report.html
+
 Presets and workloads; a description to start from, each number with its source:
 
   tierscope show
@@ -100,6 +105,7 @@ app.command(_flowing(record.record), usage=record.USAGE, help_epilogue=record.EX
 app.command(
     _flowing(results.compare), usage=results.COMPARE_USAGE, help_epilogue=results.COMPARE_EXAMPLES
 )
+app.command(_flowing(report.report), usage=report.USAGE, help_epilogue=report.EXAMPLES)
 app.command(_flowing(sweep.sweep), usage=sweep.USAGE, help_epilogue=sweep.EXAMPLES)
 app.command(
     _flowing(describe.show), usage=describe.SHOW_USAGE, help_epilogue=describe.SHOW_EXAMPLES

@@ -19,7 +19,9 @@ from tierscope.sweeps.store import Store
 from tierscope.sweeps.study import Study, read
 
 if TYPE_CHECKING:
+    import altair as alt
     import polars as pl
+    from matplotlib.figure import Figure
 
 STATES = ("complete", "partial", "failed", "missing")
 """What a point can be: simulated wholly, or in part; not possible; not run yet."""
@@ -145,6 +147,58 @@ class Sweep:
             descriptions,
             interval_table({row["system"]: columns}),
         )
+
+    def plot_lines(self, over: str | None = None, figures: Sequence[str] | None = None) -> Figure:
+        """Figures over one parameter: a line for each system, workload and value of the others.
+
+        Args:
+            over: the parameter; the first unless given.
+            figures: columns of the table; execution time and misses unless given.
+
+        Raises:
+            ArgumentError: where there is no such parameter or figure, or nothing was varied.
+        """
+        from tierscope import sweep_plots
+
+        return sweep_plots.lines(self, over, figures)
+
+    def plot_heat_map(
+        self, figure: str = "time_s", across: str | None = None, down: str | None = None
+    ) -> Figure:
+        """One figure over two parameters, a map for each system and workload.
+
+        Args:
+            figure: a column of the table.
+            across: the parameter from left to right; the first unless given.
+            down: the parameter from bottom to top; the second unless given.
+
+        Raises:
+            ArgumentError: where there is no such parameter or figure, or one alone was varied.
+        """
+        from tierscope import sweep_plots
+
+        return sweep_plots.heat_map(self, figure, across, down)
+
+    def charts(self) -> list[alt.TopLevelMixin]:
+        """The figures of a page, for notebooks: Altair draws them. It needs that package.
+
+        Raises:
+            TierscopeError: where it is not installed.
+        """
+        from tierscope.pages import sweep_charts
+        from tierscope.pages.chart import in_altair
+
+        return in_altair(sweep_charts.all_of(self))
+
+    def save_report(self, path: str | os.PathLike[str]) -> None:
+        """Writes one HTML page, which needs no network.
+
+        Raises:
+            TierscopeError: where it cannot be written.
+        """
+        from tierscope.pages.report import write_report
+
+        write_report(self, path)
 
     def write_table(self) -> None:
         """Writes ``sweep.parquet`` of the points that there are."""

@@ -1,0 +1,377 @@
+"""The figures of a sweep: over each parameter, and over two at once."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tierscope import _core
+from tierscope import format as fmt
+from tierscope.pages.chart import (
+    WIDTH,
+    Rows,
+    Spec,
+    by_system,
+    chart,
+    chosen,
+    dashes,
+    faint,
+    labels_of_times,
+    shapes,
+    spread_by_ratio,
+    tooltip,
+)
+from tierscope.sweeps.show import Cell, figures_of
+from tierscope.sweeps.table import SUFFIXES
+
+if TYPE_CHECKING:
+    from tierscope.sweeps.sweep import Sweep
+
+AXES = {
+    "time_s": "execution time",
+    "ipc": "instructions per cycle",
+    "miss_rate": "misses",
+    "latency_mean_ns": "mean latency",
+    "latency_p99_ns": "99th percentile of latency",
+    "device_bytes_per_s": "bandwidth (B/s)",
+}
+"""Titles of axes, of figures that have a better one than their column."""
+_FORMATS: dict[str, Spec] = {
+    "time_s": {"labelExpr": labels_of_times()},
+    "latency_mean_ns": {"labelExpr": labels_of_times(1e-9)},
+    "latency_p99_ns": {"labelExpr": labels_of_times(1e-9)},
+    "miss_rate": {"format": "~%"},
+    "ipc": {"format": ".2~g"},
+}
+"""How figures are labelled that are no plain numbers."""
+UNITS = {
+    "bytes": ("B", 1.0),
+    "ps": ("s", 1e-12),
+    "hz": ("Hz", 1.0),
+    "transfers_per_s": ("T/s", 1.0),
+    "bytes_per_s": ("B/s", 1.0),
+    "uv": ("V", 1e-6),
+    "na": ("A", 1e-9),
+    "fj": ("J", 1e-15),
+    "nw": ("W", 1e-9),
+}
+"""Unit of an axis, and how many of it a number of the table's column is."""
+
+
+def state_of(sweep: Sweep) -> str:
+    """How complete a sweep is, in short."""
+    counts = {state: number for state, number in sweep.counts().items() if number}
+    if list(counts) == ["complete"]:
+        return f"complete: {len(sweep)} points"
+    return f"partial: of {len(sweep)} points " + ", ".join(f"{n} {s}" for s, n in counts.items())
+
+
+class Axis:
+    """A parameter as an axis.
+
+    Attributes:
+        name: the parameter.
+        title: its name with its unit.
+        numeric: whether its values are numbers or quantities, which have distances.
+        log: whether they are spread by ratio.
+    """
+
+    def __init__(self, name: str, values: Sequence[object]) -> None:
+        self.name = name
+        self.title = name
+        self._scale = 1.0
+        found = {_number(value) for value in values}
+        self.numeric = None not in found and len(found) > 1
+        kind = next(filter(None, map(_kind, values)), None)
+        if kind is not None:
+            unit, self._scale = UNITS[SUFFIXES[kind]]
+            self.title = name if kind == "size" else f"{name} ({unit})"
+        numbers = sorted(number for number in found if number is not None)
+        self.log = self.numeric and numbers[0] > 0 and numbers[-1] / numbers[0] >= 16
+        self.binary = kind == "size"
+
+    def at(self, value: object) -> object:
+        """Where a value lies: a number in the title's unit, or the value as it was written."""
+        number = _number(value) if self.numeric else None
+        return str(value) if number is None else number * self._scale
+
+    def encoding(self, values: Sequence[object]) -> Spec:
+        """How Vega-Lite draws it."""
+        if not self.numeric:
+            order = list(dict.fromkeys(str(value) for value in values))
+            return {
+                "type": "ordinal",
+                "sort": order,
+                "title": self.title,
+                "axis": {"labelAngle": 0},
+            }
+        marks = sorted({float(str(self.at(value))) for value in values})
+        axis: Spec = {"format": "~s"}
+        if len(marks) <= 10:
+            axis["values"] = marks
+        if self.binary:
+            axis["labelExpr"] = _BINARY
+        scale: Spec = {"type": "log", "base": 2} if self.log else {"zero": False, "nice": False}
+        return {"type": "quantitative", "title": self.title, "scale": scale, "axis": axis}
+
+
+def _kind(value: object) -> str | None:
+    """The kind of quantity that a value is, if it is one."""
+    quantity = _core.quantity(value) if isinstance(value, str) else None
+    return None if quantity is None else quantity[0]
+
+
+def _number(value: object) -> float | None:
+    """A value as a number, a quantity in its smallest unit; nothing where it is neither."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return float(value)
+    quantity = _core.quantity(value) if isinstance(value, str) else None
+    return None if quantity is None else float(quantity[1])
+
+
+_BINARY = (
+    "datum.value >= 1099511627776 ? format(datum.value / 1099511627776, '.4~') + ' TiB' : "
+    "datum.value >= 1073741824 ? format(datum.value / 1073741824, '.4~') + ' GiB' : "
+    "datum.value >= 1048576 ? format(datum.value / 1048576, '.4~') + ' MiB' : "
+    "datum.value >= 1024 ? format(datum.value / 1024, '.4~') + ' KiB' : "
+    "datum.value + ' B'"
+)
+"""Sizes are labelled in powers of 1024."""
+
+
+def means(sweep: Sweep) -> list[dict[str, Any]]:
+    """For each point, seeds together: values of parameters, and means of figures."""
+    frame = sweep.table()
+    figures = figures_of(frame)
+    groups: dict[tuple[object, ...], list[Mapping[str, Any]]] = {}
+    for index, row in enumerate(frame.drop("machine").iter_rows(named=True)):
+        choice = sweep.data["points"][index]["choice"]
+        key = (row["system"], row["workload"], *(choice[name] for name in sweep.parameters))
+        groups.setdefault(key, []).append(row)
+    found = []
+    names = ("system", "workload", *sweep.parameters)
+    for said, members in groups.items():
+        one: dict[str, Any] = dict(zip(names, said, strict=True))
+        for figure, _, shown in figures:
+            one |= _mean(figure, [member.get(figure) for member in members], shown)
+        found.append(one)
+    return found
+
+
+def _mean(key: str, values: Sequence[float | None], shown: Cell) -> dict[str, Any]:
+    known = [value for value in values if value is not None]
+    if not known:
+        return {key: None, f"{key}_told": fmt.ABSENT}
+    mean = statistics.fmean(known)
+    told = shown(mean)
+    if len(known) > 1:
+        told += f" ({shown(min(known))} to {shown(max(known))})"
+    return {key: mean, f"{key}_least": min(known), f"{key}_most": max(known), f"{key}_told": told}
+
+
+def figures_shown(sweep: Sweep) -> list[str]:
+    """The figures that a sweep's charts and plots are of."""
+    return [key for key, _, _ in figures_of(sweep.table())]
+
+
+def lines(sweep: Sweep, name: str) -> Spec:
+    """Every figure over one parameter: a line for each system, workload and other values."""
+    points = means(sweep)
+    axis = Axis(name, [point[name] for point in points])
+    others = [other for other in (*sweep.parameters, "workload") if other != name]
+    varied = [other for other in others if len({str(point[other]) for point in points}) > 1]
+    rows = []
+    for point in points:
+        row = {k: v for k, v in point.items() if k not in sweep.parameters}
+        row |= {"x": axis.at(point[name]), "value": str(point[name])}
+        row["others"] = ", ".join(f"{other} {point[other]}" for other in varied) or "–"
+        rows.append(row)
+    names = list(dict.fromkeys(row["system"] for row in rows))
+    figures = [key for key in figures_shown(sweep) if any(row[key] for row in rows)]
+    views = [
+        _line_view(
+            key,
+            axis,
+            [point[name] for point in points],
+            [row[key] for row in rows if row[key] is not None],
+            names,
+            several=bool(varied),
+            first=not number,
+        )
+        for number, key in enumerate(figures)
+    ]
+    state = f"mean over seeds; {state_of(sweep)}" if _seeds(sweep) else state_of(sweep)
+    pairs = [{"hconcat": views[i : i + 2]} for i in range(0, len(views), 2)]
+    body: Spec = {"vconcat": pairs, "params": [], "spacing": 24}
+    return chart(f"Over {name}", state, rows, body)
+
+
+def _seeds(sweep: Sweep) -> bool:
+    return any(row["repetition"] > 1 for row in sweep.data["points"])
+
+
+def _line_view(
+    key: str,
+    axis: Axis,
+    values: Sequence[object],
+    known: Sequence[float],
+    names: Sequence[str],
+    *,
+    several: bool,
+    first: bool,
+) -> Spec:
+    """One figure over a parameter."""
+    y: Spec = {"field": key, "type": "quantitative", "title": AXES.get(key, key)}
+    y["axis"] = _FORMATS.get(key, {"format": "~s"})
+    if spread_by_ratio(known):
+        y["scale"] = {"type": "log"}
+    colour: Spec = {"field": "system", "type": "nominal", "scale": by_system(names), "title": None}
+    encoding: Spec = {
+        "x": {"field": "x", **axis.encoding(values)},
+        "y": y,
+        "color": colour,
+        "strokeDash": {"field": "system", "type": "nominal", "scale": dashes(names), "title": None},
+        "opacity": faint(),
+        "tooltip": tooltip(
+            ("system", "system"),
+            ("value", axis.name),
+            (f"{key}_told", AXES.get(key, key)),
+            *((("others", "with"),) if several else ()),
+        ),
+    }
+    if several:
+        encoding["detail"] = {"field": "others", "type": "nominal"}
+    points: Spec = {
+        "mark": {"type": "point", "filled": True, "size": 60},
+        "encoding": {
+            "shape": {"field": "system", "type": "nominal", "scale": shapes(names), "title": None}
+        },
+    }
+    if first:
+        points["params"] = [chosen("system")]
+    return {
+        "width": WIDTH / 2 - 40,
+        "height": 210,
+        "encoding": encoding,
+        "layer": [{"mark": {"type": "line", "strokeWidth": 1.8}}, points],
+    }
+
+
+def heat_map(sweep: Sweep, across: str, down: str, figure: str) -> Spec:
+    """One figure over two parameters, a map for each system and workload."""
+    points = means(sweep)
+    rows: list[dict[str, Any]] = []
+    groups: dict[tuple[str, ...], list[float]] = {}
+    for point in points:
+        if point[figure] is not None:
+            where = (_panel(sweep, point), str(point[across]), str(point[down]))
+            groups.setdefault(where, []).append(point[figure])
+    shown = next(cell for key, _, cell in figures_of(sweep.table()) if key == figure)
+    for (panel, x, y), values in groups.items():
+        mean = statistics.fmean(values)
+        rows.append({"panel": panel, "x": x, "y": y, "mean": mean, "told": shown(mean)})
+    scale = "log" if spread_by_ratio([row["mean"] for row in rows]) else "linear"
+    _tell_light(rows, logarithmic=scale == "log")
+    body: Spec = {
+        "facet": {
+            "field": "panel",
+            "type": "nominal",
+            "title": None,
+            "header": {"labelFontSize": 12},
+        },
+        "columns": 2,
+        "spec": {
+            "width": WIDTH / 2 - 60,
+            "height": {"step": 34},
+            "encoding": {
+                "x": _ordinal("x", across, rows),
+                "y": {**_ordinal("y", down, rows), "sort": _ordinal("y", down, rows)["sort"][::-1]},
+                "tooltip": tooltip(
+                    ("panel", "of"), ("x", across), ("y", down), ("told", AXES.get(figure, figure))
+                ),
+            },
+            "layer": [
+                {
+                    "mark": "rect",
+                    "encoding": {
+                        "color": {
+                            "field": "mean",
+                            "type": "quantitative",
+                            "scale": {"scheme": "cividis", "type": scale},
+                            "title": AXES.get(figure, figure),
+                            "legend": _FORMATS.get(figure, {"format": "~s"}),
+                        }
+                    },
+                },
+                {
+                    "mark": {"type": "text", "fontSize": 11},
+                    "encoding": {
+                        "text": {"field": "told"},
+                        "color": {
+                            "condition": {"test": "datum.light", "value": "black"},
+                            "value": "white",
+                        },
+                    },
+                },
+            ],
+        },
+    }
+    title = f"{AXES.get(figure, figure)} over {across} and {down}"
+    return chart(title[:1].upper() + title[1:], state_of(sweep), rows, body)
+
+
+def _tell_light(rows: Sequence[dict[str, Any]], *, logarithmic: bool) -> None:
+    """Says of each cell whether its colour is so light that a number on it is black."""
+    values = [math.log(row["mean"]) if logarithmic else row["mean"] for row in rows]
+    least, most = min(values, default=0.0), max(values, default=0.0)
+    for row, value in zip(rows, values, strict=True):
+        row["light"] = most > least and (value - least) / (most - least) > 0.55
+
+
+def _panel(sweep: Sweep, point: Mapping[str, Any]) -> str:
+    several = len({row["workload"] for row in sweep.data["points"]}) > 1
+    return f"{point['system']}, {point['workload']}" if several else str(point["system"])
+
+
+def _ordinal(field: str, title: str, rows: Rows) -> Spec:
+    order = sorted({str(row[field]) for row in rows}, key=_place)
+    return {
+        "field": field,
+        "type": "ordinal",
+        "sort": order,
+        "title": title,
+        "axis": {"labelAngle": 0},
+    }
+
+
+def _place(text: str) -> tuple[float, str]:
+    """Where a value stands in order: numbers and quantities by size, texts by themselves."""
+    quantity = _core.quantity(text)
+    if quantity is not None:
+        return float(quantity[1]), text
+    try:
+        return float(text), text
+    except ValueError:
+        return float("inf"), text
+
+
+def all_of(sweep: Sweep) -> list[Spec]:
+    """Every figure of a sweep: over each parameter that varies, and over the first two."""
+    points = means(sweep)
+    varied = [name for name in sweep.parameters if len({str(point[name]) for point in points}) > 1]
+    known = any(point.get("time_s") is not None for point in points)
+    if not known:
+        return []
+    found = [lines(sweep, name) for name in varied]
+    if len(varied) > 1:
+        figures = [key for key in figures_shown(sweep) if key in ("time_s", "miss_rate")]
+        found += [
+            heat_map(sweep, varied[0], varied[1], key)
+            for key in figures
+            if any(point[key] for point in points)
+        ]
+    return found
