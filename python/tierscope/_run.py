@@ -153,8 +153,9 @@ def compare(
             cannot be: where a time is skipped, data are checked, or a DRAM cache prefetches.
         time_limit_s: ends the run, marked partial, after so many seconds of wall-clock time.
         scale_to_footprint: sizes DRAM before a store to one part in so many of what the workload
-            touches: of 2, half of it is in the store. Where DRAM shrinks, on-chip caches shrink in
-            proportion; where it grows, stores do.
+            touches: of 2, half of it is in the store. Where DRAM shrinks, on-chip caches and the
+            buffers of drives shrink in proportion, as far as they can work; where it grows,
+            stores do.
         by: also tells misses and stalls by ``function`` or by ``address`` of the program's code:
             of a program, or of a recording that was made with it. By ``area`` of its memory they
             are told always.

@@ -262,10 +262,16 @@ impl SsdSpec {
         let buffer = &self.buffer;
         let path = format!("{path}.buffer");
         check_bandwidth(&format!("{path}.bandwidth"), buffer.bandwidth, problems);
-        problems.at_least(&path, "capacity", buffer.capacity, self.page);
         problems.at_least(&path, "dirty", buffer.dirty, self.page);
-        // What follows from a buffer that is too small anyhow is not said.
         if buffer.capacity < self.page {
+            let enough = self.page.max(buffer.dirty).max(buffer.flush_above);
+            problems.add(
+                "impossible-value",
+                format!("{path}.capacity"),
+                buffer.capacity.to_string(),
+                format!("a buffer holds one page of {} at least", self.page),
+                format!("write {enough} or more"),
+            );
             return;
         }
         for (field, size) in [("dirty", buffer.dirty), ("flush_above", buffer.flush_above)] {
