@@ -148,7 +148,7 @@ pub fn touched(py: Python<'_>, workload: &str) -> PyResult<u64> {
         serde_json::from_str(workload).map_err(|error| run_error("bad-workload", error))?;
     let mut interrupt = None;
     let counted = py.detach(|| {
-        let Source::Stream(mut stream) = workload.prepare()?.source else {
+        let Source::Stream(mut stream) = workload.prepare_for(&[])?.source else {
             return Err(run_error("no-footprint", NOT_SCALED));
         };
         let mut asked = Instant::now();

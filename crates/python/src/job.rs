@@ -130,6 +130,20 @@ impl Prepared {
 }
 
 impl Workload {
+    /// As [`Workload::prepare`], for these machines: where none is a device alone, a trace of a program's
+    /// instructions is a workload of a thread.
+    pub fn prepare_for(self, systems: &[SystemSpec]) -> Result<Prepared, PyErr> {
+        match self {
+            Workload::Requests { format, path, parameters }
+                if requests::is_program(&format)
+                    && !systems.iter().any(SystemSpec::stands_alone) =>
+            {
+                requests::prepare_program(&format, &path, &parameters)
+            }
+            other => other.prepare(),
+        }
+    }
+
     /// Opens or makes the stream.
     pub fn prepare(self) -> Result<Prepared, PyErr> {
         match self {
@@ -206,8 +220,8 @@ fn check_alone(systems: &[SystemSpec], name: &str) -> Result<(), PyErr> {
             "wrong-workload",
             format!(
                 "{name} is requests for a device alone, and {} has a processor, which takes \
-                 programs, recordings and workloads of threads, such as gups; give the requests to a \
-                 device alone, such as device/ddr4-2400 or device/slc",
+                 programs, recordings, traces of programs and workloads of threads, such as gups; \
+                 give the requests to a device alone, such as device/ddr4-2400 or device/slc",
                 system.name
             ),
         )),

@@ -11,8 +11,8 @@ use tierscope_system::alone::{OUTSTANDING, Requests};
 use tierscope_system::result::{WorkloadInfo, WorkloadKind};
 use tierscope_units::{Frequency, Problem, nearest};
 use tierscope_workload::requests::{
-    ChoiceError, Choices, FORMATS, Format, OpenError, PATTERNS, PatternSource, RequestSource,
-    Times, TraceReader, find,
+    ChoiceError, Choices, FORMATS, Format, OpenError, PATTERNS, PatternSource, ProgramTrace,
+    RequestSource, Times, TraceReader, find,
 };
 use tierscope_workload::{Footprint, StreamError};
 
@@ -96,6 +96,7 @@ pub fn formats() -> Value {
                 "example": it.example,
                 "source": it.source,
                 "written": it.write.is_some(),
+                "program": it.program.is_some(),
                 "parameters": parameters(it).iter().map(Said::json).collect::<Value>(),
             })
         })
@@ -170,6 +171,45 @@ pub fn prepare(
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let arrivals = Arrivals { source: Box::new(reader), clock, outstanding };
     Ok(prepared(name, said, 0, arrivals))
+}
+
+/// Whether traces of a format tell what a program's instructions do.
+pub fn is_program(format: &str) -> bool {
+    find(format).is_some_and(|found| found.program.is_some())
+}
+
+/// Opens a trace of a program's instructions for machines with a processor.
+pub fn prepare_program(
+    format: &str,
+    path: &Path,
+    parameters: &Map<String, Value>,
+) -> Result<Prepared, PyErr> {
+    let Some(found) = find(format) else { return Err(one(unknown_format(format))) };
+    if let Some((name, value)) = parameters.iter().next() {
+        let reason = "it is of requests to a device alone, and a machine's processor waits for \
+                      what it loads by itself";
+        return Err(one(impossible(name, value, reason.into(), "leave it out".into())));
+    }
+    let trace = ProgramTrace::open(path, found, &Choices::new()).map_err(unopened)?;
+    let info = WorkloadInfo {
+        name: path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
+        kind: WorkloadKind::Recorded,
+        command: None,
+        parameters: BTreeMap::from([
+            ("file".to_owned(), Value::from(path.display().to_string())),
+            ("format".to_owned(), format.into()),
+        ]),
+        seed: 0,
+        threads: 0,
+    };
+    Ok(Prepared {
+        source: Source::Stream(Box::new(trace)),
+        info,
+        damage: None,
+        cut: None,
+        missing: Vec::new(),
+        filter: None,
+    })
 }
 
 /// Makes the requests of a pattern.

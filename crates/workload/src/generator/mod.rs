@@ -12,7 +12,13 @@ macro_rules! generators {
 
 generators! {
     gups;
+    mmap;
+    chase;
+    stream;
+    strided;
 }
+
+mod indexed;
 
 use crate::Stream;
 use serde::Serialize;

@@ -27,6 +27,7 @@ pub const FORMAT: Format = Format {
     source: "alibaba/block-traces:README.md; Li et al., IISWC 2020",
     parse: Parse::Script(script),
     write: Some(write),
+    program: None,
 };
 
 fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {

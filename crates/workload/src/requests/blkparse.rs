@@ -34,6 +34,7 @@ pub const FORMAT: Format = Format {
     source: "axboe/blktrace:doc/blkparse.1 and blkparse_fmt.c",
     parse: Parse::Script(script),
     write: Some(write),
+    program: None,
 };
 
 /// The option that says which event of a request counts.

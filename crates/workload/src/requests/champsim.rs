@@ -3,9 +3,16 @@
 //! for none. There are no times.
 //!
 //! Each instruction gives a read for each address that it reads, then a write for each that it writes.
-//! The trace does not say how many bytes: the line that holds the address is meant.
+//! The trace does not say how many bytes: on a device alone the line that holds the address is meant, and
+//! on a machine with a processor 8 bytes within a line of 64.
+//!
+//! There each record is an instruction, and an access depends on the load before it where one of the
+//! registers that its instruction reads has been made of that load, by any number of instructions. That is
+//! an upper bound: the trace does not tell registers of an address from those of data.
 
+use super::format::Program;
 use super::{Extent, Format, Marks, Out, Parse, Times, TraceRequest};
+use crate::op::{FLAG_DEPENDENT, Op};
 
 /// The format.
 pub const FORMAT: Format = Format {
@@ -28,6 +35,7 @@ pub const FORMAT: Format = Format {
     source: "ChampSim/ChampSim:inc/trace_instruction.h, input_instr",
     parse: Parse::Records(64, parse),
     write: Some(write),
+    program: Some(|| Box::new(Instructions::default())),
 };
 
 const FIRST_WRITTEN: usize = 16;
@@ -38,11 +46,17 @@ fn word(record: &[u8], at: usize) -> u64 {
     record[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-fn parse(record: &[u8], out: &mut Out) -> Result<(), String> {
+/// Refuses what is no record of this kind.
+fn check(record: &[u8]) -> Result<(), String> {
     let [branch, taken] = [record[8], record[9]];
     if branch > 1 || taken > 1 {
         return Err(format!("it says of a branch {branch} and {taken}, neither 0 nor 1"));
     }
+    Ok(())
+}
+
+fn parse(record: &[u8], out: &mut Out) -> Result<(), String> {
+    check(record)?;
     let places = [(FIRST_READ, 4, false), (FIRST_WRITTEN, 2, true)];
     for (first, count, write) in places {
         for number in 0..count {
@@ -53,6 +67,71 @@ fn parse(record: &[u8], out: &mut Out) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Registers that addresses and data do not flow through: none, and by ChampSim's numbers the stack
+/// pointer, flags and the instruction pointer (`inc/instruction.h`).
+const NO_DATA: [u8; 4] = [0, 6, 25, 26];
+const LINE_BYTES: u64 = 64;
+const ACCESS_BYTES: u64 = 8;
+
+/// A trace on its way to a processor.
+#[derive(Clone)]
+struct Instructions {
+    instructions: u32,
+    /// Whether each register has been made of what the last load gave.
+    of_last_load: [bool; 256],
+}
+
+impl Default for Instructions {
+    fn default() -> Self {
+        Instructions { instructions: 0, of_last_load: [false; 256] }
+    }
+}
+
+impl Program for Instructions {
+    fn read(&mut self, record: &[u8], out: &mut Vec<Op>) -> Result<(), String> {
+        check(record)?;
+        self.instructions += 1;
+        let flows = |register: &&u8| !NO_DATA.contains(register);
+        let (written, read) = (&record[10..12], &record[12..16]);
+        let depends =
+            read.iter().filter(flows).any(|register| self.of_last_load[usize::from(*register)]);
+        let flag = if depends { FLAG_DEPENDENT } else { 0 };
+        let size = |address: u64| ACCESS_BYTES.min(LINE_BYTES - address % LINE_BYTES) as u16;
+        let mut loads = false;
+        for address in (0..4).map(|number| word(record, FIRST_READ + 8 * number)) {
+            if address != 0 {
+                let instructions = std::mem::take(&mut self.instructions);
+                // Loads of one instruction do not wait for each other.
+                let flag = if loads { 0 } else { flag };
+                out.push(Op::load(address, size(address), instructions).with_flags(flag));
+                loads = true;
+            }
+        }
+        for address in (0..2).map(|number| word(record, FIRST_WRITTEN + 8 * number)) {
+            if address != 0 {
+                let instructions = std::mem::take(&mut self.instructions);
+                let flag = if loads { FLAG_DEPENDENT } else { flag };
+                out.push(Op::store(address, size(address), instructions).with_flags(flag));
+            }
+        }
+        if loads {
+            self.of_last_load = [false; 256];
+        }
+        for register in written.iter().filter(flows) {
+            self.of_last_load[usize::from(*register)] = loads || depends;
+        }
+        Ok(())
+    }
+
+    fn instructions(&mut self) -> &mut u32 {
+        &mut self.instructions
+    }
+
+    fn fork(&self) -> Box<dyn Program> {
+        Box::new(self.clone())
+    }
 }
 
 fn write(request: &TraceRequest, to: &mut Vec<u8>) {

@@ -24,6 +24,7 @@ pub const FORMAT: Format = Format {
     source: "umd-memsys/DRAMSim2@0d2db1a:TraceBasedSim.cpp, parseTraceFileLine",
     parse: Parse::Lines(parse),
     write: Some(write),
+    program: None,
 };
 
 fn parse(line: &str) -> Result<TraceRequest, String> {

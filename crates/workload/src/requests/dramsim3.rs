@@ -26,6 +26,7 @@ pub const FORMAT: Format = Format {
     source: "umd-memsys/DRAMsim3@2981759:src/common.cc, which reads a Transaction",
     parse: Parse::Lines(parse),
     write: Some(write),
+    program: None,
 };
 
 fn parse(line: &str) -> Result<TraceRequest, String> {

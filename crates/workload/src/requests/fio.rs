@@ -33,6 +33,7 @@ pub const FORMAT: Format = Format {
     source: "axboe/fio:iolog.c and HOWTO.rst, trace file format v2 and v3",
     parse: Parse::Script(script),
     write: Some(write),
+    program: None,
 };
 
 fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {

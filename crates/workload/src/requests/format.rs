@@ -1,6 +1,7 @@
 //! What a format of traces says of itself, and what it asks of those who read or write it.
 
 use super::{RequestKind, Times, TraceRequest};
+use crate::op::Op;
 use std::collections::{BTreeMap, VecDeque};
 
 /// A format of traces of requests.
@@ -40,6 +41,8 @@ pub struct Format {
     pub parse: Parse,
     /// How a request is written; `None` where it is only read.
     pub write: Option<Write>,
+    /// How it is read for a machine with a processor, where it tells what a program's instructions do.
+    pub program: Option<fn() -> Box<dyn Program>>,
 }
 
 /// Appends a request as the format has it: a line with its end, or a record. What the format has no
@@ -141,6 +144,8 @@ pub enum Parse {
     Lines(fn(&str) -> Result<TraceRequest, String>),
     /// What a line means depends on those before, or on options.
     Script(fn(&Choices) -> Result<Box<dyn Script>, ChoiceError>),
+    /// Records whose length they say themselves.
+    Messages(fn(&Choices) -> Result<Box<dyn Messages>, ChoiceError>),
     /// Records of so many bytes, each of any number of requests.
     Records(usize, fn(&[u8], &mut Out) -> Result<(), String>),
 }
@@ -160,6 +165,45 @@ pub trait Script: Send {
 
     /// A second one that stands at the same place.
     fn fork(&self) -> Box<dyn Script>;
+}
+
+/// What is known after some records of a trace that say their length.
+pub trait Messages: Send {
+    /// Bytes that the record needs of which these are the first, as far as they tell: as many as there
+    /// are where it is whole.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    fn needs(&self, begun: &[u8]) -> Result<usize, String>;
+
+    /// Reads a whole record; false where it is one that was left out, which is worth telling.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn read(&mut self, record: &[u8], out: &mut Out) -> Result<bool, String>;
+
+    /// What times are counted in; those of the format, where it says nothing else.
+    fn times(&self) -> Option<Times> {
+        None
+    }
+
+    /// A second one that stands at the same place.
+    fn fork(&self) -> Box<dyn Messages>;
+}
+
+/// What is known after some lines or records of a trace of a program's instructions.
+pub trait Program: Send {
+    /// Reads the next line, which has no blanks around it and is not empty, or record.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn read(&mut self, record: &[u8], out: &mut Vec<Op>) -> Result<(), String>;
+
+    /// Instructions since the last operation.
+    fn instructions(&mut self) -> &mut u32;
+
+    /// A second one that stands at the same place.
+    fn fork(&self) -> Box<dyn Program>;
 }
 
 /// Whether more is to be read.

@@ -26,6 +26,7 @@ pub const FORMAT: Format = Format {
     source: "jimstevens2001/HybridSim@0105561:TraceBasedSim.cpp, and PCI_SSD@01f9c9e:TraceBasedSim.cpp",
     parse: Parse::Lines(parse),
     write: Some(write),
+    program: None,
 };
 
 fn parse(line: &str) -> Result<TraceRequest, String> {

@@ -1,14 +1,17 @@
 //! `lackey`: what Valgrind's tool of that name prints with `--trace-mem=yes`: a letter, a hexadecimal
 //! address and a size in bytes. There are no times.
 //!
-//! `L` is a load and `S` a store; `M` is both, one after the other. Instructions (`I`) and what
-//! Valgrind says of itself (`==`) are left out.
+//! `L` is a load and `S` a store; `M` is both, one after the other. What Valgrind says of itself (`==`)
+//! is left out. Instructions (`I`) are counted on a machine with a processor, up to the access that
+//! follows, and left out on a device alone.
 
+use super::format::Program;
 use super::words::{bytes, hexadecimal};
 use super::{
     ChoiceError, Choices, Extent, Format, Marks, Out, Parse, Read, RequestKind, Script, Times,
     TraceRequest,
 };
+use crate::op::Op;
 use std::io::Write;
 
 /// The format.
@@ -31,6 +34,7 @@ pub const FORMAT: Format = Format {
     source: "Valgrind manual, Lackey: memory tracing; lackey/lk_main.c",
     parse: Parse::Script(script),
     write: Some(write),
+    program: Some(|| Box::new(Accesses::default())),
 };
 
 fn script(_: &Choices) -> Result<Box<dyn Script>, ChoiceError> {
@@ -41,20 +45,7 @@ struct Lackey;
 
 impl Script for Lackey {
     fn read(&mut self, line: &str, out: &mut Out) -> Result<Read, String> {
-        if line.starts_with("==") {
-            return Ok(Read::Goes);
-        }
-        let (what, place) = line.split_once(' ').ok_or("it has 1 word, not 2")?;
-        let kinds: &[RequestKind] = match what {
-            "I" => &[],
-            "L" => &[RequestKind::Read],
-            "S" => &[RequestKind::Write],
-            "M" => &[RequestKind::Read, RequestKind::Write],
-            _ => return Err(format!("`{what}` is none of L, S, M and I")),
-        };
-        let (address, size) =
-            place.trim_ascii_start().split_once(',').ok_or("it has no ADDRESS,SIZE")?;
-        let (address, bytes) = (hexadecimal(address)?, bytes(size)?);
+        let Some((kinds, address, bytes)) = accesses(line)? else { return Ok(Read::Goes) };
         for kind in kinds {
             out.push_back(TraceRequest { address, bytes, kind: *kind, ticks: None });
         }
@@ -63,6 +54,57 @@ impl Script for Lackey {
 
     fn fork(&self) -> Box<dyn Script> {
         Box::new(Lackey)
+    }
+}
+
+/// What a line does, where, and with how many bytes; nothing for what Valgrind says of itself. An
+/// instruction does nothing.
+fn accesses(line: &str) -> Result<Option<(&'static [RequestKind], u64, u32)>, String> {
+    if line.starts_with("==") {
+        return Ok(None);
+    }
+    let (what, place) = line.split_once(' ').ok_or("it has 1 word, not 2")?;
+    let kinds: &[RequestKind] = match what {
+        "I" => &[],
+        "L" => &[RequestKind::Read],
+        "S" => &[RequestKind::Write],
+        "M" => &[RequestKind::Read, RequestKind::Write],
+        _ => return Err(format!("`{what}` is none of L, S, M and I")),
+    };
+    let (address, size) =
+        place.trim_ascii_start().split_once(',').ok_or("it has no ADDRESS,SIZE")?;
+    Ok(Some((kinds, hexadecimal(address)?, bytes(size)?)))
+}
+
+/// A trace on its way to a processor.
+#[derive(Clone, Default)]
+struct Accesses {
+    instructions: u32,
+}
+
+impl Program for Accesses {
+    fn read(&mut self, line: &[u8], out: &mut Vec<Op>) -> Result<(), String> {
+        let line = std::str::from_utf8(line).map_err(|_| "the line is not text")?;
+        let Some((kinds, address, bytes)) = accesses(line)? else { return Ok(()) };
+        let size = u16::try_from(bytes)
+            .map_err(|_| format!("an instruction moves no {bytes} bytes, but 65535 at most"))?;
+        self.instructions += u32::from(kinds.is_empty());
+        for kind in kinds {
+            let instructions = std::mem::take(&mut self.instructions);
+            out.push(match kind {
+                RequestKind::Write => Op::store(address, size, instructions),
+                _ => Op::load(address, size, instructions),
+            });
+        }
+        Ok(())
+    }
+
+    fn instructions(&mut self) -> &mut u32 {
+        &mut self.instructions
+    }
+
+    fn fork(&self) -> Box<dyn Program> {
+        Box::new(self.clone())
     }
 }
 

@@ -15,6 +15,7 @@ mod input;
 mod output;
 mod pattern;
 pub mod profile;
+mod program;
 mod reader;
 mod request;
 mod words;
@@ -23,12 +24,13 @@ pub use accesses::Accesses;
 pub use convert::{ConvertError, Converted, How, convert};
 pub use first::First;
 pub use format::{
-    ChoiceError, Choices, Extent, Format, FormatOption, Marks, Out, Parse, Read, Script, VOLUME,
-    Volume, Write,
+    ChoiceError, Choices, Extent, Format, FormatOption, Marks, Messages, Out, Parse, Program, Read,
+    Script, VOLUME, Volume, Write,
 };
 pub use input::OpenError;
 pub use output::{Output, Packing};
 pub use pattern::{PATTERNS, Pattern, PatternSource, Patterned, find_pattern};
+pub use program::ProgramTrace;
 pub use reader::TraceReader;
 pub use request::{Passed, RequestKind, RequestSource, Times, TraceRequest};
 
@@ -47,6 +49,7 @@ macro_rules! formats {
 
 formats! {
     dramsim3;
+    dramsys;
     ramulator;
     ramulator2;
     dramsim2_k6;
@@ -56,14 +59,18 @@ formats! {
     nvmain;
     lackey;
     champsim;
+    drmemtrace;
+    gem5;
     msr;
     fio;
     blkparse;
+    blktrace;
     mqsim;
     systor17;
     alibaba;
     tencent;
     oracle_general;
+    libcachesim_csv;
 }
 
 /// The format of this name.

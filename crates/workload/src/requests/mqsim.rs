@@ -30,6 +30,7 @@ pub const FORMAT: Format = Format {
     source: "CMU-SAFARI/MQSim@2b6904b:src/host/ASCII_Trace_Definition.h, and README.md",
     parse: Parse::Script(script),
     write: Some(write),
+    program: None,
 };
 
 /// The option that says the unit of times.

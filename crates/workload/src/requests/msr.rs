@@ -28,6 +28,7 @@ pub const FORMAT: Format = Format {
     source: "README of the traces at SNIA IOTTA; Narayanan et al., FAST 2008",
     parse: Parse::Script(script),
     write: Some(write),
+    program: None,
 };
 
 fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {

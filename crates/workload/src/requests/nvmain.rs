@@ -24,6 +24,7 @@ pub const FORMAT: Format = Format {
     source: "SEAL-UCSB/NVmain@0512bae:traceReader/NVMainTrace/NVMainTraceReader.cpp",
     parse: Parse::Lines(parse),
     write: Some(write),
+    program: None,
 };
 
 fn parse(line: &str) -> Result<TraceRequest, String> {

@@ -27,6 +27,7 @@ pub const FORMAT: Format = Format {
     source: "1a1a11a/libCacheSim:libCacheSim/traceReader/customizedReader/oracle/oracleGeneralBin.h",
     parse: Parse::Records(24, parse),
     write: Some(write),
+    program: None,
 };
 
 fn parse(record: &[u8], out: &mut Out) -> Result<(), String> {

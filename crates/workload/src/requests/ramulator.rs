@@ -23,6 +23,7 @@ pub const FORMAT: Format = Format {
     source: "CMU-SAFARI/ramulator:README.md, memory-trace driven",
     parse: Parse::Lines(parse),
     write: Some(write),
+    program: None,
 };
 
 fn parse(line: &str) -> Result<TraceRequest, String> {

@@ -28,6 +28,7 @@ pub const FORMAT: Format = Format {
     source: "CMU-SAFARI/ramulator2@2b9b3ae:src/frontend/impl/memory_trace/loadstore_trace.cpp",
     parse: Parse::Lines(parse),
     write: Some(write),
+    program: None,
 };
 
 fn parse(line: &str) -> Result<TraceRequest, String> {

@@ -1,6 +1,6 @@
 //! The reader of traces, common to all formats: text or records, in bounded memory.
 
-use super::format::{Choices, Parse, Read, Script};
+use super::format::{Choices, Messages, Parse, Read, Script};
 use super::input::{Input, OpenError, told};
 use super::{Format, Out, RequestSource, Times, TraceRequest};
 use crate::stream::StreamError;
@@ -14,7 +14,7 @@ const SHOWN: usize = 60;
 const SHOWN_BYTES: usize = 16;
 /// Bytes without a request between two at most: a fraction of a second's reading, in which nothing
 /// else, such as an interrupt, is looked at.
-const MOST_EMPTY_BYTES: u64 = 64 << 20;
+pub(super) const MOST_EMPTY_BYTES: u64 = 64 << 20;
 
 /// A trace being read.
 pub struct TraceReader {
@@ -23,6 +23,10 @@ pub struct TraceReader {
     input: Input,
     /// What is known of the lines so far, of formats whose lines depend on others.
     script: Option<Box<dyn Script>>,
+    /// The same, of formats whose records say their length.
+    messages: Option<Box<dyn Messages>>,
+    /// What times are counted in, where the beginning of the file says so.
+    times: Option<Times>,
     /// Bytes before the next line or record, and lines or records.
     offset: u64,
     number: u64,
@@ -53,14 +57,18 @@ impl TraceReader {
         choices: &Choices,
     ) -> Result<Self, OpenError> {
         let reader = || -> Result<TraceReader, OpenError> {
-            let script = match format.parse {
-                Parse::Script(new) => Some(new(choices)?),
-                Parse::Lines(_) | Parse::Records(..) => None,
-            };
-            Ok(TraceReader::new(format, path, Input::open(path, 0)?, script))
+            let (mut script, mut messages) = (None, None);
+            match format.parse {
+                Parse::Script(new) => script = Some(new(choices)?),
+                Parse::Messages(new) => messages = Some(new(choices)?),
+                Parse::Lines(_) | Parse::Records(..) => {}
+            }
+            let reader = TraceReader::new(format, path, Input::open(path, 0)?, script);
+            Ok(TraceReader { messages, ..reader })
         };
-        match reader()?.next() {
-            Ok(Some(_)) => reader(),
+        let mut first = reader()?;
+        match first.next() {
+            Ok(Some(_)) => Ok(TraceReader { times: Some(first.times()), ..reader()? }),
             Ok(None) => Err(OpenError::Wrong(nothing_in(path, format, choices))),
             Err(error) => Err(OpenError::Wrong(error.to_string())),
         }
@@ -77,6 +85,8 @@ impl TraceReader {
             path: path.to_owned(),
             input,
             script,
+            messages: None,
+            times: None,
             offset: 0,
             number: 0,
             buffer: Vec::new(),
@@ -96,17 +106,85 @@ impl TraceReader {
 
     /// Whether the format is text.
     fn has_lines(&self) -> bool {
-        !matches!(self.format.parse, Parse::Records(..))
+        matches!(self.format.parse, Parse::Lines(_) | Parse::Script(_))
+    }
+
+    /// Bytes of the trace that were read.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The line that was read last, without blanks around it, or the record; nothing where it is empty or
+    /// a remark.
+    pub(super) fn record(&self) -> Option<&[u8]> {
+        if self.has_lines() { content(&self.buffer) } else { Some(&self.buffer) }
+    }
+
+    /// A second reader at the same place, which goes on by itself.
+    ///
+    /// # Errors
+    /// Where the file is gone.
+    pub(super) fn again(&self) -> Result<TraceReader, StreamError> {
+        let input = Input::open(&self.path, self.offset)
+            .map_err(|error| StreamError::Damaged(error.to_string()))?;
+        Ok(TraceReader {
+            input,
+            script: self.script.as_ref().map(|script| script.fork()),
+            messages: self.messages.as_ref().map(|messages| messages.fork()),
+            path: self.path.clone(),
+            buffer: self.buffer.clone(),
+            pending: self.pending.clone(),
+            ..*self
+        })
+    }
+
+    /// Reads the next record of a format whose records say their length; how many bytes it has.
+    fn read_message(&mut self) -> Result<usize, StreamError> {
+        self.buffer.clear();
+        loop {
+            let begun = self.buffer.len();
+            let Some(messages) = &self.messages else { return Ok(begun) };
+            let needs = messages.needs(&self.buffer).map_err(|why| {
+                self.number += 1;
+                self.wrong(&why)
+            })?;
+            if needs <= begun {
+                return Ok(begun);
+            }
+            self.buffer.resize(needs, 0);
+            let read = self.input.read_up_to(&mut self.buffer[begun..]);
+            let read = read.map_err(|error| self.unreadable(&error))?;
+            if begun + read < needs {
+                self.buffer.truncate(begun + read);
+                self.number += u64::from(begun + read > 0);
+                return match begun + read {
+                    0 => Ok(0),
+                    there => Err(self.cut_short(there, needs)),
+                };
+            }
+        }
+    }
+
+    fn cut_short(&self, there: usize, bytes: usize) -> StreamError {
+        self.wrong(&format!(
+            "the file ends in the middle of a record, after {there} of {bytes} bytes"
+        ))
     }
 
     /// Reads the next line or record to the buffer; whether there is one.
-    fn read(&mut self) -> Result<bool, StreamError> {
+    pub(super) fn read(&mut self) -> Result<bool, StreamError> {
+        if let Parse::Messages(_) = self.format.parse {
+            let length = self.read_message()?;
+            self.offset += length as u64;
+            self.number += u64::from(length > 0);
+            return Ok(length > 0);
+        }
         let read = match self.format.parse {
             Parse::Records(bytes, _) => {
                 self.buffer.resize(bytes, 0);
                 self.input.read_up_to(&mut self.buffer)
             }
-            Parse::Lines(_) | Parse::Script(_) => {
+            Parse::Lines(_) | Parse::Script(_) | Parse::Messages(_) => {
                 self.buffer.clear();
                 // Its end is one byte, or two.
                 self.input.read_line(MOST_LINE_BYTES + 2, &mut self.buffer)
@@ -121,9 +199,7 @@ impl TraceReader {
             && length < bytes
         {
             self.buffer.truncate(length);
-            let why =
-                format!("the file ends in the middle of a record, after {length} of {bytes} bytes");
-            return Err(self.wrong(&why));
+            return Err(self.cut_short(length, bytes));
         }
         if self.has_lines() && self.line().len() > MOST_LINE_BYTES {
             return Err(self.wrong(&format!("the line is longer than {MOST_LINE_BYTES} bytes")));
@@ -147,7 +223,7 @@ impl TraceReader {
     }
 
     /// An error about the line or record in the buffer.
-    fn wrong(&self, why: &str) -> StreamError {
+    pub(super) fn wrong(&self, why: &str) -> StreamError {
         let Format { name, grammar, example, .. } = self.format;
         let place = self.place();
         StreamError::Damaged(if example.is_empty() {
@@ -159,15 +235,17 @@ impl TraceReader {
 
     /// Gets the requests of the line or record in the buffer.
     fn parse(&mut self) -> Result<(), StreamError> {
+        if let Some(messages) = &mut self.messages {
+            let told = messages.read(&self.buffer, &mut self.pending);
+            self.empty_records += u64::from(!told.map_err(|why| self.wrong(&why))?);
+            return Ok(());
+        }
         if let Parse::Records(_, parse) = self.format.parse {
             parse(&self.buffer, &mut self.pending).map_err(|why| self.wrong(&why))?;
             self.empty_records += u64::from(self.pending.is_empty());
             return Ok(());
         }
-        let line = self.buffer.trim_ascii();
-        if line.is_empty() || line.starts_with(b"#") {
-            return Ok(());
-        }
+        let Some(line) = content(&self.buffer) else { return Ok(()) };
         let Ok(text) = std::str::from_utf8(line) else {
             return Err(self.wrong("the line is not text"));
         };
@@ -222,6 +300,12 @@ impl TraceReader {
     }
 }
 
+/// A line without blanks around it; nothing where it is empty or a remark.
+fn content(line: &[u8]) -> Option<&[u8]> {
+    let line = line.trim_ascii();
+    (!line.is_empty() && !line.starts_with(b"#")).then_some(line)
+}
+
 fn nothing_in(path: &Path, format: &Format, choices: &Choices) -> String {
     let unit = if format.example.is_empty() { "record" } else { "line" };
     let chosen: Vec<_> = choices.iter().map(|(name, value)| format!("{name} {value}")).collect();
@@ -259,8 +343,9 @@ impl RequestSource for TraceReader {
     }
 
     fn times(&self) -> Times {
-        let own = self.script.as_ref().and_then(|script| script.times());
-        own.unwrap_or(self.format.times)
+        let script = self.script.as_ref().and_then(|script| script.times());
+        let messages = || self.messages.as_ref().and_then(|messages| messages.times());
+        self.times.or(script).or_else(messages).unwrap_or(self.format.times)
     }
 
     fn share(&self) -> Option<f64> {
@@ -303,15 +388,6 @@ impl RequestSource for TraceReader {
     }
 
     fn fork(&self) -> Result<Box<dyn RequestSource>, StreamError> {
-        let input = Input::open(&self.path, self.offset)
-            .map_err(|error| StreamError::Damaged(error.to_string()))?;
-        Ok(Box::new(TraceReader {
-            input,
-            script: self.script.as_ref().map(|script| script.fork()),
-            path: self.path.clone(),
-            buffer: self.buffer.clone(),
-            pending: self.pending.clone(),
-            ..*self
-        }))
+        Ok(Box::new(self.again()?))
     }
 }

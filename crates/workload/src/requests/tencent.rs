@@ -30,6 +30,7 @@ pub const FORMAT: Format = Format {
     source: "README of the traces at SNIA IOTTA; Zhang et al., USENIX ATC 2020",
     parse: Parse::Script(script),
     write: Some(write),
+    program: None,
 };
 
 fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {

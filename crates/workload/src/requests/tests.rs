@@ -21,17 +21,17 @@ impl Scratch {
         Scratch(path)
     }
 
-    fn open(&self, format: &str) -> Result<TraceReader, OpenError> {
+    pub fn open(&self, format: &str) -> Result<TraceReader, OpenError> {
         self.open_with(format, &[])
     }
 
-    fn open_with(&self, format: &str, said: &[(&str, &str)]) -> Result<TraceReader, OpenError> {
+    pub fn open_with(&self, format: &str, said: &[(&str, &str)]) -> Result<TraceReader, OpenError> {
         let choices = said.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
         TraceReader::open(&self.0, find(format).unwrap(), &choices)
     }
 
     /// What opening or reading it to the end says, without its path.
-    fn said(&self, format: &str) -> String {
+    pub fn said(&self, format: &str) -> String {
         let error = match self.open(format) {
             Ok(reader) => all(reader).unwrap_err().to_string(),
             Err(error) => error.to_string(),

@@ -1,0 +1,160 @@
+//! `stream`: the four loops of STREAM over three arrays: `c = a`, `b = s c`, `c = a + b`, `a = b + s c`
+//! (McCalpin, IEEE TCCA Newsletter, December 1995).
+//!
+//! Elements are of 8 B. Each thread has a part of the arrays of its own; threads do not wait for each
+//! other between the loops, as they do there.
+
+use super::indexed::{Body, Indexed, first_of, share_of};
+use super::{Generator, Made, Parameter, find_value, integer, size, wrong};
+use crate::op::{Call, MAP_WRITABLE, NO_FILE, Op, ThreadId};
+use crate::stream::Footprint;
+use serde_json::Value;
+
+/// Registration.
+pub const GENERATOR: Generator = Generator {
+    name: "stream",
+    summary: "copy, scale, add and triad of three arrays, as STREAM does",
+    parameters: &[
+        Parameter {
+            name: "array",
+            default: "\"8MiB\"",
+            meaning: "size of each array. Our choice.",
+        },
+        Parameter {
+            name: "passes",
+            default: "1",
+            meaning: "times that the four loops run; STREAM runs them ten times",
+        },
+        Parameter { name: "threads", default: "1", meaning: "threads. Our choice." },
+        Parameter {
+            name: "overhead",
+            default: "1",
+            meaning: "instructions of an element beside its loads, stores and arithmetic; assumption: \
+                      index and branch of a loop that is unrolled by two",
+        },
+    ],
+    build,
+};
+
+const BASE_ADDRESS: u64 = 0x10_0000_0000;
+const ELEMENT_BYTES: u64 = 8;
+const PAGE_BYTES: u64 = 4096;
+const STORE: bool = true;
+const LOAD: bool = false;
+const A: u64 = 0;
+const B: u64 = 1;
+const C: u64 = 2;
+/// Of each loop, its accesses (array, and whether it stores) and instructions of arithmetic.
+const LOOPS: [(&[(u64, bool)], u32); 4] = [
+    (&[(A, LOAD), (C, STORE)], 0),
+    (&[(C, LOAD), (B, STORE)], 1),
+    (&[(A, LOAD), (B, LOAD), (C, STORE)], 1),
+    (&[(B, LOAD), (C, LOAD), (A, STORE)], 2),
+];
+/// Accesses of an element in all four.
+const ACCESSES: u64 = 10;
+
+fn build(parameters: &[(String, Value)], _seed: u64) -> Made {
+    let array_bytes = size(parameters, "array")?;
+    // Three arrays are mapped at once.
+    if array_bytes == 0 || !array_bytes.is_multiple_of(PAGE_BYTES) || array_bytes > 1 << 60 {
+        let value = find_value(parameters, "array");
+        let reason = "not a whole number of pages of 4KiB, of 1EiB at most";
+        return Err(wrong("array", value, reason, "write a size such as 8MiB"));
+    }
+    let most = u64::MAX / 4 / ACCESSES / (array_bytes / ELEMENT_BYTES);
+    Ok(Indexed::boxed(Triad {
+        array_bytes,
+        passes: integer(parameters, "passes", 0..=most)?,
+        threads: integer(parameters, "threads", 1..=4096)? as u32,
+        overhead: integer(parameters, "overhead", 0..=1_000_000)? as u32,
+    }))
+}
+
+#[derive(Clone)]
+struct Triad {
+    array_bytes: u64,
+    passes: u64,
+    threads: u32,
+    overhead: u32,
+}
+
+impl Triad {
+    fn elements(&self) -> u64 {
+        self.array_bytes / ELEMENT_BYTES
+    }
+}
+
+impl Body for Triad {
+    fn threads(&self) -> u32 {
+        self.threads
+    }
+
+    fn prelude(&self) -> Vec<Op> {
+        let mut ops = Vec::new();
+        let (address, length, flags) = (BASE_ADDRESS, 3 * self.array_bytes, MAP_WRITABLE);
+        Call::Map { address, length, flags, file: NO_FILE, offset: 0 }.encode(100, &mut ops);
+        ops
+    }
+
+    fn operations(&self, thread: ThreadId) -> u64 {
+        self.passes * ACCESSES * share_of(self.elements(), self.threads, thread)
+    }
+
+    fn operation(&self, thread: ThreadId, place: u64) -> Op {
+        let own = share_of(self.elements(), self.threads, thread);
+        let mut place = place % (ACCESSES * own);
+        for (accesses, arithmetic) in LOOPS {
+            let count = accesses.len() as u64;
+            if place >= count * own {
+                place -= count * own;
+                continue;
+            }
+            let element = first_of(self.elements(), self.threads, thread) + place / count;
+            let (array, store) = accesses[(place % count) as usize];
+            let address = BASE_ADDRESS + array * self.array_bytes + element * ELEMENT_BYTES;
+            return if store {
+                Op::store(address, ELEMENT_BYTES as u16, 1 + arithmetic + self.overhead)
+            } else {
+                Op::load(address, ELEMENT_BYTES as u16, 1)
+            };
+        }
+        unreachable!("a place lies in one of the loops")
+    }
+
+    fn footprint(&self) -> Footprint {
+        Footprint { bytes: 3 * self.array_bytes, parameter: "array" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::stream_laws;
+    use crate::generator::find;
+
+    #[test]
+    fn the_streams_laws_hold_and_the_loops_are_those_of_stream() {
+        for threads in [1u32, 3] {
+            let sets = [
+                ("array".to_string(), Value::from("4KiB")),
+                ("passes".to_string(), 2.into()),
+                ("threads".to_string(), threads.into()),
+            ];
+            stream_laws(|| find("stream").unwrap().make(&sets, 0).unwrap().0);
+        }
+        let sets = [("array".to_string(), Value::from("4KiB"))];
+        let (mut stream, _) = find("stream").unwrap().make(&sets, 0).unwrap();
+        let mut ops = Vec::new();
+        stream.pull(0, 100_000, &mut ops).unwrap();
+        let all = &ops[ops.len() - 5120..];
+        let at = |array: u64, element: u64| BASE_ADDRESS + array * 4096 + element * 8;
+        assert_eq!(all[2..4], [Op::load(at(A, 1), 8, 1), Op::store(at(C, 1), 8, 2)]);
+        let triad = &all[5120 - 3..];
+        let expected =
+            [Op::load(at(B, 511), 8, 1), Op::load(at(C, 511), 8, 1), Op::store(at(A, 511), 8, 4)];
+        assert_eq!(triad, expected);
+        let told = find("stream").unwrap().make(&[("array".into(), "100B".into())], 0);
+        assert!(told.err().unwrap().to_string().contains("whole number of pages"));
+    }
+}

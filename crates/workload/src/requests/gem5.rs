@@ -1,0 +1,235 @@
+//! `gem5`: the packet traces of gem5's communication monitor and traffic generators, in protocol buffers:
+//! `gem5`, a header, then packets, each behind its length.
+//!
+//! Packets of the commands ReadReq (1) and WriteReq (4) are requests; all others are left out, and their
+//! number is told. Flags, identifiers and addresses of instructions are left out. gem5 compresses what
+//! is named `.gz`.
+
+use super::format::Messages;
+use super::{
+    ChoiceError, Choices, Extent, Format, MOST_REQUEST_BYTES, Marks, Out, Parse, RequestKind,
+    Times, TraceRequest,
+};
+
+/// The format.
+pub const FORMAT: Format = Format {
+    name: "gem5",
+    summary: "Packet trace of gem5 (protocol buffers): tick, command, address, bytes",
+    grammar: "`gem5`, a PacketHeader, and Packets, each behind its length, as gem5 writes them",
+    example: "",
+    heading: "",
+    opening: "",
+    times: Times::Ps(1),
+    epoch: true,
+    extent: Extent::Bytes,
+    marks: Marks { flush: false, trim: false },
+    only_reads: false,
+    nought_is_none: false,
+    left_out: Some("packets that are neither ReadReq nor WriteReq"),
+    options: &[],
+    source: "gem5/gem5@0cf61bf:src/proto/packet.proto, src/proto/protoio.hh, \
+             util/decode_packet_trace.py",
+    parse: Parse::Messages(messages),
+    write: None,
+    program: None,
+};
+
+const MAGIC: &[u8] = b"gem5";
+/// A second has so many picoseconds.
+const SECOND_PS: u64 = 1_000_000_000_000;
+/// Bytes of a message at most: headers name the objects of a simulation.
+const MOST_MESSAGE_BYTES: u64 = 1 << 24;
+const READ_REQUEST: u64 = 1;
+const WRITE_REQUEST: u64 = 4;
+
+fn messages(_: &Choices) -> Result<Box<dyn Messages>, ChoiceError> {
+    Ok(Box::new(Gem5 { tick_ps: None, begun: false }))
+}
+
+#[derive(Clone)]
+struct Gem5 {
+    /// What the header says.
+    tick_ps: Option<u64>,
+    /// Whether the magic number was read.
+    begun: bool,
+}
+
+/// A number in groups of seven bits, the lowest first, and the bytes that it took; nothing where it goes
+/// on behind `bytes`.
+fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, String> {
+    let mut value = 0u64;
+    for (place, byte) in bytes.iter().enumerate() {
+        if place == 10 || place == 9 && *byte > 1 {
+            return Err("a number of it has more than 64 bits".into());
+        }
+        value |= u64::from(byte & 0x7f) << (7 * place);
+        if byte & 0x80 == 0 {
+            return Ok(Some((value, place + 1)));
+        }
+    }
+    Ok(None)
+}
+
+/// Takes a number off the front of a message.
+fn take(message: &mut &[u8]) -> Result<u64, String> {
+    let (value, length) = varint(message)?.ok_or("it ends in the middle of a number")?;
+    *message = &message[length..];
+    Ok(value)
+}
+
+/// The first numbers of each field up to 7 of a message.
+fn fields(mut message: &[u8]) -> Result<[Option<u64>; 8], String> {
+    let mut found = [None; 8];
+    while !message.is_empty() {
+        let tag = take(&mut message)?;
+        let skipped = match tag & 7 {
+            0 => {
+                let value = take(&mut message)?;
+                if let Some(place) = found.get_mut((tag >> 3) as usize) {
+                    *place = Some(value);
+                }
+                0
+            }
+            1 => 8,
+            2 => take(&mut message)?,
+            5 => 4,
+            other => return Err(format!("it has a field of the unknown kind {other}")),
+        };
+        let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
+        message = message.get(skipped..).ok_or("a field of it goes beyond its end")?;
+    }
+    Ok(found)
+}
+
+impl Messages for Gem5 {
+    fn needs(&self, begun: &[u8]) -> Result<usize, String> {
+        if !self.begun {
+            return Ok(MAGIC.len());
+        }
+        match varint(begun)? {
+            None => Ok(begun.len() + 1),
+            Some((length, _)) if length > MOST_MESSAGE_BYTES => {
+                Err(format!("it says that it has {length} bytes, more than 16 MiB"))
+            }
+            Some((length, before)) => Ok(before + length as usize),
+        }
+    }
+
+    fn read(&mut self, message: &[u8], out: &mut Out) -> Result<bool, String> {
+        if !self.begun {
+            self.begun = true;
+            let right = message == MAGIC;
+            return if right { Ok(true) } else { Err("it does not begin with `gem5`".into()) };
+        }
+        let (_, before) = varint(message)?.unwrap_or_default();
+        let found = fields(&message[before..])?;
+        if self.tick_ps.is_none() {
+            let per_second = found[3].ok_or("its header has no frequency of ticks")?;
+            let whole = per_second > 0 && SECOND_PS.is_multiple_of(per_second);
+            self.tick_ps = Some(if whole { SECOND_PS / per_second } else { 0 });
+            return if whole {
+                Ok(true)
+            } else {
+                Err(format!("its ticks, {per_second} a second, are not of whole picoseconds"))
+            };
+        }
+        let [_, Some(tick), Some(command), Some(address), Some(bytes), ..] = found else {
+            return Err("it lacks its tick, command, address or size".into());
+        };
+        let kind = match command {
+            READ_REQUEST => RequestKind::Read,
+            WRITE_REQUEST => RequestKind::Write,
+            _ => return Ok(false),
+        };
+        if bytes == 0 || bytes > u64::from(MOST_REQUEST_BYTES) {
+            return Err(format!("its size is {bytes} bytes, not from 1 to 2^30"));
+        }
+        out.push_back(TraceRequest { address, bytes: bytes as u32, kind, ticks: Some(tick) });
+        Ok(true)
+    }
+
+    fn times(&self) -> Option<Times> {
+        self.tick_ps.map(Times::Ps)
+    }
+
+    fn fork(&self) -> Box<dyn Messages> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::RequestSource;
+    use super::super::tests::Scratch;
+    use super::*;
+
+    fn put(mut value: u64, to: &mut Vec<u8>) {
+        while value >= 0x80 {
+            to.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        to.push(value as u8);
+    }
+
+    /// A message of number fields, behind its length.
+    fn message(fields: &[(u64, u64)], text: &str) -> Vec<u8> {
+        let mut inner = Vec::new();
+        if !text.is_empty() {
+            inner.extend([1 << 3 | 2, text.len() as u8]);
+            inner.extend(text.as_bytes());
+        }
+        for (field, value) in fields {
+            put(field << 3, &mut inner);
+            put(*value, &mut inner);
+        }
+        let mut all = Vec::new();
+        put(inner.len() as u64, &mut all);
+        all.extend(inner);
+        all
+    }
+
+    fn packet(tick: u64, command: u64, address: u64, bytes: u64) -> Vec<u8> {
+        message(&[(1, tick), (2, command), (3, address), (4, bytes), (6, 99)], "")
+    }
+
+    fn trace(per_second: u64, packets: &[Vec<u8>]) -> Vec<u8> {
+        [MAGIC.to_vec(), message(&[(3, per_second)], "system.monitor"), packets.concat()].concat()
+    }
+
+    #[test]
+    fn packets_that_read_or_write_are_requests() {
+        let packets = [
+            packet(5_000, 1, 0x1234_5678_9abc, 64),
+            packet(6_000, 2, 0, 8),
+            packet(7_500, 4, 1 << 40, 300),
+        ];
+        let file = Scratch::new(&trace(1_000_000_000, &packets));
+        let mut reader = file.open("gem5").unwrap();
+        assert_eq!(reader.times(), Times::Ps(1000), "known before the first is read");
+        let read: Vec<_> = std::iter::from_fn(|| reader.next().unwrap()).collect();
+        let told: Vec<_> =
+            read.iter().map(|one| (one.is_write(), one.address, one.bytes, one.ticks)).collect();
+        let expected = [(false, 0x1234_5678_9abc, 64, Some(0)), (true, 1 << 40, 300, Some(2500))];
+        assert_eq!(told, expected);
+        let remarks = reader.remarks();
+        assert!(remarks[0].starts_with("1 packets that are neither"), "{remarks:?}");
+    }
+
+    #[test]
+    fn what_is_no_such_trace_is_told() {
+        let one = [packet(1, 1, 64, 64)];
+        let cut = trace(1_000_000_000_000, &one);
+        for (bytes, why) in [
+            (b"gem4 and more".to_vec(), "it does not begin with `gem5`"),
+            (cut[..cut.len() - 1].to_vec(), "ends in the middle of a record"),
+            (trace(7, &one), "not of whole picoseconds"),
+            (trace(1, &[message(&[(1, 5)], "")]), "it lacks its tick, command"),
+            (trace(1, &[vec![0xff; 12]]), "more than 64 bits"),
+            (trace(1, &[vec![0xff, 0xff, 0xff, 0x7f]]), "more than 16 MiB"),
+            (trace(1, &[vec![2, 0x0b, 0]]), "of the unknown kind 3"),
+        ] {
+            let told = Scratch::new(&bytes).said("gem5");
+            assert!(told.contains(why), "{told}");
+        }
+    }
+}
