@@ -167,3 +167,30 @@ def test_a_terminal_that_has_no_bars_is_told_in_ascii(tierscope: Runner, trace: 
     assert shown.returncode == 0
     assert shown.stdout.isascii()
     assert "?" not in shown.stdout
+
+
+def test_a_trace_of_a_program_runs_on_machines_with_a_processor(tmp_path: Path) -> None:
+    lines = "".join(f"I  {4 * n:x},4\n L {64 * n:x},8\nI  0,2\n" for n in range(2000))
+    (tmp_path / "x.lackey").write_text(f"==1== Lackey\n{lines}", encoding="utf-8")
+    result = ts.compare(["oracle/quick", "hybrid/quick"], f"lackey:{tmp_path / 'x.lackey'}")
+    for system in result.data["systems"].values():
+        assert (system["accesses"], system["instructions"]) == (2000, 4000)
+    assert result.data["workload"]["threads"] == 1
+    alone = ts.run("device/ddr4-2400", f"lackey:{tmp_path / 'x.lackey'}")
+    assert alone.data["systems"]["device/ddr4-2400"]["accesses"] == 2000
+
+
+def test_dependences_of_champsim_make_a_program_wait(tmp_path: Path) -> None:
+    def time_s(source: int) -> float:
+        """Of a chain of loads, or of loads that do not wait for each other."""
+        record = bytes(10) + bytes([1, 0, source, 0, 0, 0]) + bytes(16)
+        trace = b"".join(
+            record + (0x1000_0000 + n * 7919 % 4096 * 4096).to_bytes(8, "little") + bytes(24)
+            for n in range(2000)
+        )
+        path = tmp_path / f"{source}.champsimtrace.xz"
+        path.write_bytes(lzma.compress(trace))
+        return ts.run("oracle/quick", f"champsim:{path}").data["systems"]["oracle/quick"]["time_s"]
+
+    chained, loose = time_s(1), time_s(2)
+    assert chained > 1.5 * loose

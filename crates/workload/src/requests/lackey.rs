@@ -3,7 +3,7 @@
 //!
 //! `L` is a load and `S` a store; `M` is both, one after the other. What Valgrind says of itself (`==`)
 //! is left out. Instructions (`I`) are counted on a machine with a processor, up to the access that
-//! follows, and left out on a device alone.
+//! follows, and left out on a device alone; where a trace has none, each line counts as one.
 
 use super::format::Program;
 use super::words::{bytes, hexadecimal};
@@ -80,6 +80,8 @@ fn accesses(line: &str) -> Result<Option<(&'static [RequestKind], u64, u32)>, St
 #[derive(Clone, Default)]
 struct Accesses {
     instructions: u32,
+    /// Whether the trace tells instructions: one that does begins with one. Of others each line is one.
+    tells: bool,
 }
 
 impl Program for Accesses {
@@ -88,7 +90,8 @@ impl Program for Accesses {
         let Some((kinds, address, bytes)) = accesses(line)? else { return Ok(()) };
         let size = u16::try_from(bytes)
             .map_err(|_| format!("an instruction moves no {bytes} bytes, but 65535 at most"))?;
-        self.instructions += u32::from(kinds.is_empty());
+        self.tells |= kinds.is_empty();
+        self.instructions += u32::from(kinds.is_empty() || !self.tells);
         for kind in kinds {
             let instructions = std::mem::take(&mut self.instructions);
             out.push(match kind {

@@ -165,6 +165,9 @@ mod tests {
             Op::compute(2),
         ];
         assert_eq!(all(open(&file, "lackey").unwrap()), expected);
+        let without = Scratch::new(b" L 1000,8\n M 2000,4\n");
+        let expected = [Op::load(0x1000, 8, 1), Op::load(0x2000, 4, 1), Op::store(0x2000, 4, 0)];
+        assert_eq!(all(open(&without, "lackey").unwrap()), expected);
     }
 
     #[test]
