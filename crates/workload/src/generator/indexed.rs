@@ -130,8 +130,8 @@ impl<B: Body> Stream for Indexed<B> {
     }
 
     fn accesses(&self) -> Option<u64> {
-        let all = (0..self.body.threads()).map(|thread| self.body.operations(thread));
-        all.fold(Some(0u64), |sum, own| sum?.checked_add(own))
+        let mut all = (0..self.body.threads()).map(|thread| self.body.operations(thread));
+        all.try_fold(0u64, u64::checked_add)
     }
 
     fn files(&self) -> Arc<Vec<FileInfo>> {

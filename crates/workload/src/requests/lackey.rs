@@ -57,9 +57,12 @@ impl Script for Lackey {
     }
 }
 
+/// What a line does, one after the other, its address and its bytes.
+type Line = (&'static [RequestKind], u64, u32);
+
 /// What a line does, where, and with how many bytes; nothing for what Valgrind says of itself. An
 /// instruction does nothing.
-fn accesses(line: &str) -> Result<Option<(&'static [RequestKind], u64, u32)>, String> {
+fn accesses(line: &str) -> Result<Option<Line>, String> {
     if line.starts_with("==") {
         return Ok(None);
     }
