@@ -220,7 +220,7 @@ def test_an_address_beyond_the_device_is_told_with_the_mend(
 
 def test_an_unknown_format_and_a_file_that_is_not_there_are_told(tierscope: Runner) -> None:
     ran = tierscope("run", "-s", DDR4, "-w", "dramsim9:app.trc")
-    assert "dramsim3:FILE, ramulator:FILE, ramulator2:FILE" in ran.stderr
+    assert "dramsim3:FILE, dramsys:FILE, ramulator:FILE" in ran.stderr
     assert "msr:FILE" in ran.stderr
     ran = tierscope("run", "-s", DDR4, "-w", "dramsim3:nowhere.trc")
     assert ran.returncode == 125

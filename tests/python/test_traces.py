@@ -185,8 +185,8 @@ def test_dependences_of_champsim_make_a_program_wait(tmp_path: Path) -> None:
         """Of a chain of loads, or of loads that do not wait for each other."""
         record = bytes(10) + bytes([1, 0, source, 0, 0, 0]) + bytes(16)
         trace = b"".join(
-            record + (0x1000_0000 + n * 7919 % 4096 * 4096).to_bytes(8, "little") + bytes(24)
-            for n in range(2000)
+            record + (0x1000_0000 + n * 7919 % 16384 * 64).to_bytes(8, "little") + bytes(24)
+            for n in range(20_000)
         )
         path = tmp_path / f"{source}.champsimtrace.xz"
         path.write_bytes(lzma.compress(trace))
