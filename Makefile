@@ -45,6 +45,7 @@ wheel: build ## Builds a wheel into dist.
 .PHONY: test
 test: build $(VENV)/dev-packages ## Runs the tests of Rust and Python.
 	tools/need --wish qemu-user sqlite3
+	tools/need --wish chromium-headless-shell
 	cargo test $(RUST_TESTS)
 	$(BIN)/python -m pytest
 

@@ -39,7 +39,7 @@ def of_results(results: Mapping[str, Result]) -> Page:
     states = {result.data["completeness"] for result in results.values()}
     return Page(
         title=together.heading(),
-        state="complete" if states == {"complete"} else "partial",
+        state=next(s for s in ("partial", "sampled", "complete") if s in states),
         remarks=[],
         tables=[_figures(data)],
         charts=charts.all_of(data, intervals),

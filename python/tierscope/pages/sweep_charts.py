@@ -65,7 +65,9 @@ def state_of(sweep: Sweep) -> str:
     counts = {state: number for state, number in sweep.counts().items() if number}
     if list(counts) == ["complete"]:
         return f"complete: {len(sweep)} points"
-    return f"partial: of {len(sweep)} points " + ", ".join(f"{n} {s}" for s, n in counts.items())
+    return f"{sweep.completeness}: of {len(sweep)} points " + ", ".join(
+        f"{n} {s}" for s, n in counts.items()
+    )
 
 
 class Axis:

@@ -70,7 +70,7 @@ def rows(sweep: Sweep) -> Iterator[tuple[list[str], list[str]]]:
             _cell([one.get(key) for one in members], cell, spread=key == "time_s")
             for key, _, cell in shown
         ]
-        worst = next((s for s in ("failed", "missing", "partial") if s in states), "")
+        worst = next((s for s in ("failed", "missing", "partial", "sampled") if s in states), "")
         yield list(said[: len(heads)]), [*cells, worst]
 
 
@@ -99,7 +99,7 @@ def closing_lines(sweep: Sweep) -> list[str]:
         lines.append(f"Complete: all {len(sweep)} points were simulated wholly.")
     else:
         told = ", ".join(f"{number} {state}" for state, number in counts.items() if number)
-        lines.append(f"Partial: of {len(sweep)} points {told}.")
+        lines.append(f"{sweep.completeness.capitalize()}: of {len(sweep)} points {told}.")
     distinct = len({row["key"] for row in sweep.data["points"]})
     if distinct < len(sweep):
         lines.append(

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
-STATES = ("complete", "partial", "failed", "missing")
-"""What a point can be: simulated wholly, or in part; not possible; not run yet."""
+STATES = ("complete", "sampled", "partial", "failed", "missing")
+"""What a point can be: simulated wholly, by samples, or in part; failed; not run yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,12 @@ class Sweep:
         self._store = Store(directory)
         self.data: dict[str, Any] = self._store.read_plan()
         keys = dict.fromkeys(row["key"] for row in self.data["points"])
-        found = {key: self._store.record(key) for key in keys}
-        self._records = {key: record for key, record in found.items() if record is not None}
+        # Without intervals, which only one point's result needs: there may be many points.
+        self._records = {
+            key: {**record, "intervals": None}
+            for key in keys
+            if (record := self._store.record(key)) is not None
+        }
         self._frame: pl.DataFrame | None = None
 
     @property
@@ -76,7 +80,7 @@ class Sweep:
         return [one["name"] for one in self.data["parameters"]]
 
     def counts(self) -> dict[str, int]:
-        """How many points are complete, partial, failed, and missing."""
+        """How many points are in each of :data:`STATES`."""
         states = [self.state(index) for index in range(len(self))]
         return {state: states.count(state) for state in STATES}
 
@@ -92,8 +96,14 @@ class Sweep:
 
     @property
     def completeness(self) -> str:
-        """``complete``, or ``partial`` where points failed, are missing or ended early."""
-        return "complete" if self.complete else "partial"
+        """``complete``, ``sampled`` where some points are, or ``partial``.
+
+        It is partial where points failed, are missing or ended early.
+        """
+        counts = self.counts()
+        if counts["complete"] + counts["sampled"] < len(self):
+            return "partial"
+        return "sampled" if counts["sampled"] else "complete"
 
     def failures(self) -> Iterator[tuple[str, str]]:
         """Each distinct run that failed: what it was, and why."""
@@ -135,7 +145,7 @@ class Sweep:
             mend = f"write a number from 0 to {len(self) - 1}: the table's column `point`"
             raise ArgumentError("wrong-type", f"there is no point {_check.shown(index)}", mend)
         row = self.data["points"][index]
-        record = self._records.get(row["key"])
+        record = self._store.record(row["key"])
         if record is None or record["result"] is None:
             why = "has not run" if record is None else f"failed: {record['error']['message']}"
             raise TierscopeError("no-result", f"point {index} ({self.label(index)}) {why}")
