@@ -49,6 +49,13 @@ test: build $(VENV)/dev-packages ## Runs the tests of Rust and Python.
 	cargo test $(RUST_TESTS)
 	$(BIN)/python -m pytest
 
+.PHONY: kernel
+kernel: ## Watches what this computer's kernel reads ahead, and compares the model with it. As root.
+	mkdir -p build
+	python3 tests/kernel/observe.py --seed $${SEED:-2} build/readahead.json
+	TIERSCOPE_OBSERVED=$(CURDIR)/build/readahead.json \
+		cargo test -p tierscope-system --test validation readahead -- --nocapture
+
 .PHONY: mutants
 mutants: ## Plants faults in a copy of the model; fails where no test finds one. Ten minutes.
 	tools/mutants

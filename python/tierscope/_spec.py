@@ -991,6 +991,26 @@ class Storage(_Spec):
     readahead: str | None = None
     """Largest readahead window for files; 0 for none. A size such as ``"64GiB"``."""
 
+    largest_folio: str | None = None
+    """Largest folio of the page cache; a page or less where it has single pages only.
+
+    A size such as ``"64GiB"``.
+    """
+
+    largest_request: str | None = None
+    """Largest request of the block layer; a read call that asks for more than the readahead window
+    gets up to this.
+
+    A size such as ``"64GiB"``.
+    """
+
+    fault_around: str | None = None
+    """Pages of a file that are mapped at once by a fault, where they are in the page cache; a page
+    or less for none but its own.
+
+    A size such as ``"64GiB"``.
+    """
+
     swap_cluster_pages: int | None = None
     """Pages read at once from swap, a power of two (`page_cluster`); 1 for no readahead."""
 

@@ -14,6 +14,7 @@ use super::{
 use crate::activity::Activity;
 use crate::device::AnyDevice;
 use crate::medium::{DramSpec, dram::Dram};
+use crate::os::readahead;
 use crate::request::{
     Completion, Device, Full, LineRequest, LineResponse, PageRequest, PageResponse, Request,
     Response, Traffic,
@@ -33,6 +34,14 @@ pub struct StorageSpec {
     pub initial: InitialContent,
     /// Largest readahead window for files; 0 for none.
     pub readahead: Size,
+    /// Largest folio of the page cache; a page or less where it has single pages only.
+    pub largest_folio: Size,
+    /// Largest request of the block layer; a read call that asks for more than the readahead window
+    /// gets up to this.
+    pub largest_request: Size,
+    /// Pages of a file that are mapped at once by a fault, where they are in the page cache; a page or
+    /// less for none but its own.
+    pub fault_around: Size,
     /// Pages read at once from swap, a power of two (`page_cluster`); 1 for no readahead.
     pub swap_cluster_pages: u32,
     /// Share of DRAM that may be dirty file pages before a writer has to wait.
@@ -52,6 +61,7 @@ impl OrganizationDescription for StorageSpec {
         problems.at_least(path, "dram_capacity", self.dram_capacity, Size::from_bytes(1 << 20));
         problems.at_least(path, "host_queue_depth", self.host_queue_depth, 1);
         problems.at_least(path, "swap_cluster_pages", self.swap_cluster_pages, 1);
+        problems.at_least(path, "largest_request", self.largest_request, Size::from_bytes(1));
         for (name, ratio) in [
             ("dirty_ratio", self.dirty_ratio),
             ("dirty_background_ratio", self.dirty_background_ratio),
@@ -80,6 +90,13 @@ impl OrganizationDescription for StorageSpec {
         let Some(page) = machine.page() else { return }; // Said already.
         machine.check_memory(&format!("{path}.dram_capacity"), self.dram_capacity, problems);
         whole(&format!("{path}.readahead"), self.readahead, "pages (os.page)", page, problems);
+        let key = format!("{path}.largest_request");
+        whole(&key, self.largest_request, "pages (os.page)", page, problems);
+        for (name, size) in
+            [("largest_folio", self.largest_folio), ("fault_around", self.fault_around)]
+        {
+            check_group(&format!("{path}.{name}"), size, page, problems);
+        }
         if let Some((store, device)) = machine.store {
             let what = format!("pages of the store ({store}.page)");
             whole("os.page", page, &what, device.page(), problems);
@@ -109,6 +126,33 @@ impl OrganizationDescription for StorageSpec {
 
     fn paging(&self) -> Option<&StorageSpec> {
         Some(self)
+    }
+}
+
+/// Pages that are kept or mapped together are a power of two, and lie in one page-table page of 512
+/// entries.
+fn check_group(path: &str, size: Size, page: Size, problems: &mut Problems) {
+    if size.bytes().is_power_of_two() && size.bytes() / page.bytes() <= 512 {
+        return;
+    }
+    problems.add(
+        "impossible-value",
+        path.into(),
+        size.to_string(),
+        format!("it is a power of two, and at most 512 pages (os.page) of {page}"),
+        format!("write {page}"),
+    );
+}
+
+impl StorageSpec {
+    /// What readahead may do, with pages of this size.
+    pub fn readahead_limits(&self, page_bytes: u64) -> readahead::Limits {
+        readahead::Limits {
+            window: self.readahead.bytes() / page_bytes,
+            io: self.largest_request.bytes() / page_bytes,
+            largest_order: (self.largest_folio.bytes() / page_bytes).max(1).ilog2(),
+            chunk: ((2 << 20) / page_bytes).max(1),
+        }
     }
 }
 
@@ -472,6 +516,9 @@ pub(super) mod tests {
             dram_capacity: Size::from_bytes(1 << 20),
             initial: InitialContent::Empty,
             readahead: Size::from_bytes(1 << 17),
+            largest_folio: Size::from_bytes(4096),
+            largest_request: Size::from_bytes(1 << 17),
+            fault_around: Size::from_bytes(1 << 16),
             swap_cluster_pages: 8,
             dirty_ratio: 0.2,
             dirty_background_ratio: 0.1,

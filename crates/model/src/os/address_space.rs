@@ -1,20 +1,10 @@
 //! The address space of the program: its mappings and its page table.
 
+use super::readahead::Pattern;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use tierscope_kernel::cow::CowMap;
 use tierscope_workload::op::FileId;
-
-/// Advice on a mapping that matters to readahead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Pattern {
-    /// None.
-    #[default]
-    Normal,
-    /// Random: no readahead.
-    Random,
-    /// Sequential: read ahead of the fault, not around it.
-    Sequential,
-}
 
 /// A mapping: pages of a file, or anonymous memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +130,17 @@ impl AddressSpace {
             self.map(page, Mapping { pages: until - page, file, pattern, ..mapping });
             page = until;
         }
+    }
+
+    /// The pages of files that a range maps, mapping by mapping.
+    pub fn files_in(&self, start: u64, pages: u64) -> Vec<(FileId, Range<u64>)> {
+        let end = start.saturating_add(pages);
+        let of_file = |(at, mapping): (&u64, &Mapping)| {
+            let (file, first) = mapping.file?;
+            let (from, to) = (start.max(*at), end.min(at + mapping.pages));
+            (from < to).then(|| (file, first + from - at..first + to - at))
+        };
+        self.mappings.range(..end).filter_map(of_file).collect()
     }
 
     /// The entry of a page.

@@ -21,6 +21,17 @@ pub enum Owner {
     Kernel,
 }
 
+/// What the page cache knows of a page beside its frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Cached {
+    /// Order of the folio that it was read in.
+    pub order: u8,
+    /// First page of a folio, an access to which starts the next window of readahead.
+    pub marked: bool,
+    /// Read ahead of need, and not used since.
+    pub ahead: bool,
+}
+
 /// A frame's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
@@ -41,6 +52,8 @@ pub struct Frame {
     pub reading: bool,
     /// Swap slot that holds a copy of it, plus 1; 0 for none.
     pub slot: u64,
+    /// What readahead knows of it.
+    pub cached: Cached,
     /// Its last use as its entry among the candidates for reclaim has it.
     entered_ps: u64,
 }
@@ -58,6 +71,7 @@ impl Frame {
         transfer: 0,
         reading: false,
         slot: 0,
+        cached: Cached { order: 0, marked: false, ahead: false },
         entered_ps: u64::MAX,
     };
 }

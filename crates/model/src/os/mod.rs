@@ -3,6 +3,7 @@
 pub mod address_space;
 pub mod frames;
 pub mod paging;
+pub mod readahead;
 mod spec;
 
 pub use spec::*;

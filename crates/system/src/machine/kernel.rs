@@ -72,6 +72,7 @@ impl Machine {
             }
             Action::Read { file, offset, left, address, last } => {
                 if left == 0 {
+                    self.paging.end_of_read(file, offset);
                     return Ok(());
                 }
                 let page = offset >> self.fixed.page_shift;
@@ -265,7 +266,11 @@ impl Machine {
                 self.paging.remap(old_address, old_length, new_address, new_length);
             }
             Call::Advise { address, length, advice } => {
-                self.paging.advise(address, length, advice);
+                let (_, work) = self.decide(|paging, work, held| {
+                    let done = paging.advise(address, length, advice, now_ps, work, held);
+                    done.map(|()| Next::WaitForFrame)
+                })?;
+                steps.extend(self.work_steps(&work));
             }
             Call::Open { file, size } => {
                 self.paging.open(file, size)?;
@@ -273,9 +278,10 @@ impl Machine {
             }
             Call::Truncate { file, length } => self.paging.truncate(file, length),
             Call::Read { file, offset, length, address } => {
-                let end = self.paging.file_size(file).min(offset.saturating_add(length));
+                let asked_end = offset.saturating_add(length);
+                let end = self.paging.file_size(file).min(asked_end);
                 if let Some(left) = end.checked_sub(offset).filter(|left| *left > 0) {
-                    let last = (end - 1) >> self.fixed.page_shift;
+                    let last = (asked_end - 1) >> self.fixed.page_shift;
                     steps.push(Step::Act(Action::Read { file, offset, left, address, last }));
                 }
             }

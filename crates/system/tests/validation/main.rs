@@ -9,6 +9,7 @@ mod equivalence;
 mod formulas;
 mod golden;
 mod ramulator2;
+mod readahead;
 mod sensitivity;
 mod support;
 mod variations;

@@ -193,6 +193,8 @@ pub enum Feel {
     Parallel,
     /// A file read, written, mapped and forced to the store.
     Files,
+    /// Loads of every page of a mapped file, in a row.
+    Mapped,
     /// Eight threads that compute and wake each other.
     Switches,
 }
@@ -249,6 +251,13 @@ fn files() -> Vec<Op> {
     ops
 }
 
+fn mapped() -> Vec<Op> {
+    let length = 128 * PAGE;
+    let map = Call::Map { address: MAPPED, length, flags: MAP_SHARED, file: 0, offset: 0 };
+    let load = |page| Op::load(MAPPED + page * PAGE, 8, 40);
+    [call(Call::Open { file: 0, size: length }), call(map), (0..128).map(load).collect()].concat()
+}
+
 /// Threads 0 to 7: each computes, wakes the next, and waits for the one before.
 fn switches() -> Vec<Vec<Op>> {
     let threads = 8u32;
@@ -300,6 +309,7 @@ impl Feel {
             Updates => vec![updates(0, 700)],
             Parallel => together((0..4).map(|thread| updates(thread, 200)).collect()),
             Files => vec![files()],
+            Mapped => vec![mapped()],
             Switches => switches(),
         }
     }
@@ -626,6 +636,9 @@ const CASES: &[Case] = &[
     case("storage.dram_capacity", &[STORAGE], "4MiB", Updates, "major_faults", Down),
     case("storage.initial", &[STORAGE], "prefilled", Updates, "owner:page_cache", Up),
     case("storage.readahead", &[STORAGE], "0B", Files, "readahead_pages", Down),
+    case("storage.largest_folio", &[STORAGE], "2MiB", Files, "time", Either),
+    case("storage.largest_request", &[STORAGE], "4KiB", Files, "owner:block_layer", Up),
+    case("storage.fault_around", &[STORAGE], "4KiB", Mapped, "minor_faults", Up),
     case("storage.swap_cluster_pages", &[STORAGE], "1", Updates, "readahead_pages", Down),
     case("storage.dirty_ratio", &[STORAGE], "0.01", Files, "time", Up)
         .with(&[("storage.dirty_background_ratio", "0.01")]),

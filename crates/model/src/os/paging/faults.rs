@@ -1,6 +1,8 @@
 //! What a page fault needs.
 
+use super::filling::Need;
 use super::*;
+use crate::os::readahead::Vma;
 
 impl Paging {
     /// Decides what a fault of the given virtual page needs. `held` says whether some TLB holds a
@@ -38,12 +40,15 @@ impl Paging {
                 Ok(Next::Ready(frame))
             }
             (Pte::Swapped(slot), _) => self.swap_in((page, write), slot, now_ps, work, held),
-            (Pte::None, Some((at, Mapping { file: Some((file, first)), shared, pattern, .. }))) => {
-                let index = first + page - at;
-                if index >= self.file_size(file).div_ceil(self.page_bytes) {
+            (
+                Pte::None,
+                Some((at, Mapping { file: Some((file, first)), shared, pattern, pages, .. })),
+            ) => {
+                let vma = Vma { first, pages, address: at, pattern };
+                if first + page - at >= self.file_pages(file) {
                     return self.first_touch(page, now_ps, work, held);
                 }
-                self.file_fault(page, (file, index), (write, shared, pattern), now_ps, work, held)
+                self.file_fault(page, (file, &vma), (write, shared), now_ps, work, held)
             }
             (Pte::None, _) => self.first_touch(page, now_ps, work, held),
         }
@@ -117,33 +122,29 @@ impl Paging {
         Ok(Next::Ready(frame))
     }
 
-    pub(super) fn file_fault(
+    /// A page of a file that has no entry in the page table (`do_read_fault`, `do_cow_fault`,
+    /// `do_shared_fault`, mm/memory.c).
+    fn file_fault(
         &mut self,
         page: u64,
-        (file, index): (FileId, u64),
-        (write, shared, pattern): (bool, bool, Pattern),
+        (file, vma): (FileId, &Vma),
+        (write, shared): (bool, bool),
         now_ps: u64,
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
-        let Some(frame) = self.cache.get(file_key(file, index)).checked_sub(1) else {
-            let window = self.fault_window(file, index, pattern);
-            return match self.read_file(file, index, window, now_ps, work, held)? {
-                Next::Ready(_) => {
-                    let how = (write, shared, pattern);
-                    self.file_fault(page, (file, index), how, now_ps, work, held)
-                }
-                wait => Ok(wait),
-            };
+        let index = vma.first + page - vma.address;
+        let mapped = if self.limits.is_none() {
+            self.map_without_store((file, index), now_ps, work, held)?
+        } else {
+            self.map_with_readahead((file, index), vma, write, now_ps, work, held)?
         };
-        let info = self.frames.get(frame);
-        if info.reading {
-            return Ok(Next::Wait(info.transfer - 1));
-        }
-        let state = self.file(file);
-        state.fault_misses = state.fault_misses.saturating_sub(1);
+        let frame = match mapped {
+            Next::Ready(frame) => frame,
+            wait => return Ok(wait),
+        };
         self.counters.minor_faults += 1;
-        self.frames.touch(frame, now_ps);
+        self.use_frame(frame, now_ps);
         work.push(Work::Path(Stage::PageCache, 1));
         let info = self.frames.get_mut(frame);
         if info.mapped_at == Frame::UNMAPPED {
@@ -163,36 +164,68 @@ impl Paging {
         self.copy_on_write(page, frame, now_ps, work, held)
     }
 
-    /// Pages to read for a fault: around it, after it or it alone (Linux
-    /// `do_sync_mmap_readahead`, mm/filemap.c).
-    pub(super) fn fault_window(
+    /// Where nothing is paged, a page of a file is there, or comes to be.
+    fn map_without_store(
         &mut self,
-        file: FileId,
-        index: u64,
-        pattern: Pattern,
-    ) -> (u64, u64) {
-        let Some(limits) = &self.limits else { return (index, 1) };
-        let window = limits.readahead;
-        if window == 0 || pattern == Pattern::Random {
-            return (index, 1);
+        (file, index): (FileId, u64),
+        now_ps: u64,
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+    ) -> Result<Next, OsError> {
+        match self.cached(file, index) {
+            Some(frame) => Ok(Next::Ready(frame)),
+            None => self.read_file(file, index, now_ps, work, held),
         }
-        if pattern == Pattern::Sequential {
-            return (index, window);
-        }
-        let state = self.file(file);
-        state.fault_misses = (state.fault_misses + 1).min(10 * LOTS_OF_MISSES);
-        if state.fault_misses > LOTS_OF_MISSES {
-            return (index, 1);
-        }
-        (index.saturating_sub(window / 2), window)
     }
 
-    /// Brings a file page into the page cache, with the rest of its window where there is room.
+    /// Finds a page of a file in the page cache, or reads it, with what readahead finds right; what
+    /// lies around it is mapped. When it has read something, the fault begins again, and reads no
+    /// more (`filemap_fault`).
+    fn map_with_readahead(
+        &mut self,
+        (file, index): (FileId, u64),
+        vma: &Vma,
+        write: bool,
+        now_ps: u64,
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+    ) -> Result<Next, OsError> {
+        let around = !write && self.map_around(file, vma, index);
+        if !around && self.file(file).tried != Some(index) {
+            let frame = self.cached(file, index);
+            let arriving = frame.is_some_and(|frame| self.frames.get(frame).reading);
+            let need = Need { file, wanted: index..index + 1, now_ps, work, held };
+            let pattern = vma.pattern;
+            if !self.fill(need, |readahead, cache| {
+                readahead.look_up(cache, index, pattern, arriving);
+            })? {
+                return Ok(Next::WaitForFrame);
+            }
+            if frame.is_none() {
+                self.count_read(file, index);
+            }
+            self.file(file).tried = Some(index);
+        }
+        let Some(frame) = self.cached(file, index) else {
+            self.file(file).tried = None;
+            return Ok(Next::WaitForFrame);
+        };
+        let info = self.frames.get(frame);
+        if info.reading {
+            return Ok(Next::Wait(info.transfer - 1));
+        }
+        self.file(file).tried = None;
+        if !write && !around && !self.map_around(file, vma, index) {
+            self.map_folio(file, vma, index);
+        }
+        Ok(Next::Ready(frame))
+    }
+
+    /// Brings one page of a file into the page cache.
     pub(super) fn read_file(
         &mut self,
         file: FileId,
         index: u64,
-        (start, count): (u64, u64),
         now_ps: u64,
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
@@ -202,7 +235,7 @@ impl Paging {
         };
         self.cache.set(file_key(file, index), frame + 1);
         let address = self.store_address(file, index);
-        let (Some(address), true) = (address, self.limits.is_some()) else {
+        let (Some(store_address), true) = (address, self.limits.is_some()) else {
             // In memory from the start, or a hole.
             if address.is_none() {
                 work.push(Work::Clear(frame));
@@ -212,21 +245,7 @@ impl Paging {
         };
         self.counters.major_faults += 1;
         self.hold(frame);
-        let mut pages = vec![PageTransfer { frame, store_address: address }];
-        let end = self.file_size(file).div_ceil(self.page_bytes).min(start + count);
-        for near in start..end {
-            if near == index || self.cache.get(file_key(file, near)) != 0 {
-                continue;
-            }
-            let Some(store_address) = self.store_address(file, near) else { continue };
-            let owner = Owner::File(file, near);
-            let Some(frame) = self.allocate(owner, now_ps, work, held)? else { break };
-            self.cache.set(file_key(file, near), frame + 1);
-            self.hold(frame);
-            self.counters.readahead_pages += 1;
-            pages.push(PageTransfer { frame, store_address });
-        }
-        pages.sort_by_key(|page| page.store_address);
+        let pages = vec![PageTransfer { frame, store_address }];
         Ok(Next::Wait(self.start_transfer(pages, false, false, work)))
     }
 
@@ -245,7 +264,7 @@ impl Paging {
             }
             self.counters.minor_faults += 1;
             work.push(Work::Path(Stage::PageCache, 1));
-            self.frames.touch(frame, now_ps);
+            self.use_frame(frame, now_ps);
             let info = self.frames.get_mut(frame);
             info.mapped_at = page;
             // Read-only until stored to, so that a page that stays clean keeps its slot.
@@ -270,6 +289,7 @@ impl Paging {
             let owner = Owner::Anonymous(owner);
             let Some(frame) = self.allocate(owner, now_ps, work, held)? else { break };
             self.counters.readahead_pages += 1;
+            self.frames.get_mut(frame).cached.ahead = true;
             pages.push(self.enter_swap_cache(near, frame));
         }
         self.counters.swap_ins += pages.len() as u64;

@@ -1,9 +1,11 @@
 //! What reading, writing and syncing a file need.
 
+use super::filling::Need;
 use super::*;
 
 impl Paging {
-    /// Decides what reading page `index` of a file needs; `last` is the last page of the call.
+    /// Decides what reading page `index` of a file needs; `last` is the last page that the call asks
+    /// for, which may lie beyond the file's end.
     pub fn read_page(
         &mut self,
         file: FileId,
@@ -13,45 +15,64 @@ impl Paging {
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
-        if let Some(frame) = self.cache.get(file_key(file, index)).checked_sub(1) {
-            let info = self.frames.get(frame);
-            if info.reading {
-                return Ok(Next::Wait(info.transfer - 1));
+        if self.limits.is_none() {
+            return self.read_without_store(file, index, now_ps, work, held);
+        }
+        if let Some(frame) = self.cached(file, index) {
+            let Frame { reading, cached, .. } = self.frames.get(frame);
+            if !reading && cached.order == 0 && !cached.marked {
+                self.counters.page_cache_hits += 1;
+                self.use_frame(frame, now_ps);
+                return Ok(Next::Ready(frame));
             }
+        }
+        let folio = self.folio(file, index);
+        if folio.is_none_or(|folio| folio.marked) {
+            let need = Need { file, wanted: index..last + 1, now_ps, work, held };
+            if !self.fill(need, |readahead, cache| readahead.read(cache, index, last + 1))? {
+                return Ok(Next::WaitForFrame);
+            }
+            if folio.is_none() {
+                self.counters.page_cache_misses += 1;
+                self.count_read(file, index);
+            }
+        }
+        let Some(frame) = self.cached(file, index) else { return Ok(Next::WaitForFrame) };
+        let info = self.frames.get(frame);
+        if info.reading {
+            return Ok(Next::Wait(info.transfer - 1));
+        }
+        self.counters.page_cache_hits += 1;
+        self.use_frame(frame, now_ps);
+        Ok(Next::Ready(frame))
+    }
+
+    /// A page was not there: if the store had it, that is a major fault, or as much as one.
+    pub(super) fn count_read(&mut self, file: FileId, index: u64) {
+        self.counters.major_faults += u64::from(self.store_address(file, index).is_some());
+    }
+
+    /// Where nothing is paged, a page is there, or comes to be.
+    fn read_without_store(
+        &mut self,
+        file: FileId,
+        index: u64,
+        now_ps: u64,
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+    ) -> Result<Next, OsError> {
+        if let Some(frame) = self.cached(file, index) {
             self.counters.page_cache_hits += 1;
-            self.file(file).next_page = index + 1;
-            self.frames.touch(frame, now_ps);
             return Ok(Next::Ready(frame));
         }
         self.counters.page_cache_misses += 1;
-        let window = self.read_window(file, index, last + 1 - index);
-        self.read_file(file, index, (index, window), now_ps, work, held)
+        self.read_file(file, index, now_ps, work, held)
     }
 
-    /// Pages to read for a read call that missed: a window that grows while reads are sequential
-    /// (Linux `ondemand_readahead`, `get_init_ra_size`, `get_next_ra_size`, mm/readahead.c).
-    pub(super) fn read_window(&mut self, file: FileId, index: u64, wanted: u64) -> u64 {
-        let Some(limits) = &self.limits else { return wanted };
-        let most = limits.readahead;
-        let state = self.files.entry(file).or_default();
-        let sequential = index == 0 || index == state.next_page;
-        state.window = if most == 0 || !sequential {
-            0
-        } else if state.window == 0 || index == 0 {
-            let size = wanted.next_power_of_two();
-            if size <= most / 32 {
-                size * 4
-            } else if size <= most / 4 {
-                size * 2
-            } else {
-                most
-            }
-        } else if state.window < most / 16 {
-            state.window * 4
-        } else {
-            (state.window * 2).min(most)
-        };
-        state.window.max(wanted.min(most.max(1)))
+    /// A read call has ended in front of this byte.
+    pub fn end_of_read(&mut self, file: FileId, end_bytes: u64) {
+        let page_bytes = self.page_bytes;
+        self.file(file).readahead.end_of_read(end_bytes, page_bytes);
     }
 
     /// Decides what writing to page `index` of a file needs. `whole` says that all of the page is
@@ -72,13 +93,13 @@ impl Paging {
                 return Ok(Next::Wait(info.transfer - 1));
             }
             self.counters.page_cache_hits += 1;
-            self.frames.touch(frame, now_ps);
+            self.use_frame(frame, now_ps);
             self.mark_dirty(frame, file, index);
             return Ok(self.throttle(work)?.map_or(Next::Ready(frame), Next::Wait));
         }
         if !whole && self.store_address(file, index).is_some() {
             self.counters.page_cache_misses += 1;
-            return self.read_file(file, index, (index, 1), now_ps, work, held);
+            return self.read_file(file, index, now_ps, work, held);
         }
         let Some(frame) = self.allocate(Owner::File(file, index), now_ps, work, held)? else {
             return Ok(Next::WaitForFrame);

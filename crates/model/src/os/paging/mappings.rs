@@ -1,5 +1,6 @@
 //! Files, mappings, and what calls do to them.
 
+use super::filling::Need;
 use super::*;
 
 impl Paging {
@@ -11,9 +12,9 @@ impl Paging {
         let pages = size_bytes.div_ceil(self.page_bytes);
         let base_address = self.store_end;
         self.grow_store(pages)?;
-        let state =
-            FileState { size_bytes, stored_pages: pages, base_address, ..Default::default() };
-        self.files.insert(file, state);
+        let state = self.file(file);
+        (state.size_bytes, state.stored_pages, state.base_address) =
+            (size_bytes, pages, base_address);
         Ok(())
     }
 
@@ -30,7 +31,14 @@ impl Paging {
     }
 
     pub(super) fn file(&mut self, file: FileId) -> &mut FileState {
-        self.files.entry(file).or_default()
+        let limits = self.readahead;
+        self.files.entry(file).or_insert_with(|| FileState {
+            size_bytes: 0,
+            stored_pages: 0,
+            base_address: 0,
+            readahead: Readahead::new(limits),
+            tried: None,
+        })
     }
 
     /// Size of a file, in bytes.
@@ -149,7 +157,15 @@ impl Paging {
     }
 
     /// Takes advice on a range.
-    pub fn advise(&mut self, address: u64, length: u64, advice: u64) {
+    pub fn advise(
+        &mut self,
+        address: u64,
+        length: u64,
+        advice: u64,
+        now_ps: u64,
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+    ) -> Result<(), OsError> {
         let start = address / self.page_bytes;
         let pages = length.div_ceil(self.page_bytes);
         if advice == Advice::DontNeed as u64 {
@@ -160,7 +176,14 @@ impl Paging {
             self.space.advise(start, pages, Pattern::Sequential);
         } else if advice == Advice::Normal as u64 {
             self.space.advise(start, pages, Pattern::Normal);
+        } else if advice == Advice::WillNeed as u64 && self.limits.is_some() {
+            for (file, pages) in self.space.files_in(start, pages) {
+                let need = Need { file, wanted: 0..0, now_ps, work, held };
+                let count = pages.end - pages.start;
+                self.fill(need, |readahead, cache| readahead.need(cache, pages.start, count))?;
+            }
         }
+        Ok(())
     }
 
     /// Sets a file's size; pages beyond it are dropped.

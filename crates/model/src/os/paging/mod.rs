@@ -5,13 +5,17 @@
 use crate::os::OsSpec;
 mod faults;
 mod file_calls;
+mod filling;
 mod mappings;
 mod reclaim;
+#[cfg(test)]
+mod small;
 mod transfers;
 
 use crate::organization::{InitialContent, StorageSpec};
-use crate::os::address_space::{AddressSpace, Mapping, Pattern, Pte};
+use crate::os::address_space::{AddressSpace, Mapping, Pte};
 use crate::os::frames::{Frame, Frames, Owner};
+use crate::os::readahead::{self, Pattern, Readahead};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use tierscope_kernel::cow::CowMap;
@@ -109,8 +113,14 @@ counters! {
         pub minor_faults,
         /// Faults that read from the store.
         pub major_faults,
-        /// Pages read ahead of need.
+        /// Requests for pages of files, those that were asked for alone included.
+        pub readahead_requests,
+        /// Pages read ahead of need, of files and from swap.
         pub readahead_pages,
+        /// Of these, pages that were used afterwards.
+        pub readahead_hits,
+        /// Of these, pages that were reclaimed before they were used.
+        pub readahead_wasted,
         /// Pages that a file call found in the page cache.
         pub page_cache_hits,
         /// Pages that a file call did not find there.
@@ -159,7 +169,8 @@ impl Area {
 /// Limits of paging, in pages.
 #[derive(Clone, Debug)]
 struct Limits {
-    readahead: u64,
+    fault_around: u64,
+    largest_request: u64,
     swap_cluster: u64,
     dirty: u64,
     dirty_background: u64,
@@ -167,22 +178,17 @@ struct Limits {
     store_bytes: u64,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct FileState {
     size_bytes: u64,
     /// Pages that the store had when the file was first seen.
     stored_pages: u64,
     base_address: u64,
-    /// Where the last read call ended, and the window that it was given.
-    next_page: u64,
-    window: u64,
-    /// The kernel's `mmap_miss`: how often readahead around a fault did not pay.
-    fault_misses: u32,
+    readahead: Readahead,
+    /// The page of a fault that has read what it needs, and comes again (`FAULT_FLAG_TRIED`).
+    tried: Option<u64>,
 }
 
-/// Reads of at most this many faults in a row may miss before readahead around faults stops
-/// (Linux `MMAP_LOTSAMISS`, mm/filemap.c).
-const LOTS_OF_MISSES: u32 = 100;
 /// Pages reclaimed at once (Linux `SWAP_CLUSTER_MAX`, mm/vmscan.c).
 const RECLAIM_BATCH: u64 = 32;
 
@@ -207,6 +213,7 @@ pub struct Paging {
     slot_frames: CowMap<u64>,
     dirty: BTreeSet<(FileId, u64)>,
     limits: Option<Limits>,
+    readahead: readahead::Limits,
     prefilled: bool,
     transfers: Slab<Transfer>,
     /// Pages that reclaim has being written.
@@ -244,7 +251,8 @@ impl Paging {
         let total = memory_bytes / page_bytes;
         let share = |ratio: f64| (total as f64 * ratio) as u64;
         let limits = storage.map(|(spec, store_bytes)| Limits {
-            readahead: spec.readahead.bytes() / page_bytes,
+            fault_around: (spec.fault_around.bytes() / page_bytes).max(1),
+            largest_request: (spec.largest_request.bytes() / page_bytes).max(1),
             swap_cluster: u64::from(spec.swap_cluster_pages),
             dirty: share(spec.dirty_ratio).max(1),
             dirty_background: share(spec.dirty_background_ratio).max(1),
@@ -267,6 +275,8 @@ impl Paging {
             slot_frames: CowMap::new(0),
             dirty: BTreeSet::new(),
             limits,
+            readahead: storage
+                .map_or(readahead::Limits::NONE, |(spec, _)| spec.readahead_limits(page_bytes)),
             prefilled: storage.is_some_and(|(s, _)| s.initial == InitialContent::Prefilled),
             transfers: Slab::new(),
             effects: Vec::new(),
@@ -301,7 +311,18 @@ impl Paging {
     #[inline]
     pub fn touch(&mut self, frame: u64, now_ps: u64) {
         if self.limits.is_some() {
-            self.frames.touch(frame, now_ps);
+            self.use_frame(frame, now_ps);
+        }
+    }
+
+    /// A frame is used: if it was read ahead, that was right.
+    #[inline]
+    fn use_frame(&mut self, frame: u64, now_ps: u64) {
+        let info = self.frames.get_mut(frame);
+        info.touched_ps = info.touched_ps.max(now_ps);
+        if info.cached.ahead {
+            info.cached.ahead = false;
+            self.counters.readahead_hits += 1;
         }
     }
 

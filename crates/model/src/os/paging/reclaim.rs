@@ -150,6 +150,7 @@ impl Paging {
                 continue;
             }
             taken += 1;
+            self.counters.readahead_wasted += u64::from(info.cached.ahead);
             match info.owner {
                 Owner::Anonymous(page) => self.evict_anonymous(frame, page, &mut swapped)?,
                 Owner::File(file, index) => {

@@ -31,8 +31,11 @@ impl Paging {
         if !swap {
             work.push(Work::Path(Stage::FileSystem, 1));
         }
-        work.push(Work::Path(Stage::BlockLayer, 1));
-        work.push(Work::Path(Stage::Driver, 1));
+        // The block layer splits what is larger than the device takes.
+        let most = self.limits.as_ref().map_or(u64::MAX, |limits| limits.largest_request);
+        let parts = u64::from(count).div_ceil(most) as u32;
+        work.push(Work::Path(Stage::BlockLayer, parts));
+        work.push(Work::Path(Stage::Driver, parts));
         work.push(Work::Submit(id));
         id
     }

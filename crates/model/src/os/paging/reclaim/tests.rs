@@ -1,46 +1,15 @@
 //! Edges of paging: when it begins, and what it must not forget.
 
 use super::*;
-use crate::os::{KernelPathsSpec, PathSpec};
-use tierscope_units::{Duration, Size};
+use crate::os::paging::small::{FRAMES, SOFT, small};
 use tierscope_workload::op::MAP_WRITABLE;
 
 const FILE: FileId = 1;
-/// Frames of main memory; the low watermark is a 256th of them.
-const FRAMES: u64 = 1024;
-const LOW_WATERMARK: u64 = 4;
-/// Dirty file pages above which they are written in the background.
-const SOFT: u64 = 8;
+/// The low watermark is a 256th of the frames.
+const LOW_WATERMARK: u64 = FRAMES / 256;
 
 fn paging() -> Paging {
-    let path = PathSpec { instructions: 0, lines: 0 };
-    let os = OsSpec {
-        page: Size::from_bytes(4096),
-        allocation: crate::os::Allocation::Contiguous,
-        time_slice: Duration::from_picoseconds(1_000_000_000),
-        kernel_cpi: 1.0,
-        paths: KernelPathsSpec {
-            fault: path,
-            page_cache: path,
-            file_system: path,
-            block_layer: path,
-            driver: path,
-            interrupt: path,
-            wake_up: path,
-            context_switch: path,
-            system_call: path,
-        },
-    };
-    let storage = StorageSpec {
-        dram_capacity: Size::from_bytes(FRAMES * 4096),
-        initial: InitialContent::Empty,
-        readahead: Size::from_bytes(0),
-        swap_cluster_pages: 1,
-        dirty_ratio: 0.5,
-        dirty_background_ratio: SOFT as f64 / FRAMES as f64,
-        host_queue_depth: 32,
-    };
-    Paging::new(&os, 1, FRAMES * 4096, Some((&storage, 1 << 30)), 1)
+    small(|_| {})
 }
 
 fn fault(paging: &mut Paging, page: u64, write: bool) -> Next {

@@ -1,0 +1,251 @@
+//! The page cache as readahead sees it, and the pages that it has read.
+
+use super::*;
+use crate::os::frames::Cached;
+use crate::os::readahead::{Filling, Folio, PageCache, around};
+
+/// Where and for what pages are brought into the page cache.
+pub(super) struct Need<'a> {
+    pub file: FileId,
+    /// Pages that are asked for; others are read ahead.
+    pub wanted: Range<u64>,
+    pub now_ps: u64,
+    pub work: &'a mut Vec<Work>,
+    pub held: &'a dyn Fn(u64) -> bool,
+}
+
+/// The page cache of a file, while readahead adds to it.
+pub(super) struct Filler<'a, 'b> {
+    paging: &'a mut Paging,
+    need: Need<'b>,
+    /// A frame kept for the first wanted page, so that the others cannot take the last.
+    reserve: Option<u64>,
+    /// Pages of the request that is being made.
+    request: Vec<PageTransfer>,
+    error: Option<OsError>,
+}
+
+impl PageCache for Filler<'_, '_> {
+    fn file_pages(&self) -> u64 {
+        self.paging.file_pages(self.need.file)
+    }
+
+    fn folio(&self, page: u64) -> Option<Folio> {
+        self.paging.folio(self.need.file, page)
+    }
+}
+
+impl Filling for Filler<'_, '_> {
+    fn add(&mut self, folio: Folio) -> bool {
+        let pages = folio.first..folio.first + folio.pages();
+        let mut frames = Vec::new();
+        for page in pages.clone() {
+            match self.frame_for(page) {
+                Some(frame) => frames.push(frame),
+                None => {
+                    self.give_back(pages.start, &frames);
+                    return false;
+                }
+            }
+        }
+        for (page, frame) in pages.zip(frames) {
+            self.enter(page, frame, folio);
+        }
+        true
+    }
+
+    fn submit(&mut self) {
+        let mut pages = std::mem::take(&mut self.request);
+        if !pages.is_empty() {
+            self.paging.counters.readahead_requests += 1;
+            pages.sort_by_key(|page| page.store_address);
+            self.paging.start_transfer(pages, false, false, self.need.work);
+        }
+    }
+
+    fn unmark(&mut self, folio: Folio) {
+        if let Some(frame) = self.paging.cached(self.need.file, folio.first) {
+            self.paging.frames.get_mut(frame).cached.marked = false;
+        }
+    }
+}
+
+impl Filler<'_, '_> {
+    fn frame_for(&mut self, page: u64) -> Option<u64> {
+        if page == self.need.wanted.start
+            && let Some(frame) = self.reserve.take()
+        {
+            return Some(frame);
+        }
+        let owner = Owner::File(self.need.file, page);
+        let Need { now_ps, work, held, .. } = &mut self.need;
+        match self.paging.allocate(owner, *now_ps, work, held) {
+            Ok(frame) => {
+                frame.inspect(|frame| self.paging.hold(*frame));
+                frame
+            }
+            Err(error) => {
+                self.error.get_or_insert(error);
+                None
+            }
+        }
+    }
+
+    /// A folio found no room as a whole.
+    fn give_back(&mut self, first: u64, frames: &[u64]) {
+        for (page, frame) in (first..).zip(frames) {
+            if page == self.need.wanted.start {
+                self.reserve = Some(*frame);
+            } else {
+                self.paging.frames.release(*frame);
+            }
+        }
+    }
+
+    /// A page has its frame: it is read, or cleared where the file has a hole.
+    fn enter(&mut self, page: u64, frame: u64, folio: Folio) {
+        let Need { file, wanted, work, .. } = &mut self.need;
+        let ahead = !wanted.contains(&page);
+        let marked = folio.marked && page == folio.first;
+        let info = self.paging.frames.get_mut(frame);
+        info.cached = Cached { order: folio.order as u8, marked, ahead };
+        self.paging.cache.set(file_key(*file, page), frame + 1);
+        self.paging.counters.readahead_pages += u64::from(ahead);
+        match self.paging.store_address(*file, page) {
+            Some(store_address) => self.request.push(PageTransfer { frame, store_address }),
+            None => {
+                self.paging.frames.get_mut(frame).transfer = 0;
+                work.extend([Work::Clear(frame), Work::Path(Stage::PageCache, 1)]);
+            }
+        }
+    }
+}
+
+impl Paging {
+    /// Pages of a file, the last of which may be incomplete.
+    pub(super) fn file_pages(&self, file: FileId) -> u64 {
+        self.file_size(file).div_ceil(self.page_bytes)
+    }
+
+    /// The frame of a page in the page cache, also of one that is being read.
+    pub(super) fn cached(&self, file: FileId, page: u64) -> Option<u64> {
+        self.cache.get(file_key(file, page)).checked_sub(1)
+    }
+
+    /// The folio that a page in the page cache belongs to. Its first page has the mark.
+    pub(super) fn folio(&self, file: FileId, page: u64) -> Option<Folio> {
+        let Cached { order, marked, .. } = self.frames.get(self.cached(file, page)?).cached;
+        let order = u32::from(order);
+        let first = page >> order << order;
+        let marked = if first == page {
+            marked
+        } else {
+            self.cached(file, first).is_some_and(|frame| self.frames.get(frame).cached.marked)
+        };
+        Some(Folio { first, order, marked })
+    }
+
+    /// Lets readahead read what it finds right. Afterwards the first wanted page is in the page
+    /// cache, or being read, where true is returned; else all frames are in transfer.
+    pub(super) fn fill(
+        &mut self,
+        need: Need<'_>,
+        decide: impl FnOnce(&mut Readahead, &mut Filler<'_, '_>),
+    ) -> Result<bool, OsError> {
+        let (file, first) = (need.file, need.wanted.start);
+        let mut filler =
+            Filler { paging: self, need, reserve: None, request: Vec::new(), error: None };
+        if !filler.need.wanted.is_empty() && filler.paging.cached(file, first).is_none() {
+            filler.reserve = filler.frame_for(first);
+            if filler.reserve.is_none() {
+                return filler.error.map_or(Ok(false), Err);
+            }
+        }
+        let mut readahead = filler.paging.file(file).readahead.clone();
+        decide(&mut readahead, &mut filler);
+        if filler.reserve.is_some() {
+            filler.submit();
+            filler.add(Folio { first, order: 0, marked: false });
+            filler.submit();
+        }
+        let error = filler.error;
+        self.file(file).readahead = readahead;
+        error.map_or(Ok(true), Err)
+    }
+
+    /// Maps what is in the page cache around a fault, as [`around::map`] says; whether the page
+    /// itself is mapped now.
+    pub(super) fn map_around(&mut self, file: FileId, vma: &around::Vma, page: u64) -> bool {
+        let around = self.limits.as_ref().map_or(1, |limits| limits.fault_around);
+        let mut entries = Entries { paging: self, file, vma, new: Vec::new() };
+        let mut readahead = entries.paging.files[&file].readahead.clone();
+        let mapped =
+            readahead.map_around(&Read(entries.paging, file), &mut entries, vma, page, around);
+        let new = entries.new;
+        self.file(file).readahead = readahead;
+        self.map_file_pages(file, vma, &new);
+        mapped
+    }
+
+    /// Maps the folio of a page that faulted, as [`around::map_folio`] says.
+    pub(super) fn map_folio(&mut self, file: FileId, vma: &around::Vma, page: u64) {
+        let Some(folio) = self.folio(file, page) else { return };
+        let mut entries = Entries { paging: self, file, vma, new: Vec::new() };
+        around::map_folio(&Read(self, file), &mut entries, vma, page, folio);
+        let new = entries.new;
+        self.map_file_pages(file, vma, &new);
+    }
+
+    fn map_file_pages(&mut self, file: FileId, vma: &around::Vma, pages: &[u64]) {
+        for index in pages {
+            let Some(frame) = self.cached(file, *index) else { continue };
+            let page = vma.address + index - vma.first;
+            let info = self.frames.get_mut(frame);
+            if info.mapped_at == Frame::UNMAPPED {
+                info.mapped_at = page;
+            } else if info.mapped_at != page {
+                info.mapped_twice = true;
+            }
+            self.space.set(page, Pte::Present { frame, writable: false });
+        }
+    }
+}
+
+/// The page cache of a file without what is still being read, which cannot be mapped.
+struct Read<'a>(&'a Paging, FileId);
+
+impl PageCache for Read<'_> {
+    fn file_pages(&self) -> u64 {
+        self.0.file_pages(self.1)
+    }
+
+    fn folio(&self, page: u64) -> Option<Folio> {
+        let frame = self.0.cached(self.1, page)?;
+        if self.0.frames.get(frame).reading { None } else { self.0.folio(self.1, page) }
+    }
+}
+
+/// New entries of the page table for pages of a file.
+struct Entries<'a> {
+    paging: &'a Paging,
+    file: FileId,
+    vma: &'a around::Vma,
+    new: Vec<u64>,
+}
+
+impl around::PageTable for Entries<'_> {
+    fn mapped(&self, page: u64) -> bool {
+        self.paging.space.get(self.vma.address + page - self.vma.first) != Pte::None
+    }
+
+    fn map(&mut self, page: u64) {
+        // Reclaim takes single pages, so that a folio may lack some.
+        let there = self.paging.cached(self.file, page);
+        if there.is_some_and(|frame| !self.paging.frames.get(frame).reading) {
+            self.new.push(page);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! What readahead decides, as the page cache carries it out.
+
+use super::*;
+use crate::os::paging::small::{FRAMES, small};
+use tierscope_units::Size;
+use tierscope_workload::op::MAP_WRITABLE;
+
+const FILE: FileId = 1;
+const PAGE: u64 = 4096;
+/// Virtual page to which the file is mapped.
+const MAPPED: u64 = 512;
+
+/// A file of so many pages, mapped, with windows of 32 pages and 16 entries mapped at once.
+fn with_file(pages: u64, largest_folio: u64) -> Paging {
+    let mut paging = small(|spec| {
+        spec.readahead = Size::from_bytes(32 * PAGE);
+        spec.fault_around = Size::from_bytes(16 * PAGE);
+        spec.largest_folio = Size::from_bytes(largest_folio * PAGE);
+    });
+    paging.open(FILE, pages * PAGE).expect("the store has room");
+    paging.map(MAPPED * PAGE, pages * PAGE, MAP_SHARED | MAP_WRITABLE, FILE, 0);
+    paging
+}
+
+fn read(paging: &mut Paging, page: u64) -> Next {
+    let next = paging.read_page(FILE, page, page, page, &mut Vec::new(), &|_| false);
+    let next = next.expect("there is room");
+    if let Next::Ready(_) = next {
+        paging.end_of_read(FILE, (page + 1) * PAGE);
+    }
+    next
+}
+
+fn load(paging: &mut Paging, page: u64) -> Next {
+    paging.fault(MAPPED + page, false, page, &mut Vec::new(), &|_| false).expect("there is room")
+}
+
+fn finish(paging: &mut Paging, id: TransferId) {
+    paging.submitted(id);
+    while !paging.page_moved(id) {}
+    paging.finish_transfer(id, 0);
+}
+
+/// First page and pages of a transfer: the file lies at the store's start.
+fn run(paging: &Paging, id: TransferId) -> (u64, u64) {
+    let pages = &paging.transfer(id).pages;
+    (pages[0].store_address / PAGE, pages.len() as u64)
+}
+
+/// Lets everything arrive.
+fn settle(paging: &mut Paging) {
+    let all: Vec<TransferId> = paging.transfers.iter().map(|(id, _)| id).collect();
+    all.into_iter().for_each(|id| finish(paging, id));
+}
+
+#[test]
+fn the_next_window_is_under_way_while_the_last_is_read() {
+    let mut paging = with_file(512, 1);
+    let Next::Wait(first) = read(&mut paging, 0) else { panic!("nothing is cached") };
+    assert_eq!(run(&paging, first), (0, 4));
+    finish(&mut paging, first);
+    assert!(matches!(read(&mut paging, 0), Next::Ready(_)));
+    assert!(!paging.transfers_under_way());
+    assert!(matches!(read(&mut paging, 1), Next::Ready(_)), "it has the mark, and is there");
+    let windows: Vec<_> = paging.transfers.iter().map(|(id, _)| run(&paging, id)).collect();
+    assert_eq!(windows, [(4, 8)]);
+    assert!(matches!(read(&mut paging, 4), Next::Wait(_)), "it is being read");
+    let counters = &paging.counters;
+    assert_eq!((counters.readahead_requests, counters.readahead_pages), (3, 3 + 8 + 16));
+    assert_eq!((counters.readahead_hits, counters.page_cache_misses), (1, 1));
+}
+
+#[test]
+fn a_fault_maps_what_is_cached_around_it() {
+    let mut paging = with_file(512, 1);
+    let Next::Wait(around) = load(&mut paging, 100) else { panic!("nothing is cached") };
+    assert_eq!(run(&paging, around), (84, 32));
+    finish(&mut paging, around);
+    assert!(matches!(load(&mut paging, 100), Next::Ready(_)));
+    let mapped = |page: &u64| matches!(paging.entry(MAPPED + page), Pte::Present { .. });
+    // Entries 96 to 111; the mark is on page 84 + 24.
+    let expected: Vec<u64> = (96..112).filter(|page| *page != 108).collect();
+    assert_eq!((0..512).filter(mapped).collect::<Vec<_>>(), expected);
+    assert_eq!(paging.counters.minor_faults, 1);
+    assert_eq!(paging.counters.major_faults, 1);
+}
+
+#[test]
+fn large_folios_are_read_and_marked_as_a_whole() {
+    let mut paging = with_file(512, 512);
+    for page in 0..20 {
+        while let Next::Wait(id) = read(&mut paging, page) {
+            finish(&mut paging, id);
+        }
+        settle(&mut paging);
+    }
+    let folio = paging.folio(FILE, 20).expect("it was read ahead");
+    assert_eq!((folio.first, folio.order), (16, 3));
+    let next = paging.folio(FILE, 24).expect("the mark was met");
+    assert_eq!((next.first, next.order, next.marked), (24, 3, true));
+}
+
+#[test]
+fn pages_are_read_when_advised_and_each_once() {
+    let mut paging = with_file(512, 1);
+    let advice = Advice::WillNeed as u64;
+    let mut advise = |first: u64, pages: u64| {
+        let (address, length) = ((MAPPED + first) * PAGE, pages * PAGE);
+        let done = paging.advise(address, length, advice, 0, &mut Vec::new(), &|_| false);
+        done.expect("there is room");
+        let found: Vec<_> = paging.transfers.iter().map(|(id, _)| run(&paging, id)).collect();
+        settle(&mut paging);
+        found
+    };
+    assert_eq!(advise(10, 8), [(10, 8)]);
+    assert_eq!(advise(8, 12), [(8, 2), (18, 2)]);
+    assert_eq!(advise(100, 300), [(100, 32)], "no more than a window");
+}
+
+/// A file larger than memory: pages that were read ahead and pushed out before they were used are
+/// told.
+#[test]
+fn what_was_read_ahead_in_vain_is_counted() {
+    let mut paging = with_file(4 * FRAMES, 1);
+    for page in (0..4 * FRAMES).step_by(40) {
+        while let Next::Wait(id) = load(&mut paging, page) {
+            finish(&mut paging, id);
+        }
+        settle(&mut paging);
+    }
+    let OsCounters { readahead_pages, readahead_hits, readahead_wasted, .. } = paging.counters;
+    assert_eq!(readahead_hits, 0);
+    assert!(readahead_wasted > readahead_pages / 2, "{readahead_wasted} of {readahead_pages}");
+    assert!(readahead_pages - readahead_wasted <= FRAMES);
+}

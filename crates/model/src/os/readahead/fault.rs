@@ -1,0 +1,73 @@
+//! Readahead for page faults on a mapping.
+
+use super::around::{self, PageTable, Vma};
+use super::{Filling, LOTS_OF_MISSES, PageCache, Pattern, Readahead, add_alone};
+
+impl Readahead {
+    /// The look-up of a faulting page in the page cache, with what is read for it. `arriving` says
+    /// that the page is being read already: it is no sign for readahead. Afterwards the page is in the
+    /// cache, unless there is no room; the fault begins again once it has been read, and looks up no
+    /// more (`filemap_fault`, `do_async_mmap_readahead`).
+    pub fn look_up(
+        &mut self,
+        cache: &mut impl Filling,
+        page: u64,
+        pattern: Pattern,
+        arriving: bool,
+    ) {
+        match cache.folio(page) {
+            Some(folio) => {
+                if pattern == Pattern::Random || self.window == 0 {
+                    return;
+                }
+                if !arriving {
+                    self.misses = self.misses.saturating_sub(1);
+                }
+                if folio.marked {
+                    self.hit_mark(cache, folio, page, self.window);
+                }
+            }
+            None => {
+                self.fault_miss(cache, page, pattern);
+                add_alone(cache, page);
+            }
+        }
+    }
+
+    /// What is read for a page that is not there (`do_sync_mmap_readahead`).
+    fn fault_miss(&mut self, cache: &mut impl Filling, page: u64, pattern: Pattern) {
+        if pattern == Pattern::Random || self.window == 0 {
+            return;
+        }
+        if pattern == Pattern::Sequential {
+            return self.miss(cache, page, self.window);
+        }
+        self.misses = (self.misses + 1).min(10 * LOTS_OF_MISSES);
+        if self.misses > LOTS_OF_MISSES {
+            return;
+        }
+        self.start = page.saturating_sub(self.window / 2);
+        self.size = self.window;
+        self.async_size = self.window / 4;
+        self.order = 0;
+        self.add_window(cache, self.start);
+    }
+
+    /// Maps the pages around a fault that are in the cache; whether the page itself is among them
+    /// (`do_fault_around`). Each page that is found speaks for readahead.
+    pub fn map_around(
+        &mut self,
+        cache: &impl PageCache,
+        table: &mut impl PageTable,
+        vma: &Vma,
+        page: u64,
+        around: u64,
+    ) -> bool {
+        if around <= 1 {
+            return false;
+        }
+        let (found, mapped) = around::map(cache, table, vma, page, around);
+        self.misses = self.misses.saturating_sub(found);
+        mapped
+    }
+}

@@ -1,0 +1,168 @@
+//! How large a window is, and what is added to the page cache for it.
+
+use super::{Filling, Folio, Readahead, walk};
+
+impl Readahead {
+    /// Largest window for a call that asks for this many pages (`ractl_max_pages`).
+    fn most(&self, wanted: u64) -> u64 {
+        if wanted > self.window && self.limits.io > self.window {
+            wanted.min(self.limits.io)
+        } else {
+            self.window
+        }
+    }
+
+    /// A page is not there, and `wanted` pages from it on are asked for (`page_cache_sync_ra`).
+    pub(super) fn miss(&mut self, cache: &mut impl Filling, page: u64, wanted: u64) {
+        if self.window == 0 {
+            return self.force(cache, page, 1);
+        }
+        if self.random {
+            return self.force(cache, page, wanted);
+        }
+        let most = self.most(wanted);
+        let in_a_row = page.wrapping_sub(self.previous) <= 1;
+        if page == 0 || wanted > most || in_a_row {
+            self.size = first_size(wanted, most);
+            self.async_size = if self.size > wanted { self.size - wanted } else { self.size >> 1 };
+        } else {
+            let (history, from_start) = walk::history(cache, page, most);
+            if history <= wanted {
+                // By itself, as a random read: it leaves the window as it is.
+                return add_pages(cache, page, wanted, 0);
+            }
+            let history = if from_start { 2 * history } else { history };
+            self.size = (history + wanted).min(most);
+            self.async_size = 1;
+        }
+        self.start = page;
+        self.order = 0;
+        self.add_window(cache, page);
+    }
+
+    /// An access at `page` met a folio with a mark (`page_cache_async_ra`).
+    pub(super) fn hit_mark(
+        &mut self,
+        cache: &mut impl Filling,
+        folio: Folio,
+        page: u64,
+        wanted: u64,
+    ) {
+        if self.window == 0 {
+            return;
+        }
+        cache.unmark(folio);
+        let most = self.most(wanted);
+        let mark = (self.start + self.size).saturating_sub(self.async_size);
+        if page == mark & !(folio.pages() - 1) {
+            self.start += self.size;
+            self.size = self.size.max(next_size(self.size, most));
+        } else {
+            // Of another stream: what is cached from here on was its window.
+            let start = walk::next_miss(cache, page + 1, most);
+            if start - page > most {
+                return;
+            }
+            self.start = start;
+            self.size = next_size(start - page + wanted, most);
+        }
+        self.order += 2;
+        self.end_at_a_boundary(most);
+        self.async_size = self.size;
+        self.add_window(cache, self.start);
+    }
+
+    /// Cuts a window where a folio of its order would end.
+    fn end_at_a_boundary(&mut self, most: u64) {
+        let align = 1u64 << self.order.min(most.trailing_zeros());
+        let end = self.start + self.size;
+        let cut = end & !(align - 1);
+        if cut > self.start {
+            self.size -= end - cut;
+        }
+    }
+
+    /// Adds the window, from `first` on, in folios as large as they may be
+    /// (`page_cache_ra_order`).
+    pub(super) fn add_window(&mut self, cache: &mut impl Filling, first: u64) {
+        if self.limits.largest_order == 0 || self.size == 0 {
+            self.order = 0;
+            return add_pages(cache, first, self.size, self.async_size);
+        }
+        let end = first + self.size;
+        let until = end.min(cache.file_pages());
+        let mark = end.saturating_sub(self.async_size);
+        self.order = self.order.min(self.limits.largest_order).min(self.size.ilog2());
+        let mut at = first;
+        while at < until {
+            let order = fitting_order(at, until, self.order);
+            let pages = 1u64 << order;
+            let marked = mark & !(pages - 1) == at;
+            let free = (at..at + pages).all(|page| cache.folio(page).is_none());
+            if !free || !cache.add(Folio { first: at, order, marked }) {
+                cache.submit();
+                return add_pages(cache, at, end.saturating_sub(at), self.async_size);
+            }
+            at += pages;
+        }
+        cache.submit();
+    }
+
+    /// Reads pages whatever the pattern (`force_page_cache_ra`).
+    pub(super) fn force(&mut self, cache: &mut impl Filling, first: u64, pages: u64) {
+        let end = first + pages.min(self.limits.io.max(self.window));
+        let mut at = first;
+        while at < end {
+            let part = (end - at).min(self.limits.chunk);
+            add_pages(cache, at, part, 0);
+            at += part;
+        }
+    }
+}
+
+/// The largest folio that may begin at a page: aligned, and not beyond the end.
+fn fitting_order(at: u64, end: u64, largest: u32) -> u32 {
+    let mut order = largest.min(at.trailing_zeros());
+    while at + (1 << order) > end {
+        order -= 1;
+    }
+    order
+}
+
+/// The first window of a stream (`get_init_ra_size`).
+fn first_size(wanted: u64, most: u64) -> u64 {
+    let size = wanted.next_power_of_two();
+    if size <= most / 32 {
+        4 * size
+    } else if size <= most / 4 {
+        2 * size
+    } else {
+        most
+    }
+}
+
+/// The window after one of `size` (`get_next_ra_size`).
+fn next_size(size: u64, most: u64) -> u64 {
+    if size < most / 16 {
+        4 * size
+    } else if size <= most / 2 {
+        2 * size
+    } else {
+        most
+    }
+}
+
+/// Adds single pages, those that are there left out, each gap of which ends a request; the mark goes
+/// in front of the last `lookahead` (`do_page_cache_ra`, `page_cache_ra_unbounded`).
+fn add_pages(cache: &mut impl Filling, first: u64, pages: u64, lookahead: u64) {
+    let pages = pages.min(cache.file_pages().saturating_sub(first));
+    let mark = (lookahead > 0 && lookahead <= pages).then(|| first + pages - lookahead);
+    for page in first..first + pages {
+        if cache.folio(page).is_some() {
+            cache.submit();
+        } else if !cache.add(Folio { first: page, order: 0, marked: mark == Some(page) }) {
+            break;
+        }
+    }
+    cache.submit();
+}
