@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tierscope import _check, _core, _files, _region, _scale, _system, _workload, causes
+from tierscope import (
+    _check,
+    _core,
+    _files,
+    _interrupts,
+    _region,
+    _scale,
+    _system,
+    _workload,
+    causes,
+)
 from tierscope._call import core_errors, parsed
 from tierscope._region import Extent, Warming
 from tierscope._result import INTERRUPTED, Result, interval_table
@@ -479,11 +489,13 @@ def _attend(
     deadline = None if time_limit_s is None else time.monotonic() + time_limit_s
     while True:
         try:
+            _interrupts.release()
             while not under_way.wait(_POLL_S):
                 if watch is not None:
                     watch(under_way)
                 if deadline is not None and time.monotonic() >= deadline:
                     under_way.stop(f"the time limit of {time_limit_s:g} s was reached")
+            _interrupts.hold()
             return
         except KeyboardInterrupt:
             under_way.stop(INTERRUPTED)

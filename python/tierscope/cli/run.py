@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from tierscope._interrupts import received
 from tierscope._plan import plan
 from tierscope._region import Warming
 from tierscope._repeat import Repetitions, check_count, check_repetitions_target, works_of
@@ -25,7 +26,7 @@ from tierscope._workload import (
     without_effect,
 )
 from tierscope.causes import By, kinds, tells
-from tierscope.cli import FAILURE, interrupted_status, names, received
+from tierscope.cli import FAILURE, interrupted_status, names
 from tierscope.cli.options import assignments, check_json, whole, workload_value
 from tierscope.cli.plan import show_plan
 from tierscope.cli.progress import display
