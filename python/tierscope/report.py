@@ -108,10 +108,40 @@ def rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         row("Written to the store", lambda s: fmt.size(s["store_bytes"]["written"])),
         *idle,
         *_drive_rows(systems),
-        row(_energy_label(systems), lambda s: fmt.joules(s["energy"]["total_j"])),
-        row("  average power", lambda s: fmt.watts(s["energy"]["average_w"])),
+        *energy_rows(data),
         row("Accesses simulated", lambda s: fmt.rate(s["accesses_per_wall_s"])),
     ]
+
+
+def energy_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
+    """Energy, by component, and average power. What a system does not count is absent there."""
+    systems = data["systems"]
+    parts = {name: _by_component(one["energy"]["parts_j"]) for name, one in systems.items()}
+    components = dict.fromkeys(component for sums in parts.values() for component in sums)
+    power = {name: fmt.watts(one["energy"]["average_w"]) for name, one in systems.items()}
+
+    def of(component: str, label: str) -> tuple[str, dict[str, str]]:
+        what = "DRAM" if component == "dram" else f"the {component.replace('_', ' ')}"
+        return f"{label} of {what}", {
+            name: fmt.joules(sums.get(component)) for name, sums in parts.items()
+        }
+
+    if len(components) == 1:
+        return [of(*components, "Energy"), ("  average power", power)]
+    total = {name: fmt.joules(one["energy"]["total_j"]) for name, one in systems.items()}
+    return [
+        ("Energy", total),
+        *(of(component, " ") for component in components),
+        ("  average power", power),
+    ]
+
+
+def _by_component(parts_j: Mapping[str, float]) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for name, energy_j in parts_j.items():
+        component = name.partition(".")[0]
+        sums[component] = sums.get(component, 0.0) + energy_j
+    return sums
 
 
 def _idle(system: SystemResult) -> float:
@@ -197,8 +227,7 @@ def _device_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         *_drive_rows(systems),
         *settling,
         *(of_memories if any(memories) else []),
-        of("Energy", lambda s: fmt.joules(s["energy"]["total_j"])),
-        of("  average power", lambda s: fmt.watts(s["energy"]["average_w"])),
+        *energy_rows(data),
         of("Requests simulated", lambda s: fmt.rate(s["accesses_per_wall_s"])),
     ]
 
@@ -211,12 +240,6 @@ def _settling_s(device: DeviceResult) -> float | None:
 
 def _settling(device: DeviceResult) -> str:
     return fmt.seconds(_settling_s(device))
-
-
-def _energy_label(systems: Mapping[str, SystemResult]) -> str:
-    """What the table calls the sum of all parts that are counted."""
-    parts = {part.split(".")[0] for s in systems.values() for part in s["energy"]["parts_j"]}
-    return "Energy of DRAM" if parts <= {"dram"} else "Energy of DRAM and drive"
 
 
 def _drive_rows(systems: Mapping[str, SystemResult]) -> list[tuple[str, dict[str, str]]]:

@@ -340,6 +340,48 @@ fn misses_and_stalls_are_told_by_what_they_concern() {
     assert!(area("file 0").memory_reads > 63 * lines_of_page);
 }
 
+/// One thread on four cores: on a hybrid it always has its core, and on a paging machine it leaves it
+/// while the store works.
+#[test]
+fn the_processors_energy_follows_from_its_times_and_counts() {
+    let mut ops = Vec::new();
+    Call::Open { file: 0, size: 256 * PAGE }.encode(1, &mut ops);
+    let flags = MAP_SHARED | MAP_WRITABLE;
+    Call::Map { address: MAPPED, length: 256 * PAGE, flags, file: 0, offset: 0 }
+        .encode(1, &mut ops);
+    ops.extend((0..256).map(|page| Op::load(MAPPED + page * 97 % 256 * PAGE, 8, 900)));
+    for name in ALL {
+        let spec = system(
+            name,
+            &[
+                ("processor.energy.uncore_power", "10W"),
+                ("processor.energy.running_power", "4W"),
+                ("processor.energy.halted_power", "1W"),
+                ("processor.energy.instruction_energy", "2nJ"),
+                ("processor.caches.L1D.access_energy", "3nJ"),
+            ],
+        );
+        let result = run(&spec, Script::stream(&[ops.clone()]));
+        let part = |part: &str| result.energy.parts_j[&format!("processor.{part}")];
+        let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 1e-9;
+        assert!(near(part("uncore"), 10.0 * result.time_s), "{name}");
+        let instructions = result.instructions + result.kernel_instructions;
+        assert!(near(part("instructions"), 2e-9 * instructions as f64), "{name}");
+        assert!(near(part("caches"), 3e-9 * result.accesses as f64), "{name}: L1D alone has one");
+        let running_s = part("running_cores") / 4.0;
+        assert!(near(running_s + part("halted_cores"), 4.0 * result.time_s), "{name}");
+        let blocked = name.starts_with("storage");
+        assert_eq!(near(running_s, result.time_s), !blocked, "{name}: {running_s}");
+        if blocked {
+            // A cold read of 25 us and more, of which the kernel's paths are the lesser part.
+            assert!(running_s < 0.8 * result.time_s, "{running_s} of {}", result.time_s);
+        }
+        let sum: f64 = result.energy.parts_j.values().sum();
+        assert!(near(result.energy.total_j.unwrap(), sum), "{name}");
+        assert!(!result.energy.not_counted.contains_key("processor"), "{name}");
+    }
+}
+
 #[test]
 fn machines_run_at_the_same_time_give_what_each_gives_alone() {
     let ops: Vec<Op> =

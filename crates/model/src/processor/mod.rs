@@ -1,8 +1,10 @@
 //! The processor: reorder window, on-chip caches, translation look-aside buffers.
 
+pub mod energy;
 pub mod on_chip;
 mod spec;
 pub mod tlb;
 pub mod window;
 
+pub use energy::ProcessorEnergySpec;
 pub use spec::*;

@@ -3,13 +3,14 @@
 use super::causes::{Cause, Causes};
 use super::memory::Miss;
 use super::thread::{Access, BUSY, Begun, IDLE, OWNERS, Thread, owner_name};
-use super::{Event, Fixed, Machine};
+use super::{Core, Event, Fixed, Machine};
 use crate::drive::drive_result;
 use crate::energy::{dram_counters, energy_result, nvdimm_note, nvdimm_result};
 use crate::result::{Bytes, EnergyResult, Interval, LatencySummary, SystemResult};
 use std::collections::BTreeMap;
 use tierscope_kernel::{CowMap, LatencyHistogram, Stage, StageTimes, Timeline};
 use tierscope_model::activity::{Activity, Energy};
+use tierscope_model::processor::energy::ProcessorUse;
 use tierscope_model::request::Traffic;
 use tierscope_workload::SiteId;
 
@@ -431,7 +432,7 @@ impl Machine {
             areas: self.areas(),
             code: self.code(),
             counters: self.counters(&activity),
-            energy: self.energy(activity.energy, time_ps),
+            energy: self.energy(activity.energy, end_ps),
             nvdimm: nvdimm_result(&self.spec),
             drive,
             device: None,
@@ -471,9 +472,39 @@ impl Machine {
     }
 
     /// Where energy went in the region, as far as it is counted.
-    fn energy(&self, energy: Energy, time_ps: u64) -> EnergyResult {
-        let energy = energy.without("processor", "the model of cores and caches has no energies");
-        energy_result(&energy, time_ps as f64 / 1e12)
+    fn energy(&self, energy: Energy, end_ps: u64) -> EnergyResult {
+        let processor = self.spec.processor.as_ref();
+        let energy = match processor.and_then(|it| it.energy.as_ref()) {
+            Some(spec) => energy.with(spec.parts(&self.processor_use(end_ps))),
+            None => energy.without("processor", "the description has no [processor.energy]"),
+        };
+        energy_result(&energy, (end_ps - self.region.start_ps) as f64 / 1e12)
+    }
+
+    /// What the processor did in the region. A look-up of each level is one of the program's: the
+    /// kernel's lines and page walks are not counted.
+    fn processor_use(&self, end_ps: u64) -> ProcessorUse {
+        let account = &self.account;
+        let caches = self.spec.processor.iter().flat_map(|processor| &processor.caches);
+        let private = account.hits.iter().zip(&account.late_hits);
+        let hits = private.map(|(counts, late)| counts.iter().sum::<u64>() + late);
+        let mut lookups = account.accesses();
+        let mut lookups_j = 0.0;
+        for (cache, hits) in
+            caches.zip(hits.chain([account.shared_hits]).chain(std::iter::repeat(0)))
+        {
+            let access_fj = cache.access_energy.map_or(0, |energy| energy.femtojoules());
+            lookups_j += lookups as f64 * access_fj as f64 * 1e-15;
+            lookups = lookups.saturating_sub(hits);
+        }
+        let running_ps = |core: &Core| u128::from(core.occupancy.running_ps(end_ps));
+        ProcessorUse {
+            time_ps: end_ps - self.region.start_ps,
+            cores: self.cores.len() as u64,
+            running_ps: self.cores.iter().map(running_ps).sum(),
+            instructions: account.instructions + account.kernel_instructions,
+            lookups_j,
+        }
     }
 
     fn counters(&self, activity: &Activity) -> BTreeMap<String, u64> {

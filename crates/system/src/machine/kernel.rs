@@ -420,6 +420,7 @@ impl Machine {
             thread.do_first(&steps);
         }
         let context = &mut self.contexts[index];
+        self.cores[context.core].occupancy.begin(now_ps);
         debug_assert!(context.window.is_empty() && context.pending.is_empty());
         context.thread = id;
         context.doing = Doing::Running;
@@ -432,6 +433,7 @@ impl Machine {
     fn leave(&mut self, index: usize, state: State) {
         let context = &mut self.contexts[index];
         context.doing = Doing::Idle;
+        self.cores[context.core].occupancy.end(context.now_ps);
         self.threads[context.thread].state = state;
     }
 }

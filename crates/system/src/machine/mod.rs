@@ -31,6 +31,7 @@ use tierscope_model::organization::Organization;
 use tierscope_model::os::OsSpec;
 use tierscope_model::os::paging::{Area, OsError, Paging, TransferId};
 use tierscope_model::processor::ProcessorSpec;
+use tierscope_model::processor::energy::Occupancy;
 use tierscope_model::processor::on_chip::{DirtyLine, Stack};
 use tierscope_model::processor::tlb::Tlb;
 use tierscope_model::processor::window::Window;
@@ -129,6 +130,7 @@ struct Context {
 struct Core {
     caches: Stack,
     tlb: Tlb,
+    occupancy: Occupancy,
 }
 
 /// What does not change while a machine runs.
@@ -213,6 +215,7 @@ impl Machine {
             .map(|_| Core {
                 caches: Stack::new(private(), clock, spec.check_data),
                 tlb: Tlb::new(&processor.tlb),
+                occupancy: Occupancy::default(),
             })
             .collect();
         let shared = processor.caches.iter().filter(|c| c.shared);
@@ -445,7 +448,11 @@ impl Machine {
             cores: self
                 .cores
                 .iter_mut()
-                .map(|core| Core { caches: core.caches.fork(), tlb: core.tlb.clone() })
+                .map(|core| Core {
+                    caches: core.caches.fork(),
+                    tlb: core.tlb.clone(),
+                    occupancy: core.occupancy,
+                })
                 .collect(),
             shared: self.shared.fork(),
             contexts: self.contexts.clone(),

@@ -210,6 +210,7 @@ impl Machine {
         self.region.activity = self.organization.activity(start_ps);
         self.region.os = self.paging.counters;
         self.account.restart();
+        self.cores.iter_mut().for_each(|core| core.occupancy.restart(start_ps));
         for thread in &mut self.threads {
             // Waiting that goes on is charged once it is known to what; its part before the region
             // counts no more.
