@@ -20,6 +20,7 @@ __all__ = [
     "DramCache",
     "Hybrid",
     "KernelPaths",
+    "LinePrefetch",
     "Link",
     "Nand",
     "NandPower",
@@ -130,6 +131,31 @@ class Tlb(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LinePrefetch(_Spec):
+    """A hardware prefetcher of each core, from main memory into the shared caches."""
+
+    kind: Literal["next-line", "stride", "stream"] | None = None
+    """What it follows: `next-line`, `stride` or `stream`.
+
+    ``"next-line"``: The lines behind each line that is asked for. ``"stride"``: A constant distance
+    between accesses to a page, once it has come twice. ``"stream"``: A direction of accesses to a
+    page, once two have gone the same way.
+    """
+
+    degree: int | None = None
+    """Lines that it asks for at most upon each access."""
+
+    distance: int | None = None
+    """How far ahead of the access they may be, in lines; of `stride` in strides."""
+
+    trackers: int | None = None
+    """Pages that it follows at once."""
+
+    outstanding: int | None = None
+    """Lines that it may be waiting for at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProcessorEnergy(_Spec):
     """Powers of a processor, and energies of what it does."""
 
@@ -189,6 +215,12 @@ class Processor(_Spec):
 
     tlb: Tlb | None = None
     """Translation look-aside buffer and page walks."""
+
+    prefetch: LinePrefetch | None = None
+    """A prefetcher of each core, from main memory into the shared caches.
+
+    Where it is missing there is none.
+    """
 
     energy: ProcessorEnergy | None = None
     """Powers and energies. Where they are missing, the processor's energy is not counted."""

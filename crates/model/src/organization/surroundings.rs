@@ -90,7 +90,9 @@ impl Surroundings<'_> {
         }
         let Some((rate, bits)) = dram.bus() else { return };
         if three_transfers_per_second(shared.data_rate) > rate {
-            let whole = TransferRate::from_transfers_per_second(rate / 3);
+            // As people write it: 1333 MT/s are 1333⅓.
+            let mega = rate / 3_000_000 * 1_000_000;
+            let whole = TransferRate::from_transfers_per_second(mega);
             problems.add(
                 "contradiction",
                 "ddr_channel.data_rate".into(),

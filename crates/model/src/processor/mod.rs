@@ -2,9 +2,11 @@
 
 pub mod energy;
 pub mod on_chip;
+pub mod prefetch;
 mod spec;
 pub mod tlb;
 pub mod window;
 
 pub use energy::ProcessorEnergySpec;
+pub use prefetch::{LinePrefetchSpec, PrefetchKind};
 pub use spec::*;

@@ -1,6 +1,6 @@
 //! What a user says of a processor.
 
-use super::ProcessorEnergySpec;
+use super::{LinePrefetchSpec, ProcessorEnergySpec};
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Energy, Frequency, Problems, Size};
 
@@ -27,6 +27,10 @@ pub struct ProcessorSpec {
     pub caches: Vec<OnChipCacheSpec>,
     /// Translation look-aside buffer and page walks.
     pub tlb: TlbSpec,
+    /// A prefetcher of each core, from main memory into the shared caches. Where it is missing there is
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefetch: Option<LinePrefetchSpec>,
     /// Powers and energies. Where they are missing, the processor's energy is not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy: Option<ProcessorEnergySpec>,
@@ -156,6 +160,18 @@ impl ProcessorSpec {
             );
         }
         self.tlb.check(&format!("{path}.tlb"), problems);
+        if let Some(prefetch) = &self.prefetch {
+            prefetch.check(&format!("{path}.prefetch"), problems);
+            if !shared {
+                problems.add(
+                    "contradiction",
+                    format!("{path}.prefetch"),
+                    String::new(),
+                    "lines are brought into shared caches, and there are none".into(),
+                    "remove it, or write shared = true for the last cache".into(),
+                );
+            }
+        }
         if let Some(energy) = &self.energy {
             energy.check(&format!("{path}.energy"), problems);
         }

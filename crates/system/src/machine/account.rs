@@ -2,6 +2,7 @@
 
 use super::causes::{Cause, Causes};
 use super::memory::Miss;
+use super::prefetch::PREFETCH;
 use super::thread::{Access, BUSY, Begun, IDLE, OWNERS, Thread, owner_name};
 use super::{Core, Event, Fixed, Machine};
 use crate::drive::drive_result;
@@ -59,6 +60,10 @@ pub(super) struct Account {
     pub kernel_instructions: u64,
     pub walks: u64,
     pub shared_hits: u64,
+    /// Lines that prefetchers have asked main memory for, and misses that came while they were on
+    /// their way.
+    pub prefetches: u64,
+    pub late_prefetches: u64,
     pub memory_reads: u64,
     pub faults: u64,
     pub calls: u64,
@@ -89,6 +94,8 @@ impl Account {
             kernel_instructions: 0,
             walks: 0,
             shared_hits: 0,
+            prefetches: 0,
+            late_prefetches: 0,
             memory_reads: 0,
             faults: 0,
             calls: 0,
@@ -515,6 +522,8 @@ impl Machine {
             ("tlb_walks", account.walks),
             ("shared_cache_hits", account.shared_hits),
             ("memory_reads", account.memory_reads),
+            ("line_prefetches", account.prefetches),
+            ("line_prefetches_late", account.late_prefetches),
             ("faults", account.faults),
             ("minor_faults", os.minor_faults),
             ("major_faults", os.major_faults),
@@ -578,7 +587,7 @@ impl Machine {
     /// Laws that hold at any moment of a run: nothing is lost between the parts.
     pub fn check_conservation(&self) -> Result<(), String> {
         let (lines, pages) = self.waiting_outside();
-        let asked = self.line_misses.len();
+        let asked = self.line_misses.values().filter(|id| **id & PREFETCH == 0).count();
         if self.finished() && asked > 0 {
             return Err(format!("{asked} lines asked for were never answered"));
         }

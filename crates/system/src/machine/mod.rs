@@ -12,6 +12,7 @@ mod causes;
 mod core;
 mod kernel;
 mod memory;
+mod prefetch;
 mod region;
 mod sites;
 mod thread;
@@ -24,6 +25,7 @@ use crate::run::{RunOptions, TOO_LONG};
 use crate::spec::SystemSpec;
 use account::Account;
 use memory::{Miss, Outgoing, PageIo, TransferIo};
+use prefetch::Prefetch;
 use region::Region;
 use std::collections::{BTreeMap, VecDeque};
 use tierscope_kernel::{Clock, CowMap, EventQueue, MOST_TIME_PS, Pace, Slab, Timeline};
@@ -33,6 +35,7 @@ use tierscope_model::os::paging::{Area, OsError, Paging, TransferId};
 use tierscope_model::processor::ProcessorSpec;
 use tierscope_model::processor::energy::Occupancy;
 use tierscope_model::processor::on_chip::{DirtyLine, Stack};
+use tierscope_model::processor::prefetch::LinePrefetcher;
 use tierscope_model::processor::tlb::Tlb;
 use tierscope_model::processor::window::Window;
 use tierscope_model::request::Response;
@@ -77,6 +80,8 @@ enum Event {
     Arrive(u32),
     /// A miss has its data, from its core's own caches.
     Finish(u32),
+    /// A core's prefetcher asks for a line.
+    Prefetch(u32, u64),
     /// A dirty line arrives at the shared caches.
     PutDirty(DirtyLine),
     /// A hardware thread enters the kernel.
@@ -131,6 +136,9 @@ struct Core {
     caches: Stack,
     tlb: Tlb,
     occupancy: Occupancy,
+    prefetcher: Option<LinePrefetcher>,
+    /// Lines that it waits for.
+    prefetching: u32,
 }
 
 /// What does not change while a machine runs.
@@ -173,8 +181,11 @@ pub struct Machine {
     paging: Paging,
     queue: EventQueue<Event>,
     misses: Slab<Miss>,
-    /// The miss that asked main memory for a line, by line.
+    /// What asked main memory for a line, by line: a miss, or a prefetch ([`PREFETCH`] and its number).
     line_misses: BTreeMap<u64, u32>,
+    prefetches: Slab<Prefetch>,
+    /// Lines that a prefetcher has just named.
+    ahead: Vec<u64>,
     /// Lines on their way to the organization, which push back while it is full.
     outgoing: VecDeque<Outgoing>,
     /// What those lines have waited for whose answer makes room: all that it went through, waiting for
@@ -211,11 +222,19 @@ impl Machine {
         };
         let clock = Clock::from_hertz(processor.clock.hertz());
         let private = || processor.caches.iter().filter(|c| !c.shared);
+        let line_shift = processor.caches[0].line.bytes().trailing_zeros();
+        let page_shift = os.page.bytes().trailing_zeros();
+        let prefetcher = || {
+            let spec = processor.prefetch.as_ref()?;
+            Some(LinePrefetcher::new(spec, page_shift - line_shift))
+        };
         let cores: Vec<Core> = (0..processor.cores)
             .map(|_| Core {
                 caches: Stack::new(private(), clock, spec.check_data),
                 tlb: Tlb::new(&processor.tlb),
                 occupancy: Occupancy::default(),
+                prefetcher: prefetcher(),
+                prefetching: 0,
             })
             .collect();
         let shared = processor.caches.iter().filter(|c| c.shared);
@@ -224,8 +243,6 @@ impl Machine {
         let pages_to = spec.paging();
         let mut paging =
             Paging::new(os, processor.tlb.levels, organization.memory_bytes(), pages_to, spec.seed);
-        let line_shift = processor.caches[0].line.bytes().trailing_zeros();
-        let page_shift = os.page.bytes().trailing_zeros();
         let kernel_line = reserve_kernel(&mut paging, line_shift, page_shift)?;
         let private_depth = cores[0].caches.depth();
         let fixed = Fixed {
@@ -265,6 +282,8 @@ impl Machine {
             queue: EventQueue::new(),
             misses: Slab::new(),
             line_misses: BTreeMap::new(),
+            prefetches: Slab::new(),
+            ahead: Vec::new(),
             outgoing: VecDeque::new(),
             made_room: Timeline::new(),
             page_queue: VecDeque::new(),
@@ -379,6 +398,7 @@ impl Machine {
                 Event::Memory(miss) => self.ask_memory(miss, at_ps),
                 Event::Arrive(miss) => self.arrive(miss, at_ps),
                 Event::Finish(miss) => self.finish_miss(miss, at_ps),
+                Event::Prefetch(core, line) => self.ask_ahead(core as usize, line, at_ps),
                 Event::PutDirty(line) => self.put_posted(line, at_ps),
                 Event::Trap(context) => self.enter_kernel(context, at_ps)?,
                 Event::Wake(thread) => self.make_ready(thread as usize, at_ps),
@@ -452,6 +472,8 @@ impl Machine {
                     caches: core.caches.fork(),
                     tlb: core.tlb.clone(),
                     occupancy: core.occupancy,
+                    prefetcher: core.prefetcher.clone(),
+                    prefetching: core.prefetching,
                 })
                 .collect(),
             shared: self.shared.fork(),
@@ -463,6 +485,8 @@ impl Machine {
             queue: self.queue.clone(),
             misses: self.misses.clone(),
             line_misses: self.line_misses.clone(),
+            prefetches: self.prefetches.clone(),
+            ahead: Vec::new(),
             outgoing: self.outgoing.clone(),
             made_room: self.made_room,
             page_queue: self.page_queue.clone(),

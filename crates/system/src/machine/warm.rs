@@ -71,6 +71,8 @@ impl Machine {
                     self.organization.warm(line << self.fixed.line_shift, false);
                     self.shared.fill(line, false, 0, &mut self.dropped);
                 }
+                self.warm_ahead(core, line);
+                let caches = &mut self.cores[core].caches;
                 caches.fill(line, write, 0, &mut self.evicted);
             }
             self.note_on_chip(line);
