@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tierscope import _files
-from tierscope.cli import FAILURE, interrupted_status, received
+from tierscope._interrupts import received
+from tierscope.cli import FAILURE, interrupted_status
 from tierscope.cli.options import check_json, whole
 from tierscope.sweeps import estimate
 from tierscope.sweeps.execute import THREADS, check_on
