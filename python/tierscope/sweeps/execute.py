@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tierscope import _core, _system
+from tierscope._interrupts import received
 from tierscope._run import Progress, RunFailedError, compare
 from tierscope._workload import Generated, MemoryTrace, Recorded
 from tierscope.errors import TierscopeError
@@ -148,7 +149,7 @@ def _completed(
     pool: Executor, tasks: Sequence[dict[str, Any]], ahead: int, *further: Any
 ) -> Iterator[Future[Record]]:
     """Futures as they are done; few are handed out at a time, so that an end is soon."""
-    rest = iter(tasks)
+    rest, heard = iter(tasks), len(received)
     under_way: set[Future[Record]] = set()
     while True:
         for one in rest:
@@ -159,6 +160,17 @@ def _completed(
             return
         done, under_way = wait(under_way, timeout=_POLL_S, return_when=FIRST_COMPLETED)
         yield from done
+        _heed(heard)
+
+
+def _heed(heard: int) -> None:
+    """Ends the sweep where a request to end came that a point that had just ended held back.
+
+    Raises:
+        KeyboardInterrupt: where there are more requests than were heard before.
+    """
+    if len(received) > heard:
+        raise KeyboardInterrupt
 
 
 def _on_dask(tasks: Sequence[dict[str, Any]], address: str) -> Generator[Record]:
