@@ -10,7 +10,6 @@ from collections.abc import Callable
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 
 import tierscope
-from tierscope._interrupts import received
 from tierscope.cli import (
     FAILURE,
     completions,
@@ -18,6 +17,7 @@ from tierscope.cli import (
     doctor,
     init,
     interrupted_status,
+    received,
     record,
     report,
     results,
@@ -88,7 +88,6 @@ app = App(
     version=tierscope.__version__,
     default_parameter=Parameter(negative=()),
     result_action="return_value",
-    suppress_keyboard_interrupt=False,
 )
 
 
