@@ -20,6 +20,7 @@ __all__ = [
     "DramCache",
     "Hybrid",
     "KernelPaths",
+    "LinePrefetch",
     "Link",
     "Nand",
     "NandPower",
@@ -30,6 +31,7 @@ __all__ = [
     "Path",
     "Pcie",
     "Processor",
+    "ProcessorEnergy",
     "Sata",
     "Ssd",
     "SsdBuffer",
@@ -93,6 +95,12 @@ class OnChipCache(_Spec):
     shared: bool | None = None
     """Whether all cores share one such cache. Shared levels come after private ones."""
 
+    access_energy: str | None = None
+    """Energy of a look-up, where `processor.energy` is given and does not hold it already.
+
+    An energy such as ``"2.47pJ"``.
+    """
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tlb(_Spec):
@@ -120,6 +128,56 @@ class Tlb(_Spec):
 
     levels: int | None = None
     """Levels of the page table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinePrefetch(_Spec):
+    """A hardware prefetcher of each core, from main memory into the shared caches."""
+
+    kind: Literal["next-line", "stride", "stream"] | None = None
+    """What it follows: `next-line`, `stride` or `stream`.
+
+    ``"next-line"``: The lines behind each line that is asked for. ``"stride"``: A constant distance
+    between accesses to a page, once it has come twice. ``"stream"``: A direction of accesses to a
+    page, once two have gone the same way.
+    """
+
+    degree: int | None = None
+    """Lines that it asks for at most upon each access."""
+
+    distance: int | None = None
+    """How far ahead of the access they may be, in lines; of `stride` in strides."""
+
+    trackers: int | None = None
+    """Pages that it follows at once."""
+
+    outstanding: int | None = None
+    """Lines that it may be waiting for at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessorEnergy(_Spec):
+    """Powers of a processor, and energies of what it does."""
+
+    uncore_power: str | None = None
+    """Power of what all cores share, whatever they do. A power such as ``"25W"``."""
+
+    running_power: str | None = None
+    """Power of a core that has a thread to run, whether its instructions are done or wait for
+    memory.
+
+    A power such as ``"25W"``.
+    """
+
+    halted_power: str | None = None
+    """Power of a core that has none, and is halted. A power such as ``"25W"``."""
+
+    instruction_energy: str | None = None
+    """Energy of an instruction, of the program or of the kernel, beyond that; look-ups in caches
+    that have an `access_energy` not included.
+
+    An energy such as ``"2.47pJ"``.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +215,15 @@ class Processor(_Spec):
 
     tlb: Tlb | None = None
     """Translation look-aside buffer and page walks."""
+
+    prefetch: LinePrefetch | None = None
+    """A prefetcher of each core, from main memory into the shared caches.
+
+    Where it is missing there is none.
+    """
+
+    energy: ProcessorEnergy | None = None
+    """Powers and energies. Where they are missing, the processor's energy is not counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -864,10 +931,13 @@ class DdrChannel(_Spec):
     """The channel of the DRAM, from 0."""
 
     data_rate: str | None = None
-    """Data rate: that of the DRAM. A transfer-rate such as ``"1333MT/s"``."""
+    """Data rate: at most that of the DRAM.
+
+    A device may be slower, and holds the bus the longer. A transfer-rate such as ``"1333MT/s"``.
+    """
 
     bus_bits: int | None = None
-    """Width of the data bus in bits: that of the DRAM."""
+    """Width in bits of the data bus that the device drives: at most that of the DRAM."""
 
     hand_over: str | None = None
     """Time in which nobody drives the bus each time that it is handed over, from modules to device

@@ -400,6 +400,50 @@ def test_an_interrupt_while_the_command_loads_is_answered(module: str) -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (128 + signal.SIGINT, "", "")
 
 
+_LATE = """
+import os, signal, sys
+
+import tierscope._run as run
+from tierscope.cli import main
+
+times = int(sys.argv.pop(1))
+made = run._result
+
+def late(*arguments):
+    for _ in range(times):
+        os.kill(os.getpid(), signal.{name})
+    return made(*arguments)
+
+run._result = late
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_request_to_end_that_comes_after_the_run_loses_nothing(
+    tmp_path: Path, name: str, times: int
+) -> None:
+    """The second one breaks off what is under way, and says so."""
+    work = ("-w", "gups", "--set", "workload.updates=500")
+    command = ["run", "-s", "oracle/quick", *work, "-o", "kept", "-q"]
+    ended = subprocess.run(
+        [sys.executable, "-c", _LATE.format(name=name), str(times), *command],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert ended.returncode == 128 + signal.SIGINT
+    if times == 1:
+        assert (ended.stderr, "accesses" in ended.stdout) == ("", True)
+        assert ts.load(tmp_path / "kept").data["completeness"] == "complete"
+    else:
+        assert ended.stderr == "interrupted: nothing more is printed or kept\n"
+        assert (ended.stdout, (tmp_path / "kept").exists()) == ("", False)
+
+
 _LAZY = """
 import sys
 import tierscope

@@ -178,6 +178,8 @@ def test_the_sample_and_the_types_follow_the_schema(sample: ResultData) -> None:
         "CodeResult": _shape.CodeResult,
         "EnergyResult": _shape.EnergyResult,
         "DeviceResult": _shape.DeviceResult,
+        "DriveResult": _shape.DriveResult,
+        "SettlingResult": _shape.SettlingResult,
         "NvdimmResult": _shape.NvdimmResult,
         "Skipped": _shape.Skipped,
     }

@@ -103,6 +103,13 @@ impl Energy {
         self
     }
 
+    /// Counts a component, all parts of it.
+    #[must_use]
+    pub fn with(mut self, parts: impl IntoIterator<Item = EnergyPart>) -> Self {
+        self.parts.extend(parts);
+        self
+    }
+
     /// Says of a component that it is not counted.
     #[must_use]
     pub fn without(mut self, component: &'static str, reason: &'static str) -> Self {

@@ -6,5 +6,4 @@ mod energy;
 pub mod machine;
 pub mod result;
 pub mod run;
-mod sampling;
 pub mod spec;

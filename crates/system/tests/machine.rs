@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use std::slice::from_ref;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use tierscope_model::processor::{LinePrefetchSpec, PrefetchKind};
 use tierscope_system::machine::Machine;
 use tierscope_system::result::{Interval, SystemResult};
 use tierscope_system::run::{Bound, Observer, Progress, RunOptions, Warming, mark, run_machines};
@@ -51,6 +52,25 @@ fn run(spec: &SystemSpec, stream: Box<dyn Stream>) -> SystemResult {
     run_with(spec, stream, &RunOptions::default())
 }
 
+fn prefetch() -> impl Strategy<Value = Option<LinePrefetchSpec>> {
+    let kinds = [PrefetchKind::NextLine, PrefetchKind::Stride, PrefetchKind::Stream];
+    let some = (0..kinds.len(), 1..5u32, 0..20u32, 1..5u32, 1..9u32).prop_map(
+        move |(kind, degree, more, trackers, outstanding)| LinePrefetchSpec {
+            kind: kinds[kind],
+            degree,
+            distance: degree + more,
+            trackers,
+            outstanding,
+        },
+    );
+    proptest::option::of(some)
+}
+
+fn with_prefetch(mut spec: SystemSpec, prefetch: &Option<LinePrefetchSpec>) -> SystemSpec {
+    spec.processor.as_mut().unwrap().prefetch.clone_from(prefetch);
+    spec
+}
+
 fn without_wall_clock(mut result: SystemResult) -> SystemResult {
     (result.wall_s, result.accesses_per_wall_s) = (0.0, 0.0);
     result
@@ -87,11 +107,12 @@ proptest! {
 
     #[test]
     fn batches_forks_and_data_are_exact_under_any_workload(
-        threads in proptest::collection::vec(proptest::collection::vec(doing(), 1..250), 1..7)
+        threads in proptest::collection::vec(proptest::collection::vec(doing(), 1..250), 1..7),
+        prefetch in prefetch(),
     ) {
         let script = script(&threads);
         for name in ALL {
-            let spec = system(name, &TIGHT);
+            let spec = with_prefetch(system(name, &TIGHT), &prefetch);
             let whole = run(&spec, Script::stream(&script));
             prop_assert_eq!(whole.counters["stale_loads"], 0, "{}", name);
             let one = run_with(&spec, Script::stream(&script), &batch_of(1));
@@ -102,6 +123,7 @@ proptest! {
             prop_assert_eq!(&ended, &whole, "{}: in pieces", name);
             prop_assert_eq!(&forked, &whole, "{}: forked", name);
             let unchecked = system(name, &[&TIGHT[..3], &[("check_data", "false")]].concat());
+            let unchecked = with_prefetch(unchecked, &prefetch);
             let unchecked = run(&unchecked, Script::stream(&script));
             prop_assert_eq!(&unchecked, &whole, "{}: unchecked", name);
         }
@@ -338,6 +360,91 @@ fn misses_and_stalls_are_told_by_what_they_concern() {
     assert_eq!(area("heap").store_accesses, 0);
     assert!(area("file 0").stall_ns > 2.0 * area("heap").stall_ns, "the store's time");
     assert!(area("file 0").memory_reads > 63 * lines_of_page);
+}
+
+/// A chase through memory line by line: each load waits for the one before, and a prefetcher that runs
+/// far enough ahead leaves of main memory's latency nothing but the shared cache's.
+#[test]
+fn a_prefetcher_ahead_of_a_stream_leaves_the_shared_caches_latency() {
+    const LINES: u64 = 1 << 15;
+    let chase = |step: u64| -> Vec<Op> {
+        (0..LINES)
+            .map(|line| Op::load(ANONYMOUS + line * step % LINES * 64, 8, 1))
+            .map(|op| op.with_flags(FLAG_DEPENDENT))
+            .collect()
+    };
+    let time = |kind: Option<PrefetchKind>, distance: u32, step: u64| {
+        let spec = kind.map(|kind| LinePrefetchSpec {
+            kind,
+            degree: 4,
+            distance,
+            trackers: 16,
+            outstanding: 32,
+        });
+        let sets = [("processor.caches.L3.capacity", "1MiB"), ("os.page", "64KiB")];
+        let spec = with_prefetch(system("oracle/quick", &sets), &spec);
+        // The first time pages are cleared; the second they are only read.
+        let ops = [chase(step), chase(step)].concat();
+        let warm = region(Some(Bound::Accesses(LINES)), None);
+        run_with(&spec, Script::stream(&[ops]), &warm)
+    };
+    let plain = time(None, 0, 1);
+    let stream = time(Some(PrefetchKind::Stream), 20, 1);
+    // The shared cache answers in 20 ns; each page of 1024 lines begins with three that nobody foresaw.
+    let ns_per_line = |result: &SystemResult| result.time_s * 1e9 / LINES as f64;
+    assert!(ns_per_line(&plain) > 45.0, "{}", ns_per_line(&plain));
+    assert!((20.0..22.0).contains(&ns_per_line(&stream)), "{}", ns_per_line(&stream));
+    let asked = stream.counters["line_prefetches"] + stream.counters["memory_reads"];
+    assert!((LINES..LINES + LINES / 50).contains(&asked), "no line is asked for twice: {asked}");
+    assert!(stream.counters["memory_reads"] < LINES / 100);
+    assert_eq!(plain.counters["line_prefetches"], 0);
+    // One line ahead hides less, and what goes in strides is not for a prefetcher of next lines.
+    let near = time(Some(PrefetchKind::NextLine), 4, 1);
+    assert!(ns_per_line(&near) < ns_per_line(&plain));
+    let (plain, stride) = (time(None, 0, 5), time(Some(PrefetchKind::Stride), 20, 5));
+    assert!(ns_per_line(&stride) < 0.6 * ns_per_line(&plain), "{}", ns_per_line(&stride));
+}
+
+/// One thread on four cores: on a hybrid it always has its core, and on a paging machine it leaves it
+/// while the store works.
+#[test]
+fn the_processors_energy_follows_from_its_times_and_counts() {
+    let mut ops = Vec::new();
+    Call::Open { file: 0, size: 256 * PAGE }.encode(1, &mut ops);
+    let flags = MAP_SHARED | MAP_WRITABLE;
+    Call::Map { address: MAPPED, length: 256 * PAGE, flags, file: 0, offset: 0 }
+        .encode(1, &mut ops);
+    ops.extend((0..256).map(|page| Op::load(MAPPED + page * 97 % 256 * PAGE, 8, 900)));
+    for name in ALL {
+        let spec = system(
+            name,
+            &[
+                ("processor.energy.uncore_power", "10W"),
+                ("processor.energy.running_power", "4W"),
+                ("processor.energy.halted_power", "1W"),
+                ("processor.energy.instruction_energy", "2nJ"),
+                ("processor.caches.L1D.access_energy", "3nJ"),
+            ],
+        );
+        let result = run(&spec, Script::stream(&[ops.clone()]));
+        let part = |part: &str| result.energy.parts_j[&format!("processor.{part}")];
+        let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 1e-9;
+        assert!(near(part("uncore"), 10.0 * result.time_s), "{name}");
+        let instructions = result.instructions + result.kernel_instructions;
+        assert!(near(part("instructions"), 2e-9 * instructions as f64), "{name}");
+        assert!(near(part("caches"), 3e-9 * result.accesses as f64), "{name}: L1D alone has one");
+        let running_s = part("running_cores") / 4.0;
+        assert!(near(running_s + part("halted_cores"), 4.0 * result.time_s), "{name}");
+        let blocked = name.starts_with("storage");
+        assert_eq!(near(running_s, result.time_s), !blocked, "{name}: {running_s}");
+        if blocked {
+            // A cold read of 25 us and more, of which the kernel's paths are the lesser part.
+            assert!(running_s < 0.8 * result.time_s, "{running_s} of {}", result.time_s);
+        }
+        let sum: f64 = result.energy.parts_j.values().sum();
+        assert!(near(result.energy.total_j.unwrap(), sum), "{name}");
+        assert!(!result.energy.not_counted.contains_key("processor"), "{name}");
+    }
 }
 
 #[test]

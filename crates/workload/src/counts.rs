@@ -2,6 +2,7 @@
 
 use crate::op::{Op, OpKind};
 use serde::{Deserialize, Serialize};
+use std::ops::AddAssign;
 
 /// Counts of operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,5 +34,14 @@ impl Counts {
             }
         }
         counts
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, more: Counts) {
+        self.loads += more.loads;
+        self.stores += more.stores;
+        self.calls += more.calls;
+        self.instructions += more.instructions;
     }
 }

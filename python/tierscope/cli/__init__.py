@@ -10,15 +10,14 @@ import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
 
+from tierscope import _interrupts
+
 FAILURE = 125
 """Exit status of tierscope's own failures: programs rarely use it."""
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What a file at standard output says that takes no more; other files' errors have been told."""
-
-received: list[int] = []
-"""Signals that asked to end, in the order in which they came."""
 
 
 def interrupted_status() -> int:
@@ -33,9 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _answer_signals(_leave)
         from tierscope.cli.app import dispatch
 
-        _answer_signals(_interrupt)
+        _answer_signals(_interrupts.answer)
         return _flushed(dispatch(list(sys.argv[1:] if arguments is None else arguments)))
     except KeyboardInterrupt:
+        _discard_output()
+        print("interrupted: nothing more is printed or kept", file=sys.stderr)
         return interrupted_status()
     except BrokenPipeError:
         return _nobody_reads()
@@ -72,11 +73,6 @@ def _answer_signals(answer: Callable[[int, FrameType | None], None]) -> None:
 def _leave(_number: int, _frame: FrameType | None) -> None:
     """Ends at once: while modules load there is nothing to bring to an end."""
     os._exit(interrupted_status())
-
-
-def _interrupt(number: int, _frame: FrameType | None) -> None:
-    received.append(number)
-    raise KeyboardInterrupt
 
 
 def _flushed(status: int) -> int:

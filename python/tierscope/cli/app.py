@@ -10,6 +10,7 @@ from collections.abc import Callable
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 
 import tierscope
+from tierscope._interrupts import received
 from tierscope.cli import (
     FAILURE,
     completions,
@@ -17,7 +18,6 @@ from tierscope.cli import (
     doctor,
     init,
     interrupted_status,
-    received,
     record,
     report,
     results,
@@ -88,6 +88,7 @@ app = App(
     version=tierscope.__version__,
     default_parameter=Parameter(negative=()),
     result_action="return_value",
+    suppress_keyboard_interrupt=False,
 )
 
 

@@ -12,7 +12,8 @@ from cyclopts import Parameter
 import tierscope
 from tierscope import Recording
 from tierscope import format as fmt
-from tierscope.cli import interrupted_status, received
+from tierscope._interrupts import received
+from tierscope.cli import interrupted_status
 from tierscope.cli.progress import GrowthLines
 from tierscope.errors import TierscopeError
 

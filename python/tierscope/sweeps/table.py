@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +114,13 @@ def _figures(record: Record | None) -> dict[str, object]:
         return {}
     ((name, system),) = record["result"]["systems"].items()
     row = flat(name, system)
-    return {k: v for k, v in row.items() if k != "system" and k not in _OF_THIS_COMPUTER}
+    left_out = ("system", *_OF_THIS_COMPUTER)
+    return {key: _plain(value) for key, value in row.items() if key not in left_out}
+
+
+def _plain(value: object) -> object:
+    """A value that a column can have: what has parts is told as JSON."""
+    return json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value
 
 
 def _apart(key: str, taken: Mapping[str, object]) -> str:

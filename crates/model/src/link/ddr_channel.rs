@@ -14,9 +14,9 @@ use tierscope_units::{Duration, Problems, TransferRate};
 pub struct DdrChannelSpec {
     /// The channel of the DRAM, from 0.
     pub channel: u32,
-    /// Data rate: that of the DRAM.
+    /// Data rate: at most that of the DRAM. A device may be slower, and holds the bus the longer.
     pub data_rate: TransferRate,
-    /// Width of the data bus in bits: that of the DRAM.
+    /// Width in bits of the data bus that the device drives: at most that of the DRAM.
     pub bus_bits: u32,
     /// Time in which nobody drives the bus each time that it is handed over, from modules to device or
     /// back: the other is deselected, and drivers and termination turn (as tRTRS between ranks).
@@ -60,8 +60,8 @@ impl LinkDescription for DdrChannelSpec {
         DdrChannelLink::new(self).into()
     }
 
-    fn shared_channel(&self) -> Option<u32> {
-        Some(self.channel)
+    fn shared_channel(&self) -> Option<&DdrChannelSpec> {
+        Some(self)
     }
 }
 

@@ -139,7 +139,7 @@ pub trait LinkDescription {
     fn build(&self) -> AnyLink;
 
     /// The channel of DRAM whose bus it is, where it is one.
-    fn shared_channel(&self) -> Option<u32> {
+    fn shared_channel(&self) -> Option<&DdrChannelSpec> {
         None
     }
 }

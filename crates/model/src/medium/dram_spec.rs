@@ -227,6 +227,15 @@ impl DramSpec {
         Some((banks, Size::from_bytes(d.row_bytes)))
     }
 
+    /// Transfers of a data bus in three seconds, which are whole, and its width in bits; `None` where
+    /// the part is not known.
+    pub fn bus(&self) -> Option<(u64, u32)> {
+        let (_, part) = standard::find(&self.part)?;
+        let rate = self.data_rate.map(description::three_transfers_per_second);
+        let rate = rate.unwrap_or(part.three_transfers_per_second);
+        Some((rate, self.bus_bits.unwrap_or(part.bus_bits)))
+    }
+
     /// Collects what does not fit lines of `line` bytes, of a description that is right otherwise.
     pub fn check_line(&self, path: &str, line: u64, problems: &mut Problems) {
         if standard::find(&self.part).is_none() || !line.is_power_of_two() {

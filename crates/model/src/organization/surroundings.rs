@@ -3,8 +3,9 @@
 use crate::device::{AnyDevice, DeviceDescription};
 use crate::link::LinkDescription;
 use crate::medium::DramSpec;
+use crate::medium::dram::description::three_transfers_per_second;
 use crate::os::OsSpec;
-use tierscope_units::{Problems, Size};
+use tierscope_units::{Problems, Size, TransferRate};
 
 /// The machine around an organization, as it is described.
 #[derive(Clone, Copy)]
@@ -74,22 +75,48 @@ impl Surroundings<'_> {
         }
     }
 
-    /// The store is whole pages of those who use it: of `page`, which are called `what`, and of the
-    /// operating system's. Of its own pages it is, or that is said already.
-    pub fn check_store(&self, page: Size, what: &str, problems: &mut Problems) {
-        let Some((key, store)) = self.store else { return };
+    /// A device on a channel of the DRAM is on one that there is, and drives no more of it than there is.
+    fn check_shared_channel(&self, problems: &mut Problems) {
         let shared = self.link.and_then(LinkDescription::shared_channel);
-        if let Some((channel, dram)) = shared.zip(self.dram)
-            && channel >= dram.channels
-        {
+        let Some((shared, dram)) = shared.zip(self.dram) else { return };
+        if shared.channel >= dram.channels {
             problems.add(
                 "contradiction",
                 "ddr_channel.channel".into(),
-                channel.to_string(),
+                shared.channel.to_string(),
                 format!("the DRAM has {} channels, counted from 0", dram.channels),
                 format!("write {} or less", dram.channels.saturating_sub(1)),
             );
         }
+        let Some((rate, bits)) = dram.bus() else { return };
+        if three_transfers_per_second(shared.data_rate) > rate {
+            // As people write it: 1333 MT/s are 1333⅓.
+            let mega = rate / 3_000_000 * 1_000_000;
+            let whole = TransferRate::from_transfers_per_second(mega);
+            problems.add(
+                "contradiction",
+                "ddr_channel.data_rate".into(),
+                shared.data_rate.to_string(),
+                format!("the DRAM's channel makes {whole}"),
+                "write that, or less for a device that is slower".into(),
+            );
+        }
+        if shared.bus_bits > bits {
+            problems.add(
+                "contradiction",
+                "ddr_channel.bus_bits".into(),
+                shared.bus_bits.to_string(),
+                format!("the DRAM's data bus is {bits} bits wide"),
+                format!("write {bits} or less"),
+            );
+        }
+    }
+
+    /// The store is whole pages of those who use it: of `page`, which are called `what`, and of the
+    /// operating system's. Of its own pages it is, or that is said already.
+    pub fn check_store(&self, page: Size, what: &str, problems: &mut Problems) {
+        let Some((key, store)) = self.store else { return };
+        self.check_shared_channel(problems);
         let own = self.page().filter(|own| *own >= page);
         let (what, largest) = own.map_or((what, page), |own| ("pages (os.page)", own));
         if largest > store.page() {

@@ -1,8 +1,12 @@
 //! The processor: reorder window, on-chip caches, translation look-aside buffers.
 
+pub mod energy;
 pub mod on_chip;
+pub mod prefetch;
 mod spec;
 pub mod tlb;
 pub mod window;
 
+pub use energy::ProcessorEnergySpec;
+pub use prefetch::{LinePrefetchSpec, PrefetchKind};
 pub use spec::*;

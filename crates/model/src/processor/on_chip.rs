@@ -82,10 +82,15 @@ impl Stack {
         if self.hit_first(line, false) { Some(0) } else { self.hit_beyond(line, false, out) }
     }
 
+    /// Whether any level has a line. It does not count as used.
+    pub fn contains(&self, line: u64) -> bool {
+        self.levels.iter().any(|level| level.contains(line))
+    }
+
     /// A line arrives from outside, and comes into every level. Where the stack has the line by
     /// now, its own version stays.
     pub fn fill(&mut self, line: u64, write: bool, version: u64, out: &mut Vec<DirtyLine>) {
-        if self.versions.is_some() && !self.levels.iter().any(|level| level.contains(line)) {
+        if self.versions.is_some() && !self.contains(line) {
             self.set_version(line, version);
         }
         for level in (0..self.levels.len()).rev() {
@@ -197,6 +202,7 @@ mod tests {
                 line: Size::from_bytes(64),
                 latency_cycles: 4 * (level as u32 + 1),
                 shared: false,
+                access_energy: None,
             })
             .collect();
         Stack::new(specs.iter(), Clock::from_hertz(2_000_000_000), true)

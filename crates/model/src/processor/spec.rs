@@ -1,7 +1,8 @@
 //! What a user says of a processor.
 
+use super::{LinePrefetchSpec, ProcessorEnergySpec};
 use serde::{Deserialize, Serialize};
-use tierscope_units::{Frequency, Problems, Size};
+use tierscope_units::{Energy, Frequency, Problems, Size};
 
 /// The processor: cores, reorder window, on-chip caches and TLB.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -26,6 +27,13 @@ pub struct ProcessorSpec {
     pub caches: Vec<OnChipCacheSpec>,
     /// Translation look-aside buffer and page walks.
     pub tlb: TlbSpec,
+    /// A prefetcher of each core, from main memory into the shared caches. Where it is missing there is
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefetch: Option<LinePrefetchSpec>,
+    /// Powers and energies. Where they are missing, the processor's energy is not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy: Option<ProcessorEnergySpec>,
 }
 
 /// One level of on-chip cache.
@@ -46,6 +54,9 @@ pub struct OnChipCacheSpec {
     pub latency_cycles: u32,
     /// Whether all cores share one such cache. Shared levels come after private ones.
     pub shared: bool,
+    /// Energy of a look-up, where `processor.energy` is given and does not hold it already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_energy: Option<Energy>,
 }
 
 /// Translation look-aside buffers of a core, and page walks.
@@ -149,6 +160,21 @@ impl ProcessorSpec {
             );
         }
         self.tlb.check(&format!("{path}.tlb"), problems);
+        if let Some(prefetch) = &self.prefetch {
+            prefetch.check(&format!("{path}.prefetch"), problems);
+            if !shared {
+                problems.add(
+                    "contradiction",
+                    format!("{path}.prefetch"),
+                    String::new(),
+                    "lines are brought into shared caches, and there are none".into(),
+                    "remove it, or write shared = true for the last cache".into(),
+                );
+            }
+        }
+        if let Some(energy) = &self.energy {
+            energy.check(&format!("{path}.energy"), problems);
+        }
     }
 }
 
@@ -164,6 +190,10 @@ impl OnChipCacheSpec {
                 "a line is a power of two from 16B to 256B".into(),
                 "write 64B".into(),
             );
+        }
+        if let Some(energy) = self.access_energy {
+            let most = Energy::from_femtojoules(1_000_000_000_000);
+            problems.at_most(path, "access_energy", energy, most);
         }
         let set = self.line.bytes().saturating_mul(u64::from(self.ways));
         if self.capacity.bytes() < set {

@@ -230,10 +230,6 @@ impl Machine {
 
     /// Time of a path that no thread runs: of an interrupt, or of a wake-up.
     pub(super) fn kernel_path_ps(&self, path: PathSpec) -> u64 {
-        // What they take is part of what the store takes.
-        if self.functional && self.waits.fetch_ps > 0 {
-            return 0;
-        }
         let cycles = f64::from(path.instructions) * self.os.kernel_cpi;
         self.fixed.clock.cycles_to_ps(cycles.round() as u64)
     }
@@ -356,7 +352,7 @@ impl Machine {
         }
         let needed = thread as usize + 1;
         if self.threads.len() < needed {
-            let clock_ps = self.counted_since_ps();
+            let clock_ps = self.region.start_ps;
             self.threads.resize_with(needed, || Thread { clock_ps, ..Thread::new() });
         }
         Ok(())
@@ -424,6 +420,7 @@ impl Machine {
             thread.do_first(&steps);
         }
         let context = &mut self.contexts[index];
+        self.cores[context.core].occupancy.begin(now_ps);
         debug_assert!(context.window.is_empty() && context.pending.is_empty());
         context.thread = id;
         context.doing = Doing::Running;
@@ -436,6 +433,7 @@ impl Machine {
     fn leave(&mut self, index: usize, state: State) {
         let context = &mut self.contexts[index];
         context.doing = Doing::Idle;
+        self.cores[context.core].occupancy.end(context.now_ps);
         self.threads[context.thread].state = state;
     }
 }

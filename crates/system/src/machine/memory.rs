@@ -1,7 +1,7 @@
 //! What happens beyond the cores: shared caches, main memory, and pages between memory and store.
 
 use super::causes::Cause;
-use super::sample::Waits;
+use super::prefetch::PREFETCH;
 use super::thread::{Access, Begun, State, Step, tail};
 use super::{Doing, Event, Machine};
 use std::collections::VecDeque;
@@ -139,7 +139,7 @@ impl Miss {
     }
 
     /// Adds the last stages of a request that ended at `at_ps`.
-    fn pass_as(&mut self, request: &Timeline, before: Stage, at_ps: u64) {
+    pub(super) fn pass_as(&mut self, request: &Timeline, before: Stage, at_ps: u64) {
         self.timeline.append(&tail(request, before, at_ps - self.clock_ps));
         self.clock_ps = at_ps;
     }
@@ -202,13 +202,23 @@ impl Machine {
         } else {
             self.queue.push(at_ps, self.memory_source(), Event::Memory(id));
         }
+        let Miss { context, walk_left, .. } = self.misses[id];
+        if walk_left == 0 {
+            // Behind the miss itself: demand goes first.
+            self.watch_for_prefetch(self.contexts[context].core, wanted, at_ps);
+        }
     }
 
     /// A miss arrives at main memory: it asks, or joins a miss that asked for the same line.
     pub(super) fn ask_memory(&mut self, id: u32, now_ps: u64) {
         let wanted = self.misses[id].wanted;
-        if let Some(first) = self.line_misses.get(&wanted) {
-            self.misses[*first].followers.push(id);
+        if let Some(&first) = self.line_misses.get(&wanted) {
+            if first & PREFETCH != 0 {
+                self.account.late_prefetches += 1;
+                self.prefetches[first & !PREFETCH].followers.push(id);
+            } else {
+                self.misses[first].followers.push(id);
+            }
             return;
         }
         self.line_misses.insert(wanted, id);
@@ -236,7 +246,7 @@ impl Machine {
     }
 
     /// What the shared caches dropped goes to main memory.
-    fn send_dropped(&mut self, now_ps: u64) {
+    pub(super) fn send_dropped(&mut self, now_ps: u64) {
         if self.dropped.is_empty() {
             return;
         }
@@ -307,7 +317,11 @@ impl Machine {
     /// Main memory has answered.
     pub(super) fn line_arrived(&mut self, response: LineResponse) {
         if response.id == WRITE_BACK {
-            self.room_made_by_write_back(&response);
+            self.room_made(&response);
+            return;
+        }
+        if response.id & PREFETCH != 0 {
+            self.prefetch_arrived(&response);
             return;
         }
         let (id, at_ps) = (response.id, response.at_ps);
@@ -330,9 +344,9 @@ impl Machine {
         }
     }
 
-    /// Notes what those at the door have waited for when a write-back makes room: what it went through
+    /// Notes what those at the door have waited for when what nobody waits for makes room: what it went through
     /// and, for those who have waited for longer, whatever made room before.
-    fn room_made_by_write_back(&mut self, response: &LineResponse) {
+    pub(super) fn room_made(&mut self, response: &LineResponse) {
         let waiting = self.outgoing.iter().filter_map(|next| match next {
             Outgoing::Read(id) => Some(self.misses[*id].clock_ps),
             Outgoing::Write(_) => None,
@@ -414,11 +428,7 @@ impl Machine {
         let transfer = self.paging.transfer(id).clone();
         let io = self.transfers.entry(id).or_default();
         io.context = index;
-        if self.functional {
-            let Waits { fetch_ps, write_back_ps, .. } = self.waits;
-            let page_ps = if transfer.write { write_back_ps } else { fetch_ps };
-            let pages_ps = page_ps.saturating_mul(transfer.pages.len() as u64);
-            self.store_debt_ps = self.store_debt_ps.saturating_add(pages_ps);
+        if self.region.warms_functionally() {
             return self.begin_warm_transfer(id, &transfer, now_ps);
         }
         let background = transfer.write || io.waiters.is_empty() && transfer.pages.len() > 1;
@@ -455,6 +465,7 @@ impl Machine {
     pub(super) fn snoop(&mut self, frame: u64, to_store: bool, now_ps: u64) {
         let shift = self.fixed.page_shift - self.fixed.line_shift;
         let first = frame << shift;
+        self.forget_prefetches(first, first + (1 << shift) - 1);
         for group in first >> 6..(first + (1 << shift)).div_ceil(64) {
             let mut lines = self.on_chip.get(group);
             if lines != 0 {
@@ -485,7 +496,7 @@ impl Machine {
             let posted = self.posted.swap_remove(at);
             newest = newest.or(Some(posted.version));
         }
-        let moves = to_store && !self.functional;
+        let moves = to_store && !self.region.warms_functionally();
         if let (Some(version), true) = (newest, moves) {
             self.outgoing.push_back(Outgoing::Write(DirtyLine { line, version }));
         }

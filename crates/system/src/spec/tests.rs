@@ -192,6 +192,7 @@ fn every_value_of_every_preset_names_its_source() {
         "CMU-SAFARI/",
         "gem5 ",
         "JEDEC ",
+        "HewlettPackard/mcpat",
         "remembered, not confirmed: ",
         "assumption: ",
         "our reading: ",

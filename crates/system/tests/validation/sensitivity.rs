@@ -436,6 +436,10 @@ const CASES: &[Case] = &[
     case("processor.tlb.walk_cache_entries", ALL, "1", Steps(2048, 4), "stage:tlb", Up)
         .with(NO_TLB),
     case("processor.tlb.levels", ALL, "5", Chase(64), "footprint_bytes", Up),
+    case("processor.energy.uncore_power", ALL, "40W", Stores, "energy", Up),
+    case("processor.energy.running_power", ALL, "40W", Stores, "energy", Up),
+    case("processor.energy.halted_power", ALL, "40W", Stores, "energy", Up),
+    case("processor.energy.instruction_energy", ALL, "40nJ", Stores, "energy", Up),
     // The operating system.
     case("os.page", ALL, "16KiB", Chase(512), "faults", Down),
     case("os.allocation", ALL, "fragmented", Stream(512), "time", Either),

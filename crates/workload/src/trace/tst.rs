@@ -20,7 +20,9 @@ use crate::filter::FilterSpec;
 use crate::op::ThreadId;
 use crate::site::{Site, SiteGrain, SiteId};
 use crate::stream::FileInfo;
-use serde::{Deserialize, Serialize};
+use crate::trace::codec::MOST_MARKS;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -58,6 +60,10 @@ const MAX_SITE_BLOCK_BYTES: usize = 64 << 20;
 /// Bytes of the table of sites at most, before compression: what exceeds it is left out, and its
 /// sites are without names.
 const MAX_SITE_TABLE_BYTES: usize = 512 << 20;
+/// Bytes of a text of the totals at most: how the program ended, or what is missing.
+const MOST_TEXT_BYTES: usize = 1 << 10;
+/// Texts at most that say what is missing, the one that counts what has no room included.
+const MOST_MISSING: usize = 9;
 /// Compression level of zstd: the fastest of the ordinary ones, whose ratio suffices.
 const LEVEL: i32 = 1;
 
@@ -129,7 +135,7 @@ pub struct TstTotals {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out_stores: u64,
     /// The program's marks, each once; not told where there are 64 or more. Version 4.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "once", skip_serializing_if = "Option::is_none")]
     pub marks: Option<BTreeSet<u64>>,
     /// What of the program is not in it, in words: processes and programs that were not recorded, and
     /// what went wrong. Version 4.
@@ -139,6 +145,17 @@ pub struct TstTotals {
 
 fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+/// Marks, none of them twice.
+fn once<'de, D: Deserializer<'de>>(from: D) -> Result<Option<BTreeSet<u64>>, D::Error> {
+    let Some(told) = Option::<Vec<u64>>::deserialize(from)? else { return Ok(None) };
+    let count = told.len();
+    let marks: BTreeSet<u64> = told.into_iter().collect();
+    if marks.len() < count {
+        return Err(D::Error::custom("a mark is told twice"));
+    }
+    Ok(Some(marks))
 }
 
 impl TstTotals {
@@ -172,6 +189,36 @@ impl TstTotals {
             return Err("the totals count what no filter has left out".into());
         }
         Ok(())
+    }
+
+    /// Checks what version 4 has beside counts. An error says what cannot be.
+    fn check_texts(&self) -> Result<(), String> {
+        if self.missing.len() > MOST_MISSING {
+            return Err(format!("the totals say more than {MOST_MISSING} times what is missing"));
+        }
+        if self.missing.iter().chain([&self.ended]).any(|text| text.len() > MOST_TEXT_BYTES) {
+            return Err(format!("a text of the totals is longer than {MOST_TEXT_BYTES} bytes"));
+        }
+        if self.marks.as_ref().is_some_and(|marks| marks.len() >= MOST_MARKS) {
+            return Err(format!("the totals tell {MOST_MARKS} marks or more"));
+        }
+        Ok(())
+    }
+
+    /// Checks what was counted while all operations were decoded. An error says what differs.
+    fn check_counts(&self, found: Counts) -> Result<(), String> {
+        let pairs = [
+            ("loads", self.loads, found.loads),
+            ("stores", self.stores, found.stores),
+            ("calls", self.calls, found.calls),
+            ("instructions", self.instructions, found.instructions),
+        ];
+        match pairs.into_iter().find(|(_, said, found)| said != found) {
+            Some((what, said, found)) => {
+                Err(format!("the totals say {said} {what}, and the blocks have {found}"))
+            }
+            None => Ok(()),
+        }
     }
 
     fn add(&mut self, counts: Counts) {

@@ -5,7 +5,7 @@
 use super::super::{DramSpec, RefreshPolicy};
 use super::standard::{Currents, Standard, Timings, find};
 use tierscope_kernel::Clock;
-use tierscope_units::Problems;
+use tierscope_units::{Problems, TransferRate};
 
 /// The standards' rates are multiples of this over three, called by the whole number next to them.
 const RATE_STEP: u64 = 400_000_000;
@@ -53,9 +53,8 @@ impl Description {
         let Some((standard, part)) = find(&spec.part) else {
             panic!("the part {} is not known, though it was checked", spec.part);
         };
-        let rate = spec
-            .data_rate
-            .map_or(part.three_transfers_per_second, |rate| nominal(rate.transfers_per_second()));
+        let rate = spec.data_rate.map(three_transfers_per_second);
+        let rate = rate.unwrap_or(part.three_transfers_per_second);
         let clock = clock(rate, standard.transfers_per_clock);
         let bus_bits = spec.bus_bits.unwrap_or(part.bus_bits);
         let chips = u64::from(bus_bits).div_ceil(u64::from(part.chip_bits));
@@ -109,7 +108,8 @@ impl Description {
 }
 
 /// Three times the rate that is meant: 1333 and 1334 MT/s are 1333⅓, 1600 are 1600.
-fn nominal(transfers_per_second: u64) -> u64 {
+pub fn three_transfers_per_second(rate: TransferRate) -> u64 {
+    let transfers_per_second = rate.transfers_per_second();
     let exact = transfers_per_second.saturating_mul(3);
     let nearest = (exact + RATE_STEP / 2) / RATE_STEP * RATE_STEP;
     let whole_mega = transfers_per_second.is_multiple_of(1_000_000);

@@ -3,6 +3,7 @@
 use super::block::BlockKind;
 use super::recording::Recording;
 use super::*;
+use crate::counts::Counts;
 use crate::feed::whole_operations;
 use crate::op::Op;
 use crate::site::SiteTable;
@@ -17,6 +18,9 @@ use std::sync::Arc;
 pub struct TstReader {
     pub(super) recording: Arc<Recording>,
     threads: BTreeMap<ThreadId, Replay>,
+    /// What has been decoded.
+    decoded_ops: u64,
+    counts: Counts,
     decoder: Decoder,
     raw: Vec<u8>,
 }
@@ -41,6 +45,8 @@ impl TstReader {
         Ok(TstReader {
             recording: Arc::new(recording),
             threads: BTreeMap::new(),
+            decoded_ops: 0,
+            counts: Counts::default(),
             decoder: Decoder::default(),
             raw: Vec::new(),
         })
@@ -112,6 +118,13 @@ impl TstReader {
         self.decoder
             .decode(&self.raw, header.ops as usize, &mut ops)
             .map_err(|CodecError(what)| damaged(what.into()))?;
+        self.decoded_ops += ops.len() as u64;
+        self.counts += Counts::of(&ops);
+        if let Some(totals) = &recording.totals
+            && self.decoded_ops == totals.operations
+        {
+            totals.check_counts(self.counts).map_err(damaged)?;
+        }
         replay.next_block += 1;
         replay.passed_ops += ops.len() as u64;
         replay.block = Arc::new(ops);
@@ -148,6 +161,8 @@ impl Stream for TstReader {
         Box::new(TstReader {
             recording: self.recording.clone(),
             threads: self.threads.clone(),
+            decoded_ops: self.decoded_ops,
+            counts: self.counts,
             decoder: Decoder::default(),
             raw: Vec::new(),
         })

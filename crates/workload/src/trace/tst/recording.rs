@@ -203,6 +203,9 @@ impl Recording {
                 "the totals say what is missing or marked, which comes with version 4".into()
             );
         }
+        if self.version >= VERSION {
+            totals.check_texts()?;
+        }
         let operations = self.blocks.values().flatten().map(|block| u64::from(block.ops)).sum();
         totals.check(self.metadata.filter.is_some(), self.blocks.len(), operations)?;
         self.totals = Some(totals);
@@ -266,6 +269,7 @@ impl Recording {
                         .decode(&raw, header.ops as usize, &mut ops)
                         .map_err(|CodecError(what)| damage(what.into()))?;
                     *passed += u64::from(header.ops);
+                    scan.counts += Counts::of(&ops);
                     self.blocks.entry(header.thread).or_default().push(BlockPlace {
                         number: scan.number,
                         offset: scan.offset,
@@ -279,6 +283,12 @@ impl Recording {
                 BlockKind::Index => {}
                 BlockKind::End => {
                     self.take_totals(&raw).map_err(damage)?;
+                    if let Some(Err(what)) =
+                        self.totals.as_ref().map(|totals| totals.check_counts(scan.counts))
+                    {
+                        self.totals = None;
+                        return Err(damage(what));
+                    }
                     let trailer = self.read_trailer();
                     return trailer.map(|_| ()).map_err(|_| {
                         damage("what follows it, the end of the recording, is damaged".into())
@@ -297,6 +307,7 @@ struct Scan {
     offset: u64,
     number: u64,
     passed_ops: BTreeMap<ThreadId, u64>,
+    counts: Counts,
 }
 
 fn unreadable(what: &str, error: &io::Error) -> String {

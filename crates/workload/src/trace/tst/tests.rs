@@ -344,6 +344,56 @@ fn totals_that_contradict_the_index_are_damage() {
 }
 
 #[test]
+fn totals_that_contradict_the_blocks_are_damage() {
+    let scratch = Scratch::new();
+    let totals = record(&scratch.file(), [100, 10], 50);
+    let whole = std::fs::read(scratch.file()).unwrap();
+    for (forged, refused) in [
+        (TstTotals { loads: totals.loads - 1, ..totals.clone() }, "loads, and the blocks have"),
+        (TstTotals { stores: totals.stores + 1, ..totals.clone() }, "the totals say 1 stores"),
+        (TstTotals { calls: totals.calls + 1, ..totals.clone() }, "calls, and the blocks have"),
+        (TstTotals { instructions: 5, ..totals.clone() }, "the totals say 5 instructions"),
+    ] {
+        std::fs::write(scratch.file(), with_totals(&whole, &forged)).unwrap();
+        let mut reader = TstReader::open(&scratch.file(), false).unwrap();
+        replay(&mut reader, 0).unwrap();
+        let told = replay(&mut *reader.fork(), 1).unwrap_err().to_string();
+        assert!(told.contains(refused), "a fork has counted what its reader has: {told}");
+        let told = replay(&mut reader, 1).unwrap_err().to_string();
+        assert!(told.contains(refused), "{told}");
+        let reader = TstReader::open(&scratch.file(), true).unwrap();
+        assert!(reader.damage().unwrap().what.contains(refused));
+        assert_eq!((reader.totals(), reader.operations()), (None, totals.operations));
+    }
+}
+
+#[test]
+fn totals_longer_than_they_may_be_are_damage() {
+    let scratch = Scratch::new();
+    let totals = record(&scratch.file(), [100, 10], 50);
+    let whole = std::fs::read(scratch.file()).unwrap();
+    let told = |count| (0..count).map(|number| format!("process {number}")).collect();
+    for (forged, refused) in [
+        (TstTotals { missing: told(10), ..totals.clone() }, "more than 9 times what is missing"),
+        (TstTotals { missing: vec!["x".repeat(1025)], ..totals.clone() }, "longer than 1024"),
+        (TstTotals { ended: "x".repeat(1025), ..totals.clone() }, "longer than 1024"),
+        (TstTotals { marks: Some((0..64).collect()), ..totals.clone() }, "tell 64 marks or more"),
+    ] {
+        std::fs::write(scratch.file(), with_totals(&whole, &forged)).unwrap();
+        let told = TstReader::open(&scratch.file(), false).err().unwrap().to_string();
+        assert!(told.contains(refused), "{told}");
+    }
+    let most = TstTotals { missing: told(9), marks: Some((0..63).collect()), ..totals.clone() };
+    std::fs::write(scratch.file(), with_totals(&whole, &most)).unwrap();
+    assert_eq!(TstReader::open(&scratch.file(), false).unwrap().totals(), Some(&most));
+    let twice: Result<TstTotals, _> = serde_json::from_str(
+        r#"{"threads":0,"operations":0,"loads":0,"stores":0,"calls":0,"instructions":0,
+            "ended":"","marks":[7,7]}"#,
+    );
+    assert!(twice.unwrap_err().to_string().contains("a mark is told twice"));
+}
+
+#[test]
 fn an_index_that_names_other_blocks_is_damage() {
     let scratch = Scratch::new();
     record(&scratch.file(), [200_000, 70_000], 5000);

@@ -11,19 +11,17 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 
-/// Bytes of a text of the totals at most: how the program ended, or what is missing.
-const MOST_TEXT_BYTES: usize = 1 << 10;
-/// Texts at most that say what is missing.
-const MOST_MISSING: usize = 8;
 /// Bytes of the totals at most: of a text each byte may become `\u0000`.
-const MOST_TOTALS_BYTES: usize = (MOST_MISSING + 2) * 6 * (MOST_TEXT_BYTES + 8) + 4096;
+const MOST_TOTALS_BYTES: usize = (MOST_MISSING + 1) * 6 * (MOST_TEXT_BYTES + 8) + 4096;
 
 /// A text that is no longer than one of the totals may be.
 fn bounded(text: &str) -> String {
     if text.len() <= MOST_TEXT_BYTES {
         return text.to_owned();
     }
-    format!("{} …", &text[..text.floor_char_boundary(MOST_TEXT_BYTES)])
+    const ELLIPSIS: &str = " …";
+    let kept = text.floor_char_boundary(MOST_TEXT_BYTES - ELLIPSIS.len());
+    format!("{}{ELLIPSIS}", &text[..kept])
 }
 
 /// Bytes that a block takes at most, of so many before compression: the bound of Zstandard's own
@@ -223,7 +221,7 @@ impl TstWriter {
         if self.missing.contains(&what) {
             return;
         }
-        if self.missing.len() < MOST_MISSING {
+        if self.missing.len() < MOST_MISSING - 1 {
             self.missing.push(what)
         } else {
             self.more_missing += 1
