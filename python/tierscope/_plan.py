@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tierscope import _check, _core, _scale
+from tierscope import _check, _core, _sampling, _scale
 from tierscope import format as fmt
 from tierscope._call import core_errors, parsed
 from tierscope._region import Extent, Warming, bound
@@ -69,6 +69,10 @@ class Plan:
         for what in ("skip", "limit"):
             said = self.data[what]
             known += [] if said is None else [f"{what} {said}"]
+        if self.data["sampled"]:
+            wanted = self.data["precision"]
+            twice = "" if wanted is None else f", and again with more if ±{wanted:.1%} takes it"
+            known.append(f"sampled, one unit in {_sampling.EVERY}{twice}")
         return [f"  {', '.join(known)}"] if known else []
 
     def _time(self) -> str:
@@ -109,6 +113,8 @@ def plan(
     time_limit_s: float | None = None,
     scale_to_footprint: float | None = None,
     runs: int = 1,
+    sample: bool = False,
+    precision: _sampling.Precision | None = None,
 ) -> Plan:
     """What a run would do. A built-in workload or recording is tried for a fraction of a second.
 
@@ -121,6 +127,9 @@ def plan(
     machines = with_names_told_apart(systems)
     if warming == "functional":
         check_functional(machines, options)
+    sampled, wanted = _sampling.asked(sample, precision, work)
+    if sampled:
+        _sampling.check_machines(machines)
     notes: list[str | None] = [None] * len(machines)
     if scale_to_footprint is not None:
         scaled = _scale.to_footprint(machines, work, scale_to_footprint)
@@ -134,6 +143,10 @@ def plan(
     accesses = _accesses(foreseen["accesses"], skip, limit)
     region = {"skip": skip, "limit": limit, "roi": roi, "warming": warming}
     wall, unknown, speed = _wall(machines, work, accesses, time_limit_s, runs, region)
+    if sampled and wall is not None and not wall["measured"]:
+        # Units and what fills queues before them are as slow as all else; the rest is warming.
+        wall["least"] = max(PROBE_S, wall["least"] / _WARMING)
+        wall["most"] *= 1 if wanted is None else 2
     data = {
         "version": _core.version(),
         "what": _what(work),
@@ -144,6 +157,8 @@ def plan(
         },
         "skip": None if skip is None else str(skip),
         "limit": None if limit is None else str(limit),
+        "sampled": sampled,
+        "precision": wanted,
         "accesses": foreseen["accesses"],
         "mapped_bytes": foreseen["mapped_bytes"],
         "slowest_accesses_per_s": speed,

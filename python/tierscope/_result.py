@@ -16,7 +16,14 @@ from rich.console import Console
 from tierscope import _check, _core, causes, report
 from tierscope._call import core_errors, parsed
 from tierscope._files import read_text, write_directory
-from tierscope._shape import DeviceResult, DriveResult, Latency, ResultData, SystemResult
+from tierscope._shape import (
+    DeviceResult,
+    DriveResult,
+    Latency,
+    ResultData,
+    SamplingResult,
+    SystemResult,
+)
 from tierscope.causes import By
 from tierscope.errors import RunError, TierscopeError
 
@@ -109,6 +116,11 @@ class Result:
     def complete(self) -> bool:
         """Whether the whole workload was simulated on every system."""
         return self.data["completeness"] == "complete"
+
+    @property
+    def sampled(self) -> bool:
+        """Whether parts of the workload were passed over without detail, and estimated."""
+        return any(system["sampling"] is not None for system in self.data["systems"].values())
 
     @property
     def simulated_anything(self) -> bool:
@@ -394,6 +406,8 @@ def flat(name: str, system: SystemResult) -> dict[str, object]:
             row |= {f"nvdimm_{k}": v for k, v in (system["nvdimm"] or {}).items()}
         elif key == "drive":
             row |= _flat_drive(system["drive"])
+        elif key == "sampling":
+            row |= _flat_sampling(system["sampling"])
         elif key == "device":
             row |= _flat_device(system["device"])
         elif key not in ("areas", "code", "notes"):
@@ -412,6 +426,13 @@ def _flat_drive(drive: DriveResult | None) -> dict[str, object]:
         else:
             row[f"drive_{key}"] = value
     return row
+
+
+def _flat_sampling(sampling: SamplingResult | None) -> dict[str, object]:
+    if sampling is None:
+        return {}
+    row = {f"sampling_{k}": v for k, v in sampling.items() if k != "half_widths"}
+    return row | {f"{k}_half_width": v for k, v in sampling["half_widths"].items()}
 
 
 def _flat_device(device: DeviceResult | None) -> dict[str, object]:

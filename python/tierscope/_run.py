@@ -17,6 +17,7 @@ from tierscope import (
     _files,
     _interrupts,
     _region,
+    _sampling,
     _scale,
     _system,
     _workload,
@@ -144,6 +145,8 @@ def compare(
     by: By | Sequence[By] = (),
     watch: Watcher | None = None,
     latencies: str | os.PathLike[str] | None = None,
+    sample: bool = False,
+    precision: _sampling.Precision | None = None,
 ) -> Result:
     """Runs a workload on several machines and gives their results side by side.
 
@@ -172,6 +175,12 @@ def compare(
         watch: hears of the progress.
         latencies: a file that gets a row for each request of a device alone, with its latency and
             stages, as comma-separated values; of several devices, each has its name in the file's.
+        sample: simulates parts of the run in detail, and passes over the rest several times as
+            fast: figures are estimates, with intervals. What is no longer than the first of these
+            parts is complete.
+        precision: samples, and again with more parts if need be, until half the interval of each
+            machine's time is no wider than this: ``0.03`` or ``"3%"``. Not of programs, which
+            would run twice.
 
     Raises:
         SpecError: with every mistake of a description or workload.
@@ -194,20 +203,52 @@ def compare(
             own += [] if note is None else [note]
     if warming == "functional":
         check_functional(loaded, region)
-    target = {
+    sampled, wanted = _sampling.asked(sample, precision, what)
+    if sampled:
+        _sampling.check_machines(loaded)
+    target: dict[str, Any] = {
         "systems": [one.to_dict() for one in loaded],
         "options": {
             **region,
             "sites": sites,
             "latencies": latency_files(latencies, what, loaded),
+            **_sampling.options(sampled),
         },
     }
+    watching = None if watch is None else functools.partial(_progress, watch)
+    begun_s = time.monotonic()
+    result = _run_once(what, target, time_limit_s, watching, loaded, notes)
+    if wanted is None:
+        return result
+    every = _sampling.denser(result.data["systems"], wanted)
+    left_s = None if time_limit_s is None else time_limit_s - (time.monotonic() - begun_s)
+    if every is not None and not _ended_early(result) and (left_s is None or left_s > 0):
+        target["options"] |= _sampling.options(True, every)
+        result = _run_once(what, target, left_s, watching, loaded, notes)
+    for system in result.data["systems"].values():
+        note = _sampling.too_wide(system, wanted)
+        system["notes"] += [] if note is None else [note]
+    return result
+
+
+def _run_once(
+    what: Workload,
+    target: dict[str, Any],
+    time_limit_s: float | None,
+    watching: Callable[[_core.Run], None] | None,
+    machines: Sequence[System],
+    notes: Sequence[Sequence[str]],
+) -> Result:
     with core_errors():
         under_way = _start(what, target)
-        _attend(
-            under_way, time_limit_s, None if watch is None else functools.partial(_progress, watch)
-        )
-        return _result(parsed(under_way.result()), loaded, notes)
+        _attend(under_way, time_limit_s, watching)
+        return _result(parsed(under_way.result()), machines, notes)
+
+
+def _ended_early(result: Result) -> bool:
+    """Whether an interrupt or the clock ended a run, which a second one is not to follow."""
+    reason = result.data["partial_reason"] or ""
+    return result.interrupted or "time limit" in reason
 
 
 def changed_notes(machine: System) -> Iterator[str]:
@@ -453,6 +494,8 @@ def run(
     by: By | Sequence[By] = (),
     watch: Watcher | None = None,
     latencies: str | os.PathLike[str] | None = None,
+    sample: bool = False,
+    precision: _sampling.Precision | None = None,
 ) -> Result:
     """Runs a workload on one machine. As :func:`compare`."""
     return compare(
@@ -467,6 +510,8 @@ def run(
         by=by,
         watch=watch,
         latencies=latencies,
+        sample=sample,
+        precision=precision,
     )
 
 

@@ -179,6 +179,34 @@ class DeviceResult(TypedDict):
     settling: SettlingResult | None
 
 
+class HalfWidths(TypedDict):
+    """Half widths of confidence intervals, as shares of the figures; none where none is told."""
+
+    time: float | None
+    mean_latency: float | None
+    miss_rate: float | None
+    energy: float | None
+
+
+SampledFigure = Literal["time", "mean_latency", "miss_rate", "energy"]
+"""A figure that a sampled run tells an interval of."""
+
+
+class SamplingResult(TypedDict):
+    """How a run was sampled. Times in picoseconds."""
+
+    units: int
+    unit_ps: int
+    refill_ps: int
+    period_ps: int
+    measured_time_ps: int
+    measured_instructions: int
+    measured_accesses: int
+    detailed_share: float
+    confidence: float
+    half_widths: HalfWidths
+
+
 class SystemResult(TypedDict):
     """What one system did. Units are in the names; shares are of one."""
 
@@ -205,6 +233,7 @@ class SystemResult(TypedDict):
     nvdimm: NvdimmResult | None
     drive: DriveResult | None
     device: DeviceResult | None
+    sampling: SamplingResult | None
     wall_s: float
     accesses_per_wall_s: float
     notes: list[str]
@@ -216,7 +245,7 @@ class ResultData(TypedDict):
     version: str
     schema: int
     workload: WorkloadInfo
-    completeness: Literal["complete", "partial"]
+    completeness: Literal["complete", "sampled", "partial"]
     partial_reason: str | None
     remarks: list[str]
     program: ProgramInfo | None

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tierscope import format as fmt
-from tierscope._shape import Latency, LatencyFigure, ResultData, SystemResult
+from tierscope._shape import Latency, LatencyFigure, ResultData, SampledFigure, SystemResult
 from tierscope.breakdown import DEVICE_GROUPS, GROUPS, Group, groups_of, times_of, where
 
 _HATCHES = ("", "//", "..", "xx", "\\\\\\\\", "++")
@@ -46,6 +46,7 @@ def breakdown(data: ResultData, by: Literal["group", "owner"] = "group") -> Figu
     for x, stack in enumerate(stacks.values()):
         total_ns = sum(part.time_ns for part in stack)
         _draw(seconds_axes, x, stack, 1e-9)
+        _draw_half_width(seconds_axes, x, data["systems"][names[x]], total_ns * 1e-9)
         _draw(shares_axes, x, stack, 100 / total_ns if total_ns else 0.0)
     seconds_axes.set_ylabel(f"{whose} (s)")
     seconds_axes.set_title("of a request" if alone else "threads × run time")
@@ -77,6 +78,11 @@ def latency(data: ResultData) -> Figure:
         values = [_latency(data["systems"][n]["latency_ns"], key) for n in names]
         places = [place + beside for place in range(len(names))]
         axes.plot(places, values, mark, label=label, markersize=7)
+        if key == "mean":
+            halves = [_half_width(data["systems"][n], "mean_latency") for n in names]
+            errors = [value * half for value, half in zip(values, halves, strict=True)]
+            if any(errors):
+                axes.errorbar(places, values, yerr=errors, fmt="none", ecolor="black", capsize=3)
     axes.set_yscale("log")
     axes.set_xlim(-0.5, len(names) - 0.5)
     for between in range(1, len(names)):
@@ -137,6 +143,18 @@ def _draw(axes: Axes, x: int, stack: list[_Part], scale: float) -> None:
             label=part.label,
         )
         bottom += part.time_ns * scale
+
+
+def _half_width(system: SystemResult, figure: SampledFigure) -> float:
+    """Half the interval of a figure, as a share of it; 0 where none is told."""
+    sampling = system["sampling"]
+    return 0.0 if sampling is None else sampling["half_widths"][figure] or 0.0
+
+
+def _draw_half_width(axes: Axes, x: int, system: SystemResult, height: float) -> None:
+    half = _half_width(system, "time")
+    if half:
+        axes.errorbar(x, height, yerr=height * half, fmt="none", ecolor="black", capsize=4)
 
 
 def _label_systems(axes: Axes, data: ResultData, names: list[str]) -> None:

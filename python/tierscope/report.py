@@ -5,6 +5,7 @@ Table, columns and legend share one grid: a system keeps its place from the top 
 
 from __future__ import annotations
 
+import math
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from tierscope._shape import (
     LatencyFigure,
     ProgramInfo,
     ResultData,
+    SampledFigure,
     SystemResult,
 )
 from tierscope.breakdown import Group, apportion, where
@@ -38,7 +40,7 @@ _IDLE_TO_TELL = 0.05
 of all of it, and have as much less room for what the program did."""
 _NAME_WIDTH = range(8, 22)
 _GAP = "  "
-_IN_ASCII = str.maketrans({"µ": "u", "×": "x", "–": "-", "…": "."})
+_IN_ASCII = str.maketrans({"µ": "u", "×": "x", "–": "-", "…": ".", "±": "~"})
 _TICKS = {_BAR_ROWS: "100 %", _BAR_ROWS // 2: "50 %", 1: "0 %"}
 
 
@@ -87,19 +89,26 @@ def rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         return label, {name: cell(system) for name, system in systems.items()}
 
     def miss_rate(kind: str) -> Callable[[SystemResult], str]:
-        return lambda s: fmt.percent(s["miss_rate"]) if s["miss_kind"] == kind else fmt.ABSENT
+        def cell(system: SystemResult) -> str:
+            if system["miss_kind"] != kind:
+                return fmt.ABSENT
+            return fmt.percent(system["miss_rate"]) + _sure(system, "miss_rate")
+
+        return cell
 
     kinds = dict.fromkeys(s["miss_kind"] for s in systems.values() if s["miss_kind"] != "none")
     if _devices_alone(data):
         return _device_rows(data)
+    slow, mean = _slowdown_sure(systems), _latency("mean")
+
     some_idle = any(_idle(system) >= _IDLE_TO_TELL for system in systems.values())
     idle = [row("Threads idle", lambda s: fmt.percent(_idle(s)))] if some_idle else []
     return [
-        row("Execution time", lambda s: fmt.seconds(s["time_s"])),
-        row("Instructions per cycle", lambda s: fmt.plain(s["ipc"])),
-        row("Slowdown against oracle", lambda s: fmt.factor(s["slowdown"])),
+        row("Execution time", lambda s: fmt.seconds(s["time_s"]) + _sure(s, "time")),
+        row("Instructions per cycle", lambda s: fmt.plain(s["ipc"]) + _sure(s, "time")),
+        row("Slowdown against oracle", lambda s: fmt.factor(s["slowdown"]) + slow(s)),
         *(row(f"Misses, {kind}", miss_rate(kind)) for kind in kinds),
-        row("Access latency, mean", _latency("mean")),
+        row("Access latency, mean", lambda s: mean(s) + _sure(s, "mean_latency")),
         row("  median", _latency("p50")),
         row("  99th percentile", _latency("p99")),
         row("  99.9th percentile", _latency("p999")),
@@ -118,7 +127,10 @@ def energy_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
     systems = data["systems"]
     parts = {name: _by_component(one["energy"]["parts_j"]) for name, one in systems.items()}
     components = dict.fromkeys(component for sums in parts.values() for component in sums)
-    power = {name: fmt.watts(one["energy"]["average_w"]) for name, one in systems.items()}
+
+    def cells(value: Callable[[SystemResult], str]) -> dict[str, str]:
+        known = {n: s["energy"]["total_j"] is not None for n, s in systems.items()}
+        return {n: value(s) + (_sure(s, "energy") if known[n] else "") for n, s in systems.items()}
 
     def of(component: str, label: str) -> tuple[str, dict[str, str]]:
         what = "DRAM" if component == "dram" else f"the {component.replace('_', ' ')}"
@@ -126,14 +138,13 @@ def energy_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
             name: fmt.joules(sums.get(component)) for name, sums in parts.items()
         }
 
+    total = cells(lambda s: fmt.joules(s["energy"]["total_j"]))
+    power = cells(lambda s: fmt.watts(s["energy"]["average_w"]))
     if len(components) == 1:
-        return [of(*components, "Energy"), ("  average power", power)]
-    total = {name: fmt.joules(one["energy"]["total_j"]) for name, one in systems.items()}
-    return [
-        ("Energy", total),
-        *(of(component, " ") for component in components),
-        ("  average power", power),
-    ]
+        label, _ = of(*components, "Energy")
+        return [(label, total), ("  average power", power)]
+    parts_of_it = [of(component, " ") for component in components]
+    return [("Energy", total), *parts_of_it, ("  average power", power)]
 
 
 def _by_component(parts_j: Mapping[str, float]) -> dict[str, float]:
@@ -142,6 +153,36 @@ def _by_component(parts_j: Mapping[str, float]) -> dict[str, float]:
         component = name.partition(".")[0]
         sums[component] = sums.get(component, 0.0) + energy_j
     return sums
+
+
+def _sure(system: SystemResult, figure: SampledFigure) -> str:
+    """How sure a figure is of a system that was sampled: nothing where it was counted."""
+    sampling = system["sampling"]
+    if sampling is None:
+        return ""
+    half, time = sampling["half_widths"][figure], sampling["half_widths"]["time"]
+    if half is None:
+        return "" if figure == "miss_rate" and time is not None else " ±?"
+    return f" ±{_half(half)}"
+
+
+def _half(half: float) -> str:
+    return f"{half:.1%}".replace("%", " %")
+
+
+def _slowdown_sure(systems: Mapping[str, SystemResult]) -> Callable[[SystemResult], str]:
+    """A cell with how sure a slowdown is: both times are, as if each were by itself."""
+    oracles = [one for one in systems.values() if one["organization"] == "oracle"]
+
+    def cell(system: SystemResult) -> str:
+        own = [one for one in (system, *oracles[:1]) if one["sampling"] is not None]
+        if not own or system["slowdown"] is None or system in oracles:
+            return ""
+        halves = [one["sampling"]["half_widths"]["time"] for one in own if one["sampling"]]
+        known = [half for half in halves if half is not None]
+        return f" ±{_half(math.hypot(*known))}" if len(known) == len(own) else " ±?"
+
+    return cell
 
 
 def _idle(system: SystemResult) -> float:
@@ -398,16 +439,36 @@ def columns(data: ResultData, page: Page, *, unicode: bool) -> Iterator[Text]:
 def closing_lines(data: ResultData) -> list[str]:
     """What stands below table and columns: the program, how complete the result is, remarks."""
     lines = list(_program_lines(data["program"])) if data["program"] is not None else []
+    sampled = any(system["sampling"] is not None for system in data["systems"].values())
     if data["completeness"] == "complete":
         regions = any(system["skipped"] is not None for system in data["systems"].values())
         lines.append(COMPLETE_REGION if regions else COMPLETE)
-    else:
+    elif data["completeness"] == "partial":
         reason = data["partial_reason"] or "the reason is not known"
         lines.append(f"{data['completeness'].capitalize()}: {reason}.")
+    lines += _sampled_lines(data) if sampled else []
     lines += _skipped_lines(data)
     for name, system in data["systems"].items():
         lines += [f"{name}: {note}" for note in system["notes"]]
     return [fmt.visible(line) for line in lines]
+
+
+def _sampled_lines(data: ResultData) -> Iterator[str]:
+    """How a sampled result is to be read, and how much of it was measured."""
+    parts = []
+    for name, system in data["systems"].items():
+        sampling = system["sampling"]
+        if sampling is None:
+            parts.append(f"{name}: complete")
+            continue
+        units = f"{sampling['units']} units of {fmt.seconds(sampling['unit_ps'] / 1e12)}"
+        parts.append(f"{name}: {units}, {fmt.percent(sampling['detailed_share'])} in detail")
+    yield f"Sampled: {'; '.join(parts)}."
+    yield (
+        "Figures with ± are estimates: 95 in 100 of such intervals hold what the complete run "
+        "gives, what sampling itself is off by left out. Percentiles, maximum and shares of the "
+        "time are of the units alone; bytes moved are counted throughout."
+    )
 
 
 def _skipped_lines(data: ResultData) -> Iterator[str]:

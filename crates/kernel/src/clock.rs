@@ -104,6 +104,11 @@ impl Pace {
         Pace { whole_ps: num_ps / den, part: num_ps % den, den, residue: 0 }
     }
 
+    /// Of what takes no time.
+    pub const fn none() -> Self {
+        Pace { whole_ps: 0, part: 0, den: 1, residue: 0 }
+    }
+
     /// The time that the next `units` take, in picoseconds.
     #[inline]
     pub fn advance(&mut self, units: u64) -> u64 {

@@ -616,7 +616,7 @@ mod tests {
 
     use super::*;
     use crate::medium::dram::{Dram, tests::spec};
-    use crate::organization::{Oracle, OracleSpec};
+    use crate::organization::{Oracle, OracleSpec, PagesMoved};
 
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Fault {
@@ -817,8 +817,8 @@ mod tests {
             self.inner.in_flight()
         }
 
-        fn warm(&mut self, address: u64, write: bool) {
-            self.inner.warm(address, write);
+        fn warm(&mut self, now_ps: u64, address: u64, write: bool) -> PagesMoved {
+            self.inner.warm(now_ps, address, write)
         }
 
         fn flush(&mut self, now_ps: u64) -> bool {

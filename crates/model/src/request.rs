@@ -203,3 +203,19 @@ counters! {
         pub dram_written_bytes,
     }
 }
+
+impl Traffic {
+    /// Bytes move from or to DRAM.
+    #[inline]
+    pub fn move_dram(&mut self, bytes: u64, write: bool) {
+        let moved = if write { &mut self.dram_written_bytes } else { &mut self.dram_read_bytes };
+        *moved += bytes;
+    }
+
+    /// Bytes move from or to the store.
+    #[inline]
+    pub fn move_store(&mut self, bytes: u64, write: bool) {
+        let moved = if write { &mut self.store_written_bytes } else { &mut self.store_read_bytes };
+        *moved += bytes;
+    }
+}

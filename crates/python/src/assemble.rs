@@ -63,13 +63,22 @@ pub fn assemble(known: Known, systems: &[SystemSpec], outcomes: Vec<Option<Outco
         version: crate::VERSION.into(),
         schema: SCHEMA,
         workload: WorkloadInfo { threads, ..known.workload },
-        completeness: if complete { Completeness::Complete } else { Completeness::Partial },
+        completeness: completeness(complete, &results),
         partial_reason: (!complete).then(|| reasons.join("; ")),
         remarks,
         program: known.program,
         systems: results,
     };
     json!({"result": result, "failures": failures})
+}
+
+/// How much of the workload a result is of.
+fn completeness(complete: bool, results: &BTreeMap<String, SystemResult>) -> Completeness {
+    match (complete, results.values().any(|result| result.sampling.is_some())) {
+        (false, _) => Completeness::Partial,
+        (true, true) => Completeness::Sampled,
+        (true, false) => Completeness::Complete,
+    }
 }
 
 /// A remark where everything that ran fitted into the DRAM of each machine, so that none had to

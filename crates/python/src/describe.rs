@@ -120,6 +120,14 @@ pub fn check_functional(systems: &str, start: &str) -> PyResult<()> {
     run::check_functional(&systems, start).map_err(|why| run_error("usage", why))
 }
 
+/// Refuses machines (resolved, as JSON) that cannot be sampled.
+#[pyfunction]
+pub fn check_sampling(systems: &str) -> PyResult<()> {
+    let systems: Vec<SystemSpec> =
+        serde_json::from_str(systems).map_err(|error| run_error("bad-systems", error))?;
+    run::check_sampling(&systems).map_err(|why| run_error("usage", why))
+}
+
 /// What is known of a workload, given as in a job, before it runs, as JSON: accesses, and bytes
 /// that it maps.
 #[pyfunction]

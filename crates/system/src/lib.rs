@@ -6,4 +6,5 @@ mod energy;
 pub mod machine;
 pub mod result;
 pub mod run;
+mod sampling;
 pub mod spec;

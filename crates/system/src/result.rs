@@ -67,6 +67,8 @@ pub enum WorkloadKind {
 pub enum Completeness {
     /// All of it.
     Complete,
+    /// All of it, but only parts in detail: figures are estimates, see `sampling` of each system.
+    Sampled,
     /// Up to a point: see `partial_reason`.
     Partial,
 }
@@ -150,6 +152,9 @@ pub struct SystemResult {
     /// What a device alone did with its requests. Nothing of a machine with a processor.
     #[serde(default)]
     pub device: Option<DeviceResult>,
+    /// How the run was sampled, and how sure its figures are. Nothing where all was in detail.
+    #[serde(default)]
+    pub sampling: Option<SamplingResult>,
     /// Wall-clock time of this system's simulation.
     pub wall_s: f64,
     /// Accesses simulated in a second of wall-clock time, those before the region included.
@@ -350,6 +355,50 @@ pub struct Skipped {
     pub warming: Warming,
 }
 
+/// How a run was sampled.
+///
+/// Instructions, accesses, bytes, faults and look-ups are counted throughout. Times, energies, misses of
+/// a DRAM cache and stages are estimates: what units took for each cause (an access beyond the first
+/// cache, a read of main memory, a request to the store), times how many the run had. Percentiles are
+/// those of the units.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SamplingResult {
+    /// Units measured.
+    pub units: u64,
+    /// Simulated time of a unit, in picoseconds; the last may be shorter.
+    pub unit_ps: u64,
+    /// Simulated time in detail before each unit, which is not counted, in picoseconds.
+    pub refill_ps: u64,
+    /// Simulated time in which one unit is measured, in picoseconds.
+    pub period_ps: u64,
+    /// Simulated time of all units.
+    pub measured_time_ps: u64,
+    /// Instructions of the program in all units.
+    pub measured_instructions: u64,
+    /// Accesses of the program in all units.
+    pub measured_accesses: u64,
+    /// Share of the simulated time that was in detail, measured or not.
+    pub detailed_share: f64,
+    /// Share of runs whose intervals hold what the whole run gives, sampling's error alone counted.
+    pub confidence: f64,
+    /// Half widths of the confidence intervals, as shares of the figures.
+    pub half_widths: HalfWidths,
+}
+
+/// Half widths of confidence intervals, as shares of the figures. Nothing where there is nothing to
+/// tell: fewer than eight units, or a figure that is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HalfWidths {
+    /// Of the time, and of instructions per cycle.
+    pub time: Option<f64>,
+    /// Of the mean latency.
+    pub mean_latency: Option<f64>,
+    /// Of the rate of misses, where it is not counted throughout.
+    pub miss_rate: Option<f64>,
+    /// Of the energy.
+    pub energy: Option<f64>,
+}
+
 /// What accesses have cost by where in the program's code they come from.
 ///
 /// Each table has the 1,000 rows for which threads stood still longest, the longest first, and one
@@ -422,7 +471,7 @@ pub struct Bytes {
     pub written: u64,
 }
 
-/// One interval of a system's run: sums since the interval before.
+/// One interval of a system's run: sums since the interval before. In a sampled run, one unit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// End of the interval, in simulated picoseconds.

@@ -33,12 +33,26 @@ pub struct RunOptions {
     /// these. A result that ends at a count or a time is marked partial; one that ends at a mark is
     /// complete. None for the end of the workload.
     pub stops: Vec<Bound>,
+    /// How to sample the region, where not all of it is to be simulated in detail.
+    pub sampling: Option<Sampling>,
     /// How finely to tell which places of the program's code cause misses and stalls; None for not at
     /// all. The workload must tell its sites as finely: see [`check_sites`].
     pub sites: Option<SiteGrain>,
     /// Files that get a row for each request of a device alone, one for each system; none where it is
     /// empty. Nothing to machines with a processor.
     pub latencies: Vec<PathBuf>,
+}
+
+/// How a run is sampled: one unit in each period is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sampling {
+    /// Simulated time of a unit, in picoseconds, half as much again of which is simulated in detail
+    /// before it; None for 100 times what a page from the store takes, the kernel's path included, and
+    /// 1 ms at least.
+    pub unit_ps: Option<u64>,
+    /// One unit in so many is measured, 3 at least; None for 20.
+    pub every: Option<u64>,
 }
 
 /// Checks that a workload tells its sites as finely as is asked for. An error says what it lacks, and
@@ -106,6 +120,38 @@ pub fn check_functional(systems: &[SystemSpec], start: Option<Bound>) -> Result<
             _ => continue,
         };
         return Err(format!("{} cannot be warmed functionally: it {why}; {mend}", system.name));
+    }
+    Ok(())
+}
+
+/// Checks that each machine can be sampled. An error says which cannot, and why, for people.
+pub fn check_sampling(systems: &[SystemSpec]) -> Result<(), String> {
+    for system in systems {
+        let no_times = !system.stores().is_empty() && system.store_times_ps().is_none();
+        let in_time =
+            system.build_organization().is_none_or(|organization| !organization.can_warm());
+        let ahead = system.processor.as_ref().is_some_and(|it| it.prefetch.is_some());
+        let why = match (system.stands_alone(), system.check_data, no_times) {
+            (true, _, _) => "is a device alone, and samples are of machines with a processor",
+            (_, true, _) => "checks data, which needs every request",
+            (_, _, true) => {
+                "has a drive whose map, buffer and collection change with every request, and what is \
+                 passed over does not reach them"
+            }
+            _ if ahead => {
+                "has a prefetcher, whose lines come in no time in what is passed over (leave \
+                 processor.prefetch out)"
+            }
+            _ if in_time => {
+                "has a DRAM cache that prefetches, which depends on time more closely than what is passed \
+                 over keeps it (set hybrid.prefetch_pages=0 to have none)"
+            }
+            _ => continue,
+        };
+        return Err(format!(
+            "{} cannot be sampled: it {why}; run it without sampling",
+            system.name
+        ));
     }
     Ok(())
 }
@@ -250,6 +296,7 @@ fn run_one<R: Running>(
         }
     }
     outcome.result = reporter.timed(running.result());
+    tell_sampling(&mut outcome);
     reporter.report(&running);
     outcome
 }
@@ -430,6 +477,21 @@ impl<'a> Reporter<'a> {
         let skipped = result.skipped.map_or(0, |skipped| skipped.accesses);
         result.accesses_per_wall_s = (result.accesses + skipped) as f64 / result.wall_s.max(1e-9);
         result
+    }
+}
+
+/// A sampled run that measured nothing has nothing to say.
+fn tell_sampling(outcome: &mut Outcome) {
+    let Some(sampling) = &outcome.result.sampling else { return };
+    if sampling.units == 0 && !outcome.failed {
+        outcome.failed = outcome.partial_reason.is_none();
+        let before = outcome.partial_reason.take().map(|reason| format!("{reason}; "));
+        outcome.partial_reason = Some(format!(
+            "{}the run ended before a unit was measured: it is little longer than the {} ms that are \
+             simulated in detail at its start; run it without sampling",
+            before.unwrap_or_default(),
+            sampling.period_ps as f64 / 1e9,
+        ));
     }
 }
 

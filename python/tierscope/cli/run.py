@@ -45,6 +45,10 @@ A long program, a part of it, on warm machines:
 
   tierscope run -s hybrid,storage --skip "2G instructions" --limit 100M -- ./simulate
 
+A run that is too long for all of it, estimated from parts, its time within 3 %:
+
+  tierscope run -s storage,oracle --precision 3% -w gups --set workload.updates=1000000000
+
 Which functions of a program wait for memory:
 
   tierscope run -s hybrid,storage --by function -- ./simulate
@@ -99,6 +103,8 @@ def run(
     allow_truncated: bool = False,
     latencies: Path | None = None,
     closed_loop: Annotated[int | None, Parameter(converter=whole)] = None,
+    sample: bool = False,
+    precision: str | None = None,
     quiet: Annotated[bool, Parameter(name=("--quiet", "-q"))] = False,
 ) -> int:
     """Runs a workload or a program on one or more systems and compares them.
@@ -143,6 +149,10 @@ def run(
             kind, arrival, latency, and what of it was spent where; comma-separated, in picoseconds.
         closed_loop: Leaves the times of requests to a device alone out: so many are under way, and
             one that ends lets the next one come. Requests without times come so anyway, 64.
+        sample: Simulates parts of the run in detail and passes over the rest, several times as
+            fast: figures are estimates, and the report tells how sure each is.
+        precision: Samples, and a second time with more parts if it takes them, until the time of
+            each system is known within this, such as 3%. Not for programs.
         quiet: Shows no progress.
     """
     check_json(json_)
@@ -169,6 +179,10 @@ def run(
         if by:
             mend = "leave it out; tierscope show DIR/repetition-1 --by area shows one of those kept"
             raise TierscopeError("usage", "--by is for one run, not for several", mend)
+        if sample or precision is not None:
+            option = "--sample" if sample else "--precision"
+            mend = "leave one out: both tell intervals, of different causes"
+            raise TierscopeError("usage", f"{option} is for one run, not for several", mend)
     if latencies is not None and (repeat is not None or dry_run):
         option = "--dry-run" if dry_run else "--repeat"
         raise without_effect("--latencies", f"{option}: it is for one run")
@@ -185,8 +199,9 @@ def run(
         "time_limit_s": time_limit,
         "scale_to_footprint": scale_to_footprint,
     }
+    sampling: dict[str, Any] = {"sample": sample, "precision": precision}
     if dry_run:
-        return show_plan(plan(machines, work, runs=repeat or 1, **how), json_)
+        return show_plan(plan(machines, work, runs=repeat or 1, **how, **sampling), json_)
     shown = display([one.name for one in machines], work, quiet=quiet)
     if repeat is not None:
         with shown as watch:
@@ -195,7 +210,9 @@ def run(
     failure: RunFailedError | None = None
     with shown as watch:
         try:
-            result = compare(machines, work, by=told, watch=watch, latencies=latencies, **how)
+            result = compare(
+                machines, work, by=told, watch=watch, latencies=latencies, **how, **sampling
+            )
         except RunFailedError as error:
             failure, result = error, error.result
     return _deliver(result, failure, output, json_, told)

@@ -23,6 +23,12 @@ pub trait DeviceDescription {
     /// Bytes that it reads or writes as one: a power of two.
     fn page(&self) -> Size;
 
+    /// Times that a read and a write of a page take while nothing else is under way, in picoseconds,
+    /// where the description tells them at once; transfers need not be in them.
+    fn page_times_ps(&self) -> Option<(u64, u64)> {
+        None
+    }
+
     /// The device with nothing to do, behind an empty link. Both descriptions have been checked.
     fn build(&self, link: &dyn LinkDescription) -> AnyDevice;
 }

@@ -7,7 +7,7 @@
 //! done; the wait, and the one for a place at the device, is the stage [`Stage::HostQueue`]. A device that
 //! knows flushes and trims is given them.
 
-use super::{Organization, OrganizationDescription, OrganizationReport, Surroundings};
+use super::{Organization, OrganizationDescription, OrganizationReport, PagesMoved, Surroundings};
 use crate::activity::Activity;
 use crate::device::AnyDevice;
 use crate::request::{
@@ -415,7 +415,9 @@ impl Organization for BlockDevice {
     }
 
     /// Nothing: where a page lies does not depend on who was used.
-    fn warm(&mut self, _address: u64, _write: bool) {}
+    fn warm(&mut self, _now_ps: u64, _address: u64, _write: bool) -> PagesMoved {
+        PagesMoved::default()
+    }
 
     /// Nothing here is dirty.
     fn flush(&mut self, _now_ps: u64) -> bool {

@@ -56,9 +56,12 @@ pub trait Organization: Send {
     }
 
     /// An access in functional warming: what is where, and who was used last, become as they would by
-    /// a line request, at once and without a device. Nothing of it is counted. Not to be called while
-    /// data are checked.
-    fn warm(&mut self, address: u64, write: bool);
+    /// a line request at `now_ps`, which never goes back, at once and without a device. Look-ups, pages
+    /// and bytes are counted as they would be. Not to be called while data are checked.
+    fn warm(&mut self, now_ps: u64, address: u64, write: bool) -> PagesMoved;
+
+    /// A page moves in functional warming, as by a page request: only its bytes are counted.
+    fn warm_page(&mut self, _bytes: u32, _write: bool) {}
 
     /// Writes every dirty page to the store from now on; true once none is left.
     fn flush(&mut self, now_ps: u64) -> bool;
@@ -73,6 +76,16 @@ pub trait Organization: Send {
     fn fork(&mut self) -> Box<dyn Organization>;
 }
 
+/// Pages that moved between DRAM and the store for a request: not those prefetched, nor what went for
+/// these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PagesMoved {
+    /// From the store.
+    pub read: u64,
+    /// To the store.
+    pub written: u64,
+}
+
 /// What an organization counted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OrganizationReport {
@@ -80,6 +93,10 @@ pub struct OrganizationReport {
     pub lookups: u64,
     /// Demand look-ups that found no page (a page in flight counts as a miss).
     pub misses: u64,
+    /// Pages that demand asked of the store.
+    pub fetched_pages: u64,
+    /// Dirty pages that had to go to the store for these.
+    pub displaced_pages: u64,
     /// Pages prefetched.
     pub prefetched_pages: u64,
     /// Pages prefetched that were used before they were evicted.
@@ -101,6 +118,8 @@ impl OrganizationReport {
         OrganizationReport {
             lookups: self.lookups - before.lookups,
             misses: self.misses - before.misses,
+            fetched_pages: self.fetched_pages - before.fetched_pages,
+            displaced_pages: self.displaced_pages - before.displaced_pages,
             prefetched_pages: self.prefetched_pages - before.prefetched_pages,
             prefetch_hits: self.prefetch_hits - before.prefetch_hits,
             write_backs: self.write_backs - before.write_backs,

@@ -1,6 +1,8 @@
 //! `oracle`: everything is in DRAM, however large. The machine that others are measured against.
 
-use super::{DramSize, Organization, OrganizationDescription, OrganizationReport, Surroundings};
+use super::{
+    DramSize, Organization, OrganizationDescription, OrganizationReport, PagesMoved, Surroundings,
+};
 use crate::activity::Activity;
 use crate::medium::{DramSpec, dram::Dram};
 use crate::request::{
@@ -50,6 +52,8 @@ impl OrganizationDescription for OracleSpec {
 pub struct Oracle {
     dram: Dram,
     line_bytes: u32,
+    /// Bytes that were moved in functional warming.
+    warmed: Traffic,
     data: Option<Data>,
     /// Room for what the DRAM reports, kept to spare the allocation.
     done: Vec<Completion>,
@@ -82,6 +86,7 @@ impl Oracle {
         Oracle {
             dram: Dram::new(dram, spec.capacity.bytes(), line_bytes),
             line_bytes: line_bytes as u32,
+            warmed: Traffic::default(),
             data: check_data.then(Data::new),
             done: Vec::new(),
         }
@@ -178,8 +183,12 @@ impl Organization for Oracle {
         self.dram.in_flight()
     }
 
-    /// Nothing: where a line lies does not depend on who was used.
-    fn warm(&mut self, _address: u64, _write: bool) {}
+    /// Only counts: where a line lies does not depend on who was used.
+    #[inline]
+    fn warm(&mut self, _now_ps: u64, _address: u64, write: bool) -> PagesMoved {
+        self.warmed.move_dram(u64::from(self.line_bytes), write);
+        PagesMoved::default()
+    }
 
     /// Nothing is ever dirty: there is no store.
     fn flush(&mut self, _now_ps: u64) -> bool {
@@ -188,6 +197,8 @@ impl Organization for Oracle {
 
     fn report(&self) -> OrganizationReport {
         let (dram_read_bytes, dram_written_bytes) = self.dram.moved_bytes();
+        let dram_read_bytes = dram_read_bytes + self.warmed.dram_read_bytes;
+        let dram_written_bytes = dram_written_bytes + self.warmed.dram_written_bytes;
         OrganizationReport {
             traffic: Traffic { dram_read_bytes, dram_written_bytes, ..Traffic::default() },
             stale_reads: self.data.as_ref().map_or(0, |data| data.stale_reads),
@@ -203,6 +214,7 @@ impl Organization for Oracle {
         Box::new(Oracle {
             dram: self.dram.clone(),
             line_bytes: self.line_bytes,
+            warmed: self.warmed,
             data: self.data.as_mut().map(Data::fork),
             done: Vec::new(),
         })

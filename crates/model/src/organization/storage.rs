@@ -9,7 +9,7 @@
 
 use super::{
     DramSize, InitialContent, Organization, OrganizationDescription, OrganizationReport,
-    Surroundings, bus, whole,
+    PagesMoved, Surroundings, bus, whole,
 };
 use crate::activity::Activity;
 use crate::device::AnyDevice;
@@ -203,6 +203,8 @@ pub struct Storage {
     for_dram: VecDeque<u32>,
     for_store: VecDeque<u32>,
     traffic: Traffic,
+    /// Bytes of DRAM that were moved in functional warming.
+    warmed: Traffic,
     data: Option<Data>,
     done: Vec<Completion>,
 }
@@ -227,6 +229,7 @@ impl Storage {
             for_dram: VecDeque::new(),
             for_store: VecDeque::new(),
             traffic: Traffic::default(),
+            warmed: Traffic::default(),
             data: check_data.then(|| Data {
                 latest: CowMap::new(0),
                 dram: CowMap::new(0),
@@ -443,8 +446,17 @@ impl Organization for Storage {
         lines + self.pages.len()
     }
 
-    /// Nothing: where a line lies does not depend on who was used.
-    fn warm(&mut self, _address: u64, _write: bool) {}
+    /// Only counts: where a line lies does not depend on who was used.
+    #[inline]
+    fn warm(&mut self, _now_ps: u64, _address: u64, write: bool) -> PagesMoved {
+        self.warmed.move_dram(self.line_bytes, write);
+        PagesMoved::default()
+    }
+
+    fn warm_page(&mut self, bytes: u32, write: bool) {
+        self.traffic.move_store(u64::from(bytes), write);
+        self.warmed.move_dram(u64::from(bytes), !write);
+    }
 
     /// Nothing here is dirty: the operating system writes back.
     fn flush(&mut self, _now_ps: u64) -> bool {
@@ -453,6 +465,8 @@ impl Organization for Storage {
 
     fn report(&self) -> OrganizationReport {
         let (dram_read_bytes, dram_written_bytes) = self.dram.moved_bytes();
+        let dram_read_bytes = dram_read_bytes + self.warmed.dram_read_bytes;
+        let dram_written_bytes = dram_written_bytes + self.warmed.dram_written_bytes;
         OrganizationReport {
             traffic: Traffic { dram_read_bytes, dram_written_bytes, ..self.traffic },
             stale_reads: self.data.as_ref().map_or(0, |data| data.stale_reads),
@@ -476,6 +490,7 @@ impl Organization for Storage {
             for_dram: self.for_dram.clone(),
             for_store: self.for_store.clone(),
             traffic: self.traffic,
+            warmed: self.warmed,
             data: self.data.as_mut().map(|data| Data {
                 latest: data.latest.fork(),
                 dram: data.dram.fork(),

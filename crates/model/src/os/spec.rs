@@ -64,6 +64,16 @@ pub struct KernelPathsSpec {
     pub system_call: PathSpec,
 }
 
+impl KernelPathsSpec {
+    /// Instructions of a fault that waits for a page from the store while another thread runs: the
+    /// paths that [`crate::os::paging`] takes for it, once each.
+    pub fn waiting_fault_instructions(&self) -> u64 {
+        let asks = [self.fault, self.page_cache, self.block_layer, self.driver];
+        let waits = [self.context_switch, self.interrupt, self.wake_up, self.context_switch];
+        asks.iter().chain(&waits).map(|path| u64::from(path.instructions)).sum()
+    }
+}
+
 impl OsSpec {
     /// Collects every semantic mistake below `path`.
     pub fn check(&self, path: &str, problems: &mut Problems) {

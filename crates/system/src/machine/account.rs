@@ -8,6 +8,7 @@ use super::{Core, Event, Fixed, Machine};
 use crate::drive::drive_result;
 use crate::energy::{dram_counters, energy_result, nvdimm_note, nvdimm_result};
 use crate::result::{Bytes, EnergyResult, Interval, LatencySummary, SystemResult};
+use crate::sampling::estimate;
 use std::collections::BTreeMap;
 use tierscope_kernel::{CowMap, LatencyHistogram, Stage, StageTimes, Timeline};
 use tierscope_model::activity::{Activity, Energy};
@@ -65,6 +66,9 @@ pub(super) struct Account {
     pub prefetches: u64,
     pub late_prefetches: u64,
     pub memory_reads: u64,
+    /// Accesses that the first level of the core's caches could not serve, but for those that wait for
+    /// a line on its way for another: without time, as in functional warming, it would be there.
+    pub beyond_first: u64,
     pub faults: u64,
     pub calls: u64,
     /// Calls that ask for the durability of a file (fsync, fdatasync, msync).
@@ -75,7 +79,7 @@ pub(super) struct Account {
     pub started: u64,
     pub stale_loads: u64,
     golden: Option<Golden>,
-    intervals: Vec<Interval>,
+    pub intervals: Vec<Interval>,
     interval_ps: u64,
     before: Sums,
     end_ps: Option<u64>,
@@ -97,6 +101,7 @@ impl Account {
             prefetches: 0,
             late_prefetches: 0,
             memory_reads: 0,
+            beyond_first: 0,
             faults: 0,
             calls: 0,
             syncs: 0,
@@ -189,6 +194,22 @@ impl Account {
         self.recorded += 1;
         self.causes.record(cause, latency_ps, timeline, fault);
         latency_ps
+    }
+
+    /// Sum of latencies by stage; `of_level` tells what a hit of a private level takes in
+    /// caches, and more with the second-level TLB.
+    pub fn latencies_by_stage(
+        &self,
+        of_level: impl Fn(usize) -> (u64, u64),
+    ) -> impl Iterator<Item = (Stage, u128)> {
+        let mut sums_ps = self.stages;
+        for (level, counts) in self.hits.iter().enumerate() {
+            let (cache_ps, tlb_ps) = of_level(level);
+            sums_ps[Stage::Cache as usize] +=
+                u128::from(cache_ps) * u128::from(counts[0] + counts[1]);
+            sums_ps[Stage::Tlb as usize] += u128::from(tlb_ps) * u128::from(counts[1]);
+        }
+        Stage::ALL.into_iter().zip(sums_ps)
     }
 
     /// Accesses of the program so far.
@@ -287,7 +308,7 @@ fn page_lines(frame: u64, store_address: u64, fixed: &Fixed) -> impl Iterator<It
 impl Machine {
     /// Sums so far.
     fn sums(&self) -> Sums {
-        let account = &self.account;
+        let account = self.counted();
         let traffic = self.organization_report().traffic;
         let hits_ps = self.hit_latencies().map(|(ps, count, _)| u128::from(ps) * u128::from(count));
         Sums {
@@ -309,7 +330,7 @@ impl Machine {
         if self.finished() {
             return;
         }
-        if self.region.has_begun() && now_ps > self.region.start_ps {
+        if self.sampling().is_none() && self.region.has_begun() && now_ps > self.region.start_ps {
             self.take_interval(now_ps - self.region.start_ps);
             if self.account.intervals.len().is_multiple_of(INTERVALS_OF_A_LENGTH) {
                 self.account.interval_ps *= 2;
@@ -318,8 +339,13 @@ impl Machine {
         self.schedule_interval(now_ps + self.account.interval_ps);
     }
 
+    /// An interval begins that need not follow the last.
+    pub(super) fn begin_interval(&mut self) {
+        self.account.before = self.sums();
+    }
+
     /// Ends an interval, so long after the region's beginning.
-    fn take_interval(&mut self, now_ps: u64) {
+    pub(super) fn take_interval(&mut self, now_ps: u64) {
         let sums = self.sums();
         let before = std::mem::replace(&mut self.account.before, sums);
         let latency_ps = sums.latency_ps - before.latency_ps;
@@ -336,24 +362,34 @@ impl Machine {
 
     /// Intervals that have ended so far.
     pub fn intervals(&self) -> &[Interval] {
-        &self.account.intervals
+        &self.counted().intervals
+    }
+
+    /// What a hit of a private level takes in caches, and in the second-level TLB if it is asked.
+    pub(super) fn hit_latency_ps(&self, level: usize) -> (u64, u64) {
+        (self.cores[0].caches.latency_ps(level), self.fixed.second_tlb_ps)
     }
 
     /// Latency, count and TLB share of the hits that are only counted.
     fn hit_latencies(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
-        self.account.hits.iter().enumerate().flat_map(|(level, counts)| {
+        self.counted().hits.iter().enumerate().flat_map(|(level, counts)| {
             let cache_ps = self.cores[0].caches.latency_ps(level);
             let tlb_ps = self.fixed.second_tlb_ps;
             [(cache_ps, counts[0], 0), (cache_ps + tlb_ps, counts[1], tlb_ps)]
         })
     }
 
+    /// What is counted whether it is measured or not.
+    fn in_all(&self, of: impl Fn(&Account) -> u64) -> u64 {
+        of(&self.account) + self.apart().map_or(0, of)
+    }
+
     /// Misses, and the look-ups that they are a share of.
-    fn misses_and_lookups(&self) -> (u64, u64) {
+    pub(super) fn misses_and_lookups(&self) -> (u64, u64) {
         if self.fixed.paging {
             let counters = self.os_counters();
             let misses = counters.major_faults;
-            (misses, self.account.memory_reads + misses)
+            (misses, self.in_all(|account| account.memory_reads) + misses)
         } else {
             let report = self.organization_report();
             (report.misses, report.lookups)
@@ -371,7 +407,7 @@ impl Machine {
     }
 
     /// Time up to which a result counts.
-    fn reached_ps(&self) -> u64 {
+    pub(super) fn reached_ps(&self) -> u64 {
         let threads = self.threads.iter().map(|thread| thread.clock_ps);
         let reached_ps = self.account.end_ps.unwrap_or_else(|| threads.max().unwrap_or(0));
         reached_ps.max(self.region.start_ps)
@@ -380,8 +416,9 @@ impl Machine {
     /// The result as far as the run has come. A run that has ended is closed exactly; one that was
     /// stopped counts up to where each thread stands.
     pub fn result(&mut self) -> SystemResult {
+        self.close_sample();
         let time_ps = self.reached_ps() - self.region.start_ps;
-        let begun = self.region.has_begun();
+        let begun = self.region.has_begun() && self.sampler.is_none();
         if begun && self.account.intervals.last().is_none_or(|last| last.end_ps < time_ps) {
             self.take_interval(time_ps);
         }
@@ -397,16 +434,15 @@ impl Machine {
             return SystemResult { organization, ..SystemResult::default() };
         }
         let end_ps = self.reached_ps();
-        let time_ps = end_ps - self.region.start_ps;
-        let accesses = self.account.accesses();
+        let units = self.units();
+        let time_ps = match &units {
+            Some((units, ..)) => units.iter().map(|unit| unit.time_ps).sum(),
+            None => end_ps - self.region.start_ps,
+        };
+        let account = self.counted();
+        let accesses = account.accesses();
         let (latency_ns, stages_ns) = self.latencies(accesses);
-        let mut owners = [0u128; OWNERS];
-        for thread in &self.threads {
-            for (sum, time_ps) in owners.iter_mut().zip(thread.times) {
-                *sum += u128::from(time_ps);
-            }
-            owners[IDLE] += u128::from(end_ps.saturating_sub(thread.clock_ps));
-        }
+        let owners = self.owners(time_ps);
         let time_breakdown_ns = owners
             .iter()
             .enumerate()
@@ -419,16 +455,16 @@ impl Machine {
             self.organization_report().traffic;
         let activity = self.activity(end_ps);
         let drive = drive_result(&activity, time_ps);
-        SystemResult {
+        let counted = SystemResult {
             organization,
             time_s: time_ps as f64 / 1e12,
             time_ps,
             skipped: self.region.skipped,
-            instructions: self.account.instructions,
-            kernel_instructions: self.account.kernel_instructions,
-            ipc: self.account.instructions as f64 / cycles as f64,
+            instructions: self.instructions(),
+            kernel_instructions: self.in_all(|account| account.kernel_instructions),
+            ipc: account.instructions as f64 / cycles as f64,
             slowdown: None,
-            accesses,
+            accesses: self.accesses(),
             miss_rate: if lookups == 0 { 0.0 } else { misses as f64 / lookups as f64 },
             miss_kind: self.miss_kind().to_string(),
             latency_ns,
@@ -439,28 +475,50 @@ impl Machine {
             areas: self.areas(),
             code: self.code(),
             counters: self.counters(&activity),
-            energy: self.energy(activity.energy, end_ps),
+            energy: self.energy(activity.energy, end_ps, time_ps),
             nvdimm: nvdimm_result(&self.spec),
             drive,
             device: None,
+            sampling: None,
             wall_s: 0.0,
             accesses_per_wall_s: 0.0,
             notes: self.notes(),
+        };
+        match units {
+            Some((units, lengths, totals)) => estimate(counted, &units, lengths, &totals),
+            None => counted,
         }
     }
 
+    /// Time of all threads by owner, in a time counted that is so long.
+    fn owners(&self, time_ps: u64) -> [u128; OWNERS] {
+        let mut owners = [0u128; OWNERS];
+        for (index, thread) in self.threads.iter().enumerate() {
+            let kept =
+                self.kept().map(|kept| kept.times.get(index).copied().unwrap_or([0; OWNERS]));
+            let times = kept.unwrap_or(thread.times);
+            for (sum, time_ps) in owners.iter_mut().zip(times) {
+                *sum += u128::from(time_ps);
+            }
+            // One that has ended, or that is yet to come.
+            owners[IDLE] += u128::from(time_ps.saturating_sub(times.iter().sum()));
+        }
+        owners
+    }
+
     fn latencies(&self, accesses: u64) -> (Option<LatencySummary>, BTreeMap<String, f64>) {
-        let mut histogram = self.account.histogram.clone();
-        let mut stages = self.account.stages;
+        let account = self.counted();
+        let mut histogram = account.histogram.clone();
+        let mut stages = account.stages;
         for (latency_ps, count, tlb_ps) in self.hit_latencies() {
             histogram.record_n(latency_ps, count);
             stages[Stage::Cache as usize] += u128::from(latency_ps - tlb_ps) * u128::from(count);
             stages[Stage::Tlb as usize] += u128::from(tlb_ps) * u128::from(count);
         }
         assert_eq!(histogram.count(), accesses, "an access's latency was not recorded");
-        let causes = &self.account.causes;
+        let causes = &account.causes;
         let by_area = causes.totals();
-        let singly = (self.account.recorded, self.account.stages.iter().sum::<u128>());
+        let singly = (account.recorded, account.stages.iter().sum::<u128>());
         let recorded = (by_area.accesses, by_area.latency_ps);
         assert_eq!(recorded, singly, "an access belongs to no area, or to two");
         if let Some(sites) = &causes.sites {
@@ -478,20 +536,22 @@ impl Machine {
         (summary, stages)
     }
 
-    /// Where energy went in the region, as far as it is counted.
-    fn energy(&self, energy: Energy, end_ps: u64) -> EnergyResult {
+    /// Where energy went in what was counted, `time_ps` of the region until `end_ps`, as far as it is
+    /// known.
+    fn energy(&self, energy: Energy, end_ps: u64, time_ps: u64) -> EnergyResult {
         let processor = self.spec.processor.as_ref();
         let energy = match processor.and_then(|it| it.energy.as_ref()) {
-            Some(spec) => energy.with(spec.parts(&self.processor_use(end_ps))),
+            Some(spec) => energy.with(spec.parts(&self.processor_use(end_ps, time_ps))),
             None => energy.without("processor", "the description has no [processor.energy]"),
         };
-        energy_result(&energy, (end_ps - self.region.start_ps) as f64 / 1e12)
+        energy_result(&energy, time_ps as f64 / 1e12)
     }
 
-    /// What the processor did in the region. A look-up of each level is one of the program's: the
-    /// kernel's lines and page walks are not counted.
-    fn processor_use(&self, end_ps: u64) -> ProcessorUse {
-        let account = &self.account;
+    /// What the processor did in what was counted. A look-up of each level is one of the program's: the
+    /// kernel's lines and page walks are not counted. Where the run is sampled, cores are taken to have
+    /// run as much of the time in units as of the region.
+    fn processor_use(&self, end_ps: u64, time_ps: u64) -> ProcessorUse {
+        let account = self.counted();
         let caches = self.spec.processor.iter().flat_map(|processor| &processor.caches);
         let private = account.hits.iter().zip(&account.late_hits);
         let hits = private.map(|(counts, late)| counts.iter().sum::<u64>() + late);
@@ -505,26 +565,28 @@ impl Machine {
             lookups = lookups.saturating_sub(hits);
         }
         let running_ps = |core: &Core| u128::from(core.occupancy.running_ps(end_ps));
+        let (region_ps, counted_ps) = (end_ps - self.region.start_ps, u128::from(time_ps));
+        let running_ps: u128 = self.cores.iter().map(running_ps).sum();
         ProcessorUse {
-            time_ps: end_ps - self.region.start_ps,
+            time_ps,
             cores: self.cores.len() as u64,
-            running_ps: self.cores.iter().map(running_ps).sum(),
+            running_ps: running_ps * counted_ps / u128::from(region_ps.max(1)),
             instructions: account.instructions + account.kernel_instructions,
             lookups_j,
         }
     }
 
     fn counters(&self, activity: &Activity) -> BTreeMap<String, u64> {
-        let account = &self.account;
+        let account = self.counted();
         let report = self.organization_report();
         let os = self.os_counters();
         let mut counters: BTreeMap<String, u64> = [
-            ("tlb_walks", account.walks),
-            ("shared_cache_hits", account.shared_hits),
-            ("memory_reads", account.memory_reads),
-            ("line_prefetches", account.prefetches),
-            ("line_prefetches_late", account.late_prefetches),
-            ("faults", account.faults),
+            ("tlb_walks", self.in_all(|account| account.walks)),
+            ("shared_cache_hits", self.in_all(|account| account.shared_hits)),
+            ("memory_reads", self.in_all(|account| account.memory_reads)),
+            ("line_prefetches", self.in_all(|account| account.prefetches)),
+            ("line_prefetches_late", self.in_all(|account| account.late_prefetches)),
+            ("faults", self.in_all(|account| account.faults)),
             ("minor_faults", os.minor_faults),
             ("major_faults", os.major_faults),
             ("readahead_requests", os.readahead_requests),
@@ -537,10 +599,10 @@ impl Machine {
             ("swap_out_pages", os.swap_outs),
             ("swap_in_pages", os.swap_ins),
             ("file_write_back_pages", os.file_write_backs),
-            ("system_calls", account.calls),
+            ("system_calls", self.in_all(|account| account.calls)),
             ("interrupts", account.interrupts),
             ("context_switches", account.context_switches),
-            ("tlb_shootdowns", account.shootdowns),
+            ("tlb_shootdowns", self.in_all(|account| account.shootdowns)),
             ("dram_cache_lookups", report.lookups),
             ("dram_cache_misses", report.misses),
             ("prefetched_pages", report.prefetched_pages),
@@ -565,12 +627,13 @@ impl Machine {
     fn notes(&self) -> Vec<String> {
         let mut notes: Vec<_> = nvdimm_note(&self.spec).into_iter().collect();
         let stale = self.stale_loads();
-        if self.account.syncs > 0 && !self.fixed.paging {
+        let syncs = self.in_all(|account| account.syncs);
+        if syncs > 0 && !self.fixed.paging {
             notes.push(format!(
                 "{} calls asked that a file be made durable (fsync, msync) and took their path through \
                  the kernel only: files lie in main memory here, and what is dirty in DRAM stays there, \
                  so that these calls give no durability",
-                self.account.syncs
+                syncs
             ));
         }
         if stale > 0 {
@@ -581,7 +644,7 @@ impl Machine {
 
     /// Software threads that have started.
     pub fn threads(&self) -> u32 {
-        self.account.started as u32
+        (self.account.started + self.apart().map_or(0, |account| account.started)) as u32
     }
 
     /// Laws that hold at any moment of a run: nothing is lost between the parts.

@@ -32,7 +32,7 @@ impl Machine {
     pub(super) fn areas(&self) -> BTreeMap<String, Cost> {
         let files = self.stream.files();
         let mut areas: BTreeMap<String, Counts> = BTreeMap::new();
-        for (index, counts) in self.account.causes.by_area() {
+        for (index, counts) in self.counted().causes.by_area() {
             if *counts == Counts::default() {
                 continue;
             }

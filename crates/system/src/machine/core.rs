@@ -55,7 +55,8 @@ pub(super) fn translate(
 impl Machine {
     /// Runs a hardware thread until `horizon_ps`, or until it has to wait.
     pub(super) fn run_batch(&mut self, index: usize, horizon_ps: u64) -> Result<(), MachineError> {
-        let mut left = self.fixed.batch_limit.min(self.region.budget(&self.account));
+        let mut left =
+            self.fixed.batch_limit.min(self.region.budget(self.accesses(), self.instructions()));
         let mut horizon_ps = if self.ready.is_empty() {
             horizon_ps
         } else {
@@ -283,7 +284,7 @@ impl Machine {
 
     /// Offers the thread's access to its core.
     fn perform(&mut self, index: usize) -> Flow {
-        if self.region.warms_functionally() {
+        if self.functional {
             return self.warm(index);
         }
         let context = &mut self.contexts[index];
@@ -360,6 +361,7 @@ impl Machine {
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
         let core = &mut self.cores[context.core];
+        self.account.beyond_first += 1;
         if let Some(level) = level {
             let latency_ps = core.caches.latency_ps(level);
             context.window.push(Outstanding {
@@ -439,6 +441,7 @@ impl Machine {
         miss.walk = self.paging.walk_addresses(page).map(|a| a >> self.fixed.line_shift);
         miss.walk_left = if upper_cached { 1 } else { self.fixed.walk_levels as u8 };
         self.account.walks += 1;
+        self.account.beyond_first += 1;
         let finished = miss.advance(&mut core.caches, &mut self.evicted);
         let now_ps = self.contexts[index].now_ps;
         self.post_evicted(index, now_ps);

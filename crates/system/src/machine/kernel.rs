@@ -230,6 +230,10 @@ impl Machine {
 
     /// Time of a path that no thread runs: of an interrupt, or of a wake-up.
     pub(super) fn kernel_path_ps(&self, path: PathSpec) -> u64 {
+        // What they take is part of what the store takes.
+        if self.functional && self.waits.fetch_ps > 0 {
+            return 0;
+        }
         let cycles = f64::from(path.instructions) * self.os.kernel_cpi;
         self.fixed.clock.cycles_to_ps(cycles.round() as u64)
     }
@@ -352,7 +356,7 @@ impl Machine {
         }
         let needed = thread as usize + 1;
         if self.threads.len() < needed {
-            let clock_ps = self.region.start_ps;
+            let clock_ps = self.counted_since_ps();
             self.threads.resize_with(needed, || Thread { clock_ps, ..Thread::new() });
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::causes::Cause;
 use super::prefetch::PREFETCH;
+use super::sample::Waits;
 use super::thread::{Access, Begun, State, Step, tail};
 use super::{Doing, Event, Machine};
 use std::collections::VecDeque;
@@ -428,7 +429,11 @@ impl Machine {
         let transfer = self.paging.transfer(id).clone();
         let io = self.transfers.entry(id).or_default();
         io.context = index;
-        if self.region.warms_functionally() {
+        if self.functional {
+            let Waits { fetch_ps, write_back_ps, .. } = self.waits;
+            let page_ps = if transfer.write { write_back_ps } else { fetch_ps };
+            let pages_ps = page_ps.saturating_mul(transfer.pages.len() as u64);
+            self.store_debt_ps = self.store_debt_ps.saturating_add(pages_ps);
             return self.begin_warm_transfer(id, &transfer, now_ps);
         }
         let background = transfer.write || io.waiters.is_empty() && transfer.pages.len() > 1;
@@ -496,7 +501,7 @@ impl Machine {
             let posted = self.posted.swap_remove(at);
             newest = newest.or(Some(posted.version));
         }
-        let moves = to_store && !self.region.warms_functionally();
+        let moves = to_store && !self.functional;
         if let (Some(version), true) = (newest, moves) {
             self.outgoing.push_back(Outgoing::Write(DirtyLine { line, version }));
         }

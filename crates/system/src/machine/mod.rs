@@ -14,6 +14,7 @@ mod kernel;
 mod memory;
 mod prefetch;
 mod region;
+mod sample;
 mod sites;
 mod thread;
 mod warm;
@@ -21,15 +22,16 @@ mod warm;
 pub use region::{Bound, Warming, mark};
 
 use self::thread::{Access, State, Thread, Trap};
-use crate::run::{RunOptions, TOO_LONG};
+use crate::run::{RunOptions, TOO_LONG, check_sampling};
 use crate::spec::SystemSpec;
 use account::Account;
 use memory::{Miss, Outgoing, PageIo, TransferIo};
 use prefetch::Prefetch;
 use region::Region;
+use sample::{Sampler, Waits};
 use std::collections::{BTreeMap, VecDeque};
 use tierscope_kernel::{Clock, CowMap, EventQueue, MOST_TIME_PS, Pace, Slab, Timeline};
-use tierscope_model::organization::Organization;
+use tierscope_model::organization::{Organization, PagesMoved};
 use tierscope_model::os::OsSpec;
 use tierscope_model::os::paging::{Area, OsError, Paging, TransferId};
 use tierscope_model::processor::ProcessorSpec;
@@ -56,6 +58,9 @@ pub enum MachineError {
     /// What is under way takes longer than time is counted.
     #[error("{TOO_LONG}")]
     TooLong,
+    /// The run cannot be sampled as asked.
+    #[error("{0}")]
+    CannotSample(String),
     /// The description lacks its organization or its store; a checked one does not.
     #[error("the system has no organization that can be built; check its description")]
     Incomplete,
@@ -94,6 +99,8 @@ enum Event {
     Interval,
     /// The region of interest begins or ends.
     Bound,
+    /// A sampled machine goes on to its next phase.
+    Sample,
 }
 
 /// What a hardware thread does now.
@@ -156,6 +163,9 @@ struct Fixed {
     host_queue_depth: u64,
     paging: bool,
     clock: Clock,
+    /// Of instructions of the program, and of the kernel's, in detail.
+    pace: Pace,
+    kernel_pace: Pace,
     /// First physical line of the kernel's own data.
     kernel_line: u64,
     check_data: bool,
@@ -200,6 +210,15 @@ pub struct Machine {
     on_chip: CowMap<u64>,
     account: Account,
     region: Region,
+    /// Accesses and transfers take no time: what is done only warms the machine.
+    functional: bool,
+    waits: Waits,
+    /// Pages that an access in functional warming has moved.
+    warm_moved: PagesMoved,
+    /// Time of the store, in functional warming, for which accesses have yet to wait.
+    store_debt_ps: u64,
+    /// Where the run is sampled.
+    sampler: Option<Box<Sampler>>,
     responses: Vec<Response>,
     /// Dirty lines that a core's caches, and the shared ones, have just dropped.
     evicted: Vec<DirtyLine>,
@@ -257,18 +276,22 @@ impl Machine {
             host_queue_depth: pages_to.map_or(0, |(paging, _)| u64::from(paging.host_queue_depth)),
             paging: pages_to.is_some(),
             clock,
+            pace: Pace::new(clock, cycles(processor.base_cpi, processor), 1_000_000),
+            kernel_pace: Pace::new(clock, cycles(os.kernel_cpi, processor), 1_000_000),
             kernel_line,
             check_data: spec.check_data,
             sites: options.sites,
         };
+        let region = Region::new(options, spec.check_data || !organization.can_warm());
         let mut machine = Machine {
-            contexts: contexts(processor, os, clock),
-            account: Account::new(
-                cores[0].caches.depth(),
-                spec.check_data,
-                options.sites.is_some(),
-            ),
-            region: Region::new(options, spec.check_data || !organization.can_warm()),
+            contexts: contexts(processor, &fixed),
+            account: Account::new(private_depth, spec.check_data, options.sites.is_some()),
+            functional: region.warms_functionally(),
+            waits: Waits::default(),
+            warm_moved: PagesMoved::default(),
+            store_debt_ps: 0,
+            region,
+            sampler: sampler(spec, options, private_depth, &fixed)?,
             spec: spec.clone(),
             os: os.clone(),
             fixed,
@@ -300,6 +323,9 @@ impl Machine {
         };
         machine.schedule_interval(account::FIRST_INTERVAL_PS);
         machine.schedule_bounds();
+        if machine.region.has_begun() {
+            machine.begin_sampling(0);
+        }
         machine.make_ready(0, 0);
         Ok(machine)
     }
@@ -318,17 +344,24 @@ impl Machine {
                 return Ok(false);
             }
         }
-        self.account.end(self.region.start_ps, &mut self.threads);
+        self.close_sample();
+        if self.sampler.is_none() {
+            self.account.end(self.region.start_ps, &mut self.threads);
+        }
         Ok(true)
     }
 
     /// One batch of one hardware thread, or all that happens at one time.
     fn turn(&mut self) -> Result<(), MachineError> {
+        if self.settles() {
+            return self.settle();
+        }
         let event_ps = self.next_event_ps();
         let Some(first) = self.first_running() else {
             // The end of an interval is always among the events.
-            let idle = self.queue.len() <= 1 + self.region.events
-                && self.organization.next_event_ps().is_none();
+            let bounds = self.region.events + self.sampler.as_ref().map_or(0, |it| it.events);
+            let idle =
+                self.queue.len() <= 1 + bounds && self.organization.next_event_ps().is_none();
             return match event_ps {
                 Some(at_ps) if !idle => self.happen(at_ps),
                 _ => Err(self.deadlock()),
@@ -405,6 +438,7 @@ impl Machine {
                 Event::Transferred(id) => self.end_warm_transfer(id, at_ps),
                 Event::Interval => self.end_interval(at_ps),
                 Event::Bound => self.pass_time_bound(at_ps),
+                Event::Sample => self.change_phase(at_ps),
             }
         }
         Ok(())
@@ -438,12 +472,12 @@ impl Machine {
 
     /// Accesses of the program so far.
     pub fn accesses(&self) -> u64 {
-        self.account.accesses()
+        self.account.accesses() + self.apart().map_or(0, Account::accesses)
     }
 
     /// Instructions of the program so far.
     pub fn instructions(&self) -> u64 {
-        self.account.instructions
+        self.account.instructions + self.apart().map_or(0, |account| account.instructions)
     }
 
     /// Whether threads of the workload may end before what others wait for.
@@ -497,6 +531,11 @@ impl Machine {
             on_chip: self.on_chip.fork(),
             account: self.account.fork(),
             region: self.region.clone(),
+            functional: self.functional,
+            waits: self.waits,
+            warm_moved: PagesMoved::default(),
+            store_debt_ps: self.store_debt_ps,
+            sampler: self.sampler.as_mut().map(|sampler| Box::new(sampler.fork())),
             responses: Vec::new(),
             evicted: Vec::new(),
             dropped: Vec::new(),
@@ -511,18 +550,37 @@ impl Machine {
     }
 }
 
-fn contexts(processor: &ProcessorSpec, os: &OsSpec, clock: Clock) -> Vec<Context> {
-    let threads = u64::from(processor.threads_per_core);
-    // Cycles per instruction as a fraction of millionths; hardware threads share a core evenly.
-    let fraction = |cpi: f64| (cpi * 1e6).round() as u64 * threads;
+/// Cycles per instruction, in millionths; hardware threads share a core evenly.
+fn cycles(cpi: f64, processor: &ProcessorSpec) -> u64 {
+    (cpi * 1e6).round() as u64 * u64::from(processor.threads_per_core)
+}
+
+/// What samples a run, where that is asked for.
+fn sampler(
+    spec: &SystemSpec,
+    options: &RunOptions,
+    private_levels: usize,
+    fixed: &Fixed,
+) -> Result<Option<Box<Sampler>>, MachineError> {
+    let Some(asked) = options.sampling else { return Ok(None) };
+    check_sampling(std::slice::from_ref(spec)).map_err(MachineError::CannotSample)?;
+    let paths = spec.os.as_ref().filter(|_| fixed.paging).map(|os| &os.paths);
+    let instructions = paths.map_or(0, |paths| paths.waiting_fault_instructions());
+    let times_ps = (spec.store_times_ps(), fixed.kernel_pace.clone().advance(instructions));
+    let apart = Account::new(private_levels, false, options.sites.is_some());
+    let sampler = Sampler::new(asked, times_ps, spec.seed, apart);
+    Ok(Some(Box::new(sampler.map_err(MachineError::CannotSample)?)))
+}
+
+fn contexts(processor: &ProcessorSpec, fixed: &Fixed) -> Vec<Context> {
     (0..processor.cores * processor.threads_per_core)
         .map(|index| Context {
             core: (index / processor.threads_per_core) as usize,
             doing: Doing::Idle,
             thread: 0,
             now_ps: 0,
-            pace: Pace::new(clock, fraction(processor.base_cpi), 1_000_000),
-            kernel_pace: Pace::new(clock, fraction(os.kernel_cpi), 1_000_000),
+            pace: fixed.pace,
+            kernel_pace: fixed.kernel_pace,
             window: Window::new(processor.reorder_window, processor.miss_registers),
             pending: Vec::new(),
             trap: None,

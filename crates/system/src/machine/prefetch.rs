@@ -94,13 +94,14 @@ impl Machine {
     }
 
     /// In functional warming the lines are in the shared caches at once.
-    pub(super) fn warm_ahead(&mut self, core: usize, line: u64) {
+    pub(super) fn warm_ahead(&mut self, core: usize, line: u64, now_ps: u64) {
         let Some(prefetcher) = &mut self.cores[core].prefetcher else { return };
         prefetcher.observe(line, &mut self.ahead);
         let mut ahead = std::mem::take(&mut self.ahead);
         for line in ahead.drain(..) {
             if !self.shared.contains(line) {
-                self.organization.warm(line << self.fixed.line_shift, false);
+                self.account.prefetches += 1;
+                self.warm_in_memory(now_ps, line, false);
                 self.shared.fill(line, false, 0, &mut self.dropped);
                 self.note_on_chip(line);
             }

@@ -1,7 +1,6 @@
 //! The region of interest: what of a run is measured. What comes before it warms the machine, and is
 //! not counted.
 
-use super::account::Account;
 use super::thread::{BUSY, OWNERS};
 use super::{Event, Machine};
 use crate::result::Skipped;
@@ -67,7 +66,7 @@ pub(super) struct Region {
     pub skipped: Option<Skipped>,
     /// What had been counted when it began.
     organization: OrganizationReport,
-    activity: Activity,
+    pub activity: Activity,
     os: OsCounters,
     /// Events of the queue that are bounds.
     pub events: usize,
@@ -105,21 +104,21 @@ impl Region {
 
     /// Operations that may be run before the next bound has to be looked at again.
     #[inline]
-    pub fn budget(&self, account: &Account) -> u64 {
+    pub fn budget(&self, accesses: u64, instructions: u64) -> u64 {
         let budgets = self.next().iter().map(|bound| match bound {
-            Bound::Accesses(count) => count.saturating_sub(account.accesses()).max(1),
+            Bound::Accesses(count) => count.saturating_sub(accesses).max(1),
             // An operation has a few instructions, mostly.
-            Bound::Instructions(count) => (count.saturating_sub(account.instructions) / 64).max(1),
+            Bound::Instructions(count) => (count.saturating_sub(instructions) / 64).max(1),
             Bound::TimePs(_) | Bound::Mark(_) => u64::MAX,
         });
         budgets.min().unwrap_or(u64::MAX)
     }
 
     /// The count that has been reached, if one has.
-    fn reached(&self, account: &Account) -> Option<Bound> {
+    fn reached(&self, accesses: u64, instructions: u64) -> Option<Bound> {
         let reached = |bound: &&Bound| match **bound {
-            Bound::Accesses(count) => account.accesses() >= count,
-            Bound::Instructions(count) => account.instructions >= count,
+            Bound::Accesses(count) => accesses >= count,
+            Bound::Instructions(count) => instructions >= count,
             Bound::TimePs(_) | Bound::Mark(_) => false,
         };
         self.next().iter().find(reached).copied()
@@ -150,7 +149,7 @@ impl Machine {
     #[inline]
     pub(super) fn mind_region(&mut self) -> bool {
         if !self.region.next().is_empty()
-            && let Some(bound) = self.region.reached(&self.account)
+            && let Some(bound) = self.region.reached(self.accesses(), self.instructions())
         {
             // No later event, and no running thread, will be charged for time before this.
             let running_ps = self.first_running().map(|index| self.contexts[index].now_ps);
@@ -194,11 +193,13 @@ impl Machine {
         }
         self.begin_region(now_ps);
         self.schedule_bounds();
+        self.begin_sampling(now_ps);
     }
 
     /// All that is counted begins anew. Nothing that comes is charged for time before `start_ps`.
     fn begin_region(&mut self, start_ps: u64) {
         self.region.begun = true;
+        self.functional = false;
         self.region.skipped = Some(Skipped {
             accesses: self.account.accesses(),
             instructions: self.account.instructions,
@@ -225,11 +226,6 @@ impl Machine {
     /// What the organization has counted in the region.
     pub(super) fn organization_report(&self) -> OrganizationReport {
         self.organization.report().since(&self.region.organization)
-    }
-
-    /// What media have done in the region, which has come to `now_ps`.
-    pub(super) fn activity(&self, now_ps: u64) -> Activity {
-        self.organization.activity(now_ps).since(&self.region.activity)
     }
 
     /// What the operating system has counted in the region.

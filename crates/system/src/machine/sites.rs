@@ -132,7 +132,7 @@ fn row((file, function, address): Place, counts: &SiteCounts) -> CodeCost {
 impl Machine {
     /// What the accesses of each function, and of each address, have cost, where that is asked for.
     pub(super) fn code(&self) -> Option<CodeResult> {
-        let sites = self.account.causes.sites.as_ref()?;
+        let sites = self.counted().causes.sites.as_ref()?;
         Some(sites.result(&self.stream.sites(), self.fixed.sites?))
     }
 }

@@ -2,8 +2,11 @@
 //! memory hold as it would in detail, but at once: accesses and transfers take no time.
 
 use super::core::{Flow, Source, fault, translate};
+use super::sample::Waits;
 use super::thread::Place;
 use super::{Event, Machine};
+use tierscope_kernel::Stage;
+use tierscope_model::organization::PagesMoved;
 use tierscope_model::os::paging::{Transfer, TransferId};
 use tierscope_model::processor::tlb::Translation;
 
@@ -18,7 +21,10 @@ impl Machine {
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
         let Some(access) = thread.access else { return Flow::Continue };
-        let core = context.core;
+        let (core, now_ps) = (context.core, context.now_ps);
+        let reads = self.account.memory_reads;
+        self.warm_moved = PagesMoved::default();
+        let mut beyond = false;
         let physical = match access.place {
             Place::Physical(address) => address,
             Place::Nowhere => return Flow::Continue,
@@ -26,52 +32,91 @@ impl Machine {
                 let page = address >> self.fixed.page_shift;
                 let tlb = &mut self.cores[core].tlb;
                 let Some((found, source)) = translate(tlb, &self.paging, page, access.write) else {
-                    return fault(context, thread, page, access, context.now_ps);
+                    return fault(context, thread, page, access, now_ps);
                 };
                 if source == Source::Walk {
-                    self.warm_walk(core, page, found, self.contexts[index].now_ps);
+                    beyond = true;
+                    self.warm_walk(core, page, found, now_ps);
                 }
                 let offset = address & ((1 << self.fixed.page_shift) - 1);
                 found.frame << self.fixed.page_shift | offset
             }
         };
-        self.warm_line(core, physical >> self.fixed.line_shift, access.write, access.whole_line);
+        let line = physical >> self.fixed.line_shift;
+        beyond |= self.warm_line(core, (line, access.write, access.whole_line), now_ps);
         let thread = &mut self.threads[self.contexts[index].thread];
         if access.after_fault {
             thread.fault = None;
         }
         self.account.hit(access.measured, 0, false, thread.site);
         self.access_done(index);
+        if beyond {
+            self.account.beyond_first += 1;
+            let Waits { beyond_ps, memory_ps, fetch_ps, write_back_ps } = self.waits;
+            let reads = self.account.memory_reads - reads;
+            let PagesMoved { read, written } = self.warm_moved;
+            self.store_debt_ps += read * fetch_ps + written * write_back_ps;
+            let store_ps = self.pay_store();
+            self.stand_still(index, beyond_ps + reads * memory_ps + store_ps);
+        }
         Flow::Continue
     }
 
     /// A walk reads the page table, and the TLB has the translation.
     fn warm_walk(&mut self, core: usize, page: u64, translation: Translation, now_ps: u64) {
+        self.account.walks += 1;
         self.paging.touch(translation.frame, now_ps);
         let tlb = &mut self.cores[core].tlb;
         tlb.insert(page, translation);
         let levels = if tlb.upper_levels_cached(page) { 1 } else { self.fixed.walk_levels };
         let walk = self.paging.walk_addresses(page);
         for address in walk[..levels].iter().rev() {
-            self.warm_line(core, address >> self.fixed.line_shift, false, false);
+            self.warm_line(core, (address >> self.fixed.line_shift, false, false), now_ps);
         }
     }
 
-    /// A core uses a line, which comes from wherever it is.
-    fn warm_line(&mut self, core: usize, line: u64, write: bool, whole_line: bool) {
+    /// The part of what the store takes for pages moved that an access waits for. Pages go to the store
+    /// in bursts, and nobody waits for a burst at once.
+    fn pay_store(&mut self) -> u64 {
+        const SHARE: u64 = 16;
+        let paid_ps = self.store_debt_ps.div_ceil(SHARE);
+        self.store_debt_ps -= paid_ps;
+        paid_ps
+    }
+
+    /// The thread goes on so much later: nothing unless the run is sampled.
+    pub(super) fn stand_still(&mut self, index: usize, duration_ps: u64) {
+        if duration_ps > 0 {
+            let context = &mut self.contexts[index];
+            context.now_ps += duration_ps;
+            self.threads[context.thread].charge_until(Stage::Cache as usize, context.now_ps);
+        }
+    }
+
+    /// A core uses a line, which comes from wherever it is: written, and wholly, or not. Whether it was
+    /// not in the first level.
+    fn warm_line(
+        &mut self,
+        core: usize,
+        (line, write, whole): (u64, bool, bool),
+        now_ps: u64,
+    ) -> bool {
         let caches = &mut self.cores[core].caches;
         if caches.hit_first(line, write) {
-            return;
+            return false;
         }
         if caches.hit_beyond(line, write, &mut self.evicted).is_none() {
-            if whole_line {
+            if whole {
                 caches.fill_absent(line, 0, &mut self.evicted);
             } else {
                 if self.shared.access(line, &mut self.dropped).is_none() {
-                    self.organization.warm(line << self.fixed.line_shift, false);
+                    self.account.memory_reads += 1;
+                    self.warm_in_memory(now_ps, line, false);
                     self.shared.fill(line, false, 0, &mut self.dropped);
+                } else {
+                    self.account.shared_hits += 1;
                 }
-                self.warm_ahead(core, line);
+                self.warm_ahead(core, line, now_ps);
                 let caches = &mut self.cores[core].caches;
                 caches.fill(line, write, 0, &mut self.evicted);
             }
@@ -80,15 +125,25 @@ impl Machine {
         for dirty in self.evicted.drain(..) {
             self.shared.put_dirty(dirty, &mut self.dropped);
         }
-        for dirty in self.dropped.drain(..) {
-            self.organization.warm(dirty.line << self.fixed.line_shift, true);
+        // Nobody waits for these, but all that comes behind them.
+        for index in 0..self.dropped.len() {
+            self.warm_in_memory(now_ps, self.dropped[index].line, true);
         }
+        self.dropped.clear();
+        true
+    }
+
+    pub(super) fn warm_in_memory(&mut self, now_ps: u64, line: u64, write: bool) {
+        let moved = self.organization.warm(now_ps, line << self.fixed.line_shift, write);
+        self.warm_moved.read += moved.read;
+        self.warm_moved.written += moved.written;
     }
 
     /// A transfer begins that takes no time: its end is an event, as that of any other.
     pub(super) fn begin_warm_transfer(&mut self, id: TransferId, transfer: &Transfer, now_ps: u64) {
         for page in &transfer.pages {
             self.snoop(page.frame, transfer.write, now_ps);
+            self.organization.warm_page(1 << self.fixed.page_shift, transfer.write);
         }
         self.queue.push(now_ps, self.memory_source(), Event::Transferred(id));
     }

@@ -101,7 +101,7 @@ macro_rules! describe {
 
         impl SystemSpec {
             /// The stores that the description has, with their tables: one at most if it is right.
-            fn stores(&self) -> Vec<(&'static str, &dyn DeviceDescription)> {
+            pub(crate) fn stores(&self) -> Vec<(&'static str, &dyn DeviceDescription)> {
                 let mut all: Vec<(&'static str, &dyn DeviceDescription)> = Vec::new();
                 $( all.extend(self.$device.as_ref().map(|it| (stringify!($device), it as _))); )*
                 all
@@ -140,6 +140,12 @@ impl SystemSpec {
             [(_, one)] => Some(*one),
             _ => None,
         }
+    }
+
+    /// Times that the store takes to read and to write a page, in picoseconds, where there is one that
+    /// tells.
+    pub fn store_times_ps(&self) -> Option<(u64, u64)> {
+        self.stores().first().and_then(|(_, store)| store.page_times_ps())
     }
 
     /// How the operating system pages main memory, and the capacity of the store to which it

@@ -57,6 +57,10 @@ impl DeviceDescription for StoreSpec {
         self.page
     }
 
+    fn page_times_ps(&self) -> Option<(u64, u64)> {
+        Some((self.read_latency.picoseconds(), self.write_latency.picoseconds()))
+    }
+
     fn build(&self, link: &dyn LinkDescription) -> AnyDevice {
         StoreDevice::new(self, link).into()
     }

@@ -5,8 +5,9 @@ use super::flush::Flush;
 use super::miss::Miss;
 use super::page_map::PageMap;
 use super::prefetch::Prefetcher;
+use super::warm::Warming;
 use super::write_back::{NONE, WriteBackBuffer};
-use crate::cache::{Hit, Place as Way, TagStore, WayRef, flag};
+use crate::cache::{Hit, TagStore, WayRef, flag};
 use crate::organization::{HybridSpec, InitialContent, OrganizationReport, TagStore as TagPlace};
 use crate::replacement::Lru;
 use crate::request::{Full, LineRequest, LineResponse};
@@ -83,6 +84,7 @@ pub struct Controller {
     /// Prefetches whose tag is being read from DRAM.
     pub(super) probing_prefetches: usize,
     pub(super) flush: Option<Flush>,
+    pub(super) warming: Warming,
     pub(super) report: OrganizationReport,
     /// Broken on purpose: see [`Controller::forget_write_backs`].
     #[cfg(test)]
@@ -134,6 +136,7 @@ impl Controller {
             ),
             probing_prefetches: 0,
             flush: None,
+            warming: Warming::default(),
             report: OrganizationReport::default(),
             #[cfg(test)]
             forgetful: false,
@@ -179,17 +182,6 @@ impl Controller {
     /// Whether a miss prefetches pages.
     pub fn prefetches(&self) -> bool {
         self.prefetcher.is_on()
-    }
-
-    /// A request in functional warming, without prefetches: tags become as they would by it, at once.
-    #[inline]
-    pub fn warm(&mut self, address: u64, write: bool) {
-        let page = address >> self.page_shift;
-        if self.tags.access(page, write).is_none()
-            && let Way::Free(way) | Way::Taken(way, _) = self.tags.place(page)
-        {
-            self.tags.insert_at(way, page, if write { flag::DIRTY } else { 0 });
-        }
     }
 
     /// When the controller wants to be advanced next, if it does not wait for completions only.
@@ -283,6 +275,7 @@ impl Controller {
             buffers: self.buffers.clone(),
             write_backs: self.write_backs.clone(),
             prefetcher: self.prefetcher.clone(),
+            warming: self.warming.clone(),
             report: self.report.clone(),
             ..*self
         }

@@ -42,6 +42,8 @@ pub(super) struct Miss {
     /// Stages since the miss began, up to `charged_ps`.
     pub(super) stages: Timeline,
     charged_ps: u64,
+    /// When it took its fill buffer.
+    begun_ps: u64,
 }
 
 /// Why a miss cannot begin.
@@ -90,6 +92,7 @@ impl Controller {
             critical_line: None,
             stages: Timeline::new(),
             charged_ps: now_ps,
+            begun_ps: now_ps,
         });
         self.missing.insert(page, index);
         index
@@ -237,6 +240,7 @@ impl Controller {
         };
         let miss = &mut self.misses[index];
         miss.progress = Progress::Fetching;
+        miss.begun_ps = now_ps;
         miss.way = Some(way);
         miss.buffer = buffer;
         miss.frame_occupied = victim.is_some();
@@ -246,9 +250,12 @@ impl Controller {
         if prefetch {
             flags |= flag::PREFETCHED;
             self.report.prefetched_pages += 1;
+        } else {
+            self.report.fetched_pages += 1;
         }
         self.tags.insert_at(way, page, flags);
         if let Some(victim) = victim {
+            self.report.displaced_pages += u64::from(!prefetch);
             let waited = self.misses[index].stages;
             let evicting = self.evict(now_ps, victim, way, &waited, actions);
             self.write_backs[evicting].replaced_by = index;
@@ -421,6 +428,7 @@ impl Controller {
         self.tags.clear_flags(way, flag::PINNED | FILLING);
         self.charge(now_ps, index, stages);
         let miss = self.misses.remove(index);
+        self.warming.fills.took(now_ps - miss.begun_ps);
         self.released = miss.stages;
         self.missing.remove(miss.page);
         self.buffers.push(miss.buffer);
@@ -473,6 +481,7 @@ impl Controller {
     ) {
         self.write_backs[index].charge(now_ps, stages);
         let (gone, newer) = self.write_backs.remove(index);
+        self.warming.write_backs.took(gone.stages.total_ps());
         self.released = gone.stages;
         debug_assert!(gone.wanted_by == NONE || gone.ready);
         if let Some(newer) = newer

@@ -12,6 +12,7 @@ mod port;
 mod prefetch;
 mod spec;
 mod versions;
+mod warm;
 mod with_data;
 mod write_back;
 
@@ -22,7 +23,7 @@ pub use action::{Action, Critical, Place, Token};
 pub use controller::Controller;
 pub use spec::{DramCacheSpec, HybridSpec, TagStore};
 
-use super::{Organization, OrganizationReport, bus};
+use super::{Organization, OrganizationReport, PagesMoved, bus};
 use crate::activity::Activity;
 use crate::request::{
     Ahead, Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response,
@@ -245,9 +246,19 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
     }
 
     #[inline]
-    fn warm(&mut self, address: u64, write: bool) {
+    fn warm(&mut self, now_ps: u64, address: u64, write: bool) -> PagesMoved {
         debug_assert!(self.versions.is_none(), "warming moves no data");
-        self.controller.warm(address, write);
+        let mut moved = PagesMoved::default();
+        let asked = self.controller.warm(now_ps, address, write, &mut moved);
+        self.traffic.move_dram(u64::from(self.controller.line_bytes()), write);
+        if moved.read > 0 {
+            let page_bytes = u64::from(self.controller.page_bytes());
+            self.traffic.move_store(moved.read * page_bytes, false);
+            self.traffic.move_dram(moved.read * page_bytes, true);
+            self.traffic.move_store(moved.written * page_bytes, true);
+            self.traffic.move_dram(moved.written * page_bytes, false);
+        }
+        asked
     }
 
     fn flush(&mut self, now_ps: u64) -> bool {

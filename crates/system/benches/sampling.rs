@@ -1,0 +1,117 @@
+//! Sampled runs against complete ones: what they are off by, whether their intervals hold it, and how
+//! much quicker they are.
+//!
+//! `cargo bench -p tierscope-system --bench sampling [-- [smoke] [--seeds N] [PART OF A NAME]]`; prints one
+//! JSON object a run, sampled with each of the seeds, which decide where units lie.
+
+#[path = "../tests/sampling/work.rs"]
+mod work;
+
+use std::sync::atomic::AtomicBool;
+use tierscope_system::result::SystemResult;
+use tierscope_system::run::{Bound, RunOptions, Sampling, run_machines};
+use tierscope_system::spec::{SystemSpec, load};
+
+const MIB: u64 = 1 << 20;
+const MEMORY_BYTES: u64 = 16 * MIB;
+/// Accesses after which a complete run ends, if it has not come to its simulated time.
+const MOST_ACCESSES: u64 = 20_000_000;
+
+/// Quick presets with so little DRAM that three quarters of the memory do not fit, and on-chip caches
+/// in proportion.
+fn machine(name: &str, seed: u64) -> SystemSpec {
+    let mut sets =
+        vec![("seed", seed.to_string()), ("processor.caches.2.capacity", "512KiB".into())];
+    match name {
+        "hybrid" => sets.push(("hybrid.cache.capacity", "4MiB".into())),
+        "storage" => sets.push(("storage.dram_capacity", "6MiB".into())),
+        _ => {}
+    }
+    let sets: Vec<_> = sets.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    load(&format!("{name}/quick"), &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
+}
+
+fn run(name: &str, work_name: &str, seed: u64, options: &RunOptions) -> SystemResult {
+    let stream = work::work(work_name, MEMORY_BYTES, 1);
+    let never = AtomicBool::new(false);
+    let outcome =
+        run_machines(&[machine(name, seed)], vec![stream], options, &(), &never).remove(0);
+    assert!(!outcome.failed, "{:?}", outcome.partial_reason);
+    outcome.result
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
+    let smoke = arguments.iter().any(|one| one == "smoke");
+    let number = |name: &str| {
+        let at = arguments.iter().position(|one| one == name)?;
+        arguments.get(at + 1)?.parse::<u64>().ok()
+    };
+    let seeds = number("--seeds").unwrap_or(if smoke { 1 } else { 5 });
+    let unit_ps = number("--unit-us").map(|us| us * 1_000_000);
+    let only: Vec<_> =
+        arguments.iter().filter(|one| *one != "smoke" && !one.starts_with("--")).collect();
+    let wanted = |name: &str| {
+        let parts = only.iter().filter(|part| part.parse::<u64>().is_err());
+        parts.clone().count() == 0 || parts.clone().any(|part| name.contains(part.as_str()))
+    };
+    let limit_ps = if smoke { 10_000_000_000 } else { 3_000_000_000_000 };
+    for (work_name, _) in work::WORKLOADS {
+        for name in ["oracle", "hybrid", "storage"] {
+            if !wanted(&format!("{name}: {work_name}")) {
+                continue;
+            }
+            let stops = vec![Bound::TimePs(limit_ps), Bound::Accesses(MOST_ACCESSES)];
+            let whole = run(name, work_name, 1, &RunOptions { stops, ..RunOptions::default() });
+            for seed in 1..=seeds {
+                let every = number("--every").or(smoke.then_some(3));
+                let sampling = Some(Sampling { unit_ps, every });
+                let stops = vec![Bound::Accesses(whole.accesses)];
+                let options = RunOptions { stops, sampling, ..RunOptions::default() };
+                let sampled = run(name, work_name, seed, &options);
+                tell(name, work_name, seed, &whole, &sampled);
+            }
+        }
+    }
+}
+
+fn tell(name: &str, work_name: &str, seed: u64, whole: &SystemResult, sampled: &SystemResult) {
+    let told = sampled.sampling.as_ref().expect("it was sampled");
+    let off = |of: fn(&SystemResult) -> f64| of(sampled) / of(whole) - 1.0;
+    let of_latency = |one: &SystemResult| one.latency_ns.as_ref().map_or(0.0, |it| it.mean);
+    let percent = |share: Option<f64>| {
+        share.map_or("null".to_owned(), |share| format!("{:.3}", 100.0 * share))
+    };
+    let counted = |counter: &str| {
+        let of = |one: &SystemResult| one.counters.get(counter).copied().unwrap_or(0) as f64;
+        if of(whole) == 0.0 { None } else { Some(of(sampled) / of(whole) - 1.0) }
+    };
+    let half = told.half_widths;
+    println!(
+        "{{\"machine\": \"{name}\", \"workload\": \"{work_name}\", \"seed\": {seed}, \
+         \"simulated_s\": {:.4}, \"accesses\": {}, \"units\": {}, \"detailed_percent\": {:.2}, \
+         \"time_off_percent\": {}, \"time_half_percent\": {}, \"latency_off_percent\": {}, \
+         \"latency_half_percent\": {}, \"energy_off_percent\": {}, \"energy_half_percent\": {}, \
+         \"miss_rate\": {:.5}, \"miss_rate_off_percent\": {}, \"miss_rate_half_percent\": {}, \
+         \"store_read_off_percent\": {}, \"memory_reads_off_percent\": {}, \
+         \"faults_off_percent\": {}, \"complete_wall_s\": {:.2}, \"sampled_wall_s\": {:.2}}}",
+        whole.time_s,
+        whole.accesses,
+        told.units,
+        100.0 * told.detailed_share,
+        percent(Some(off(|one| one.time_s))),
+        percent(half.time),
+        percent(Some(of_latency(sampled) / of_latency(whole) - 1.0)),
+        percent(half.mean_latency),
+        percent(Some(off(|one| one.energy.total_j.unwrap_or(0.0)))),
+        percent(half.energy),
+        whole.miss_rate,
+        percent((whole.miss_rate > 0.0).then(|| off(|one| one.miss_rate))),
+        percent(half.miss_rate),
+        percent((whole.store_bytes.read > 0).then(|| off(|one| one.store_bytes.read as f64))),
+        percent(counted("memory_reads")),
+        percent(counted("faults")),
+        whole.wall_s,
+        sampled.wall_s,
+    );
+}

@@ -1,0 +1,673 @@
+//! Sampling of long runs (after SMARTS: Wunderlich et al., ISCA 2003): parts of a run are measured in
+//! detail; between them the machine is warmed functionally, and time goes on at the rate last measured.
+//!
+//! One unit, an interval of simulated time, lies in each period, at a place drawn by the machine's
+//! seed, so that nothing that recurs can be met always at the same place. Each goes through
+//! [`Phase`]s; the first of a run gives only the rate.
+
+use super::account::Account;
+use super::thread::{BLOCKED, BUSY, IDLE, OWNERS, Thread};
+use super::{Doing, Event, Machine, MachineError};
+use crate::result::SamplingResult;
+use crate::run::Sampling;
+use crate::sampling::{ByCause, Cause, Skimmed, Totals, Unit};
+use tierscope_kernel::{Random, Stage};
+use tierscope_model::activity::Activity;
+use tierscope_model::organization::OrganizationReport;
+use tierscope_model::processor::window::UNKNOWN;
+
+/// Where a sampled machine stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Accesses take no time of their own; instructions take what they took in the last unit.
+    Skimming,
+    /// In detail, so that queues, buffers and open rows become as they are; not counted.
+    Refilling,
+    /// In detail, and counted.
+    Measuring,
+    /// No thread goes on; what is under way ends; not counted.
+    Settling,
+}
+
+/// A sampled machine's units, and what is counted outside of them.
+#[derive(Debug)]
+pub(super) struct Sampler {
+    plan: Plan,
+    phase: Phase,
+    random: Random,
+    /// When the first period began, and how many have been begun.
+    origin_ps: u64,
+    periods: u64,
+    /// Events of the queue that are its own.
+    pub events: usize,
+    /// Nothing has been passed over yet: the run may still end as one that is all in detail. The last
+    /// part of this gives the first rates, and is no unit.
+    pilot: bool,
+    /// What that part measured, and what all that came before the first stretch without detail did.
+    first: Unit,
+    start: Unit,
+    start_began: Began,
+    rates: Rates,
+    work_ns: StoreWork,
+    /// When the phase began.
+    since_ps: u64,
+    /// Time of the event last seen while settling.
+    settled_ps: u64,
+    detailed_ps: u64,
+    skimmed: Vec<Skimmed>,
+    /// Where the stretch under way that is not in detail began.
+    skim_began: Sums,
+    /// While a unit is counted, what is not of one; else what units have counted.
+    apart: Account,
+    units: Vec<Unit>,
+    began: Began,
+    kept: Kept,
+    /// What media had done, outside of units, when the unit under way began.
+    activity: Activity,
+}
+
+/// What stood where when a unit began.
+#[derive(Clone, Debug, Default)]
+struct Began {
+    at_ps: u64,
+    sums: Sums,
+    /// What each thread had been charged in units, and up to when it was charged.
+    charged_ps: Vec<(u64, u64)>,
+}
+
+/// Sums at a time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    instructions: u64,
+    counts: ByCause<u64>,
+    latency_ps: ByCause<u128>,
+    misses: u64,
+    fetches: u64,
+    energy_j: f64,
+    /// Time that threads were at work or waited for the machine.
+    live_ps: u64,
+    /// Of that, what paths and instructions take in any case, and what causes take.
+    paths_ps: u64,
+    spent_ps: ByCause<u64>,
+}
+
+/// What the account does not hold of all units, while none is measured.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kept {
+    pub times: Vec<[u64; OWNERS]>,
+    activity: Activity,
+}
+
+/// What causes took in units, the latest counting most.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rates {
+    spent_ps: ByCause<f64>,
+    counts: ByCause<f64>,
+    /// Whether the store tells what it takes, so that what was never met can be told roughly.
+    store_known: bool,
+}
+
+impl Rates {
+    /// Weight of all units before against one more: what the last two took is most of it, as the
+    /// estimate takes two units to each side of a stretch.
+    const KEPT: f64 = 0.5;
+
+    fn add(&mut self, spent_ps: ByCause<f64>, counts: ByCause<u64>) {
+        // A unit without one of a cause tells nothing of it: what it spent belongs to one before.
+        for cause in (0..Cause::ALL.len()).filter(|cause| counts[*cause] > 0) {
+            self.spent_ps[cause] = self.spent_ps[cause] * Self::KEPT + spent_ps[cause];
+            self.counts[cause] = self.counts[cause] * Self::KEPT + counts[cause] as f64;
+        }
+    }
+
+    /// What one of a cause takes, in picoseconds.
+    fn of(&self, cause: Cause) -> f64 {
+        let (spent_ps, count) = (self.spent_ps[cause as usize], self.counts[cause as usize]);
+        match cause {
+            // Paths are executed as in detail.
+            Cause::Access | Cause::Entry => 0.0,
+            // In nanoseconds of its own times.
+            Cause::Store if count < 1e-3 => {
+                if self.store_known {
+                    1e3
+                } else {
+                    0.0
+                }
+            }
+            _ if count < 1e-3 => 0.0,
+            _ => spent_ps / count,
+        }
+    }
+}
+
+/// What a page costs the store, in nanoseconds: the measure of its work. A page written takes many
+/// times as long as one read, so that their numbers alone would not tell when writing begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StoreWork {
+    read: u64,
+    write: u64,
+}
+
+impl StoreWork {
+    /// So many of each cause tell what one takes: of the store, pages.
+    fn enough(self) -> ByCause<u64> {
+        let mut enough = [PAGES_IN_A_UNIT; Cause::ALL.len()];
+        enough[Cause::Store as usize] = PAGES_IN_A_UNIT.saturating_mul(self.read);
+        enough
+    }
+
+    fn of(self, read_pages: u64, written_pages: u64) -> u64 {
+        (read_pages.saturating_mul(self.read))
+            .saturating_add(written_pages.saturating_mul(self.write))
+    }
+}
+
+/// What accesses wait for in functional warming, in picoseconds; nothing unless the run is sampled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Waits {
+    pub beyond_ps: u64,
+    pub memory_ps: u64,
+    /// For a page from the store, and for one to it.
+    pub fetch_ps: u64,
+    pub write_back_ps: u64,
+}
+
+/// Lengths, in picoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    unit_ps: u64,
+    refill_ps: u64,
+    period_ps: u64,
+}
+
+/// A unit is so many times as long as a page from the store takes, at least, the path of a fault for it
+/// included: the mean of a ratio is off by the square of how its parts vary, here 1/100.
+const PAGES_IN_A_UNIT: u64 = 100;
+/// Shortest unit that is chosen where none is asked for: 1 ms.
+const UNIT_PS: u64 = 1_000_000_000;
+/// A period has so many units' time where nothing else is asked for.
+pub(crate) const UNITS_IN_A_PERIOD: u64 = 20;
+/// The fewest: half a unit more is simulated in detail before each.
+pub(crate) const LEAST_IN_A_PERIOD: u64 = 3;
+
+impl Plan {
+    /// Lengths for a machine on which a page from the store takes so long.
+    fn new(asked: Sampling, page_ps: u64) -> Result<Self, String> {
+        let own_ps = page_ps.saturating_mul(PAGES_IN_A_UNIT).max(UNIT_PS);
+        let unit_ps = asked.unit_ps.unwrap_or(own_ps);
+        let every = asked.every.unwrap_or(UNITS_IN_A_PERIOD);
+        if unit_ps < 1_000_000 {
+            let us = unit_ps as f64 / 1e6;
+            return Err(format!("a unit of {us} us is too short; give 1us at least"));
+        }
+        if every < LEAST_IN_A_PERIOD {
+            return Err(format!(
+                "one unit in {every} leaves nothing out, for half as much again is simulated in detail \
+                 before each; measure one in {LEAST_IN_A_PERIOD} at most, or run all in detail"
+            ));
+        }
+        let period_ps = unit_ps.saturating_mul(every);
+        Ok(Plan { unit_ps, refill_ps: unit_ps / 2, period_ps })
+    }
+}
+
+impl Sampler {
+    /// Of a machine that counts nothing yet, whose store takes so long to read and to write a page, the
+    /// kernel so long besides for one that is read, and whose units are counted by `apart`.
+    pub fn new(
+        asked: Sampling,
+        (store_ps, fault_ps): (Option<(u64, u64)>, u64),
+        seed: u64,
+        apart: Account,
+    ) -> Result<Self, String> {
+        let (read_ps, write_ps) = store_ps.unwrap_or_default();
+        Ok(Sampler {
+            plan: Plan::new(asked, read_ps.saturating_add(fault_ps))?,
+            work_ns: StoreWork { read: (read_ps / 1000).max(1), write: (write_ps / 1000).max(1) },
+            phase: Phase::Refilling,
+            random: Random::stream(seed, "sampling"),
+            origin_ps: 0,
+            periods: 0,
+            events: 0,
+            pilot: true,
+            rates: Rates { store_known: store_ps.is_some(), ..Rates::default() },
+            since_ps: 0,
+            settled_ps: 0,
+            detailed_ps: 0,
+            skimmed: Vec::new(),
+            first: Unit::NONE,
+            start: Unit::NONE,
+            start_began: Began::default(),
+            skim_began: Sums::default(),
+            apart,
+            units: Vec::new(),
+            began: Began::default(),
+            kept: Kept::default(),
+            activity: Activity::default(),
+        })
+    }
+
+    pub fn fork(&mut self) -> Self {
+        Sampler {
+            random: self.random.clone(),
+            apart: self.apart.fork(),
+            units: self.units.clone(),
+            skimmed: self.skimmed.clone(),
+            began: self.began.clone(),
+            start_began: self.start_began.clone(),
+            kept: self.kept.clone(),
+            activity: self.activity.clone(),
+            ..*self
+        }
+    }
+
+    /// Whether what happens now is counted.
+    fn counts(&self) -> bool {
+        self.phase == Phase::Measuring && !self.pilot
+    }
+
+    /// When the next unit's warming in detail begins: in the next period that has room for it.
+    fn next_unit_ps(&mut self, now_ps: u64) -> u64 {
+        let Plan { unit_ps, refill_ps, period_ps } = self.plan;
+        loop {
+            let start_ps = self.origin_ps.saturating_add(self.periods.saturating_mul(period_ps));
+            self.periods += 1;
+            let place_ps = self.random.below(period_ps - unit_ps - refill_ps);
+            let at_ps = start_ps.saturating_add(place_ps);
+            if at_ps >= now_ps {
+                return at_ps;
+            }
+        }
+    }
+
+    /// What comes is of the next phase; the time since the last change.
+    fn change(&mut self, phase: Phase, now_ps: u64) -> u64 {
+        self.phase = phase;
+        now_ps - std::mem::replace(&mut self.since_ps, now_ps)
+    }
+}
+
+impl Machine {
+    /// Begins to sample, for the region of interest has begun.
+    pub(super) fn begin_sampling(&mut self, now_ps: u64) {
+        let sums = self.unit_sums(now_ps);
+        if let Some(sampler) = &mut self.sampler {
+            sampler.since_ps = now_ps;
+            sampler.start_began = Began { at_ps: now_ps, sums, charged_ps: Vec::new() };
+            // A first period is all in detail: what is only at a start has no part in units.
+            let at_ps = now_ps.saturating_add(sampler.plan.period_ps - sampler.plan.unit_ps);
+            self.schedule_phase(at_ps);
+        }
+    }
+
+    fn schedule_phase(&mut self, at_ps: u64) {
+        let Some(sampler) = &mut self.sampler else { return };
+        sampler.events += 1;
+        self.queue.push(at_ps, self.fixed.interval_sources, Event::Sample);
+    }
+
+    /// The time of a change of phase has come.
+    pub(super) fn change_phase(&mut self, now_ps: u64) {
+        let Some(sampler) = &mut self.sampler else { return };
+        sampler.events -= 1;
+        let Plan { unit_ps, refill_ps, .. } = sampler.plan;
+        match sampler.phase {
+            Phase::Skimming => {
+                self.end_skim(now_ps);
+                self.functional = false;
+                self.waits = Waits::default();
+                self.schedule_phase(now_ps.saturating_add(refill_ps));
+            }
+            Phase::Refilling => {
+                sampler.detailed_ps += sampler.change(Phase::Measuring, now_ps);
+                self.begin_unit(now_ps);
+                self.schedule_phase(now_ps.saturating_add(unit_ps));
+            }
+            Phase::Measuring => self.end_unit(now_ps),
+            Phase::Settling => {}
+        }
+    }
+
+    /// Whether no thread goes on until what is under way has ended.
+    #[inline]
+    pub(super) fn settles(&self) -> bool {
+        self.sampler.as_ref().is_some_and(|sampler| sampler.phase == Phase::Settling)
+    }
+
+    /// Lets the next of what is under way end, or goes on without detail once nothing is.
+    pub(super) fn settle(&mut self) -> Result<(), MachineError> {
+        let outside = self.outgoing.len() + self.posted.len() + self.organization.in_flight();
+        let entering = self.contexts.iter().any(|context| context.doing == Doing::Entering);
+        if outside + self.misses.len() + self.pages.len() == 0 && !entering {
+            self.skim();
+            return Ok(());
+        }
+        let at_ps = self.next_event_ps().ok_or_else(|| self.deadlock())?;
+        if let Some(sampler) = &mut self.sampler {
+            sampler.settled_ps = at_ps;
+        }
+        self.happen(at_ps)
+    }
+
+    /// Goes on without detail, until the next unit.
+    fn skim(&mut self) {
+        let Some(sampler) = &mut self.sampler else { return };
+        let (settled_ps, ended_ps) = (sampler.settled_ps, sampler.since_ps);
+        sampler.change(Phase::Skimming, settled_ps);
+        let at_ps = sampler.next_unit_ps(settled_ps);
+        let rate_ps = |cause| sampler.rates.of(cause).round() as u64;
+        let work_ps = |ns: u64| (sampler.rates.of(Cause::Store) * ns as f64).round() as u64;
+        self.waits = Waits {
+            beyond_ps: rate_ps(Cause::Beyond),
+            memory_ps: rate_ps(Cause::Memory),
+            fetch_ps: work_ps(sampler.work_ns.read),
+            write_back_ps: work_ps(sampler.work_ns.write),
+        };
+        self.functional = true;
+        let (mut running, mut waited_ps) = (0, 0);
+        for context in &mut self.contexts {
+            // The core's own caches have answered by then: their times were known in advance.
+            context.window.retire(UNKNOWN - 1);
+            if context.doing == Doing::Running {
+                running += 1;
+                waited_ps += context.now_ps.saturating_sub(ended_ps);
+                if context.now_ps < settled_ps {
+                    context.now_ps = settled_ps;
+                    let thread = &mut self.threads[context.thread];
+                    thread.charge_until(thread.waits_on(), settled_ps);
+                }
+            }
+        }
+        // What threads still had to wait for is time of the run; that nobody goes on until all is
+        // quiet is not.
+        sampler.detailed_ps += waited_ps / running.max(1);
+        let began = self.unit_sums(settled_ps);
+        if let Some(sampler) = &mut self.sampler {
+            sampler.skim_began = began;
+        }
+        self.schedule_phase(at_ps);
+    }
+
+    fn end_skim(&mut self, now_ps: u64) {
+        let skimmed = self.skimmed(now_ps);
+        if let Some(sampler) = &mut self.sampler {
+            sampler.skimmed.push(skimmed);
+            sampler.change(Phase::Refilling, now_ps);
+        }
+    }
+
+    /// The stretch under way that is not in detail.
+    fn skimmed(&self, now_ps: u64) -> Skimmed {
+        let Some(sampler) = self.sampler.as_deref() else { return Skimmed::default() };
+        let (began, end) = (&sampler.skim_began, self.unit_sums(now_ps));
+        let time_ps = now_ps.saturating_sub(sampler.since_ps);
+        let contexts_ps = time_ps as f64 * self.contexts.len() as f64;
+        Skimmed {
+            time_ps,
+            worked_ps: ((end.live_ps - began.live_ps) as f64).min(contexts_ps),
+            paths_ps: (end.paths_ps - began.paths_ps) as f64,
+            counts: less(end.counts, began.counts),
+        }
+    }
+
+    fn begin_unit(&mut self, now_ps: u64) {
+        self.charge_all(now_ps);
+        let activity = self.organization.activity(now_ps);
+        let Some(sampler) = &mut self.sampler else { return };
+        if !sampler.pilot {
+            std::mem::swap(&mut self.account, &mut sampler.apart);
+            let Kept { times, activity: measured } = std::mem::take(&mut sampler.kept);
+            // As if units followed each other: what came between them is taken away.
+            sampler.activity = activity.since(&measured);
+            for (index, thread) in self.threads.iter_mut().enumerate() {
+                thread.times = times.get(index).copied().unwrap_or([0; OWNERS]);
+            }
+            self.begin_interval();
+        }
+        let (sums, charged_ps) = (self.unit_sums(now_ps), self.charged_ps());
+        if let Some(sampler) = &mut self.sampler {
+            sampler.began = Began { at_ps: now_ps, sums, charged_ps };
+        }
+    }
+
+    fn end_unit(&mut self, now_ps: u64) {
+        self.charge_all(now_ps);
+        self.assert_charged();
+        let counts = self.sampler.as_ref().is_some_and(|sampler| sampler.counts());
+        if counts {
+            self.take_interval(now_ps - self.region.start_ps);
+        }
+        let sums = self.unit_sums(now_ps);
+        let activity = self.activity(now_ps);
+        let times: Vec<_> = self.threads.iter().map(|thread| thread.times).collect();
+        let contexts = self.contexts.len() as f64;
+        let Some(sampler) = &mut self.sampler else { return };
+        let unit = sampler.began.measure(now_ps, &sums, contexts);
+        sampler.rates.add(unit.spent_ps, unit.counts);
+        sampler.detailed_ps += sampler.change(Phase::Settling, now_ps);
+        sampler.settled_ps = now_ps;
+        if !counts {
+            sampler.pilot = false;
+            // Intervals of the start are followed by units.
+            sampler.apart.intervals = std::mem::take(&mut self.account.intervals);
+            sampler.first = unit;
+            sampler.start = sampler.start_began.measure(now_ps, &sums, contexts);
+            sampler.origin_ps = now_ps;
+            return;
+        }
+        sampler.units.push(unit);
+        sampler.kept = Kept { times, activity };
+        std::mem::swap(&mut self.account, &mut sampler.apart);
+    }
+
+    /// Ends the unit under way, if one is, because the run has ended.
+    pub(super) fn close_sample(&mut self) {
+        if self.sampling().is_none() {
+            // All was in detail.
+            self.sampler = None;
+        }
+        let Some(sampler) = &self.sampler else { return };
+        let now_ps = self.reached_ps();
+        if sampler.counts() && now_ps > sampler.began.at_ps {
+            self.end_unit(now_ps);
+        }
+    }
+
+    /// Charges what waits up to now, so that each unit has its own time.
+    fn charge_all(&mut self, now_ps: u64) {
+        for thread in &mut self.threads {
+            if thread.clock_ps < now_ps {
+                thread.charge_until(thread.waits_on(), now_ps);
+            }
+        }
+    }
+
+    /// What each thread has been charged, and up to when.
+    fn charged_ps(&self) -> Vec<(u64, u64)> {
+        let of = |thread: &Thread| (thread.times.iter().sum(), thread.clock_ps);
+        self.threads.iter().map(of).collect()
+    }
+
+    /// Every picosecond of a unit has one owner.
+    fn assert_charged(&self) {
+        let Some(Sampler { began, .. }) = self.sampler.as_deref() else { return };
+        for (index, (sum_ps, clock_ps)) in self.charged_ps().into_iter().enumerate() {
+            let before = began.charged_ps.get(index).copied().unwrap_or((0, began.at_ps));
+            let (charged_ps, passed_ps) = (sum_ps - before.0, clock_ps - before.1);
+            assert_eq!(charged_ps, passed_ps, "a thread's time is not fully charged");
+        }
+    }
+
+    /// What the account counted of each cause but the store.
+    fn counts_of(&self, account: &Account) -> ByCause<u64> {
+        let mut counts = [0; Cause::ALL.len()];
+        counts[Cause::Access as usize] = account.accesses();
+        counts[Cause::Entry as usize] = account.faults + account.calls;
+        counts[Cause::Beyond as usize] = account.beyond_first;
+        counts[Cause::Memory as usize] = account.memory_reads;
+        counts
+    }
+
+    /// The store's work for what was moved. Where a DRAM cache prefetches as it finds time, time must
+    /// not go on by what it prefetches: there, demand's pages alone are told.
+    fn store_work(&self, report: &OrganizationReport) -> u64 {
+        let pages = |bytes: u64| bytes >> self.fixed.page_shift;
+        let (read, written) = if self.fixed.paging {
+            let traffic = &report.traffic;
+            (pages(traffic.store_read_bytes), pages(traffic.store_written_bytes))
+        } else {
+            (report.fetched_pages, report.displaced_pages)
+        };
+        self.sampler.as_ref().map_or(0, |sampler| sampler.work_ns.of(read, written))
+    }
+
+    fn unit_sums(&self, now_ps: u64) -> Sums {
+        let account = &self.account;
+        let report = self.organization.report();
+        let mut sums = Sums {
+            instructions: account.instructions,
+            counts: self.counts_of(account),
+            misses: report.misses,
+            fetches: report.fetched_pages,
+            energy_j: self.activity_since_base(now_ps).energy.total_j().unwrap_or(0.0),
+            ..Sums::default()
+        };
+        sums.counts[Cause::Store as usize] = self.store_work(&report);
+        for (stage, latency_ps) in account.latencies_by_stage(|level| self.hit_latency_ps(level)) {
+            sums.latency_ps[Cause::of(stage) as usize] += latency_ps;
+        }
+        for thread in &self.threads {
+            for (owner, time_ps) in thread.times.iter().enumerate() {
+                match owner {
+                    BLOCKED | IDLE => continue,
+                    BUSY => sums.paths_ps += time_ps,
+                    stage => match Cause::of(Stage::ALL[stage]) {
+                        Cause::Entry => sums.paths_ps += time_ps,
+                        // Waiting in the core for a line of its own caches.
+                        Cause::Access => sums.spent_ps[Cause::Beyond as usize] += time_ps,
+                        cause => sums.spent_ps[cause as usize] += time_ps,
+                    },
+                }
+                sums.live_ps += time_ps;
+            }
+        }
+        sums
+    }
+
+    /// The sampler, once something has been passed over.
+    #[inline]
+    pub(super) fn sampling(&self) -> Option<&Sampler> {
+        self.sampler.as_deref().filter(|sampler| !sampler.pilot)
+    }
+
+    /// Since when time is charged that is counted now.
+    pub(super) fn counted_since_ps(&self) -> u64 {
+        self.sampler.as_ref().map_or(0, |it| it.began.at_ps).max(self.region.start_ps)
+    }
+
+    /// What units have counted, while nothing that happens is counted.
+    pub(super) fn kept(&self) -> Option<&Kept> {
+        self.sampling().filter(|sampler| !sampler.counts()).map(|sampler| &sampler.kept)
+    }
+
+    /// What media did in units, or in the region where the run is not sampled.
+    pub(super) fn activity(&self, now_ps: u64) -> Activity {
+        match self.kept() {
+            Some(kept) => kept.activity.clone(),
+            None => self.activity_since_base(now_ps),
+        }
+    }
+
+    fn activity_since_base(&self, now_ps: u64) -> Activity {
+        let base = self.sampling().map_or(&self.region.activity, |it| &it.activity);
+        self.organization.activity(now_ps).since(base)
+    }
+
+    /// The account of what happens in units.
+    pub(super) fn counted(&self) -> &Account {
+        match self.sampling() {
+            Some(sampler) if !sampler.counts() => &sampler.apart,
+            _ => &self.account,
+        }
+    }
+
+    /// The other account of a sampled run.
+    #[inline]
+    pub(super) fn apart(&self) -> Option<&Account> {
+        self.sampler.as_ref().map(|sampler| &sampler.apart)
+    }
+
+    /// Units, that under way included, and what the run has counted in all.
+    pub(super) fn units(&self) -> Option<(Vec<Unit>, SamplingResult, Totals)> {
+        let sampler = self.sampling()?;
+        let mut units = sampler.units.clone();
+        let now_ps = self.reached_ps();
+        let since_ps = now_ps.saturating_sub(sampler.since_ps);
+        let (mut detailed_ps, mut skimmed) = (sampler.detailed_ps, sampler.skimmed.clone());
+        match sampler.phase {
+            Phase::Skimming => skimmed.push(self.skimmed(now_ps)),
+            Phase::Refilling | Phase::Measuring => detailed_ps += since_ps,
+            Phase::Settling => {}
+        }
+        if sampler.counts() && now_ps > sampler.began.at_ps {
+            let (sums, contexts) = (self.unit_sums(now_ps), self.contexts.len() as f64);
+            units.push(sampler.began.measure(now_ps, &sums, contexts));
+        }
+        let Plan { unit_ps, refill_ps, period_ps } = sampler.plan;
+        let lengths = SamplingResult { unit_ps, refill_ps, period_ps, ..SamplingResult::default() };
+        let mut counts = self.counts_of(&self.account);
+        let others = self.counts_of(&sampler.apart);
+        counts.iter_mut().zip(others).for_each(|(count, other)| *count += other);
+        let report = self.organization_report();
+        counts[Cause::Store as usize] = self.store_work(&report);
+        let (misses, lookups) = self.misses_and_lookups();
+        let totals = Totals {
+            instructions: self.instructions(),
+            counts,
+            fetches: report.fetched_pages,
+            lookups,
+            misses: self.fixed.paging.then_some(misses),
+            detailed_ps,
+            pilot: sampler.first,
+            start: sampler.start,
+            enough: sampler.work_ns.enough(),
+            skimmed,
+        };
+        Some((units, lengths, totals))
+    }
+}
+
+impl Began {
+    /// The unit that ends with these sums.
+    fn measure(&self, now_ps: u64, end: &Sums, contexts: f64) -> Unit {
+        let time_ps = now_ps - self.at_ps;
+        let before = &self.sums;
+        let counts = less(end.counts, before.counts);
+        let spent = less(end.spent_ps, before.spent_ps);
+        // As many threads run as are at work, as far as there is room for them; while one waits for
+        // the store, another may run.
+        let live = (end.live_ps - before.live_ps) as f64 / time_ps as f64;
+        let worked_ps = time_ps as f64 * live.min(contexts);
+        let mut spent_ps = spent.map(|ps| ps as f64);
+        let paths_ps = (end.paths_ps - before.paths_ps) as f64;
+        spent_ps[Cause::Store as usize] = 0.0;
+        let rest_ps = worked_ps - paths_ps - spent_ps.iter().sum::<f64>();
+        spent_ps[Cause::Store as usize] = rest_ps.max(0.0);
+        Unit {
+            time_ps,
+            worked_ps,
+            paths_ps,
+            spent_ps,
+            instructions: end.instructions - before.instructions,
+            counts,
+            latency_ps: less(end.latency_ps, before.latency_ps),
+            misses: end.misses - before.misses,
+            fetches: end.fetches - before.fetches,
+            energy_j: end.energy_j - before.energy_j,
+        }
+    }
+}
+
+fn less<T: Copy + std::ops::Sub<Output = T>>(a: ByCause<T>, b: ByCause<T>) -> ByCause<T> {
+    std::array::from_fn(|cause| a[cause] - b[cause])
+}

@@ -1,0 +1,672 @@
+//! The statistics of sampled runs: what a run came to, from what its units measured and from what was
+//! counted all along, and how wide the intervals are.
+//!
+//! Time is measured in units only, but what takes time is counted throughout: instructions, accesses
+//! beyond the first cache, reads of main memory, requests to the store. So a figure of the run is not
+//! the units' mean times the run's length, but the sum over these causes of what one took in units
+//! times how many the run had: a regression estimate (Cochran, *Sampling Techniques*, 3rd ed., ch. 7),
+//! whose error is what the causes leave unexplained.
+
+use crate::result::{HalfWidths, SamplingResult, SystemResult};
+use std::f64::consts::{FRAC_PI_2, PI};
+use tierscope_kernel::Stage;
+
+/// Of so many runs' intervals in a hundred, as many hold what the whole run gives.
+pub(crate) const CONFIDENCE: f64 = 0.95;
+
+/// What time is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// An access of the program: what the first cache takes.
+    Access,
+    /// An entry to the kernel: its paths.
+    Entry,
+    /// An access beyond the first cache.
+    Beyond,
+    /// A read of main memory.
+    Memory,
+    /// What the store does, in nanoseconds of its own times for pages.
+    Store,
+}
+
+impl Cause {
+    pub const ALL: [Cause; 5] =
+        [Cause::Access, Cause::Entry, Cause::Beyond, Cause::Memory, Cause::Store];
+
+    /// The stage that takes most of it, mostly.
+    fn main_stage(self) -> Stage {
+        match self {
+            Cause::Access => Stage::Cache,
+            Cause::Entry => Stage::Fault,
+            Cause::Beyond => Stage::Core,
+            Cause::Memory => Stage::Dram,
+            Cause::Store => Stage::Medium,
+        }
+    }
+
+    /// What a stage of an access, or of a thread's time, is for.
+    pub fn of(stage: Stage) -> Cause {
+        match stage {
+            Stage::Cache => Cause::Access,
+            Stage::Core | Stage::Tlb => Cause::Beyond,
+            Stage::Fault
+            | Stage::SystemCall
+            | Stage::PageCache
+            | Stage::FileSystem
+            | Stage::BlockLayer
+            | Stage::Driver => Cause::Entry,
+            Stage::Controller | Stage::ControllerQueue | Stage::DramQueue | Stage::Dram => {
+                Cause::Memory
+            }
+            Stage::HostQueue
+            | Stage::ContextSwitch
+            | Stage::Interrupt
+            | Stage::WakeUp
+            | Stage::Ready
+            | Stage::Link
+            | Stage::StoreQueue
+            | Stage::Device
+            | Stage::Medium
+            | Stage::Dma => Cause::Store,
+        }
+    }
+}
+
+/// A figure for each cause.
+pub(crate) type ByCause<T> = [T; Cause::ALL.len()];
+
+/// What one unit measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Unit {
+    /// How long it was.
+    pub time_ps: u64,
+    /// Time of hardware threads that were at work, or waited with the thread that they ran.
+    pub worked_ps: f64,
+    /// Of that, what instructions and the kernel's paths take in any case.
+    pub paths_ps: f64,
+    /// Of that, what causes took.
+    pub spent_ps: ByCause<f64>,
+    pub instructions: u64,
+    pub counts: ByCause<u64>,
+    /// Latencies of accesses.
+    pub latency_ps: ByCause<u128>,
+    pub misses: u64,
+    /// Pages that demand asked of the store.
+    pub fetches: u64,
+    pub energy_j: f64,
+}
+
+impl Unit {
+    /// One that measured nothing.
+    pub const NONE: Unit = Unit {
+        time_ps: 0,
+        worked_ps: 0.0,
+        paths_ps: 0.0,
+        spent_ps: [0.0; Cause::ALL.len()],
+        instructions: 0,
+        counts: [0; Cause::ALL.len()],
+        latency_ps: [0; Cause::ALL.len()],
+        misses: 0,
+        fetches: 0,
+        energy_j: 0.0,
+    };
+}
+
+/// A stretch of a run that was not in detail.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Skimmed {
+    /// By the machine's clock, which goes on at the rates of the latest units.
+    pub time_ps: u64,
+    /// Time of hardware threads, by that clock.
+    pub worked_ps: f64,
+    /// Of that, what instructions and the kernel's paths took.
+    pub paths_ps: f64,
+    pub counts: ByCause<u64>,
+}
+
+/// What a run counted in all, measured or not.
+#[derive(Clone, Debug)]
+pub(crate) struct Totals {
+    pub instructions: u64,
+    pub counts: ByCause<u64>,
+    pub fetches: u64,
+    pub lookups: u64,
+    /// Misses, where they are counted throughout.
+    pub misses: Option<u64>,
+    /// Time that passed in detail, measured or not.
+    pub detailed_ps: u64,
+    /// What came before the first stretch that was not in detail, all of it and the last of it.
+    pub start: Unit,
+    pub pilot: Unit,
+    /// So many of each cause tell what one takes well enough.
+    pub enough: ByCause<u64>,
+    /// Stretches that were not in detail, each before the unit of the same number.
+    pub skimmed: Vec<Skimmed>,
+}
+
+impl Totals {
+    /// Of a run that counted nothing.
+    #[cfg(test)]
+    fn none() -> Totals {
+        Totals {
+            instructions: 0,
+            counts: [0; Cause::ALL.len()],
+            fetches: 0,
+            lookups: 0,
+            misses: None,
+            detailed_ps: 0,
+            start: Unit::NONE,
+            pilot: Unit::NONE,
+            enough: [100; Cause::ALL.len()],
+            skimmed: Vec::new(),
+        }
+    }
+}
+
+/// Sums of all units, and how a run's totals compare with them.
+struct Sums {
+    units: usize,
+    all: Unit,
+    /// How many times the run has what units have, by cause.
+    factors: ByCause<f64>,
+    instructions: f64,
+    /// Of the time.
+    time: f64,
+    /// What latencies, and what threads waited for, come to in the run.
+    latency_ps: ByCause<f64>,
+    spent_ps: ByCause<f64>,
+}
+
+impl Sums {
+    fn of(units: &[Unit], totals: &Totals) -> Sums {
+        let mut all = Unit::NONE;
+        for unit in units {
+            all.time_ps += unit.time_ps;
+            all.worked_ps += unit.worked_ps;
+            all.paths_ps += unit.paths_ps;
+            all.instructions += unit.instructions;
+            all.misses += unit.misses;
+            all.fetches += unit.fetches;
+            all.energy_j += unit.energy_j;
+            for cause in 0..Cause::ALL.len() {
+                all.spent_ps[cause] += unit.spent_ps[cause];
+                all.counts[cause] += unit.counts[cause];
+                all.latency_ps[cause] += unit.latency_ps[cause];
+            }
+        }
+        let times = |total: u64, part: u64| total as f64 / part as f64;
+        let instructions = times(totals.instructions, all.instructions);
+        let of = |cause: Cause| {
+            let factor = times(totals.counts[cause as usize], all.counts[cause as usize]);
+            // A cause that no unit met: its time is unknown, and what else was charged to it grows
+            // as the run.
+            if factor.is_finite() { factor } else { instructions }
+        };
+        let time_ps = estimated_ps(units, totals);
+        let time = time_ps / all.time_ps as f64;
+        let n = units.len();
+        let latency_ps = Took::of(units, totals, latency).whole(n, totals, latency(&totals.start));
+        let spent = |unit: &Unit| unit.spent_ps;
+        let spent_ps = Took::of(units, totals, spent).whole(n, totals, totals.start.spent_ps);
+        let factors = Cause::ALL.map(of);
+        Sums { units: n, factors, instructions, time, latency_ps, spent_ps, all }
+    }
+
+    fn factor(&self, cause: Cause) -> f64 {
+        self.factors[cause as usize]
+    }
+
+    /// How many times the run waited for a cause what units did.
+    fn waits(&self, cause: Cause) -> f64 {
+        let (whole, part) = (self.spent_ps[cause as usize], self.all.spent_ps[cause as usize]);
+        if part > 0.0 { whole / part } else { self.factor(cause) }
+    }
+}
+
+/// Units to each side that tell what causes took, at least. More would blur how it changes as a run goes
+/// on.
+const NEAR: usize = 2;
+/// Fewer units than these give no interval: its own error would be as large as what it tells, and few
+/// units seldom meet what is rare.
+pub(crate) const LEAST_UNITS: usize = 8;
+
+/// What units took, the pilot first, so that what those near a place took is known at once.
+struct Took {
+    /// Sums of those before each.
+    sums: Vec<(ByCause<f64>, ByCause<u64>)>,
+    enough: ByCause<u64>,
+}
+
+impl Took {
+    /// Of a figure that a unit has by causes.
+    fn of(units: &[Unit], totals: &Totals, figure: impl Fn(&Unit) -> ByCause<f64>) -> Took {
+        let mut sums = vec![([0.0; Cause::ALL.len()], [0; Cause::ALL.len()])];
+        for (index, unit) in std::iter::once(&totals.pilot).chain(units).enumerate() {
+            let ((before, met), took) = (sums[index], figure(unit));
+            sums.push((
+                std::array::from_fn(|cause| before[cause] + took[cause]),
+                std::array::from_fn(|cause| met[cause] + unit.counts[cause]),
+            ));
+        }
+        Took { sums, enough: totals.enough }
+    }
+
+    /// The run's figure by causes: that of its start, which was all in detail, of units, and of what was
+    /// between them, each stretch by the units near it.
+    fn whole(&self, units: usize, totals: &Totals, start: ByCause<f64>) -> ByCause<f64> {
+        let (pilot, all) = (self.sums[1], self.sums[self.sums.len() - 1]);
+        std::array::from_fn(|cause| {
+            let (mut sum, mut count) =
+                (all.0[cause] - pilot.0[cause], all.1[cause] - pilot.1[cause]);
+            for (index, skimmed) in totals.skimmed.iter().enumerate() {
+                let place = (index + 1).min(units + 1);
+                sum += self.mean((place, place), cause) * skimmed.counts[cause] as f64;
+                count += skimmed.counts[cause];
+            }
+            let counted = totals.counts[cause].saturating_sub(totals.start.counts[cause]);
+            // What was in detail and no unit is as the rest.
+            let more = if count > 0 { counted as f64 / count as f64 } else { 1.0 };
+            start[cause] + sum * more
+        })
+    }
+
+    /// What so many of each cause take by the units before `end` and from `start` on, the pilot counted
+    /// as the first: the nearest that met enough of the cause. The mean of a ratio is off by the square
+    /// of how its parts vary, over its number. One that no unit met takes nothing.
+    fn expect(&self, place: (usize, usize), counts: &ByCause<u64>) -> f64 {
+        (0..Cause::ALL.len()).map(|cause| self.mean(place, cause) * counts[cause] as f64).sum()
+    }
+
+    fn mean(&self, (end, start): (usize, usize), cause: usize) -> f64 {
+        let all = self.sums.len() - 1;
+        let mut reach = NEAR;
+        loop {
+            let (first, last) = (end.saturating_sub(reach), all.min(start + reach).max(start));
+            let met = |place: usize| self.sums[place].1[cause];
+            let met = met(end) - met(first) + met(last) - met(start);
+            if met >= self.enough[cause] || first == 0 && last == all {
+                let took = |place: usize| self.sums[place].0[cause];
+                let took = took(end) - took(first) + took(last) - took(start);
+                return if met > 0 { took / met as f64 } else { 0.0 };
+            }
+            reach *= 2;
+        }
+    }
+}
+
+/// The run's time: what passed in detail, and each stretch between units as causes took in those near
+/// it. The machine's clock went on at the rates of the units before, and is put right.
+fn estimated_ps(units: &[Unit], totals: &Totals) -> f64 {
+    let took = Took::of(units, totals, |unit| unit.spent_ps);
+    let stretches = totals.skimmed.iter().enumerate().map(|(index, skimmed)| {
+        // Each lies before the unit of its number, and the last may have none behind it.
+        let place = (index + 1).min(units.len() + 1);
+        let expected_ps = skimmed.paths_ps + took.expect((place, place), &skimmed.counts);
+        let right = if skimmed.worked_ps > 0.0 { expected_ps / skimmed.worked_ps } else { 1.0 };
+        skimmed.time_ps as f64 * right
+    });
+    totals.detailed_ps as f64 + stretches.sum::<f64>()
+}
+
+/// What each unit took of a figure beyond what those near it would have had it take, as stretches are
+/// estimated.
+fn residuals(
+    units: &[Unit],
+    totals: &Totals,
+    figure: impl Fn(&Unit) -> ByCause<f64>,
+) -> impl Iterator<Item = f64> {
+    let took = Took::of(units, totals, &figure);
+    let residual = |(index, unit): (usize, &Unit)| {
+        figure(unit).iter().sum::<f64>() - took.expect((index + 1, index + 2), &unit.counts)
+    };
+    units.iter().enumerate().map(residual).collect::<Vec<_>>().into_iter()
+}
+
+fn latency(unit: &Unit) -> ByCause<f64> {
+    unit.latency_ps.map(|latency_ps| latency_ps as f64)
+}
+
+/// Half the width of the confidence interval of a total whose units leave these residuals and have
+/// this sum, as a share of the total. `None` with too few units, or where the sum is 0.
+///
+/// Student's t of `n − 1` degrees of freedom times the standard error of `n` residuals. Units are one
+/// to a period, at random places: their variance is taken as that of a simple random sample, which is
+/// too large rather than too small where neighbours are alike.
+fn half_width(residuals: impl Iterator<Item = f64>, units: usize, sum: f64) -> Option<f64> {
+    if units < LEAST_UNITS || sum <= 0.0 {
+        return None;
+    }
+    let (n, squares) = (units as f64, residuals.map(|residual| residual * residual).sum::<f64>());
+    let error = (squares / (n - 1.0) * n).sqrt() / sum;
+    Some(students_t(units - 1)? * error)
+}
+
+/// Student's t beyond which lies what the confidence leaves, on both sides together. `None` without a
+/// degree of freedom.
+fn students_t(freedom: usize) -> Option<f64> {
+    let (mut low, mut high) = (0.0, FRAC_PI_2);
+    // The angle whose tangent is t/√n, to the last digit that a double tells.
+    for _ in 0..64 {
+        let angle = 0.5 * (low + high);
+        let side = if within(angle, freedom)? < CONFIDENCE { &mut low } else { &mut high };
+        *side = angle;
+    }
+    Some((0.5 * (low + high)).tan() * (freedom as f64).sqrt())
+}
+
+/// The probability that Student's t of so many degrees of freedom lies within ±√n·tan of an angle: the
+/// finite sums of Abramowitz and Stegun, *Handbook of Mathematical Functions*, 26.7.3 (odd) and 26.7.4
+/// (even).
+fn within(angle: f64, freedom: usize) -> Option<f64> {
+    let (sine, cosine) = angle.sin_cos();
+    let odd = freedom % 2;
+    let terms = freedom.checked_sub(1)? / 2 + (1 - odd);
+    let (mut sum, mut term) = (0.0, if odd == 1 { cosine } else { 1.0 });
+    for index in 1..=terms {
+        sum += term;
+        let even = (2 * index) as f64;
+        let ratio = if odd == 1 { even / (even + 1.0) } else { (even - 1.0) / even };
+        term *= ratio * cosine * cosine;
+    }
+    Some(if odd == 1 { 2.0 / PI * (angle + sine * sum) } else { sine * sum })
+}
+
+fn half_widths(units: &[Unit], sums: &Sums, totals: &Totals) -> HalfWidths {
+    let Sums { units: n, all, .. } = sums;
+    let skimmed_share = 1.0 - totals.detailed_ps as f64 / (all.time_ps as f64 * sums.time);
+    let time = half_width(residuals(units, totals, |unit| unit.spent_ps), *n, all.worked_ps);
+    let time = time.map(|half| half * skimmed_share);
+    let latency_ps: u128 = all.latency_ps.iter().sum();
+    let latency_half = half_width(residuals(units, totals, latency), *n, latency_ps as f64);
+    // Of what the start took, nothing is estimated.
+    let estimated: f64 = sums.latency_ps.iter().sum::<f64>();
+    let start: f64 = latency(&totals.start).iter().sum();
+    let per_fetch = all.misses as f64 / all.fetches as f64;
+    let misses = units.iter().map(|unit| unit.misses as f64 - per_fetch * unit.fetches as f64);
+    let power = all.energy_j / all.time_ps as f64;
+    let energy = units.iter().map(|unit| unit.energy_j - power * unit.time_ps as f64);
+    let energy = half_width(energy, *n, all.energy_j);
+    HalfWidths {
+        time,
+        mean_latency: latency_half.map(|half| half * (1.0 - start / estimated)),
+        miss_rate: match totals.misses {
+            Some(_) => None,
+            None => half_width(misses, *n, all.misses as f64),
+        },
+        // Of the power and of the time, as if one did not depend on the other.
+        energy: energy.zip(time).map(|(power, time)| power.hypot(time)),
+    }
+}
+
+/// Makes of what was counted all along, and of what units measured, the estimate of the run.
+///
+/// `result` has counts of the run where they are counted throughout, and of the units where not.
+pub(crate) fn estimate(
+    mut result: SystemResult,
+    units: &[Unit],
+    lengths: SamplingResult,
+    totals: &Totals,
+) -> SystemResult {
+    let sums = Sums::of(units, totals);
+    let sampling = SamplingResult {
+        units: units.len() as u64,
+        measured_time_ps: sums.all.time_ps,
+        measured_instructions: sums.all.instructions,
+        measured_accesses: sums.all.counts[Cause::Access as usize],
+        detailed_share: totals.detailed_ps as f64 / (sums.all.time_ps as f64 * sums.time).max(1.0),
+        confidence: CONFIDENCE,
+        half_widths: half_widths(units, &sums, totals),
+        ..lengths
+    };
+    if sums.all.instructions == 0 {
+        // Nothing was measured from which anything could be estimated.
+        return SystemResult {
+            organization: result.organization,
+            skipped: result.skipped,
+            sampling: Some(sampling),
+            notes: result.notes,
+            ..SystemResult::default()
+        };
+    }
+    if units.len() < LEAST_UNITS {
+        result.notes.push(few_units(units.len()));
+    }
+    result.sampling = Some(sampling);
+    set_time(&mut result, &sums);
+    set_misses(&mut result, &sums, totals);
+    set_latencies(&mut result, &sums);
+    set_costs(&mut result, &sums);
+    set_counters(&mut result, &sums);
+    let energy = &mut result.energy;
+    let joules = energy.total_j.iter_mut().chain(energy.parts_j.values_mut());
+    joules.for_each(|energy_j| *energy_j *= sums.time);
+    result
+}
+
+/// What is said where no interval can be told.
+fn few_units(units: usize) -> String {
+    format!(
+        "only {units} unit{} measured, and an interval needs {LEAST_UNITS} at least: how far these \
+         figures are off is not known; run it without sampling",
+        if units == 1 { " was" } else { "s were" }
+    )
+}
+
+fn set_time(result: &mut SystemResult, sums: &Sums) {
+    let measured_ps = sums.all.time_ps as f64;
+    let time_ps = measured_ps * sums.time;
+    result.time_ps = time_ps.round() as u64;
+    result.time_s = result.time_ps as f64 / 1e12;
+    // That of the units is their instructions over cycles of their time.
+    result.ipc *= sums.instructions / sums.time;
+    let threads_ns = result.time_breakdown_ns.values().sum::<f64>() * sums.time;
+    for (owner, time_ns) in &mut result.time_breakdown_ns {
+        *time_ns *= match stage(owner) {
+            Some(stage) => match Cause::of(stage) {
+                Cause::Entry => sums.factor(Cause::Entry),
+                // What threads wait for in the core is charged to lines beyond the first cache.
+                Cause::Access => sums.waits(Cause::Beyond),
+                cause => sums.waits(cause),
+            },
+            None if owner == "busy" => sums.instructions,
+            None => sums.time,
+        };
+    }
+    let sum_ns: f64 = result.time_breakdown_ns.values().sum();
+    if sum_ns > 0.0 {
+        let parts = result.time_breakdown_ns.values_mut();
+        parts.for_each(|time_ns| *time_ns *= threads_ns / sum_ns);
+    }
+}
+
+fn set_misses(result: &mut SystemResult, sums: &Sums, totals: &Totals) {
+    let start = &totals.start;
+    let fetches = totals.fetches.saturating_sub(start.fetches) as f64;
+    // A page that is asked for once may be missed several times until it has come.
+    let misses = match (totals.misses, sums.all.fetches) {
+        (Some(misses), _) => misses as f64,
+        (None, 0) => start.misses as f64 + fetches,
+        (None, met) => start.misses as f64 + sums.all.misses as f64 / met as f64 * fetches,
+    };
+    result.miss_rate = if totals.lookups > 0 { misses / totals.lookups as f64 } else { 0.0 };
+    if let Some(count) = result.counters.get_mut("dram_cache_misses") {
+        *count = if totals.misses.is_none() { misses.round() as u64 } else { 0 };
+    }
+}
+
+fn stage(name: &str) -> Option<Stage> {
+    Stage::ALL.into_iter().find(|stage| stage.name() == name)
+}
+
+/// Stages grow as their causes, and the mean is their sum. Percentiles are those of the units.
+fn set_latencies(result: &mut SystemResult, sums: &Sums) {
+    let accesses = sums.factor(Cause::Access) * sums.all.counts[Cause::Access as usize] as f64;
+    if accesses <= 0.0 {
+        return;
+    }
+    for cause in Cause::ALL {
+        let (whole_ps, part_ps) =
+            (sums.latency_ps[cause as usize], sums.all.latency_ps[cause as usize]);
+        let stages = result.stages_ns.iter_mut();
+        let of_cause =
+            stages.filter(|(name, _)| stage(name).is_some_and(|stage| Cause::of(stage) == cause));
+        if part_ps > 0 {
+            let part_ns = part_ps as f64 / sums.all.counts[Cause::Access as usize] as f64 / 1e3;
+            of_cause.for_each(|(_, mean_ns)| *mean_ns *= whole_ps / 1e3 / accesses / part_ns);
+        } else if whole_ps > 0.0 {
+            // Only at the start: it is not known of which of the cause's stages.
+            let name = cause.main_stage().name().to_owned();
+            *result.stages_ns.entry(name).or_default() += whole_ps / 1e3 / accesses;
+        }
+    }
+    if let Some(latency) = &mut result.latency_ns {
+        latency.mean = result.stages_ns.values().sum();
+    }
+}
+
+fn set_costs(result: &mut SystemResult, sums: &Sums) {
+    let grow = |count: &mut u64, factor: f64| *count = (*count as f64 * factor).round() as u64;
+    let accesses = sums.factor(Cause::Access);
+    let code = result
+        .code
+        .iter_mut()
+        .flat_map(|code| code.functions.iter_mut().chain(code.addresses.iter_mut().flatten()));
+    let code = code.map(|row| {
+        grow(&mut row.hits, accesses);
+        &mut row.cost
+    });
+    for cost in result.areas.values_mut().chain(code) {
+        grow(&mut cost.accesses, sums.factor(Cause::Beyond));
+        grow(&mut cost.store_accesses, sums.factor(Cause::Store));
+        grow(&mut cost.call_waits, sums.factor(Cause::Store));
+        grow(&mut cost.memory_reads, sums.factor(Cause::Memory));
+        cost.latency_ns *= sums.time;
+        cost.stall_ns *= sums.time;
+    }
+}
+
+/// Counters that were counted in units alone, by what they grow with.
+const IN_UNITS: [(&str, Option<Cause>); 12] = [
+    ("interrupts", Some(Cause::Store)),
+    ("context_switches", Some(Cause::Store)),
+    ("dram_row_hits", Some(Cause::Memory)),
+    ("dram_row_closed", Some(Cause::Memory)),
+    ("dram_row_conflicts", Some(Cause::Memory)),
+    ("dram_activates", Some(Cause::Memory)),
+    ("dram_read_lines", Some(Cause::Memory)),
+    ("dram_written_lines", Some(Cause::Memory)),
+    ("dram_forwarded_lines", Some(Cause::Memory)),
+    ("hits_l1", Some(Cause::Access)),
+    ("hits_l2", Some(Cause::Beyond)),
+    ("dram_refreshes", None),
+];
+
+fn set_counters(result: &mut SystemResult, sums: &Sums) {
+    for (name, cause) in IN_UNITS {
+        let factor = cause.map_or(sums.time, |cause| sums.factor(cause));
+        if let Some(count) = result.counters.get_mut(name) {
+            *count = (*count as f64 * factor).round() as u64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tierscope_kernel::Random;
+
+    /// A unit of so much time, of which one cause took all, by so many.
+    fn unit(worked_ps: f64, count: u64) -> Unit {
+        let mut unit = Unit { time_ps: worked_ps as u64, worked_ps, ..Unit::NONE };
+        unit.counts[Cause::Store as usize] = count;
+        unit.spent_ps[Cause::Store as usize] = worked_ps;
+        unit
+    }
+
+    fn skimmed(time_ps: u64, count: u64) -> Totals {
+        let mut skimmed = Skimmed { time_ps, worked_ps: time_ps as f64, ..Skimmed::default() };
+        skimmed.counts[Cause::Store as usize] = count;
+        Totals { pilot: unit(0.0, 0), skimmed: vec![skimmed], ..Totals::none() }
+    }
+
+    fn width(units: &[Unit]) -> Option<f64> {
+        let totals = skimmed(1_000_000, 1_000);
+        half_widths(units, &Sums::of(units, &totals), &totals).time
+    }
+
+    #[test]
+    fn what_causes_explain_has_no_width_and_of_few_units_it_is_unknown() {
+        let units: Vec<_> = (1..=8).map(|count| unit(2.0 * count as f64, count)).collect();
+        assert_eq!(width(&units), Some(0.0));
+        assert_eq!((width(&units[1..]), width(&units[..1]), width(&[])), (None, None, None));
+    }
+
+    #[test]
+    fn students_t_is_that_of_published_tables() {
+        // Abramowitz and Stegun, table 26.10, for 0.95 on both sides together.
+        let table = [
+            (1, 12.706),
+            (2, 4.303),
+            (3, 3.182),
+            (4, 2.776),
+            (9, 2.262),
+            (10, 2.228),
+            (30, 2.042),
+            (120, 1.980),
+        ];
+        for (freedom, expected) in table {
+            let found = students_t(freedom).unwrap_or_default();
+            assert!((found - expected).abs() < 6e-4, "{freedom}: {found}");
+        }
+        assert_eq!(students_t(0), None);
+        assert!((students_t(100_000).unwrap_or_default() - 1.96).abs() < 1e-3);
+    }
+
+    #[test]
+    fn the_width_is_that_of_a_calculation_by_hand() {
+        // Each is told by the seven others, which are not enough: 2 by 18/7, 3 by 17/7. Residuals of 4/7
+        // each give a sum's standard error of sqrt(8 · 8 · (16/49) / 7) = 1.727838, of a sum of 20, and
+        // t(7; 0.975) = 2.364624.
+        let units: Vec<_> = (0..8).map(|index| unit(2.0 + f64::from(index % 2), 1)).collect();
+        let expected = 2.364_624 * 1.727_838 / 20.0;
+        let found = width(&units).unwrap_or_default();
+        assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+    }
+
+    #[test]
+    fn the_estimate_is_what_passed_in_detail_and_the_rest_by_its_causes() {
+        // The clock took 2 each for what took 3 in the units that follow; what others took, which are
+        // far from it, is nothing to it.
+        let mut units = vec![unit(6e6, 2_000); NEAR];
+        units.push(unit(9e9, 1_000));
+        let totals = Totals { detailed_ps: 7_000_000, ..skimmed(4_000_000, 2_000) };
+        assert_eq!(estimated_ps(&units, &totals), 13e6);
+    }
+
+    #[test]
+    fn intervals_hold_the_truth_as_often_as_they_claim() {
+        // What one takes varies by half either way: the truth is known. Each unit is told by others, so
+        // that intervals are a little wider than they need be here.
+        let mut random = Random::stream(7, "test");
+        let (mut held, runs) = (0, 2_000);
+        for _ in 0..runs {
+            let draw = |random: &mut Random| unit(5e5 + random.below(1_000_001) as f64, 1);
+            let units: Vec<Unit> = (0..30).map(|_| draw(&mut random)).collect();
+            let worked: f64 = units.iter().map(|unit| unit.worked_ps).sum();
+            let found = worked / 30e6;
+            let half = width(&units).unwrap_or_default() * found;
+            held += u32::from((found - 1.0).abs() <= half);
+        }
+        let share = f64::from(held) / f64::from(runs);
+        assert!((0.93..0.98).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn every_stage_has_a_cause_and_stages_are_known_by_their_names() {
+        for one in Stage::ALL {
+            assert_eq!(stage(one.name()), Some(one));
+            assert!(Cause::ALL.contains(&Cause::of(one)));
+        }
+        assert_eq!(stage("busy"), None);
+    }
+}

@@ -1,0 +1,209 @@
+//! Sampled runs: their laws, and what they give against complete runs.
+
+use std::sync::atomic::AtomicBool;
+use tierscope_system::machine::{Machine, MachineError};
+use tierscope_system::result::SystemResult;
+use tierscope_system::run::{Bound, Outcome, RunOptions, Sampling, check_sampling, run_machines};
+use tierscope_system::spec::{self, SystemSpec};
+use tierscope_workload::{Stream, generator};
+
+const US: u64 = 1_000_000;
+
+fn system(name: &str, sets: &[(&str, &str)]) -> SystemSpec {
+    let sets: Vec<_> =
+        sets.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    spec::load(name, &sets).unwrap().spec
+}
+
+/// Machines whose DRAM holds less than half of the table, but for the first two, over a quick store.
+fn machines() -> Vec<(&'static str, SystemSpec)> {
+    let store = [("store.read_latency", "500ns"), ("store.write_latency", "5us")];
+    let shared = ("processor.caches.2.capacity", "320KiB");
+    let behind = |name: &str, sets: &[(&'static str, &'static str)]| {
+        system(name, &[&store[..], &[shared], sets].concat())
+    };
+    let alone = ("hybrid.prefetch_pages", "0");
+    vec![
+        ("oracle", system("oracle/quick", &[shared])),
+        ("hybrid, all fits", behind("hybrid/quick", &[alone])),
+        ("hybrid", behind("hybrid/quick", &[alone, ("hybrid.cache.capacity", "2MiB")])),
+        ("storage", behind("storage/quick", &[("storage.dram_capacity", "6MiB")])),
+    ]
+}
+
+fn gups(updates: u64, threads: u64) -> Box<dyn Stream> {
+    let parameters = [
+        ("updates".to_owned(), updates.into()),
+        ("table".to_owned(), "8MiB".into()),
+        ("threads".to_owned(), threads.into()),
+    ];
+    generator::find("gups").unwrap().make(&parameters, 1).unwrap().0
+}
+
+fn run(system: &SystemSpec, stream: Box<dyn Stream>, options: &RunOptions) -> Outcome {
+    let never = AtomicBool::new(false);
+    run_machines(std::slice::from_ref(system), vec![stream], options, &(), &never).remove(0)
+}
+
+/// One unit, so long, in so many.
+fn sampling(unit_ps: u64, every: u64) -> RunOptions {
+    let sampling = Some(Sampling { unit_ps: Some(unit_ps), every: Some(every) });
+    RunOptions { sampling, ..RunOptions::default() }
+}
+
+/// What is counted throughout does not depend on where units lie, and times come near those of the
+/// complete run: as near as the intervals say, and a few per cent more where DRAM overflows, for what
+/// warming leaves out.
+#[test]
+fn a_sampled_run_gives_what_the_complete_run_gives() {
+    for (name, system) in machines() {
+        // A fault takes 20 us of paths and more.
+        let (updates, unit_ps, every) = match name {
+            "storage" => (60_000, 2_000 * US, 5),
+            "hybrid" => (20_000, 50 * US, 10),
+            _ => (400_000, 50 * US, 10),
+        };
+        let whole = run(&system, gups(updates, 1), &RunOptions::default()).result;
+        let sampled = run(&system, gups(updates, 1), &sampling(unit_ps, every));
+        assert!(!sampled.failed && sampled.partial_reason.is_none(), "{name}: {sampled:?}");
+        let sampled = sampled.result;
+        let told = sampled.sampling.clone().unwrap();
+        assert_eq!(
+            (sampled.instructions, sampled.accesses),
+            (whole.instructions, whole.accesses),
+            "{name}"
+        );
+        assert!(told.units >= 30, "{name}: {told:?}");
+        let off = |of: fn(&SystemResult) -> f64| of(&sampled) / of(&whole) - 1.0;
+        let half = told.half_widths;
+        let (time, latency) = (off(|r| r.time_s), off(|r| r.latency_ns.as_ref().unwrap().mean));
+        let (bound, wide) = (half.time.unwrap(), half.mean_latency.unwrap());
+        if std::env::var_os("TIERSCOPE_SHOW").is_some() {
+            println!(
+                "{name}: {} units, time {time:+.4} of {bound:.4}, latency {latency:+.4} of {wide:.4}",
+                told.units
+            );
+        }
+        assert!(time.abs() < bound + 0.06, "{name}: time is {time:+.3}, half width {bound:.3}");
+        assert!(latency.abs() < wide + 0.06, "{name}: latency {latency:+.3} of {wide:.3}");
+        if whole.store_bytes.read > 0 {
+            let read = off(|r| r.store_bytes.read as f64);
+            assert!(read.abs() < 0.06, "{name}: bytes read are {read:+.3}");
+        }
+    }
+}
+
+#[test]
+fn every_sum_of_a_sampled_result_is_complete() {
+    for (name, system) in machines() {
+        for threads in [1, 3] {
+            let options = sampling(20 * US, 10);
+            let result = run(&system, gups(30_000, threads), &options).result;
+            let stages: f64 = result.stages_ns.values().sum();
+            assert!(
+                (stages - result.latency_ns.as_ref().unwrap().mean).abs() < 1e-6 * stages,
+                "{name}"
+            );
+            let owners: f64 = result.time_breakdown_ns.values().sum();
+            let spans = owners / (result.time_s * 1e9);
+            // Each thread has its time, but for what instructions under way at a unit's ends took.
+            let all = threads as f64;
+            assert!((spans / all - 1.0).abs() < 0.02, "{name}: {spans} of {all} threads");
+            let parts: f64 = result.energy.parts_j.values().sum();
+            let total = result.energy.total_j.unwrap_or(0.0);
+            assert!((parts - total).abs() <= 1e-9 * total, "{name}");
+            let told = result.sampling.unwrap();
+            assert!(told.measured_time_ps >= (told.units - 1) * told.unit_ps, "{name}");
+        }
+    }
+}
+
+#[test]
+fn batches_and_forks_change_no_sampled_result() {
+    for (name, system) in machines() {
+        let one = |limit: u64| {
+            let options = RunOptions { batch_limit: limit, ..sampling(20 * US, 7) };
+            let mut result = run(&system, gups(15_000, 2), &options).result;
+            (result.wall_s, result.accesses_per_wall_s) = (0.0, 0.0);
+            result
+        };
+        let whole = one(0);
+        assert_eq!(one(7), whole, "{name}");
+        let mut machine = Machine::new(&system, gups(15_000, 2), &sampling(20 * US, 7)).unwrap();
+        let mut turns = 0;
+        while !machine
+            .run(|_| {
+                turns += 1;
+                turns % 40 == 0
+            })
+            .unwrap()
+        {
+            machine = machine.fork();
+        }
+        assert_eq!(machine.result(), whole, "{name}");
+    }
+}
+
+#[test]
+fn what_comes_before_a_region_and_after_it_is_not_sampled() {
+    let (_, system) = machines().remove(0);
+    let options = RunOptions {
+        start: Some(Bound::Accesses(50_000)),
+        stops: vec![Bound::Accesses(100_000)],
+        ..sampling(10 * US, 6)
+    };
+    let outcome = run(&system, gups(200_000, 1), &options);
+    assert_eq!(outcome.partial_reason.as_deref(), Some("the limit of 100000 accesses was reached"));
+    let result = outcome.result;
+    assert_eq!(result.skipped.unwrap().accesses, 50_000);
+    assert!((100_000..100_010).contains(&result.accesses), "{}", result.accesses);
+    assert!(result.sampling.unwrap().units > 5);
+}
+
+#[test]
+fn a_run_that_ends_before_anything_is_passed_over_is_the_complete_run() {
+    for (name, system) in machines() {
+        let run = |options: &RunOptions| {
+            let mut outcome = run(&system, gups(2_000, 2), options);
+            (outcome.result.wall_s, outcome.result.accesses_per_wall_s) = (0.0, 0.0);
+            outcome
+        };
+        let sampled = run(&sampling(1_000_000 * US, 10));
+        assert_eq!(sampled.result.sampling, None, "{name}");
+        assert_eq!(sampled, run(&RunOptions::default()), "{name}");
+    }
+}
+
+#[test]
+fn a_run_that_ends_before_its_first_unit_says_that_nothing_was_measured() {
+    let (_, system) = machines().remove(0);
+    let stops = vec![Bound::TimePs(201 * US)];
+    let outcome = run(&system, gups(1_000_000, 1), &RunOptions { stops, ..sampling(20 * US, 10) });
+    let reason = outcome.partial_reason.unwrap();
+    assert!(reason.contains("the run ended before a unit was measured"), "{reason}");
+}
+
+#[test]
+fn what_cannot_be_sampled_is_refused() {
+    let refused = |system: &SystemSpec, options: &RunOptions| match Machine::new(
+        system,
+        gups(100, 1),
+        options,
+    ) {
+        Err(MachineError::CannotSample(reason)) => reason,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it was accepted"),
+    };
+    let checked = system("oracle/quick", &[("check_data", "true")]);
+    assert!(refused(&checked, &sampling(US, 10)).contains("checks data"));
+    let (_, plain) = machines().remove(0);
+    assert!(refused(&plain, &sampling(10 * US, 2)).contains("measure one in 3 at most"));
+    assert!(refused(&plain, &sampling(US - 1, 100)).contains("too short"));
+    assert!(Machine::new(&plain, gups(100, 1), &sampling(10 * US, 3)).is_ok());
+    let drive = system("storage/z-ssd", &[]);
+    assert!(refused(&drive, &sampling(US, 10)).contains("has a drive whose map"));
+    let prefetches = system("hybrid/quick", &[]);
+    assert!(refused(&prefetches, &sampling(US, 10)).contains("a DRAM cache that prefetches"));
+    let alone = system("device/ddr4-2400", &[]);
+    assert!(check_sampling(&[plain, alone]).unwrap_err().starts_with("device/ddr4-2400 cannot"));
+}

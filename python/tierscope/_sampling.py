@@ -1,0 +1,114 @@
+"""Sampling: long runs, most of which is passed over without detail and estimated from the rest."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tierscope import _core
+from tierscope._call import core_errors
+from tierscope._check import flag, shown
+from tierscope._shape import SystemResult
+from tierscope._system import System
+from tierscope._workload import Program, Workload
+from tierscope.errors import ArgumentError, RunError
+
+EVERY = 20
+"""One unit in so many is measured, unless a precision asks for more."""
+_DENSEST = 3
+_MARGIN = 1.2
+"""A run for a precision measures so many times the units that it needs by the first run."""
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%", re.ASCII)
+_MEND = 'write a share such as 0.03, or a text such as "3%"'
+
+Precision = float | str
+"""Half the width that the interval of a time may have, as a share of it: 0.03 or ``"3%"``."""
+
+
+def share(precision: object) -> float | None:
+    """A precision as a share of one.
+
+    Raises:
+        ArgumentError: where it is neither a number nor a text.
+        RunError: where it says nothing, or no share between 0 and 1.
+    """
+    if precision is None:
+        return None
+    if isinstance(precision, bool) or not isinstance(precision, int | float | str):
+        raise ArgumentError("wrong-type", f"the precision is {shown(precision)}", _MEND)
+    if isinstance(precision, str):
+        found = _PERCENT.fullmatch(precision.strip())
+        if found is None:
+            raise RunError("impossible-value", f"the precision is `{precision}`", _MEND)
+        value = float(found[1]) / 100
+    else:
+        value = float(precision)
+    if not (math.isfinite(value) and 0 < value < 1):
+        raise RunError(
+            "impossible-value", f"the precision is {precision}, which is no share of one", _MEND
+        )
+    return value
+
+
+def asked(sample: object, precision: object, work: Workload) -> tuple[bool, float | None]:
+    """Whether a run is sampled, and how precise it has to be: a precision asks for sampling.
+
+    Raises:
+        ArgumentError: where one is of the wrong type.
+        RunError: where the precision is none, or would run a program twice.
+    """
+    sampled, wanted = flag(sample, "sampling"), share(precision)
+    if wanted is not None and isinstance(work, Program):
+        raise RunError(
+            "usage",
+            "a precision may take a second run, and a program would do twice what it does",
+            "record it first, and give the recording; or sample it without a precision",
+        )
+    return sampled or wanted is not None, wanted
+
+
+def check_machines(machines: Sequence[System]) -> None:
+    """Refuses machines that cannot be sampled.
+
+    Raises:
+        RunError: with the first of them, and why.
+    """
+    with core_errors():
+        _core.check_sampling(json.dumps([one.to_dict() for one in machines]))
+
+
+def denser(systems: Mapping[str, SystemResult], wanted: float) -> int | None:
+    """One unit in how many a second run has to measure; nothing where it need not, or cannot."""
+    told = [one["sampling"] for one in systems.values() if one["sampling"] is not None]
+    least = EVERY
+    for sampling in told:
+        half = sampling["half_widths"]["time"]
+        if half is None:
+            least = _DENSEST
+        elif half > wanted:
+            # Intervals shrink with the square root of the number of units.
+            least = min(least, math.floor(EVERY / _MARGIN * (wanted / half) ** 2))
+    return max(least, _DENSEST) if least < EVERY else None
+
+
+def too_wide(system: SystemResult, wanted: float) -> str | None:
+    """What is said of a system whose time is less precise than was asked for."""
+    sampling = system["sampling"]
+    if sampling is None:
+        return None
+    half = sampling["half_widths"]["time"]
+    if half is not None and half <= wanted:
+        return None
+    found = "has no interval" if half is None else f"is known within ±{half:.1%}"
+    return (
+        f"the time {found}, and ±{wanted:.1%} was asked for: this run has no more units than it "
+        "measured; run it without sampling, or run more of the workload"
+    )
+
+
+def options(sampled: bool, every: int | None = None) -> dict[str, Any]:
+    """The simulator's options for it."""
+    return {"sampling": {"every": every} if sampled else None}

@@ -1,0 +1,155 @@
+"""Sampled runs: what they say of themselves, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+import tierscope as ts
+from tierscope import _sampling, report
+from tierscope._system import systems
+from tierscope.errors import ArgumentError, RunError
+
+SMALL = {
+    "hybrid.cache.capacity": "4MiB",
+    "hybrid.prefetch_pages": "0",
+    "processor.caches.2.capacity": "320KiB",
+    "store.read_latency": "10us",
+}
+
+
+def hybrid() -> ts.System:
+    return systems(["hybrid/quick"], list(SMALL.items()))[0]
+
+
+def gups(updates: int) -> ts.Generated:
+    work = ts.workload("gups", updates=updates, table="16MiB")
+    assert isinstance(work, ts.Generated)
+    return work
+
+
+@pytest.fixture(scope="module")
+def sampled() -> ts.Result:
+    return ts.run(hybrid(), gups(60_000), sample=True)
+
+
+def test_a_sampled_result_says_so_and_how_sure_each_estimate_is(sampled: ts.Result) -> None:
+    assert (sampled.data["completeness"], sampled.complete, sampled.sampled) == (
+        "sampled",
+        False,
+        True,
+    )
+    system = sampled["hybrid/quick"]
+    told = system["sampling"]
+    assert told is not None
+    assert told["units"] >= 8
+    assert 0.05 < told["detailed_share"] < 0.4
+    halves = told["half_widths"]
+    shares = [halves["time"], halves["mean_latency"], halves["miss_rate"], halves["energy"]]
+    assert all(half is not None and 0 < half < 0.5 for half in shares), halves
+    cells = {label.strip(): row["hybrid/quick"] for label, row in report.rows(sampled.data)}
+    for label in (
+        "Execution time",
+        "Instructions per cycle",
+        "Misses, DRAM cache",
+        "Access latency, mean",
+        "Energy of DRAM",
+        "average power",
+    ):
+        assert " ±" in cells[label], label
+    assert "±" not in cells["Read from the store"]
+    text = sampled.report(width=100)
+    assert f"Sampled: hybrid/quick: {told['units']} units of" in text
+    row = sampled.to_polars().to_dicts()[0]
+    assert row["time_half_width"] == halves["time"]
+    assert row["sampling_units"] == told["units"]
+
+
+def test_plots_show_the_intervals(sampled: ts.Result) -> None:
+    from matplotlib.container import ErrorbarContainer
+
+    for figure in (sampled.plot_breakdown(), sampled.plot_latency()):
+        found = [c for c in figure.axes[0].containers if isinstance(c, ErrorbarContainer)]
+        assert len(found) == 1
+
+
+def test_a_run_within_its_first_period_is_the_complete_run() -> None:
+    runs = [ts.run(hybrid(), gups(500), sample=sample) for sample in (False, True)]
+    for one in runs:
+        for name in ("wall_s", "accesses_per_wall_s"):
+            del one["hybrid/quick"][name]  # type: ignore[misc]
+    assert runs[0].data == runs[1].data
+    assert runs[1].complete
+    assert not runs[1].sampled
+
+
+def test_too_few_units_give_no_interval() -> None:
+    result = ts.run(hybrid(), gups(5_000), sample=True)
+    told = result["hybrid/quick"]["sampling"]
+    assert told is not None
+    assert 0 < told["units"] < 8
+    assert set(told["half_widths"].values()) == {None}
+    assert "±?" in result.report()
+    assert "an interval needs 8 at least" in result.report(width=200)
+
+
+def test_a_precision_takes_a_second_run_with_more_units(sampled: ts.Result) -> None:
+    first = sampled["hybrid/quick"]["sampling"]
+    assert first is not None
+    assert first["half_widths"]["time"] is not None
+    wanted = first["half_widths"]["time"] * 0.8
+    result = ts.run(hybrid(), gups(60_000), precision=wanted)
+    system = result["hybrid/quick"]
+    second = system["sampling"]
+    assert second is not None
+    assert second["units"] > 1.5 * first["units"]
+    half = second["half_widths"]["time"]
+    missed = any("was asked for" in note for note in system["notes"])
+    assert half is not None
+    assert missed == (half > wanted)
+
+
+def test_a_precision_that_cannot_be_had_is_said() -> None:
+    result = ts.run(hybrid(), gups(20_000), precision="0.001%")
+    assert any("was asked for" in note for note in result["hybrid/quick"]["notes"])
+    told = result["hybrid/quick"]["sampling"]
+    assert told is not None
+    assert told["period_ps"] == 3 * told["unit_ps"]
+
+
+@pytest.mark.parametrize(
+    "wrong", ["3", "x%", "%", "-3%", "0%", "100%", 0, 1, 3, float("nan"), -0.1]
+)
+def test_a_precision_that_says_nothing_is_refused(wrong: object) -> None:
+    with pytest.raises(RunError, match="the precision is"):
+        _sampling.share(wrong)
+
+
+@pytest.mark.parametrize("wrong", [True, [], b"3%"])
+def test_a_precision_of_another_type_is_refused(wrong: object) -> None:
+    with pytest.raises(ArgumentError, match="the precision is"):
+        _sampling.share(wrong)
+
+
+def test_a_precision_is_a_share() -> None:
+    assert (_sampling.share("3%"), _sampling.share(" 2.5 % "), _sampling.share(0.03)) == (
+        0.03,
+        0.025,
+        0.03,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("storage/z-ssd", "has a drive whose map"),
+        ("device/ddr4-2400", "is a device alone"),
+        ("hybrid/quick", "has a DRAM cache that prefetches"),
+    ],
+)
+def test_machines_that_cannot_be_sampled_are_named(name: str, why: str) -> None:
+    with pytest.raises(RunError, match=f"{name} cannot be sampled: it {why}"):
+        _sampling.check_machines([ts.system(name)])
+
+
+def test_a_program_is_not_run_twice() -> None:
+    with pytest.raises(RunError, match="a program would do twice"):
+        ts.run(hybrid(), ts.Program(["true"]), precision=0.03)
