@@ -21,7 +21,8 @@ pub const PRESETS: [&str; 3] = [ORACLE, HYBRID, STORAGE];
 
 /// Machines with parts that no preset here has, other kinds of links and stores and a backup of DRAM:
 /// name, base, and the tables.
-const LINKED: [(&str, &str, &str); 7] = [
+const LINKED: [(&str, &str, &str); 8] = [
+    (AHEAD, ORACLE, AHEAD_TABLES),
     (DDR, HYBRID, DDR_TABLE),
     (NVDIMM, ORACLE, BACKUP_TABLE),
     (NVME, STORAGE, PCIE_TABLE),
@@ -35,6 +36,10 @@ const LINKED: [(&str, &str, &str); 7] = [
     (CXL, HYBRID, "[cxl_mem]\ngeneration = 5\nlanes = 8\nlatency = \"20ns\""),
     (SSD, STORAGE, SSD_TABLES),
 ];
+const AHEAD: &str = "oracle/ahead";
+/// A prefetcher that is not far ahead, and an energy of look-ups.
+const AHEAD_TABLES: &str = "[processor.prefetch]\nkind = \"stream\"\ndegree = 1\ndistance = 2\n\
+    trackers = 2\noutstanding = 4\n[processor.caches.L1D]\naccess_energy = \"10pJ\"";
 const NVDIMM: &str = "oracle/nvdimm";
 /// Modules of 64 MiB with energy for half a save.
 const BACKUP_TABLE: &str = "[dram.backup]\nmodule = \"64MiB\"\nflash = \"256MiB\"\n\
@@ -440,6 +445,12 @@ const CASES: &[Case] = &[
     case("processor.energy.running_power", ALL, "40W", Stores, "energy", Up),
     case("processor.energy.halted_power", ALL, "40W", Stores, "energy", Up),
     case("processor.energy.instruction_energy", ALL, "40nJ", Stores, "energy", Up),
+    case("processor.prefetch.kind", &[AHEAD], "next-line", Stream(512), "time", Either),
+    case("processor.prefetch.degree", &[AHEAD], "2", Stream(512), "time", Either),
+    case("processor.prefetch.distance", &[AHEAD], "16", Stream(512), "line_prefetches", Either),
+    case("processor.prefetch.trackers", &[AHEAD], "64", Updates, "line_prefetches", Up),
+    case("processor.prefetch.outstanding", &[AHEAD], "1", Stream(512), "time", Either),
+    case("processor.caches.L1D.access_energy", &[AHEAD], "40nJ", Stores, "energy", Up),
     // The operating system.
     case("os.page", ALL, "16KiB", Chase(512), "faults", Down),
     case("os.allocation", ALL, "fragmented", Stream(512), "time", Either),
