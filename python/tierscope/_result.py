@@ -20,6 +20,7 @@ from tierscope._shape import (
     DeviceResult,
     DriveResult,
     Latency,
+    NvmResult,
     ResultData,
     SamplingResult,
     SystemResult,
@@ -406,6 +407,8 @@ def flat(name: str, system: SystemResult) -> dict[str, object]:
             row |= {f"nvdimm_{k}": v for k, v in (system["nvdimm"] or {}).items()}
         elif key == "drive":
             row |= _flat_drive(system["drive"])
+        elif key == "nvm":
+            row |= _flat_nvm(system["nvm"])
         elif key == "sampling":
             row |= _flat_sampling(system["sampling"])
         elif key == "device":
@@ -433,6 +436,13 @@ def _flat_sampling(sampling: SamplingResult | None) -> dict[str, object]:
         return {}
     row = {f"sampling_{k}": v for k, v in sampling.items() if k != "half_widths"}
     return row | {f"{k}_half_width": v for k, v in sampling["half_widths"].items()}
+
+
+def _flat_nvm(nvm: NvmResult | None) -> dict[str, object]:
+    """A byte-addressable memory's figures, those of its buffer behind them."""
+    row: dict[str, object] = {f"nvm_{k}": v for k, v in (nvm or {}).items() if k != "buffer"}
+    buffer = nvm["buffer"] if nvm else None
+    return row | {f"nvm_buffer_{k}": v for k, v in (buffer or {}).items()}
 
 
 def _flat_device(device: DeviceResult | None) -> dict[str, object]:

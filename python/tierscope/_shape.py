@@ -141,6 +141,42 @@ class DriveResult(TypedDict):
     dies_busy: list[float]
 
 
+class NvmBufferResult(TypedDict):
+    """What a buffer before the cells of byte-addressable memory did."""
+
+    read_hits: int
+    read_misses: int
+    write_hits: int
+    write_misses: int
+    full_evictions: int
+    partial_evictions: int
+
+
+class NvmResult(TypedDict):
+    """What byte-addressable non-volatile memory did: its buffer, its queues and its cells."""
+
+    access_bytes: int
+    line_bytes: int
+    host_writes: int
+    buffer: NvmBufferResult | None
+    read_lines: int
+    written_lines: int
+    forwarded_lines: int
+    merged_lines: int
+    row_hits: int
+    row_reads: int
+    line_writes: int
+    paused_writes: int
+    cancelled_writes: int
+    gap_moves: int
+    write_amplification: float | None
+    most_writes_of_a_line: int
+    worn_lines: int
+    endurance: int
+    worst_line_years: float | None
+    levelled_years: float | None
+
+
 class SettlingResult(TypedDict):
     """What a store alone went on doing after its last answer."""
 
@@ -232,6 +268,7 @@ class SystemResult(TypedDict):
     energy: EnergyResult
     nvdimm: NvdimmResult | None
     drive: DriveResult | None
+    nvm: NvmResult | None
     device: DeviceResult | None
     sampling: SamplingResult | None
     wall_s: float

@@ -16,6 +16,7 @@ __all__ = [
     "CxlMem",
     "DdrChannel",
     "DeviceAlone",
+    "Direct",
     "Dram",
     "DramCache",
     "Hybrid",
@@ -24,6 +25,11 @@ __all__ = [
     "Link",
     "Nand",
     "NandPower",
+    "Nvm",
+    "NvmArray",
+    "NvmBuffer",
+    "NvmEnergy",
+    "NvmWear",
     "OnChipCache",
     "Oracle",
     "Os",
@@ -814,6 +820,174 @@ class Ssd(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class NvmArray(_Spec):
+    """The cells and their controller: channels of banks, row buffers, write pulses, and queues."""
+
+    line: str | None = None
+    """Bytes read or written as one: a power of two from 64B to 4KiB. A size such as ``"64GiB"``."""
+
+    channels: int | None = None
+    """Channels, each with its own bus and queues."""
+
+    banks: int | None = None
+    """Banks of each channel."""
+
+    row: str | None = None
+    """Bytes that a read brings from the array into a row buffer: a power of two, whole lines.
+
+    A size such as ``"64GiB"``.
+    """
+
+    row_buffers: int | None = None
+    """Row buffers of each bank."""
+
+    channel_interleave: str | None = None
+    """Bytes that follow each other in a channel before the next has its turn: whole lines.
+
+    A size such as ``"64GiB"``.
+    """
+
+    bank_interleave: str | None = None
+    """Bytes that follow each other in a bank before the next of the channel has its turn: whole
+    lines.
+
+    A size such as ``"64GiB"``.
+    """
+
+    read_latency: str | None = None
+    """Time to bring a row from the array into a row buffer (tRCD).
+
+    A duration such as ``"25us"``.
+    """
+
+    column_latency: str | None = None
+    """Time from a column command to its data, of reads and of writes (tCL, tCWL).
+
+    A duration such as ``"25us"``.
+    """
+
+    write_latency: str | None = None
+    """Time of the pulse that writes a line, behind its data. A duration such as ``"25us"``."""
+
+    preemption: Literal["none", "pause", "cancel"] | None = None
+    """What becomes of a pulse when a read comes for its bank, while writes are not drained.
+
+    ``"none"``: It goes on to its end. ``"pause"``: It stops at the end of the iteration under way,
+    and goes on when no read waits. ``"cancel"``: It is given up, unless much of it is done, and
+    begins anew when no read waits.
+    """
+
+    write_iterations: int | None = None
+    """Iterations of a pulse, after each of which it may pause, where `preemption` is `pause`."""
+
+    cancel_below: float | None = None
+    """Share of a pulse after which it is no longer given up, where `preemption` is `cancel`."""
+
+    bus_rate: str | None = None
+    """Data rate of the bus of a channel. A transfer-rate such as ``"1333MT/s"``."""
+
+    bus_bits: int | None = None
+    """Width of that bus in bits."""
+
+    read_queue_depth: int | None = None
+    """Lines that a channel's controller reads at most."""
+
+    write_queue_depth: int | None = None
+    """Lines that it writes at most."""
+
+    write_high: int | None = None
+    """When so many lines are to be written, they go ahead of reads."""
+
+    write_low: int | None = None
+    """When so few are left, reads go ahead again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NvmBuffer(_Spec):
+    """A buffer of whole lines of the array, which is asked for parts of them.
+
+    Reads bring a line into it, writes are combined in it, and a line that leaves it incomplete is
+    read before it is written.
+    """
+
+    capacity: str | None = None
+    """What it holds: whole lines of the array. A size such as ``"64GiB"``."""
+
+    access: str | None = None
+    """What it is asked for: a power of two, less than a line of the array.
+
+    A size such as ``"64GiB"``.
+    """
+
+    latency: str | None = None
+    """Time of each look-up. A duration such as ``"25us"``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NvmWear(_Spec):
+    """How lines wear, and how that is levelled."""
+
+    endurance: int | None = None
+    """Writes that a cell stands."""
+
+    gap_interval: int | None = None
+    """Writes of a bank between two moves of its gap (Start-Gap); 0 for no levelling."""
+
+    randomized: bool | None = None
+    """Whether lines of a bank are dealt to their places by a fixed random order, before the gap
+    moves them (randomized Start-Gap).
+
+    Neighbours then lie in different rows.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class NvmEnergy(_Spec):
+    """What operations take, for each bit, and what the whole memory takes when nothing is done."""
+
+    array_read: str | None = None
+    """Of each bit of a row that is read from the array. An energy such as ``"2.47pJ"``."""
+
+    array_write: str | None = None
+    """Of each bit of a line that is written to the array. An energy such as ``"2.47pJ"``."""
+
+    buffer_read: str | None = None
+    """Of each bit of a line that is read from a row buffer. An energy such as ``"2.47pJ"``."""
+
+    buffer_write: str | None = None
+    """Of each bit of a line that is written to a row buffer. An energy such as ``"2.47pJ"``."""
+
+    standby: str | None = None
+    """Of all channels, when nothing is done. A power such as ``"25W"``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nvm(_Spec):
+    """Byte-addressable non-volatile memory: cells, their controller, and what combines writes."""
+
+    capacity: str | None = None
+    """Capacity. A size such as ``"64GiB"``."""
+
+    controller_latency: str | None = None
+    """Time of the controller for each access. A duration such as ``"25us"``."""
+
+    queue_depth: int | None = None
+    """Accesses that it holds at most."""
+
+    array: NvmArray | None = None
+    """The cells, and the queues before them."""
+
+    buffer: NvmBuffer | None = None
+    """What combines writes before the cells, where something does."""
+
+    wear: NvmWear | None = None
+    """How lines wear."""
+
+    energy: NvmEnergy | None = None
+    """What operations take, where that is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Link(_Spec):
     """A link: bandwidth is a resource in time, each direction its own."""
 
@@ -982,6 +1156,17 @@ class Oracle(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Direct(_Spec):
+    """`direct`: main memory is the store."""
+
+    host_queue_depth: int | None = None
+    """Lines that the processor's memory controller has under way at once.
+
+    What concerns a line that is being written waits for it there.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class DramCache(_Spec):
     """DRAM as a set-associative cache of pages."""
 
@@ -1132,6 +1317,9 @@ class System(_Spec):
     ssd: Ssd | None = None
     """Store: a solid-state drive, with translation layer, buffer and collection."""
 
+    nvm: Nvm | None = None
+    """Store: byte-addressable non-volatile memory, with banks, write pulses and wear."""
+
     link: Link | None = None
     """What connects the store."""
 
@@ -1156,6 +1344,9 @@ class System(_Spec):
     oracle: Oracle | None = None
     """Organization: all in DRAM."""
 
+    direct: Direct | None = None
+    """Organization: main memory is the store, without DRAM."""
+
     hybrid: Hybrid | None = None
     """Organization: hardware manages DRAM as a cache of the store."""
 
@@ -1167,6 +1358,7 @@ ORGANIZATIONS: dict[str, type[_Spec]] = {
     "device": DeviceAlone,
     "block_device": BlockDevice,
     "oracle": Oracle,
+    "direct": Direct,
     "hybrid": Hybrid,
     "storage": Storage,
 }

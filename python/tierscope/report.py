@@ -21,6 +21,7 @@ from tierscope._shape import (
     DriveResult,
     Latency,
     LatencyFigure,
+    NvmResult,
     ProgramInfo,
     ResultData,
     SampledFigure,
@@ -117,6 +118,7 @@ def rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         row("Written to the store", lambda s: fmt.size(s["store_bytes"]["written"])),
         *idle,
         *_drive_rows(systems),
+        *_nvm_rows(systems),
         *energy_rows(data),
         row("Accesses simulated", lambda s: fmt.rate(s["accesses_per_wall_s"])),
     ]
@@ -266,6 +268,7 @@ def _device_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         of("  maximum", _latency("max")),
         *([] if all(memories) else of_stores),
         *_drive_rows(systems),
+        *_nvm_rows(systems),
         *settling,
         *(of_memories if any(memories) else []),
         *energy_rows(data),
@@ -304,6 +307,41 @@ def _drive_rows(systems: Mapping[str, SystemResult]) -> list[tuple[str, dict[str
         row("  channels busy", lambda d: _mean_share(d["channels_busy"])),
         row("Flash lasts, at this rate", lambda d: fmt.years(d["lifetime_years"])),
     ]
+
+
+def _nvm_rows(systems: Mapping[str, SystemResult]) -> list[tuple[str, dict[str, str]]]:
+    """Rows of what byte-addressable memories did; none where there is none."""
+
+    def row(label: str, cell: Callable[[NvmResult], str]) -> tuple[str, dict[str, str]]:
+        memories = {name: system.get("nvm") for name, system in systems.items()}
+        return label, {
+            name: fmt.ABSENT if nvm is None else cell(nvm) for name, nvm in memories.items()
+        }
+
+    memories = [nvm for system in systems.values() if (nvm := system.get("nvm")) is not None]
+    if not memories:
+        return []
+    rows = [
+        row(
+            "Reads of open rows", lambda m: fmt.share(m["row_hits"], m["row_hits"] + m["row_reads"])
+        ),
+        row("Lines written to cells", lambda m: fmt.count(m["line_writes"])),
+        row("  of these, by wear levelling", lambda m: fmt.count(m["gap_moves"])),
+        row("Write amplification of cells", lambda m: fmt.factor(m["write_amplification"])),
+        row("Most writes of a line", lambda m: fmt.count(m["most_writes_of_a_line"])),
+        row("Memory lasts, at this rate", lambda m: fmt.years(m["worst_line_years"])),
+        row("  if all lines wore alike", lambda m: fmt.years(m["levelled_years"])),
+    ]
+    if any(memory["buffer"] for memory in memories):
+        rows.insert(0, row("Reads from its buffer", _nvm_buffer_share))
+    return rows
+
+
+def _nvm_buffer_share(nvm: NvmResult) -> str:
+    buffer = nvm["buffer"]
+    if buffer is None:
+        return fmt.ABSENT
+    return fmt.share(buffer["read_hits"], buffer["read_hits"] + buffer["read_misses"])
 
 
 def _buffer_share(drive: DriveResult) -> str:

@@ -448,3 +448,36 @@ def test_a_machine_tells_what_its_drive_did(tierscope: Runner) -> None:
     assert system["drive"]["flash_programs"] > 0
     assert "flash.program" in system["energy"]["parts_j"]
     assert system["energy"]["not_counted"].keys() >= {"drive_controller", "link", "processor"}
+
+
+def test_a_byte_addressable_memory_alone_tells_what_its_cells_did(tierscope: Runner) -> None:
+    some = ("--set", "workload.requests=4000", "--set", "workload.size=64B", "--closed-loop", "8")
+    memories = "device/pcm,device/optane-dimm"
+    shown = tierscope("run", "-s", memories, "-w", "random", *some)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    for label in ("Reads from its buffer", "Lines written to cells", "Memory lasts, at this rate"):
+        assert label in shown.stdout
+    data = json.loads(tierscope("run", "-s", memories, "-w", "random", *some, "--json").stdout)
+    jsonschema.validate(data, _call.parsed(_core.schema("result")))
+    pcm, optane = (data["systems"][name]["nvm"] for name in memories.split(","))
+    assert pcm["buffer"] is None
+    assert pcm["row_hits"] + pcm["row_reads"] + pcm["forwarded_lines"] == pcm["read_lines"]
+    assert pcm["host_writes"] == pcm["written_lines"] > 0
+    assert pcm["worst_line_years"] < pcm["levelled_years"]
+    assert optane["buffer"]["read_misses"] > optane["buffer"]["read_hits"]
+    assert optane["write_amplification"] > 3
+    energy = data["systems"]["device/pcm"]["energy"]
+    assert energy["total_j"] == pytest.approx(sum(energy["parts_j"].values()))
+    assert "nvm.array_write" in energy["parts_j"]
+    assert "nvm" in data["systems"]["device/optane-dimm"]["energy"]["not_counted"]
+
+
+def test_a_machine_whose_memory_is_the_store_tells_of_it_too() -> None:
+    small = ts.system("direct").replace(nvm=ts.Nvm(capacity="256MiB"))
+    result = ts.run(small, ts.workload("gups", updates=2000, table="64MiB"))
+    system = result.data["systems"]["direct"]
+    assert system["nvm"] is not None
+    assert system["nvm"]["read_lines"] > 1000
+    assert system["dram_bytes"] == {"read": 0, "written": 0}
+    row = result.to_polars().row(0, named=True)
+    assert row["nvm_read_lines"] == system["nvm"]["read_lines"]

@@ -43,7 +43,11 @@ def test_bash_completes_systems_and_workloads(tierscope: Runner, tmp_path: Path)
     # The command that the script asks is this one.
     asked = f'tierscope() {{ {sys.executable} -m tierscope "$@"; }}\ncd {tmp_path}\n{script}'
     for option in ("-s", "--system"):
-        assert completed(asked, f"tierscope run {option} hyb") == ["hybrid", "hybrid/quick"]
+        assert completed(asked, f"tierscope run {option} hyb") == [
+            "hybrid",
+            "hybrid/quick",
+            "hybrid/optane",
+        ]
     assert completed(asked, "tierscope run -s hybrid,orac") == [
         r"hybrid\,oracle",
         r"hybrid\,oracle/quick",

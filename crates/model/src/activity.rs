@@ -1,5 +1,6 @@
 //! What the media of a machine did and took up to a time: commands of DRAM, and energy by part.
 
+use crate::device::nvm::NvmReport;
 use crate::device::ssd::SsdReport;
 use crate::medium::dram::{DramCounts, DramEnergy};
 
@@ -10,6 +11,8 @@ pub struct Activity {
     pub dram: DramCounts,
     /// What a drive did, where there is one.
     pub drive: Option<Box<SsdReport>>,
+    /// What byte-addressable non-volatile memory did, where there is any.
+    pub nvm: Option<Box<NvmReport>>,
     /// Where energy went.
     pub energy: Energy,
 }
@@ -17,7 +20,7 @@ pub struct Activity {
 impl Activity {
     /// Of a DRAM: what it did, and what it took, where that is known.
     pub fn of_dram(dram: DramCounts, energy: Option<DramEnergy>) -> Self {
-        Activity { dram, drive: None, energy: Energy::of_dram(energy) }
+        Activity { dram, energy: Energy::of_dram(energy), ..Activity::default() }
     }
 
     /// Adds what a store did and took, as far as that is known, and says that its link is not counted.
@@ -29,7 +32,7 @@ impl Activity {
             false => self.energy.and(store.energy),
         };
         let energy = energy.without("link", "the model of the link has no energies");
-        Activity { dram: self.dram, drive: store.drive, energy }
+        Activity { dram: self.dram, energy, ..store }
     }
 
     /// What came since `before`.
@@ -39,8 +42,12 @@ impl Activity {
             Some(before) => Box::new(drive.since(before)),
             None => drive.clone(),
         });
+        let nvm = self.nvm.as_ref().map(|nvm| match &before.nvm {
+            Some(before) => Box::new(nvm.since(before)),
+            None => nvm.clone(),
+        });
         let (dram, energy) = (self.dram.since(&before.dram), self.energy.since(&before.energy));
-        Activity { dram, drive, energy }
+        Activity { dram, drive, nvm, energy }
     }
 }
 

@@ -35,6 +35,8 @@ macro_rules! parts {
                 store = store::StoreDevice(StoreSpec), "The backing store.";
                 ssd = ssd::SsdDevice(SsdSpec),
                     "Store: a solid-state drive, with translation layer, buffer and collection.";
+                nvm = nvm::NvmDevice(NvmSpec),
+                    "Store: byte-addressable non-volatile memory, with banks, write pulses and wear.";
             }
             organizations {
                 device = device::DeviceAlone(DeviceAloneSpec),
@@ -42,6 +44,8 @@ macro_rules! parts {
                 block_device = block_device::BlockDevice(BlockDeviceSpec),
                     "Organization: a store alone, which is given requests of any size.";
                 oracle = oracle::Oracle(OracleSpec), "Organization: all in DRAM.";
+                direct = direct::Direct(DirectSpec),
+                    "Organization: main memory is the store, without DRAM.";
                 hybrid = hybrid::Hybrid(HybridSpec),
                     "Organization: hardware manages DRAM as a cache of the store.";
                 storage = storage::Storage(StorageSpec),

@@ -4,6 +4,7 @@ pub mod alone;
 mod drive;
 mod energy;
 pub mod machine;
+mod nvm;
 pub mod result;
 pub mod run;
 mod sampling;

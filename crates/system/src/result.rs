@@ -149,6 +149,10 @@ pub struct SystemResult {
     /// What a drive (`[ssd]`) did, as a machine's store or alone. Nothing where there is none.
     #[serde(default)]
     pub drive: Option<DriveResult>,
+    /// What byte-addressable non-volatile memory (`[nvm]`) did, as memory, as a store or alone. Nothing
+    /// where there is none.
+    #[serde(default)]
+    pub nvm: Option<NvmResult>,
     /// What a device alone did with its requests. Nothing of a machine with a processor.
     #[serde(default)]
     pub device: Option<DeviceResult>,
@@ -202,6 +206,70 @@ pub struct NvdimmResult {
     /// Bytes in flash when the save ends, or the energy does. Where it does not suffice, there is no
     /// image of them to restore.
     pub saved_bytes: u64,
+}
+
+/// What byte-addressable non-volatile memory did: its buffer, its queues and its cells.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NvmResult {
+    /// Bytes that it is asked for at once.
+    pub access_bytes: u64,
+    /// Bytes of a line of its cells. All counts of lines are of these.
+    pub line_bytes: u64,
+    /// Accesses that wrote.
+    pub host_writes: u64,
+    /// What combines writes before the cells. Nothing where there is nothing.
+    pub buffer: Option<NvmBufferResult>,
+    /// Lines to read that came to the queues of the cells.
+    pub read_lines: u64,
+    /// Lines to write that came to them.
+    pub written_lines: u64,
+    /// Of the lines read, those that came from writes that waited.
+    pub forwarded_lines: u64,
+    /// Writes that took the place of one that waited for the same line.
+    pub merged_lines: u64,
+    /// Reads that found their row open.
+    pub row_hits: u64,
+    /// Rows that were read from the cells into a row buffer.
+    pub row_reads: u64,
+    /// Lines whose cells were written, by gap moves too.
+    pub line_writes: u64,
+    /// Times that a write pulse was stopped for reads, to go on later.
+    pub paused_writes: u64,
+    /// Write pulses that were given up for reads, to begin anew later.
+    pub cancelled_writes: u64,
+    /// Lines copied by wear levelling.
+    pub gap_moves: u64,
+    /// Bytes written to cells for each byte that was asked to be written. Nothing where none was.
+    pub write_amplification: Option<f64>,
+    /// Writes of the line that was written most, since it was new.
+    pub most_writes_of_a_line: u64,
+    /// Lines that were ever written.
+    pub worn_lines: u64,
+    /// Writes that a cell stands.
+    pub endurance: u64,
+    /// How long that line would stand what it was given, in years of 365 days. Nothing where none was
+    /// written.
+    pub worst_line_years: Option<f64>,
+    /// How long the memory would stand what it was given if all lines wore alike, in years of 365 days.
+    /// Nothing where nothing was written.
+    pub levelled_years: Option<f64>,
+}
+
+/// What a buffer before the cells of byte-addressable memory did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NvmBufferResult {
+    /// Reads whose data it had.
+    pub read_hits: u64,
+    /// Reads that had to wait for the cells.
+    pub read_misses: u64,
+    /// Writes to a line that it had.
+    pub write_hits: u64,
+    /// Writes to a line that it had not.
+    pub write_misses: u64,
+    /// Lines that left it to be written, all of whose data it had.
+    pub full_evictions: u64,
+    /// Lines of which it had to read the rest first.
+    pub partial_evictions: u64,
 }
 
 /// What a drive did: its buffer, its translation layer and its flash.

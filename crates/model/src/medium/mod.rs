@@ -1,17 +1,20 @@
 //! Media: what holds bits. One file each, and one line in [`crate::parts!`].
 //!
 //! DRAM is a device by itself ([`dram::Dram`]): its controller and its cells cannot be told apart
-//! in time. An array of flash ([`nand::Nand`]) erases too, and knows channels, dies and planes. The
-//! media of the list are what a device's unit is made of.
+//! in time. An array of flash ([`nand::Nand`]) erases too, and knows channels, dies and planes; one of
+//! byte-addressable cells ([`nvm::NvmArray`]) has row buffers and pulses that reads stop. The media of
+//! the list are what a device's unit is made of.
 
 pub mod backup;
 pub mod dram;
 mod dram_spec;
 pub mod nand;
+pub mod nvm;
 
 pub use backup::BackupSpec;
 pub use dram_spec::{DramSpec, PagePolicy, RefreshPolicy};
 pub use nand::{MultiPlaneReads, NandPowerSpec, NandSpec, PageTimesSpec};
+pub use nvm::{NvmArraySpec, NvmEnergySpec, NvmWearSpec, Preemption};
 
 /// What is done to a page of a medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

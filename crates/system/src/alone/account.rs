@@ -4,6 +4,7 @@ use super::Flight;
 use crate::drive::{drive_result, settling_result};
 use crate::energy::{energy_result, nvdimm_note, nvdimm_result};
 use crate::machine::Warming;
+use crate::nvm::nvm_result;
 use crate::result::{Bytes, DeviceResult, Interval, LatencySummary, Skipped, SystemResult};
 use crate::spec::SystemSpec;
 use std::collections::BTreeMap;
@@ -254,6 +255,7 @@ impl Account {
             energy: energy_result(&activity.energy, time_s),
             nvdimm: nvdimm_result(spec),
             drive: drive_result(&activity, time_ps),
+            nvm: nvm_result(&activity, time_ps),
             device: Some(device),
             notes: self.notes(spec, &report),
             ..SystemResult::default()

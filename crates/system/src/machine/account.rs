@@ -7,6 +7,7 @@ use super::thread::{Access, BUSY, Begun, IDLE, OWNERS, Thread, owner_name};
 use super::{Core, Event, Fixed, Machine};
 use crate::drive::drive_result;
 use crate::energy::{dram_counters, energy_result, nvdimm_note, nvdimm_result};
+use crate::nvm::nvm_result;
 use crate::result::{Bytes, EnergyResult, Interval, LatencySummary, SystemResult};
 use crate::sampling::estimate;
 use std::collections::BTreeMap;
@@ -455,6 +456,7 @@ impl Machine {
             self.organization_report().traffic;
         let activity = self.activity(end_ps);
         let drive = drive_result(&activity, time_ps);
+        let nvm = nvm_result(&activity, time_ps);
         let counted = SystemResult {
             organization,
             time_s: time_ps as f64 / 1e12,
@@ -478,6 +480,7 @@ impl Machine {
             energy: self.energy(activity.energy, end_ps, time_ps),
             nvdimm: nvdimm_result(&self.spec),
             drive,
+            nvm,
             device: None,
             sampling: None,
             wall_s: 0.0,

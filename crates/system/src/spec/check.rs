@@ -97,7 +97,7 @@ impl SystemSpec {
         }
     }
 
-    /// All but stores alone have DRAM.
+    /// All but stores alone, and machines whose memory is the store, have DRAM.
     fn check_dram(&self, problems: &mut Problems) {
         let Some(organization) = self.the_organization() else { return };
         if self.dram.is_some() == organization.needs_dram() {
@@ -105,7 +105,11 @@ impl SystemSpec {
         }
         let base = presets::with_organization(organization.name());
         let (code, reason, mend) = if self.dram.is_some() {
-            ("contradiction", "a store alone has none".to_owned(), "remove it".to_owned())
+            let who = match organization.stands_alone() {
+                true => "a store alone has none".to_owned(),
+                false => format!("memory of `{}` is the store, without any", organization.name()),
+            };
+            ("contradiction", who, "remove it".to_owned())
         } else {
             let reason = format!("`{}` needs DRAM", organization.name());
             let mend = format!("add the table [dram], or start from base = \"{base}\"");

@@ -59,7 +59,10 @@ impl Limits<'_> {
                     self.value(items, item, &format!("{path}[{index}]"));
                 }
             }
-            _ if path == "seed" || self.problems.iter().any(|known| known.path == path) => {}
+            // What cells stand has a limit of its own.
+            _ if path == "seed"
+                || path == "nvm.wear.endurance"
+                || self.problems.iter().any(|known| known.path == path) => {}
             Shape::Integer { .. } => {
                 let value = json.as_u64().unwrap_or_default();
                 self.problems.at_most("", path, value, MOST_COUNT);

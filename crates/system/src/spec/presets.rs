@@ -44,6 +44,13 @@ presets! {
         "storage with an 800 GB Z-SSD as its drive ([HAMS21])";
     "storage/970-pro" = "storage-970-pro.toml" "drives/970-pro.toml",
         "storage with a 512 GB Samsung 970 PRO as its drive";
+    "direct" = "direct.toml",
+        "64 GiB of phase-change memory as main memory, without DRAM (Lee et al., ISCA 2009)";
+    "direct/optane" = "direct-optane.toml",
+        "1.5 TiB of Optane DC modules as main memory, without DRAM (App Direct)";
+    "hybrid/optane" = "hybrid-optane.toml",
+        "64 GiB of DRAM as a cache of lines before 1.5 TiB of Optane DC modules (Memory mode)";
+    "hyb15-host" = "hyb15-host.toml", "";
     "hyb15" = "hyb15.toml", "";
     "hyb15-store" = "hyb15-store.toml", "";
     "device" = "device.toml", "";
@@ -62,6 +69,15 @@ presets! {
         "A 400 GB Intel SSD 750 alone, for block traces";
     "device/x25-e" = "device-x25-e.toml" "drives/x25-e.toml",
         "A 32 GB Intel X25-E alone, behind Serial ATA, for block traces";
+    "nvm-dimm" = "nvm-dimm.toml", "";
+    "device/pcm" = "device-pcm.toml",
+        "A module of phase-change memory alone (Lee et al., ISCA 2009)";
+    "device/stt-mram" = "device-stt-mram.toml",
+        "A module of magnetic memory alone (Everspin MR2A16A, as NVMain has it)";
+    "device/reram" = "device-reram.toml",
+        "A module of resistive memory alone (ISSCC 2012, as NVMain has it)";
+    "device/optane-dimm" = "device-optane-dimm.toml",
+        "A 256 GB Optane DC module of 3D XPoint alone, with its buffer";
 }
 
 /// Every preset, those that are made of lists last.

@@ -182,6 +182,12 @@ fn every_value_of_every_preset_names_its_source() {
         "HieronZhang/",
         "c-w-m/",
         "snu-csl/",
+        "SEAL-UCSB/",
+        "[LEE09] ",
+        "[YANG20] ",
+        "[IZR19] ",
+        "[VANS] ",
+        "Lee et al., ",
         "derived: ",
         "Linux ",
         "SimpleSSD ",
@@ -320,7 +326,7 @@ fn a_file_with_a_base_says_only_what_differs_and_gives_the_name() {
     assert_eq!(resolved.spec, expected);
     assert_eq!(resolved.sources["processor.width"].text, "mine");
     assert!(resolved.sources["hybrid.cache.capacity"].place.ends_with("below/big.toml:4:12"));
-    assert_eq!(resolved.origin.len(), 5);
+    assert_eq!(resolved.origin.len(), 6);
 }
 
 #[test]

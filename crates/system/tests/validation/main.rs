@@ -8,6 +8,7 @@ mod drives;
 mod equivalence;
 mod formulas;
 mod golden;
+mod nvm;
 mod ramulator2;
 mod readahead;
 mod sensitivity;

@@ -21,7 +21,7 @@ pub const PRESETS: [&str; 3] = [ORACLE, HYBRID, STORAGE];
 
 /// Machines with parts that no preset here has, other kinds of links and stores and a backup of DRAM:
 /// name, base, and the tables.
-const LINKED: [(&str, &str, &str); 8] = [
+const LINKED: [(&str, &str, &str); 9] = [
     (AHEAD, ORACLE, AHEAD_TABLES),
     (DDR, HYBRID, DDR_TABLE),
     (NVDIMM, ORACLE, BACKUP_TABLE),
@@ -35,6 +35,7 @@ const LINKED: [(&str, &str, &str); 8] = [
     ),
     (CXL, HYBRID, "[cxl_mem]\ngeneration = 5\nlanes = 8\nlatency = \"20ns\""),
     (SSD, STORAGE, SSD_TABLES),
+    (NVM, HYBRID, NVM_TABLES),
 ];
 const AHEAD: &str = "oracle/ahead";
 /// A prefetcher that is not far ahead, and an energy of look-ups.
@@ -123,6 +124,46 @@ endurance = 100000
 difference = 1000
 factory_bad = 0.0
 "#;
+const NVM: &str = "hybrid/nvm";
+/// A small memory of lines of 256 bytes behind a buffer that is asked for 64.
+const NVM_TABLES: &str = r#"
+[nvm]
+capacity = "512MiB"
+controller_latency = "10ns"
+queue_depth = 512
+[nvm.array]
+line = "256B"
+channels = 2
+banks = 4
+row = "1KiB"
+row_buffers = 1
+channel_interleave = "256B"
+bank_interleave = "1KiB"
+read_latency = "55ns"
+column_latency = "12.5ns"
+write_latency = "150ns"
+preemption = "none"
+bus_rate = "800MT/s"
+bus_bits = 64
+read_queue_depth = 32
+write_queue_depth = 32
+write_high = 24
+write_low = 8
+[nvm.buffer]
+capacity = "8KiB"
+access = "64B"
+latency = "20ns"
+[nvm.wear]
+endurance = 100000000
+gap_interval = 4
+randomized = false
+[nvm.energy]
+array_read = "2pJ"
+array_write = "17pJ"
+buffer_read = "1pJ"
+buffer_write = "1pJ"
+standby = "100mW"
+"#;
 const PCIE_TABLE: &str = "[pcie]\ngeneration = 3\nlanes = 4\nmax_payload = \"256B\"\n\
     max_read_request = \"512B\"\nread_completion = \"256B\"\nprotocol = \"nvme\"\n\
     latency = \"115ns\"\nroot_complex_latency = \"300ns\"";
@@ -171,7 +212,7 @@ pub fn fitting(name: &str, sets: Sets<'_>) -> Vec<(String, String)> {
     let organization = name.split('/').next().unwrap_or_default();
     let fits = |path: &str| match path.split('.').next() {
         Some(part @ ("oracle" | "hybrid" | "storage")) => part == organization,
-        Some("store") => organization != "oracle" && name != SSD,
+        Some("store") => organization != "oracle" && ![SSD, NVM].contains(&name),
         Some("link") => organization != "oracle",
         _ => true,
     };
@@ -632,6 +673,56 @@ const CASES: &[Case] = &[
     case("ssd.wear.difference", &[SSD], "1", Updates, "time", Either)
         .with(&[("ssd.capacity", "8MiB"), ("ssd.nand.blocks", "136")]),
     case("ssd.wear.factory_bad", &[SSD], "0.1", Updates, "time", Either),
+    case("nvm.capacity", &[NVM], "2MiB", Updates, "ends", Down),
+    case("nvm.controller_latency", &[NVM], "1us", Updates, "time", Up),
+    case("nvm.queue_depth", &[NVM], "1", Parallel, "time", Up),
+    case("nvm.array.line", &[NVM], "512B", Updates, "time", Either)
+        .along(&[("nvm.array.channel_interleave", "512B")]),
+    case("nvm.array.channels", &[NVM], "1", Parallel, "time", Up),
+    case("nvm.array.banks", &[NVM], "1", Parallel, "time", Up),
+    case("nvm.array.row", &[NVM], "256B", Updates, "time", Up),
+    case("nvm.array.row_buffers", &[NVM], "8", Updates, "nvm:row_hits", Up)
+        .with(&[("hybrid.cache.page", "64B"), ("hybrid.prefetch_pages", "0")]),
+    case("nvm.array.channel_interleave", &[NVM], "4KiB", Updates, "time", Up),
+    case("nvm.array.bank_interleave", &[NVM], "256B", Updates, "time", Either),
+    case("nvm.array.read_latency", &[NVM], "550ns", Updates, "stage:medium", Up),
+    case("nvm.array.column_latency", &[NVM], "125ns", Updates, "stage:medium", Up),
+    case("nvm.array.write_latency", &[NVM], "15us", Updates, "time", Up),
+    case("nvm.array.preemption", &[NVM], "pause", Updates, "time", Either)
+        .with(&[("nvm.array.write_latency", "15us")])
+        .along(&[("nvm.array.write_iterations", "4")]),
+    case("nvm.array.write_iterations", &[NVM], "64", Updates, "time", Either).with(&[
+        ("nvm.array.write_latency", "15us"),
+        ("nvm.array.preemption", "pause"),
+        ("nvm.array.write_iterations", "2"),
+    ]),
+    case("nvm.array.cancel_below", &[NVM], "1.0", Updates, "time", Either).with(&[
+        ("nvm.array.write_latency", "15us"),
+        ("nvm.array.preemption", "cancel"),
+        ("nvm.array.cancel_below", "0.1"),
+    ]),
+    case("nvm.array.bus_rate", &[NVM], "80MT/s", Updates, "time", Up),
+    case("nvm.array.bus_bits", &[NVM], "8", Updates, "time", Up),
+    case("nvm.array.read_queue_depth", &[NVM], "1", Updates, "time", Up),
+    case("nvm.array.write_queue_depth", &[NVM], "2", Updates, "time", Either)
+        .with(&[("nvm.array.write_latency", "15us")])
+        .along(&[("nvm.array.write_high", "2"), ("nvm.array.write_low", "1")]),
+    case("nvm.array.write_high", &[NVM], "32", Updates, "time", Either)
+        .with(&[("nvm.array.write_latency", "15us")]),
+    case("nvm.array.write_low", &[NVM], "23", Updates, "time", Either)
+        .with(&[("nvm.array.write_latency", "15us")]),
+    case("nvm.buffer.capacity", &[NVM], "512B", Updates, "time", Up),
+    case("nvm.buffer.access", &[NVM], "128B", Updates, "time", Either),
+    case("nvm.buffer.latency", &[NVM], "1us", Updates, "time", Up),
+    case("nvm.wear.endurance", &[NVM], "5", Updates, "nvm:worst_line_years", Down),
+    case("nvm.energy.array_read", &[NVM], "20pJ", Updates, "energy", Up),
+    case("nvm.energy.array_write", &[NVM], "170pJ", Updates, "energy", Up),
+    case("nvm.energy.buffer_read", &[NVM], "20pJ", Updates, "energy", Up),
+    case("nvm.energy.buffer_write", &[NVM], "20pJ", Updates, "energy", Up),
+    case("nvm.energy.standby", &[NVM], "1W", Updates, "energy", Up),
+    case("nvm.wear.gap_interval", &[NVM], "1", Updates, "time", Up)
+        .with(&[("nvm.array.write_latency", "15us")]),
+    case("nvm.wear.randomized", &[NVM], "true", Updates, "time", Either),
     // Organizations.
     case("oracle.capacity", &[ORACLE], "2MiB", Updates, "ends", Down),
     case("hybrid.cache.capacity", &[HYBRID], "4MiB", Updates, "store_read", Down)
@@ -731,6 +822,10 @@ fn output(outcome: &Outcome, name: &str) -> u64 {
         Some(("stage", stage)) => sums.stage_ps(stage),
         Some(("nvdimm", field)) => {
             let found = serde_json::to_value(sums.result.nvdimm).unwrap();
+            (found[field].as_f64().unwrap() * 1e6) as u64
+        }
+        Some(("nvm", field)) => {
+            let found = serde_json::to_value(&sums.result.nvm).unwrap();
             (found[field].as_f64().unwrap() * 1e6) as u64
         }
         Some((_, owner)) => {
@@ -944,7 +1039,13 @@ fn every_value_of_every_preset_has_a_line_here_and_every_line_has_a_value() {
 
 /// Values that devices alone have and machines have not: `tests/alone.rs` and `tests/alone_store.rs`
 /// vary them.
-const ALONE: [&str; 3] = ["device.capacity", "device.line", "block_device.host_queue_depth"];
+const ALONE: [&str; 4] = [
+    "device.capacity",
+    "device.line",
+    "block_device.host_queue_depth",
+    // A machine without DRAM has no store before which the presets here stand: `validation/nvm.rs`.
+    "direct.host_queue_depth",
+];
 
 #[test]
 fn the_presets_here_are_all_presets_but_for_their_capacities() {

@@ -1,0 +1,84 @@
+//! How often each line has been written.
+
+use tierscope_kernel::CowMap;
+
+/// Writes of the lines of a memory. Only lines that were written take memory.
+#[derive(Clone, Debug)]
+pub struct Wear {
+    /// Writes of each line, by its place.
+    writes: CowMap<u32>,
+    most: u32,
+    written_lines: u64,
+    total: u64,
+}
+
+/// What lines have been through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WearCounts {
+    /// Writes of the line that was written most.
+    pub most: u32,
+    /// Lines that were ever written.
+    pub lines: u64,
+    /// Writes of all of them.
+    pub total: u64,
+}
+
+impl WearCounts {
+    /// Of these lines and others.
+    #[must_use]
+    pub fn plus(self, other: WearCounts) -> Self {
+        WearCounts {
+            most: self.most.max(other.most),
+            lines: self.lines + other.lines,
+            total: self.total + other.total,
+        }
+    }
+}
+
+impl Wear {
+    /// Lines that were never written.
+    pub fn new() -> Self {
+        Wear { writes: CowMap::new(0), most: 0, written_lines: 0, total: 0 }
+    }
+
+    /// The line at `place` is written.
+    #[inline]
+    pub fn write(&mut self, place: u64) {
+        let writes = self.writes.get_mut(place);
+        self.written_lines += u64::from(*writes == 0);
+        *writes = writes.saturating_add(1);
+        self.most = self.most.max(*writes);
+        self.total += 1;
+    }
+
+    /// How often the line at `place` was written.
+    pub fn of(&self, place: u64) -> u32 {
+        self.writes.get(place)
+    }
+
+    /// What is known of all lines.
+    pub fn counts(&self) -> WearCounts {
+        WearCounts { most: self.most, lines: self.written_lines, total: self.total }
+    }
+}
+
+impl Default for Wear {
+    fn default() -> Self {
+        Wear::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_and_the_sum_are_those_of_the_lines() {
+        let mut wear = Wear::new();
+        for place in [3, 1 << 40, 3, 3, 7] {
+            wear.write(place);
+        }
+        assert_eq!(wear.counts(), WearCounts { most: 3, lines: 3, total: 5 });
+        assert_eq!([3, 7, 8].map(|place| wear.of(place)), [3, 1, 0]);
+    }
+}
