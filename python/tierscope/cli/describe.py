@@ -23,11 +23,12 @@ from tierscope.cli.options import assignments, check_json
 from tierscope.cli.repeat import show_repetitions
 from tierscope.cli.results import ByOption, show_result
 from tierscope.cli.sweep import show_sweep
+from tierscope.cli.technologies import show_technologies
 from tierscope.errors import TierscopeError
 from tierscope.sweeps.store import is_sweep
 from tierscope.sweeps.sweep import load_sweep
 
-SHOW_USAGE = "Usage: tierscope show [systems | workloads | SYSTEM | DIR] [OPTIONS]"
+SHOW_USAGE = "Usage: tierscope show [systems | workloads | technologies | SYSTEM | DIR] [OPTIONS]"
 SHOW_EXAMPLES = """\
 Each number of a preset with its source:
 
@@ -36,6 +37,10 @@ Each number of a preset with its source:
 A result that was kept by run -o, as it was printed:
 
   tierscope show results/
+
+Technologies of memory and storage, each figure with its source, with those of a file of one's own:
+
+  tierscope show technologies --add mine.toml
 """
 CHECK_EXAMPLES = """\
 Change a preset, then find every mistake at once:
@@ -53,21 +58,33 @@ def show(
     set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=False)] = None,
     json_: Annotated[str | None, Parameter(name="--json")] = None,
     by: ByOption = None,
+    add: Annotated[list[str] | None, Parameter(name="--add", consume_multiple=False)] = None,
 ) -> int:
-    """Lists presets and workloads, shows one system, each number with its source, or a result.
+    """Lists presets, workloads or technologies, or shows one system or a result.
+
+    Each number of a system and of a technology has its source.
 
     Args:
-        what: systems, workloads, the name of a preset or file, or a directory that `tierscope run
-            -o` or `tierscope sweep` wrote; nothing for both lists.
+        what: systems, workloads, technologies, the name of a preset or file, or a directory that
+            `tierscope run -o` or `tierscope sweep` wrote; nothing for systems and workloads.
         set_: PATH=VALUE sets one value of the system shown.
         json_: Prints the system or the result as one JSON object; or writes it to a file:
             --json=FILE.
         by: Of a result: for what threads stood still, as for tierscope run; repeated for several.
+        add: Of technologies: a TOML file laid over the table; repeated for several.
     """
     check_json(json_)
+    if add and what != "technologies":
+        raise TierscopeError("usage", "--add is for technologies", "show technologies --add FILE")
     if by and not _is_result(str(what)):
         raise TierscopeError("usage", "--by is for a result", "name a directory of one to show")
-    if what in (None, "systems", "workloads"):
+    if what == "technologies":
+        if set_:
+            raise TierscopeError(
+                "usage", "--set changes a system", "lay figures over the table by --add FILE"
+            )
+        show_technologies(add or [], json_)
+    elif what in (None, "systems", "workloads"):
         if set_ or json_:
             raise TierscopeError(
                 "usage",
