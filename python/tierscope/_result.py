@@ -121,7 +121,7 @@ class Result:
     @property
     def sampled(self) -> bool:
         """Whether parts of the workload were passed over without detail, and estimated."""
-        return any(system["sampling"] is not None for system in self.data["systems"].values())
+        return any(system.get("sampling") is not None for system in self.data["systems"].values())
 
     @property
     def simulated_anything(self) -> bool:
@@ -410,7 +410,7 @@ def flat(name: str, system: SystemResult) -> dict[str, object]:
         elif key == "nvm":
             row |= _flat_nvm(system["nvm"])
         elif key == "sampling":
-            row |= _flat_sampling(system["sampling"])
+            row |= _flat_sampling(system.get("sampling"))
         elif key == "device":
             row |= _flat_device(system["device"])
         elif key not in ("areas", "code", "notes"):

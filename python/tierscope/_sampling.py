@@ -22,6 +22,7 @@ _DENSEST = 3
 _MARGIN = 1.2
 """A run for a precision measures so many times the units that it needs by the first run."""
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%", re.ASCII)
+_SHARE = re.compile(r"0?\.\d{1,12}", re.ASCII)
 _MEND = 'write a share such as 0.03, or a text such as "3%"'
 
 Precision = float | str
@@ -41,6 +42,8 @@ def share(precision: object) -> float | None:
         raise ArgumentError("wrong-type", f"the precision is {shown(precision)}", _MEND)
     if isinstance(precision, str):
         found = _PERCENT.fullmatch(precision.strip())
+        if found is None and _SHARE.fullmatch(precision.strip()):
+            return share(float(precision))
         if found is None:
             raise RunError("impossible-value", f"the precision is `{precision}`", _MEND)
         value = float(found[1]) / 100
@@ -82,7 +85,7 @@ def check_machines(machines: Sequence[System]) -> None:
 
 def denser(systems: Mapping[str, SystemResult], wanted: float) -> int | None:
     """One unit in how many a second run has to measure; nothing where it need not, or cannot."""
-    told = [one["sampling"] for one in systems.values() if one["sampling"] is not None]
+    told = [one for one in (system.get("sampling") for system in systems.values()) if one]
     least = EVERY
     for sampling in told:
         half = sampling["half_widths"]["time"]
@@ -96,7 +99,7 @@ def denser(systems: Mapping[str, SystemResult], wanted: float) -> int | None:
 
 def too_wide(system: SystemResult, wanted: float) -> str | None:
     """What is said of a system whose time is less precise than was asked for."""
-    sampling = system["sampling"]
+    sampling = system.get("sampling")
     if sampling is None:
         return None
     half = sampling["half_widths"]["time"]

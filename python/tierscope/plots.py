@@ -147,7 +147,7 @@ def _draw(axes: Axes, x: int, stack: list[_Part], scale: float) -> None:
 
 def _half_width(system: SystemResult, figure: SampledFigure) -> float:
     """Half the interval of a figure, as a share of it; 0 where none is told."""
-    sampling = system["sampling"]
+    sampling = system.get("sampling")
     return 0.0 if sampling is None else sampling["half_widths"][figure] or 0.0
 
 

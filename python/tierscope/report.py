@@ -143,7 +143,7 @@ def energy_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
     total = cells(lambda s: fmt.joules(s["energy"]["total_j"]))
     power = cells(lambda s: fmt.watts(s["energy"]["average_w"]))
     if len(components) == 1:
-        label, _ = of(*components, "Energy")
+        label, _ = of(next(iter(components)), "Energy")
         return [(label, total), ("  average power", power)]
     parts_of_it = [of(component, " ") for component in components]
     return [("Energy", total), *parts_of_it, ("  average power", power)]
@@ -159,7 +159,7 @@ def _by_component(parts_j: Mapping[str, float]) -> dict[str, float]:
 
 def _sure(system: SystemResult, figure: SampledFigure) -> str:
     """How sure a figure is of a system that was sampled: nothing where it was counted."""
-    sampling = system["sampling"]
+    sampling = system.get("sampling")
     if sampling is None:
         return ""
     half, time = sampling["half_widths"][figure], sampling["half_widths"]["time"]
@@ -177,7 +177,7 @@ def _slowdown_sure(systems: Mapping[str, SystemResult]) -> Callable[[SystemResul
     oracles = [one for one in systems.values() if one["organization"] == "oracle"]
 
     def cell(system: SystemResult) -> str:
-        own = [one for one in (system, *oracles[:1]) if one["sampling"] is not None]
+        own = [one for one in (system, *oracles[:1]) if one.get("sampling") is not None]
         if not own or system["slowdown"] is None or system in oracles:
             return ""
         halves = [one["sampling"]["half_widths"]["time"] for one in own if one["sampling"]]
@@ -477,7 +477,7 @@ def columns(data: ResultData, page: Page, *, unicode: bool) -> Iterator[Text]:
 def closing_lines(data: ResultData) -> list[str]:
     """What stands below table and columns: the program, how complete the result is, remarks."""
     lines = list(_program_lines(data["program"])) if data["program"] is not None else []
-    sampled = any(system["sampling"] is not None for system in data["systems"].values())
+    sampled = any(system.get("sampling") is not None for system in data["systems"].values())
     if data["completeness"] == "complete":
         regions = any(system["skipped"] is not None for system in data["systems"].values())
         lines.append(COMPLETE_REGION if regions else COMPLETE)
@@ -495,7 +495,7 @@ def _sampled_lines(data: ResultData) -> Iterator[str]:
     """How a sampled result is to be read, and how much of it was measured."""
     parts = []
     for name, system in data["systems"].items():
-        sampling = system["sampling"]
+        sampling = system.get("sampling")
         if sampling is None:
             parts.append(f"{name}: complete")
             continue

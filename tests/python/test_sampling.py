@@ -51,7 +51,7 @@ def test_a_sampled_result_says_so_and_how_sure_each_estimate_is(sampled: ts.Resu
         "Instructions per cycle",
         "Misses, DRAM cache",
         "Access latency, mean",
-        "Energy of DRAM",
+        "Energy",
         "average power",
     ):
         assert " ±" in cells[label], label

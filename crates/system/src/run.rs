@@ -135,8 +135,8 @@ pub fn check_sampling(systems: &[SystemSpec]) -> Result<(), String> {
             (true, _, _) => "is a device alone, and samples are of machines with a processor",
             (_, true, _) => "checks data, which needs every request",
             (_, _, true) => {
-                "has a drive whose map, buffer and collection change with every request, and what is \
-                 passed over does not reach them"
+                "has a store whose state changes with every request (a drive's map, buffer and \
+                 collection, a memory's queues), and what is passed over does not reach it"
             }
             _ if ahead => {
                 "has a prefetcher, whose lines come in no time in what is passed over (leave \

@@ -94,6 +94,8 @@ pub(crate) struct Unit {
     /// Pages that demand asked of the store.
     pub fetches: u64,
     pub energy_j: f64,
+    /// Time in which cores had threads to run, summed over cores.
+    pub running_ps: u64,
 }
 
 impl Unit {
@@ -109,6 +111,7 @@ impl Unit {
         misses: 0,
         fetches: 0,
         energy_j: 0.0,
+        running_ps: 0,
     };
 }
 

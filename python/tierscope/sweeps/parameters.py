@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tierscope import _check, _core
+from tierscope._shape import SystemResult
 from tierscope.sweeps.design import (
     KINDS,
     MOST_POINTS,
@@ -92,7 +93,7 @@ def read_parameters(given: object, kind: Kind, mistakes: Mistakes) -> list[Param
         paths = _paths(name, said, mistakes)
         if values is not None:
             found.append(Parameter(name, paths, values))
-        if name in RESERVED:
+        if name in RESERVED or name in SystemResult.__annotations__:
             reason = f"`{name}` is a column of the table already"
             mend = f'give it a name of its own: [parameters.other] with paths = ["{name}"]'
             mistakes.problem("contradiction", ["parameters", name], reason, mend)

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,8 @@ STUDY = "study.toml"
 _POINTS = "points"
 _MACHINES = "machines"
 _LOCK = ".lock"
+_HALF_WRITTEN = re.compile(r"\..+-[a-z0-9_]{8}")
+"""Names of files that are not yet whole."""
 _MEND = "name a directory that `tierscope sweep` wrote"
 
 
@@ -51,8 +54,10 @@ class Store:
             raise TierscopeError("not-a-directory", f"{target} is a file", mend)
         if not target.exists() or (target / PLAN).is_file():
             return
+        # One that was killed before its plan was written has made all of these before the study.
         held = sorted(path.name for path in target.iterdir())
-        if set(held) - {_LOCK, _POINTS, _MACHINES, STUDY}:
+        begun = {_LOCK, _POINTS, _MACHINES}
+        if set(held) - begun - {STUDY} or (STUDY in held and not begun <= set(held)):
             raise TierscopeError(
                 "foreign-directory",
                 f"{target} is not a sweep of tierscope (it holds {held[0]}) and is left alone",
@@ -92,7 +97,7 @@ class Store:
         """Removes files that a killed sweep has left half written."""
         for folder in (self.directory, self.directory / _POINTS, self.directory / _MACHINES):
             for path in folder.glob(".*"):
-                if path.name != _LOCK and path.is_file():
+                if _HALF_WRITTEN.fullmatch(path.name) and path.is_file():
                     path.unlink(missing_ok=True)
 
     def plan(self, study: Study, points: Sequence[Point]) -> None:

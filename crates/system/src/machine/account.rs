@@ -440,6 +440,13 @@ impl Machine {
             Some((units, ..)) => units.iter().map(|unit| unit.time_ps).sum(),
             None => end_ps - self.region.start_ps,
         };
+        let running_ps: u128 = match &units {
+            Some((units, ..)) => units.iter().map(|unit| u128::from(unit.running_ps)).sum(),
+            None => {
+                let of_core = |core: &Core| u128::from(core.occupancy.running_ps(end_ps));
+                self.cores.iter().map(of_core).sum()
+            }
+        };
         let account = self.counted();
         let accesses = account.accesses();
         let (latency_ns, stages_ns) = self.latencies(accesses);
@@ -477,7 +484,7 @@ impl Machine {
             areas: self.areas(),
             code: self.code(),
             counters: self.counters(&activity),
-            energy: self.energy(activity.energy, end_ps, time_ps),
+            energy: self.energy(activity.energy, running_ps, time_ps),
             nvdimm: nvdimm_result(&self.spec),
             drive,
             nvm,
@@ -539,21 +546,20 @@ impl Machine {
         (summary, stages)
     }
 
-    /// Where energy went in what was counted, `time_ps` of the region until `end_ps`, as far as it is
-    /// known.
-    fn energy(&self, energy: Energy, end_ps: u64, time_ps: u64) -> EnergyResult {
+    /// Where energy went in what was counted, `time_ps` in which cores had threads to run for
+    /// `running_ps`, as far as it is known.
+    fn energy(&self, energy: Energy, running_ps: u128, time_ps: u64) -> EnergyResult {
         let processor = self.spec.processor.as_ref();
         let energy = match processor.and_then(|it| it.energy.as_ref()) {
-            Some(spec) => energy.with(spec.parts(&self.processor_use(end_ps, time_ps))),
+            Some(spec) => energy.with(spec.parts(&self.processor_use(running_ps, time_ps))),
             None => energy.without("processor", "the description has no [processor.energy]"),
         };
         energy_result(&energy, time_ps as f64 / 1e12)
     }
 
     /// What the processor did in what was counted. A look-up of each level is one of the program's: the
-    /// kernel's lines and page walks are not counted. Where the run is sampled, cores are taken to have
-    /// run as much of the time in units as of the region.
-    fn processor_use(&self, end_ps: u64, time_ps: u64) -> ProcessorUse {
+    /// kernel's lines and page walks are not counted.
+    fn processor_use(&self, running_ps: u128, time_ps: u64) -> ProcessorUse {
         let account = self.counted();
         let caches = self.spec.processor.iter().flat_map(|processor| &processor.caches);
         let private = account.hits.iter().zip(&account.late_hits);
@@ -567,13 +573,10 @@ impl Machine {
             lookups_j += lookups as f64 * access_fj as f64 * 1e-15;
             lookups = lookups.saturating_sub(hits);
         }
-        let running_ps = |core: &Core| u128::from(core.occupancy.running_ps(end_ps));
-        let (region_ps, counted_ps) = (end_ps - self.region.start_ps, u128::from(time_ps));
-        let running_ps: u128 = self.cores.iter().map(running_ps).sum();
         ProcessorUse {
             time_ps,
             cores: self.cores.len() as u64,
-            running_ps: running_ps * counted_ps / u128::from(region_ps.max(1)),
+            running_ps,
             instructions: account.instructions + account.kernel_instructions,
             lookups_j,
         }

@@ -84,6 +84,8 @@ struct Sums {
     misses: u64,
     fetches: u64,
     energy_j: f64,
+    /// Time in which cores had threads to run.
+    running_ps: u64,
     /// Time that threads were at work or waited for the machine.
     live_ps: u64,
     /// Of that, what paths and instructions take in any case, and what causes take.
@@ -530,6 +532,7 @@ impl Machine {
             misses: report.misses,
             fetches: report.fetched_pages,
             energy_j: self.activity_since_base(now_ps).energy.total_j().unwrap_or(0.0),
+            running_ps: self.cores.iter().map(|core| core.occupancy.running_ps(now_ps)).sum(),
             ..Sums::default()
         };
         sums.counts[Cause::Store as usize] = self.store_work(&report);
@@ -664,6 +667,7 @@ impl Began {
             misses: end.misses - before.misses,
             fetches: end.fetches - before.fetches,
             energy_j: end.energy_j - before.energy_j,
+            running_ps: end.running_ps - before.running_ps,
         }
     }
 }
