@@ -201,7 +201,7 @@ fn what_cannot_be_sampled_is_refused() {
     assert!(refused(&plain, &sampling(US - 1, 100)).contains("too short"));
     assert!(Machine::new(&plain, gups(100, 1), &sampling(10 * US, 3)).is_ok());
     let drive = system("storage/z-ssd", &[]);
-    assert!(refused(&drive, &sampling(US, 10)).contains("has a drive whose map"));
+    assert!(refused(&drive, &sampling(US, 10)).contains("has a store whose state"));
     let prefetches = system("hybrid/quick", &[]);
     assert!(refused(&prefetches, &sampling(US, 10)).contains("a DRAM cache that prefetches"));
     let alone = system("device/ddr4-2400", &[]);
