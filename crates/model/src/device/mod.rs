@@ -3,6 +3,7 @@
 //! What stands here may be a machine's store. DRAM is a device too, and lies with the media
 //! ([`crate::medium::dram`]).
 
+mod arrivals;
 mod linked;
 
 pub use linked::{Linked, PageAccess, PageControl, PageDone, Pages};

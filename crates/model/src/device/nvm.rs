@@ -13,11 +13,11 @@ pub use report::NvmReport;
 pub use spec::{NvmBufferSpec, NvmSpec};
 
 use crate::activity::Activity;
+use crate::device::arrivals::Arrivals;
 use crate::device::{Linked, PageAccess, PageDone, Pages};
 use crate::link::LinkDescription;
 use crate::medium::nvm::{LineAccess, LineDone, NvmArray};
 use buffer::{Answer, Buffer, Outcome};
-use std::collections::VecDeque;
 use tierscope_kernel::{Slab, Stage, Timeline};
 
 /// A module behind a link. A write is done when the module has it where it survives a power failure: in
@@ -89,7 +89,7 @@ pub struct Nvm {
     pages: u64,
     held: Slab<Held>,
     /// On their way through the controller, which takes the same time for each.
-    arriving: VecDeque<(u64, u32)>,
+    arriving: Arrivals,
     array: NvmArray,
     buffer: Option<Buffer>,
     endurance: u64,
@@ -111,7 +111,7 @@ impl Nvm {
             controller_ps: spec.controller_latency.picoseconds() + look_up_ps,
             pages: spec.capacity.bytes() / spec.access().bytes(),
             held: Slab::new(),
-            arriving: VecDeque::new(),
+            arriving: Arrivals::default(),
             array,
             buffer: buffer.map(|buffer| Buffer::new(buffer, spec.array.line.bytes())),
             endurance: spec.wear.endurance,
@@ -192,30 +192,21 @@ impl Pages for Nvm {
         self.host_writes += u64::from(access.write);
         let arrived_ps = now_ps + self.controller_ps;
         let index = self.held.insert(Held { access, arrived_ps });
-        self.arriving.push_back((arrived_ps, index));
+        self.arriving.push(arrived_ps, index);
     }
 
     #[inline]
     fn next_event_ps(&self) -> Option<u64> {
-        let arrival_ps = self.arriving.front().map(|&(at_ps, _)| at_ps);
-        match (arrival_ps, self.array.next_event_ps()) {
-            (Some(arrival_ps), Some(array_ps)) => Some(arrival_ps.min(array_ps)),
-            (arrival_ps, array_ps) => arrival_ps.or(array_ps),
-        }
+        self.arriving.next_ps(self.array.next_event_ps())
     }
 
-    /// Of what happens at the same time, arrivals come first: a bank that becomes free chooses from all
-    /// that has come by then.
     fn advance(&mut self, now_ps: u64, out: &mut Vec<NvmPageDone>) {
         while let Some(at_ps) = self.next_event_ps()
             && at_ps <= now_ps
         {
-            match self.arriving.front() {
-                Some(&(arrival_ps, index)) if arrival_ps == at_ps => {
-                    self.arriving.pop_front();
-                    self.arrive(at_ps, index, out);
-                }
-                _ => self.take_from_array(at_ps, out),
+            match self.arriving.take(at_ps) {
+                Some(index) => self.arrive(at_ps, index, out),
+                None => self.take_from_array(at_ps, out),
             }
         }
     }

@@ -8,10 +8,10 @@ mod unit;
 
 pub use spec::StoreSpec;
 
+use crate::device::arrivals::Arrivals;
 use crate::device::{Linked, PageAccess, PageDone, Pages};
 use crate::link::LinkDescription;
 use crate::medium::AnyMedium;
-use std::collections::VecDeque;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
 use unit::{Turn, Unit};
 
@@ -96,7 +96,7 @@ pub struct Store {
     units: Vec<Unit>,
     held: Slab<Held>,
     /// On their way through the controller, which takes the same time for each.
-    arriving: VecDeque<(u64, u32)>,
+    arriving: Arrivals,
     steps: EventQueue<Event>,
 }
 
@@ -120,7 +120,7 @@ impl Store {
             pages: spec.pages(),
             units: (0..spec.units).map(|_| unit()).collect(),
             held: Slab::new(),
-            arriving: VecDeque::new(),
+            arriving: Arrivals::default(),
             steps: EventQueue::new(),
         }
     }
@@ -203,30 +203,21 @@ impl Pages for Store {
         let queued_ps = now_ps + self.controller_ps;
         let unit = (access.page % self.units.len() as u64) as u32;
         let index = self.held.insert(Held { access, unit, queued_ps });
-        self.arriving.push_back((queued_ps, index));
+        self.arriving.push(queued_ps, index);
     }
 
     #[inline]
     fn next_event_ps(&self) -> Option<u64> {
-        let arrival_ps = self.arriving.front().map(|&(at_ps, _)| at_ps);
-        match (arrival_ps, self.steps.peek_ps()) {
-            (Some(arrival_ps), Some(step_ps)) => Some(arrival_ps.min(step_ps)),
-            (arrival_ps, step_ps) => arrival_ps.or(step_ps),
-        }
+        self.arriving.next_ps(self.steps.peek_ps())
     }
 
-    /// Of what happens at the same time, arrivals come first: a unit that becomes free chooses from
-    /// all that has come by then.
     fn advance(&mut self, now_ps: u64, out: &mut Vec<StorePageDone>) {
         while let Some(at_ps) = self.next_event_ps()
             && at_ps <= now_ps
         {
-            match self.arriving.front() {
-                Some(&(arrival_ps, index)) if arrival_ps == at_ps => {
-                    self.arriving.pop_front();
-                    self.arrive(at_ps, index);
-                }
-                _ => self.step(out),
+            match self.arriving.take(at_ps) {
+                Some(index) => self.arrive(at_ps, index),
+                None => self.step(out),
             }
         }
     }

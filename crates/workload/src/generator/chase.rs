@@ -4,9 +4,9 @@
 //! What a step takes is the latency of memory, which is what such loops measure (McVoy and Staelin,
 //! lmbench, USENIX 1996, §6.2).
 
-use super::indexed::{Body, Indexed, first_of, share_of};
+use super::indexed::{BASE_ADDRESS, Body, Indexed, first_of, share_of, table_of};
 use super::{Generator, Made, Parameter, find_value, integer, size, wrong};
-use crate::op::{Call, FLAG_DEPENDENT, MAP_WRITABLE, NO_FILE, Op, ThreadId};
+use crate::op::{FLAG_DEPENDENT, Op, ThreadId};
 use crate::stream::Footprint;
 use serde_json::Value;
 use std::sync::Arc;
@@ -43,7 +43,6 @@ pub const GENERATOR: Generator = Generator {
     build,
 };
 
-const BASE_ADDRESS: u64 = 0x10_0000_0000;
 const POINTER_BYTES: u64 = 8;
 
 fn build(parameters: &[(String, Value)], seed: u64) -> Made {
@@ -84,10 +83,7 @@ impl Body for Chase {
     }
 
     fn prelude(&self) -> Vec<Op> {
-        let mut ops = Vec::new();
-        let (address, length, flags) = (BASE_ADDRESS, self.table_bytes, MAP_WRITABLE);
-        Call::Map { address, length, flags, file: NO_FILE, offset: 0 }.encode(100, &mut ops);
-        ops
+        table_of(self.table_bytes)
     }
 
     fn operations(&self, thread: ThreadId) -> u64 {

@@ -5,6 +5,7 @@
 //! element is drawn uniformly from the whole table; otherwise it is the next one after the
 //! thread's own last element, `step` further. Updates are a total, divided over the threads.
 
+use super::indexed::BASE_ADDRESS;
 use super::{Generator, Parameter, ParameterError, flag, integer, share, size};
 use crate::op::{Call, FLAG_DEPENDENT, MAP_WRITABLE, NO_FILE, Op, ThreadId};
 use crate::stream::{Footprint, Pull, Stream, StreamError};
@@ -52,7 +53,6 @@ pub const GENERATOR: Generator = Generator {
     build,
 };
 
-const BASE_ADDRESS: u64 = 0x10_0000_0000;
 const ELEMENT_BYTES: u64 = 8;
 const PAGE_BYTES: u64 = 4096;
 

@@ -1,12 +1,15 @@
 //! Workloads whose threads' operations each follow from their number alone: what comes before, and the
 //! operation at a place. They can be forked and sought at no cost.
 
-use crate::op::{Call, Op, OpKind, ThreadId};
+use crate::op::{Call, MAP_WRITABLE, NO_FILE, Op, OpKind, ThreadId};
 use crate::stream::{FileInfo, Footprint, Pull, Stream, StreamError};
 use std::sync::Arc;
 
 /// Instructions of starting a thread: our assumption, as of `gups`.
 const SPAWN_INSTRUCTIONS: u32 = 1000;
+
+/// Where tables without a file are mapped.
+pub(super) const BASE_ADDRESS: u64 = 0x10_0000_0000;
 
 /// What such a workload does.
 pub(super) trait Body: Clone + Send + 'static {
@@ -36,6 +39,14 @@ pub(super) fn share_of(total: u64, threads: u32, thread: ThreadId) -> u64 {
 pub(super) fn first_of(total: u64, threads: u32, thread: ThreadId) -> u64 {
     let (threads, thread) = (u64::from(threads), u64::from(thread));
     total / threads * thread + thread.min(total % threads)
+}
+
+/// The prelude of what maps a table of its own, without a file, at the address where tables are.
+pub(super) fn table_of(bytes: u64) -> Vec<Op> {
+    let mut ops = Vec::new();
+    let (address, flags) = (BASE_ADDRESS, MAP_WRITABLE);
+    Call::Map { address, length: bytes, flags, file: NO_FILE, offset: 0 }.encode(100, &mut ops);
+    ops
 }
 
 /// The stream of a body.

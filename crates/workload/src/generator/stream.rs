@@ -4,9 +4,9 @@
 //! Elements are of 8 B. Each thread has a part of the arrays of its own; threads do not wait for each
 //! other between the loops, as they do there.
 
-use super::indexed::{Body, Indexed, first_of, share_of};
+use super::indexed::{BASE_ADDRESS, Body, Indexed, first_of, share_of, table_of};
 use super::{Generator, Made, Parameter, find_value, integer, size, wrong};
-use crate::op::{Call, MAP_WRITABLE, NO_FILE, Op, ThreadId};
+use crate::op::{Op, ThreadId};
 use crate::stream::Footprint;
 use serde_json::Value;
 
@@ -36,7 +36,6 @@ pub const GENERATOR: Generator = Generator {
     build,
 };
 
-const BASE_ADDRESS: u64 = 0x10_0000_0000;
 const ELEMENT_BYTES: u64 = 8;
 const PAGE_BYTES: u64 = 4096;
 const STORE: bool = true;
@@ -91,10 +90,7 @@ impl Body for Triad {
     }
 
     fn prelude(&self) -> Vec<Op> {
-        let mut ops = Vec::new();
-        let (address, length, flags) = (BASE_ADDRESS, 3 * self.array_bytes, MAP_WRITABLE);
-        Call::Map { address, length, flags, file: NO_FILE, offset: 0 }.encode(100, &mut ops);
-        ops
+        table_of(3 * self.array_bytes)
     }
 
     fn operations(&self, thread: ThreadId) -> u64 {

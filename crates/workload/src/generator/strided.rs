@@ -1,8 +1,8 @@
 //! `strided`: accesses at a fixed distance from each other through anonymous memory, around and around.
 
-use super::indexed::{Body, Indexed, first_of, share_of};
+use super::indexed::{BASE_ADDRESS, Body, Indexed, first_of, share_of, table_of};
 use super::{Generator, Made, Parameter, find_value, integer, share, size, wrong};
-use crate::op::{Call, MAP_WRITABLE, NO_FILE, Op, ThreadId};
+use crate::op::{Op, ThreadId};
 use crate::stream::Footprint;
 use serde_json::Value;
 use tierscope_kernel::random::Counter;
@@ -36,7 +36,6 @@ pub const GENERATOR: Generator = Generator {
     build,
 };
 
-const BASE_ADDRESS: u64 = 0x10_0000_0000;
 const ACCESS_BYTES: u64 = 8;
 
 fn build(parameters: &[(String, Value)], seed: u64) -> Made {
@@ -81,10 +80,7 @@ impl Body for Strided {
     }
 
     fn prelude(&self) -> Vec<Op> {
-        let mut ops = Vec::new();
-        let (address, length, flags) = (BASE_ADDRESS, self.table_bytes, MAP_WRITABLE);
-        Call::Map { address, length, flags, file: NO_FILE, offset: 0 }.encode(100, &mut ops);
-        ops
+        table_of(self.table_bytes)
     }
 
     fn operations(&self, thread: ThreadId) -> u64 {
