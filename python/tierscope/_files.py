@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,6 +111,15 @@ def read_text(path: Path, what: str, mend: str) -> str:
 
 _MOST_BYTES = 256 << 20
 """Far beyond what any result takes."""
+
+
+def toml_mistake(error: ValueError | RecursionError) -> str:
+    """Why a text is no TOML that can be read, as the parser has it."""
+    if isinstance(error, tomllib.TOMLDecodeError):
+        return str(error)
+    if isinstance(error, RecursionError):
+        return "tables or lists lie too deep in each other"
+    return "a number has more digits than can be read"
 
 
 def is_recording(path: Path) -> bool:

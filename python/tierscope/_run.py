@@ -103,15 +103,17 @@ GrowthWatcher = Callable[[Growth], None]
 
 
 class NoResultError(RunError):
-    """A run that simulated nothing.
+    """A run that simulated nothing, or too little of what is sampled for an estimate.
 
     Attributes:
         exit_status: the program's, 128+n for a signal; ``None`` where none ran.
     """
 
-    def __init__(self, reason: str, exit_status: int | None) -> None:
+    def __init__(
+        self, reason: str, exit_status: int | None, what: str = "nothing was simulated"
+    ) -> None:
         self.exit_status = exit_status
-        super().__init__("no-result", f"nothing was simulated: {reason}")
+        super().__init__("no-result", f"{what}: {reason}")
 
 
 class RunFailedError(RunError):
@@ -575,5 +577,8 @@ def _result(
         nothing = "the region of interest is empty" if empty else "the workload did nothing"
         reason = data["partial_reason"] or nothing
         program = data["program"]
-        raise NoResultError(reason, None if program is None else program["exit_status"])
+        status = None if program is None else program["exit_status"]
+        if any(system["sampling"] is not None for system in data["systems"].values()):
+            raise NoResultError(reason, status, "there is no estimate")
+        raise NoResultError(reason, status)
     return result

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tierscope import _check, _core, _workload
+from tierscope import _check, _core, _region, _workload
 from tierscope._call import core_errors, parsed
 from tierscope._workload import Generated, MemoryTrace, Program, Recorded
 from tierscope.errors import ArgumentError, RunError
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _POLL_S = 0.1
-_MOST = (1 << 64) - 1
 
 Source = Generated | Recorded | MemoryTrace
 """What requests come from: a trace, a recording, or a built-in workload."""
@@ -118,7 +117,7 @@ def trace_info(
     source: Source | str,
     *,
     block: int | str | None = None,
-    limit: int | None = None,
+    limit: int | str | None = None,
     brief: bool = False,
     watch: PassWatcher | None = None,
 ) -> TraceInfo:
@@ -133,7 +132,7 @@ def trace_info(
             :func:`workload` gives.
         block: the unit in which footprint, reuse and caches are counted, a power of two from 8 B:
             64 B unless given, and 4 KiB of traces of stores.
-        limit: so many requests at most, the first ones.
+        limit: so many requests at most, the first ones: a number, or a text such as "20k".
         brief: of a recording, only what it says of itself.
         watch: hears of the progress.
 
@@ -169,7 +168,7 @@ def convert(
     clock: str | None = None,
     interval: str | None = None,
     line: int | str | None = None,
-    limit: int | None = None,
+    limit: int | str | None = None,
     replace: bool = False,
     watch: PassWatcher | None = None,
 ) -> Conversion:
@@ -187,7 +186,7 @@ def convert(
             times.
         line: bytes of a line, 64 unless given: what a request without a size moves, and what
             requests are divided into for a format whose requests have none.
-        limit: so many requests at most, the first ones.
+        limit: so many requests at most, the first ones: a number, or a text such as "20k".
         replace: whether a file that is there is replaced.
         watch: hears of the progress.
 
@@ -270,14 +269,13 @@ def _optional(value: object, what: str, mend: str) -> str | None:
 
 
 def _limit(value: object) -> int | None:
-    mend = "write a whole number from 1"
     if value is None:
         return None
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ArgumentError("wrong-type", f"the limit is {_check.shown(value)}", mend)
-    if not 1 <= value <= _MOST:
-        raise RunError("impossible-value", f"the limit is {value}", mend)
-    return value
+    found = _region.bound("the limit", value)
+    if "accesses" not in found:
+        mend = 'write a number of requests, such as 100000 or "20k"'
+        raise RunError("impossible-value", f"the limit is `{value}`", mend)
+    return found["accesses"]
 
 
 def _attend(under_way: _core.Pass, watch: PassWatcher | None) -> dict[str, Any]:
@@ -290,8 +288,11 @@ def _attend(under_way: _core.Pass, watch: PassWatcher | None) -> dict[str, Any]:
                     watch(Passed(*under_way.progress()))
             break
         except KeyboardInterrupt:
-            interrupted = True
             under_way.stop()
+            if interrupted:
+                # What it reads from or writes to does not answer.
+                raise
+            interrupted = True
         except BaseException:
             under_way.stop()
             raise

@@ -12,8 +12,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from tierscope._check import meant
+from tierscope._check import meant, shown
+from tierscope._files import read_text, toml_mistake
 from tierscope.errors import TierscopeError
+
+_MOST = 1e30
+"""Far beyond any figure of a technology, and what a table has room for."""
 
 FIGURES = {
     "cell_area_f2": "cell, F²",
@@ -109,13 +113,8 @@ def technologies(*files: str | Path) -> Technologies:
     packaged = resources.files("tierscope").joinpath("technologies.toml")
     all_ = _laid_over(Technologies(), packaged.read_text(encoding="utf-8"), "technologies.toml")
     for file in files:
-        try:
-            text = Path(file).read_text(encoding="utf-8")
-        except OSError as error:
-            reason = f"{file} cannot be read: {error.strerror}"
-            raise TierscopeError("unreadable", reason) from None
-        except UnicodeDecodeError:
-            raise TierscopeError("unreadable", f"{file} is not UTF-8 text") from None
+        mend = "name a TOML file of technologies; docs/models/nvm.md shows one"
+        text = read_text(Path(file), "a file of technologies", mend)
         all_ = _laid_over(all_, text, str(file))
     return all_
 
@@ -123,8 +122,8 @@ def technologies(*files: str | Path) -> Technologies:
 def _laid_over(base: Technologies, text: str, file: str) -> Technologies:
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise TierscopeError("unreadable", f"{file} is not TOML: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise TierscopeError("unreadable", f"{file} is not TOML: {toml_mistake(error)}") from None
     found, sources = dict(base.by_key), dict(base.sources)
     for key, table in tables.items():
         if not isinstance(table, dict):
@@ -185,8 +184,10 @@ def _figure(value: Any, path: str, file: str) -> Figure:
         raise _wrong(file, path, "it is neither a number nor a range", f"write {form}")
     for number in ends.values():
         real = isinstance(number, int | float) and not isinstance(number, bool)
-        if not real or not 0 <= number < float("inf"):
-            raise _wrong(file, path, f"{number} is no number from 0 up", f"write {form}")
+        if not real or not 0 <= number <= _MOST:
+            raise _wrong(
+                file, path, f"{shown(number)} is no number from 0 to {_MOST:g}", f"write {form}"
+            )
     least = ends.get("is", ends.get("least"))
     most = ends.get("is", ends.get("most"))
     if least is not None and most is not None and least > most:

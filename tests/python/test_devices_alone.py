@@ -463,7 +463,9 @@ def test_a_byte_addressable_memory_alone_tells_what_its_cells_did(tierscope: Run
     assert pcm["buffer"] is None
     assert pcm["row_hits"] + pcm["row_reads"] + pcm["forwarded_lines"] == pcm["read_lines"]
     assert pcm["host_writes"] == pcm["written_lines"] > 0
-    assert pcm["worst_line_years"] < pcm["levelled_years"]
+    assert pcm["most_writes_of_a_line"] < 100
+    assert pcm["worst_line_years"] is None, "so few writes are chance"
+    assert pcm["levelled_years"] > 0
     assert optane["buffer"]["read_misses"] > optane["buffer"]["read_hits"]
     assert optane["write_amplification"] > 3
     energy = data["systems"]["device/pcm"]["energy"]

@@ -286,3 +286,68 @@ def test_what_python_asks_wrongly_is_refused(
     with pytest.raises(ts.TierscopeError, match=told):
         ts.sweep(study, tmp_path / "out", **asked)  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"result": {}},
+        {"status": "wonderful"},
+        {"status": "failed", "error": {}},
+        {"result": {"systems": 3}},
+        {"intervals": None},
+    ],
+)
+def test_a_point_that_cannot_be_read_is_missing_and_runs_again(
+    study: Path, tmp_path: Path, damage: dict[str, object]
+) -> None:
+    whole = ts.sweep(study, tmp_path / "kept").table()
+    path = next((tmp_path / "kept" / "points").glob("[0-9a-f]*.json"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | damage))
+    assert ts.load_sweep(tmp_path / "kept").counts()["missing"] == 1
+    assert ts.sweep(study, tmp_path / "kept").table().equals(whole)
+
+
+def test_files_of_others_are_left_alone(study: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "study.toml").write_text("# mine")
+    with pytest.raises(ts.TierscopeError, match="left alone"):
+        ts.sweep(study, mine)
+    assert [path.read_text() for path in mine.iterdir()] == ["# mine"]
+    ts.sweep(study, tmp_path / "kept")
+    others = [tmp_path / "kept" / ".gitignore", tmp_path / "kept" / "points" / ".keep"]
+    half = tmp_path / "kept" / "points" / ".0123.json-abcd_012"
+    for path in (*others, half):
+        path.write_text("precious")
+    ts.sweep(study, tmp_path / "kept")
+    assert [path.exists() for path in (*others, half)] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("seed = " + "9" * 5000, "more digits than can be read"),
+        ('workloads = ["trace:/dev/zero"]', "/dev/zero is no regular file"),
+        (
+            '[parameters.time_s]\npaths = ["workload.threads"]\nvalues = [1]',
+            "a column of the table",
+        ),
+        (
+            '[parameters]\n"workload.updates" = {from = 1, to = 1' + "0" * 400 + ", steps = 3}",
+            "number",
+        ),
+        (
+            '[parameters]\n"workload.random" = {from=0.1, to=1, steps=3, multiple_of=1e-320}',
+            "no multiple of it",
+        ),
+    ],
+)
+def test_what_no_study_can_mean_is_refused(tmp_path: Path, lines: str, said: str) -> None:
+    works = "" if lines.startswith("workloads") else 'workloads = ["gups"]\n'
+    path = tmp_path / "study.toml"
+    path.write_text(f'systems = ["oracle/quick"]\n{works}{lines}\n')
+    with pytest.raises(ts.TierscopeError) as refused:
+        ts.sweep(path, tmp_path / "kept")
+    assert said in str(refused.value)
+    assert not (tmp_path / "kept").exists()

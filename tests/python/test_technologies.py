@@ -67,9 +67,15 @@ def test_a_file_is_laid_over_the_table(tmp_path: Path) -> None:
     [
         ("[pcm]\nread_ns = 5\n", "pcm.read_ns: it has no source"),
         ('[pcm]\nread_ns = { is = 5, source = " " }\n', "pcm.read_ns: it has no source"),
-        ('[pcm]\nread_ns = { is = -5, source = "s" }\n', "-5 is no number from 0 up"),
-        ('[pcm]\nread_ns = { is = nan, source = "s" }\n', "nan is no number from 0 up"),
-        ('[pcm]\nread_ns = { is = true, source = "s" }\n', "True is no number from 0 up"),
+        ('[pcm]\nread_ns = { is = -5, source = "s" }\n', "-5 (int) is no number from 0 to 1e+30"),
+        (
+            '[pcm]\nread_ns = { is = nan, source = "s" }\n',
+            "nan (float) is no number from 0 to 1e+30",
+        ),
+        (
+            '[pcm]\nread_ns = { is = true, source = "s" }\n',
+            "True (bool) is no number from 0 to 1e+30",
+        ),
         ('[pcm]\nread_ns = { least = 9, most = 5, source = "s" }\n', "9 is more than 5"),
         ('[pcm]\nread_ns = { source = "s" }\n', "neither a number nor a range"),
         ('[pcm]\nread_ps = { is = 5, source = "s" }\n', "pcm.read_ps: no technology has it"),
@@ -92,7 +98,7 @@ def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None
     with pytest.raises(TierscopeError, match="cannot be read"):
         technologies(tmp_path / "none.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(TierscopeError, match="not UTF-8"):
+    with pytest.raises(TierscopeError, match="not a file of technologies"):
         technologies(tmp_path / "binary.toml")
 
 
@@ -119,3 +125,25 @@ def test_what_does_not_go_together_is_refused(
 ) -> None:
     assert main(arguments) == 125
     assert "error[usage]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f'[x]\nread_ns = {{ is = 1{"0" * 400}, source = "s" }}\n', "no number from 0 to"),
+        (f"[x]\nread_ns = {{ is = {'9' * 5000} }}\n", "more digits than can be read"),
+        (f"x = {'[' * 5000}", "too deep"),
+    ],
+)
+def test_numbers_and_nesting_beyond_all_measure_are_refused(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    with pytest.raises(TierscopeError, match=said):
+        technologies(file)
+
+
+def test_what_never_ends_is_not_read() -> None:
+    with pytest.raises(TierscopeError, match="no regular file"):
+        technologies("/dev/zero")

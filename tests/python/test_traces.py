@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import os
 from pathlib import Path
 
 import pytest
@@ -194,3 +195,16 @@ def test_dependences_of_champsim_make_a_program_wait(tmp_path: Path) -> None:
 
     chained, loose = time_s(1), time_s(2)
     assert chained > 1.5 * loose
+
+
+def test_a_pipe_that_nobody_reads_is_refused(trace: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ts.RunError, match="nobody reads this pipe"):
+        ts.convert(f"dramsim3:{trace}", f"ramulator2:{tmp_path / 'pipe'}", replace=True)
+
+
+def test_a_limit_is_told_as_for_a_run() -> None:
+    assert ts.trace_info("chase", limit="2k").to_dict()["profile"]["reads"] == 2000
+    for wrong in ("5ms", "2G instructions", "some"):
+        with pytest.raises(ts.RunError, match="the limit is"):
+            ts.trace_info("chase", limit=wrong)

@@ -247,8 +247,8 @@ pub struct NvmResult {
     pub worn_lines: u64,
     /// Writes that a cell stands.
     pub endurance: u64,
-    /// How long that line would stand what it was given, in years of 365 days. Nothing where none was
-    /// written.
+    /// How long that line would stand what it was given, in years of 365 days. Nothing where it was
+    /// written fewer than 100 times, which is chance.
     pub worst_line_years: Option<f64>,
     /// How long the memory would stand what it was given if all lines wore alike, in years of 365 days.
     /// Nothing where nothing was written.

@@ -50,7 +50,7 @@ A trace of another simulator or tracer, with a plot; pages as blocks; numbers fo
 _PLOTS = (".pdf", ".png", ".svg")
 SetOption = Annotated[list[str] | None, Parameter(name="--set", consume_multiple=False)]
 Quiet = Annotated[bool, Parameter(name=("--quiet", "-q"))]
-Limit = Annotated[int | None, Parameter(converter=whole)]
+Limit = str | None
 Seed = Annotated[int | None, Parameter(converter=whole)]
 
 
@@ -83,7 +83,7 @@ def convert(
         interval: Time from one request to the next, such as 10ns, where only the target has times.
         line: Bytes of a line, 64B unless given: what a request without a size moves, and what
             requests are divided into for a format whose requests have none.
-        limit: Takes so many requests at most, the first ones.
+        limit: Takes so many requests at most, the first ones: 100000, or 20k.
         seed: Seed of a built-in workload's random choices; 0 unless given.
         replace: Replaces the file if it is there.
         allow_truncated: Takes what precedes the damage of a damaged recording.
@@ -141,7 +141,7 @@ def info(
         set_: workload.PARAMETER=VALUE sets how the source is read or made, as for tierscope run.
         block: What is counted in, such as 4KiB: a power of two; 64B unless given, and 4KiB of
             traces of stores.
-        limit: Takes so many requests at most, the first ones.
+        limit: Takes so many requests at most, the first ones: 100000, or 20k.
         seed: Seed of a built-in workload's random choices; 0 unless given.
         brief: Says only what a recording says of itself, at once.
         json_: Prints one JSON object instead; or writes it to a file: --json=FILE.

@@ -38,6 +38,9 @@ RESERVED = (
     "machine_digest",
 )
 """Columns of a sweep's table that are no parameters."""
+_MOST = 1 << 64
+"""Far beyond what any parameter counts."""
+
 _MEND_VALUES = 'write a list of values, or a range: { from = "64MiB", to = "1GiB", steps = 5 }'
 
 
@@ -209,7 +212,7 @@ def _common(kinds: Mapping[str, str]) -> str | None:
 
 def _number(where: list[str], given: object, mistakes: Mistakes) -> tuple[str, float] | None:
     """Kind and value of a bound."""
-    if isinstance(given, int) and not isinstance(given, bool):
+    if isinstance(given, int) and not isinstance(given, bool) and abs(given) <= _MOST:
         return "whole", given
     if isinstance(given, float) and math.isfinite(given):
         return "real", given
@@ -233,12 +236,18 @@ def _bounds_fit(
         mistakes.problem("impossible-value", [*where, "from"], reason, "write a number above 0")
         return False
     step = numbers.get("multiple_of")
-    if step is not None and (step <= 0 or math.ceil(low / step) > math.floor(high / step)):
+    if step is not None and not _has_multiples(low, high, step):
         reason = "no multiple of it lies between `from` and `to`"
         mend = "write a smaller one, above 0"
         mistakes.problem("impossible-value", [*where, "multiple_of"], reason, mend)
         return False
     return True
+
+
+def _has_multiples(low: float, high: float, step: float) -> bool:
+    if step <= 0 or not math.isfinite(high / step) or not math.isfinite(low / step):
+        return False
+    return math.ceil(low / step) <= math.floor(high / step)
 
 
 def _steps(where: list[str], said: Mapping[str, Any], kind: Kind, mistakes: Mistakes) -> int | None:

@@ -346,12 +346,15 @@ def _name_of(work: Generated | Recorded | MemoryTrace) -> str:
 
 def _file_digest(path: Path) -> str:
     """A digest of a file's content."""
+    mend = "name a file that can be read"
     try:
+        if path.exists() and not path.is_file():
+            raise RunError("unreadable", f"{path} is no regular file", mend)
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()[:32]
     except OSError as error:
         why = f"{path} cannot be read: {error.strerror}"
-        raise RunError("unreadable", why, "name a file that can be read") from None
+        raise RunError("unreadable", why, mend) from None
 
 
 def _digest(value: object) -> str:

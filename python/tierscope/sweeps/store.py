@@ -123,7 +123,7 @@ class Store:
         }
         text = json.dumps(said, ensure_ascii=False, indent=1) + "\n"
         path = self.directory / PLAN
-        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        if not path.is_file() or path.read_bytes() != text.encode():
             write_text(path, text)
 
     def read_plan(self) -> dict[str, Any]:
@@ -200,5 +200,16 @@ def _is_record(found: Mapping[str, Any]) -> bool:
     if found.get("schema") != SCHEMA:
         return False
     if found.get("status") == "failed":
-        return isinstance(found.get("error"), dict)
-    return isinstance(found.get("result"), dict) and isinstance(found.get("intervals"), dict)
+        error = found.get("error")
+        return isinstance(error, dict) and all(
+            isinstance(error.get(key), str) for key in ("code", "message")
+        )
+    if found.get("status") not in ("complete", "sampled", "partial"):
+        return False
+    if not isinstance(found.get("intervals"), dict) or found.get("error") is not None:
+        return False
+    try:
+        read = json.loads(_core.read_result(json.dumps(found.get("result"))))
+    except (_core.RunError, ValueError):
+        return False
+    return bool(read["systems"])

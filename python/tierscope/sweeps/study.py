@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tierscope import _check, _core
-from tierscope._files import read_text
+from tierscope._files import read_text, toml_mistake
 from tierscope._region import Extent, Warming
 from tierscope._system import System
 from tierscope._workload import Generated, MemoryTrace, Recorded
@@ -170,8 +170,8 @@ def read(path: str | os.PathLike[str]) -> Study:
     text = read_text(file, "a study", mend)
     try:
         said = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise SpecError([_bad_syntax(file, str(error))]) from None
+    except (ValueError, RecursionError) as error:
+        raise SpecError([_bad_syntax(file, toml_mistake(error))]) from None
     return _made(said, Mistakes(Places(str(file), text)), file.parent, file.stem, text)
 
 

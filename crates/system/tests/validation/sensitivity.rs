@@ -713,7 +713,7 @@ const CASES: &[Case] = &[
     case("nvm.buffer.capacity", &[NVM], "512B", Updates, "time", Up),
     case("nvm.buffer.access", &[NVM], "128B", Updates, "time", Either),
     case("nvm.buffer.latency", &[NVM], "1us", Updates, "time", Up),
-    case("nvm.wear.endurance", &[NVM], "5", Updates, "nvm:worst_line_years", Down),
+    case("nvm.wear.endurance", &[NVM], "5", Updates, "nvm:levelled_years", Down),
     case("nvm.energy.array_read", &[NVM], "20pJ", Updates, "energy", Up),
     case("nvm.energy.array_write", &[NVM], "170pJ", Updates, "energy", Up),
     case("nvm.energy.buffer_read", &[NVM], "20pJ", Updates, "energy", Up),

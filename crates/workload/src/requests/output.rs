@@ -4,6 +4,7 @@ use flate2::write::GzEncoder;
 use liblzma::write::XzEncoder;
 use std::fs::File;
 use std::io::{BufWriter, Error, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Bytes written to the file at a time.
@@ -65,6 +66,13 @@ impl Output {
             return Err(Error::from(ErrorKind::IsADirectory));
         }
         if kind.is_ok_and(|kind| !kind.is_file()) {
+            // To open a pipe that nobody reads would never end.
+            let mut without_waiting = File::options();
+            without_waiting.write(true).custom_flags(libc::O_NONBLOCK);
+            drop(without_waiting.open(path).map_err(|error| match error.raw_os_error() {
+                Some(libc::ENXIO) => Error::new(ErrorKind::NotConnected, "nobody reads this pipe"),
+                _ => error,
+            })?);
             let file = File::options().write(true).open(path)?;
             return Ok(Output { encoder: Encoder::new(file, packing)?, renamed: None });
         }
@@ -200,6 +208,11 @@ mod tests {
         let told = |path: &str| Output::create(Path::new(path)).err().map(|why| why.kind());
         assert_eq!(told("/tmp"), Some(ErrorKind::IsADirectory));
         assert_eq!(told("/nowhere/x.trc"), Some(ErrorKind::NotFound));
+        let pipe = std::env::temp_dir().join(format!("tierscope-pipe-{}", std::process::id()));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let told = Output::create(&pipe).err().unwrap();
+        std::fs::remove_file(&pipe).unwrap();
+        assert_eq!(told.to_string(), "nobody reads this pipe");
         let mut full = Output::create(Path::new("/dev/full")).unwrap();
         full.write_all(b"x").unwrap();
         assert!(full.finish().is_err());

@@ -29,6 +29,8 @@ pub struct NvmReport {
 }
 
 /// Picoseconds of a year of 365 days.
+/// Writes of a line from which on they tell how fast it wears: fewer are mostly chance.
+pub const TELLING_WRITES: u32 = 100;
 const YEAR_PS: f64 = 365.0 * 86_400.0 * 1e12;
 
 impl NvmReport {
@@ -49,11 +51,12 @@ impl NvmReport {
     }
 
     /// How long the line that was written most would stand what it was given since it was new, in years of
-    /// 365 days; `None` where none was written.
+    /// 365 days; `None` where it was written fewer than [`TELLING_WRITES`] times: chance decides between
+    /// one write and two.
     pub fn worst_line_years(&self) -> Option<f64> {
         let years = self.until_ps as f64 / YEAR_PS;
-        let most = f64::from(self.wear.most);
-        (most > 0.0).then(|| years * self.endurance as f64 / most)
+        let most = self.wear.most;
+        (most >= TELLING_WRITES).then(|| years * self.endurance as f64 / f64::from(most))
     }
 
     /// How long the memory would stand what was written in `time_ps` if all lines wore alike, in years of
