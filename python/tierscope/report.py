@@ -102,12 +102,15 @@ def rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         return _device_rows(data)
     slow, mean = _slowdown_sure(systems), _latency("mean")
 
+    slowdown = [row("Slowdown against oracle", lambda s: fmt.factor(s["slowdown"]) + slow(s))]
+    if all(system["slowdown"] is None for system in systems.values()):
+        slowdown = []
     some_idle = any(_idle(system) >= _IDLE_TO_TELL for system in systems.values())
     idle = [row("Threads idle", lambda s: fmt.percent(_idle(s)))] if some_idle else []
     return [
         row("Execution time", lambda s: fmt.seconds(s["time_s"]) + _sure(s, "time")),
         row("Instructions per cycle", lambda s: fmt.plain(s["ipc"]) + _sure(s, "time")),
-        row("Slowdown against oracle", lambda s: fmt.factor(s["slowdown"]) + slow(s)),
+        *slowdown,
         *(row(f"Misses, {kind}", miss_rate(kind)) for kind in kinds),
         row("Access latency, mean", lambda s: mean(s) + _sure(s, "mean_latency")),
         row("  median", _latency("p50")),
@@ -486,6 +489,7 @@ def closing_lines(data: ResultData) -> list[str]:
         lines.append(f"{data['completeness'].capitalize()}: {reason}.")
     lines += _sampled_lines(data) if sampled else []
     lines += _skipped_lines(data)
+    lines += _left_out_lines(data)
     for name, system in data["systems"].items():
         lines += [f"{name}: {note}" for note in system["notes"]]
     return [fmt.visible(line) for line in lines]
@@ -507,6 +511,23 @@ def _sampled_lines(data: ResultData) -> Iterator[str]:
         "gives, what sampling itself is off by left out. Percentiles, maximum and shares of the "
         "time are of the units alone; bytes moved are counted throughout."
     )
+
+
+def _left_out_lines(data: ResultData) -> Iterator[str]:
+    """What the energies do not hold: a total that lacks a part is no total of another's parts."""
+    systems = data["systems"]
+    if all(system["energy"]["total_j"] is None for system in systems.values()):
+        return
+    without: dict[str, list[str]] = {}
+    for name, system in systems.items():
+        for component in system["energy"]["not_counted"]:
+            without.setdefault(component.replace("_", " "), []).append(name)
+    told = [
+        component if len(names) == len(systems) else f"{component} of {' and '.join(names)}"
+        for component, names in without.items()
+    ]
+    if told:
+        yield f"Not in the energy, for want of numbers: {', '.join(told)}."
 
 
 def _skipped_lines(data: ResultData) -> Iterator[str]:

@@ -21,7 +21,7 @@ h1 { font-size: 1.6rem; margin: 0 0 .3rem; }
 .state { display: inline-block; border: 1px solid; border-radius: .3rem; padding: 0 .5rem;
   font-weight: 600; }
 .complete { color: #005a32; } .partial, .sampled { color: #8a3b00; }
-.scroll { overflow: auto; max-height: 42rem; }
+.scroll { overflow: auto; max-height: 70rem; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
 th, td { padding: .15rem .8rem .15rem 0; text-align: right; white-space: pre; }
 th:first-child, td:first-child { text-align: left; }
