@@ -51,7 +51,7 @@ impl NvmReport {
     }
 
     /// How long the line that was written most would stand what it was given since it was new, in years of
-    /// 365 days; `None` where it was written fewer than [`TELLING_WRITES`] times: chance decides between
+    /// 365 days; `None` where it was written fewer than 100 times: chance decides between
     /// one write and two.
     pub fn worst_line_years(&self) -> Option<f64> {
         let years = self.until_ps as f64 / YEAR_PS;
