@@ -101,7 +101,15 @@ pub fn system_page() -> String {
          [organizations](parts.md)\nexactly one is given, and that one without a store, such as \
          `oracle`, needs neither `store` nor\n`link`. A file with a base and no `name` is called as \
          the file.\n\n\
-         `--set path=value` changes one value: `--set hybrid.cache.ways=64`,\n\
+         Several bases are a list, each laid over those before it: with\n\
+         `base = [\"hybrid\", \"nvm10-host\"]` the machine has the processor and the operating system \
+         of a\nhost, instead of those of `hybrid`. The hosts are:\n\n| host | what |\n|---|---|\n",
+    );
+    for (host, summary) in spec::hosts() {
+        page.push_str(&format!("| `{host}` | {summary} |\n"));
+    }
+    page.push_str(
+        "\n`--set path=value` changes one value: `--set hybrid.cache.ways=64`,\n\
          `--set processor.caches.L2.capacity=1MiB`.\n\n\
          The comment behind a value is its source: `tierscope show` prints it, and a result keeps \
          it.\n\n",

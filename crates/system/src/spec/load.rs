@@ -36,8 +36,9 @@ pub struct Source {
 /// value of each `--set`).
 ///
 /// A file may name a `base`, a preset or another file (relative to itself), and then say only what
-/// differs: tables merge, all else is replaced. A file with a base and no `name` is called as the
-/// file.
+/// differs: tables merge, all else is replaced. Several bases are a list, each laid over those before it; a
+/// host takes the place of their processor and operating system. A file with a base and no `name` is called
+/// as the file.
 ///
 /// # Errors
 /// Every mistake: of form, in file order, and of meaning, as far as what is wrong in form allows.
@@ -159,7 +160,7 @@ fn names_a_file(reference: &str, folder: &Path) -> bool {
 struct Loader {
     /// Names of what was read, as they are shown.
     origin: Vec<String>,
-    /// The same, in a form that is equal for equal files.
+    /// The files that are being read, each the base of the one before, in a form that is equal for equal files.
     seen: Vec<PathBuf>,
 }
 
@@ -178,7 +179,9 @@ impl Loader {
             return Err(one(cycle(&name, &self.origin)));
         }
         self.seen.push(same);
-        let mut node = self.text(&name, &text, &folder, None)?;
+        let read = self.text(&name, &text, &folder, None);
+        self.seen.pop();
+        let mut node = read?;
         if let (None, Some(stem)) = (own_name(&name, &text), stem.filter(|_| self.origin.len() > 1))
         {
             let named = Node::new(
@@ -203,7 +206,30 @@ impl Loader {
         let mut top = tree::read(name, text)
             .map_err(|(reason, place)| one(bad_syntax(name, reason, place)))?;
         let Some(base) = top.remove("base") else { return Ok(top) };
-        let mut below = self.base(&base, folder, preset)?;
+        let Data::List(bases) = &base.data else {
+            let mut below = self.base(&base, folder, preset)?;
+            lay_over(&mut below, top);
+            return Ok(below);
+        };
+        let mut layers = bases.iter();
+        let Some(first) = layers.next() else {
+            let mend = "write base = [\"hybrid\", \"nvm10-host\"], or leave it out".into();
+            return Err(one(walk::problem(
+                "wrong-type",
+                &base,
+                "base",
+                "it names none".into(),
+                mend,
+            )));
+        };
+        let mut below = self.base(first, folder, preset)?;
+        for layer in layers {
+            let node = self.base(layer, folder, preset)?;
+            if is_host(layer) {
+                HOST_PARTS.iter().for_each(|part| drop(below.remove(part)));
+            }
+            lay_over(&mut below, node);
+        }
         lay_over(&mut below, top);
         Ok(below)
     }
@@ -215,13 +241,13 @@ impl Loader {
         within: Option<&Preset>,
     ) -> Result<Node, Problems> {
         let Data::Text(name) = &base.data else {
-            let reason = format!("a base is a text, not {}", base.data.words());
+            let reason = format!("a base is a text, or a list of them, not {}", base.data.words());
             let mend = "write a preset or a file, such as base = \"hybrid\"".into();
             return Err(one(walk::problem("wrong-type", base, "base", reason, mend)));
         };
         let preset = match within {
             Some(_) => presets::find_base(name),
-            None => presets::find(name),
+            None => presets::find_users_base(name),
         };
         match preset {
             Some(preset) => self.preset(&preset),
@@ -232,6 +258,15 @@ impl Loader {
             None => Err(one(unknown_system(name, base.place.clone(), "base"))),
         }
     }
+}
+
+/// What a host brings, all of it: nothing of another's processor is left.
+const HOST_PARTS: [&str; 2] = ["processor", "os"];
+
+/// Whether a base is a host that comes with the program.
+fn is_host(base: &Node) -> bool {
+    let Data::Text(name) = &base.data else { return false };
+    presets::find_users_base(name).is_some_and(|preset| preset.host)
 }
 
 /// Lays a description over its base. Another kind of store or link takes the place of the base's.
@@ -342,18 +377,24 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 fn unknown_system(name: &str, place: String, path: &str) -> Problem {
-    let near = nearest(name, names()).map(|near| format!("did you mean \"{near}\"?"));
+    let hosts = presets::hosts().into_iter().filter(|_| !path.is_empty());
+    let near = nearest(name, names().chain(hosts.map(|(host, _)| host)))
+        .map(|near| format!("did you mean \"{near}\"?"));
     let all = || format!("the presets are {}", names().collect::<Vec<_>>().join(", "));
+    let host = presets::hosts().iter().any(|(host, _)| *host == name);
+    let as_base = || format!("write a file with base = [\"hybrid\", \"{name}\"]");
     Problem {
         code: "unknown-system",
         path: if path.is_empty() { "system".into() } else { path.to_owned() },
         value: format!("\"{name}\""),
-        reason: if name.contains(std::path::MAIN_SEPARATOR) {
+        reason: if host {
+            "it is a host, a processor and an operating system without memory".into()
+        } else if name.contains(std::path::MAIN_SEPARATOR) {
             "there is neither a preset nor a file of that name".into()
         } else {
             "it is no preset, and a file's name ends with .toml".into()
         },
-        mend: near.unwrap_or_else(all),
+        mend: if host { as_base() } else { near.unwrap_or_else(all) },
         place,
     }
 }

@@ -22,7 +22,7 @@ mod walk;
 pub use fit::check_fit;
 pub use load::{Resolved, Source, load, load_all, load_json, load_text};
 pub use memory::MemoryEstimate;
-pub use presets::list;
+pub use presets::{hosts, list};
 pub use print::{show, to_commented_toml, to_toml};
 pub use scale::{DramSizes, Sets, scale};
 pub use shape::{Field, Shape, Table, Word, json_schema, shape};

@@ -12,17 +12,21 @@ pub(super) struct Preset {
     pub name: &'static str,
     /// One line for lists; empty for what is only a base of others.
     pub summary: &'static str,
+    /// A processor and an operating system, without the rest of a machine.
+    pub host: bool,
     /// TOML.
     pub text: &'static str,
 }
 
-/// Makes [`WRITTEN`] of the list below.
+/// Makes a list of presets, such as [`WRITTEN`], of the lists below.
 macro_rules! presets {
-    ($( $name:literal = $( $file:literal )+, $summary:literal; )*) => {
-        /// Every preset that is a file, in the order of `tierscope show systems`.
-        static WRITTEN: &[Preset] = &[ $( Preset {
+    ($( #[$about:meta] )* $list:ident: host = $host:literal;
+     $( $name:literal = $( $file:literal )+, $summary:literal; )*) => {
+        $( #[$about] )*
+        static $list: &[Preset] = &[ $( Preset {
             name: $name,
             summary: $summary,
+            host: $host,
             text: concat!($( include_str!(concat!("../../presets/", $file)) ),+),
         } ),* ];
     };
@@ -31,6 +35,8 @@ macro_rules! presets {
 // Name, file, and one line for lists; an empty one for what is only a base of others. A drive's tables are
 // a file of their own, which follows that of each preset that has it.
 presets! {
+    /// Every preset that is a file, in the order of `tierscope show systems`.
+    WRITTEN: host = false;
     "oracle" = "oracle.toml", "All data in 1 TiB of DRAM: the bound that no other machine passes";
     "oracle/quick" = "oracle-quick.toml", "oracle at 1/256: 4 GiB of DRAM";
     "hybrid" = "hybrid.toml",
@@ -50,7 +56,7 @@ presets! {
         "1.5 TiB of Optane DC modules as main memory, without DRAM (App Direct)";
     "hybrid/optane" = "hybrid-optane.toml",
         "64 GiB of DRAM as a cache of lines before 1.5 TiB of Optane DC modules (Memory mode)";
-    "hyb15-host" = "hyb15-host.toml", "";
+    "linux" = "linux.toml", "";
     "hyb15" = "hyb15.toml", "";
     "hyb15-store" = "hyb15-store.toml", "";
     "device" = "device.toml", "";
@@ -80,11 +86,24 @@ presets! {
         "A 256 GB Optane DC module of 3D XPoint alone, with its buffer";
 }
 
+// Hosts: processor and operating system, for the bases of machines.
+presets! {
+    /// Every host, in the order of lists.
+    HOSTS: host = true;
+    "hyb15-host" = "hyb15-host.toml", "Four cores of 2 GHz, the simulated host of [HYB15]";
+    "nvm10-host" = "nvm10-host.toml", "Two sockets of Nehalem, 8 cores of 2.26 GHz ([NVM10])";
+    "ebc11-host" = "ebc11-host.toml", "Sun Fire X2200 M2, 4 cores of Opteron at 2.6 GHz ([EBC11])";
+    "hams-host" = "hams-host.toml", "Four ARMv8 cores of 2 GHz, the simulated host of [HAMS21]";
+    "hams-testbed" = "hams-testbed.toml", "Core i7-4790K, 4 cores of 4 GHz, measured in [HAMS21]";
+    "xeon-6430-host" = "xeon-6430-host.toml", "Xeon Gold 6430, 32 cores of Sapphire Rapids at 2.1 GHz";
+}
+
 /// Every preset, those that are made of lists last.
 fn all() -> impl Iterator<Item = Preset> {
     let made = devices::all().iter().map(|made| Preset {
         name: &made.name,
         summary: &made.summary,
+        host: false,
         text: &made.text,
     });
     WRITTEN.iter().copied().chain(made)
@@ -114,7 +133,18 @@ pub(super) fn with_organization(key: &str) -> &'static str {
 
 /// What another preset may be based on.
 pub(super) fn find_base(name: &str) -> Option<Preset> {
-    all().find(|preset| preset.name == name)
+    all().chain(HOSTS.iter().copied()).find(|preset| preset.name == name)
+}
+
+/// What a user's file may be based on: a machine, or a host.
+pub(super) fn find_users_base(name: &str) -> Option<Preset> {
+    find(name).or_else(|| HOSTS.iter().copied().find(|host| host.name == name))
+}
+
+/// Name and one-line description of every host: a processor with an operating system, which is no machine by
+/// itself, but may be a base of one.
+pub fn hosts() -> Vec<(&'static str, &'static str)> {
+    HOSTS.iter().map(|host| (host.name, host.summary)).collect()
 }
 
 /// Name and one-line description of every preset, in the order in which they are shown.

@@ -326,7 +326,7 @@ fn a_file_with_a_base_says_only_what_differs_and_gives_the_name() {
     assert_eq!(resolved.spec, expected);
     assert_eq!(resolved.sources["processor.width"].text, "mine");
     assert!(resolved.sources["hybrid.cache.capacity"].place.ends_with("below/big.toml:4:12"));
-    assert_eq!(resolved.origin.len(), 6);
+    assert_eq!(resolved.origin.len(), 7);
 }
 
 #[test]
@@ -363,6 +363,46 @@ fn a_resolved_machine_prints_as_toml_that_loads_to_the_same() {
 fn what_only_other_presets_need_is_not_listed() {
     assert!(presets::find("hyb15").is_none() && presets::find_base("hyb15").is_some());
     assert!(list().iter().all(|(name, _)| !name.starts_with("hyb15")));
+}
+
+#[test]
+fn a_host_takes_the_place_of_a_machines_processor_and_kernel() {
+    let hybrid = load("hybrid", &[]).unwrap();
+    for (host, _) in hosts() {
+        let text = format!("base = [\"hybrid\", \"{host}\"]");
+        let resolved = load_text("mine.toml", &text, &[]).unwrap_or_else(|e| panic!("{host}: {e}"));
+        let places = resolved.sources.iter().filter(|(path, _)| {
+            path.starts_with("processor.")
+                || path.starts_with("os.") && !path.starts_with("os.paths")
+        });
+        for (path, source) in places {
+            let own = [&format!("preset {host}:"), "preset linux:"];
+            assert!(own.iter().any(|own| source.place.starts_with(*own)), "{path}: {source:?}");
+            assert!(!source.text.is_empty(), "{host}: {path} has no source");
+        }
+        assert_eq!(resolved.spec.dram, hybrid.spec.dram);
+        assert_eq!(resolved.spec.hybrid, hybrid.spec.hybrid);
+        assert_eq!(
+            to_toml(&load_text("again", &to_toml(&resolved), &[]).unwrap()),
+            to_toml(&resolved)
+        );
+    }
+    let text = "base = [\"hybrid\", \"hyb15-host\"]";
+    assert_eq!(load_text("same.toml", text, &[]).unwrap().spec, hybrid.spec);
+    let error = load("hams-host", &[]).unwrap_err().to_string();
+    assert!(error.contains("it is a host") && error.contains("base = [\"hybrid\""), "{error}");
+}
+
+#[test]
+fn of_several_bases_each_is_laid_over_those_before_it() {
+    let text = "base = [\"oracle/quick\", \"nvm10-host\"]\n[processor]\ncores = 2 # mine\n";
+    let spec = load_text("mine.toml", text, &[]).unwrap().spec;
+    let processor = spec.processor.unwrap();
+    assert_eq!((processor.cores, processor.miss_registers, processor.energy), (2, 10, None));
+    let empty = load_text("mine.toml", "base = []", &[]).unwrap_err().to_string();
+    assert!(empty.contains("it names none"), "{empty}");
+    let wrong = load_text("mine.toml", "base = [\"hybrid\", \"hams-hots\"]", &[]).unwrap_err();
+    assert!(wrong.to_string().contains("did you mean \"hams-host\"?"), "{wrong}");
 }
 
 /// The merged tree of a preset, as the loader sees it.
