@@ -278,7 +278,7 @@ fn waiting_for_a_place_of_the_hybrid_controller_is_charged_to_what_holds_it() {
         let store = ["link", "store_queue", "device", "medium"].map(|stage| found.stage_ps(stage));
         let store = store.iter().sum::<u64>() as f64 / found.latency_ps as f64;
         let name = format!("{places} places, {fills} fills, {write_backs} write-backs");
-        assert!(queue < 0.01 && store > 0.25, "{name}: {queue} by itself, {store} for the store");
+        assert!(queue < 0.01 && store > 0.2, "{name}: {queue} by itself, {store} for the store");
     }
 }
 

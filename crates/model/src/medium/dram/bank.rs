@@ -17,6 +17,8 @@ pub struct Bank {
     pub row: u64,
     /// What waits, by class.
     pub lists: [List; Class::COUNT],
+    /// The entry that the row was opened for, while it has got no column command.
+    pub unused_by: u32,
     /// When its row was last used.
     pub used_at: u64,
     /// The command that it wants next in the present direction, if anything waits in it.
@@ -42,6 +44,9 @@ pub struct Wish {
     pub kind: Kind,
     /// Its column in tables.
     pub next: Next,
+    /// Whether it is a column command against the present direction: its row was opened for it before
+    /// the turn, and would have been opened in vain.
+    pub against: bool,
 }
 
 /// What is wanted next: a kind of command, for an entry that is demand or background.
@@ -52,6 +57,8 @@ struct Wanted {
     order: Order,
     /// The entry.
     slot: u32,
+    /// See [`Wish::against`].
+    against: bool,
 }
 
 impl Bank {
@@ -61,8 +68,9 @@ impl Bank {
             earliest: [0; Next::COUNT],
             row: CLOSED,
             lists: [List::EMPTY; Class::COUNT],
+            unused_by: NONE,
             used_at: 0,
-            wish: Wish { slot: NONE, kind: Kind::Precharge, next: Next::Precharge },
+            wish: Wish { slot: NONE, kind: Kind::Precharge, next: Next::Precharge, against: false },
             rank,
             group,
             number,
@@ -95,14 +103,14 @@ impl Bank {
         writing: bool,
         aged: u64,
     ) {
-        let Wanted { kind, order, slot } = self.wanted(entries, writing, aged);
+        let Wanted { kind, order, slot, against } = self.wanted(entries, writing, aged);
         let next = match kind {
-            Kind::Column if writing => Next::Write,
+            Kind::Column if writing != against => Next::Write,
             Kind::Column => Next::Read,
             Kind::Activate => Next::Activate,
             _ => Next::Precharge,
         };
-        self.wish = Wish { slot, kind, next };
+        self.wish = Wish { slot, kind, next, against };
         let order = candidates.order(order, entries[slot].sequence, self.number as usize);
         self.enlist(group, candidates, order);
     }
@@ -110,8 +118,9 @@ impl Bank {
     /// It is among the candidates with what it wants, in this order.
     #[inline(always)]
     pub fn enlist(&self, group: &UsualEarliest, candidates: &mut Candidates, order: Order) {
-        let (place, Wish { kind, next, .. }) = (self.place as usize, self.wish);
-        if self.blocked {
+        let (place, Wish { kind, next, against, .. }) = (self.place as usize, self.wish);
+        // What makes others of its kind wait is not what makes it wait: it is looked for by itself.
+        if self.blocked || against {
             candidates.set_blocked(place, kind, order);
             return;
         }
@@ -133,10 +142,30 @@ impl Bank {
             (Kind::Activate, list.head)
         } else if list.hit == list.head || list.hit != NONE && entries[list.head].arrival >= aged {
             (Kind::Column, list.hit)
+        } else if self.unused_by != NONE {
+            return self.first_use(entries, write, list.head, behind, aged);
         } else {
             (Kind::Precharge, list.head)
         };
-        Wanted { kind, order: kind.order() | behind, slot }
+        Wanted { kind, order: kind.order() | behind, slot, against: false }
+    }
+
+    /// What is wanted by a bank whose row nobody has used since it was opened for an entry: if that waits
+    /// for the other direction, its column command before the row is closed, which only who came before
+    /// `aged` does not wait for.
+    #[cold]
+    fn first_use(
+        &self,
+        entries: &Entries,
+        write: bool,
+        head: u32,
+        behind: Order,
+        aged: u64,
+    ) -> Wanted {
+        let slot = self.unused_by;
+        let against = entries[slot].class.writes() != write && entries[head].arrival >= aged;
+        let (kind, slot) = if against { (Kind::Column, slot) } else { (Kind::Precharge, head) };
+        Wanted { kind, order: kind.order() | behind, slot, against }
     }
 
     /// The list that goes first where there is background, and whether it goes as background.
@@ -151,10 +180,12 @@ impl Bank {
         }
     }
 
-    /// A row is opened.
+    /// The row of an entry is opened for it.
     #[inline]
-    pub fn open(&mut self, entries: &Entries, row: u64) {
+    pub fn open(&mut self, entries: &Entries, slot: u32) {
+        let row = entries[slot].row;
         self.row = row;
+        self.unused_by = slot;
         for list in self.lists.iter_mut() {
             if !list.is_empty() {
                 list.open(entries, row);
@@ -166,6 +197,7 @@ impl Bank {
     #[inline]
     pub fn close(&mut self) {
         self.row = CLOSED;
+        self.unused_by = NONE;
         for list in &mut self.lists {
             list.hit = NONE;
         }

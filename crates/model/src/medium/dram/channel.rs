@@ -116,6 +116,8 @@ pub struct Channel {
     candidates: Candidates,
     /// Places of a rank among them.
     places_of_rank: usize,
+    /// Banks that want a column command against the direction, and some that did.
+    against: Vec<u32>,
     /// Banks that a refresh keeps from others.
     blocked: Set,
     /// Ranks that a refresh is under way for.
@@ -175,6 +177,7 @@ impl Channel {
             work: [empty(), empty()],
             candidates: Candidates::new(d.ranks * d.groups * of_group, all),
             places_of_rank: (d.groups * of_group) as usize,
+            against: Vec::new(),
             blocked: empty(),
             refreshing: 0,
             next_due: 0,

@@ -200,5 +200,16 @@ impl Channel {
         let bank = &mut self.banks[index];
         let group = &self.groups[bank.group as usize].earliest;
         bank.decide(&self.entries, group, &mut self.candidates, self.writing, aged);
+        if bank.wish.against {
+            self.go_against(index as u32);
+        }
+    }
+
+    /// A bank wants a column command against the present direction.
+    #[cold]
+    fn go_against(&mut self, index: u32) {
+        if !self.against.contains(&index) {
+            self.against.push(index);
+        }
     }
 }

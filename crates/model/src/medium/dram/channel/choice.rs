@@ -67,8 +67,9 @@ impl Channel {
             First::Far => self.choose_far(rules, floors),
             First::Nothing => Choice::NOTHING,
         };
-        if self.refreshing != 0 || rules.page_policy == PagePolicy::Timeout {
-            self.choose_besides(rules, floors[0]);
+        let against = !self.against.is_empty();
+        if self.refreshing != 0 || against || rules.page_policy == PagePolicy::Timeout {
+            self.choose_besides(rules, floors);
         }
     }
 
@@ -109,11 +110,13 @@ impl Channel {
         best
     }
 
-    /// Chooses what no bank wants, if it comes first: a part of a refresh, or closing a row that
-    /// nobody uses.
+    /// Chooses what is not among the candidates, if it comes first: a column command against the
+    /// direction, a part of a refresh, or closing a row that nobody uses.
     #[cold]
-    pub(super) fn choose_besides(&mut self, rules: &Rules, floor: u64) {
+    pub(super) fn choose_besides(&mut self, rules: &Rules, floors: [u64; 2]) {
+        let floor = floors[0];
         let mut best = self.best;
+        self.choose_against(rules, floors, &mut best);
         if self.refreshing != 0 {
             self.choose_refresh(rules, floor, &mut best);
         }
@@ -121,6 +124,26 @@ impl Channel {
             self.choose_timeout(rules, floor, &mut best);
         }
         self.best = best;
+    }
+
+    /// Chooses the first use of a row that was opened before the turn, and forgets who wants none.
+    fn choose_against(&mut self, rules: &Rules, floors: [u64; 2], best: &mut Choice) {
+        let mut place = 0;
+        while place < self.against.len() {
+            let index = self.against[place] as usize;
+            let bank = &self.banks[index];
+            let wish = bank.wish;
+            let stands = wish.against && bank.wants(self.writing) && bank.unused_by == wish.slot;
+            if !stands {
+                self.against.swap_remove(place);
+                continue;
+            }
+            if !bank.blocked {
+                let choice = self.choice(rules, index, floors);
+                *best = if choice.before(best) { choice } else { *best };
+            }
+            place += 1;
+        }
     }
 
     #[cold]

@@ -4,6 +4,7 @@ use super::super::super::PagePolicy;
 use super::super::bank::Wish;
 use super::super::candidates::Kind;
 use super::super::log::{Logged, WHOLE_RANK};
+use super::super::queue::NONE;
 use super::super::rules::Rules;
 use super::super::standard::{Command, Next};
 use super::choice::column;
@@ -55,7 +56,7 @@ impl Channel {
         entry.activated = true;
         let row = entry.row;
         let bank = &mut self.banks[index];
-        bank.open(&self.entries, row);
+        bank.open(&self.entries, slot);
         bank.used_at = at;
         let rank = &mut self.ranks[bank.rank as usize];
         rank.residency.open(at);
@@ -96,6 +97,7 @@ impl Channel {
         self.waiting[usize::from(write)] -= 1;
         let bank = &mut self.banks[index];
         bank.used_at = at;
+        bank.unused_by = NONE;
         let rank = &mut self.ranks[bank.rank as usize];
         *(if write { &mut rank.residency.writes } else { &mut rank.residency.reads }) += 1;
         if entry.bursts_left > 0 {
@@ -130,10 +132,12 @@ impl Channel {
     pub(super) fn after_last_burst(&mut self, rules: &Rules, index: usize, write: bool) {
         let bank = &self.banks[index];
         let rank = bank.rank;
-        if bank.wants(write) {
+        if !bank.wants(write) {
+            self.work[usize::from(write)][index / 64] &= !(1 << (index % 64));
+        }
+        if bank.wants(self.writing) {
             self.decide(rules, index);
         } else {
-            self.work[usize::from(write)][index / 64] &= !(1 << (index % 64));
             self.candidates.clear(bank.place as usize);
         }
         self.turn(rules);

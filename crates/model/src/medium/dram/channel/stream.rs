@@ -3,7 +3,7 @@
 use super::super::super::PagePolicy;
 use super::super::candidates::{Kind, Order};
 use super::super::earliest::NEVER;
-use super::super::queue::Class;
+use super::super::queue::{Class, NONE};
 use super::super::rules::Rules;
 use super::super::standard::Command;
 use super::{Channel, Choice, left};
@@ -15,7 +15,7 @@ impl Channel {
     /// whether it gave any.
     #[inline]
     pub(super) fn stream(&mut self, rules: &Rules, index: usize, slot: u32, end: u64) -> bool {
-        let many = self.entries[slot].bursts_left > 3;
+        let many = self.entries[slot].bursts_left > 3 && !self.banks[index].wish.against;
         many && self.log.is_none() && self.give_many(rules, index, end)
     }
 
@@ -59,6 +59,7 @@ impl Channel {
         let residency = &mut self.ranks[rank].residency;
         *(if write { &mut residency.writes } else { &mut residency.reads }) += count;
         self.banks[index].used_at = at + further;
+        self.banks[index].unused_by = NONE;
         let command = if write { Command::Write } else { Command::Read };
         self.give(rules, command, index, at + further, 0);
         self.decide(rules, index);

@@ -243,3 +243,38 @@ fn pages_take_the_same_time_however_many_bursts_are_given_at_once() {
         }
     }
 }
+
+/// Rows that were closed without a column command since they had been opened, of all that were opened.
+fn opened_in_vain(spec: &DramSpec) -> (u64, u64) {
+    use standard::Command::*;
+    let mut dram = Dram::new(spec, CAPACITY, 64);
+    dram.start_log();
+    let requests: Vec<_> = random_lines(30).collect();
+    play(&mut dram, &requests, &mut Vec::new());
+    let (mut unused, mut in_vain, mut opened) = (vec![false; 1 << 10], 0, 0);
+    for logged in dram.take_log(0, true) {
+        let bank = (logged.rank << 5 | logged.bank) as usize;
+        match logged.command {
+            Activate => (unused[bank], opened) = (true, opened + 1),
+            Precharge => in_vain += u64::from(std::mem::take(&mut unused[bank])),
+            command if command.is_column() => unused[bank] = false,
+            _ => {}
+        }
+    }
+    (in_vain, opened)
+}
+
+#[test]
+fn no_turn_closes_a_row_before_it_was_used() {
+    for part in ["ddr3-1333-2gb-x8", "ddr4-2400-8gb-x8", "ddr5-4800-16gb-x8"] {
+        for (high, low) in [(40, 20), (4, 0), (500, 0)] {
+            let spec = DramSpec { write_high: high, write_low: low, ..calm_part(part) };
+            let patient = DramSpec { age_cap: ps(1 << 50), ..spec.clone() };
+            let (in_vain, opened) = opened_in_vain(&patient);
+            assert!(in_vain == 0 && opened > 5_000, "{part}, {high}: {in_vain} of {opened}");
+            // Who is past his age waits for nobody: so many would be seen.
+            let (in_vain, opened) = opened_in_vain(&DramSpec { age_cap: ps(0), ..spec });
+            assert!(in_vain > 0, "{part}, {high}: none of {opened}");
+        }
+    }
+}
