@@ -147,6 +147,7 @@ def compare(
     by: By | Sequence[By] = (),
     watch: Watcher | None = None,
     latencies: str | os.PathLike[str] | None = None,
+    timeline: str | os.PathLike[str] | None = None,
     sample: bool = False,
     precision: _sampling.Precision | None = None,
 ) -> Result:
@@ -175,8 +176,12 @@ def compare(
             of a program, or of a recording that was made with it. By ``area`` of its memory they
             are told always.
         watch: hears of the progress.
-        latencies: a file that gets a row for each request of a device alone, with its latency and
-            stages, as comma-separated values; of several devices, each has its name in the file's.
+        latencies: a file that gets a row for each request, with its latency and stages, as
+            comma-separated values; of several systems, each has its name in the file's. Of a
+            device alone these are all; of a machine the accesses that a core's own caches did not
+            serve at once, and the pages that move between memory and store.
+        timeline: a file that gets the first 100,000 of these requests through their stages, as
+            Perfetto (https://ui.perfetto.dev) draws them; of several systems a file each.
         sample: simulates parts of the run in detail, and passes over the rest several times as
             fast: figures are estimates, with intervals. What is no longer than the first of these
             parts is complete.
@@ -207,13 +212,19 @@ def compare(
         check_functional(loaded, region)
     sampled, wanted = _sampling.asked(sample, precision, what)
     if sampled:
+        for name, file in (("latencies", latencies), ("timeline", timeline)):
+            if file is not None:
+                raise _workload.without_effect(
+                    f"a file of the {name}", "a sampled run, which passes most requests over"
+                )
         _sampling.check_machines(loaded)
     target: dict[str, Any] = {
         "systems": [one.to_dict() for one in loaded],
         "options": {
             **region,
             "sites": sites,
-            "latencies": latency_files(latencies, what, loaded),
+            "latencies": request_files("latencies", latencies, what, loaded),
+            "timelines": request_files("timeline", timeline, what, loaded),
             **_sampling.options(sampled),
         },
     }
@@ -260,32 +271,40 @@ def changed_notes(machine: System) -> Iterator[str]:
         yield f"changed from its preset or file: {told}"
 
 
-def latency_files(
-    latencies: str | os.PathLike[str] | None, work: Workload, machines: Sequence[System]
+_EXAMPLES = {"latencies": "latencies.csv", "timeline": "timeline.json"}
+
+
+def request_files(
+    what: str,
+    file: str | os.PathLike[str] | None,
+    work: Workload,
+    machines: Sequence[System],
 ) -> list[str]:
-    """The files that get a row for each request, one a device; none where none is asked for.
+    """The files that tell of single requests, one a system; none where none is asked for.
+
+    Args:
+        what: ``latencies`` or ``timeline``.
+        file: that of one system; of several, each has its name in it.
+        work: what runs.
+        machines: what it runs on.
 
     Raises:
-        ArgumentError: where the workload is no memory trace, or the path is none.
+        ArgumentError: where the path is none.
         RunError: where there is something else than a file, or no directory.
     """
-    if latencies is None:
+    if file is None:
         return []
-    mend = 'write a path, such as "latencies.csv"'
-    path = Path(_check.path(latencies, "the latencies' file", mend))
+    mend = f'write a path, such as "{_EXAMPLES[what]}"'
+    path = Path(_check.path(file, f"the file of the {what}", mend))
     if not path.name:
         raise RunError("not-written", f"{path} is no file's name", mend)
-    if not _workload.for_devices(work):
-        raise _workload.without_effect(
-            "a file of latencies", "what is no requests for devices alone"
-        )
     named = [one.name.replace("/", "-") for one in machines]
     several = len(machines) > 1
     paths = [path.with_stem(f"{path.stem}-{name}") if several else path for name in named]
     if len(set(paths)) < len(paths):
         twice = next(one for one in paths if paths.count(one) > 1)
         hint = "give one of them another name"
-        raise RunError("not-written", f"latencies of two systems would go to {twice}", hint)
+        raise RunError("not-written", f"the {what} of two systems would go to {twice}", hint)
     trace = Path(work.path) if isinstance(work, MemoryTrace) else None
     for one in paths:
         partial = one.with_name(f"{one.name}.partial")
@@ -496,6 +515,7 @@ def run(
     by: By | Sequence[By] = (),
     watch: Watcher | None = None,
     latencies: str | os.PathLike[str] | None = None,
+    timeline: str | os.PathLike[str] | None = None,
     sample: bool = False,
     precision: _sampling.Precision | None = None,
 ) -> Result:
@@ -512,6 +532,7 @@ def run(
         by=by,
         watch=watch,
         latencies=latencies,
+        timeline=timeline,
         sample=sample,
         precision=precision,
     )

@@ -351,3 +351,26 @@ def test_what_no_study_can_mean_is_refused(tmp_path: Path, lines: str, said: str
         ts.sweep(path, tmp_path / "kept")
     assert said in str(refused.value)
     assert not (tmp_path / "kept").exists()
+
+
+def test_points_can_be_sampled(tmp_path: Path) -> None:
+    work = ts.workload("gups", updates=60_000, table="16MiB")
+    small = {
+        "hybrid.cache.capacity": "4MiB",
+        "hybrid.prefetch_pages": "0",
+        "processor.caches.L3.capacity": "320KiB",
+        "store.read_latency": "10us",
+    }
+    study = ts.study(["hybrid/quick"], [work], set=small, precision="20%")
+    table = ts.sweep(study, tmp_path / "out").table()
+    assert table["status"].to_list() == ["sampled"]
+    assert 0 < table["time_half_width"][0] <= 0.2
+
+
+def test_a_machine_that_cannot_be_sampled_is_told_with_its_place() -> None:
+    study = ts.study(["storage/z-ssd"], ["gups"], sample=True)
+    with pytest.raises(ts.SpecError, match="cannot be sampled") as caught:
+        ts.sweep(study, "nowhere")
+    assert [problem.path for problem in caught.value.problems] == ["sample"]
+    with pytest.raises(ts.SpecError, match="no share of one"):
+        ts.study(["storage/quick"], ["gups"], precision=7.0)

@@ -57,11 +57,6 @@ impl Run {
         prepared.check_fit(&systems)?;
         if let Source::Stream(stream) = &prepared.source {
             check_sites(&**stream, options.sites).map_err(|e| run_error("no-code", e))?;
-            if !options.latencies.is_empty() {
-                let why = "a file of latencies is for devices alone, and these machines have \
-                           processors; leave it out";
-                return Err(run_error("no-effect", why));
-            }
             check_region(&**stream, &options).map_err(|e| run_error("bad-region", e))?;
         }
         let Prepared { source, info, damage, cut, missing, filter } = prepared;

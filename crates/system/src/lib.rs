@@ -5,6 +5,7 @@ mod drive;
 mod energy;
 pub mod machine;
 mod nvm;
+mod request_log;
 pub mod result;
 pub mod run;
 mod sampling;

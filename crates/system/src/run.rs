@@ -2,6 +2,7 @@
 
 use crate::alone::{Alone, AloneError, Requests};
 use crate::machine::{Machine, MachineError};
+use crate::request_log::RequestFiles;
 use crate::result::{Interval, SystemResult};
 use crate::spec::SystemSpec;
 use serde::{Deserialize, Serialize};
@@ -38,9 +39,13 @@ pub struct RunOptions {
     /// How finely to tell which places of the program's code cause misses and stalls; None for not at
     /// all. The workload must tell its sites as finely: see [`check_sites`].
     pub sites: Option<SiteGrain>,
-    /// Files that get a row for each request of a device alone, one for each system; none where it is
-    /// empty. Nothing to machines with a processor.
+    /// Files that get a row for each request, one for each system; none where it is empty: of a device
+    /// alone each, of a machine those that its private caches did not serve at once, and the pages that
+    /// move between memory and store.
     pub latencies: Vec<PathBuf>,
+    /// Files that get the first of these requests through their stages, in the Trace Event Format, one
+    /// for each system; none where it is empty.
+    pub timelines: Vec<PathBuf>,
 }
 
 /// How a run is sampled: one unit in each period is measured.
@@ -211,7 +216,15 @@ pub fn run_machines(
     stop: &AtomicBool,
 ) -> Vec<Outcome> {
     each(systems, streams, |index, system, stream| {
-        run_one(index, || Machine::new(system, stream, options), observer, stop)
+        let files = RequestFiles::of(options, index);
+        let make = || {
+            let mut machine = Machine::new(system, stream, options)?;
+            if !files.none() {
+                machine.log_requests(&files)?;
+            }
+            Ok(machine)
+        };
+        run_one(index, make, observer, stop)
     })
 }
 
@@ -226,8 +239,15 @@ pub fn run_alone(
     stop: &AtomicBool,
 ) -> Vec<Outcome> {
     each(systems, requests, |index, system, requests| {
-        let latencies = options.latencies.get(index).map(PathBuf::as_path);
-        run_one(index, || Alone::new(system, requests, options, latencies), observer, stop)
+        let files = RequestFiles::of(options, index);
+        let make = || {
+            let mut alone = Alone::new(system, requests, options)?;
+            if !files.none() {
+                alone.log_requests(&files)?;
+            }
+            Ok(alone)
+        };
+        run_one(index, make, observer, stop)
     })
 }
 

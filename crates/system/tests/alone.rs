@@ -471,8 +471,7 @@ fn what_a_trace_cannot_mean_is_told() {
     let options = RunOptions { start: Some(Bound::Accesses(7)), ..RunOptions::default() };
     let never = outcome(&spec, given(&[last]), &options);
     assert!(never.failed && never.partial_reason.unwrap().contains("never began"));
-    let hybrid =
-        Alone::new(&system("hybrid/quick", &[]), given(&[last]), &RunOptions::default(), None);
+    let hybrid = Alone::new(&system("hybrid/quick", &[]), given(&[last]), &RunOptions::default());
     assert!(hybrid.map(|_| ()).unwrap_err().to_string().contains("no device"));
     let nowhere = RunOptions { latencies: vec!["/nowhere/x.csv".into()], ..RunOptions::default() };
     let told = outcome(&spec, given(&[last]), &nowhere).partial_reason.unwrap();

@@ -102,6 +102,7 @@ def run(
     native: bool = False,
     allow_truncated: bool = False,
     latencies: Path | None = None,
+    timeline: Path | None = None,
     closed_loop: Annotated[int | None, Parameter(converter=whole)] = None,
     sample: bool = False,
     precision: str | None = None,
@@ -145,8 +146,12 @@ def run(
         native: Runs the program alone first as well, to measure its time: it then runs twice,
             with all that it does.
         allow_truncated: Replays what precedes the damage of a damaged recording.
-        latencies: Writes a row for each request to a device alone to this file: number, address,
-            kind, arrival, latency, and what of it was spent where; comma-separated, in picoseconds.
+        latencies: Writes a row for each request to this file: number, kind, address, arrival,
+            latency, and what of it was spent where; comma-separated, in picoseconds. Of a device
+            alone all requests; of a machine the accesses that a core's own caches did not serve at
+            once, and the pages that move between memory and store.
+        timeline: Writes the first 100,000 of these requests through their stages to this file, for
+            Perfetto (https://ui.perfetto.dev).
         closed_loop: Leaves the times of requests to a device alone out: so many are under way, and
             one that ends lets the next one come. Requests without times come so anyway, 64.
         sample: Simulates parts of the run in detail and passes over the rest, several times as
@@ -183,9 +188,10 @@ def run(
             option = "--sample" if sample else "--precision"
             mend = "leave one out: both tell intervals, of different causes"
             raise TierscopeError("usage", f"{option} is for one run, not for several", mend)
-    if latencies is not None and (repeat is not None or dry_run):
-        option = "--dry-run" if dry_run else "--repeat"
-        raise without_effect("--latencies", f"{option}: it is for one run")
+    for name, file in (("--latencies", latencies), ("--timeline", timeline)):
+        if file is not None and (repeat is not None or dry_run):
+            option = "--dry-run" if dry_run else "--repeat"
+            raise without_effect(name, f"{option}: it is for one run")
     if output is not None:
         (check_target if repeat is None else check_repetitions_target)(output)
     told = kinds(by)
@@ -211,7 +217,14 @@ def run(
     with shown as watch:
         try:
             result = compare(
-                machines, work, by=told, watch=watch, latencies=latencies, **how, **sampling
+                machines,
+                work,
+                by=told,
+                watch=watch,
+                latencies=latencies,
+                timeline=timeline,
+                **how,
+                **sampling,
             )
         except RunFailedError as error:
             failure, result = error, error.result

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tierscope import _core, _system, _workload
+from tierscope import _core, _sampling, _system, _workload
 from tierscope._call import core_errors, parsed
 from tierscope._system import System
 from tierscope._workload import Generated, MemoryTrace, Recorded
@@ -169,8 +169,22 @@ class _Expansion:
         )
         key = (number, pairs)
         if key not in self._machines:
-            self._machines[key] = self._changed(given, plain, pairs)
+            machine = self._changed(given, plain, pairs)
+            self._machines[key] = self._sampled(machine)
         return self._machines[key]
+
+    def _sampled(self, machine: System | None) -> System | None:
+        """The machine, or nothing where the study asks for samples and it cannot be sampled."""
+        asked = next((key for key in ("sample", "precision") if self._study.region.get(key)), None)
+        if machine is None or asked is None:
+            return machine
+        try:
+            _sampling.check_machines([machine])
+        except RunError as error:
+            mend = error.hint or "leave it out"
+            self._mistakes.problem(error.code, [asked], str(error), mend)
+            return None
+        return machine
 
     def _applies(self, path: str, machine: System) -> bool:
         """Whether a machine has the part, or none has it: then it is told of."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tierscope import _check, _core
+from tierscope import _check, _core, _sampling
 from tierscope._files import read_text, toml_mistake
 from tierscope._region import Extent, Warming
 from tierscope._system import System
@@ -31,6 +31,8 @@ KEYS = (
     "limit",
     "roi",
     "warming",
+    "sample",
+    "precision",
     "time_limit_s",
     "set",
     "design",
@@ -72,7 +74,8 @@ class Study:
         works: what runs on each of them.
         repetitions: how many seeds each point of a generated workload runs with.
         seed: the first of them.
-        region: ``skip``, ``limit``, ``roi``, ``warming`` and ``time_limit_s``, as of ``run``.
+        region: ``skip``, ``limit``, ``roi``, ``warming``, ``sample``, ``precision`` and
+            ``time_limit_s``, as of ``run``.
         sets: values that all points have, by path.
         design: how values are combined.
         parameters: what varies.
@@ -109,6 +112,8 @@ def study(
     limit: Extent | None = None,
     roi: bool = False,
     warming: Warming | None = None,
+    sample: bool = False,
+    precision: _sampling.Precision | None = None,
     time_limit_s: float | None = None,
 ) -> Study:
     """What a sweep runs, as a file of a study says it.
@@ -130,6 +135,8 @@ def study(
         limit: see there.
         roi: see there.
         warming: see there.
+        sample: see there.
+        precision: see there.
         time_limit_s: see there.
 
     Raises:
@@ -147,6 +154,8 @@ def study(
         "limit": limit,
         "roi": roi,
         "warming": warming,
+        "sample": sample or None,
+        "precision": precision,
         "time_limit_s": time_limit_s,
         "set": dict(_check.mapping(set or {}, "what is set")),
         "design": {"kind": design} if isinstance(design, str) else design,
@@ -314,12 +323,14 @@ def _region(said: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
     """What of each run is counted, checked as a run checks it."""
     from tierscope import _region as region
 
-    keys = ("skip", "limit", "roi", "warming", "time_limit_s")
+    keys = ("skip", "limit", "roi", "warming", "sample", "precision", "time_limit_s")
     found = {key: said[key] for key in keys if key in said}
     checks = {
         "skip": lambda value: region.bound("skip", value),
         "limit": lambda value: region.bound("limit", value),
         "roi": lambda value: _check.flag(value, "roi"),
+        "sample": lambda value: _check.flag(value, "sample"),
+        "precision": _sampling.share,
         "time_limit_s": _check.time_limit,
     }
     for key, check in checks.items():

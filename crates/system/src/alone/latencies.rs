@@ -1,12 +1,11 @@
 //! A row for each request: when it came, how long it took, and where.
 
 use super::{Flight, Takes};
-use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use crate::request_log::{Beside, RequestFiles, TimelineFile, Told};
+use std::io::Write;
 use tierscope_kernel::Stage;
 use tierscope_kernel::stage::StageTimes;
-use tierscope_units::reason;
+use tierscope_workload::requests::RequestKind;
 
 /// The stages that a request to a memory alone may pass, in order.
 const OF_A_MEMORY: &[Stage] = &[Stage::HostQueue, Stage::Controller, Stage::DramQueue, Stage::Dram];
@@ -23,41 +22,36 @@ const OF_A_STORE: &[Stage] = &[
     Stage::Medium,
 ];
 
-/// A table of comma-separated values being written: in the order in which requests are answered.
-///
-/// It stands beside its place until it is complete.
+/// What is told of single requests: a table of comma-separated values, in the order in which they are
+/// answered, and a timeline.
 pub(super) struct Latencies {
-    path: PathBuf,
-    partial: PathBuf,
     stages: &'static [Stage],
-    file: BufWriter<File>,
+    table: Option<Beside>,
+    timeline: Option<TimelineFile>,
 }
 
 impl Latencies {
-    /// Begins the table for a memory or a store.
+    /// Begins the files that are asked for, for a memory or a store.
     ///
     /// # Errors
-    /// Where it cannot be written.
-    pub fn create(path: &Path, takes: Takes) -> Result<Self, String> {
+    /// Where one cannot be written.
+    pub fn create(files: &RequestFiles<'_>, system: &str, takes: Takes) -> Result<Self, String> {
         let stages = if takes == Takes::Lines { OF_A_MEMORY } else { OF_A_STORE };
-        let mut name = path.as_os_str().to_owned();
-        name.push(".partial");
-        let partial = PathBuf::from(name);
-        // Only what is not there yet: it may be a link to something else, or of another run.
-        let file = File::create_new(&partial).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => format!(
-                "latencies cannot be written to {}: {} is there, of a run that is under way or that \
-                 was ended; remove it, or name another file",
-                path.display(),
-                partial.display()
-            ),
-            _ => failed(path, &error),
-        })?;
-        let mut file = BufWriter::with_capacity(1 << 16, file);
-        let columns: String = stages.iter().map(|stage| format!(",{}_ps", stage.name())).collect();
-        writeln!(file, "request,address,bytes,kind,arrival_ps,latency_ps{columns}")
-            .map_err(|error| failed(path, &error))?;
-        Ok(Latencies { path: path.to_owned(), partial, stages, file })
+        let begin = |path| -> Result<Beside, String> {
+            let mut table = Beside::create(path, "latencies")?;
+            let columns: String =
+                stages.iter().map(|stage| format!(",{}_ps", stage.name())).collect();
+            let head = "request,address,bytes,kind,arrival_ps,latency_ps";
+            table.write(|file| writeln!(file, "{head}{columns}"))?;
+            Ok(table)
+        };
+        let tracks = RequestKind::ALL.map(|kind| format!("{}s", kind.name()));
+        let timeline = |path| TimelineFile::create(path, system, &tracks);
+        Ok(Latencies {
+            stages,
+            table: files.table.map(begin).transpose()?,
+            timeline: files.timeline.map(timeline).transpose()?,
+        })
     }
 
     /// A row. Requests are counted from 0 in the order of the trace.
@@ -71,24 +65,33 @@ impl Latencies {
         let of = |stage: &Stage| stages[*stage as usize];
         let known_ps: u64 = self.stages.iter().map(of).sum();
         debug_assert_eq!(known_ps, latency_ps, "a stage has no column: {stages:?}");
-        let (address, kind) = (request.address, request.kind.name());
-        let mut write = || -> std::io::Result<()> {
-            write!(self.file, "{number},{address:#x},{bytes},{kind},{arrival_ps},{latency_ps}")?;
-            for stage in self.stages {
-                write!(self.file, ",{}", of(stage))?;
-            }
-            writeln!(self.file)
-        };
-        write().map_err(|error| failed(&self.path, &error))
+        let (address, kind) = (request.address, request.kind);
+        if let Some(table) = &mut self.table {
+            table.write(|file| {
+                let name = kind.name();
+                write!(file, "{number},{address:#x},{bytes},{name},{arrival_ps},{latency_ps}")?;
+                for stage in self.stages {
+                    write!(file, ",{}", of(stage))?;
+                }
+                writeln!(file)
+            })?;
+        }
+        if let Some(timeline) = &mut self.timeline {
+            let (track, name) = (kind as u32, kind.name());
+            let told = Told { track, name, address, start_ps: *arrival_ps };
+            timeline.request(&told, self.stages.iter().map(|stage| (*stage, of(stage))))?;
+        }
+        Ok(())
     }
 
-    /// The table is complete: it takes its place.
+    /// The files are complete: they take their places.
     pub fn finish(&mut self) -> Result<(), String> {
-        let done = self.file.flush().and_then(|()| std::fs::rename(&self.partial, &self.path));
-        done.map_err(|error| failed(&self.path, &error))
+        if let Some(table) = &mut self.table {
+            table.finish()?;
+        }
+        if let Some(timeline) = &mut self.timeline {
+            timeline.finish()?;
+        }
+        Ok(())
     }
-}
-
-fn failed(path: &Path, error: &std::io::Error) -> String {
-    format!("latencies cannot be written to {}: {}", path.display(), reason(error))
 }

@@ -15,6 +15,7 @@ mod account;
 mod latencies;
 
 use crate::machine::Bound;
+use crate::request_log::RequestFiles;
 use crate::result::{Interval, SystemResult};
 use crate::run::{RunOptions, TOO_LONG};
 use crate::spec::{SystemSpec, limits};
@@ -22,7 +23,6 @@ use account::Account;
 use latencies::Latencies;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::path::Path;
 use tierscope_kernel::stage::Timeline;
 use tierscope_kernel::{Clock, MOST_TIME_PS, Slab, Stage, StageTimes};
 use tierscope_model::organization::Organization;
@@ -186,18 +186,15 @@ pub struct Alone {
 }
 
 impl Alone {
-    /// The device of a checked description, with requests about to come. `latencies` is a file that
-    /// gets a row for each request.
+    /// The device of a checked description, with requests about to come.
     ///
     /// # Errors
     /// Where the description is of no device alone, the region of interest is said in something else
-    /// than requests and time, times are cycles of a clock that nobody says, or the file cannot be
-    /// made.
+    /// than requests and time, or times are cycles of a clock that nobody says.
     pub fn new(
         spec: &SystemSpec,
         requests: Requests,
         options: &RunOptions,
-        latencies: Option<&Path>,
     ) -> Result<Self, AloneError> {
         for bound in options.start.iter().chain(&options.stops) {
             match bound {
@@ -214,7 +211,6 @@ impl Alone {
         let Requests { mut source, clock, outstanding } = requests;
         source.fit(unit_bytes)?;
         let takes = if spec.line().is_some() { Takes::Lines } else { Takes::Bytes };
-        let latencies = latencies.map(|path| Latencies::create(path, takes)).transpose();
         Ok(Alone {
             ticks: ticks(spec, source.times(), clock, outstanding)?,
             organization,
@@ -237,9 +233,19 @@ impl Alone {
             taken: 0,
             responses: Vec::new(),
             account: Account::new(options.start.is_none()),
-            latencies: latencies.map_err(AloneError::Latencies)?,
+            latencies: None,
             spec: spec.clone(),
         })
+    }
+
+    /// Tells of each request in these files.
+    ///
+    /// # Errors
+    /// Where one cannot be made.
+    pub(crate) fn log_requests(&mut self, files: &RequestFiles<'_>) -> Result<(), AloneError> {
+        let log = Latencies::create(files, &self.spec.name, self.takes);
+        self.latencies = Some(log.map_err(AloneError::Latencies)?);
+        Ok(())
     }
 
     /// Runs until every request has been answered, or the region of interest has ended (true), or

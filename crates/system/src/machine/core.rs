@@ -470,6 +470,7 @@ impl Machine {
             self.check(index, miss.line, write);
         }
         self.account.finish(miss, miss.clock_ps);
+        self.log_miss(miss, miss.clock_ps);
     }
 
     /// The line is on its way for an earlier access of the same hardware thread.

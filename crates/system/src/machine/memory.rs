@@ -160,11 +160,11 @@ pub(super) enum Outgoing {
 pub(super) struct PageIo {
     transfer: TransferId,
     frame: u64,
-    store_address: u64,
-    write: bool,
+    pub store_address: u64,
+    pub write: bool,
     queued_ps: u64,
     submitted_ps: u64,
-    background: bool,
+    pub background: bool,
 }
 
 /// A transfer under way, as the machine sees it.
@@ -385,6 +385,7 @@ impl Machine {
             self.check(miss.context, miss.line, miss.write);
         }
         self.account.finish(&miss, now_ps);
+        self.log_miss(&miss, now_ps);
         for (cause, timeline, fault) in miss.finished_merged(now_ps) {
             self.account.record(cause, &timeline, fault);
         }
@@ -520,6 +521,7 @@ impl Machine {
         let mut timeline = Timeline::new();
         timeline.push(Stage::HostQueue, page.submitted_ps - page.queued_ps);
         timeline.append(&response.stages);
+        self.log_page(&page, &timeline, now_ps);
         let io = self.transfers.entry(page.transfer).or_default();
         io.timeline = timeline;
         if self.paging.page_moved(page.transfer) {

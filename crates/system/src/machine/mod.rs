@@ -14,12 +14,14 @@ mod kernel;
 mod memory;
 mod prefetch;
 mod region;
+mod request_log;
 mod sample;
 mod sites;
 mod thread;
 mod warm;
 
 pub use region::{Bound, Warming, mark};
+use request_log::RequestLog;
 
 use self::thread::{Access, State, Thread, Trap};
 use crate::run::{RunOptions, TOO_LONG, check_sampling};
@@ -58,6 +60,9 @@ pub enum MachineError {
     /// What is under way takes longer than time is counted.
     #[error("{TOO_LONG}")]
     TooLong,
+    /// What is told of single requests cannot be written.
+    #[error("{0}")]
+    RequestLog(String),
     /// The run cannot be sampled as asked.
     #[error("{0}")]
     CannotSample(String),
@@ -227,6 +232,8 @@ pub struct Machine {
     posted: Vec<DirtyLine>,
     /// A batch ended because the program has yet to do what comes next.
     starved: bool,
+    /// What is told of single requests, where that is asked for.
+    request_log: Option<Box<RequestLog>>,
 }
 
 impl Machine {
@@ -320,6 +327,7 @@ impl Machine {
             dropped: Vec::new(),
             posted: Vec::new(),
             starved: false,
+            request_log: None,
         };
         machine.schedule_interval(account::FIRST_INTERVAL_PS);
         machine.schedule_bounds();
@@ -336,14 +344,20 @@ impl Machine {
         while !self.finished() {
             self.turn()?;
             if self.mind_region() {
+                self.finish_request_log()?;
                 return Ok(true);
             }
             turns = turns.wrapping_add(1);
             let starved = std::mem::take(&mut self.starved);
             if (turns & 0xff == 0 || starved) && pause(self) {
+                self.mind_request_log()?;
                 return Ok(false);
             }
+            if turns & 0xff == 0 {
+                self.mind_request_log()?;
+            }
         }
+        self.finish_request_log()?;
         self.close_sample();
         if self.sampler.is_none() {
             self.account.end(self.region.start_ps, &mut self.threads);
@@ -492,7 +506,8 @@ impl Machine {
     }
 
     /// A second machine that stands where this one stands, in the middle of whatever is under way,
-    /// and goes on identically. Large state is shared until written.
+    /// and goes on identically. Large state is shared until written. What is told of single requests
+    /// goes on in this one only.
     pub fn fork(&mut self) -> Self {
         Machine {
             spec: self.spec.clone(),
@@ -541,6 +556,7 @@ impl Machine {
             dropped: Vec::new(),
             posted: self.posted.clone(),
             starved: false,
+            request_log: None,
         }
     }
 

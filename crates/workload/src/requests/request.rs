@@ -17,6 +17,10 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [RequestKind; 4] =
+        [RequestKind::Read, RequestKind::Write, RequestKind::Flush, RequestKind::Trim];
+
     /// The kind of what either reads or writes.
     #[inline]
     pub fn of(write: bool) -> Self {
