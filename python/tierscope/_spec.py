@@ -20,9 +20,11 @@ __all__ = [
     "Dram",
     "DramCache",
     "Hybrid",
+    "Interface",
     "KernelPaths",
     "LinePrefetch",
     "Link",
+    "LinkEnergy",
     "Nand",
     "NandPower",
     "Nvm",
@@ -300,6 +302,30 @@ class Os(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Interface(_Spec):
+    """What drivers and termination take, for each line of the data bus, while data move on it."""
+
+    read_power: str | None = None
+    """A data line or strobe that a chip drives, to be read. A power such as ``"25W"``."""
+
+    write_power: str | None = None
+    """A data line, strobe or mask that the written chip terminates. A power such as ``"25W"``."""
+
+    other_read_power: str | None = None
+    """A data line or strobe that another rank terminates while one is read, where a channel has
+    several.
+
+    A power such as ``"25W"``.
+    """
+
+    other_write_power: str | None = None
+    """A data line, strobe or mask that another rank terminates while one is written.
+
+    A power such as ``"25W"``.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class Backup(_Spec):
     """How the modules of a memory are backed by flash.
 
@@ -411,6 +437,12 @@ class Dram(_Spec):
     rest is taken bank by bank (the rho of DRAMPower; 1 in Micron's calculators).
 
     0, where it is not said: data sheets measure IDD3N with all banks open.
+    """
+
+    interface: Interface | None = None
+    """Energy: what drivers and termination of the data bus take.
+
+    Where it is not said that of the standard, as far as a source is known: DDR2, DDR3, DDR4.
     """
 
     controller_latency: str | None = None
@@ -988,6 +1020,24 @@ class Nvm(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LinkEnergy(_Spec):
+    """What both ends of a link take."""
+
+    per_bit: str | None = None
+    """For each bit that the link moves, in either direction: of data, and of all that packets,
+    frames and protocol have around them; before encoding.
+
+    An energy such as ``"2.47pJ"``.
+    """
+
+    idle_power: str | None = None
+    """As long as the machine runs, whatever is moved: the power of the link while it is idle.
+
+    A power such as ``"25W"``.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class Link(_Spec):
     """A link: bandwidth is a resource in time, each direction its own."""
 
@@ -1005,6 +1055,9 @@ class Link(_Spec):
 
     A duration such as ``"25us"``.
     """
+
+    energy: LinkEnergy | None = None
+    """What it takes; not counted, where it is not said."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1054,6 +1107,9 @@ class Pcie(_Spec):
     A duration such as ``"25us"``.
     """
 
+    energy: LinkEnergy | None = None
+    """What it takes; not counted, where it is not said."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sata(_Spec):
@@ -1079,6 +1135,9 @@ class Sata(_Spec):
     latency: str | None = None
     """Time from one end to the other, added to each frame. A duration such as ``"25us"``."""
 
+    energy: LinkEnergy | None = None
+    """What it takes; not counted, where it is not said."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CxlMem(_Spec):
@@ -1095,6 +1154,9 @@ class CxlMem(_Spec):
 
     A duration such as ``"25us"``.
     """
+
+    energy: LinkEnergy | None = None
+    """What it takes; not counted, where it is not said."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1126,6 +1188,9 @@ class DdrChannel(_Spec):
 
     A duration such as ``"25us"``.
     """
+
+    energy: LinkEnergy | None = None
+    """What it takes; not counted, where it is not said."""
 
 
 @dataclass(frozen=True, kw_only=True)

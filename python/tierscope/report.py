@@ -138,7 +138,8 @@ def energy_rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         return {n: value(s) + (_sure(s, "energy") if known[n] else "") for n, s in systems.items()}
 
     def of(component: str, label: str) -> tuple[str, dict[str, str]]:
-        what = "DRAM" if component == "dram" else f"the {component.replace('_', ' ')}"
+        words = component.replace("_", " ").replace("dram", "DRAM")
+        what = words if component == "dram" else f"the {words}"
         return f"{label} of {what}", {
             name: fmt.joules(sums.get(component)) for name, sums in parts.items()
         }

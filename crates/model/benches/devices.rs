@@ -53,6 +53,7 @@ fn pcie() -> LinkSpec {
         payload: Size::from_bytes(256),
         packet_overhead: Size::from_bytes(24),
         latency: Duration::from_picoseconds(100_000),
+        energy: None,
     }
 }
 

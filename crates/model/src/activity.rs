@@ -2,7 +2,8 @@
 
 use crate::device::nvm::NvmReport;
 use crate::device::ssd::SsdReport;
-use crate::medium::dram::{DramCounts, DramEnergy};
+use crate::link::LINK;
+use crate::medium::dram::{DramCounts, DramEnergy, InterfaceEnergy};
 
 /// What media did and took, up to a time.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,21 +19,35 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Of a DRAM: what it did, and what it took, where that is known.
-    pub fn of_dram(dram: DramCounts, energy: Option<DramEnergy>) -> Self {
-        Activity { dram, energy: Energy::of_dram(energy), ..Activity::default() }
+    /// Of a DRAM: what it did, and what its chips and its interface took, where that is known.
+    pub fn of_dram(
+        dram: DramCounts,
+        chips: Option<DramEnergy>,
+        interface: Option<InterfaceEnergy>,
+    ) -> Self {
+        let energy = Energy::of_dram(chips).and(Energy::of_interface(interface));
+        Activity { dram, energy, ..Activity::default() }
     }
 
-    /// Adds what a store did and took, as far as that is known, and says that its link is not counted.
+    /// Of a store, with what its link took, where that is known.
+    #[must_use]
+    pub fn with_link(self, of_link: Option<Energy>) -> Self {
+        let store = match self.energy == Energy::default() {
+            true => Energy::default().without("store", "the model of its medium has no energies"),
+            false => self.energy,
+        };
+        let energy = match of_link {
+            Some(of_link) => store.and(of_link),
+            None => store.without(LINK, "its description says no energy"),
+        };
+        Activity { energy, ..self }
+    }
+
+    /// Adds what a store and its link did and took, as far as that is known.
     #[must_use]
     pub fn with_store(self, store: Activity) -> Self {
-        let unknown = store.energy == Energy::default();
-        let energy = match unknown {
-            true => self.energy.without("store", "the model of its medium has no energies"),
-            false => self.energy.and(store.energy),
-        };
-        let energy = energy.without("link", "the model of the link has no energies");
-        Activity { dram: self.dram, energy, ..store }
+        let store = if store.energy == Energy::default() { store.with_link(None) } else { store };
+        Activity { dram: self.dram, energy: self.energy.and(store.energy), ..store }
     }
 
     /// What came since `before`.
@@ -81,19 +96,25 @@ pub struct NotCounted {
     pub reason: &'static str,
 }
 
-/// What no energy of DRAM holds.
-const INTERFACE: NotCounted = NotCounted {
-    component: "dram_interface",
-    reason: "termination and drivers are no part of the currents of a data sheet",
-};
-
 impl Energy {
     fn of_dram(energy: Option<DramEnergy>) -> Self {
         let Some(energy) = energy else {
             return Energy::default().without("dram", "no source gives the currents of this part");
         };
-        let counted = Energy::of_parts("dram", &energy.parts());
-        Energy { not_counted: vec![INTERFACE], ..counted }
+        Energy::of_parts("dram", &energy.parts())
+    }
+
+    fn of_interface(energy: Option<InterfaceEnergy>) -> Self {
+        let component = "dram_interface";
+        match energy {
+            Some(InterfaceEnergy { read_j, write_j }) => {
+                Energy::of_parts(component, &[("read", read_j), ("write", write_j)])
+            }
+            None => Energy::default().without(
+                component,
+                "no source says what drivers and termination of this part take",
+            ),
+        }
     }
 
     /// Of a component, part by part.
@@ -152,10 +173,10 @@ mod tests {
     #[test]
     fn the_total_is_the_sum_of_the_parts_and_what_is_unknown_has_none() {
         let energy = DramEnergy { activate_j: 1.0, pump_j: 0.5, ..DramEnergy::default() };
-        let known = Activity::of_dram(DramCounts::default(), Some(energy)).energy;
+        let known = Activity::of_dram(DramCounts::default(), Some(energy), None).energy;
         assert_eq!(known.total_j(), Some(energy.total_j()));
         assert_eq!(known.parts.len(), 9);
-        let unknown = Activity::of_dram(DramCounts::default(), None).energy;
+        let unknown = Activity::of_dram(DramCounts::default(), None, None).energy;
         assert_eq!((unknown.total_j(), unknown.not_counted[0].component), (None, "dram"));
     }
 
@@ -163,7 +184,7 @@ mod tests {
     fn what_came_before_is_taken_away_part_by_part() {
         let at = |activate_j, refresh_j, activates| {
             let energy = DramEnergy { activate_j, refresh_j, ..DramEnergy::default() };
-            Activity::of_dram(DramCounts { activates, ..DramCounts::default() }, Some(energy))
+            Activity::of_dram(DramCounts { activates, ..DramCounts::default() }, Some(energy), None)
         };
         let left = at(3.0, 1.0, 7).since(&at(1.0, 0.25, 3));
         assert_eq!((left.dram.activates, left.energy.total_j()), (4, Some(2.75)));

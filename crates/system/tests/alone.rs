@@ -200,7 +200,7 @@ fn energy_is_the_sum_of_its_parts_and_null_where_currents_are_not_known() {
     let sum_j: f64 = known.parts_j.values().sum();
     assert!((known.total_j.unwrap() - sum_j).abs() < 1e-12 && sum_j > 0.0);
     assert!(known.parts_j["dram.activate"] > 0.0 && known.parts_j["dram.read"] > 0.0);
-    assert_eq!(known.not_counted.keys().collect::<Vec<_>>(), ["dram_interface"]);
+    assert!(known.parts_j["dram_interface.read"] > 0.0 && known.not_counted.is_empty());
     let unknown = result(&system("device/lpddr5-6400", &[]), given(&lines[..100])).energy;
     assert_eq!((unknown.total_j, unknown.average_w, unknown.parts_j.len()), (None, None, 0));
     assert!(unknown.not_counted["dram"].contains("no source"));

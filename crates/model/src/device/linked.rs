@@ -1,7 +1,7 @@
 //! A device of pages behind a link: what the host sees of it.
 
 use crate::activity::Activity;
-use crate::link::{AnyLink, Direction, Flow, Leg, Link, LinkDescription, Message};
+use crate::link::{AnyLink, Direction, Flow, Leg, Link, LinkDescription, LinkEnergySpec, Message};
 use crate::request::{Ahead, Completion, Control, Device, Full, Request};
 use std::collections::VecDeque;
 use std::fmt;
@@ -161,6 +161,8 @@ struct Port {
     background: VecDeque<Parcel>,
     /// When the next one that waits can be sent.
     free_ps: u64,
+    /// Bytes that the link has moved.
+    moved_bytes: u64,
     /// Sent, in the order in which they have come, or have left where nobody waits for more.
     sent: VecDeque<(u64, Parcel)>,
 }
@@ -173,6 +175,7 @@ impl Port {
             demand: VecDeque::new(),
             background: VecDeque::new(),
             free_ps: NEVER,
+            moved_bytes: 0,
             sent: VecDeque::new(),
         }
     }
@@ -197,6 +200,7 @@ impl Port {
     #[inline]
     fn put_on(&mut self, link: &mut AnyLink, now_ps: u64, parcel: Parcel) {
         let (_, come_ps) = link.transfer(now_ps, parcel.message, self.direction);
+        self.moved_bytes += link.moved_bytes(parcel.message);
         let at_ps = if parcel.posted { link.free_ps(self.direction) } else { come_ps };
         let later = self.sent.iter().rev().take_while(|(sent_ps, _)| *sent_ps > at_ps).count();
         self.sent.insert(self.sent.len() - later, (at_ps, parcel));
@@ -233,6 +237,8 @@ impl Port {
 pub struct Linked<P: Pages> {
     device: P,
     link: AnyLink,
+    /// What the link takes, where that is said.
+    link_energy: Option<LinkEnergySpec>,
     /// What is sent for a read, and for a write.
     flows: [Flow; 2],
     ports: [Port; 2],
@@ -256,9 +262,10 @@ impl<P: Pages> Linked<P> {
         page_bytes: u64,
         queue_depth: u32,
     ) -> Self {
-        let link = link.build();
+        let (link, link_energy) = (link.build(), link.energy().cloned());
         Linked {
             device,
+            link_energy,
             flows: [link.flow(false), link.flow(true)],
             link,
             ports: [Port::new(Direction::Down), Port::new(Direction::Up)],
@@ -621,9 +628,11 @@ impl<P: Pages> Device for Linked<P> {
         self.held.len()
     }
 
-    /// Of the device; nothing is known of what the link takes.
+    /// Of the device and its link, as far as their energies are known.
     fn activity(&self, now_ps: u64) -> Activity {
-        self.device.activity(now_ps)
+        let moved_bytes = self.ports.iter().map(|port| port.moved_bytes).sum();
+        let of_link = self.link_energy.as_ref().map(|spec| spec.taken(moved_bytes, now_ps));
+        self.device.activity(now_ps).with_link(of_link)
     }
 
     fn shared_channel(&self) -> Option<usize> {

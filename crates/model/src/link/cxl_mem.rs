@@ -5,7 +5,9 @@
 //! of PCI Express 5.0. What the link costs beyond its bandwidth: SkyByte (HPCA 2025) has 40 ns for
 //! the protocol; H. Al Maruf et al., "TPP", ASPLOS 2023: 50 to 100 ns above local memory.
 
-use super::{AnyLink, Direction, Duplex, Flow, Kind, Leg, Link, LinkDescription, Message};
+use super::{
+    AnyLink, Direction, Duplex, Flow, Kind, Leg, Link, LinkDescription, LinkEnergySpec, Message,
+};
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems};
 
@@ -19,6 +21,9 @@ pub struct CxlMemSpec {
     pub lanes: u32,
     /// Time from one end to the other, through the ports of both, added to each message.
     pub latency: Duration,
+    /// What it takes; not counted, where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy: Option<LinkEnergySpec>,
 }
 
 /// Bytes of a line, which a message reads or writes.
@@ -48,6 +53,10 @@ impl LinkDescription for CxlMemSpec {
 
     fn build(&self) -> AnyLink {
         CxlMemLink::new(self).into()
+    }
+
+    fn energy(&self) -> Option<&LinkEnergySpec> {
+        self.energy.as_ref()
     }
 }
 
@@ -102,7 +111,12 @@ pub(crate) mod tests {
 
     /// On PCI Express 5.0 ×8; SkyByte's time.
     pub fn spec() -> CxlMemSpec {
-        CxlMemSpec { generation: 5, lanes: 8, latency: Duration::from_picoseconds(20_000) }
+        CxlMemSpec {
+            generation: 5,
+            lanes: 8,
+            latency: Duration::from_picoseconds(20_000),
+            energy: None,
+        }
     }
 
     #[test]

@@ -4,7 +4,9 @@
 //! writes a 64-byte command into the device's registers in one burst, and passes the bus to the device by
 //! a lock register when data are ready to move; meanwhile the module's accesses wait.
 
-use super::{AnyLink, Direction, Flow, Kind, Lane, Leg, Link, LinkDescription, Message};
+use super::{
+    AnyLink, Direction, Flow, Kind, Lane, Leg, Link, LinkDescription, LinkEnergySpec, Message,
+};
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems, TransferRate};
 
@@ -24,6 +26,9 @@ pub struct DdrChannelSpec {
     /// Time of the controller to set the lock register before data of the device, and of the device to
     /// clear it: the bus is held meanwhile.
     pub lock_latency: Duration,
+    /// What it takes; not counted, where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy: Option<LinkEnergySpec>,
 }
 
 /// Transfers of a burst, as of DDR4: \[HAMS21\] §IV-C sends a command of 64 bytes in eight beats.
@@ -58,6 +63,10 @@ impl LinkDescription for DdrChannelSpec {
 
     fn build(&self) -> AnyLink {
         DdrChannelLink::new(self).into()
+    }
+
+    fn energy(&self) -> Option<&LinkEnergySpec> {
+        self.energy.as_ref()
     }
 
     fn shared_channel(&self) -> Option<&DdrChannelSpec> {
@@ -116,17 +125,21 @@ impl Link for DdrChannelLink {
 
     /// Whole bursts. Data are moved under the lock; commands are written by the controller.
     fn wire_bytes(&self, message: Message) -> u64 {
+        let lock = match message.kind {
+            Kind::Answer | Kind::Data => self.lock_bytes,
+            Kind::Request | Kind::Control | Kind::Done => 0,
+        };
+        self.moved_bytes(message) + self.hand_over_bytes + lock
+    }
+
+    /// The bursts.
+    fn moved_bytes(&self, message: Message) -> u64 {
         let bytes = match message.kind {
             Kind::Request => COMMAND_BYTES,
             Kind::Done => self.burst_bytes,
             Kind::Answer | Kind::Data | Kind::Control => message.bytes,
         };
-        let bursts = bytes.div_ceil(self.burst_bytes).max(1) * self.burst_bytes;
-        let lock = match message.kind {
-            Kind::Answer | Kind::Data => self.lock_bytes,
-            Kind::Request | Kind::Control | Kind::Done => 0,
-        };
-        bursts + self.hand_over_bytes + lock
+        bytes.div_ceil(self.burst_bytes).max(1) * self.burst_bytes
     }
 
     /// A command into the registers, then each page under the lock, either way. Clearing the lock says
@@ -171,6 +184,7 @@ pub(crate) mod tests {
             bus_bits: 64,
             hand_over: Duration::from_picoseconds(2_000),
             lock_latency: Duration::from_picoseconds(5_000),
+            energy: None,
         }
     }
 

@@ -1,12 +1,17 @@
 //! Links: what carries data. One file each, and one line in [`crate::parts!`].
 
+mod energy;
 mod flow;
 mod lane;
 
+pub use energy::LinkEnergySpec;
 pub use flow::{Flow, Leg};
 pub use lane::{Duplex, Lane};
 
 use tierscope_units::{Bandwidth, Problems};
+
+/// The component of a link in accounts of energy.
+pub const LINK: &str = "link";
 
 /// A direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +81,11 @@ pub trait Link: Clone {
     /// Bytes that the link moves for a message.
     fn wire_bytes(&self, message: Message) -> u64;
 
+    /// Of these, the bytes that are moved; by default all. The rest is time that passes.
+    fn moved_bytes(&self, message: Message) -> u64 {
+        self.wire_bytes(message)
+    }
+
     /// What is sent for a request to read a device, or to write it; by default what has to be: a
     /// request and its answer, or the data.
     fn flow(&self, write: bool) -> Flow {
@@ -138,6 +148,11 @@ pub trait LinkDescription {
     /// A link with nothing on it, of a description that has been checked.
     fn build(&self) -> AnyLink;
 
+    /// What it takes, where that is said.
+    fn energy(&self) -> Option<&LinkEnergySpec> {
+        None
+    }
+
     /// The channel of DRAM whose bus it is, where it is one.
     fn shared_channel(&self) -> Option<&DdrChannelSpec> {
         None
@@ -198,6 +213,13 @@ macro_rules! register {
             fn wire_bytes(&self, message: Message) -> u64 {
                 match self {
                     $( AnyLink::$link(link) => link.wire_bytes(message) ),*
+                }
+            }
+
+            #[inline]
+            fn moved_bytes(&self, message: Message) -> u64 {
+                match self {
+                    $( AnyLink::$link(link) => link.moved_bytes(message) ),*
                 }
             }
 

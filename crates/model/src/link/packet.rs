@@ -1,6 +1,8 @@
 //! A packet link: PCIe and its like, with the bandwidth, the packets and the latency as numbers.
 
-use super::{AnyLink, Direction, Duplex, Link, LinkDescription, Message, check_bandwidth};
+use super::{
+    AnyLink, Direction, Duplex, Link, LinkDescription, LinkEnergySpec, Message, check_bandwidth,
+};
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Bandwidth, Duration, Problems, Size};
 
@@ -16,6 +18,9 @@ pub struct LinkSpec {
     pub packet_overhead: Size,
     /// Time from one end to the other (root complex, switches), added to each transfer.
     pub latency: Duration,
+    /// What it takes; not counted, where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy: Option<LinkEnergySpec>,
 }
 
 /// What a packet adds at most: as much as the largest payload of PCI Express. Its own packets add
@@ -31,6 +36,10 @@ impl LinkDescription for LinkSpec {
 
     fn build(&self) -> AnyLink {
         PacketLink::new(self).into()
+    }
+
+    fn energy(&self) -> Option<&LinkEnergySpec> {
+        self.energy.as_ref()
     }
 }
 
@@ -91,6 +100,7 @@ pub(crate) mod tests {
             payload: Size::from_bytes(256),
             packet_overhead: Size::from_bytes(24),
             latency: Duration::from_picoseconds(100_000),
+            energy: None,
         }
     }
 
@@ -144,6 +154,7 @@ pub(crate) mod tests {
             payload: Size::from_bytes(payload),
             packet_overhead: Size::from_bytes(overhead),
             latency: Duration::from_picoseconds(latency_ps),
+            energy: None,
         }
     }
 

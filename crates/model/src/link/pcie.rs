@@ -5,7 +5,9 @@
 //! PCIe performance for end host networking", SIGCOMM 2018, and its model, pcie-bench/pcie-model at
 //! 1fe7cde, which quotes the tables of limits; NVM Express Base Specification (sizes of entries).
 
-use super::{AnyLink, Direction, Duplex, Flow, Kind, Leg, Link, LinkDescription, Message};
+use super::{
+    AnyLink, Direction, Duplex, Flow, Kind, Leg, Link, LinkDescription, LinkEnergySpec, Message,
+};
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems, Size};
 
@@ -42,6 +44,9 @@ pub struct PcieSpec {
     /// Time of the root complex: until it answers a read of the device from memory, or sends on a
     /// read of the host.
     pub root_complex_latency: Duration,
+    /// What it takes; not counted, where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy: Option<LinkEnergySpec>,
 }
 
 /// What a packet has around header and payload: framing and sequence number 4 bytes, LCRC 4.
@@ -161,6 +166,10 @@ impl LinkDescription for PcieSpec {
     fn build(&self) -> AnyLink {
         PcieLink::new(self).into()
     }
+
+    fn energy(&self) -> Option<&LinkEnergySpec> {
+        self.energy.as_ref()
+    }
 }
 
 /// PCI Express: each direction a bandwidth of its own, for packets as the transaction layer makes
@@ -266,6 +275,7 @@ pub(crate) mod tests {
             protocol: PcieProtocol::Nvme,
             latency: Duration::from_picoseconds(115_000),
             root_complex_latency: Duration::from_picoseconds(300_000),
+            energy: None,
         }
     }
 

@@ -4,7 +4,9 @@
 //! (link layer), frame information structures (transport layer), first-party DMA (native command
 //! queueing); Serial ATA AHCI 1.3.1, Intel, for what the adapter fetches.
 
-use super::{AnyLink, Direction, Flow, Kind, Lane, Leg, Link, LinkDescription, Message};
+use super::{
+    AnyLink, Direction, Flow, Kind, Lane, Leg, Link, LinkDescription, LinkEnergySpec, Message,
+};
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems};
 
@@ -22,6 +24,9 @@ pub struct SataSpec {
     pub handshake: Duration,
     /// Time from one end to the other, added to each frame.
     pub latency: Duration,
+    /// What it takes; not counted, where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy: Option<LinkEnergySpec>,
 }
 
 /// What a frame has around its content: SOF, CRC and EOF, a double word each.
@@ -56,6 +61,10 @@ impl LinkDescription for SataSpec {
 
     fn build(&self) -> AnyLink {
         SataLink::new(self).into()
+    }
+
+    fn energy(&self) -> Option<&LinkEnergySpec> {
+        self.energy.as_ref()
     }
 }
 
@@ -96,16 +105,12 @@ impl Link for SataLink {
     }
 
     fn wire_bytes(&self, message: Message) -> u64 {
-        let around_bytes = FRAME_BYTES + self.handshake_bytes;
-        match message.kind {
-            Kind::Request => REGISTER_BYTES + around_bytes,
-            Kind::Done => SET_DEVICE_BITS_BYTES + around_bytes,
-            Kind::Control => message.bytes + around_bytes,
-            Kind::Answer | Kind::Data => {
-                let frames = message.bytes.div_ceil(DATA_BYTES).max(1);
-                message.bytes + frames * (DATA_HEADER_BYTES + around_bytes)
-            }
-        }
+        frames(message, FRAME_BYTES + self.handshake_bytes)
+    }
+
+    /// All but the time of the hand-shake.
+    fn moved_bytes(&self, message: Message) -> u64 {
+        frames(message, FRAME_BYTES)
     }
 
     /// A command queued natively: it is sent and taken; the device sets up the transfer of each page,
@@ -130,6 +135,19 @@ impl Link for SataLink {
     }
 }
 
+/// Bytes of the frames of a message, each of which has so many around its content.
+fn frames(message: Message, around_bytes: u64) -> u64 {
+    match message.kind {
+        Kind::Request => REGISTER_BYTES + around_bytes,
+        Kind::Done => SET_DEVICE_BITS_BYTES + around_bytes,
+        Kind::Control => message.bytes + around_bytes,
+        Kind::Answer | Kind::Data => {
+            let frames = message.bytes.div_ceil(DATA_BYTES).max(1);
+            message.bytes + frames * (DATA_HEADER_BYTES + around_bytes)
+        }
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -142,6 +160,7 @@ pub(crate) mod tests {
             adapter_latency: Duration::from_picoseconds(1_000_000),
             handshake: Duration::from_picoseconds(200_000),
             latency: Duration::from_picoseconds(50_000),
+            energy: None,
         }
     }
 

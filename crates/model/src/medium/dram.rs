@@ -11,6 +11,7 @@ pub mod checker;
 pub mod description;
 mod earliest;
 mod energy;
+mod interface;
 pub mod log;
 pub mod mapping;
 mod queue;
@@ -27,6 +28,7 @@ use crate::request::{Completion, Device, Full, Request};
 use channel::{Channel, Flight};
 use earliest::{Earliest, NEVER};
 pub use energy::DramEnergy;
+pub use interface::{InterfaceEnergy, InterfacePowers, InterfaceSpec};
 use log::Logged;
 use mapping::{Mapping, Place, Run};
 use queue::{Class, Entry};
@@ -186,6 +188,16 @@ impl Dram {
             energy = energy.and_then(|sum| Some(sum.plus(&more?)));
         }
         (counts, energy)
+    }
+
+    /// What drivers and termination of the data buses took up to `now_ps`, as [`Dram::counts_and_energy`];
+    /// `None` where that is not known.
+    pub fn interface_energy(&self, now_ps: u64) -> Option<InterfaceEnergy> {
+        let d = self.description();
+        let mut channels = self.settled(now_ps);
+        channels.try_fold(InterfaceEnergy::default(), |sum, channel| {
+            Some(sum.plus(&interface::of_channel(d, &channel.ranks)?))
+        })
     }
 
     /// Begins a log of the commands of every channel.
@@ -418,7 +430,7 @@ impl Device for Dram {
 
     fn activity(&self, now_ps: u64) -> Activity {
         let (counts, energy) = self.counts_and_energy(now_ps);
-        Activity::of_dram(counts, energy)
+        Activity::of_dram(counts, energy, self.interface_energy(now_ps))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a user says of DRAM.
 
 use super::BackupSpec;
-use super::dram::{description, mapping, standard};
+use super::dram::{InterfaceSpec, description, mapping, standard};
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems, Size, TransferRate, nearest};
 
@@ -75,6 +75,10 @@ pub struct DramSpec {
     /// said: data sheets measure IDD3N with all banks open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_standby: Option<f64>,
+    /// Energy: what drivers and termination of the data bus take. Where it is not said that of the
+    /// standard, as far as a source is known: DDR2, DDR3, DDR4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<InterfaceSpec>,
     /// Time of the controller itself, added to each request.
     pub controller_latency: Duration,
     /// What saves it when power fails: NVDIMM-N. DRAM forgets, where it is not said.
@@ -186,6 +190,7 @@ impl DramSpec {
             age_cap: Duration::from_picoseconds(1_000_000),
             power_down_after: None,
             shared_standby: None,
+            interface: None,
             controller_latency: Duration::from_picoseconds(10_000),
             backup: None,
             data_rate: None,

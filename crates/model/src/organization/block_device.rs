@@ -487,6 +487,7 @@ mod tests {
             payload: Size::from_bytes(256),
             packet_overhead: Size::from_bytes(24),
             latency: us(1),
+            energy: None,
         };
         let spec = BlockDeviceSpec { host_queue_depth };
         BlockDevice::new(&spec, store.build(&link), PAGE, 1 << 22, check_data)

@@ -67,6 +67,7 @@ mod tests {
             bus_bits: 64,
             hand_over: Duration::from_picoseconds(1_875),
             lock_latency: Duration::from_picoseconds(5_000),
+            energy: None,
         }
     }
 

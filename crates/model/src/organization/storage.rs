@@ -517,6 +517,7 @@ pub(super) mod tests {
             payload: Size::from_bytes(256),
             packet_overhead: Size::from_bytes(24),
             latency: Duration::from_picoseconds(1_000_000),
+            energy: None,
         };
         storage_behind(depth, &link, check_data)
     }

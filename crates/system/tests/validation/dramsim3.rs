@@ -158,9 +158,12 @@ pub fn ours(spec: &SystemSpec, pattern: Pattern, gap: u64) -> SystemResult {
     ended.remove(0).result
 }
 
-/// Mean power without the word lines' pump, in milliwatts.
+/// Mean power of the chips without the word lines' pump, in milliwatts.
 fn power_mw(found: &SystemResult) -> f64 {
-    let without_pump_j = found.energy.total_j.unwrap() - found.energy.parts_j["dram.pump"];
+    let parts = found.energy.parts_j.iter();
+    let counted =
+        parts.filter(|(name, _)| name.starts_with("dram.") && name.as_str() != "dram.pump");
+    let without_pump_j: f64 = counted.map(|(_, energy_j)| energy_j).sum();
     without_pump_j / found.time_s * 1e3
 }
 

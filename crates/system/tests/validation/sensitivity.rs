@@ -31,9 +31,15 @@ const LINKED: [(&str, &str, &str); 9] = [
         SATA,
         STORAGE,
         "[sata]\ngeneration = 3\nadapter_latency = \"1us\"\nhandshake = \"200ns\"\n\
-         latency = \"50ns\"",
+         latency = \"50ns\"\n\
+         energy = { per_bit = \"5pJ\", idle_power = \"320mW\" }",
     ),
-    (CXL, HYBRID, "[cxl_mem]\ngeneration = 5\nlanes = 8\nlatency = \"20ns\""),
+    (
+        CXL,
+        HYBRID,
+        "[cxl_mem]\ngeneration = 5\nlanes = 8\nlatency = \"20ns\"\n\
+         energy = { per_bit = \"5pJ\", idle_power = \"320mW\" }",
+    ),
     (SSD, STORAGE, SSD_TABLES),
     (NVM, HYBRID, NVM_TABLES),
 ];
@@ -45,10 +51,12 @@ const NVDIMM: &str = "oracle/nvdimm";
 /// Modules of 64 MiB with energy for half a save.
 const BACKUP_TABLE: &str = "[dram.backup]\nmodule = \"64MiB\"\nflash = \"256MiB\"\n\
     save_bandwidth = \"100MB/s\"\nrestore_bandwidth = \"100MB/s\"\nsave_power = \"6W\"\n\
-    restore_power = \"6W\"\nenergy = \"2J\"\ncharge_power = \"5W\"";
+    restore_power = \"6W\"\nenergy = \"2J\"\ncharge_power = \"5W\"\n\
+    [dram.interface]\nread_power = \"4mW\"\nwrite_power = \"20mW\"\n\
+    other_read_power = \"15mW\"\nother_write_power = \"15mW\"";
 const DDR: &str = "hybrid/ddr";
 const DDR_TABLE: &str = "[ddr_channel]\nchannel = 0\ndata_rate = \"1333MT/s\"\nbus_bits = 64\n\
-    hand_over = \"3ns\"\nlock_latency = \"5ns\"";
+    hand_over = \"3ns\"\nlock_latency = \"5ns\"\nenergy = { per_bit = \"5pJ\", idle_power = \"320mW\" }";
 const NVME: &str = "storage/nvme";
 const PCIE: &str = "hybrid/pcie";
 const SATA: &str = "storage/sata";
@@ -56,6 +64,9 @@ const CXL: &str = "hybrid/cxl";
 const SSD: &str = "storage/ssd";
 /// A small drive that is full, so that what is written soon makes it collect.
 const SSD_TABLES: &str = r#"
+[link.energy]
+per_bit = "5pJ"
+idle_power = "320mW"
 [ssd]
 capacity = "32MiB"
 page = "4KiB"
@@ -166,7 +177,8 @@ standby = "100mW"
 "#;
 const PCIE_TABLE: &str = "[pcie]\ngeneration = 3\nlanes = 4\nmax_payload = \"256B\"\n\
     max_read_request = \"512B\"\nread_completion = \"256B\"\nprotocol = \"nvme\"\n\
-    latency = \"115ns\"\nroot_complex_latency = \"300ns\"";
+    latency = \"115ns\"\nroot_complex_latency = \"300ns\"\n\
+    energy = { per_bit = \"5pJ\", idle_power = \"320mW\" }";
 
 /// A preset, or one of [`LINKED`], with changes.
 fn machine(name: &str, sets: Sets<'_>) -> SystemSpec {
@@ -539,6 +551,12 @@ const CASES: &[Case] = &[
     case("dram.age_cap", ALL, "0s", Stores, "time", Either).with(ONE_BANK),
     case("dram.power_down_after", ALL, "0s", Chase(512), "time", Up),
     case("dram.shared_standby", ALL, "1.0", Stores, "energy", Either),
+    case("dram.interface.read_power", &[NVDIMM], "40mW", Stores, "energy", Up),
+    case("dram.interface.write_power", &[NVDIMM], "40mW", Stores, "energy", Up),
+    case("dram.interface.other_read_power", &[NVDIMM], "40mW", Stores, "energy", Up)
+        .with(&[("dram.ranks", "2")]),
+    case("dram.interface.other_write_power", &[NVDIMM], "40mW", Stores, "energy", Up)
+        .with(&[("dram.ranks", "2")]),
     case("dram.backup.module", &[NVDIMM], "32MiB", Stores, "nvdimm:save_s", Down),
     case("dram.backup.save_bandwidth", &[NVDIMM], "50MB/s", Stores, "nvdimm:save_s", Up),
     case("dram.backup.restore_bandwidth", &[NVDIMM], "50MB/s", Stores, "nvdimm:restore_s", Up),
@@ -610,6 +628,16 @@ const CASES: &[Case] = &[
     case("cxl_mem.generation", &[CXL], "3", Updates, "stage:link", Up),
     case("cxl_mem.lanes", &[CXL], "1", Updates, "stage:link", Up),
     case("cxl_mem.latency", &[CXL], "20us", Updates, "stage:link", Up),
+    case("link.energy.per_bit", &[SSD], "50pJ", Updates, "energy", Up),
+    case("link.energy.idle_power", &[SSD], "3W", Updates, "energy", Up),
+    case("pcie.energy.per_bit", &[NVME, PCIE], "50pJ", Updates, "energy", Up),
+    case("pcie.energy.idle_power", &[NVME, PCIE], "3W", Updates, "energy", Up),
+    case("sata.energy.per_bit", &[SATA], "50pJ", Updates, "energy", Up),
+    case("sata.energy.idle_power", &[SATA], "3W", Updates, "energy", Up),
+    case("ddr_channel.energy.per_bit", &[DDR], "50pJ", Updates, "energy", Up),
+    case("ddr_channel.energy.idle_power", &[DDR], "3W", Updates, "energy", Up),
+    case("cxl_mem.energy.per_bit", &[CXL], "50pJ", Updates, "energy", Up),
+    case("cxl_mem.energy.idle_power", &[CXL], "3W", Updates, "energy", Up),
     // A drive.
     case("ssd.capacity", &[SSD], "1MiB", Updates, "ends", Down),
     case("ssd.page", &[SSD], "2KiB", Updates, "time", Either),

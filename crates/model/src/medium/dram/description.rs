@@ -3,6 +3,7 @@
 //! This is all that controller and checker have in common.
 
 use super::super::{DramSpec, RefreshPolicy};
+use super::interface::InterfaceSpec;
 use super::standard::{Currents, Standard, Timings, find};
 use tierscope_kernel::Clock;
 use tierscope_units::{Problems, TransferRate};
@@ -24,6 +25,14 @@ pub struct Description {
     /// Share of what standby with all banks open takes beyond that with none, that the first open
     /// bank takes.
     pub shared_standby: f64,
+    /// What drivers and termination take, where known.
+    pub interface: Option<InterfaceSpec>,
+    /// Data lines of a channel.
+    pub data_lines: u64,
+    /// Strobes of these: one a byte, at least one a chip.
+    pub strobes: u64,
+    /// Masks of these: one a byte of a chip.
+    pub masks: u64,
     /// Chips of a rank.
     pub chips: u64,
     /// Channels.
@@ -57,7 +66,8 @@ impl Description {
         let rate = rate.unwrap_or(part.three_transfers_per_second);
         let clock = clock(rate, standard.transfers_per_clock);
         let bus_bits = spec.bus_bits.unwrap_or(part.bus_bits);
-        let chips = u64::from(bus_bits).div_ceil(u64::from(part.chip_bits));
+        let chip_bits = u64::from(part.chip_bits);
+        let chips = u64::from(bus_bits).div_ceil(chip_bits);
         let (groups, banks) =
             (spec.bank_groups.unwrap_or(part.groups), spec.banks.unwrap_or(part.banks));
         let refresh_units = match spec.refresh {
@@ -71,6 +81,13 @@ impl Description {
             timings: timings(spec, &part.timings, clock),
             currents: part.currents,
             shared_standby: spec.shared_standby.unwrap_or(0.0),
+            interface: spec
+                .interface
+                .clone()
+                .or_else(|| standard.interface.as_ref().map(InterfaceSpec::of_standard)),
+            data_lines: u64::from(bus_bits),
+            strobes: chips * chip_bits.div_ceil(8),
+            masks: chips * (chip_bits / 8),
             chips,
             channels: spec.channels,
             ranks: spec.ranks,

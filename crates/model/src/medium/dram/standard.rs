@@ -13,6 +13,7 @@ mod hbm3;
 mod lpddr5;
 mod rules;
 
+use super::interface::InterfacePowers;
 use Command::*;
 
 /// Every standard.
@@ -343,6 +344,8 @@ pub struct Standard {
     pub bank_refresh: BankRefresh,
     /// Refreshes of all banks that may be owed at most.
     pub most_postponed: u32,
+    /// What drivers and termination of its data bus take; `None` where no source was found.
+    pub interface: Option<InterfacePowers>,
     /// Its rules.
     pub rules: &'static [&'static [Constraint]],
     /// Its parts.

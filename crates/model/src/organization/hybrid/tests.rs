@@ -144,6 +144,7 @@ fn real(spec: &HybridSpec) -> Hybrid<Dram, StoreDevice> {
         payload: Size::from_bytes(256),
         packet_overhead: Size::from_bytes(24),
         latency: Duration::from_picoseconds(100_000),
+        energy: None,
     };
     real_behind(spec, &link)
 }

@@ -6,7 +6,10 @@ use crate::link::ddr_channel::tests::spec as ddr_channel;
 use crate::link::pcie::PcieProtocol;
 use crate::link::pcie::tests::spec as pcie;
 use crate::link::sata::tests::spec as sata;
-use crate::link::{CxlMemSpec, LinkDescription, PcieSpec, SataSpec};
+use crate::link::{
+    CxlMemSpec, DdrChannelSpec, LinkDescription, LinkEnergySpec, PcieSpec, SataSpec,
+};
+use tierscope_units::{Energy, Power};
 
 fn ended(spec: &StoreSpec, link: &dyn LinkDescription, requests: &[Request]) -> Vec<Completion> {
     let mut device = StoreDevice::new(spec, link);
@@ -256,4 +259,44 @@ fn a_page_over_a_channel_of_dram_costs_a_command_and_its_data_under_the_lock() {
     assert_eq!(link_ps, command_ps + data_ps);
     let (_, link_ps) = alone(&ddr_channel(), write(0, 0));
     assert_eq!(link_ps, command_ps + data_ps + done_ps);
+}
+
+/// A link's energy is that of the bytes of its messages and of the time, for every kind of link.
+#[test]
+fn a_link_takes_what_its_bits_and_its_time_take_and_is_counted_whole_or_not_at_all() {
+    let energy = Some(LinkEnergySpec {
+        per_bit: Energy::from_femtojoules(1_930),
+        idle_power: Power::from_nanowatts(320_000_000),
+    });
+    let packet = LinkSpec { energy: energy.clone(), ..link_spec() };
+    let pcie = PcieSpec { energy: energy.clone(), ..pcie() };
+    let sata = SataSpec { energy: energy.clone(), ..sata() };
+    let cxl = CxlMemSpec { energy: energy.clone(), ..cxl() };
+    let ddr = DdrChannelSpec { energy, ..ddr_channel() };
+    // Bytes of a page that is read: its data and what is around them.
+    let cases: [(&dyn LinkDescription, u64); 5] = [
+        (&packet, 24 + 4096 + 16 * 24),
+        (&pcie, 28 + 24 + 84 + 4096 + 16 * 24 + 40 + 28 + 28),
+        (&sata, 32 + 32 + 40 + 4096 + 16 + 20),
+        (&cxl, 64 * 17 + 64 * 5 * 17),
+        (&ddr, 64 + 4096),
+    ];
+    for (link, bytes) in cases {
+        let mut device = StoreDevice::new(&spec(), link);
+        let mut out = Vec::new();
+        device.submit(0, read(0, 0)).expect("room");
+        device.advance(1_000 * US, &mut out);
+        let taken = device.activity(1_000 * US).energy;
+        let of = |part| taken.parts.iter().find(|it| it.part == part).expect("it is told").energy_j;
+        let moved_j = bytes as f64 * 8.0 * 1.93e-12;
+        assert!(
+            (of("moved") / moved_j - 1.0).abs() < 1e-9,
+            "{bytes} bytes: {} and {moved_j}",
+            of("moved")
+        );
+        assert!((of("idle") / 0.32e-3 - 1.0).abs() < 1e-9, "{}", of("idle"));
+        let sum_j: f64 = taken.parts.iter().map(|it| it.energy_j).sum();
+        assert_eq!(taken.total_j(), Some(sum_j));
+        assert!(taken.not_counted.iter().all(|it| it.component != "link"));
+    }
 }

@@ -1,5 +1,6 @@
 //! DDR2 (JEDEC JESD79-2F): eight banks, bursts of eight here (four exist), additive latency 0.
 
+use super::super::interface::InterfacePowers;
 use super::Command::{Read, ReadPrecharge};
 use super::Scope::{Bank, Rank};
 use super::rules::{BANK, POWER_DOWN, RANK, SHARED_BUS, rule};
@@ -17,8 +18,19 @@ pub const DDR2: Standard = Standard {
     rank_is_pseudo_channel: false,
     bank_refresh: BankRefresh::None,
     most_postponed: 8, // JESD79-2F 3.9
+    interface: Some(INTERFACE),
     rules: &[BANK, RANK, SHARED_BUS, POWER_DOWN, READ_TO_PRECHARGE],
     parts: &[DDR2_667_1GB_X8, DDR2_667_1GB_X8_AT_500],
+};
+
+/// DRAMPower (TU Delft, 2012 to 2014; MemorySpecification.h, `getIoPower`, `getWrOdtPower`,
+/// `getTermRdPower`, `getTermWrPower`), which calls them conservative estimates by
+/// Micron's power calculator for DDR2.
+const INTERFACE: InterfacePowers = InterfacePowers {
+    read_uw: 1_500,
+    write_uw: 8_200,
+    other_read_uw: 13_100,
+    other_write_uw: 14_600,
 };
 
 /// A precharge may cut no burst: AL + BL/2 + max(tRTP, 2) − 2 clocks behind a read (JESD79-2F).

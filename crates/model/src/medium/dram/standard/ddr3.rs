@@ -1,5 +1,6 @@
 //! DDR3 (JEDEC JESD79-3F): eight banks, no bank groups, bursts of eight.
 
+use super::super::interface::InterfacePowers;
 use super::rules::{BANK, POWER_DOWN, RANK, SHARED_BUS};
 use super::{BankRefresh, Currents, Part, Standard, Timings};
 
@@ -15,8 +16,19 @@ pub const DDR3: Standard = Standard {
     rank_is_pseudo_channel: false,
     bank_refresh: BankRefresh::None,
     most_postponed: 8, // JESD79-3F 4.15
+    interface: Some(INTERFACE),
     rules: &[BANK, RANK, SHARED_BUS, POWER_DOWN],
     parts: &[DDR3_1333_2GB_X8, DDR3_1600_4GB_X8],
+};
+
+/// DRAMPower (TU Delft, 2012 to 2014; MemorySpecification.h, `getIoPower`, `getWrOdtPower`,
+/// `getTermRdPower`, `getTermWrPower`), which calls them conservative estimates by
+/// Micron's power calculator for DDR3.
+const INTERFACE: InterfacePowers = InterfacePowers {
+    read_uw: 4_600,
+    write_uw: 21_200,
+    other_read_uw: 15_500,
+    other_write_uw: 15_400,
 };
 
 /// The part of \[HYB15\] table 2 (10-10-10-24). tCWL, which DRAMSim2 takes as CL − 1, is that of

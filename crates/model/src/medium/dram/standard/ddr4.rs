@@ -1,5 +1,6 @@
 //! DDR4 (JEDEC JESD79-4C): four bank groups of four banks, bursts of eight.
 
+use super::super::interface::InterfacePowers;
 use super::rules::{BANK, GROUPS, POWER_DOWN, RANK, SHARED_BUS};
 use super::{BankRefresh, Currents, Part, Standard, Timings};
 
@@ -15,8 +16,19 @@ pub const DDR4: Standard = Standard {
     rank_is_pseudo_channel: false,
     bank_refresh: BankRefresh::None,
     most_postponed: 8, // JESD79-4C 4.26, in the 1x refresh mode
+    interface: Some(INTERFACE),
     rules: &[BANK, RANK, GROUPS, SHARED_BUS, POWER_DOWN],
     parts: &[DDR4_2133_8GB_X8, DDR4_2133_4GB_X4, DDR4_2400_8GB_X8],
+};
+
+/// DRAMPower (TU Delft, 2012 to 2014; MemorySpecification.h, `getIoPower`, `getWrOdtPower`,
+/// `getTermRdPower`, `getTermWrPower`), which calls them conservative estimates by
+/// Micron's power calculator for DDR3, with the terminations of its DDR4 data sheets.
+const INTERFACE: InterfacePowers = InterfacePowers {
+    read_uw: 3_700,
+    write_uw: 17_000,
+    other_read_uw: 12_400,
+    other_write_uw: 12_300,
 };
 
 /// Two clocks between read and write data: RL + BL/2 + 2 − WL (JESD79-4C 4.24, preamble of one).

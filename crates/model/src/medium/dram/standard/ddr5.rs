@@ -16,6 +16,7 @@ pub const DDR5: Standard = Standard {
     rank_is_pseudo_channel: false,
     bank_refresh: BankRefresh::SameInEveryGroup,
     most_postponed: 4, // JESD79-5 4.13, in the normal refresh mode
+    interface: None,
     rules: &[BANK, RANK, GROUPS, SHARED_BUS, BANK_REFRESH, POWER_DOWN],
     parts: &[DDR5_4800_16GB_X8],
 };

@@ -2,6 +2,7 @@
 
 use super::*;
 use standard::{BankRefresh, Currents};
+use tierscope_units::Power;
 
 const MS: u64 = 1_000_000_000;
 
@@ -169,4 +170,51 @@ fn power_down_takes_less_by_its_share_of_the_time() {
 #[test]
 fn parts_without_currents_say_no_energy() {
     assert!(Dram::new(&calm_part("hbm3-6400-4gb"), CAPACITY, 64).counts_and_energy(MS).1.is_none());
+}
+
+/// Lines that are read and written: data lines, a strobe a byte (one a chip of four bits), and masks.
+#[test]
+fn drivers_and_termination_take_their_powers_while_data_move() {
+    let milliwatts = |[read, write, other_read, other_write]: [u64; 4]| InterfaceSpec {
+        read_power: Power::from_nanowatts(read * 1_000_000),
+        write_power: Power::from_nanowatts(write * 1_000_000),
+        other_read_power: Power::from_nanowatts(other_read * 1_000_000),
+        other_write_power: Power::from_nanowatts(other_write * 1_000_000),
+    };
+    let own = milliwatts([5, 20, 15, 16]);
+    // Milliwatts of all lines of the bus, to be read and to be written.
+    for (part, interface, ranks, expected_mw) in [
+        ("ddr3-1333-2gb-x8", None, 1, [72.0 * 4.6, 80.0 * 21.2]),
+        ("ddr3-1333-2gb-x8", None, 2, [72.0 * (4.6 + 15.5), 80.0 * (21.2 + 15.4)]),
+        ("ddr2-667-1gb-x8", None, 2, [72.0 * (1.5 + 13.1), 80.0 * (8.2 + 14.6)]),
+        ("ddr4-2400-8gb-x8", None, 1, [72.0 * 3.7, 80.0 * 17.0]),
+        ("ddr4-2133-4gb-x4", None, 2, [80.0 * (3.7 + 12.4), 80.0 * (17.0 + 12.3)]),
+        ("ddr4-2133-4gb-x4", Some(own.clone()), 1, [80.0 * 5.0, 80.0 * 20.0]),
+        ("ddr5-4800-16gb-x8", Some(own.clone()), 2, [36.0 * 20.0, 40.0 * 36.0]),
+    ] {
+        let spec = DramSpec { interface, ranks, ..calm_part(part) };
+        let mut dram = Dram::new(&spec, CAPACITY, 64);
+        let requests: Vec<_> = (0..30u32)
+            .map(|i| (0, Request { write: i < 10, ..read(i, u64::from(i) * 64) }))
+            .collect();
+        play(&mut dram, &requests, &mut Vec::new());
+        let found = dram.interface_energy(MS).expect("it is known");
+        let d = dram.description();
+        let (period_ps, of) = d.clock.period();
+        let bursts = 64 / d.burst_bytes;
+        let line_s = (bursts * d.timings.burst * period_ps) as f64 / of as f64 * 1e-12;
+        assert_close(part, found.read_j, 20.0 * line_s * expected_mw[0] * 1e-3, 1e-9);
+        assert_close(part, found.write_j, 10.0 * line_s * expected_mw[1] * 1e-3, 1e-9);
+    }
+    let unknown = Dram::new(&calm_part("ddr5-4800-16gb-x8"), CAPACITY, 64);
+    assert_eq!(unknown.interface_energy(MS), None);
+    // A pseudo-channel has a bus of its own: nobody else terminates it.
+    let hbm = |other| {
+        let interface = Some(milliwatts([5, 20, other, other]));
+        let spec = DramSpec { interface, ..calm_part("hbm2-2000-8gb") };
+        let mut dram = Dram::new(&spec, CAPACITY, 64);
+        play(&mut dram, &[(0, read(0, 0)), (0, write(1, 4096))], &mut Vec::new());
+        dram.interface_energy(MS)
+    };
+    assert_eq!(hbm(0), hbm(40));
 }
