@@ -407,6 +407,8 @@ def flat(name: str, system: SystemResult) -> dict[str, object]:
             row |= {f"nvdimm_{k}": v for k, v in (system["nvdimm"] or {}).items()}
         elif key == "drive":
             row |= _flat_drive(system["drive"])
+        elif key == "disk":
+            row |= {f"disk_{k}": v for k, v in (system["disk"] or {}).items()}
         elif key == "nvm":
             row |= _flat_nvm(system["nvm"])
         elif key == "sampling":

@@ -141,6 +141,23 @@ class DriveResult(TypedDict):
     dies_busy: list[float]
 
 
+class DiskResult(TypedDict):
+    """What a disk did: its buffer, its arm and its platters."""
+
+    host_read_pages: int
+    buffer_hits: int
+    host_written_pages: int
+    flushes: int
+    platter_reads: int
+    read_ahead: int
+    platter_writes: int
+    seeks: int
+    aged: int
+    positioning_share: float
+    rotation_share: float
+    transfer_share: float
+
+
 class NvmBufferResult(TypedDict):
     """What a buffer before the cells of byte-addressable memory did."""
 
@@ -269,6 +286,7 @@ class SystemResult(TypedDict):
     nvdimm: NvdimmResult | None
     drive: DriveResult | None
     nvm: NvmResult | None
+    disk: DiskResult | None
     device: DeviceResult | None
     sampling: SamplingResult | None
     wall_s: float

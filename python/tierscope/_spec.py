@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tierscope import _check
 
 __all__ = [
+    "Arm",
     "Backup",
     "BlockDevice",
     "Collection",
@@ -17,6 +18,8 @@ __all__ = [
     "DdrChannel",
     "DeviceAlone",
     "Direct",
+    "Disk",
+    "DiskBuffer",
     "Dram",
     "DramCache",
     "Hybrid",
@@ -38,6 +41,7 @@ __all__ = [
     "PageTimes",
     "Path",
     "Pcie",
+    "Platters",
     "Processor",
     "ProcessorEnergy",
     "Sata",
@@ -852,6 +856,140 @@ class Ssd(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Platters(_Spec):
+    """The platters of a disk, and how they are divided into tracks and sectors."""
+
+    rpm: int | None = None
+    """Revolutions a minute."""
+
+    heads: int | None = None
+    """Surfaces with data, each with a head."""
+
+    cylinders: int | None = None
+    """Tracks of a surface."""
+
+    zones: int | None = None
+    """Zones of as many cylinders each: from the outermost to the innermost, their tracks have fewer
+    and fewer sectors, in equal steps.
+    """
+
+    outer_sectors: int | None = None
+    """Sectors of a track of the outermost zone."""
+
+    inner_sectors: int | None = None
+    """Sectors of a track of the innermost zone."""
+
+    sector: str | None = None
+    """Bytes of a sector. A size such as ``"64GiB"``."""
+
+    track_skew: str | None = None
+    """By how much later than on the track before it on its cylinder a track's first sector comes
+    below its head, so that there is time to switch heads.
+
+    A duration such as ``"25us"``.
+    """
+
+    cylinder_skew: str | None = None
+    """The same, of the first track of a cylinder behind the last of the one before.
+
+    A duration such as ``"25us"``.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm(_Spec):
+    """The arm of a disk.
+
+    The time of a seek, by its distance, is a curve through the three that are given.
+    """
+
+    single_seek: str | None = None
+    """Time of a seek to the next cylinder, settling included. A duration such as ``"25us"``."""
+
+    average_seek: str | None = None
+    """The same, the mean over all pairs of cylinders. A duration such as ``"25us"``."""
+
+    full_seek: str | None = None
+    """The same, from the first cylinder to the last. A duration such as ``"25us"``."""
+
+    write_settle: str | None = None
+    """What seeks take longer before writes, but for those to the next cylinder.
+
+    A duration such as ``"25us"``.
+    """
+
+    head_switch: str | None = None
+    """Time to switch to another head of the same cylinder. A duration such as ``"25us"``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiskBuffer(_Spec):
+    """The buffer of a disk."""
+
+    capacity: str | None = None
+    """What it has for data that are read. A size such as ``"64GiB"``."""
+
+    segments: int | None = None
+    """Parts of it, each for a stream of reads."""
+
+    read_ahead: str | None = None
+    """How far a disk with nothing else to do reads on behind the last page that was asked for; at
+    most a segment.
+
+    A size such as ``"64GiB"``.
+    """
+
+    write_cache: bool | None = None
+    """Whether a write is done when it is in the buffer, or when it is on the platter."""
+
+    dirty: str | None = None
+    """What it has for data that wait to be written; further writes wait.
+
+    Only with a write cache. A size such as ``"64GiB"``.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disk(_Spec):
+    """A disk: platters, an arm with heads, a buffer, and the choice of what is done next."""
+
+    capacity: str | None = None
+    """Capacity. A size such as ``"64GiB"``."""
+
+    page: str | None = None
+    """Bytes that its buffer holds as one: a power of two, and whole sectors.
+
+    Part of a page takes as long as the page. A size such as ``"64GiB"``.
+    """
+
+    queue_depth: int | None = None
+    """Commands that it holds at most."""
+
+    controller_latency: str | None = None
+    """Time of its controller for each command. A duration such as ``"25us"``."""
+
+    window: int | None = None
+    """Of so many of those that wait longest, the one whose first sector is reached first is done
+    next; with 1, they are done in the order of their coming.
+    """
+
+    age_limit: str | None = None
+    """What has waited for longer is done first, whatever the way to it.
+
+    A duration such as ``"25us"``.
+    """
+
+    platters: Platters | None = None
+    """The platters, and how they are divided."""
+
+    arm: Arm | None = None
+    """The arm."""
+
+    buffer: DiskBuffer | None = None
+    """The buffer."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class NvmArray(_Spec):
     """The cells and their controller: channels of banks, row buffers, write pulses, and queues."""
 
@@ -1381,6 +1519,9 @@ class System(_Spec):
 
     ssd: Ssd | None = None
     """Store: a solid-state drive, with translation layer, buffer and collection."""
+
+    disk: Disk | None = None
+    """Store: a disk, with platters that turn, an arm, a buffer and a queue."""
 
     nvm: Nvm | None = None
     """Store: byte-addressable non-volatile memory, with banks, write pulses and wear."""

@@ -18,6 +18,7 @@ from tierscope import causes
 from tierscope import format as fmt
 from tierscope._shape import (
     DeviceResult,
+    DiskResult,
     DriveResult,
     Latency,
     LatencyFigure,
@@ -122,6 +123,7 @@ def rows(data: ResultData) -> list[tuple[str, dict[str, str]]]:
         *idle,
         *_drive_rows(systems),
         *_nvm_rows(systems),
+        *_disk_rows(systems),
         *energy_rows(data),
         row("Accesses simulated", lambda s: fmt.rate(s["accesses_per_wall_s"])),
     ]
@@ -339,6 +341,31 @@ def _nvm_rows(systems: Mapping[str, SystemResult]) -> list[tuple[str, dict[str, 
     if any(memory["buffer"] for memory in memories):
         rows.insert(0, row("Reads from its buffer", _nvm_buffer_share))
     return rows
+
+
+def _disk_rows(systems: Mapping[str, SystemResult]) -> list[tuple[str, dict[str, str]]]:
+    """Rows of what disks did; none where there is no disk."""
+
+    def row(label: str, cell: Callable[[DiskResult], str]) -> tuple[str, dict[str, str]]:
+        disks = {name: system.get("disk") for name, system in systems.items()}
+        return label, {
+            name: fmt.ABSENT if disk is None else cell(disk) for name, disk in disks.items()
+        }
+
+    if all(system.get("disk") is None for system in systems.values()):
+        return []
+    return [
+        row(
+            "Reads from the disk's buffer",
+            lambda d: fmt.share(d["buffer_hits"], d["host_read_pages"]),
+        ),
+        row("Pages read from platters", lambda d: fmt.count(d["platter_reads"])),
+        row("  of these, ahead", lambda d: fmt.count(d["read_ahead"])),
+        row("  written to them", lambda d: fmt.count(d["platter_writes"])),
+        row("Disk positions its heads", lambda d: fmt.percent(d["positioning_share"])),
+        row("  waits for sectors", lambda d: fmt.percent(d["rotation_share"])),
+        row("  moves data", lambda d: fmt.percent(d["transfer_share"])),
+    ]
 
 
 def _nvm_buffer_share(nvm: NvmResult) -> str:

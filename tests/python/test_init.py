@@ -51,6 +51,9 @@ def test_each_value_has_its_meaning_and_its_source(tierscope: Runner, preset: st
     elif "[ssd]" in lines:
         place = lines.index("# What it offers to the host.")
         assert lines[place + 1].startswith("capacity = ")
+    elif "[disk]" in lines and preset.startswith("device/"):
+        place = lines.index("# Revolutions a minute.")
+        assert lines[place + 1].startswith("rpm = 7200  # ")
     elif preset.startswith("device/") and "[nvm]" in lines:
         place = lines.index("# Channels, each with its own bus and queues.")
         assert lines[place + 1].startswith("channels = 1  # ")

@@ -180,6 +180,7 @@ def test_the_sample_and_the_types_follow_the_schema(sample: ResultData) -> None:
         "DeviceResult": _shape.DeviceResult,
         "DriveResult": _shape.DriveResult,
         "SettlingResult": _shape.SettlingResult,
+        "DiskResult": _shape.DiskResult,
         "NvmBufferResult": _shape.NvmBufferResult,
         "NvmResult": _shape.NvmResult,
         "NvdimmResult": _shape.NvdimmResult,

@@ -1,5 +1,6 @@
 //! What the media of a machine did and took up to a time: commands of DRAM, and energy by part.
 
+use crate::device::disk::DiskCounts;
 use crate::device::nvm::NvmReport;
 use crate::device::ssd::SsdReport;
 use crate::link::LINK;
@@ -14,6 +15,8 @@ pub struct Activity {
     pub drive: Option<Box<SsdReport>>,
     /// What byte-addressable non-volatile memory did, where there is any.
     pub nvm: Option<Box<NvmReport>>,
+    /// What a disk did, where there is one.
+    pub disk: Option<DiskCounts>,
     /// Where energy went.
     pub energy: Energy,
 }
@@ -61,8 +64,9 @@ impl Activity {
             Some(before) => Box::new(nvm.since(before)),
             None => nvm.clone(),
         });
+        let disk = self.disk.map(|disk| disk.since(&before.disk.unwrap_or_default()));
         let (dram, energy) = (self.dram.since(&before.dram), self.energy.since(&before.energy));
-        Activity { dram, drive, nvm, energy }
+        Activity { dram, drive, nvm, disk, energy }
     }
 }
 

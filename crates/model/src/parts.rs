@@ -35,6 +35,8 @@ macro_rules! parts {
                 store = store::StoreDevice(StoreSpec), "The backing store.";
                 ssd = ssd::SsdDevice(SsdSpec),
                     "Store: a solid-state drive, with translation layer, buffer and collection.";
+                disk = disk::DiskDevice(DiskSpec),
+                    "Store: a disk, with platters that turn, an arm, a buffer and a queue.";
                 nvm = nvm::NvmDevice(NvmSpec),
                     "Store: byte-addressable non-volatile memory, with banks, write pulses and wear.";
             }

@@ -153,6 +153,9 @@ pub struct SystemResult {
     /// where there is none.
     #[serde(default)]
     pub nvm: Option<NvmResult>,
+    /// What a disk (`[disk]`) did, as a machine's store or alone. Nothing where there is none.
+    #[serde(default)]
+    pub disk: Option<DiskResult>,
     /// What a device alone did with its requests. Nothing of a machine with a processor.
     #[serde(default)]
     pub device: Option<DeviceResult>,
@@ -253,6 +256,35 @@ pub struct NvmResult {
     /// How long the memory would stand what it was given if all lines wore alike, in years of 365 days.
     /// Nothing where nothing was written.
     pub levelled_years: Option<f64>,
+}
+
+/// What a disk did: its buffer, its arm and its platters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DiskResult {
+    /// Pages (`disk.page`) that the host read.
+    pub host_read_pages: u64,
+    /// Of these, those that the disk's buffer had.
+    pub buffer_hits: u64,
+    /// Pages that the host wrote.
+    pub host_written_pages: u64,
+    /// Flushes that the disk was asked for.
+    pub flushes: u64,
+    /// Pages read from the platters.
+    pub platter_reads: u64,
+    /// Of these, those that nobody had asked for yet.
+    pub read_ahead: u64,
+    /// Pages written to the platters.
+    pub platter_writes: u64,
+    /// Accesses before which the arm moved to another cylinder.
+    pub seeks: u64,
+    /// Accesses that were next for their age, and not for the way to them.
+    pub aged: u64,
+    /// Share of the time in which arm and heads were positioned.
+    pub positioning_share: f64,
+    /// Share of the time in which the first sector was waited for.
+    pub rotation_share: f64,
+    /// Share of the time in which sectors passed below the head.
+    pub transfer_share: f64,
 }
 
 /// What a buffer before the cells of byte-addressable memory did.

@@ -248,6 +248,8 @@ pub struct Linked<P: Pages> {
     parts: Slab<Part<P::Done>>,
     page_bytes: u64,
     queue_depth: u64,
+    /// Requests that it holds at most, where these are bounded by themselves.
+    commands: usize,
     held_pages: u64,
     /// Room for what the device reports, kept to spare the allocation.
     done: Vec<P::Done>,
@@ -274,9 +276,16 @@ impl<P: Pages> Linked<P> {
             parts: Slab::new(),
             page_bytes,
             queue_depth: u64::from(queue_depth),
+            commands: usize::MAX,
             held_pages: 0,
             done: Vec::new(),
         }
+    }
+
+    /// The same, with so many requests at once at most, of however many pages.
+    #[must_use]
+    pub fn with_commands(self, commands: u32) -> Self {
+        Linked { commands: commands as usize, ..self }
     }
 
     /// The device without its link.
@@ -473,7 +482,8 @@ impl<P: Pages> Linked<P> {
         let (first, count) = self.pages(&request);
         let (last, pages) = (first + count - 1, self.device.pages());
         assert!(last < pages, "page {last} of a device of {pages}");
-        if self.held_pages > 0 && self.held_pages + count > self.queue_depth {
+        let pages_fit = self.held_pages == 0 || self.held_pages + count <= self.queue_depth;
+        if !pages_fit || self.held.len() >= self.commands {
             return Err(Full);
         }
         self.hold(Held {
@@ -591,7 +601,7 @@ impl<P: Pages> Device for Linked<P> {
 
     /// Carried as a write without data.
     fn submit_control(&mut self, now_ps: u64, id: u32, control: Control) -> Result<(), Full> {
-        if self.held_pages >= self.queue_depth {
+        if self.held_pages >= self.queue_depth || self.held.len() >= self.commands {
             return Err(Full);
         }
         let control = match control {

@@ -1,6 +1,7 @@
 //! What is counted of a device alone, and the result that it makes.
 
 use super::Flight;
+use crate::disk::disk_result;
 use crate::drive::{drive_result, settling_result};
 use crate::energy::{energy_result, nvdimm_note, nvdimm_result};
 use crate::machine::Warming;
@@ -256,6 +257,7 @@ impl Account {
             nvdimm: nvdimm_result(spec),
             drive: drive_result(&activity, time_ps),
             nvm: nvm_result(&activity, time_ps),
+            disk: disk_result(&activity, time_ps),
             device: Some(device),
             notes: self.notes(spec, &report),
             ..SystemResult::default()

@@ -5,6 +5,7 @@ use super::memory::Miss;
 use super::prefetch::PREFETCH;
 use super::thread::{Access, BUSY, Begun, IDLE, OWNERS, Thread, owner_name};
 use super::{Core, Event, Fixed, Machine};
+use crate::disk::disk_result;
 use crate::drive::drive_result;
 use crate::energy::{dram_counters, energy_result, nvdimm_note, nvdimm_result};
 use crate::nvm::nvm_result;
@@ -464,6 +465,7 @@ impl Machine {
         let activity = self.activity(end_ps);
         let drive = drive_result(&activity, time_ps);
         let nvm = nvm_result(&activity, time_ps);
+        let disk = disk_result(&activity, time_ps);
         let counted = SystemResult {
             organization,
             time_s: time_ps as f64 / 1e12,
@@ -488,6 +490,7 @@ impl Machine {
             nvdimm: nvdimm_result(&self.spec),
             drive,
             nvm,
+            disk,
             device: None,
             sampling: None,
             wall_s: 0.0,

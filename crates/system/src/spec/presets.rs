@@ -50,6 +50,8 @@ presets! {
         "storage with an 800 GB Z-SSD as its drive ([HAMS21])";
     "storage/970-pro" = "storage-970-pro.toml" "drives/970-pro.toml",
         "storage with a 512 GB Samsung 970 PRO as its drive";
+    "storage/disk-7200" = "storage-disk-7200.toml" "drives/disk-7200.toml",
+        "storage with a 500 GB disk of 7200 revolutions a minute as its drive";
     "direct" = "direct.toml",
         "64 GiB of phase-change memory as main memory, without DRAM (Lee et al., ISCA 2009)";
     "direct/optane" = "direct-optane.toml",
@@ -75,6 +77,14 @@ presets! {
         "A 400 GB Intel SSD 750 alone, for block traces";
     "device/x25-e" = "device-x25-e.toml" "drives/x25-e.toml",
         "A 32 GB Intel X25-E alone, behind Serial ATA, for block traces";
+    "device/intel-535" = "device-intel-535.toml" "drives/intel-535.toml",
+        "A 240 GB Intel SSD 535 alone, behind Serial ATA ([HAMS21]), for block traces";
+    "device/iodrive" = "device-iodrive.toml" "drives/iodrive.toml",
+        "An 80 GB Fusion-io ioDrive alone ([NVM10]), for block traces";
+    "device/haste" = "device-haste.toml",
+        "The 64 GB HASTE of [NVM10] alone, DDR2 behind PCIe 1.1 x8, for block traces";
+    "device/disk-7200" = "device-disk-7200.toml" "drives/disk-7200.toml",
+        "A 500 GB disk of 7200 revolutions a minute alone (Deskstar 7K500), for block traces";
     "nvm-dimm" = "nvm-dimm.toml", "";
     "device/pcm" = "device-pcm.toml",
         "A module of phase-change memory alone (Lee et al., ISCA 2009)";

@@ -19,13 +19,17 @@ enum Ask {
 
 /// The drive of a preset, with what flash holds at the start where that is not as in the preset.
 fn drive(preset: &str, initial: Option<&str>) -> (AnyDevice, u64) {
+    // What holds no flash is the same at all times.
+    let initial = initial.filter(|_| preset != "device/haste");
     let sets: Vec<_> =
         initial.map(|initial| ("ssd.initial".to_owned(), initial.to_owned())).into_iter().collect();
     let spec: SystemSpec = load(preset, &sets).expect("the preset is right").spec;
-    let ssd = spec.ssd.expect("it has a drive");
+    let store = spec.store.as_ref().map(|store| store as &dyn DeviceDescription);
+    let ssd = spec.ssd.as_ref().map(|ssd| ssd as &dyn DeviceDescription);
+    let ssd = ssd.or(store).expect("it has a drive");
     let pcie = spec.pcie.as_ref().map(|link| link as &dyn LinkDescription);
     let link = pcie.or(spec.sata.as_ref().map(|link| link as &dyn LinkDescription));
-    (ssd.build(link.expect("the drive is behind a link")), ssd.capacity.bytes())
+    (ssd.build(link.expect("the drive is behind a link")), ssd.capacity().bytes())
 }
 
 /// Requests a second, and their mean latency in microseconds, of the second half of `count` requests
@@ -141,4 +145,45 @@ fn the_x25_e_against_published_figures() {
     against("X25-E, read, MB/s", reads * 131_072e-6, 250.0, -0.07, 0.0);
     let (writes, _) = measure(preset, Ask::Write, 32, 4_000);
     against("X25-E, written, MB/s", writes * 131_072e-6, 170.0, 0.43, 0.53);
+}
+
+#[test]
+fn the_intel_535_against_published_figures() {
+    let preset = "device/intel-535";
+    let (reads, _) = measure(preset, Ask::RandomRead, 32, 20_000);
+    against("Intel 535, 4 KiB reads/s", reads, 45e3, 1.6, 1.85);
+    let (reads, _) = measure(preset, Ask::Read, 32, 4_000);
+    against("Intel 535, read, MB/s", reads * 131_072e-6, 540.0, 0.0, 0.05);
+    let (writes, _) = measure(preset, Ask::Write, 32, 4_000);
+    against("Intel 535, written, MB/s", writes * 131_072e-6, 490.0, 0.1, 0.16);
+}
+
+#[test]
+fn the_iodrive_against_published_figures() {
+    let preset = "device/iodrive";
+    let (_, read_us) = measure(preset, Ask::RandomRead, 1, 400);
+    against("ioDrive, 4 KiB read, us", read_us, 26.0, 2.0, 2.3);
+    let (reads, _) = measure(preset, Ask::RandomRead, 128, 20_000);
+    against("ioDrive, 4 KiB reads/s", reads, 100e3, 1.1, 1.3);
+    let (reads, _) = measure(preset, Ask::Read, 32, 4_000);
+    against("ioDrive, read, MB/s", reads * 131_072e-6, 750.0, 0.28, 0.37);
+    let (writes, _) = measure(preset, Ask::Write, 32, 4_000);
+    against("ioDrive, written, MB/s", writes * 131_072e-6, 500.0, 0.95, 1.04);
+}
+
+#[test]
+fn haste_against_published_figures() {
+    let preset = "device/haste";
+    let (_, read_us) = measure(preset, Ask::RandomRead, 1, 400);
+    against("HASTE, 4 KiB read, us", read_us, 6.4, -0.33, -0.24);
+    let (_, write_us) = measure(preset, Ask::RandomWrite, 1, 400);
+    against("HASTE, 4 KiB written, us", write_us, 6.4, -0.19, -0.1);
+    let (reads, _) = measure(preset, Ask::RandomRead, 16, 20_000);
+    against("HASTE, 4 KiB, read, GB/s", reads * 4096e-9, 1.33, 0.16, 0.25);
+    let (writes, _) = measure(preset, Ask::RandomWrite, 16, 20_000);
+    against("HASTE, 4 KiB, written, GB/s", writes * 4096e-9, 1.37, 0.01, 0.07);
+    let (reads, _) = measure(preset, Ask::Read, 16, 4_000);
+    against("HASTE, read, GB/s", reads * 131_072e-9, 1.5, 0.05, 0.12);
+    let (writes, _) = measure(preset, Ask::Write, 16, 4_000);
+    against("HASTE, written, GB/s", writes * 131_072e-9, 1.7, -0.17, -0.1);
 }

@@ -21,7 +21,7 @@ pub const PRESETS: [&str; 3] = [ORACLE, HYBRID, STORAGE];
 
 /// Machines with parts that no preset here has, other kinds of links and stores and a backup of DRAM:
 /// name, base, and the tables.
-const LINKED: [(&str, &str, &str); 9] = [
+const LINKED: [(&str, &str, &str); 10] = [
     (AHEAD, ORACLE, AHEAD_TABLES),
     (DDR, HYBRID, DDR_TABLE),
     (NVDIMM, ORACLE, BACKUP_TABLE),
@@ -42,6 +42,7 @@ const LINKED: [(&str, &str, &str); 9] = [
     ),
     (SSD, STORAGE, SSD_TABLES),
     (NVM, HYBRID, NVM_TABLES),
+    (DISK, STORAGE, DISK_TABLES),
 ];
 const AHEAD: &str = "oracle/ahead";
 /// A prefetcher that is not far ahead.
@@ -135,6 +136,39 @@ endurance = 100000
 difference = 1000
 factory_bad = 0.0
 "#;
+const DISK: &str = "storage/disk";
+/// A small disk with little buffer.
+const DISK_TABLES: &str = r#"
+[disk]
+capacity = "64MiB"
+page = "4KiB"
+queue_depth = 32
+controller_latency = "100us"
+window = 32
+age_limit = "500ms"
+[disk.platters]
+rpm = 7200
+heads = 2
+cylinders = 300
+zones = 30
+outer_sectors = 256
+inner_sectors = 208
+sector = "512B"
+track_skew = "1500us"
+cylinder_skew = "2ms"
+[disk.arm]
+single_seek = "1ms"
+average_seek = "8500us"
+full_seek = "14700us"
+write_settle = "1ms"
+head_switch = "1400us"
+[disk.buffer]
+capacity = "512KiB"
+segments = 8
+read_ahead = "64KiB"
+write_cache = true
+dirty = "256KiB"
+"#;
 const NVM: &str = "hybrid/nvm";
 /// A small memory of lines of 256 bytes behind a buffer that is asked for 64.
 const NVM_TABLES: &str = r#"
@@ -224,7 +258,7 @@ pub fn fitting(name: &str, sets: Sets<'_>) -> Vec<(String, String)> {
     let organization = name.split('/').next().unwrap_or_default();
     let fits = |path: &str| match path.split('.').next() {
         Some(part @ ("oracle" | "hybrid" | "storage")) => part == organization,
-        Some("store") => organization != "oracle" && ![SSD, NVM].contains(&name),
+        Some("store") => organization != "oracle" && ![SSD, NVM, DISK].contains(&name),
         Some("link") => organization != "oracle",
         _ => true,
     };
@@ -700,6 +734,33 @@ const CASES: &[Case] = &[
     case("ssd.wear.difference", &[SSD], "1", Updates, "time", Either)
         .with(&[("ssd.capacity", "8MiB"), ("ssd.nand.blocks", "136")]),
     case("ssd.wear.factory_bad", &[SSD], "0.1", Updates, "time", Either),
+    // A disk.
+    case("disk.capacity", &[DISK], "1MiB", Updates, "ends", Down),
+    case("disk.page", &[DISK], "2KiB", Updates, "time", Either),
+    case("disk.queue_depth", &[DISK], "1", Parallel, "time", Either),
+    case("disk.controller_latency", &[DISK], "5ms", Updates, "stage:device", Up),
+    case("disk.window", &[DISK], "1", Parallel, "time", Either),
+    case("disk.age_limit", &[DISK], "1ms", Parallel, "time", Either),
+    case("disk.platters.rpm", &[DISK], "3600", Updates, "time", Up),
+    case("disk.platters.heads", &[DISK], "4", Updates, "time", Either),
+    case("disk.platters.cylinders", &[DISK], "600", Updates, "time", Either),
+    case("disk.platters.zones", &[DISK], "10", Updates, "time", Either),
+    case("disk.platters.outer_sectors", &[DISK], "512", Updates, "time", Either),
+    case("disk.platters.inner_sectors", &[DISK], "250", Updates, "time", Either),
+    case("disk.platters.sector", &[DISK], "1KiB", Updates, "time", Either),
+    case("disk.platters.track_skew", &[DISK], "3ms", Updates, "time", Either),
+    case("disk.platters.cylinder_skew", &[DISK], "4ms", Updates, "time", Either),
+    case("disk.arm.single_seek", &[DISK], "2ms", Updates, "time", Either),
+    case("disk.arm.average_seek", &[DISK], "10ms", Updates, "time", Either),
+    case("disk.arm.full_seek", &[DISK], "20ms", Updates, "time", Either),
+    case("disk.arm.write_settle", &[DISK], "5ms", Updates, "time", Either),
+    case("disk.arm.head_switch", &[DISK], "5ms", Updates, "time", Either),
+    case("disk.buffer.capacity", &[DISK], "64KiB", Files, "time", Either)
+        .along(&[("disk.buffer.read_ahead", "8KiB")]),
+    case("disk.buffer.segments", &[DISK], "1", Files, "time", Either),
+    case("disk.buffer.read_ahead", &[DISK], "0B", Files, "time", Either),
+    case("disk.buffer.write_cache", &[DISK], "false", Updates, "time", Either),
+    case("disk.buffer.dirty", &[DISK], "4KiB", Updates, "time", Either),
     case("nvm.capacity", &[NVM], "2MiB", Updates, "ends", Down),
     case("nvm.controller_latency", &[NVM], "1us", Updates, "time", Up),
     case("nvm.queue_depth", &[NVM], "1", Parallel, "time", Up),
@@ -938,10 +999,15 @@ fn every_option_of_storage_is_felt() {
 
 #[test]
 fn every_option_of_other_links_and_stores_is_felt() {
-    for (name, ..) in LINKED {
+    for (name, ..) in LINKED.iter().filter(|(name, ..)| *name != DISK) {
         feels_every_option(name);
         ignores_what_is_inert(name);
     }
+}
+
+#[test]
+fn every_option_of_a_disk_is_felt() {
+    feels_every_option(DISK);
 }
 
 #[test]
