@@ -13,6 +13,7 @@ __all__ = [
     "Arm",
     "Backup",
     "BlockDevice",
+    "Coherence",
     "Collection",
     "CxlMem",
     "DdrChannel",
@@ -143,6 +144,19 @@ class Tlb(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Coherence(_Spec):
+    """What it takes to keep the private caches of several cores coherent (MESI)."""
+
+    transfer_cycles: int | None = None
+    """Cycles from an access's issue to its data, where another core's private caches have them:
+    written there, or in no shared cache.
+    """
+
+    invalidation_cycles: int | None = None
+    """Cycles from a store's issue until other cores have given up their copies of its line."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LinePrefetch(_Spec):
     """A hardware prefetcher of each core, from main memory into the shared caches."""
 
@@ -227,6 +241,9 @@ class Processor(_Spec):
 
     tlb: Tlb | None = None
     """Translation look-aside buffer and page walks."""
+
+    coherence: Coherence | None = None
+    """How private caches are kept coherent. A processor of one core needs none."""
 
     prefetch: LinePrefetch | None = None
     """A prefetcher of each core, from main memory into the shared caches.

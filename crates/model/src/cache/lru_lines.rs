@@ -69,6 +69,13 @@ impl LruLines {
         find(&self.entries[first..first + self.ways], key(line)).is_some()
     }
 
+    /// Whether `line` is there and dirty. No effect.
+    pub fn is_dirty(&self, line: u64) -> bool {
+        let first = self.sets.of(line) as usize * self.ways;
+        let set = &self.entries[first..first + self.ways];
+        find(set, key(line)).is_some_and(|way| set[way] & DIRTY != 0)
+    }
+
     /// Makes `line` dirty, if it is there, which does not count as a use; whether it is.
     #[inline]
     pub fn set_dirty(&mut self, line: u64) -> bool {
@@ -78,6 +85,21 @@ impl LruLines {
             set[way] |= DIRTY;
         }
         way.is_some()
+    }
+
+    /// Makes `line` clean, if it is there, which does not count as a use; whether it was dirty.
+    pub fn clean(&mut self, line: u64) -> Option<bool> {
+        let set = self.set(line);
+        let way = find(set, key(line))?;
+        let dirty = set[way] & DIRTY != 0;
+        set[way] &= !DIRTY;
+        Some(dirty)
+    }
+
+    /// All lines, and whether each was written since it came.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
+        let gone = self.entries.iter().filter_map(|entry| Gone::of(*entry));
+        gone.map(|gone| (gone.line, gone.dirty))
     }
 
     /// Puts `line`, which is absent, in front; what had to go for it.
@@ -147,6 +169,7 @@ mod tests {
     enum Step {
         Use { line: u64, write: bool },
         SetDirty(u64),
+        Clean(u64),
         Remove(u64),
     }
 
@@ -155,6 +178,7 @@ mod tests {
         prop_oneof![
             8 => (line.clone(), any::<bool>()).prop_map(|(line, write)| Step::Use { line, write }),
             1 => line.clone().prop_map(Step::SetDirty),
+            1 => line.clone().prop_map(Step::Clean),
             1 => line.prop_map(Step::Remove),
         ]
     }
@@ -188,6 +212,12 @@ mod tests {
                         if let Some(at) = at {
                             tags.set_dirty(at);
                         }
+                    }
+                    Step::Clean(line) => {
+                        let dirty = tags.invalidate(line).map(|flags| flags & flag::DIRTY != 0);
+                        prop_assert_eq!(lines.clean(line), dirty);
+                        // The tag store knows no cleaning: both lose it.
+                        prop_assert_eq!(lines.remove(line), dirty.map(|_| false));
                     }
                     Step::Remove(line) => {
                         let expected = tags.invalidate(line).map(|flags| flags & flag::DIRTY != 0);

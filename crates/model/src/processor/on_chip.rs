@@ -1,8 +1,12 @@
 //! A stack of on-chip caches: the private levels of a core, or the levels that all cores share.
 //!
 //! A line comes into every level of its stack. A dirty line that a level drops goes to the next
-//! one; what the last level drops dirty leaves the stack. Coherence between stacks is not modelled
-//! here: a line may be in several private stacks at once.
+//! one; what the last level drops dirty leaves the stack.
+//!
+//! The private stacks of several cores are kept coherent by whoever has them, with the states of MESI
+//! (Papamarcos and Patel, ISCA 1984): a dirty line is *modified*, a clean one *exclusive* unless it has been
+//! said to be *shared*, one that is not there *invalid*. A store does not hit a shared line: the others have to
+//! give it up first.
 
 use super::OnChipCacheSpec;
 use crate::cache::{Gone, LruLines};
@@ -25,6 +29,11 @@ pub struct Stack {
     /// Newest version of each line in the stack; only where data are checked. It means nothing for
     /// lines that are not in the stack.
     versions: Option<CowMap<u64>>,
+    /// By 64 lines: those that other stacks may hold as well. It means nothing for lines that are not in the
+    /// stack.
+    shared: CowMap<u64>,
+    /// Whether any line ever was.
+    any_shared: bool,
 }
 
 impl Stack {
@@ -39,7 +48,8 @@ impl Stack {
             levels.push(LruLines::new(spec.sets(), spec.ways as usize));
             latencies_ps.push(clock.cycles_to_ps(u64::from(spec.latency_cycles)));
         }
-        Stack { levels, latencies_ps, versions: check_data.then(|| CowMap::new(0)) }
+        let versions = check_data.then(|| CowMap::new(0));
+        Stack { levels, latencies_ps, versions, shared: CowMap::new(0), any_shared: false }
     }
 
     /// Number of levels.
@@ -53,14 +63,55 @@ impl Stack {
         self.latencies_ps[level]
     }
 
-    /// Whether the first level has the line: the fast path. A write makes it dirty.
+    /// Whether the first level has the line: the fast path. A write makes it dirty, and does not hit a
+    /// line that is shared.
     #[inline]
     pub fn hit_first(&mut self, line: u64, write: bool) -> bool {
-        self.levels[0].access(line, write)
+        !(write && self.is_shared(line)) && self.levels[0].access(line, write)
+    }
+
+    /// Whether a line, if it is in the stack, may be in others.
+    #[inline]
+    pub fn is_shared(&self, line: u64) -> bool {
+        self.any_shared && self.shared.get(line >> 6) >> (line & 63) & 1 != 0
+    }
+
+    /// A line of the stack may be in others from now on, or is in none.
+    pub fn set_shared(&mut self, line: u64, shared: bool) {
+        if self.is_shared(line) != shared {
+            *self.shared.get_mut(line >> 6) ^= 1 << (line & 63);
+            self.any_shared = true;
+        }
+    }
+
+    /// Another stack reads a line: if it is in this one it becomes clean and shared. Whether it was dirty,
+    /// and its version.
+    pub fn yield_line(&mut self, line: u64) -> Option<(bool, u64)> {
+        let dirty = self.levels.iter_mut().filter_map(|level| level.clean(line));
+        let dirty = dirty.reduce(|one, other| one | other)?;
+        self.set_shared(line, true);
+        Some((dirty, self.version(line)))
+    }
+
+    /// Another stack writes a line: if it is in this one it goes. Whether it was dirty, and its version.
+    pub fn give_up(&mut self, line: u64) -> Option<(bool, u64)> {
+        let dirty = self.levels.iter_mut().filter_map(|level| level.remove(line));
+        let dirty = dirty.reduce(|one, other| one | other)?;
+        Some((dirty, self.version(line)))
+    }
+
+    /// Whether the stack has a line that was written.
+    pub fn is_dirty(&self, line: u64) -> bool {
+        self.levels.iter().any(|level| level.is_dirty(line))
+    }
+
+    /// Lines of the stack, and whether each is dirty, some of them several times.
+    pub fn lines(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
+        self.levels.iter().flat_map(LruLines::iter)
     }
 
     /// Looks beyond the first level, which has missed; on a hit the line moves into the levels
-    /// before. The level that had it.
+    /// before. The level that had it. A write does not hit a line that is shared.
     #[inline]
     pub fn hit_beyond(
         &mut self,
@@ -68,6 +119,9 @@ impl Stack {
         write: bool,
         out: &mut Vec<DirtyLine>,
     ) -> Option<usize> {
+        if write && self.is_shared(line) {
+            return None;
+        }
         let beyond = self.levels.iter_mut().skip(1);
         let level = 1 + beyond.into_iter().position(|level| level.access(line, false))?;
         self.insert_before(level, line, write, out);
@@ -153,11 +207,7 @@ impl Stack {
 
     /// Takes a line out of every level; whether any had it dirty, and its version.
     pub fn take(&mut self, line: u64) -> (bool, u64) {
-        let mut dirty = false;
-        for level in &mut self.levels {
-            dirty |= level.remove(line) == Some(true);
-        }
-        (dirty, self.version(line))
+        self.give_up(line).unwrap_or((false, 0))
     }
 
     /// Version of a line that is in the stack.
@@ -180,6 +230,8 @@ impl Stack {
             levels: self.levels.clone(),
             latencies_ps: self.latencies_ps.clone(),
             versions: self.versions.as_mut().map(CowMap::fork),
+            shared: self.shared.fork(),
+            any_shared: self.any_shared,
         }
     }
 }

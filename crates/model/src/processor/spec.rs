@@ -27,6 +27,9 @@ pub struct ProcessorSpec {
     pub caches: Vec<OnChipCacheSpec>,
     /// Translation look-aside buffer and page walks.
     pub tlb: TlbSpec,
+    /// How private caches are kept coherent. A processor of one core needs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coherence: Option<CoherenceSpec>,
     /// A prefetcher of each core, from main memory into the shared caches. Where it is missing there is
     /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,6 +37,17 @@ pub struct ProcessorSpec {
     /// Powers and energies. Where they are missing, the processor's energy is not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy: Option<ProcessorEnergySpec>,
+}
+
+/// What it takes to keep the private caches of several cores coherent (MESI).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CoherenceSpec {
+    /// Cycles from an access's issue to its data, where another core's private caches have them: written
+    /// there, or in no shared cache.
+    pub transfer_cycles: u32,
+    /// Cycles from a store's issue until other cores have given up their copies of its line.
+    pub invalidation_cycles: u32,
 }
 
 /// One level of on-chip cache.
@@ -159,6 +173,7 @@ impl ProcessorSpec {
                 "write shared = false for it".into(),
             );
         }
+        self.check_coherence(path, problems);
         self.tlb.check(&format!("{path}.tlb"), problems);
         if let Some(prefetch) = &self.prefetch {
             prefetch.check(&format!("{path}.prefetch"), problems);
@@ -174,6 +189,42 @@ impl ProcessorSpec {
         }
         if let Some(energy) = &self.energy {
             energy.check(&format!("{path}.energy"), problems);
+        }
+    }
+}
+
+impl ProcessorSpec {
+    /// Several cores need to say how they keep coherent; nothing of it is faster than a private cache.
+    fn check_coherence(&self, path: &str, problems: &mut Problems) {
+        let Some(coherence) = &self.coherence else {
+            if self.cores > 1 {
+                problems.add(
+                    "missing-part",
+                    format!("{path}.coherence"),
+                    String::new(),
+                    format!("the private caches of {} cores have to be kept coherent", self.cores),
+                    "add [processor.coherence] with transfer_cycles and invalidation_cycles".into(),
+                );
+            }
+            return;
+        };
+        let private = self.caches.iter().take_while(|cache| !cache.shared);
+        let last_cycles = private.map(|cache| cache.latency_cycles).max().unwrap_or(0);
+        for (key, cycles) in [
+            ("transfer_cycles", coherence.transfer_cycles),
+            ("invalidation_cycles", coherence.invalidation_cycles),
+        ] {
+            if cycles <= last_cycles {
+                problems.add(
+                    "contradiction",
+                    format!("{path}.coherence.{key}"),
+                    cycles.to_string(),
+                    format!(
+                        "a look-up in the last private cache takes {last_cycles} cycles already"
+                    ),
+                    format!("write {} or more", last_cycles.saturating_add(1)),
+                );
+            }
         }
     }
 }

@@ -27,12 +27,8 @@ const INTERVALS_OF_A_LENGTH: usize = 512;
 struct Golden {
     memory: CowMap<u64>,
     store: CowMap<u64>,
-    /// Core that uses a line, plus 1; [`SHARED`] for several.
-    users: CowMap<u8>,
     next: u64,
 }
-
-const SHARED: u8 = u8::MAX;
 
 /// What an interval counts, from the beginning. Sums of latencies are wider than a latency: with
 /// many accesses under way they pass what counts a run's time.
@@ -68,6 +64,11 @@ pub(super) struct Account {
     pub prefetches: u64,
     pub late_prefetches: u64,
     pub memory_reads: u64,
+    /// Copies that cores had to give up for another's store, lines that one core's caches gave another's, and
+    /// stores to lines that their own core's caches had, shared with others.
+    pub invalidations: u64,
+    pub cache_transfers: u64,
+    pub upgrades: u64,
     /// Accesses that the first level of the core's caches could not serve, but for those that wait for
     /// a line on its way for another: without time, as in functional warming, it would be there.
     pub beyond_first: u64,
@@ -103,6 +104,9 @@ impl Account {
             prefetches: 0,
             late_prefetches: 0,
             memory_reads: 0,
+            invalidations: 0,
+            cache_transfers: 0,
+            upgrades: 0,
             beyond_first: 0,
             faults: 0,
             calls: 0,
@@ -115,7 +119,6 @@ impl Account {
             golden: check_data.then(|| Golden {
                 memory: CowMap::new(0),
                 store: CowMap::new(0),
-                users: CowMap::new(0),
                 next: 0,
             }),
             intervals: Vec::new(),
@@ -220,18 +223,9 @@ impl Account {
     }
 
     /// Compares the version that an access found with the newest; for a write, the new version.
-    pub fn check(&mut self, core: usize, line: u64, found: u64, write: bool) -> Option<u64> {
+    pub fn check(&mut self, line: u64, found: u64, write: bool) -> Option<u64> {
         let golden = self.golden.as_mut()?;
-        let me = (core + 1).min(usize::from(SHARED - 1)) as u8;
-        let user = golden.users.get(line);
-        if user == 0 {
-            golden.users.set(line, me);
-        } else if user != me && user != SHARED {
-            golden.users.set(line, SHARED);
-        }
-        if (user == 0 || user == me) && found != golden.memory.get(line) {
-            self.stale_loads += 1;
-        }
+        self.stale_loads += u64::from(found != golden.memory.get(line));
         if !write {
             return None;
         }
@@ -258,7 +252,6 @@ impl Account {
         let Some(golden) = &mut self.golden else { return };
         for (line, stored) in page_lines(frame, store_address, fixed) {
             golden.memory.set(line, golden.store.get(stored));
-            golden.users.set(line, 0);
         }
     }
 
@@ -291,7 +284,6 @@ impl Account {
             golden: self.golden.as_mut().map(|golden| Golden {
                 memory: golden.memory.fork(),
                 store: golden.store.fork(),
-                users: golden.users.fork(),
                 next: golden.next,
             }),
             intervals: self.intervals.clone(),
@@ -592,6 +584,9 @@ impl Machine {
         let mut counters: BTreeMap<String, u64> = [
             ("tlb_walks", self.in_all(|account| account.walks)),
             ("shared_cache_hits", self.in_all(|account| account.shared_hits)),
+            ("cache_invalidations", self.in_all(|account| account.invalidations)),
+            ("cache_transfers", self.in_all(|account| account.cache_transfers)),
+            ("cache_upgrades", self.in_all(|account| account.upgrades)),
             ("memory_reads", self.in_all(|account| account.memory_reads)),
             ("line_prefetches", self.in_all(|account| account.prefetches)),
             ("line_prefetches_late", self.in_all(|account| account.late_prefetches)),
@@ -669,6 +664,6 @@ impl Machine {
         if lines > 0 && self.organization.next_event_ps().is_none() {
             return Err("lines wait for an organization that has nothing to do".into());
         }
-        Ok(())
+        self.check_coherence()
     }
 }

@@ -349,7 +349,7 @@ impl Machine {
             block => return wait(context, thread, block),
         }
         let mut level = core.caches.hit_beyond(line, access.write, &mut self.evicted);
-        if level.is_none() && access.whole_line {
+        if level.is_none() && access.whole_line && self.coherence.active_cores <= 1 {
             core.caches.fill_absent(line, self.account.newest(line), &mut self.evicted);
             level = Some(0);
         }
@@ -438,6 +438,7 @@ impl Machine {
         let begun = thread.begin(access, context.now_ps);
         let mut miss = Miss::new(index, line, (access, cause), begun);
         miss.clock_ps = context.now_ps;
+        miss.whole_line = false;
         miss.walk = self.paging.walk_addresses(page).map(|a| a >> self.fixed.line_shift);
         miss.walk_left = if upper_cached { 1 } else { self.fixed.walk_levels as u8 };
         self.account.walks += 1;

@@ -423,6 +423,7 @@ impl Machine {
             steps.push(Step::StartSlice);
             thread.do_first(&steps);
         }
+        self.activate(self.contexts[index].core);
         let context = &mut self.contexts[index];
         self.cores[context.core].occupancy.begin(now_ps);
         debug_assert!(context.window.is_empty() && context.pending.is_empty());

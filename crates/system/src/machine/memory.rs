@@ -33,6 +33,10 @@ pub(super) struct Miss {
     /// The line wanted now: of a page-table entry, or `line`.
     pub wanted: u64,
     pub write: bool,
+    /// All of the line is written: its data are not needed.
+    pub whole_line: bool,
+    /// Other cores will have the wanted line as well.
+    pub shares: bool,
     pub measured: bool,
     /// What it is counted for.
     pub cause: Cause,
@@ -62,6 +66,8 @@ impl Miss {
             line,
             wanted: line,
             write: access.write,
+            whole_line: access.whole_line,
+            shares: false,
             measured: access.measured,
             cause,
             level: None,
@@ -75,6 +81,11 @@ impl Miss {
             merged: Vec::new(),
             followers: Vec::new(),
         }
+    }
+
+    /// The line wanted now, and whether for itself alone.
+    pub fn wants(&self) -> (u64, bool) {
+        (self.wanted, self.write && self.walk_left == 0)
     }
 
     /// A further access of the same hardware thread to the same line.
@@ -132,7 +143,7 @@ impl Miss {
 
     /// Adds time until `at_ps`. What a walk spends in caches is the TLB's time; what it spends
     /// beyond them belongs to whom it waits for.
-    fn pass(&mut self, stage: Stage, at_ps: u64) {
+    pub(super) fn pass(&mut self, stage: Stage, at_ps: u64) {
         let walking = self.walk_left > 0 && stage == Stage::Cache;
         let stage = if walking { Stage::Tlb } else { stage };
         self.timeline.push(stage, at_ps - self.clock_ps);
@@ -182,15 +193,15 @@ pub(super) struct TransferIo {
 const WRITE_BACK: u32 = u32::MAX;
 
 impl Machine {
-    /// A miss arrives at the shared caches.
-    pub(super) fn look_in_shared(&mut self, id: u32, now_ps: u64) {
+    /// A miss looks in the shared caches. What they have it gets after `least_ps` at the earliest.
+    pub(super) fn look_in_shared(&mut self, id: u32, least_ps: u64, now_ps: u64) {
         let wanted = self.misses[id].wanted;
         let level = self.shared.access(wanted, &mut self.dropped);
         self.send_dropped(now_ps);
         let private_ps = self.fixed.lookahead_ps;
         let depth = self.shared.depth();
         let beyond_ps = match (level, depth) {
-            (Some(level), _) => self.shared.latency_ps(level) - private_ps,
+            (Some(level), _) => least_ps.max(self.shared.latency_ps(level) - private_ps),
             (None, 0) => 0,
             (None, depth) => self.shared.latency_ps(depth - 1) - private_ps,
         };
@@ -241,7 +252,7 @@ impl Machine {
         }
     }
 
-    fn put_dirty(&mut self, line: DirtyLine, now_ps: u64) {
+    pub(super) fn put_dirty(&mut self, line: DirtyLine, now_ps: u64) {
         self.shared.put_dirty(line, &mut self.dropped);
         self.send_dropped(now_ps);
     }
@@ -250,6 +261,9 @@ impl Machine {
     pub(super) fn send_dropped(&mut self, now_ps: u64) {
         if self.dropped.is_empty() {
             return;
+        }
+        if self.functional {
+            return self.warm_dropped(now_ps);
         }
         self.outgoing.extend(self.dropped.drain(..).map(Outgoing::Write));
         self.pump(now_ps);
@@ -364,19 +378,30 @@ impl Machine {
         let miss = &mut misses[id];
         let (index, line, walking) = (miss.context, miss.wanted, miss.walk_left > 0);
         let caches = &mut cores[contexts[index].core].caches;
-        caches.fill(line, miss.write && !walking, miss.version, evicted);
-        let next = walking.then(|| {
+        let write = miss.write && !walking;
+        // A store that joined once its line had been asked for: the line comes, and has to be asked for again.
+        let again = write && miss.shares;
+        caches.fill(line, write && !again, miss.version, evicted);
+        caches.set_shared(line, miss.shares);
+        let stages = miss.timeline;
+        let next = if walking {
             miss.walk_left -= 1;
-            let event =
-                if miss.advance(caches, evicted) { Event::Finish(id) } else { Event::Shared(id) };
-            (miss.clock_ps, event)
-        });
+            let done = miss.advance(caches, evicted);
+            Some(if done { Event::Finish(id) } else { Event::Shared(id) })
+        } else if again {
+            miss.pass(Stage::Cache, now_ps + self.fixed.lookahead_ps);
+            Some(Event::Shared(id))
+        } else {
+            None
+        };
+        let at_ps = miss.clock_ps;
         self.note_on_chip(line);
         self.put_evicted(now_ps);
         match next {
-            Some((at_ps, event)) => self.queue.push(at_ps, index as u16, event),
+            Some(event) => self.queue.push(at_ps, index as u16, event),
             None => self.finish_miss(id, now_ps),
         }
+        self.leave_transit(id, line, &stages, now_ps);
     }
 
     pub(super) fn finish_miss(&mut self, id: u32, now_ps: u64) {
@@ -411,14 +436,11 @@ impl Machine {
         }
     }
 
-    /// Checks, and versions, the data of an access that is served now.
-    ///
-    /// While private caches are not kept coherent, lines that several cores use are not checked
-    /// here; those of one core, and all lines below the caches, are.
+    /// Checks, and versions, the data of an access that is served now: it has what was last written.
     pub(super) fn check(&mut self, index: usize, line: u64, write: bool) {
         let core = self.contexts[index].core;
         let found = self.cores[core].caches.version(line);
-        let version = self.account.check(core, line, found, write);
+        let version = self.account.check(line, found, write);
         if let Some(version) = version {
             self.cores[core].caches.set_version(line, version);
         }

@@ -9,6 +9,7 @@
 mod account;
 mod areas;
 mod causes;
+mod coherence;
 mod core;
 mod kernel;
 mod memory;
@@ -27,6 +28,7 @@ use self::thread::{Access, State, Thread, Trap};
 use crate::run::{RunOptions, TOO_LONG, check_sampling};
 use crate::spec::SystemSpec;
 use account::Account;
+use coherence::Coherence;
 use memory::{Miss, Outgoing, PageIo, TransferIo};
 use prefetch::Prefetch;
 use region::Region;
@@ -94,6 +96,8 @@ enum Event {
     Prefetch(u32, u64),
     /// A dirty line arrives at the shared caches.
     PutDirty(DirtyLine),
+    /// Other cores learn that one has a line, and whether for itself, in functional warming.
+    Claim(u32, u64, bool),
     /// A hardware thread enters the kernel.
     Trap(usize),
     /// A software thread becomes ready.
@@ -148,6 +152,8 @@ struct Core {
     caches: Stack,
     tlb: Tlb,
     occupancy: Occupancy,
+    /// It has had a thread.
+    active: bool,
     prefetcher: Option<LinePrefetcher>,
     /// Lines that it waits for.
     prefetching: u32,
@@ -198,6 +204,7 @@ pub struct Machine {
     misses: Slab<Miss>,
     /// What asked main memory for a line, by line: a miss, or a prefetch ([`PREFETCH`] and its number).
     line_misses: BTreeMap<u64, u32>,
+    coherence: Coherence,
     prefetches: Slab<Prefetch>,
     /// Lines that a prefetcher has just named.
     ahead: Vec<u64>,
@@ -259,6 +266,7 @@ impl Machine {
                 caches: Stack::new(private(), clock, spec.check_data),
                 tlb: Tlb::new(&processor.tlb),
                 occupancy: Occupancy::default(),
+                active: false,
                 prefetcher: prefetcher(),
                 prefetching: 0,
             })
@@ -289,6 +297,8 @@ impl Machine {
             check_data: spec.check_data,
             sites: options.sites,
         };
+        let ps = |cycles| clock.cycles_to_ps(u64::from(cycles));
+        let coherence = Coherence::new(processor, fixed.lookahead_ps, ps);
         let region = Region::new(options, spec.check_data || !organization.can_warm());
         let mut machine = Machine {
             contexts: contexts(processor, &fixed),
@@ -312,6 +322,7 @@ impl Machine {
             queue: EventQueue::new(),
             misses: Slab::new(),
             line_misses: BTreeMap::new(),
+            coherence,
             prefetches: Slab::new(),
             ahead: Vec::new(),
             outgoing: VecDeque::new(),
@@ -441,12 +452,13 @@ impl Machine {
         while self.queue.peek_ps() == Some(at_ps) {
             let Some((_, event)) = self.queue.pop() else { break };
             match event {
-                Event::Shared(miss) => self.look_in_shared(miss, at_ps),
+                Event::Shared(miss) => self.arrive_at_shared(miss, at_ps),
                 Event::Memory(miss) => self.ask_memory(miss, at_ps),
                 Event::Arrive(miss) => self.arrive(miss, at_ps),
                 Event::Finish(miss) => self.finish_miss(miss, at_ps),
                 Event::Prefetch(core, line) => self.ask_ahead(core as usize, line, at_ps),
                 Event::PutDirty(line) => self.put_posted(line, at_ps),
+                Event::Claim(core, line, write) => self.claimed(core as usize, line, write, at_ps),
                 Event::Trap(context) => self.enter_kernel(context, at_ps)?,
                 Event::Wake(thread) => self.make_ready(thread as usize, at_ps),
                 Event::Transferred(id) => self.end_warm_transfer(id, at_ps),
@@ -521,6 +533,7 @@ impl Machine {
                     caches: core.caches.fork(),
                     tlb: core.tlb.clone(),
                     occupancy: core.occupancy,
+                    active: core.active,
                     prefetcher: core.prefetcher.clone(),
                     prefetching: core.prefetching,
                 })
@@ -534,6 +547,7 @@ impl Machine {
             queue: self.queue.clone(),
             misses: self.misses.clone(),
             line_misses: self.line_misses.clone(),
+            coherence: self.coherence.clone(),
             prefetches: self.prefetches.clone(),
             ahead: Vec::new(),
             outgoing: self.outgoing.clone(),

@@ -105,6 +105,14 @@ impl Machine {
         if caches.hit_first(line, write) {
             return false;
         }
+        let takes = write && caches.is_shared(line);
+        if takes {
+            caches.set_shared(line, false);
+        }
+        if takes && caches.hit_first(line, write) {
+            self.claim(core, line, write, now_ps);
+            return true;
+        }
         if caches.hit_beyond(line, write, &mut self.evicted).is_none() {
             if whole {
                 caches.fill_absent(line, 0, &mut self.evicted);
@@ -120,17 +128,25 @@ impl Machine {
                 let caches = &mut self.cores[core].caches;
                 caches.fill(line, write, 0, &mut self.evicted);
             }
+            self.cores[core].caches.set_shared(line, false);
             self.note_on_chip(line);
+            self.claim(core, line, write, now_ps);
+        } else if takes {
+            self.claim(core, line, write, now_ps);
         }
         for dirty in self.evicted.drain(..) {
             self.shared.put_dirty(dirty, &mut self.dropped);
         }
-        // Nobody waits for these, but all that comes behind them.
+        self.warm_dropped(now_ps);
+        true
+    }
+
+    /// What the shared caches dropped is written at once: nobody waits for it, but all that comes behind.
+    pub(super) fn warm_dropped(&mut self, now_ps: u64) {
         for index in 0..self.dropped.len() {
             self.warm_in_memory(now_ps, self.dropped[index].line, true);
         }
         self.dropped.clear();
-        true
     }
 
     pub(super) fn warm_in_memory(&mut self, now_ps: u64, line: u64, write: bool) {

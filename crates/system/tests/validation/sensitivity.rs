@@ -287,6 +287,8 @@ pub enum Feel {
     Files,
     /// Loads of every page of a mapped file, in a row.
     Mapped,
+    /// Loads and stores of the same four lines by four threads.
+    Contended,
     /// Eight threads that compute and wake each other.
     Switches,
 }
@@ -306,6 +308,14 @@ fn updates(thread: u64, count: u64) -> Vec<Op> {
         [Op::load(address, 8, 40), Op::store(address, 8, 40).with_flags(1)]
     };
     (0..count).flat_map(update).collect()
+}
+
+fn contended() -> Vec<Op> {
+    let access = |i: u64| {
+        let address = ANONYMOUS + i / 2 % 4 * LINE;
+        if i % 2 == 0 { Op::load(address, 8, 400) } else { Op::store(address, 8, 400) }
+    };
+    (0..800).map(access).collect()
 }
 
 /// Threads beside the first, which starts them.
@@ -400,6 +410,7 @@ impl Feel {
             }
             Updates => vec![updates(0, 700)],
             Parallel => together((0..4).map(|thread| updates(thread, 200)).collect()),
+            Contended => together((0..4).map(|_| contended()).collect()),
             Files => vec![files()],
             Mapped => vec![mapped()],
             Switches => switches(),
@@ -528,6 +539,8 @@ const CASES: &[Case] = &[
     case("processor.tlb.walk_cache_entries", ALL, "1", Steps(2048, 4), "stage:tlb", Up)
         .with(NO_TLB),
     case("processor.tlb.levels", ALL, "5", Chase(64), "footprint_bytes", Up),
+    case("processor.coherence.transfer_cycles", ALL, "400", Contended, "time", Up),
+    case("processor.coherence.invalidation_cycles", ALL, "400", Contended, "time", Up),
     case("processor.energy.uncore_power", ALL, "40W", Stores, "energy", Up),
     case("processor.energy.running_power", ALL, "40W", Stores, "energy", Up),
     case("processor.energy.halted_power", ALL, "40W", Stores, "energy", Up),

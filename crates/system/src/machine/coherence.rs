@@ -1,0 +1,248 @@
+//! Coherence of the cores' private caches: MESI, with a directory beside the shared caches that knows who
+//! holds what.
+//!
+//! Only events change what several cores hold: a miss that arrives at the shared caches asks the others, who
+//! give up the line (a store) or keep it clean and shared (a load). From then until the line is at its core it
+//! is in transit, and who wants it otherwise waits in line. Whether a store may go on in its own core's caches
+//! is known there, so that batches need not look elsewhere.
+
+use super::{Event, Machine};
+use tierscope_kernel::{Stage, Timeline};
+use tierscope_model::processor::ProcessorSpec;
+use tierscope_model::processor::on_chip::DirtyLine;
+
+/// Lines between the shared caches and cores, and what a line costs beyond its way to the shared caches.
+#[derive(Clone, Debug)]
+pub(super) struct Coherence {
+    /// Time of a line from another core, and until others have given one up, after the request has
+    /// arrived at the shared caches.
+    transfer_ps: u64,
+    invalidation_ps: u64,
+    /// Cores that have had a thread; the caches of the others are empty.
+    pub active_cores: u32,
+    transit: Vec<Transit>,
+    /// Misses that wait for a line in transit, in order.
+    waiting: Vec<(u64, u32)>,
+}
+
+/// A line on its way to a core.
+#[derive(Clone, Copy, Debug)]
+struct Transit {
+    line: u64,
+    miss: u32,
+    core: usize,
+    write: bool,
+}
+
+/// What other cores had of a line.
+#[derive(Clone, Copy, Debug, Default)]
+struct Others {
+    held: bool,
+    /// The version of a line that one of them has written.
+    written: Option<u64>,
+    /// The version of a copy.
+    copy: Option<u64>,
+}
+
+/// Where a miss gets its line, if not from shared caches or main memory: after this time, with this version.
+#[derive(Clone, Copy, Debug)]
+struct Served {
+    after_ps: u64,
+    version: u64,
+}
+
+impl Coherence {
+    /// Of a processor whose last private level answers after `private_ps`.
+    pub fn new(processor: &ProcessorSpec, private_ps: u64, ps: impl Fn(u32) -> u64) -> Self {
+        let beyond_ps = |cycles| ps(cycles).saturating_sub(private_ps);
+        let costs = processor.coherence.as_ref();
+        Coherence {
+            transfer_ps: costs.map_or(0, |costs| beyond_ps(costs.transfer_cycles)),
+            invalidation_ps: costs.map_or(0, |costs| beyond_ps(costs.invalidation_cycles)),
+            active_cores: 0,
+            transit: Vec::new(),
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Whether a core's request for a line has to wait for one under way: not for loads among themselves.
+    fn conflicts(&self, line: u64, write: bool) -> bool {
+        self.transit.iter().any(|other| other.line == line && (write || other.write))
+    }
+}
+
+impl Machine {
+    /// A miss arrives at the shared caches. It waits while its line is on its way to a core that excludes it,
+    /// and behind those that wait already.
+    pub(super) fn arrive_at_shared(&mut self, id: u32, now_ps: u64) {
+        let (line, write) = self.misses[id].wants();
+        let coherence = &mut self.coherence;
+        let behind = coherence.waiting.iter().any(|(other, _)| *other == line);
+        if behind || coherence.conflicts(line, write) {
+            coherence.waiting.push((line, id));
+        } else {
+            self.admit(id, now_ps);
+        }
+    }
+
+    /// A miss has its turn: other cores are asked, then the shared caches.
+    fn admit(&mut self, id: u32, now_ps: u64) {
+        let (line, write) = self.misses[id].wants();
+        let core = self.contexts[self.misses[id].context].core;
+        let alone = self.coherence.active_cores <= 1;
+        self.misses[id].shares = false;
+        for other in self.coherence.transit.iter().filter(|other| other.line == line) {
+            // Loads of one line: neither core has it for itself.
+            self.misses[other.miss].shares |= other.core != core;
+            self.misses[id].shares |= other.core != core;
+        }
+        self.coherence.transit.push(Transit { line, miss: id, core, write });
+        if alone {
+            return self.look_in_shared(id, 0, now_ps);
+        }
+        let others = self.ask_others(core, line, write, now_ps);
+        self.misses[id].shares |= others.held && !write;
+        let least_ps = if write && others.held { self.coherence.invalidation_ps } else { 0 };
+        match self.served_by_cores(id, (core, line, write), others, least_ps) {
+            Some(served) => {
+                let at_ps = now_ps + served.after_ps;
+                self.misses[id].version = served.version;
+                self.misses[id].pass(Stage::Cache, at_ps);
+                self.queue.push(at_ps, self.memory_source(), Event::Arrive(id));
+            }
+            None => self.look_in_shared(id, least_ps, now_ps),
+        }
+    }
+
+    /// The others give up a line, or keep it clean and shared; what one has written goes to the shared caches
+    /// where it is read, and with the line where it is written.
+    fn ask_others(&mut self, core: usize, line: u64, write: bool, now_ps: u64) -> Others {
+        if let Some(at) = self.posted.iter().position(|posted| posted.line == line) {
+            let posted = self.posted.swap_remove(at);
+            self.put_dirty(posted, now_ps);
+        }
+        let mut others = Others::default();
+        for (index, other) in self.cores.iter_mut().enumerate() {
+            if index == core || !other.active {
+                continue;
+            }
+            let caches = &mut other.caches;
+            let had = if write { caches.give_up(line) } else { caches.yield_line(line) };
+            let Some((dirty, version)) = had else { continue };
+            others.held = true;
+            others.copy = Some(version);
+            if dirty {
+                others.written = Some(version);
+            }
+            self.account.invalidations += u64::from(write);
+        }
+        if let (Some(version), false) = (others.written, write) {
+            self.put_dirty(DirtyLine { line, version }, now_ps);
+        }
+        others
+    }
+
+    /// Where a miss needs neither shared caches nor main memory.
+    fn served_by_cores(
+        &mut self,
+        id: u32,
+        (core, line, write): (usize, u64, bool),
+        others: Others,
+        least_ps: u64,
+    ) -> Option<Served> {
+        let own = &self.cores[core].caches;
+        if write && own.contains(line) {
+            // Its data are there: by a request of the same core, for itself already.
+            let version = own.version(line);
+            if !own.is_shared(line) {
+                return Some(Served { after_ps: 0, version });
+            }
+            self.account.upgrades += 1;
+            return Some(Served { after_ps: least_ps.max(self.directory_ps()), version });
+        }
+        if write && self.misses[id].whole_line {
+            let after_ps = least_ps.max(self.directory_ps());
+            return Some(Served { after_ps, version: self.account.newest(line) });
+        }
+        let copy = others.copy.filter(|_| !self.shared.contains(line));
+        let version = others.written.or(copy)?;
+        self.account.cache_transfers += 1;
+        Some(Served { after_ps: self.coherence.transfer_ps, version })
+    }
+
+    /// Time in which it is known that no other core has a line: that of the first shared level.
+    fn directory_ps(&self) -> u64 {
+        if self.shared.depth() == 0 {
+            return self.coherence.invalidation_ps;
+        }
+        self.shared.latency_ps(0) - self.fixed.lookahead_ps
+    }
+
+    /// A miss has its line, after these stages, and has done with it what it came for: those who wait for it
+    /// have their turn. They have waited for what it waited for.
+    pub(super) fn leave_transit(&mut self, id: u32, line: u64, stages: &Timeline, now_ps: u64) {
+        self.coherence.transit.retain(|transit| transit.miss != id);
+        while let Some(at) = self.coherence.waiting.iter().position(|(other, _)| *other == line) {
+            let next = self.coherence.waiting[at].1;
+            let (_, write) = self.misses[next].wants();
+            if self.coherence.conflicts(line, write) {
+                return;
+            }
+            self.coherence.waiting.remove(at);
+            self.misses[next].pass_as(stages, Stage::Cache, now_ps);
+            self.admit(next, now_ps);
+        }
+    }
+
+    /// A core gets its first thread: from now on its caches are asked.
+    pub(super) fn activate(&mut self, core: usize) {
+        let core = &mut self.cores[core];
+        self.coherence.active_cores += u32::from(!core.active);
+        core.active = true;
+    }
+
+    /// In functional warming, a core has taken or written a line at once; the others learn of it as late as an
+    /// access leaves its core, as they do in detail.
+    pub(super) fn claim(&mut self, core: usize, line: u64, write: bool, now_ps: u64) {
+        if self.coherence.active_cores > 1 {
+            let at_ps = now_ps + self.fixed.lookahead_ps;
+            self.queue.push(at_ps, self.memory_source(), Event::Claim(core as u32, line, write));
+        }
+    }
+
+    /// The others learn that a core has a line.
+    pub(super) fn claimed(&mut self, core: usize, line: u64, write: bool, now_ps: u64) {
+        let caches = &self.cores[core].caches;
+        if !caches.contains(line) {
+            return;
+        }
+        let write = write || caches.is_dirty(line);
+        let others = self.ask_others(core, line, write, now_ps);
+        self.cores[core].caches.set_shared(line, others.held && !write);
+        if let (Some(version), true) = (others.written, write) {
+            self.put_dirty(DirtyLine { line, version }, now_ps);
+        }
+    }
+
+    /// Where data are checked, and so nothing was warmed at once: that a line which a core may write is in no
+    /// other core's caches.
+    pub(super) fn check_coherence(&self) -> Result<(), String> {
+        if !self.fixed.check_data {
+            return Ok(());
+        }
+        for (index, core) in self.cores.iter().enumerate() {
+            for (line, dirty) in core.caches.lines() {
+                if !dirty && core.caches.is_shared(line) {
+                    continue;
+                }
+                let mut others = self.cores.iter().enumerate().filter(|(other, _)| *other != index);
+                if let Some((other, _)) = others.find(|(_, core)| core.caches.contains(line)) {
+                    return Err(format!(
+                        "cores {index} and {other} hold line {line}, the first alone"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}

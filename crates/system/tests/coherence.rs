@@ -1,0 +1,239 @@
+//! Coherence of private caches: what it costs, to the picosecond, and that data are right whatever threads do.
+
+#[allow(dead_code)] // It has what other tests need, too.
+mod common;
+
+use common::{ANONYMOUS, PAGE, Script, call};
+use proptest::prelude::*;
+use tierscope_system::machine::Machine;
+use tierscope_system::result::SystemResult;
+use tierscope_system::run::RunOptions;
+use tierscope_system::spec::{SystemSpec, load};
+use tierscope_workload::Op;
+use tierscope_workload::op::{Call, FLAG_DEPENDENT};
+
+const LINE: u64 = 64;
+/// Of the processor of [HYB15] at 2 GHz: cycles are half a nanosecond.
+const CYCLE_PS: u64 = 500;
+const L2_PS: u64 = 12 * CYCLE_PS;
+const L3_PS: u64 = 40 * CYCLE_PS;
+const TRANSFER_PS: u64 = 83 * CYCLE_PS;
+const INVALIDATION_PS: u64 = 65 * CYCLE_PS;
+/// So many instructions between accesses that none waits for the one before.
+const APART: u32 = 20_000;
+
+fn system(sets: &[(&str, &str)]) -> SystemSpec {
+    let own = |(path, value): &(&str, &str)| (path.to_string(), value.to_string());
+    // The kernel's own lines are shared, too: its paths touch none, so that they count for nothing.
+    let paths = ["fault", "system_call", "wake_up", "context_switch", "interrupt"];
+    let quiet = paths.map(|path| (format!("os.paths.{path}.lines"), "0".to_string()));
+    let sets: Vec<_> = sets.iter().map(own).chain(quiet).collect();
+    load("oracle/quick", &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
+}
+
+fn run(spec: &SystemSpec, threads: &[Vec<Op>], batch_limit: u64) -> SystemResult {
+    let options = RunOptions { batch_limit, ..RunOptions::default() };
+    let mut machine = Machine::new(spec, Script::stream(threads), &options).unwrap();
+    while !machine.run(|_| true).unwrap() {
+        machine.check_conservation().unwrap();
+    }
+    machine.check_conservation().unwrap();
+    let result = machine.result();
+    SystemResult { wall_s: 0.0, accesses_per_wall_s: 0.0, ..result }
+}
+
+/// The same with a fork in the middle; both have to end alike.
+fn run_forked(spec: &SystemSpec, threads: &[Vec<Op>]) -> [SystemResult; 2] {
+    let options = RunOptions::default();
+    let mut machine = Machine::new(spec, Script::stream(threads), &options).unwrap();
+    machine.run(|_| true).unwrap();
+    let mut fork = machine.fork();
+    [&mut machine, &mut fork].map(|one| {
+        assert!(one.run(|_| false).unwrap());
+        SystemResult { wall_s: 0.0, accesses_per_wall_s: 0.0, ..one.result() }
+    })
+}
+
+/// Sum of the latencies of all accesses.
+fn latency_ps(result: &SystemResult) -> u64 {
+    let mean_ns: f64 = result.stages_ns.values().sum();
+    (mean_ns * 1e3 * result.accesses as f64).round() as u64
+}
+
+/// `count` lines, in another set of the caches each.
+fn lines(count: u64) -> impl Iterator<Item = u64> {
+    (1..=count).map(|line| ANONYMOUS + line * LINE)
+}
+
+fn loads(count: u64) -> Vec<Op> {
+    lines(count).map(|at| Op::load(at, 8, APART).with_flags(FLAG_DEPENDENT)).collect()
+}
+
+fn stores(count: u64) -> Vec<Op> {
+    lines(count).map(|at| Op::store(at, 8, APART)).collect()
+}
+
+/// The first thread does its part, then the second does its own, and so on; the page is known to all before.
+fn in_turn(parts: &[Vec<Op>]) -> Vec<Vec<Op>> {
+    let mut threads = Vec::new();
+    for (index, part) in parts.iter().enumerate() {
+        let mut ops = Vec::new();
+        if index == 0 {
+            ops.push(Op::store(ANONYMOUS, 8, APART));
+            // The kernel has cleared the page in this core's caches: others take their place.
+            ops.extend((1..200).map(|page| Op::store(ANONYMOUS + page * PAGE, 8, APART)));
+            ops.extend((1..parts.len() as u32).flat_map(|thread| call(Call::Spawn { thread })));
+        } else {
+            let thread = index as u32 - 1;
+            // It runs until all have been started, so that each has a core of its own.
+            ops.push(Op::load(ANONYMOUS, 8, APART));
+            ops.extend(call(Call::Wait { thread, sequence: 1 }));
+        }
+        ops.extend(part);
+        ops.extend(call(Call::Signal { sequence: 1 }));
+        threads.push(ops);
+    }
+    threads
+}
+
+/// What the last thread's further accesses take each, and what they add to a counter.
+fn adds(spec: &SystemSpec, parts: &[Vec<Op>], more: Vec<Op>, counter: &str) -> (u64, u64) {
+    let count = more.len() as u64;
+    let before = run(spec, &in_turn(parts), 0);
+    let mut parts = parts.to_vec();
+    parts.last_mut().unwrap().extend(more);
+    let after = run(spec, &in_turn(&parts), 0);
+    assert_eq!(after.accesses - before.accesses, count);
+    let added = after.counters[counter] - before.counters[counter];
+    ((latency_ps(&after) - latency_ps(&before)) / count, added)
+}
+
+#[test]
+fn a_line_that_another_core_has_written_comes_from_there() {
+    let spec = system(&[]);
+    let found = adds(&spec, &[stores(32), vec![]], loads(32), "cache_transfers");
+    assert_eq!(found, (TRANSFER_PS, 32));
+    let found = adds(&spec, &[stores(32), vec![]], stores(32), "cache_invalidations");
+    assert_eq!(found, (TRANSFER_PS, 32));
+}
+
+#[test]
+fn a_line_that_others_have_only_read_comes_from_the_shared_cache() {
+    let spec = system(&[]);
+    let found = adds(&spec, &[loads(32), vec![]], loads(32), "cache_transfers");
+    assert_eq!(found, (L3_PS, 0));
+    // Where no cache is shared, it comes from theirs.
+    let spec = system(&[("processor.caches.L3.shared", "false")]);
+    let found = adds(&spec, &[loads(32), vec![]], loads(32), "cache_transfers");
+    assert_eq!(found, (TRANSFER_PS, 32));
+}
+
+#[test]
+fn a_store_to_a_shared_line_waits_until_the_others_have_given_it_up() {
+    let spec = system(&[]);
+    let shared = [loads(32), loads(32)];
+    assert_eq!(adds(&spec, &shared, stores(32), "cache_upgrades"), (INVALIDATION_PS, 32));
+    assert_eq!(adds(&spec, &shared, stores(32), "cache_invalidations"), (INVALIDATION_PS, 32));
+    // Three others give it up at once.
+    let shared = [loads(32), loads(32), loads(32), loads(32)];
+    assert_eq!(adds(&spec, &shared, stores(32), "cache_invalidations"), (INVALIDATION_PS, 96));
+    // It is its own then, as is what nobody else has.
+    let own = [loads(32), [loads(32), stores(32)].concat()];
+    assert_eq!(adds(&spec, &own, stores(32), "cache_upgrades"), (4 * CYCLE_PS, 0));
+    assert_eq!(adds(&spec, &[vec![], loads(32)], stores(32), "cache_upgrades"), (4 * CYCLE_PS, 0));
+}
+
+/// Four threads that each do this so many times at a place of their own, so far from each other.
+fn four(times: usize, distance: u64, what: impl Fn(u64) -> Vec<Op>) -> Vec<Vec<Op>> {
+    let threads = 4;
+    let mut all: Vec<Vec<Op>> =
+        (0..threads).map(|thread| what(ANONYMOUS + thread * distance).repeat(times)).collect();
+    let start: Vec<Op> =
+        (1..threads as u32).flat_map(|thread| call(Call::Spawn { thread })).collect();
+    all[0].splice(0..0, start);
+    all
+}
+
+#[test]
+fn false_sharing_takes_a_hand_over_after_the_other() {
+    let spec = system(&[]);
+    let store = |at| vec![Op::store(at, 8, 2)];
+    let [few, many] = [50_000, 150_000].map(|times| run(&spec, &four(times, 8, store), 0));
+    let hand_overs = many.counters["cache_transfers"] - few.counters["cache_transfers"];
+    assert!(hand_overs > 500, "the threads contend: {hand_overs}");
+    // While the line is on its way the others wait in line; its new owner's store ends the way.
+    let expected_ps = hand_overs * (TRANSFER_PS - L2_PS);
+    let found_ps = many.time_ps - few.time_ps;
+    let off = found_ps as f64 / expected_ps as f64;
+    assert!((0.98..1.02).contains(&off), "{found_ps} ps instead of {expected_ps} ps");
+    // Updates wait for their loads, and so for the line.
+    let update = |at| {
+        [Op::load(at, 8, 2), Op::store(at, 8, 2)].map(|op| op.with_flags(FLAG_DEPENDENT)).to_vec()
+    };
+    let [near, apart] = [8, LINE].map(|distance| run(&spec, &four(5_000, distance, update), 0));
+    assert!(apart.counters["cache_transfers"] < 100, "lines apart are their threads' own");
+    assert!(near.time_ps > 5 * apart.time_ps, "{} against {}", near.time_ps, apart.time_ps);
+}
+
+/// What a thread of a litmus test does: the line, whether it writes, whether it waits, and work before.
+type Step = (u64, bool, bool, u32);
+
+fn litmus(threads: &[Vec<Step>]) -> Vec<Vec<Op>> {
+    let op = |(line, write, dependent, work): &Step| {
+        // Lines of eight pages, four of a page.
+        let at = ANONYMOUS + line / 4 * PAGE + line % 4 * LINE;
+        let op = if *write { Op::store(at, 8, *work) } else { Op::load(at, 8, *work) };
+        op.with_flags(if *dependent { FLAG_DEPENDENT } else { 0 })
+    };
+    let mut all: Vec<Vec<Op>> =
+        threads.iter().map(|steps| steps.iter().map(op).collect()).collect();
+    let start: Vec<Op> =
+        (1..threads.len() as u32).flat_map(|thread| call(Call::Spawn { thread })).collect();
+    all[0].splice(0..0, start);
+    all
+}
+
+const SMALL: &[(&str, &str)] = &[
+    ("check_data", "true"),
+    ("processor.caches.L1D.capacity", "256B"),
+    ("processor.caches.L1D.ways", "2"),
+    ("processor.caches.L2.capacity", "512B"),
+    ("processor.caches.L2.ways", "2"),
+    ("processor.caches.L3.capacity", "1KiB"),
+    ("processor.caches.L3.ways", "2"),
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Every load has what was last stored before it, in the machine's own order; a line that a core may
+    /// write is nowhere else (`check_conservation`); and neither batches nor forks change anything.
+    #[test]
+    fn one_core_writes_or_many_read_and_every_load_has_the_last_store(
+        threads in proptest::collection::vec(
+            proptest::collection::vec((0u64..12, any::<bool>(), any::<bool>(), 1u32..40), 1..120),
+            2..7,
+        ),
+        private in any::<bool>(),
+        two in any::<bool>(),
+    ) {
+        let mut sets = SMALL.to_vec();
+        if private {
+            sets.push(("processor.caches.L3.shared", "false"));
+        }
+        if two {
+            sets.push(("processor.threads_per_core", "2"));
+        }
+        let (spec, script) = (system(&sets), litmus(&threads));
+        let whole = run(&spec, &script, 0);
+        prop_assert_eq!(whole.counters["stale_loads"], 0);
+        for limit in [1, 5] {
+            prop_assert_eq!(&run(&spec, &script, limit), &whole, "batches of {}", limit);
+        }
+        for other in run_forked(&spec, &script) {
+            prop_assert_eq!(&other, &whole);
+        }
+        let unchecked = system(&[&sets[1..], &[("check_data", "false")]].concat());
+        prop_assert_eq!(run(&unchecked, &script, 0), whole);
+    }
+}
