@@ -216,7 +216,7 @@ class Processor(_Spec):
     threads_per_core: int | None = None
     """Hardware threads of each core.
 
-    They share its private caches and TLB, and its width evenly.
+    They share its private caches and TLB, and those that have instructions to run its pace, evenly.
     """
 
     width: int | None = None

@@ -10,7 +10,8 @@ use tierscope_units::{Energy, Frequency, Problems, Size};
 pub struct ProcessorSpec {
     /// Number of cores.
     pub cores: u32,
-    /// Hardware threads of each core. They share its private caches and TLB, and its width evenly.
+    /// Hardware threads of each core. They share its private caches and TLB, and those that have
+    /// instructions to run its pace, evenly.
     pub threads_per_core: u32,
     /// Instructions that a core issues in a cycle at most.
     pub width: u32,

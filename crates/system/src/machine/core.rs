@@ -55,6 +55,7 @@ pub(super) fn translate(
 impl Machine {
     /// Runs a hardware thread until `horizon_ps`, or until it has to wait.
     pub(super) fn run_batch(&mut self, index: usize, horizon_ps: u64) -> Result<(), MachineError> {
+        self.contexts[index].share = self.share(index);
         let mut left =
             self.fixed.batch_limit.min(self.region.budget(self.accesses(), self.instructions()));
         let mut horizon_ps = if self.ready.is_empty() {
@@ -79,6 +80,18 @@ impl Machine {
             horizon_ps = self.queue.peek_ps().map_or(horizon_ps, |at_ps| at_ps.min(horizon_ps));
         }
         Ok(())
+    }
+
+    /// Hardware threads of a core that have instructions to run. While one waits for a miss, or has no
+    /// software thread, the others have its part of the width.
+    fn share(&self, index: usize) -> u64 {
+        let threads = self.fixed.threads_per_core;
+        if threads == 1 {
+            return 1;
+        }
+        let first = index / threads * threads;
+        let runs = |context: &&Context| matches!(context.doing, Doing::Running | Doing::Entering);
+        self.contexts[first..first + threads].iter().filter(runs).count() as u64
     }
 
     #[inline]
@@ -148,7 +161,7 @@ impl Machine {
         let line_shift = self.fixed.line_shift;
         let in_page = (1u64 << self.fixed.page_shift) - 1;
         let (mut hits, mut instructions, mut taken) = (0, 0, 0);
-        let start_ps = context.now_ps;
+        let (start_ps, share) = (context.now_ps, context.share);
         let mut now_ps = start_ps;
         let (mut site, mut hits_before) = (thread.site, 0);
         for op in &thread.buffer[thread.position..] {
@@ -170,7 +183,7 @@ impl Machine {
             taken += 1;
             let count = u64::from(op.instructions());
             instructions += count;
-            now_ps += context.pace.advance(count);
+            now_ps += context.pace.advance(count * share);
             if kind == OpKind::Compute as u8 {
                 continue;
             }
@@ -556,7 +569,7 @@ fn kernel_line(thread: &Thread, stage: Stage, left: u32) -> u64 {
 /// Instructions of the program take their time.
 #[inline]
 fn spend_program(context: &mut Context, thread: &mut Thread, instructions: u64) {
-    let duration_ps = context.pace.advance(instructions);
+    let duration_ps = context.pace.advance(instructions * context.share);
     context.now_ps += duration_ps;
     thread.position_instructions += instructions;
     thread.times[BUSY] += duration_ps;
@@ -565,7 +578,7 @@ fn spend_program(context: &mut Context, thread: &mut Thread, instructions: u64) 
 
 /// Instructions of a kernel path take theirs.
 fn spend_kernel(context: &mut Context, thread: &mut Thread, stage: Stage, instructions: u64) {
-    context.now_ps += context.kernel_pace.advance(instructions);
+    context.now_ps += context.kernel_pace.advance(instructions * context.share);
     thread.position_instructions += instructions;
     thread.charge_until(stage as usize, context.now_ps);
 }

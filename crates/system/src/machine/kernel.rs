@@ -396,12 +396,23 @@ impl Machine {
         let last = thread.last_context;
         let idle = |index: &usize| self.contexts[*index].doing == Doing::Idle;
         let free = Some(last).filter(|i| started && idle(i));
-        let free = free.or_else(|| (0..self.contexts.len()).find(idle));
+        let free =
+            free.or_else(|| self.idle_core()).or_else(|| (0..self.contexts.len()).find(idle));
         self.account.started += u64::from(!started);
         match free {
             Some(index) => self.start_on(index, id, now_ps, started),
             None => self.ready.push_back(id),
         }
+    }
+
+    /// The first hardware thread of a core that has nothing to run: two threads are not put on one core as
+    /// long as another is free (select_idle_core in kernel/sched/fair.c).
+    fn idle_core(&self) -> Option<usize> {
+        let threads = self.fixed.threads_per_core;
+        let mut cores = self.contexts.chunks(threads);
+        let idle =
+            cores.position(|core| core.iter().all(|context| context.doing == Doing::Idle))?;
+        Some(idle * threads)
     }
 
     /// A hardware thread takes the next ready software thread, if there is one.

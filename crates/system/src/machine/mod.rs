@@ -133,6 +133,8 @@ struct Context {
     /// The software thread that it runs.
     thread: usize,
     now_ps: u64,
+    /// Hardware threads of its core that have instructions to run, this one included: they share the pace.
+    share: u64,
     /// Time of program instructions, and of the kernel's.
     pace: Pace,
     kernel_pace: Pace,
@@ -165,6 +167,7 @@ struct Fixed {
     line_shift: u32,
     page_shift: u32,
     walk_levels: usize,
+    threads_per_core: usize,
     second_tlb_ps: u64,
     /// Time that an access takes to leave its core.
     lookahead_ps: u64,
@@ -283,6 +286,7 @@ impl Machine {
             line_shift,
             page_shift,
             walk_levels: processor.tlb.levels as usize,
+            threads_per_core: processor.threads_per_core as usize,
             second_tlb_ps: clock.cycles_to_ps(u64::from(processor.tlb.second_level_latency_cycles)),
             lookahead_ps: cores[0].caches.latency_ps(private_depth - 1),
             interval_sources: (processor.cores * processor.threads_per_core) as u16 + 1,
@@ -291,8 +295,8 @@ impl Machine {
             host_queue_depth: pages_to.map_or(0, |(paging, _)| u64::from(paging.host_queue_depth)),
             paging: pages_to.is_some(),
             clock,
-            pace: Pace::new(clock, cycles(processor.base_cpi, processor), 1_000_000),
-            kernel_pace: Pace::new(clock, cycles(os.kernel_cpi, processor), 1_000_000),
+            pace: Pace::new(clock, millionths(processor.base_cpi), 1_000_000),
+            kernel_pace: Pace::new(clock, millionths(os.kernel_cpi), 1_000_000),
             kernel_line,
             check_data: spec.check_data,
             sites: options.sites,
@@ -580,9 +584,9 @@ impl Machine {
     }
 }
 
-/// Cycles per instruction, in millionths; hardware threads share a core evenly.
-fn cycles(cpi: f64, processor: &ProcessorSpec) -> u64 {
-    (cpi * 1e6).round() as u64 * u64::from(processor.threads_per_core)
+/// Cycles per instruction, in millionths.
+fn millionths(cpi: f64) -> u64 {
+    (cpi * 1e6).round() as u64
 }
 
 /// What samples a run, where that is asked for.
@@ -609,6 +613,7 @@ fn contexts(processor: &ProcessorSpec, fixed: &Fixed) -> Vec<Context> {
             doing: Doing::Idle,
             thread: 0,
             now_ps: 0,
+            share: 1,
             pace: fixed.pace,
             kernel_pace: fixed.kernel_pace,
             window: Window::new(processor.reorder_window, processor.miss_registers),

@@ -400,6 +400,16 @@ fn a_host_takes_the_place_of_a_machines_processor_and_kernel() {
 }
 
 #[test]
+fn several_cores_have_to_say_how_they_keep_coherent() {
+    let mut whole = serde_json::to_value(load("oracle", &[]).unwrap().spec).unwrap();
+    whole["processor"].as_object_mut().unwrap().remove("coherence");
+    let error = load_json(None, &whole, "Python", &[]).unwrap_err().to_string();
+    assert!(error.contains("processor.coherence") && error.contains("4 cores"), "{error}");
+    whole["processor"]["cores"] = 1.into();
+    assert!(load_json(None, &whole, "Python", &[]).is_ok());
+}
+
+#[test]
 fn of_several_bases_each_is_laid_over_those_before_it() {
     let text = "base = [\"oracle/quick\", \"nvm10-host\"]\n[processor]\ncores = 2 # mine\n";
     let spec = load_text("mine.toml", text, &[]).unwrap().spec;

@@ -313,7 +313,7 @@ fn updates(thread: u64, count: u64) -> Vec<Op> {
 fn contended() -> Vec<Op> {
     let access = |i: u64| {
         let address = ANONYMOUS + i / 2 % 4 * LINE;
-        if i % 2 == 0 { Op::load(address, 8, 400) } else { Op::store(address, 8, 400) }
+        if i.is_multiple_of(2) { Op::load(address, 8, 400) } else { Op::store(address, 8, 400) }
     };
     (0..800).map(access).collect()
 }
@@ -507,7 +507,7 @@ const CASES: &[Case] = &[
     case("seed", ALL, "2", Stream(512), "time", Either).with(FRAGMENTED),
     // The processor.
     case("processor.cores", ALL, "1", Parallel, "time", Up),
-    case("processor.threads_per_core", ALL, "2", Chase(64), "time", Up),
+    case("processor.threads_per_core", ALL, "2", Switches, "time", Either),
     case("processor.clock", ALL, "1GHz", Chase(64), "time", Up),
     case("processor.base_cpi", ALL, "1.0", Chase(64), "time", Up),
     case("processor.reorder_window", ALL, "8", Stream(512), "time", Up),
