@@ -45,6 +45,7 @@ __all__ = [
     "Platters",
     "Processor",
     "ProcessorEnergy",
+    "Raid",
     "Sata",
     "Ssd",
     "SsdBuffer",
@@ -817,6 +818,36 @@ class Wear(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Raid(_Spec):
+    """Several of the drive side by side: data are dealt to them in stripes."""
+
+    drives: int | None = None
+    """Drives."""
+
+    stripe: str | None = None
+    """What lies on one drive before the next one has its turn: a power of two.
+
+    A size such as ``"64GiB"``.
+    """
+
+    queue_depth: int | None = None
+    """Requests that are under way at most."""
+
+    latency: str | None = None
+    """Time to divide a request: the host's, or that of an adapter.
+
+    A duration such as ``"25us"``.
+    """
+
+    bandwidth: str | None = None
+    """Bandwidth of what an adapter has for the data of all drives; without it, there is no adapter,
+    and the host divides.
+
+    A bandwidth such as ``"16GB/s"``.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class Ssd(_Spec):
     """A solid-state drive: flash, a translation layer, a buffer, and firmware."""
 
@@ -870,6 +901,9 @@ class Ssd(_Spec):
 
     A power such as ``"25W"``.
     """
+
+    raid: Raid | None = None
+    """Several of it side by side, over which data are dealt in stripes (RAID-0)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1004,6 +1038,9 @@ class Disk(_Spec):
 
     buffer: DiskBuffer | None = None
     """The buffer."""
+
+    raid: Raid | None = None
+    """Several of it side by side, over which data are dealt in stripes (RAID-0)."""
 
 
 @dataclass(frozen=True, kw_only=True)

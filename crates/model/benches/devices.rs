@@ -117,6 +117,7 @@ fn ssd() -> SsdDevice {
         },
         wear: WearSpec { endurance: 50_000, difference: 100, factory_bad: 0.005 },
         controller_power: None,
+        raid: None,
     };
     SsdDevice::new(&spec, &pcie())
 }

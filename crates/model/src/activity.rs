@@ -53,6 +53,20 @@ impl Activity {
         Activity { dram: self.dram, energy: self.energy.and(store.energy), ..store }
     }
 
+    /// Of two devices of the same kind side by side.
+    #[must_use]
+    pub fn beside(self, other: Activity) -> Activity {
+        let drive = match (self.drive, other.drive) {
+            (Some(one), Some(other)) => Some(Box::new(one.beside(&other))),
+            (one, other) => one.or(other),
+        };
+        let disk = match (self.disk, other.disk) {
+            (Some(one), Some(other)) => Some(one.together(&other)),
+            (one, other) => one.or(other),
+        };
+        Activity { drive, disk, energy: self.energy.beside(other.energy), ..self }
+    }
+
     /// What came since `before`.
     #[must_use]
     pub fn since(&self, before: &Activity) -> Activity {
@@ -132,6 +146,19 @@ impl Energy {
     pub fn and(mut self, other: Energy) -> Self {
         self.parts.extend(other.parts);
         self.not_counted.extend(other.not_counted);
+        self
+    }
+
+    /// Adds those of another device with the same parts.
+    fn beside(mut self, other: Energy) -> Self {
+        for part in other.parts {
+            let same =
+                |own: &&mut EnergyPart| (own.component, own.part) == (part.component, part.part);
+            match self.parts.iter_mut().find(same) {
+                Some(own) => own.energy_j += part.energy_j,
+                None => self.parts.push(part),
+            }
+        }
         self
     }
 

@@ -18,6 +18,13 @@ macro_rules! counters {
             pub fn since(&self, before: &$name) -> $name {
                 $name { $( $field: self.$field - before.$field, )* }
             }
+
+            /// These counts and those of another part of the same kind, together.
+            #[must_use]
+            #[allow(dead_code, reason = "not every part has others of its kind beside it")]
+            pub fn together(&self, other: &$name) -> $name {
+                $name { $( $field: self.$field + other.$field, )* }
+            }
         }
     };
 }

@@ -5,6 +5,9 @@
 
 mod arrivals;
 mod linked;
+pub mod raid;
+
+pub use raid::RaidSpec;
 
 pub use linked::{Linked, PageAccess, PageControl, PageDone, Pages};
 
@@ -53,7 +56,9 @@ macro_rules! register {
         #[derive(Clone, Debug)]
         #[allow(clippy::large_enum_variant, reason = "a machine has one")]
         pub enum AnyDevice {
-            $( #[doc = $summary] $device($device) ),*
+            $( #[doc = $summary] $device($device), )*
+            /// Several of one kind side by side.
+            Raid(raid::Raid),
         }
 
         $(
@@ -64,11 +69,18 @@ macro_rules! register {
             }
         )*
 
+        impl From<raid::Raid> for AnyDevice {
+            fn from(raid: raid::Raid) -> Self {
+                AnyDevice::Raid(raid)
+            }
+        }
+
         impl Device for AnyDevice {
             #[inline]
             fn submit(&mut self, now_ps: u64, request: Request) -> Result<(), Full> {
                 match self {
-                    $( AnyDevice::$device(device) => device.submit(now_ps, request) ),*
+                    $( AnyDevice::$device(device) => device.submit(now_ps, request), )*
+                    AnyDevice::Raid(device) => device.submit(now_ps, request),
                 }
             }
 
@@ -80,13 +92,15 @@ macro_rules! register {
                 ahead: Ahead,
             ) -> Result<(), Full> {
                 match self {
-                    $( AnyDevice::$device(device) => device.submit_ahead(now_ps, request, ahead) ),*
+                    $( AnyDevice::$device(device) => device.submit_ahead(now_ps, request, ahead), )*
+                    AnyDevice::Raid(device) => device.submit_ahead(now_ps, request, ahead),
                 }
             }
 
             fn takes_control(&self) -> bool {
                 match self {
-                    $( AnyDevice::$device(device) => device.takes_control() ),*
+                    $( AnyDevice::$device(device) => device.takes_control(), )*
+                    AnyDevice::Raid(device) => device.takes_control(),
                 }
             }
 
@@ -97,46 +111,53 @@ macro_rules! register {
                 control: Control,
             ) -> Result<(), Full> {
                 match self {
-                    $( AnyDevice::$device(device) => device.submit_control(now_ps, id, control) ),*
+                    $( AnyDevice::$device(device) => device.submit_control(now_ps, id, control), )*
+                    AnyDevice::Raid(device) => device.submit_control(now_ps, id, control),
                 }
             }
 
             #[inline]
             fn next_event_ps(&self) -> Option<u64> {
                 match self {
-                    $( AnyDevice::$device(device) => device.next_event_ps() ),*
+                    $( AnyDevice::$device(device) => device.next_event_ps(), )*
+                    AnyDevice::Raid(device) => device.next_event_ps(),
                 }
             }
 
             #[inline]
             fn advance(&mut self, now_ps: u64, out: &mut Vec<Completion>) {
                 match self {
-                    $( AnyDevice::$device(device) => device.advance(now_ps, out) ),*
+                    $( AnyDevice::$device(device) => device.advance(now_ps, out), )*
+                    AnyDevice::Raid(device) => device.advance(now_ps, out),
                 }
             }
 
             #[inline]
             fn in_flight(&self) -> usize {
                 match self {
-                    $( AnyDevice::$device(device) => device.in_flight() ),*
+                    $( AnyDevice::$device(device) => device.in_flight(), )*
+                    AnyDevice::Raid(device) => device.in_flight(),
                 }
             }
 
             fn activity(&self, now_ps: u64) -> Activity {
                 match self {
-                    $( AnyDevice::$device(device) => device.activity(now_ps) ),*
+                    $( AnyDevice::$device(device) => device.activity(now_ps), )*
+                    AnyDevice::Raid(device) => device.activity(now_ps),
                 }
             }
 
             fn shared_channel(&self) -> Option<usize> {
                 match self {
-                    $( AnyDevice::$device(device) => device.shared_channel() ),*
+                    $( AnyDevice::$device(device) => device.shared_channel(), )*
+                    AnyDevice::Raid(device) => device.shared_channel(),
                 }
             }
 
             fn bus_free_ps(&mut self, now_ps: u64, channel: usize) -> u64 {
                 match self {
-                    $( AnyDevice::$device(device) => device.bus_free_ps(now_ps, channel) ),*
+                    $( AnyDevice::$device(device) => device.bus_free_ps(now_ps, channel), )*
+                    AnyDevice::Raid(device) => device.bus_free_ps(now_ps, channel),
                 }
             }
 
@@ -144,7 +165,8 @@ macro_rules! register {
                 match self {
                     $( AnyDevice::$device(device) => {
                         device.keep_off_bus(now_ps, until_ps, channel)
-                    } ),*
+                    } )*
+                    AnyDevice::Raid(device) => device.keep_off_bus(now_ps, until_ps, channel),
                 }
             }
         }

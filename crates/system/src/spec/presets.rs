@@ -85,6 +85,10 @@ presets! {
         "The 64 GB HASTE of [NVM10] alone, DDR2 behind PCIe 1.1 x8, for block traces";
     "device/disk-7200" = "device-disk-7200.toml" "drives/disk-7200.toml",
         "A 500 GB disk of 7200 revolutions a minute alone (Deskstar 7K500), for block traces";
+    "device/ssd-raid" = "device-ssd-raid.toml" "drives/x25-e.toml" "drives/raid-software.toml",
+        "Four Intel X25-E in RAID-0 by software, alone ([NVM10]), for block traces";
+    "device/disk-raid" = "device-disk-raid.toml" "drives/disk-7200.toml" "drives/raid-hardware.toml",
+        "Four disks in RAID-0 behind an adapter, alone, after [NVM10], for block traces";
     "nvm-dimm" = "nvm-dimm.toml", "";
     "device/pcm" = "device-pcm.toml",
         "A module of phase-change memory alone (Lee et al., ISCA 2009)";

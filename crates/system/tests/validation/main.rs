@@ -10,6 +10,7 @@ mod equivalence;
 mod formulas;
 mod golden;
 mod nvm;
+mod raid;
 mod ramulator2;
 mod readahead;
 mod sensitivity;

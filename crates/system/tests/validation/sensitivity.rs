@@ -1145,7 +1145,18 @@ fn every_value_of_every_preset_has_a_line_here_and_every_line_has_a_value() {
 
 /// Values that devices alone have and machines have not: `tests/alone.rs` and `tests/alone_store.rs`
 /// vary them.
-const ALONE: [&str; 5] = [
+const ALONE: [&str; 15] = [
+    // Of drives side by side, varied in `validation/raid.rs`.
+    "disk.raid.drives",
+    "disk.raid.stripe",
+    "disk.raid.queue_depth",
+    "disk.raid.latency",
+    "disk.raid.bandwidth",
+    "ssd.raid.drives",
+    "ssd.raid.stripe",
+    "ssd.raid.queue_depth",
+    "ssd.raid.latency",
+    "ssd.raid.bandwidth",
     // Of machines, varied in `tests/machine.rs`.
     "processor.caches.access_energy",
     "device.capacity",

@@ -3,6 +3,7 @@
 use super::DiskDevice;
 use super::arm::SeekCurve;
 use super::geometry::Geometry;
+use crate::device::raid::{Raid, RaidSpec};
 use crate::device::{AnyDevice, DeviceDescription};
 use crate::link::LinkDescription;
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,9 @@ pub struct DiskSpec {
     pub arm: ArmSpec,
     /// The buffer.
     pub buffer: DiskBufferSpec,
+    /// Several of it side by side, over which data are dealt in stripes (RAID-0).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raid: Option<RaidSpec>,
 }
 
 /// The platters of a disk, and how they are divided into tracks and sectors.
@@ -234,7 +238,7 @@ impl DiskSpec {
 
 impl DeviceDescription for DiskSpec {
     fn capacity(&self) -> Size {
-        self.capacity
+        self.raid.as_ref().map_or(self.capacity, |raid| raid.capacity(self.capacity))
     }
 
     fn page(&self) -> Size {
@@ -242,7 +246,10 @@ impl DeviceDescription for DiskSpec {
     }
 
     fn build(&self, link: &dyn LinkDescription) -> AnyDevice {
-        DiskDevice::new(self, link).into()
+        match &self.raid {
+            Some(raid) => Raid::new(raid, || DiskDevice::new(self, link).into()).into(),
+            None => DiskDevice::new(self, link).into(),
+        }
     }
 
     fn check(&self, path: &str, problems: &mut Problems) {
@@ -257,5 +264,8 @@ impl DeviceDescription for DiskSpec {
         }
         self.arm.check(&format!("{path}.arm"), problems);
         self.buffer.check(&format!("{path}.buffer"), self.page, problems);
+        if let Some(raid) = &self.raid {
+            raid.check(&format!("{path}.raid"), self.page, self.capacity, problems);
+        }
     }
 }

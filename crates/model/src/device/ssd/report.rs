@@ -60,6 +60,28 @@ impl SsdReport {
         }
     }
 
+    /// Of two drives side by side.
+    #[must_use]
+    pub fn beside(&self, other: &SsdReport) -> SsdReport {
+        let all = |one: &[u64], other: &[u64]| [one, other].concat();
+        let blocks = self.blocks + other.blocks;
+        let erased = self.erases.1 * self.blocks as f64 + other.erases.1 * other.blocks as f64;
+        SsdReport {
+            host: self.host.together(&other.host),
+            nand: self.nand.together(&other.nand),
+            translation: self.translation.together(&other.translation),
+            erases: (
+                self.erases.0.min(other.erases.0),
+                erased / blocks.max(1) as f64,
+                self.erases.2.max(other.erases.2),
+            ),
+            blocks,
+            channels_busy_ps: all(&self.channels_busy_ps, &other.channels_busy_ps),
+            dies_busy_ps: all(&self.dies_busy_ps, &other.dies_busy_ps),
+            ..*self
+        }
+    }
+
     /// Pages programmed in flash for each page that left the buffer; `None` where none did.
     pub fn write_amplification(&self) -> Option<f64> {
         let it = &self.translation;

@@ -2,6 +2,7 @@
 
 use super::translation::{Geometry, InitialFlash, VictimPolicy};
 use super::{Ssd, SsdDevice};
+use crate::device::raid::{Raid, RaidSpec};
 use crate::device::{AnyDevice, DeviceDescription, Linked};
 use crate::link::LinkDescription;
 use crate::medium::NandSpec;
@@ -39,6 +40,9 @@ pub struct SsdSpec {
     /// What controller, memory and interface take at all times; without it their energy is not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller_power: Option<Power>,
+    /// Several of it side by side, over which data are dealt in stripes (RAID-0).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raid: Option<RaidSpec>,
 }
 
 /// The drive's own DRAM, as far as it holds data.
@@ -152,7 +156,7 @@ impl SsdSpec {
 
 impl DeviceDescription for SsdSpec {
     fn capacity(&self) -> Size {
-        self.capacity
+        self.raid.as_ref().map_or(self.capacity, |raid| raid.capacity(self.capacity))
     }
 
     fn page(&self) -> Size {
@@ -160,11 +164,17 @@ impl DeviceDescription for SsdSpec {
     }
 
     fn build(&self, link: &dyn LinkDescription) -> AnyDevice {
-        SsdDevice::new(self, link).into()
+        match &self.raid {
+            Some(raid) => Raid::new(raid, || SsdDevice::new(self, link).into()).into(),
+            None => SsdDevice::new(self, link).into(),
+        }
     }
 
     fn check(&self, path: &str, problems: &mut Problems) {
         self.check_all(path, problems);
+        if let Some(raid) = &self.raid {
+            raid.check(&format!("{path}.raid"), self.page, self.capacity, problems);
+        }
     }
 }
 

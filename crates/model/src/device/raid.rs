@@ -1,0 +1,313 @@
+//! Several equal drives side by side, over which data are dealt in stripes (RAID-0).
+//!
+//! The host deals them (software), or an adapter does, whose own link to the host all drives share
+//! (hardware). Each drive has a link of its own. D. Patterson, G. Gibson, R. Katz, "A Case for Redundant
+//! Arrays of Inexpensive Disks (RAID)", SIGMOD 1988; Linux `drivers/md/raid0.c`.
+
+use super::AnyDevice;
+use crate::activity::Activity;
+use crate::link::{Lane, check_bandwidth};
+use crate::request::{Completion, Control, Device, Full, Request};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
+use tierscope_units::{Bandwidth, Duration, Problems, Size};
+
+/// Several of the drive side by side: data are dealt to them in stripes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RaidSpec {
+    /// Drives.
+    pub drives: u32,
+    /// What lies on one drive before the next one has its turn: a power of two.
+    pub stripe: Size,
+    /// Requests that are under way at most.
+    pub queue_depth: u32,
+    /// Time to divide a request: the host's, or that of an adapter.
+    pub latency: Duration,
+    /// Bandwidth of what an adapter has for the data of all drives; without it, there is no adapter, and the
+    /// host divides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<Bandwidth>,
+}
+
+impl RaidSpec {
+    /// Collects every semantic mistake below `path`, of drives of such pages and such a capacity.
+    pub(super) fn check(&self, path: &str, page: Size, capacity: Size, problems: &mut Problems) {
+        problems.at_least(path, "drives", self.drives, 1);
+        problems.at_most(path, "drives", self.drives, 256);
+        problems.at_least(path, "queue_depth", self.queue_depth, 1);
+        if let Some(bandwidth) = self.bandwidth {
+            check_bandwidth(&format!("{path}.bandwidth"), bandwidth, problems);
+        }
+        let stripe = self.stripe;
+        if !stripe.bytes().is_power_of_two() || stripe < page || stripe > capacity {
+            problems.add(
+                "contradiction",
+                format!("{path}.stripe"),
+                stripe.to_string(),
+                format!("it is a power of two from a page of {page} to a drive of {capacity}"),
+                "write 64KiB".into(),
+            );
+        }
+    }
+
+    /// What they offer together: whole stripes of all drives.
+    pub(super) fn capacity(&self, drive: Size) -> Size {
+        let stripe = self.stripe.bytes().max(1);
+        let each = drive.bytes() / stripe * stripe;
+        Size::from_bytes(each.saturating_mul(u64::from(self.drives)))
+    }
+}
+
+/// A request that is under way.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    request: Request,
+    control: Option<Control>,
+    /// Time up to which `stages` reaches.
+    clock_ps: u64,
+    stages: Timeline,
+    pieces: u32,
+}
+
+/// What of a request concerns a drive.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    held: u32,
+    address: u64,
+    bytes: u64,
+    submitted_ps: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A request has been divided.
+    Divided(u32),
+    /// Its data have come to the adapter.
+    Come(u32),
+    /// It is done.
+    Done(u32),
+}
+
+/// The state of several drives side by side.
+#[derive(Clone, Debug)]
+pub struct Raid {
+    drives: Vec<AnyDevice>,
+    /// What waits for room in each drive.
+    waiting: Vec<VecDeque<u32>>,
+    stripe: u64,
+    queue_depth: usize,
+    latency_ps: u64,
+    lane: Option<Lane>,
+    held: Slab<Held>,
+    pieces: Slab<Piece>,
+    events: EventQueue<Event>,
+    /// Room for what drives report, kept to spare the allocation.
+    done: Vec<Completion>,
+}
+
+impl Raid {
+    /// Drives with nothing to do, as many as `spec` says of those that `drive` builds. The description has
+    /// been checked.
+    pub fn new(spec: &RaidSpec, drive: impl Fn() -> AnyDevice) -> Self {
+        Raid {
+            drives: (0..spec.drives).map(|_| drive()).collect(),
+            waiting: vec![VecDeque::new(); spec.drives as usize],
+            stripe: spec.stripe.bytes(),
+            queue_depth: spec.queue_depth as usize,
+            latency_ps: spec.latency.picoseconds(),
+            lane: spec.bandwidth.map(|bandwidth| Lane::new(bandwidth.bytes_per_second())),
+            held: Slab::new(),
+            pieces: Slab::new(),
+            events: EventQueue::new(),
+            done: Vec::new(),
+        }
+    }
+
+    /// Bytes of a drive that lie before an address of all.
+    fn before(&self, drive: usize, address: u64) -> u64 {
+        let row_bytes = self.stripe * self.drives.len() as u64;
+        let (row, rest) = (address / row_bytes, address % row_bytes);
+        let own = rest.saturating_sub(drive as u64 * self.stripe).min(self.stripe);
+        row * self.stripe + own
+    }
+
+    fn hold(
+        &mut self,
+        now_ps: u64,
+        request: Request,
+        control: Option<Control>,
+    ) -> Result<(), Full> {
+        if self.held.len() >= self.queue_depth {
+            return Err(Full);
+        }
+        let mut stages = Timeline::new();
+        let who = if self.lane.is_some() { Stage::Controller } else { Stage::BlockLayer };
+        stages.push(who, self.latency_ps);
+        let clock_ps = now_ps + self.latency_ps;
+        let index = self.held.insert(Held { request, control, clock_ps, stages, pieces: 0 });
+        self.events.push(clock_ps, 0, Event::Divided(index));
+        Ok(())
+    }
+
+    /// The data of a request cross the adapter's link, where there is one: when they have.
+    fn cross(&mut self, now_ps: u64, index: u32) -> u64 {
+        let held = &mut self.held[index];
+        let bytes = u64::from(held.request.bytes);
+        let Some(lane) = self.lane.as_mut().filter(|_| held.control.is_none()) else {
+            return now_ps;
+        };
+        let (_, end_ps) = lane.transfer(now_ps, bytes);
+        held.stages.push(Stage::Link, end_ps - held.clock_ps);
+        held.clock_ps = end_ps;
+        end_ps
+    }
+
+    fn happen(&mut self, now_ps: u64, event: Event, out: &mut Vec<Completion>) {
+        match event {
+            Event::Divided(index) if self.held[index].request.write => {
+                let end_ps = self.cross(now_ps, index);
+                self.events.push(end_ps, 0, Event::Come(index));
+            }
+            Event::Divided(index) | Event::Come(index) => self.divide(now_ps, index),
+            Event::Done(index) => {
+                let Held { request, stages, .. } = self.held.remove(index);
+                out.push(Completion { id: request.id, at_ps: now_ps, stages });
+            }
+        }
+    }
+
+    /// Each drive is asked for what lies on it: it is one piece.
+    fn divide(&mut self, now_ps: u64, index: u32) {
+        let Held { request, control, .. } = self.held[index];
+        let (first, end) = match control {
+            None => (request.address, request.address + u64::from(request.bytes.max(1))),
+            Some(Control::Trim { address, bytes }) => (address, address.saturating_add(bytes)),
+            Some(Control::Flush) => (0, 0),
+        };
+        for drive in 0..self.drives.len() {
+            let (address, end) = (self.before(drive, first), self.before(drive, end));
+            let bytes = end - address;
+            if bytes == 0 && control.is_none() {
+                continue;
+            }
+            self.held[index].pieces += 1;
+            let piece = Piece { held: index, address, bytes, submitted_ps: now_ps };
+            let piece = self.pieces.insert(piece);
+            self.waiting[drive].push_back(piece);
+            self.submit_waiting(now_ps, drive);
+        }
+    }
+
+    /// A drive takes what it has room for.
+    fn submit_waiting(&mut self, now_ps: u64, drive: usize) {
+        while let Some(&id) = self.waiting[drive].front() {
+            let piece = self.pieces[id];
+            let Held { request, control, .. } = self.held[piece.held];
+            let device = &mut self.drives[drive];
+            let taken = match control {
+                None => {
+                    let (address, bytes) = (piece.address, piece.bytes as u32);
+                    device.submit(now_ps, Request { id, address, bytes, ..request })
+                }
+                Some(Control::Flush) => device.submit_control(now_ps, id, Control::Flush),
+                Some(Control::Trim { .. }) => {
+                    let Piece { address, bytes, .. } = piece;
+                    device.submit_control(now_ps, id, Control::Trim { address, bytes })
+                }
+            };
+            if taken.is_err() {
+                return;
+            }
+            self.pieces[id].submitted_ps = now_ps;
+            self.waiting[drive].pop_front();
+        }
+    }
+
+    /// A drive goes on.
+    fn advance_drive(&mut self, now_ps: u64, drive: usize) {
+        let mut done = std::mem::take(&mut self.done);
+        self.drives[drive].advance(now_ps, &mut done);
+        for Completion { id, at_ps, stages } in done.drain(..) {
+            let piece = self.pieces.remove(id);
+            let held = &mut self.held[piece.held];
+            held.pieces -= 1;
+            if held.pieces > 0 {
+                continue;
+            }
+            // The time of a request is that of the piece which is done last.
+            held.stages.push(Stage::StoreQueue, piece.submitted_ps - held.clock_ps);
+            held.stages.append(&stages);
+            held.clock_ps = at_ps;
+            let read = !held.request.write;
+            let end_ps = if read { self.cross(at_ps, piece.held) } else { at_ps };
+            self.events.push(end_ps, 0, Event::Done(piece.held));
+        }
+        self.done = done;
+        self.submit_waiting(now_ps, drive);
+    }
+
+    /// When the next of all drives does something, and which.
+    fn next_drive(&self) -> Option<(u64, usize)> {
+        let of = |(at, drive): (usize, &AnyDevice)| drive.next_event_ps().map(|ps| (ps, at));
+        self.drives.iter().enumerate().filter_map(of).min()
+    }
+}
+
+impl Device for Raid {
+    fn submit(&mut self, now_ps: u64, request: Request) -> Result<(), Full> {
+        self.hold(now_ps, request, None)
+    }
+
+    fn takes_control(&self) -> bool {
+        self.drives.iter().all(AnyDevice::takes_control)
+    }
+
+    fn submit_control(&mut self, now_ps: u64, id: u32, control: Control) -> Result<(), Full> {
+        let request = Request { id, address: 0, bytes: 0, write: true, background: false };
+        self.hold(now_ps, request, Some(control))
+    }
+
+    fn next_event_ps(&self) -> Option<u64> {
+        let own_ps = self.events.peek_ps();
+        let drives_ps = self.next_drive().map(|(at_ps, _)| at_ps);
+        own_ps.into_iter().chain(drives_ps).min()
+    }
+
+    /// Of what happens at the same time, drives come first, the one with the least number before others.
+    fn advance(&mut self, now_ps: u64, out: &mut Vec<Completion>) {
+        loop {
+            let (own_ps, drive) = (self.events.peek_ps(), self.next_drive());
+            match drive {
+                Some((at_ps, drive)) if own_ps.is_none_or(|own_ps| at_ps <= own_ps) => {
+                    if at_ps > now_ps {
+                        return;
+                    }
+                    self.advance_drive(at_ps, drive);
+                }
+                _ => {
+                    if own_ps.is_none_or(|own_ps| own_ps > now_ps) {
+                        return;
+                    }
+                    if let Some((at_ps, event)) = self.events.pop() {
+                        self.happen(at_ps, event, out);
+                    }
+                }
+            }
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Of all drives together.
+    fn activity(&self, now_ps: u64) -> Activity {
+        let all = self.drives.iter().map(|drive| drive.activity(now_ps));
+        all.reduce(Activity::beside).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

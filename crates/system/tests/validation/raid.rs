@@ -1,0 +1,91 @@
+//! Drives side by side, of the presets: what they win, every value of theirs, and published figures.
+
+use tierscope_kernel::Random;
+use tierscope_model::device::DeviceDescription;
+use tierscope_model::link::LinkDescription;
+use tierscope_model::request::{Completion, Device, Request};
+use tierscope_system::spec::load;
+
+/// Seconds of so many reads, `depth` at a time: in order, or anywhere.
+fn time_s(
+    preset: &str,
+    sets: &[(&str, &str)],
+    depth: usize,
+    bytes: u32,
+    count: u64,
+    random: bool,
+) -> f64 {
+    let sets: Vec<_> =
+        sets.iter().map(|(path, value)| (path.to_string(), value.to_string())).collect();
+    let spec = load(preset, &sets).expect("the preset is right").spec;
+    let disk = spec.disk.as_ref().map(|disk| disk as &dyn DeviceDescription);
+    let drive = disk.or(spec.ssd.as_ref().map(|ssd| ssd as _)).expect("drives");
+    let link: &dyn LinkDescription = spec.sata.as_ref().expect("a link");
+    let (mut device, places) = (drive.build(link), drive.capacity().bytes() / u64::from(bytes));
+    let mut draws = Random::stream(1, "raid");
+    let (mut sent, mut done, mut now_ps) = (0, 0, 0);
+    let mut out: Vec<Completion> = Vec::new();
+    while done < count {
+        while sent < count && sent - done < depth as u64 {
+            let place = if random { draws.below(places) } else { sent };
+            let address = place * u64::from(bytes);
+            let request =
+                Request { id: sent as u32, address, bytes, write: false, background: false };
+            if device.submit(now_ps, request).is_err() {
+                break;
+            }
+            sent += 1;
+        }
+        now_ps = device.next_event_ps().expect("something is under way");
+        device.advance(now_ps, &mut out);
+        done += out.drain(..).count() as u64;
+    }
+    now_ps as f64 / 1e12
+}
+
+#[test]
+fn four_disks_are_four_times_as_fast() {
+    let one = time_s("device/disk-7200", &[], 4, 1 << 20, 400, false);
+    let four = time_s("device/disk-raid", &[], 4, 1 << 20, 400, false);
+    println!("in order: {:.1} and {:.1} MB/s", 419.4 / one, 419.4 / four);
+    assert!((3.4..4.2).contains(&(one / four)), "in order: {one} and {four}");
+    let one = time_s("device/disk-7200", &[], 16, 4096, 2000, true);
+    let four = time_s("device/disk-raid", &[], 64, 4096, 8000, true);
+    println!("random: {:.1} and {:.1} reads/s", 2000.0 / one, 8000.0 / four);
+    assert!((3.4..4.4).contains(&(8000.0 / four / (2000.0 / one))), "{one} and {four}");
+}
+
+#[test]
+fn four_ssds_against_published_figures() {
+    let one = time_s("device/x25-e", &[("ssd.initial", "written")], 16, 1 << 20, 400, false);
+    let four = time_s("device/ssd-raid", &[("ssd.initial", "written")], 16, 1 << 20, 1600, false);
+    println!("in order: {:.1} and {:.1} MB/s", 419.4 / one, 1677.7 / four);
+    let four_mb_s = 1677.7 / four;
+    // 250 MB/s each ([NVM10] §III-D).
+    assert!((four_mb_s / 1000.0 - 1.0).abs() < 0.08, "{four_mb_s}");
+}
+
+#[test]
+fn every_value_of_a_raid_is_felt() {
+    for (kind, preset) in [("disk", "device/disk-raid"), ("ssd", "device/ssd-raid")] {
+        let run = |field: &str, value: &str| {
+            let path = format!("{kind}.raid.{field}");
+            let sets: &[(&str, &str)] = &[(&path, value)];
+            time_s(preset, if value.is_empty() { &[] } else { sets }, 16, 262_144, 200, true)
+        };
+        let plain = run("", "");
+        for (field, value) in [
+            ("drives", "2"),
+            ("stripe", "512KiB"),
+            ("queue_depth", "1"),
+            ("latency", "10ms"),
+            ("bandwidth", "10MB/s"),
+        ] {
+            let changed = run(field, value);
+            let slower = changed > plain;
+            // Which stripe is best depends on the requests.
+            let felt = if field == "stripe" { changed != plain } else { slower };
+            assert!(felt, "{kind}.raid.{field} = {value}: {plain} and {changed}");
+        }
+    }
+}
