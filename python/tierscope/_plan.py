@@ -23,7 +23,7 @@ from tierscope._run import (
     region_of,
 )
 from tierscope._system import System, with_names_told_apart
-from tierscope._workload import Program, Workload, for_devices
+from tierscope._workload import Program, Workload, for_devices, on
 from tierscope.errors import RunError
 
 PROBE_S = 0.8
@@ -125,6 +125,7 @@ def plan(
     _check.time_limit(time_limit_s)
     options = region_of(work, skip, limit, roi, warming)
     machines = with_names_told_apart(systems)
+    work = on(work, machines)
     if warming == "functional":
         check_functional(machines, options)
     sampled, wanted = _sampling.asked(sample, precision, work)

@@ -199,7 +199,7 @@ def compare(
     _check.time_limit(time_limit_s)
     _check.watcher(watch, "a list of Progress")
     loaded = with_names_told_apart(_system.machines(machines))
-    what = _workload.of(work)
+    what = _workload.on(_workload.of(work), loaded)
     region = region_of(what, skip, limit, roi, warming)
     sites = sites_of(what, by)
     notes = [list(changed_notes(one)) for one in loaded]

@@ -6,11 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tierscope import _check, _core
 from tierscope._call import core_errors, parsed
 from tierscope.errors import ArgumentError, RunError
+
+if TYPE_CHECKING:
+    from tierscope._system import System
 
 _MOST_COUNT = (1 << 64) - 1
 
@@ -23,11 +26,14 @@ class Generated:
         name: the generator's name.
         parameters: what differs from its defaults.
         seed: seed of its random choices: equal seeds give equal operations.
+        alone: of names that are both threads' and devices' alone, such as ``zipf``, which is meant;
+            runs set it by their systems.
     """
 
     name: str
     parameters: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
+    alone: bool | None = None
 
     def __post_init__(self) -> None:
         """Refuses what is no name, no parameters or no seed.
@@ -47,6 +53,7 @@ class Generated:
             "name": self.name,
             "parameters": _told(self.parameters),
             "seed": self.seed,
+            **({} if self.alone is None else {"alone": self.alone}),
         }
 
 
@@ -173,9 +180,20 @@ def _told(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def for_devices(work: Workload) -> bool:
     """Whether a workload is requests for devices alone: a trace of them, or a pattern."""
     if isinstance(work, Generated):
-        listed = parsed(_core.list_workloads())
-        return any(one["alone"] for one in listed if one["name"] == work.name)
+        return True in _kinds(work.name) if work.alone is None else work.alone
     return isinstance(work, MemoryTrace)
+
+
+def on(work: Workload, machines: Sequence[System]) -> Workload:
+    """The workload that a name means on these systems, where workloads of both kinds have it."""
+    if not isinstance(work, Generated) or len(_kinds(work.name)) < 2:
+        return work
+    return replace(work, alone=any("processor" not in one.to_dict() for one in machines))
+
+
+def _kinds(name: str) -> set[bool]:
+    """Whether workloads of that name are for devices alone."""
+    return {one["alone"] for one in parsed(_core.list_workloads()) if one["name"] == name}
 
 
 def program(

@@ -13,7 +13,7 @@ use tierscope_system::spec::{SystemSpec, check_fit};
 use tierscope_units::{Problem, Problems, Size, nearest};
 use tierscope_workload::Stream;
 use tierscope_workload::filter::FilterSpec;
-use tierscope_workload::generator::{GENERATORS, ParameterError, find};
+use tierscope_workload::generator::{GENERATORS, Generator, ParameterError, find};
 use tierscope_workload::requests::{PATTERNS, find_pattern};
 use tierscope_workload::trace::TstReader;
 
@@ -42,6 +42,10 @@ pub enum Workload {
         parameters: Map<String, Value>,
         /// Seed of its random choices.
         seed: u64,
+        /// Whether it runs on devices alone, where workloads of both kinds have the name; unless told,
+        /// that follows from the parameters.
+        #[serde(default)]
+        alone: Option<bool>,
     },
     /// A recording.
     Recorded {
@@ -147,7 +151,9 @@ impl Workload {
     /// Opens or makes the stream.
     pub fn prepare(self) -> Result<Prepared, PyErr> {
         match self {
-            Workload::Generated { name, parameters, seed } => generated(name, parameters, seed),
+            Workload::Generated { name, parameters, seed, alone } => {
+                generated(name, parameters, seed, alone)
+            }
             Workload::Recorded { path, allow_truncated } => recorded(path, allow_truncated),
             Workload::Requests { format, path, parameters } => {
                 requests::prepare(&format, &path, &parameters)
@@ -156,12 +162,19 @@ impl Workload {
     }
 }
 
-fn generated(name: String, parameters: Map<String, Value>, seed: u64) -> Result<Prepared, PyErr> {
-    if let Some(pattern) = find_pattern(&name) {
-        return requests::pattern(pattern, parameters, seed);
-    }
-    let Some(generator) = find(&name) else {
-        return Err(one(unknown_workload(&name)));
+fn generated(
+    name: String,
+    parameters: Map<String, Value>,
+    seed: u64,
+    alone: Option<bool>,
+) -> Result<Prepared, PyErr> {
+    let generator = match (find_pattern(&name), find(&name)) {
+        (None, None) => return Err(one(unknown_workload(&name))),
+        (None, Some(generator)) => generator,
+        (Some(_), Some(generator)) if !alone.unwrap_or_else(|| fits(generator, &parameters)) => {
+            generator
+        }
+        (Some(pattern), _) => return requests::pattern(pattern, parameters, seed),
     };
     let given: Vec<(String, Value)> = parameters.into_iter().collect();
     let (stream, used) = generator.make(&given, seed).map_err(|e| one(wrong_parameter(e)))?;
@@ -180,6 +193,20 @@ fn generated(name: String, parameters: Map<String, Value>, seed: u64) -> Result<
         cut: None,
         missing: Vec::new(),
         filter: None,
+    })
+}
+
+/// Whether parameters may be those of a pattern that has the name of a generator: where one of them is
+/// the generator's alone, they are not.
+fn fits(generator: &Generator, parameters: &Map<String, Value>) -> bool {
+    let patterns = requests::patterns();
+    let pattern = patterns.iter().find(|pattern| pattern["name"] == generator.name);
+    let named = |list: &Value, name: &str| {
+        list.as_array().is_some_and(|all| all.iter().any(|one| one["name"] == name))
+    };
+    parameters.keys().all(|name| {
+        pattern.is_some_and(|pattern| named(&pattern["parameters"], name))
+            || generator.parameters.iter().all(|one| one.name != name)
     })
 }
 

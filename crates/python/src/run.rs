@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tierscope_system::result::Interval;
+use tierscope_system::result::{Interval, WorkloadKind};
 use tierscope_system::run::{
-    Observer, Outcome, Progress, check_region, check_sites, run_alone, run_machines,
+    Observer, Outcome, Progress, begin_at_mark, check_region, check_sites, run_alone, run_machines,
 };
 
 /// A run in host threads of its own: of a generated or recorded workload, or of a program.
@@ -52,11 +52,14 @@ impl Run {
     /// Starts a job: a generated or recorded workload on machines.
     #[staticmethod]
     fn start(py: Python<'_>, job: &str) -> PyResult<Run> {
-        let Job { systems, workload, options } = Job::read(job)?;
+        let Job { systems, workload, mut options } = Job::read(job)?;
         let prepared = py.detach(|| workload.prepare_for(&systems))?;
         prepared.check_fit(&systems)?;
         if let Source::Stream(stream) = &prepared.source {
             check_sites(&**stream, options.sites).map_err(|e| run_error("no-code", e))?;
+            if prepared.info.kind == WorkloadKind::Generated {
+                begin_at_mark(&**stream, &mut options);
+            }
             check_region(&**stream, &options).map_err(|e| run_error("bad-region", e))?;
         }
         let Prepared { source, info, damage, cut, missing, filter } = prepared;

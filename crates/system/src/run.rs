@@ -78,6 +78,14 @@ pub fn check_sites(stream: &dyn Stream, asked: Option<SiteGrain>) -> Result<(), 
     }
 }
 
+/// Lets the region of interest begin where a workload marks it, if it does so in any case, as those do
+/// that write to their memory first; unless it is said where it begins.
+pub fn begin_at_mark(stream: &dyn Stream, options: &mut RunOptions) {
+    if options.start.is_none() && stream.gives_mark(mark::START) == Some(true) {
+        options.start = Some(Bound::Mark(mark::START));
+    }
+}
+
 /// Checks that a workload comes to the region's beginning, and gives the marks that bound it, as far as
 /// that is known before it runs. An error says what it lacks, and what to do, for people.
 pub fn check_region(stream: &dyn Stream, options: &RunOptions) -> Result<(), String> {

@@ -13,6 +13,7 @@ fn files() -> Vec<(&'static str, String)> {
         ("docs/reference/result.schema.json", reference::result_schema()),
         ("docs/reference/errors.md", reference::errors_page()),
         ("docs/reference/parts.md", reference::parts_page()),
+        ("docs/reference/workloads.md", reference::workloads_page()),
         ("python/tierscope/_spec.py", python::classes()),
     ]
 }

@@ -67,7 +67,7 @@ pub fn parts_page() -> String {
     }
     line(
         &mut page,
-        "\n## Generated workloads\n\n`tierscope show workloads` lists their parameters.\n\n\
+        "\n## Generated workloads\n\n[Their parameters](workloads.md).\n\n\
          | workload | what it does |\n|---|---|",
     );
     for generator in GENERATORS {
@@ -87,6 +87,34 @@ fn described(parts: &[Part]) -> String {
 
 fn named(parts: &[Part]) -> String {
     parts.iter().map(|part| format!("| `{}` | {} |\n", part.key, part.summary)).collect()
+}
+
+/// The page of generated workloads and their parameters.
+pub fn workloads_page() -> String {
+    let mut page = String::from(
+        "# Generated workloads\n\n\
+         What `-w NAME` takes beside programs, recordings and traces. `--set workload.PARAMETER=VALUE` \
+         sets a\nparameter, or `tierscope.workload(NAME, PARAMETER=VALUE)`. \
+         [Workloads](../models/workloads.md) says what they do.\n",
+    );
+    for generator in GENERATORS {
+        page.push_str(&format!(
+            "\n## {}\n\n{}.\n\n| parameter | default | meaning |\n|---|---|---|\n",
+            generator.name,
+            capital(generator.summary)
+        ));
+        for one in generator.parameters {
+            let meaning = capital(one.meaning.trim_end_matches('.'));
+            line(&mut page, &format!("| `{}` | `{}` | {meaning}. |", one.name, one.default));
+        }
+    }
+    page
+}
+
+/// A text with its first letter as a capital.
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// The page of a machine's keys.

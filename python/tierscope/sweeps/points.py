@@ -348,7 +348,10 @@ def _formats() -> dict[str, set[str | None]]:
 
 
 def _listed(text: str) -> dict[str, set[str | None]]:
-    return {one["name"]: {p["name"] for p in one["parameters"]} for one in parsed(text)}
+    listed: dict[str, set[str | None]] = {}
+    for one in parsed(text):
+        listed.setdefault(one["name"], set()).update(p["name"] for p in one["parameters"])
+    return listed
 
 
 def _name_of(work: Generated | Recorded | MemoryTrace) -> str:

@@ -4,8 +4,9 @@
 //! What a step takes is the latency of memory, which is what such loops measure (McVoy and Staelin,
 //! lmbench, USENIX 1996, §6.2).
 
-use super::indexed::{BASE_ADDRESS, Body, Indexed, first_of, share_of, table_of};
-use super::{Generator, Made, Parameter, find_value, integer, size, wrong};
+use super::indexed::{BASE_ADDRESS, Body, Indexed, first_of, share_of};
+use super::prelude::Prelude;
+use super::{Generator, Made, Parameter, find_value, flag, integer, size, wrong};
 use crate::op::{FLAG_DEPENDENT, Op, ThreadId};
 use crate::stream::Footprint;
 use serde_json::Value;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use tierscope_kernel::random::Permutation;
 
 /// Registration.
-pub const GENERATOR: Generator = Generator {
+pub const GENERATORS: &[Generator] = &[Generator {
     name: "chase",
     summary: "pointers followed in random order through anonymous memory",
     parameters: &[
@@ -39,9 +40,15 @@ pub const GENERATOR: Generator = Generator {
             meaning: "instructions of a step, its load included: an unrolled loop of loads alone \
                       (lmbench, §6.2)",
         },
+        Parameter {
+            name: "touched",
+            default: "true",
+            meaning: "whether each page is written to once before the region of interest, which then \
+                      begins, as programs do that fill what they use",
+        },
     ],
     build,
-};
+}];
 
 const POINTER_BYTES: u64 = 8;
 
@@ -61,6 +68,7 @@ fn build(parameters: &[(String, Value)], seed: u64) -> Made {
         node_bytes,
         steps: integer(parameters, "steps", 0..=u64::MAX / 4)?,
         threads: integer(parameters, "threads", 1..=4096)? as u32,
+        touched: flag(parameters, "touched")?,
         instructions: integer(parameters, "instructions", 1..=1_000_000)? as u32,
         order: Arc::new(Permutation::new(seed, "chase", table_bytes / node_bytes)),
     }))
@@ -72,6 +80,7 @@ struct Chase {
     node_bytes: u64,
     steps: u64,
     threads: u32,
+    touched: bool,
     instructions: u32,
     /// The order in which the cycle passes the nodes.
     order: Arc<Permutation>,
@@ -82,8 +91,8 @@ impl Body for Chase {
         self.threads
     }
 
-    fn prelude(&self) -> Vec<Op> {
-        table_of(self.table_bytes)
+    fn prelude(&self) -> Prelude {
+        Prelude::table(self.table_bytes).touch(BASE_ADDRESS, self.table_bytes, self.touched)
     }
 
     fn operations(&self, thread: ThreadId) -> u64 {

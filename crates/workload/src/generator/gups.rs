@@ -13,7 +13,7 @@ use serde_json::Value;
 use tierscope_kernel::random::Counter;
 
 /// Registration.
-pub const GENERATOR: Generator = Generator {
+pub const GENERATORS: &[Generator] = &[Generator {
     name: "gups",
     summary: "random and sequential updates of a table in anonymous memory",
     parameters: &[
@@ -51,7 +51,7 @@ pub const GENERATOR: Generator = Generator {
         },
     ],
     build,
-};
+}];
 
 const ELEMENT_BYTES: u64 = 8;
 const PAGE_BYTES: u64 = 4096;

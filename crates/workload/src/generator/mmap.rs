@@ -4,14 +4,15 @@
 //! the threads.
 
 use super::indexed::{Body, Indexed, share_of};
+use super::prelude::Prelude;
 use super::{Generator, Made, Parameter, find_value, integer, size, wrong};
-use crate::op::{Call, MAP_SHARED, Op, ThreadId};
+use crate::op::{MAP_SHARED, Op, ThreadId};
 use crate::stream::{FileInfo, Footprint};
 use serde_json::Value;
 use tierscope_kernel::random::Counter;
 
 /// Registration.
-pub const GENERATOR: Generator = Generator {
+pub const GENERATORS: &[Generator] = &[Generator {
     name: "mmap",
     summary: "random reads of a mapped file",
     parameters: &[
@@ -34,7 +35,7 @@ pub const GENERATOR: Generator = Generator {
         },
     ],
     build,
-};
+}];
 
 const BASE_ADDRESS: u64 = 0x20_0000_0000;
 const ELEMENT_BYTES: u64 = 8;
@@ -73,12 +74,9 @@ impl Body for Mmap {
         self.threads
     }
 
-    fn prelude(&self) -> Vec<Op> {
-        let mut ops = Vec::new();
-        let (address, length) = (BASE_ADDRESS, self.file_bytes);
-        Call::Open { file: 0, size: length }.encode(1000, &mut ops);
-        Call::Map { address, length, flags: MAP_SHARED, file: 0, offset: 0 }.encode(100, &mut ops);
-        ops
+    fn prelude(&self) -> Prelude {
+        let opened = Prelude::default().open(0, self.file_bytes);
+        opened.map(BASE_ADDRESS, self.file_bytes, MAP_SHARED, 0)
     }
 
     fn operations(&self, thread: ThreadId) -> u64 {

@@ -1,12 +1,12 @@
-//! Generated workloads: one file each, and one line in the list below.
+//! Generated workloads: one file each, and one line in the list below. A file's `GENERATORS` are a
+//! workload, or the variants of one, `NAME/VARIANT`.
 
 /// Makes of the list of generators their modules and [`GENERATORS`].
 macro_rules! generators {
     ($( $module:ident; )*) => {
         $( pub mod $module; )*
 
-        /// Every generated workload.
-        pub const GENERATORS: &[Generator] = &[ $( $module::GENERATOR ),* ];
+        const MODULES: &[&[Generator]] = &[ $( $module::GENERATORS ),* ];
     };
 }
 
@@ -16,9 +16,43 @@ generators! {
     chase;
     stream;
     strided;
+    zipf;
+    dd;
+    mmap_benchmark;
 }
 
 mod indexed;
+mod mix;
+mod prelude;
+mod units;
+mod zipfian;
+
+/// Every generated workload, in the order of lists: those of all modules.
+pub const GENERATORS: &[Generator] = &joined::<{ count(MODULES) }>(MODULES);
+
+const fn count(modules: &[&[Generator]]) -> usize {
+    let (mut all, mut module) = (0, 0);
+    while module < modules.len() {
+        all += modules[module].len();
+        module += 1;
+    }
+    all
+}
+
+const fn joined<const N: usize>(modules: &[&[Generator]]) -> [Generator; N] {
+    let mut all = [modules[0][0]; N];
+    let (mut at, mut module) = (0, 0);
+    while module < modules.len() {
+        let mut variant = 0;
+        while variant < modules[module].len() {
+            all[at] = modules[module][variant];
+            at += 1;
+            variant += 1;
+        }
+        module += 1;
+    }
+    all
+}
 
 use crate::Stream;
 use serde::Serialize;
@@ -169,6 +203,39 @@ pub(crate) fn size(parameters: &[(String, Value)], name: &str) -> Result<u64, Pa
     }
 }
 
+/// Bytes of a page, in which data are sized.
+pub(crate) const PAGE_BYTES: u64 = 4096;
+
+/// Threads of a workload: from 1 to 4096.
+pub(crate) fn threads_of(parameters: &[(String, Value)]) -> Result<u32, ParameterError> {
+    Ok(integer(parameters, "threads", 1..=4096)? as u32)
+}
+
+/// A size in whole pages, from one to 2⁵⁰ bytes: given so, or `quick` or `full`, which stand for
+/// sizes of the workload's own.
+pub(crate) fn data_set(
+    parameters: &[(String, Value)],
+    name: &str,
+    quick_bytes: u64,
+    full_bytes: u64,
+) -> Result<u64, ParameterError> {
+    let bytes = match text(parameters, name) {
+        Some("quick") => quick_bytes,
+        Some("full") => full_bytes,
+        _ => size(parameters, name)?,
+    };
+    if (PAGE_BYTES..=1 << 50).contains(&bytes) && bytes.is_multiple_of(PAGE_BYTES) {
+        return Ok(bytes);
+    }
+    let reason = "not a whole number of pages of 4KiB, of 1PiB at most";
+    Err(wrong(
+        name,
+        find_value(parameters, name),
+        reason,
+        "write quick, full or a size such as 64MiB",
+    ))
+}
+
 /// A text, where it is one.
 pub(crate) fn text<'a>(parameters: &'a [(String, Value)], name: &str) -> Option<&'a str> {
     find_value(parameters, name).as_str()
@@ -186,12 +253,37 @@ mod tests {
 
     #[test]
     fn every_generator_calls_the_laws_of_streams() {
-        for Generator { name, summary, .. } in GENERATORS {
-            let module = name.split('/').next().unwrap_or(name).replace('-', "_");
-            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/generator");
-            let text = std::fs::read_to_string(format!("{folder}/{module}.rs")).unwrap_or_default();
-            assert!(text.contains("stream_laws("), "no test of {name} calls conformance");
-            assert!(!summary.is_empty() && !summary.ends_with('.'), "{name}: {summary}");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/generator");
+        let list = std::fs::read_to_string(format!("{folder}/mod.rs")).unwrap();
+        let (_, list) = list.split_once("\ngenerators! {\n").unwrap();
+        let (list, _) = list.split_once('}').unwrap();
+        for module in list.lines().filter_map(|line| line.trim().strip_suffix(';')) {
+            let text = std::fs::read_to_string(format!("{folder}/{module}.rs")).unwrap();
+            assert!(text.contains("stream_laws("), "no test of {module} calls conformance");
         }
+    }
+
+    #[test]
+    fn generators_have_names_and_summaries_of_their_own_and_run_as_they_are() {
+        let mut names: Vec<&str> = GENERATORS.iter().map(|generator| generator.name).collect();
+        for Generator { name, summary, parameters, .. } in GENERATORS {
+            let of_a_name =
+                |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-/".contains(c);
+            assert!(name.chars().all(of_a_name), "{name}");
+            assert!(!summary.is_empty() && !summary.ends_with('.'), "{name}: {summary}");
+            for Parameter { name: of, meaning, .. } in *parameters {
+                assert!(!meaning.is_empty(), "{name}: {of}");
+            }
+            let (mut stream, used) = find(name).unwrap().make(&[], 0).unwrap();
+            assert_eq!(used.len(), parameters.len(), "{name}");
+            let footprint = stream.footprint().unwrap();
+            assert!(parameters.iter().any(|one| one.name == footprint.parameter), "{name}");
+            let mut ops = Vec::new();
+            assert_eq!(stream.pull(0, 10, &mut ops), Ok(crate::Pull::More), "{name}");
+        }
+        names.sort_unstable();
+        let all = names.len();
+        names.dedup();
+        assert_eq!(names.len(), all);
     }
 }

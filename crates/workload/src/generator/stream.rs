@@ -4,14 +4,15 @@
 //! Elements are of 8 B. Each thread has a part of the arrays of its own; threads do not wait for each
 //! other between the loops, as they do there.
 
-use super::indexed::{BASE_ADDRESS, Body, Indexed, first_of, share_of, table_of};
-use super::{Generator, Made, Parameter, find_value, integer, size, wrong};
+use super::indexed::{BASE_ADDRESS, Body, Indexed, first_of, share_of};
+use super::prelude::Prelude;
+use super::{Generator, Made, Parameter, find_value, flag, integer, size, wrong};
 use crate::op::{Op, ThreadId};
 use crate::stream::Footprint;
 use serde_json::Value;
 
 /// Registration.
-pub const GENERATOR: Generator = Generator {
+pub const GENERATORS: &[Generator] = &[Generator {
     name: "stream",
     summary: "copy, scale, add and triad of three arrays, as STREAM does",
     parameters: &[
@@ -32,9 +33,15 @@ pub const GENERATOR: Generator = Generator {
             meaning: "instructions of an element beside its loads, stores and arithmetic; assumption: \
                       index and branch of a loop that is unrolled by two",
         },
+        Parameter {
+            name: "touched",
+            default: "true",
+            meaning: "whether each page is written to once before the region of interest, which then \
+                      begins, as programs do that fill what they use",
+        },
     ],
     build,
-};
+}];
 
 const ELEMENT_BYTES: u64 = 8;
 const PAGE_BYTES: u64 = 4096;
@@ -66,6 +73,7 @@ fn build(parameters: &[(String, Value)], _seed: u64) -> Made {
         array_bytes,
         passes: integer(parameters, "passes", 0..=most)?,
         threads: integer(parameters, "threads", 1..=4096)? as u32,
+        touched: flag(parameters, "touched")?,
         overhead: integer(parameters, "overhead", 0..=1_000_000)? as u32,
     }))
 }
@@ -75,6 +83,7 @@ struct Triad {
     array_bytes: u64,
     passes: u64,
     threads: u32,
+    touched: bool,
     overhead: u32,
 }
 
@@ -89,8 +98,8 @@ impl Body for Triad {
         self.threads
     }
 
-    fn prelude(&self) -> Vec<Op> {
-        table_of(3 * self.array_bytes)
+    fn prelude(&self) -> Prelude {
+        Prelude::table(3 * self.array_bytes).touch(BASE_ADDRESS, 3 * self.array_bytes, self.touched)
     }
 
     fn operations(&self, thread: ThreadId) -> u64 {

@@ -1,14 +1,15 @@
 //! `strided`: accesses at a fixed distance from each other through anonymous memory, around and around.
 
-use super::indexed::{BASE_ADDRESS, Body, Indexed, first_of, share_of, table_of};
-use super::{Generator, Made, Parameter, find_value, integer, share, size, wrong};
+use super::indexed::{BASE_ADDRESS, Body, Indexed, first_of, share_of};
+use super::prelude::Prelude;
+use super::{Generator, Made, Parameter, find_value, flag, integer, share, size, wrong};
 use crate::op::{Op, ThreadId};
 use crate::stream::Footprint;
 use serde_json::Value;
 use tierscope_kernel::random::Counter;
 
 /// Registration.
-pub const GENERATOR: Generator = Generator {
+pub const GENERATORS: &[Generator] = &[Generator {
     name: "strided",
     summary: "loads and stores at a fixed distance through anonymous memory",
     parameters: &[
@@ -32,9 +33,15 @@ pub const GENERATOR: Generator = Generator {
             meaning: "instructions of an access, its load or store included; assumption: index, \
                       comparison with the end",
         },
+        Parameter {
+            name: "touched",
+            default: "true",
+            meaning: "whether each page is written to once before the region of interest, which then \
+                      begins, as programs do that fill what they use",
+        },
     ],
     build,
-};
+}];
 
 const ACCESS_BYTES: u64 = 8;
 
@@ -56,6 +63,7 @@ fn build(parameters: &[(String, Value)], seed: u64) -> Made {
         accesses: integer(parameters, "accesses", 0..=u64::MAX / 4)?,
         writes: share(parameters, "writes")?,
         threads,
+        touched: flag(parameters, "touched")?,
         instructions: integer(parameters, "instructions", 1..=1_000_000)? as u32,
         draws: (0..threads)
             .map(|thread| Counter::stream(seed, &format!("strided/{thread}")))
@@ -70,6 +78,7 @@ struct Strided {
     accesses: u64,
     writes: f64,
     threads: u32,
+    touched: bool,
     instructions: u32,
     draws: Vec<Counter>,
 }
@@ -79,8 +88,8 @@ impl Body for Strided {
         self.threads
     }
 
-    fn prelude(&self) -> Vec<Op> {
-        table_of(self.table_bytes)
+    fn prelude(&self) -> Prelude {
+        Prelude::table(self.table_bytes).touch(BASE_ADDRESS, self.table_bytes, self.touched)
     }
 
     fn operations(&self, thread: ThreadId) -> u64 {

@@ -1,0 +1,171 @@
+//! Workloads whose threads each do one piece of work after another: a transaction, a row of a loop, a
+//! page. What a piece does follows from its number alone, so that workloads can be forked and sought.
+
+use super::prelude::{Prelude, REGION_BEGINS, length_of};
+use crate::op::{Op, ThreadId};
+use crate::stream::{FileInfo, Footprint, Pull, Stream, StreamError};
+use std::sync::Arc;
+
+/// What such a workload does.
+pub(super) trait Units: Clone + Send + 'static {
+    /// Threads, at least one.
+    fn threads(&self) -> u32;
+    /// What thread 0 does first.
+    fn prelude(&self) -> Prelude;
+    /// Pieces of work of a thread.
+    fn units(&self, thread: ThreadId) -> u64;
+    /// Appends the operations of a piece of work, whole calls only.
+    fn unit(&self, thread: ThreadId, unit: u64, out: &mut Vec<Op>);
+    /// Operations of a thread before a piece of work, those of the prelude left out, up to all of
+    /// them; `None` where that is not known without going through them. It never falls.
+    fn before(&self, _thread: ThreadId, _unit: u64) -> Option<u64> {
+        None
+    }
+    /// What it maps, or which files it uses, in all.
+    fn footprint(&self) -> Footprint;
+    /// Loads and stores, those of the prelude left out, where that is known.
+    fn accesses(&self) -> Option<u64> {
+        None
+    }
+    /// The files that it uses.
+    fn files(&self) -> Vec<FileInfo> {
+        Vec::new()
+    }
+}
+
+/// The stream of such a workload.
+#[derive(Clone)]
+struct InUnits<B> {
+    body: B,
+    prelude: Prelude,
+    states: Vec<State>,
+    files: Arc<Vec<FileInfo>>,
+}
+
+/// Where a thread stands.
+#[derive(Clone, Default)]
+struct State {
+    /// The next piece of work to make operations of.
+    next: u64,
+    /// Operations of the last one that was made, and how many of them were taken.
+    ops: Vec<Op>,
+    taken: usize,
+}
+
+impl State {
+    /// Takes up to `count` operations, or to the end of the call that goes beyond, of those that are
+    /// made; how many those were.
+    fn take(&mut self, count: u64) -> usize {
+        let from = self.taken;
+        while ((self.taken - from) as u64) < count && self.taken < self.ops.len() {
+            self.taken += length_of(self.ops[self.taken]);
+        }
+        self.taken - from
+    }
+}
+
+/// The stream of a workload at its start.
+pub(super) fn in_units<B: Units>(body: B) -> Box<dyn Stream> {
+    let threads = body.threads();
+    Box::new(InUnits {
+        prelude: body.prelude().finish(threads),
+        states: vec![State::default(); threads as usize],
+        files: Arc::new(body.files()),
+        body,
+    })
+}
+
+impl<B: Units> InUnits<B> {
+    /// Makes the next piece of work of a thread whose last is taken; whether there is one.
+    fn make(&mut self, thread: ThreadId) -> bool {
+        let state = &mut self.states[thread as usize];
+        while state.taken == state.ops.len() {
+            if state.next == self.body.units(thread) {
+                return false;
+            }
+            state.ops.clear();
+            state.taken = 0;
+            self.body.unit(thread, state.next, &mut state.ops);
+            state.next += 1;
+        }
+        true
+    }
+
+    /// Goes on to the piece of work within which `count` operations from the next piece on end; how many
+    /// operations were passed.
+    fn jump(&mut self, thread: ThreadId, count: u64) -> u64 {
+        let state = &mut self.states[thread as usize];
+        let (mut low, mut high) = (state.next, self.body.units(thread));
+        let Some(from) = self.body.before(thread, low) else { return 0 };
+        let goal = from.saturating_add(count);
+        // The last piece that begins at or before the goal.
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            match self.body.before(thread, middle) {
+                Some(before) if before <= goal => low = middle,
+                _ => high = middle - 1,
+            }
+        }
+        state.next = low;
+        self.body.before(thread, low).map_or(0, |before| before - from)
+    }
+}
+
+impl<B: Units> Stream for InUnits<B> {
+    fn pull(
+        &mut self,
+        thread: ThreadId,
+        limit: usize,
+        out: &mut Vec<Op>,
+    ) -> Result<Pull, StreamError> {
+        if thread >= self.body.threads() {
+            return Ok(Pull::End);
+        }
+        let limit = limit.max(1) as u64;
+        let mut taken = if thread == 0 { self.prelude.go_on(limit, Some(out)) } else { 0 };
+        while taken < limit && self.make(thread) {
+            let state = &mut self.states[thread as usize];
+            let from = state.taken;
+            taken += state.take(limit - taken) as u64;
+            out.extend_from_slice(&state.ops[from..state.taken]);
+        }
+        Ok(if taken > 0 { Pull::More } else { Pull::End })
+    }
+
+    fn skip(&mut self, thread: ThreadId, count: u64) -> Result<u64, StreamError> {
+        if thread >= self.body.threads() {
+            return Ok(0);
+        }
+        let mut skipped = if thread == 0 { self.prelude.go_on(count, None) } else { 0 };
+        if skipped < count {
+            skipped += self.states[thread as usize].take(count - skipped) as u64;
+        }
+        if skipped < count {
+            skipped += self.jump(thread, count - skipped);
+        }
+        while skipped < count && self.make(thread) {
+            skipped += self.states[thread as usize].take(count - skipped) as u64;
+        }
+        Ok(skipped)
+    }
+
+    fn fork(&self) -> Box<dyn Stream> {
+        Box::new(self.clone())
+    }
+
+    fn gives_mark(&self, mark: u64) -> Option<bool> {
+        Some(mark == REGION_BEGINS && self.prelude.marks())
+    }
+
+    fn footprint(&self) -> Option<Footprint> {
+        Some(self.body.footprint())
+    }
+
+    fn accesses(&self) -> Option<u64> {
+        self.body.accesses()?.checked_add(self.prelude.pages())
+    }
+
+    fn files(&self) -> Arc<Vec<FileInfo>> {
+        self.files.clone()
+    }
+}
