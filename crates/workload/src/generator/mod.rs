@@ -19,6 +19,14 @@ generators! {
     zipf;
     dd;
     mmap_benchmark;
+    sqlite;
+    rodinia_bfs;
+    rodinia_kmeans;
+    rodinia_nn;
+    thrash;
+    dgemm;
+    ycsb;
+    llm;
 }
 
 mod indexed;
@@ -234,6 +242,19 @@ pub(crate) fn data_set(
         reason,
         "write quick, full or a size such as 64MiB",
     ))
+}
+
+/// A whole number in a range, or `auto`.
+pub(crate) fn integer_or_auto(
+    parameters: &[(String, Value)],
+    name: &str,
+    range: std::ops::RangeInclusive<u64>,
+) -> Result<Option<u64>, ParameterError> {
+    if text(parameters, name) == Some("auto") {
+        return Ok(None);
+    }
+    let mend = format!("write a whole number from {} to {}, or auto", range.start(), range.end());
+    integer(parameters, name, range).map(Some).map_err(|error| ParameterError { mend, ..error })
 }
 
 /// A text, where it is one.

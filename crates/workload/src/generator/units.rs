@@ -2,7 +2,7 @@
 //! page. What a piece does follows from its number alone, so that workloads can be forked and sought.
 
 use super::prelude::{Prelude, REGION_BEGINS, length_of};
-use crate::op::{Op, ThreadId};
+use crate::op::{Call, Op, ThreadId};
 use crate::stream::{FileInfo, Footprint, Pull, Stream, StreamError};
 use std::sync::Arc;
 
@@ -31,6 +31,22 @@ pub(super) trait Units: Clone + Send + 'static {
     fn files(&self) -> Vec<FileInfo> {
         Vec::new()
     }
+}
+
+/// A barrier: the thread says that it has come to its `sequence`-th, and waits for all others.
+pub(super) fn barrier(thread: ThreadId, threads: u32, sequence: u64, out: &mut Vec<Op>) {
+    const INSTRUCTIONS: u32 = 20;
+    if threads > 1 {
+        Call::Signal { sequence }.encode(INSTRUCTIONS, out);
+        for other in (0..threads).filter(|other| *other != thread) {
+            Call::Wait { thread: other, sequence }.encode(INSTRUCTIONS, out);
+        }
+    }
+}
+
+/// Operations of a [`barrier`].
+pub(super) fn barrier_length(threads: u32) -> u64 {
+    if threads > 1 { 2 * u64::from(threads) } else { 0 }
 }
 
 /// The stream of such a workload.
