@@ -27,10 +27,14 @@ generators! {
     dgemm;
     ycsb;
     llm;
+    nas;
+    nas_cg;
+    nas_is;
 }
 
 mod indexed;
 mod mix;
+mod nest;
 mod prelude;
 mod units;
 mod zipfian;

@@ -1,0 +1,243 @@
+//! `nas/cg`: the conjugate gradient method on a sparse matrix without pattern (Bailey and others, NAS-95-020,
+//! 1995, CG; loops of NPB 3.3's OpenMP source, cg.f, conj_grad).
+//!
+//! In each of 25 steps of an iteration a thread multiplies its rows of the matrix by a vector, whose numbers
+//! it picks by the columns that lie beside the matrix's numbers, and then runs through the four vectors.
+//! Threads wait for each other after each loop. The matrix is implicit: each row has as many numbers as the
+//! benchmark's have on average, (nonzer + 1)², in columns drawn with equal chance.
+
+use super::indexed::{first_of, share_of};
+use super::nas::class;
+use super::prelude::{BASE_ADDRESS, Prelude};
+use super::units::{Units, barrier, barrier_length, in_units};
+use super::{Generator, Made, PAGE_BYTES, Parameter, flag, integer, threads_of};
+use crate::op::{FLAG_DEPENDENT, Op, ThreadId};
+use crate::stream::Footprint;
+use serde_json::Value;
+use tierscope_kernel::Counter;
+
+/// Registration.
+pub const GENERATORS: &[Generator] = &[Generator {
+    name: "nas/cg",
+    summary: "a sparse matrix without pattern times a vector, by conjugate gradients",
+    parameters: &[
+        Parameter {
+            name: "class",
+            default: "\"A\"",
+            meaning: "problem class, S, W, A, B, C or D (NAS-95-020; D: NAS-02-008); [NVM10] runs D",
+        },
+        Parameter {
+            name: "steps",
+            default: "2",
+            meaning: "of conjugate gradients, 25 an iteration, of which class A has 15 and class D 100",
+        },
+        Parameter { name: "threads", default: "4", meaning: "threads; 16 in [NVM10] §IV-C" },
+        Parameter {
+            name: "touched",
+            default: "true",
+            meaning: "whether each page is written to once before the region of interest, which then \
+                      begins: [NVM10] counts from the end of initialization",
+        },
+    ],
+    build,
+}];
+
+/// Rows, and the root of the numbers of a row less one, of each class (NPB 3.3, setparams.c).
+const ROWS: [u64; 6] = [1400, 7000, 14_000, 75_000, 150_000, 1_500_000];
+const NONZER: [u64; 6] = [7, 8, 11, 13, 15, 21];
+const NUMBER_BYTES: u64 = 8;
+const COLUMN_BYTES: u64 = 4;
+const VECTORS: u64 = 5;
+/// Vectors: the direction, its product, residual, solution.
+const P: u64 = 0;
+const Q: u64 = 1;
+const R: u64 = 2;
+const Z: u64 = 3;
+/// Rows of a piece of work.
+const CHUNK: u64 = 64;
+/// Loads and stores of a row in each loop over vectors: p·q; z and r; r·r; p.
+const VECTOR_LOOPS: [&[(u64, bool)]; 3] = [
+    &[(P, false), (Q, false)],
+    &[(P, false), (Z, false), (Z, true), (Q, false), (R, false), (R, true)],
+    &[(R, false), (P, false), (P, true)],
+];
+const LOOPS: u64 = 1 + VECTOR_LOOPS.len() as u64;
+/// Beside its accesses, of a number of the matrix and of a number of a vector: one that multiplies and adds,
+/// and one of the loop: our assumption.
+const INSTRUCTIONS: u32 = 2;
+
+fn build(parameters: &[(String, Value)], seed: u64) -> Made {
+    let class = class(parameters)?;
+    Ok(in_units(Cg {
+        rows: ROWS[class],
+        of_a_row: (NONZER[class] + 1) * (NONZER[class] + 1),
+        steps: integer(parameters, "steps", 0..=1_000_000)?,
+        threads: threads_of(parameters)?,
+        touched: flag(parameters, "touched")?,
+        draws: Counter::stream(seed, "nas/cg"),
+    }))
+}
+
+#[derive(Clone)]
+struct Cg {
+    rows: u64,
+    of_a_row: u64,
+    steps: u64,
+    threads: u32,
+    touched: bool,
+    draws: Counter,
+}
+
+impl Cg {
+    fn numbers(&self) -> u64 {
+        self.rows * self.of_a_row
+    }
+
+    fn columns_address(&self) -> u64 {
+        BASE_ADDRESS + (self.numbers() * NUMBER_BYTES).next_multiple_of(PAGE_BYTES)
+    }
+
+    fn rows_address(&self) -> u64 {
+        self.columns_address() + (self.numbers() * COLUMN_BYTES).next_multiple_of(PAGE_BYTES)
+    }
+
+    fn vector(&self, vector: u64, row: u64) -> u64 {
+        let bytes = (self.rows * NUMBER_BYTES).next_multiple_of(PAGE_BYTES);
+        let first = self.rows_address() + (self.rows * COLUMN_BYTES).next_multiple_of(PAGE_BYTES);
+        first + vector * bytes + row * NUMBER_BYTES
+    }
+
+    fn bytes(&self) -> u64 {
+        self.vector(VECTORS, 0) - BASE_ADDRESS
+    }
+
+    fn chunks(&self, thread: ThreadId) -> u64 {
+        share_of(self.rows, self.threads, thread).div_ceil(CHUNK)
+    }
+
+    /// Accesses of a row in a loop.
+    fn accesses_of(&self, number: u64) -> u64 {
+        if number == 0 {
+            3 * self.of_a_row + 2
+        } else {
+            VECTOR_LOOPS[number as usize - 1].len() as u64
+        }
+    }
+
+    fn multiply(&self, row: u64, out: &mut Vec<Op>) {
+        out.push(Op::load(self.rows_address() + row * COLUMN_BYTES, COLUMN_BYTES as u16, 3));
+        for number in row * self.of_a_row..(row + 1) * self.of_a_row {
+            let column = self.columns_address() + number * COLUMN_BYTES;
+            out.push(Op::load(BASE_ADDRESS + number * NUMBER_BYTES, NUMBER_BYTES as u16, 1));
+            out.push(Op::load(column, COLUMN_BYTES as u16, 1));
+            let picked = self.vector(P, self.draws.below_at(number, self.rows));
+            let picked = Op::load(picked, NUMBER_BYTES as u16, 1 + INSTRUCTIONS);
+            out.push(picked.with_flags(FLAG_DEPENDENT));
+        }
+        out.push(Op::store(self.vector(Q, row), NUMBER_BYTES as u16, 2));
+    }
+}
+
+impl Units for Cg {
+    fn threads(&self) -> u32 {
+        self.threads
+    }
+
+    fn prelude(&self) -> Prelude {
+        Prelude::table(self.bytes()).touch(BASE_ADDRESS, self.bytes(), self.touched)
+    }
+
+    fn units(&self, thread: ThreadId) -> u64 {
+        self.steps * LOOPS * (self.chunks(thread) + 1)
+    }
+
+    fn unit(&self, thread: ThreadId, unit: u64, out: &mut Vec<Op>) {
+        let of_a_loop = self.chunks(thread) + 1;
+        let (number, chunk) = (unit / of_a_loop, unit % of_a_loop);
+        if chunk + 1 == of_a_loop {
+            return barrier(thread, self.threads, number + 1, out);
+        }
+        let own = share_of(self.rows, self.threads, thread);
+        let first = first_of(self.rows, self.threads, thread);
+        for row in first + chunk * CHUNK..first + own.min((chunk + 1) * CHUNK) {
+            if number % LOOPS == 0 {
+                self.multiply(row, out);
+                continue;
+            }
+            for (vector, store) in VECTOR_LOOPS[(number % LOOPS) as usize - 1] {
+                let make = if *store { Op::store } else { Op::load };
+                let at = self.vector(*vector, row);
+                out.push(make(at, NUMBER_BYTES as u16, 1 + INSTRUCTIONS / 2));
+            }
+        }
+    }
+
+    fn before(&self, thread: ThreadId, unit: u64) -> Option<u64> {
+        let own = share_of(self.rows, self.threads, thread);
+        let of_a_loop = self.chunks(thread) + 1;
+        let (number, chunk) = (unit / of_a_loop, unit % of_a_loop);
+        let so_far = |until: u64| {
+            let of = |number| own * self.accesses_of(number) + barrier_length(self.threads);
+            (0..until).map(of).sum::<u64>()
+        };
+        let rows = own.min(chunk * CHUNK);
+        let within = so_far(number % LOOPS) + rows * self.accesses_of(number % LOOPS);
+        Some(number / LOOPS * so_far(LOOPS) + within)
+    }
+
+    fn footprint(&self) -> Footprint {
+        Footprint { bytes: self.bytes(), parameter: "class" }
+    }
+
+    fn accesses(&self) -> Option<u64> {
+        let of_a_step: u64 = (0..LOOPS).map(|number| self.rows * self.accesses_of(number)).sum();
+        self.steps.checked_mul(of_a_step)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::stream_laws;
+    use crate::generator::find;
+
+    fn small(threads: u32) -> Cg {
+        let draws = Counter::stream(1, "test");
+        Cg { rows: 150, of_a_row: 4, steps: 2, threads, touched: true, draws }
+    }
+
+    #[test]
+    fn the_streams_laws_hold() {
+        for threads in [1, 3] {
+            stream_laws(|| in_units(small(threads)));
+        }
+    }
+
+    /// A row's columns are the same in each step, and all over the vector.
+    #[test]
+    fn the_matrix_is_one_and_has_no_pattern() {
+        let cg = Cg { rows: 4096, of_a_row: 16, ..small(1) };
+        let mut of_pages = [0u64; 8];
+        for row in 0..4096 {
+            let (mut once, mut again) = (Vec::new(), Vec::new());
+            cg.multiply(row, &mut once);
+            cg.multiply(row, &mut again);
+            assert_eq!(once, again);
+            for op in once.iter().filter(|op| op.flags() == FLAG_DEPENDENT) {
+                of_pages[((op.word - cg.vector(P, 0)) / 4096) as usize] += 1;
+            }
+        }
+        // 65,536 draws over 8 pages: six standard deviations of 8192 are 508.
+        assert!(of_pages.iter().all(|count| count.abs_diff(8192) < 508), "{of_pages:?}");
+    }
+
+    /// Numbers and columns of class D: 726 million of 12 bytes, of which \[NVM10\] Table III has 18 GB with
+    /// what makes the matrix.
+    #[test]
+    fn class_d_has_the_numbers_of_the_benchmark() {
+        let sets = [("class".to_owned(), Value::from("D"))];
+        let (stream, _) = find("nas/cg").unwrap().make(&sets, 0).unwrap();
+        let bytes = stream.footprint().unwrap().bytes as f64;
+        assert!((bytes / (726e6 * 12.0) - 1.0).abs() < 0.01, "{bytes}");
+    }
+}
