@@ -204,7 +204,8 @@ def test_a_pipe_that_nobody_reads_is_refused(trace: Path, tmp_path: Path) -> Non
 
 
 def test_a_limit_is_told_as_for_a_run() -> None:
-    assert ts.trace_info("chase", limit="2k").to_dict()["profile"]["reads"] == 2000
+    chase = ts.workload("chase", touched=False)
+    assert ts.trace_info(chase, limit="2k").to_dict()["profile"]["reads"] == 2000
     for wrong in ("5ms", "2G instructions", "some"):
         with pytest.raises(ts.RunError, match="the limit is"):
             ts.trace_info("chase", limit=wrong)
