@@ -13,7 +13,7 @@ NAMES = [one["name"] for one in json.loads(_core.list_workloads()) if not one["a
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_workload_runs_as_it_is(name: str) -> None:
-    result = ts.run(MACHINE, ts.workload(name, **SMALL.get(name, {})), limit=20_000)
+    result = ts.run(MACHINE, ts.Generated(name, dict(SMALL.get(name, {}))), limit=20_000)
     machine = result[MACHINE]
     assert machine["instructions"] > 0
     assert machine["time_ps"] > 0

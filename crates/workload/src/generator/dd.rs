@@ -2,7 +2,8 @@
 //! to the store, by calls of one block each, as dd does (\[HYB15\] §3.2: a file of 64 MB; writing with
 //! `conv=fdatasync`). The file begins on the store. One thread.
 //!
-//! Of `/dev/null` and `/dev/zero` the calls alone are told, and that zeros are written to the buffer.
+//! Of `/dev/null` and `/dev/zero` the calls alone are told, and that zeros are written to the buffer. The
+//! program itself counts the blocks that it read and wrote.
 
 use super::prelude::{BASE_ADDRESS, Prelude};
 use super::units::{Units, in_units};
@@ -59,7 +60,7 @@ fn build(parameters: &[(String, Value)], writes: bool) -> Made {
         let reason = "not a whole number of blocks, of 1PiB at most";
         return Err(wrong("file", find_value(parameters, "file"), reason, "write 64MiB"));
     }
-    let instructions = integer(parameters, "instructions", 2..=1_000_000)? as u32;
+    let instructions = integer(parameters, "instructions", 8..=1_000_000)? as u32;
     Ok(in_units(Dd { file_bytes, block_bytes, instructions, writes }))
 }
 
@@ -76,8 +77,17 @@ impl Dd {
         self.file_bytes / self.block_bytes
     }
 
-    fn stores_of_a_block(&self) -> u64 {
+    /// Lines of zeros that a block gets.
+    fn lines(&self) -> u64 {
         if self.writes { self.block_bytes / LINE_BYTES } else { 0 }
+    }
+
+    /// A count that goes up: the first of what was read, the second of what was written.
+    fn count(&self, number: u64, instructions: u32, out: &mut Vec<Op>) {
+        let counts = BASE_ADDRESS + self.block_bytes.next_multiple_of(PAGE_BYTES);
+        let at = counts + 8 * number;
+        out.push(Op::load(at, 8, instructions / 2));
+        out.push(Op::store(at, 8, instructions - instructions / 2));
     }
 }
 
@@ -88,7 +98,7 @@ impl Units for Dd {
 
     fn prelude(&self) -> Prelude {
         let size = if self.writes { 0 } else { self.file_bytes };
-        let buffer_bytes = self.block_bytes.next_multiple_of(PAGE_BYTES);
+        let buffer_bytes = self.block_bytes.next_multiple_of(PAGE_BYTES) + PAGE_BYTES;
         let opened = Prelude::default().open(0, size);
         opened.map(BASE_ADDRESS, buffer_bytes, MAP_WRITABLE, NO_FILE)
     }
@@ -98,26 +108,30 @@ impl Units for Dd {
     }
 
     fn unit(&self, _thread: ThreadId, unit: u64, out: &mut Vec<Op>) {
-        let (address, length, half) = (BASE_ADDRESS, self.block_bytes, self.instructions / 2);
-        let (offset, rest) = (unit * length, self.instructions - half);
+        let (address, length, half) = (BASE_ADDRESS, self.block_bytes, self.instructions / 4);
+        let (offset, rest) = (unit * length, self.instructions - 3 * half);
         if !self.writes {
             Call::Read { file: 0, offset, length, address }.encode(half, out);
+            self.count(0, half, out);
             Call::Other { number: WRITE }.encode(rest, out);
+            self.count(1, half, out);
             return;
         }
         Call::Other { number: READ }.encode(half, out);
-        let lines = (0..self.stores_of_a_block()).map(|line| address + line * LINE_BYTES);
+        let lines = (0..self.lines()).map(|line| address + line * LINE_BYTES);
         out.extend(lines.map(|line| Op::store(line, LINE_BYTES as u16, 1)));
+        self.count(0, half, out);
         Call::Write { file: 0, offset, length, address }.encode(rest, out);
+        self.count(1, half, out);
         if unit + 1 == self.blocks() {
             Call::Sync { file: 0 }.encode(half, out);
         }
     }
 
     fn before(&self, _thread: ThreadId, unit: u64) -> Option<u64> {
-        // A read or a write has two operations of arguments, the other calls have one.
+        // A read or a write has two operations of arguments, the other calls have one; and two counts.
         let sync = if self.writes && unit == self.blocks() { 2 } else { 0 };
-        Some(unit * (5 + self.stores_of_a_block()) + sync)
+        Some(unit * (9 + self.lines()) + sync)
     }
 
     fn footprint(&self) -> Footprint {
@@ -125,7 +139,7 @@ impl Units for Dd {
     }
 
     fn accesses(&self) -> Option<u64> {
-        Some(self.blocks() * self.stores_of_a_block())
+        Some(self.blocks() * (4 + self.lines()))
     }
 
     fn files(&self) -> Vec<FileInfo> {
