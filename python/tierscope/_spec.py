@@ -23,6 +23,7 @@ __all__ = [
     "DiskBuffer",
     "Dram",
     "DramCache",
+    "Hams",
     "Hybrid",
     "Interface",
     "KernelPaths",
@@ -1487,6 +1488,70 @@ class Hybrid(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Hams(_Spec):
+    """`hams`: hardware joins an NVDIMM and a drive into one persistent memory ([HAMS21])."""
+
+    coupling: Literal["loose", "tight"] | None = None
+    """How the drive is connected.
+
+    ``"loose"``: Behind a link of its own, with a memory of its own ([HAMS21] §IV-B). ``"tight"``:
+    On the NVDIMM's channel, without a memory of its own: commands go into its registers, and its
+    table of pages lies in the NVDIMM ([HAMS21] §IV-C).
+    """
+
+    mode: Literal["persist", "extend"] | None = None
+    """What a command may rely on when power fails.
+
+    ``"persist"``: Every command carries force unit access, and one is under way at a time.
+    ``"extend"``: Commands are under way together, each with a journal tag until it is complete.
+    """
+
+    capacity: str | None = None
+    """The NVDIMM: the cache, the pinned region behind it, and the drive's table where that lies
+    there.
+
+    A size such as ``"64GiB"``.
+    """
+
+    page: str | None = None
+    """Page: the unit of tags, of fills and of evictions.
+
+    A power of two from 4 KiB to 1 MiB. A size such as ``"64GiB"``.
+    """
+
+    pinned: str | None = None
+    """The pinned region: queues, PRP pool, interrupts, wait queue.
+
+    A whole number of pages. A size such as ``"64GiB"``.
+    """
+
+    queue_entries: int | None = None
+    """Entries of the submission queue, and of the completion queue; one stays free."""
+
+    prp_slots: int | None = None
+    """Slots of the PRP pool, each of which holds the clone of a page."""
+
+    wait_entries: int | None = None
+    """Requests that may wait for a busy entry."""
+
+    controller_latency: str | None = None
+    """Time of the address manager for each request. A duration such as ``"25us"``."""
+
+    queue_depth: int | None = None
+    """Requests that the address manager holds at most."""
+
+    tag_before_write: bool | None = None
+    """Whether a write reads the tag first even where its page is there."""
+
+    initial: Literal["empty", "prefilled"] | None = None
+    """What the cache holds at the start.
+
+    ``"empty"``: Nothing: every frame is invalid. ``"prefilled"``: Unrelated clean pages in every
+    frame.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class Storage(_Spec):
     """`storage`: the operating system pages between DRAM and the store ([HYB15] §2.2)."""
 
@@ -1610,6 +1675,9 @@ class System(_Spec):
     hybrid: Hybrid | None = None
     """Organization: hardware manages DRAM as a cache of the store."""
 
+    hams: Hams | None = None
+    """Organization: hardware joins an NVDIMM and a drive into one persistent memory."""
+
     storage: Storage | None = None
     """Organization: the operating system pages between DRAM and the store."""
 
@@ -1620,5 +1688,6 @@ ORGANIZATIONS: dict[str, type[_Spec]] = {
     "oracle": Oracle,
     "direct": Direct,
     "hybrid": Hybrid,
+    "hams": Hams,
     "storage": Storage,
 }

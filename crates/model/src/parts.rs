@@ -50,6 +50,8 @@ macro_rules! parts {
                     "Organization: main memory is the store, without DRAM.";
                 hybrid = hybrid::Hybrid(HybridSpec),
                     "Organization: hardware manages DRAM as a cache of the store.";
+                hams = hams::Hams(HamsSpec),
+                    "Organization: hardware joins an NVDIMM and a drive into one persistent memory.";
                 storage = storage::Storage(StorageSpec),
                     "Organization: the operating system pages between DRAM and the store.";
             }

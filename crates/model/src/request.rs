@@ -57,6 +57,25 @@ pub struct Ahead {
     pub bytes: u32,
 }
 
+/// How a drive is to serve a request, besides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Manner {
+    /// A write is answered once it is in the medium, whatever buffers there are, and a read comes from
+    /// there (NVM Express: Force Unit Access).
+    pub force_unit_access: bool,
+    /// Each page of a read is completed by itself as it comes, before the request: page `k` of it under
+    /// this id plus `k`.
+    pub pages: Option<u32>,
+}
+
+impl Manner {
+    /// The same, with `mark` set in the ids of pages.
+    #[must_use]
+    pub fn with_mark(self, mark: u32) -> Self {
+        Manner { pages: self.pages.map(|first| first | mark), ..self }
+    }
+}
+
 /// A device has finished a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
@@ -81,6 +100,12 @@ pub trait Device: Clone {
     /// by itself, under its own id, before the request; by default it comes with the rest and is
     /// never completed by itself.
     fn submit_ahead(&mut self, now_ps: u64, request: Request, _ahead: Ahead) -> Result<(), Full> {
+        self.submit(now_ps, request)
+    }
+
+    /// Takes a request that is to be served in this manner. By default a device needs none: what it has
+    /// answered is in its medium, and its pages come with the last.
+    fn submit_as(&mut self, now_ps: u64, request: Request, _manner: Manner) -> Result<(), Full> {
         self.submit(now_ps, request)
     }
 

@@ -135,4 +135,28 @@ fn main() {
         let name = format!("hybrid: {what}, 16 outstanding");
         organization(&name, &resolved.spec, GIB / 8, 16, 2_000_000 / scale);
     }
+    for (page, misses) in [("4KiB", 200_000), ("128KiB", 20_000)] {
+        hams(page, misses, scale);
+    }
+}
+
+/// HAMS with pages of a size: all hits, and a cache of half of the footprint.
+fn hams(page: &str, misses: u64, scale: u64) {
+    let set = |path: &str, value: &str| (path.to_string(), value.to_string());
+    let smaller = [
+        set("hams.page", page),
+        set("hams.capacity", "80MiB"),
+        set("hams.pinned", "16MiB"),
+        set("hams.queue_entries", "1024"),
+        set("hams.prp_slots", "64"),
+        set("dram.backup.module", "16MiB"),
+    ];
+    for (what, sets, footprint, count) in [
+        ("all hits", &smaller[..1], GIB / 16, 4_000_000),
+        ("half missing", &smaller[..], GIB / 8, misses),
+    ] {
+        let Ok(resolved) = load("hams-le", sets) else { panic!("the preset hams-le is gone") };
+        let name = format!("hams-le: {what}, pages of {page}, 16 outstanding");
+        organization(&name, &resolved.spec, footprint, 16, count / scale);
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::activity::Activity;
 use crate::link::{AnyLink, Direction, Flow, Leg, Link, LinkDescription, LinkEnergySpec, Message};
-use crate::request::{Ahead, Completion, Control, Device, Full, Request};
+use crate::request::{Ahead, Completion, Control, Device, Full, Manner, Request};
 use std::collections::VecDeque;
 use std::fmt;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
@@ -26,6 +26,8 @@ pub struct PageAccess {
     /// Bytes of a read that the device hands up before the rest and reports by themselves; 0 for
     /// none.
     pub ahead_bytes: u32,
+    /// Whether a write is done only once it is in the medium, and a read comes from there.
+    pub force_unit_access: bool,
 }
 
 /// What is asked of a device of pages that moves no data.
@@ -99,6 +101,7 @@ struct Held {
     request: Request,
     /// A part of a read that is wanted first.
     ahead: Option<Ahead>,
+    manner: Manner,
     /// What is asked for instead of a read or a write.
     control: Option<PageControl>,
     submitted_ps: u64,
@@ -419,9 +422,11 @@ impl<P: Pages> Linked<P> {
         let part = &mut self.parts[token];
         part.arrived_ps = at_ps;
         let Part { page, bytes, ahead_bytes, held, .. } = *part;
-        let Request { write, background, .. } = self.held[held].request;
+        let Held { request: Request { write, background, .. }, manner, .. } = self.held[held];
         let whole = u64::from(bytes) == self.page_bytes;
-        let access = PageAccess { token, page, write, background, whole, ahead_bytes };
+        let force_unit_access = manner.force_unit_access;
+        let access =
+            PageAccess { token, page, write, background, whole, ahead_bytes, force_unit_access };
         self.device.submit(at_ps, access);
     }
 
@@ -458,8 +463,13 @@ impl<P: Pages> Linked<P> {
 
     /// A page is done; if it was the last of its request, the host is told.
     fn finish(&mut self, at_ps: u64, token: u32, out: &mut Vec<Completion>) {
-        let index = self.parts[token].held;
+        let Part { held: index, page, arrived_ps, done, .. } = self.parts[token];
         self.held_pages -= 1;
+        let Held { request, manner, submitted_ps, .. } = self.held[index];
+        if let Some(first) = manner.pages.filter(|_| !request.write) {
+            let id = first + (page - request.address / self.page_bytes) as u32;
+            out.push(completion(id, submitted_ps, at_ps, arrived_ps, done));
+        }
         let held = &mut self.held[index];
         held.pages_left -= 1;
         if held.pages_left > 0 {
@@ -478,7 +488,13 @@ impl<P: Pages> Linked<P> {
         self.go(at_ps, What::After { write: request.write }, 0, out);
     }
 
-    fn take(&mut self, now_ps: u64, request: Request, ahead: Option<Ahead>) -> Result<(), Full> {
+    fn take(
+        &mut self,
+        now_ps: u64,
+        request: Request,
+        ahead: Option<Ahead>,
+        manner: Manner,
+    ) -> Result<(), Full> {
         let (first, count) = self.pages(&request);
         let (last, pages) = (first + count - 1, self.device.pages());
         assert!(last < pages, "page {last} of a device of {pages}");
@@ -489,6 +505,7 @@ impl<P: Pages> Linked<P> {
         self.hold(Held {
             request,
             ahead,
+            manner,
             control: None,
             submitted_ps: now_ps,
             pages_left: count as u32,
@@ -586,13 +603,17 @@ impl<P: Pages> Device for Linked<P> {
     /// # Panics
     /// If it reaches beyond the capacity: callers know what they own.
     fn submit(&mut self, now_ps: u64, request: Request) -> Result<(), Full> {
-        self.take(now_ps, request, None)
+        self.take(now_ps, request, None, Manner::default())
     }
 
     /// As [`Device::submit`]; the part that is wanted first crosses the link ahead of the rest of its
     /// page, in packets of its own, and is had from the device as soon as that hands it up.
     fn submit_ahead(&mut self, now_ps: u64, request: Request, ahead: Ahead) -> Result<(), Full> {
-        self.take(now_ps, request, Some(ahead).filter(|_| !request.write))
+        self.take(now_ps, request, Some(ahead).filter(|_| !request.write), Manner::default())
+    }
+
+    fn submit_as(&mut self, now_ps: u64, request: Request, manner: Manner) -> Result<(), Full> {
+        self.take(now_ps, request, None, manner)
     }
 
     fn takes_control(&self) -> bool {
@@ -611,6 +632,7 @@ impl<P: Pages> Device for Linked<P> {
         self.hold(Held {
             request: Request { id, address: 0, bytes: 0, write: true, background: false },
             ahead: None,
+            manner: Manner::default(),
             control: Some(control),
             submitted_ps: now_ps,
             pages_left: 1,

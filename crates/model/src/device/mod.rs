@@ -13,7 +13,7 @@ pub use linked::{Linked, PageAccess, PageControl, PageDone, Pages};
 
 use crate::activity::Activity;
 use crate::link::LinkDescription;
-use crate::request::{Ahead, Completion, Control, Device, Full, Request};
+use crate::request::{Ahead, Completion, Control, Device, Full, Manner, Request};
 use tierscope_units::{Problems, Size};
 
 /// What a user says of a device that may be a machine's store.
@@ -94,6 +94,19 @@ macro_rules! register {
                 match self {
                     $( AnyDevice::$device(device) => device.submit_ahead(now_ps, request, ahead), )*
                     AnyDevice::Raid(device) => device.submit_ahead(now_ps, request, ahead),
+                }
+            }
+
+            #[inline]
+            fn submit_as(
+                &mut self,
+                now_ps: u64,
+                request: Request,
+                manner: Manner,
+            ) -> Result<(), Full> {
+                match self {
+                    $( AnyDevice::$device(device) => device.submit_as(now_ps, request, manner), )*
+                    AnyDevice::Raid(device) => device.submit_as(now_ps, request, manner),
                 }
             }
 

@@ -7,7 +7,7 @@
 use super::AnyDevice;
 use crate::activity::Activity;
 use crate::link::{Lane, check_bandwidth};
-use crate::request::{Completion, Control, Device, Full, Request};
+use crate::request::{Completion, Control, Device, Full, Manner, Request};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
@@ -65,6 +65,8 @@ impl RaidSpec {
 struct Held {
     request: Request,
     control: Option<Control>,
+    /// Force unit access.
+    forced: bool,
     /// Time up to which `stages` reaches.
     clock_ps: u64,
     stages: Timeline,
@@ -138,6 +140,7 @@ impl Raid {
         now_ps: u64,
         request: Request,
         control: Option<Control>,
+        forced: bool,
     ) -> Result<(), Full> {
         if self.held.len() >= self.queue_depth {
             return Err(Full);
@@ -146,7 +149,8 @@ impl Raid {
         let who = if self.lane.is_some() { Stage::Controller } else { Stage::BlockLayer };
         stages.push(who, self.latency_ps);
         let clock_ps = now_ps + self.latency_ps;
-        let index = self.held.insert(Held { request, control, clock_ps, stages, pieces: 0 });
+        let index =
+            self.held.insert(Held { request, control, forced, clock_ps, stages, pieces: 0 });
         self.events.push(clock_ps, 0, Event::Divided(index));
         Ok(())
     }
@@ -204,12 +208,13 @@ impl Raid {
     fn submit_waiting(&mut self, now_ps: u64, drive: usize) {
         while let Some(&id) = self.waiting[drive].front() {
             let piece = self.pieces[id];
-            let Held { request, control, .. } = self.held[piece.held];
+            let Held { request, control, forced, .. } = self.held[piece.held];
             let device = &mut self.drives[drive];
             let taken = match control {
                 None => {
                     let (address, bytes) = (piece.address, piece.bytes as u32);
-                    device.submit(now_ps, Request { id, address, bytes, ..request })
+                    let manner = Manner { force_unit_access: forced, pages: None };
+                    device.submit_as(now_ps, Request { id, address, bytes, ..request }, manner)
                 }
                 Some(Control::Flush) => device.submit_control(now_ps, id, Control::Flush),
                 Some(Control::Trim { .. }) => {
@@ -257,7 +262,12 @@ impl Raid {
 
 impl Device for Raid {
     fn submit(&mut self, now_ps: u64, request: Request) -> Result<(), Full> {
-        self.hold(now_ps, request, None)
+        self.hold(now_ps, request, None, false)
+    }
+
+    /// Drives force what is forced; pages come with the last.
+    fn submit_as(&mut self, now_ps: u64, request: Request, manner: Manner) -> Result<(), Full> {
+        self.hold(now_ps, request, None, manner.force_unit_access)
     }
 
     fn takes_control(&self) -> bool {
@@ -266,7 +276,7 @@ impl Device for Raid {
 
     fn submit_control(&mut self, now_ps: u64, id: u32, control: Control) -> Result<(), Full> {
         let request = Request { id, address: 0, bytes: 0, write: true, background: false };
-        self.hold(now_ps, request, Some(control))
+        self.hold(now_ps, request, Some(control), false)
     }
 
     fn next_event_ps(&self) -> Option<u64> {

@@ -10,6 +10,7 @@ mod check;
 mod collect;
 mod control;
 mod flush;
+mod force;
 mod report;
 mod spec;
 pub mod translation;
@@ -27,7 +28,7 @@ use collect::Collection;
 use control::Command;
 use std::collections::VecDeque;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
-use translation::{Geometry, Initial, Page, Policy, Stripe, Translation};
+use translation::{Geometry, Initial, Page, Place, Policy, Stripe, Translation};
 
 /// A drive behind its link.
 pub type SsdDevice = Linked<Ssd>;
@@ -167,6 +168,8 @@ pub struct Ssd {
     work: Vec<Work>,
     /// Writes that wait for room in the buffer.
     waiting: VecDeque<u32>,
+    /// Accesses of a drive that writes back which wait all the same until something is in flash.
+    forced: u32,
     /// Flushes and trims.
     commands: Slab<Command>,
     /// Flushes that wait for flash, each with the epoch of the buffer that it waits for.
@@ -229,6 +232,7 @@ impl Ssd {
             jobs: Slab::new(),
             work: vec![Work::default(); geometry.lanes as usize],
             waiting: VecDeque::new(),
+            forced: 0,
             commands: Slab::new(),
             flushes: VecDeque::new(),
             turn: 0,
@@ -272,10 +276,13 @@ impl Ssd {
 
     /// Firmware hands on an access.
     fn ready(&mut self, now_ps: u64, index: u32, out: &mut Vec<SsdPageDone>) {
-        let PageAccess { page, write, background, .. } = self.accesses[index].access;
+        let PageAccess { page, write, force_unit_access, .. } = self.accesses[index].access;
         if write {
             let end_ps = self.cross_memory(now_ps, index);
             self.events.push(end_ps, 0, Event::Come(index));
+            return;
+        }
+        if force_unit_access && self.read_forced(index) {
             return;
         }
         if self.buffer.read(page) {
@@ -295,9 +302,15 @@ impl Ssd {
             self.events.push(end_ps, 0, Event::Answer(index));
             return;
         }
+        self.read_flash(index, place);
+    }
+
+    /// Reads a page from its place in flash.
+    fn read_flash(&mut self, index: u32, place: Place) {
+        let demand = !self.accesses[index].access.background;
         let job = self.jobs.insert(Job::Read { access: index, left: self.split });
         let page = self.layer.geometry().page_of(place);
-        self.operate(job, Kind::Read, page, 1, !background);
+        self.operate(job, Kind::Read, page, 1, demand);
     }
 
     /// The data of a write are in the buffer's memory, and want an entry.
@@ -329,9 +342,11 @@ impl Ssd {
         let page = self.accesses[index].access.page;
         let Written::In(entry) = self.buffer.write(page) else { return false };
         self.accesses[index].pass(Stage::StoreQueue, now_ps);
-        if self.write_back {
+        let forced = self.accesses[index].access.force_unit_access;
+        if self.write_back && !forced {
             self.answer(now_ps, index, out);
         } else {
+            self.forced += u32::from(self.write_back);
             let before = self.buffer.wait(entry, index);
             self.accesses[index].next = before.unwrap_or(NONE);
         }

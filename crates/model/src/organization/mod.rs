@@ -4,6 +4,7 @@
 mod bus;
 mod surroundings;
 
+pub use hams::{HamsCounts, HamsReport};
 pub use hybrid::{DramCacheSpec, TagStore};
 pub use surroundings::Surroundings;
 
@@ -109,6 +110,8 @@ pub struct OrganizationReport {
     pub traffic: Traffic,
     /// Reads that returned an older version than they had to: 0 unless data checking found a fault.
     pub stale_reads: u64,
+    /// What HAMS counted of itself, where it is it.
+    pub hams: Option<HamsReport>,
 }
 
 impl OrganizationReport {
@@ -124,6 +127,7 @@ impl OrganizationReport {
             prefetch_hits: self.prefetch_hits - before.prefetch_hits,
             write_backs: self.write_backs - before.write_backs,
             traffic: self.traffic.since(&before.traffic),
+            hams: self.hams.map(|hams| hams.since(&before.hams.unwrap_or_default())),
             ..*self
         }
     }

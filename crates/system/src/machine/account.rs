@@ -621,6 +621,8 @@ impl Machine {
         .collect();
         let caches = self.spec.processor.iter().flat_map(|processor| &processor.caches);
         counters.extend(dram_counters(&activity.dram));
+        let own = report.hams.iter().flat_map(|hams| hams.named());
+        counters.extend(own.map(|(name, count)| (name.to_string(), count)));
         for ((counts, late), cache) in account.hits.iter().zip(&account.late_hits).zip(caches) {
             let all = counts.iter().sum::<u64>() + late;
             counters.insert(format!("hits_{}", cache.name.to_lowercase()), all);
@@ -632,7 +634,7 @@ impl Machine {
         let mut notes: Vec<_> = nvdimm_note(&self.spec).into_iter().collect();
         let stale = self.stale_loads();
         let syncs = self.in_all(|account| account.syncs);
-        if syncs > 0 && !self.fixed.paging {
+        if syncs > 0 && !self.fixed.paging && self.spec.hams.is_none() {
             notes.push(format!(
                 "{} calls asked that a file be made durable (fsync, msync) and took their path through \
                  the kernel only: files lie in main memory here, and what is dirty in DRAM stays there, \

@@ -58,7 +58,26 @@ presets! {
         "1.5 TiB of Optane DC modules as main memory, without DRAM (App Direct)";
     "hybrid/optane" = "hybrid-optane.toml",
         "64 GiB of DRAM as a cache of lines before 1.5 TiB of Optane DC modules (Memory mode)";
+    "hams-lp" = "hams-lp.toml",
+        "8 GiB of NVDIMM as cache of an 800 GB Z-SSD behind PCIe, forced commands ([HAMS21])";
+    "hams-lp/quick" = "hams-lp-quick.toml", "hams-lp at 1/256: 32 MiB of NVDIMM";
+    "hams-le" = "hams-le.toml",
+        "8 GiB of NVDIMM as cache of an 800 GB Z-SSD behind PCIe, journalled commands ([HAMS21])";
+    "hams-le/quick" = "hams-le-quick.toml", "hams-le at 1/256: 32 MiB of NVDIMM";
+    "hams-tp" = "hams-tp.toml",
+        "8 GiB of NVDIMM as cache of Z-NAND on its channel, forced commands ([HAMS21])";
+    "hams-tp/quick" = "hams-tp-quick.toml", "hams-tp at 1/256: 32 MiB of NVDIMM";
+    "hams-te" = "hams-te.toml",
+        "8 GiB of NVDIMM as cache of Z-NAND on its channel, journalled commands ([HAMS21])";
+    "hams-te/quick" = "hams-te-quick.toml", "hams-te at 1/256: 32 MiB of NVDIMM";
+    "nvdimm" = "nvdimm.toml", "512 GiB of NVDIMM and no store: the oracle of [HAMS21]";
+    "nvdimm/quick" = "nvdimm-quick.toml", "nvdimm at 1/256: 2 GiB of NVDIMM";
     "linux" = "linux.toml", "";
+    "hams-memory" = "hams-memory.toml", "";
+    "hams-common" = "hams-common.toml", "";
+    "hams-loose" = "hams-loose.toml" "drives/z-ssd.toml", "";
+    "hams-l" = "hams-l.toml", "";
+    "hams-t" = "hams-t.toml", "";
     "hyb15" = "hyb15.toml", "";
     "hyb15-store" = "hyb15-store.toml", "";
     "device" = "device.toml", "";
@@ -129,8 +148,8 @@ pub(super) fn find(name: &str) -> Option<Preset> {
 }
 
 /// Organizations whose presets are called by something else, and the first of these.
-const CALLED_OTHERWISE: [(&str, &str); 2] =
-    [("block-device", "device/slc"), ("device", "device/ddr4-2400")];
+const CALLED_OTHERWISE: [(&str, &str); 3] =
+    [("block-device", "device/slc"), ("device", "device/ddr4-2400"), ("hams", "hams-le")];
 
 /// The preset of the organization with this table or name, or one that has all parts.
 pub(super) fn with_organization(key: &str) -> &'static str {

@@ -18,6 +18,15 @@ const STORAGE: &str = "storage/quick";
 const ALL: &[&str] = &[ORACLE, HYBRID, STORAGE];
 const STORES: &[&str] = &[HYBRID, STORAGE];
 pub const PRESETS: [&str; 3] = [ORACLE, HYBRID, STORAGE];
+/// A machine whose own keys are varied, and not what it shares with the others: with so little NVDIMM that
+/// a workload of milliseconds feels all of it.
+const OWN: (&str, &str, &str) = (
+    HAMS,
+    "hams-le/quick",
+    "[hams]\ncapacity = \"2MiB\"\npinned = \"512KiB\"\npage = \"16KiB\"\n\
+     [dram.backup]\nmodule = \"1MiB\"\n[os]\npage = \"4KiB\"",
+);
+const HAMS: &str = "hams-le/small";
 
 /// Machines with parts that no preset here has, other kinds of links and stores and a backup of DRAM:
 /// name, base, and the tables.
@@ -222,7 +231,8 @@ fn machine(name: &str, sets: Sets<'_>) -> SystemSpec {
 fn try_machine(name: &str, sets: Sets<'_>) -> Result<SystemSpec, Problems> {
     let sets: Vec<_> =
         sets.iter().map(|(path, value)| (path.to_string(), value.to_string())).collect();
-    let Some((_, base, table)) = LINKED.iter().find(|(linked, ..)| *linked == name) else {
+    let Some((_, base, table)) = LINKED.iter().chain([&OWN]).find(|(linked, ..)| *linked == name)
+    else {
         return Ok(load(name, &sets)?.spec);
     };
     let text = format!("base = \"{base}\"\n{}", table.replace("nvme", protocol(name)));
@@ -258,7 +268,8 @@ pub fn fitting(name: &str, sets: Sets<'_>) -> Vec<(String, String)> {
     let organization = name.split('/').next().unwrap_or_default();
     let fits = |path: &str| match path.split('.').next() {
         Some(part @ ("oracle" | "hybrid" | "storage")) => part == organization,
-        Some("store") => organization != "oracle" && ![SSD, NVM, DISK].contains(&name),
+        _ if path.starts_with("processor.caches.L3") => name != HAMS,
+        Some("store") => organization != "oracle" && ![SSD, NVM, DISK, HAMS].contains(&name),
         Some("link") => organization != "oracle",
         _ => true,
     };
@@ -840,6 +851,18 @@ const CASES: &[Case] = &[
     case("hybrid.write_back_buffer_pages", &[HYBRID], "1", Updates, "time", Up),
     case("hybrid.prefetch_pages", &[HYBRID], "0", Updates, "prefetched_pages", Down),
     case("hybrid.critical_line_first", &[HYBRID], "true", Updates, "time", Down),
+    case("hams.mode", &[HAMS], "persist", Parallel, "time", Up),
+    case("hams.capacity", &[HAMS], "4MiB", Updates, "store_read", Down),
+    case("hams.page", &[HAMS], "32KiB", Updates, "store_read", Up)
+        .along(&[("hams.prp_slots", "7")]),
+    case("hams.pinned", &[HAMS], "1MiB", Updates, "store_read", Up),
+    case("hams.queue_entries", &[HAMS], "3", Parallel, "time", Up),
+    case("hams.prp_slots", &[HAMS], "1", Parallel, "hams_pushed_back", Up),
+    case("hams.wait_entries", &[HAMS], "1", Parallel, "time", Up),
+    case("hams.controller_latency", &[HAMS], "1us", Updates, "time", Up),
+    case("hams.queue_depth", &[HAMS], "1", Parallel, "time", Up),
+    case("hams.tag_before_write", &[HAMS], "true", Stores, "hams_tag_bytes", Up)
+        .with(&[("processor.caches.L2.capacity", "64KiB")]),
     case("storage.dram_capacity", &[STORAGE], "4MiB", Updates, "major_faults", Down),
     case("storage.initial", &[STORAGE], "prefilled", Updates, "owner:page_cache", Up),
     case("storage.readahead", &[STORAGE], "0B", Files, "readahead_pages", Down),
@@ -870,17 +893,15 @@ const INERT: &[(&str, &[&str], &str, &str)] = &[
     ("os.paths.interrupt.lines", &[ORACLE, HYBRID], "512", NO_REQUESTS),
     ("dram.backup.flash", &[NVDIMM], "512MiB", "what it has beyond the module's DRAM is not used"),
     ("ssd.buffer.capacitors", &[SSD], "true", "no machine asks its drive for a flush"),
+    ("hams.initial", &[HAMS], "prefilled", UNRELATED),
     ("dram.t_ccd_l", ALL, "8", NO_GROUPS),
     ("dram.t_rrd_l", ALL, "8", NO_GROUPS),
     ("dram.t_wtr_l", ALL, "8", NO_GROUPS),
     ("dram.t_rfc_bank", ALL, "200ns", "DDR3 refreshes all banks of a rank at once"),
-    (
-        "hybrid.cache.initial",
-        &[HYBRID],
-        "prefilled",
-        "unrelated clean pages leave without a trace; they are as good as empty frames",
-    ),
+    ("hybrid.cache.initial", &[HYBRID], "prefilled", UNRELATED),
 ];
+const UNRELATED: &str =
+    "unrelated clean pages leave without a trace; they are as good as empty frames";
 const NO_GROUPS: &str = "DDR3 has no bank groups";
 const NO_REQUESTS: &str = "the operating system asks no device for anything on this machine";
 
@@ -888,8 +909,11 @@ const NO_REQUESTS: &str = "the operating system asks no device for anything on t
 /// refused.
 const REFUSED: &[(&str, &[&str], &str, &str)] = &[
     ("processor.caches.L1D.shared", ALL, "true", "the first level belongs to a core"),
+    ("hams.coupling", &[HAMS], "tight", OTHER_LINK),
     ("dram.refresh", ALL, "per-bank", "DDR3 refreshes all banks of a rank at once"),
 ];
+/// A change that contradicts what the machine is connected by.
+const OTHER_LINK: &str = "the drive is behind a link of its own";
 const ALL_SHARED: Sets<'static> = &[("processor.caches.L2.shared", "true")];
 
 // ---- The tests --------------------------------------------------------------------------------
@@ -1011,6 +1035,12 @@ fn every_option_of_storage_is_felt() {
 }
 
 #[test]
+fn every_option_of_hams_is_felt() {
+    feels_every_option(HAMS);
+    ignores_what_is_inert(HAMS);
+}
+
+#[test]
 fn every_option_of_other_links_and_stores_is_felt() {
     for (name, ..) in LINKED.iter().filter(|(name, ..)| *name != DISK) {
         feels_every_option(name);
@@ -1124,6 +1154,12 @@ fn every_value_of_every_preset_has_a_line_here_and_every_line_has_a_value() {
         linked.extend(own);
     }
     all.extend(linked);
+    let mut own = BTreeSet::new();
+    leaves(shape(), &serde_json::to_value(machine(HAMS, &[])).unwrap(), "", &mut own);
+    for leaf in own.difference(&all.clone()) {
+        assert!(lines.remove(&(HAMS, leaf.clone())), "{HAMS}: {leaf} has no line here");
+        all.insert(leaf.clone());
+    }
     // A value that need not be said, and that no preset says, has a line of its own all the same.
     let mut known = BTreeSet::new();
     schema_leaves(shape(), "", &mut known);
@@ -1169,8 +1205,10 @@ const ALONE: [&str; 15] = [
 #[test]
 fn the_presets_here_are_all_presets_but_for_their_capacities() {
     let quick = list().into_iter().filter(|(name, _)| {
-        // Drives alone have no other parts than machines with drives.
-        name.ends_with("/quick") && !name.starts_with("device/")
+        // Drives alone have no other parts than machines with drives, the four of HAMS are one with other
+        // values and the link of another, and so is the oracle of NVDIMMs.
+        let others = ["device/", "hams-", "nvdimm/"];
+        name.ends_with("/quick") && !others.iter().any(|other| name.starts_with(other))
     });
     assert_eq!(quick.map(|(name, _)| name).collect::<BTreeSet<_>>(), PRESETS.into_iter().collect());
     for name in PRESETS {

@@ -65,7 +65,15 @@ pub fn plain() -> DiskSpec {
 }
 
 pub fn access(token: u32, page: u64, write: bool) -> PageAccess {
-    PageAccess { token, page, write, background: false, whole: true, ahead_bytes: 0 }
+    PageAccess {
+        token,
+        page,
+        write,
+        background: false,
+        whole: true,
+        ahead_bytes: 0,
+        force_unit_access: false,
+    }
 }
 
 /// Does what there is to do until `count` pages have been reported.

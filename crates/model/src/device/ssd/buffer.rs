@@ -283,6 +283,22 @@ impl Buffer {
         epoch.wrapping_sub(self.first_epoch) > u32::MAX / 2
     }
 
+    /// The entry of a unit that is not in flash as it was last written, where there is one.
+    pub fn unsaved(&self, unit: u64) -> Option<Entry> {
+        let unsaved = [State::Dirty, State::Flushing, State::Rewritten];
+        self.find(unit).filter(|entry| unsaved.contains(&self.slots[*entry as usize].state))
+    }
+
+    /// `waiter` reads an entry once that is in flash, as it was last written; who waited before it.
+    pub fn wait_to_read(&mut self, entry: Entry, waiter: u32) -> Option<u32> {
+        let slot = &mut self.slots[entry as usize];
+        if slot.state != State::Flushing {
+            return self.wait(entry, waiter);
+        }
+        let before = std::mem::replace(&mut slot.waiters, waiter);
+        (before != NONE).then_some(before)
+    }
+
     /// `waiter` waits until what an entry holds now is in flash; who waited before it.
     pub fn wait(&mut self, entry: Entry, waiter: u32) -> Option<u32> {
         let before = std::mem::replace(&mut self.slots[entry as usize].later, waiter);

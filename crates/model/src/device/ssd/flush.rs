@@ -12,7 +12,7 @@ impl Ssd {
         let page_units = self.layer.geometry().page_units;
         loop {
             // Whoever waits for flash or for room does not wait for pages to be full.
-            let waits = !self.waiting.is_empty() || !self.flushes.is_empty();
+            let waits = !self.waiting.is_empty() || !self.flushes.is_empty() || self.forced > 0;
             let presses = !self.write_back || waits;
             let full = page_units * self.command_pages;
             let least = if presses { 1 } else { full.max(self.flush_above + 1) };
@@ -100,12 +100,19 @@ impl Ssd {
     fn answer_waiters(&mut self, done: &nand::Done, mut waiter: u32, out: &mut Vec<SsdPageDone>) {
         while waiter != NONE {
             let access = &mut self.accesses[waiter];
-            access.pass(Stage::StoreQueue, done.command_ps);
-            access.pass(Stage::Device, done.first_end_ps);
-            access.pass(Stage::StoreQueue, done.second_ps);
-            access.pass(Stage::Medium, done.at_ps);
             let next = access.next;
-            self.answer(done.at_ps, waiter, out);
+            self.forced -= u32::from(self.write_back);
+            if access.access.write {
+                access.pass(Stage::StoreQueue, done.command_ps);
+                access.pass(Stage::Device, done.first_end_ps);
+                access.pass(Stage::StoreQueue, done.second_ps);
+                access.pass(Stage::Medium, done.at_ps);
+                self.answer(done.at_ps, waiter, out);
+            } else {
+                // It may have come while the page was being programmed.
+                access.pass(Stage::StoreQueue, done.at_ps);
+                self.read_kept(done.at_ps, waiter, out);
+            }
             waiter = next;
         }
     }

@@ -96,7 +96,15 @@ pub fn checked(spec: SsdSpec) -> SsdSpec {
 }
 
 pub fn page_access(token: u32, page: u64, write: bool) -> PageAccess {
-    PageAccess { token, page, write, background: false, whole: true, ahead_bytes: 0 }
+    PageAccess {
+        token,
+        page,
+        write,
+        background: false,
+        whole: true,
+        ahead_bytes: 0,
+        force_unit_access: false,
+    }
 }
 
 /// Submits each at its time; all that was done, by token.

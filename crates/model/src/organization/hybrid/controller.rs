@@ -392,7 +392,7 @@ impl Controller {
 /// Adds the last `wait_ps` of `stages` to `into`; should they be shorter, the rest is waiting in
 /// the controller.
 #[inline]
-pub(super) fn append_tail(into: &mut Timeline, stages: &Timeline, wait_ps: u64) {
+pub(in crate::organization) fn append_tail(into: &mut Timeline, stages: &Timeline, wait_ps: u64) {
     let total_ps = stages.total_ps();
     if total_ps == wait_ps {
         return into.append(stages);

@@ -21,6 +21,8 @@ pub(super) mod tests;
 
 pub use action::{Action, Critical, Place, Token};
 pub use controller::Controller;
+pub(super) use controller::append_tail;
+pub(super) use port::Port;
 pub use spec::{DramCacheSpec, HybridSpec, TagStore};
 
 use super::{Organization, OrganizationReport, PagesMoved, bus};
@@ -29,7 +31,6 @@ use crate::request::{
     Ahead, Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response,
     Traffic,
 };
-use port::Port;
 use tierscope_kernel::Stage;
 use versions::Versions;
 

@@ -13,7 +13,7 @@ const PASSES: u32 = 64;
 /// after [`PASSES`] times the oldest goes first. What may wait is bounded by the controller, which
 /// never has more actions under way than it has tokens.
 #[derive(Clone, Debug)]
-pub(super) struct Port<D> {
+pub(in crate::organization) struct Port<D> {
     device: D,
     demand: VecDeque<Waiting>,
     background: VecDeque<Waiting>,
@@ -37,7 +37,7 @@ struct Waiting {
 
 impl<D: Device> Port<D> {
     /// Ids of requests are below `ids`.
-    pub(super) fn new(device: D, ids: usize, stage: Stage) -> Self {
+    pub(in crate::organization) fn new(device: D, ids: usize, stage: Stage) -> Self {
         Port {
             device,
             demand: VecDeque::new(),
@@ -49,22 +49,27 @@ impl<D: Device> Port<D> {
         }
     }
 
-    pub(super) fn device(&self) -> &D {
+    pub(in crate::organization) fn device(&self) -> &D {
         &self.device
     }
 
-    pub(super) fn device_mut(&mut self) -> &mut D {
+    pub(in crate::organization) fn device_mut(&mut self) -> &mut D {
         &mut self.device
     }
 
     #[inline]
-    pub(super) fn next_event_ps(&self) -> Option<u64> {
+    pub(in crate::organization) fn next_event_ps(&self) -> Option<u64> {
         self.device.next_event_ps()
     }
 
     /// Hands a request to the device, now or as soon as it has room.
     #[inline]
-    pub(super) fn issue(&mut self, now_ps: u64, request: Request, ahead: Option<Ahead>) {
+    pub(in crate::organization) fn issue(
+        &mut self,
+        now_ps: u64,
+        request: Request,
+        ahead: Option<Ahead>,
+    ) {
         let alone = self.demand.is_empty() && self.background.is_empty();
         if alone && submit(&mut self.device, now_ps, request, ahead).is_ok() {
             return;
@@ -85,7 +90,7 @@ impl<D: Device> Port<D> {
     /// Lets the device do what is due until `now_ps`; what completed, with the time that it
     /// waited here.
     #[inline]
-    pub(super) fn advance(&mut self, now_ps: u64, out: &mut Vec<Completion>) {
+    pub(in crate::organization) fn advance(&mut self, now_ps: u64, out: &mut Vec<Completion>) {
         self.device.advance(now_ps, out);
         for done in out {
             let wait_ps = std::mem::take(&mut self.waits_ps[done.id as usize]);
@@ -100,7 +105,7 @@ impl<D: Device> Port<D> {
 
     /// Hands over as much of what waits as the device takes.
     #[inline]
-    pub(super) fn retry(&mut self, now_ps: u64) {
+    pub(in crate::organization) fn retry(&mut self, now_ps: u64) {
         while let Some(Waiting { since_ps, request, ahead, .. }) = self.first_waiting() {
             if submit(&mut self.device, now_ps, request, ahead) == Err(Full) {
                 return;

@@ -1,0 +1,249 @@
+//! `hams`: hardware joins an NVDIMM and a drive into one large persistent memory, without the operating
+//! system (\[HAMS21\]).
+//!
+//! The [`Manager`] decides; [`Hams`] executes its actions on an NVDIMM and a drive. What is modelled, and
+//! how far it is checked, is said in `docs/models/hams.md`.
+
+mod action;
+mod command;
+mod counts;
+mod layout;
+mod manager;
+mod miss;
+mod queues;
+mod spec;
+mod versions;
+mod warm;
+
+#[cfg(test)]
+mod tests;
+
+pub use action::Action;
+pub use counts::{HamsCounts, HamsReport};
+pub use manager::Manager;
+pub use queues::{Posted, Queues, Submission};
+pub use spec::{Coupling, HamsSpec, Mode};
+
+use super::hybrid::Port;
+use super::{Organization, OrganizationReport, PagesMoved, bus};
+use crate::activity::Activity;
+use crate::request::{
+    Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response,
+};
+use std::collections::VecDeque;
+use tierscope_kernel::Stage;
+
+/// Set in the id of a page of a command that the drive reports by itself.
+const PAGE: u32 = 1 << 31;
+
+/// HAMS, driven by simulated time.
+#[derive(Debug)]
+pub struct Hams<D, S> {
+    manager: Manager,
+    memory: Port<D>,
+    drive: S,
+    /// Commands that wait for room in the drive.
+    commands: VecDeque<Action>,
+    memory_bytes: u64,
+    /// The channel of the NVDIMM whose bus the drive shares.
+    shared_channel: Option<usize>,
+    actions: Vec<Action>,
+    completions: Vec<Completion>,
+}
+
+impl<D: Device, S: Device> Hams<D, S> {
+    /// HAMS as `spec` says, on an NVDIMM `memory` of its capacity and a `drive` that includes its link.
+    /// `sizes` are those of the drive, of its page, and of a line of the on-chip caches, in bytes. With
+    /// `check_data`, the version of every line is carried and checked.
+    pub fn new(
+        spec: &HamsSpec,
+        (drive_bytes, drive_page_bytes, line_bytes): (u64, u64, u64),
+        memory: D,
+        drive: S,
+        check_data: bool,
+    ) -> Self {
+        let shape = spec.shape(line_bytes, drive_page_bytes);
+        let layout = spec.layout(drive_bytes, drive_page_bytes);
+        let manager = Manager::new(shape, layout, check_data);
+        Hams {
+            memory: Port::new(memory, manager.tokens(), Stage::DramQueue),
+            shared_channel: drive.shared_channel(),
+            drive,
+            commands: VecDeque::new(),
+            memory_bytes: drive_bytes,
+            actions: Vec::new(),
+            completions: Vec::new(),
+            manager,
+        }
+    }
+
+    /// The address manager.
+    pub fn manager(&self) -> &Manager {
+        &self.manager
+    }
+
+    /// The NVDIMM.
+    pub fn memory(&self) -> &D {
+        self.memory.device()
+    }
+
+    /// The drive.
+    pub fn drive(&self) -> &S {
+        &self.drive
+    }
+
+    /// Does what happens at `now_ps`, the time of the next event.
+    #[inline]
+    fn step(&mut self, now_ps: u64, out: &mut Vec<Response>) {
+        let due = |at_ps: Option<u64>| at_ps.is_some_and(|at_ps| at_ps <= now_ps);
+        if due(self.memory.next_event_ps()) {
+            let mut done = std::mem::take(&mut self.completions);
+            self.memory.advance(now_ps, &mut done);
+            for one in &done {
+                self.manager.memory_done(now_ps, one.id, &one.stages, &mut self.actions);
+                self.execute(now_ps, out);
+            }
+            done.clear();
+            self.completions = done;
+            self.memory.retry(now_ps);
+        }
+        if due(self.drive.next_event_ps()) {
+            let mut done = std::mem::take(&mut self.completions);
+            self.with_bus(now_ps, |drive| drive.advance(now_ps, &mut done));
+            for one in &done {
+                self.drive_done(now_ps, one);
+                self.execute(now_ps, out);
+            }
+            done.clear();
+            self.completions = done;
+            self.give_commands(now_ps);
+        }
+        if due(self.manager.next_event_ps()) {
+            self.manager.advance(now_ps, &mut self.actions);
+            self.execute(now_ps, out);
+        }
+    }
+
+    fn drive_done(&mut self, now_ps: u64, done: &Completion) {
+        let Hams { manager, actions, .. } = self;
+        if done.id & PAGE == 0 {
+            return manager.command_done(now_ps, done.id, &done.stages, actions);
+        }
+        let (command, part) = manager.page_of(done.id & !PAGE);
+        manager.page_came(command, part, actions);
+    }
+
+    /// Lets the drive do something at `now_ps`, with the bus that it may share with the NVDIMM.
+    #[inline]
+    fn with_bus<T>(&mut self, now_ps: u64, act: impl FnOnce(&mut S) -> T) -> T {
+        let Hams { memory, drive, shared_channel, .. } = self;
+        bus::pass_to_store(now_ps, *shared_channel, memory.device_mut(), drive);
+        let done = act(drive);
+        bus::pass_to_dram(now_ps, *shared_channel, memory.device_mut(), drive);
+        done
+    }
+
+    /// Hands as many commands to the drive as it takes.
+    fn give_commands(&mut self, now_ps: u64) {
+        while let Some(&Action::Command { command, address, bytes, write, manner }) =
+            self.commands.front()
+        {
+            let request = Request { id: command, address, bytes, write, background: write };
+            let manner = manner.with_mark(PAGE);
+            if self.with_bus(now_ps, |drive| drive.submit_as(now_ps, request, manner)).is_err() {
+                return;
+            }
+            self.commands.pop_front();
+            self.manager.command_taken(now_ps, command);
+        }
+    }
+
+    #[inline]
+    fn execute(&mut self, now_ps: u64, out: &mut Vec<Response>) {
+        let mut actions = std::mem::take(&mut self.actions);
+        for action in &actions {
+            match *action {
+                Action::Memory { token: id, address, bytes, write, background } => {
+                    let request = Request { id, address, bytes, write, background };
+                    self.memory.issue(now_ps, request, None);
+                }
+                Action::Command { .. } => {
+                    self.commands.push_back(*action);
+                    self.give_commands(now_ps);
+                }
+                Action::Respond { request, ref response } => {
+                    let versions = self.manager.versions.as_mut();
+                    let version = versions.map_or(0, |versions| versions.answer(request));
+                    out.push(Response::Line(LineResponse { version, ..*response }));
+                }
+            }
+        }
+        actions.clear();
+        self.actions = actions;
+    }
+}
+
+impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hams<D, S> {
+    fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+
+    #[inline]
+    fn submit(&mut self, now_ps: u64, request: LineRequest) -> Result<(), Full> {
+        debug_assert!(request.address < self.memory_bytes, "{request:?} lies beyond memory");
+        self.manager.submit(now_ps, request)
+    }
+
+    /// Never takes one: the operating system moves no pages here.
+    fn submit_page(&mut self, _now_ps: u64, _request: PageRequest) -> Result<(), Full> {
+        Err(Full)
+    }
+
+    #[inline]
+    fn next_event_ps(&self) -> Option<u64> {
+        let times =
+            [self.memory.next_event_ps(), self.drive.next_event_ps(), self.manager.next_event_ps()];
+        times.into_iter().flatten().min()
+    }
+
+    fn advance(&mut self, now_ps: u64, out: &mut Vec<Response>) {
+        while let Some(at_ps) = self.next_event_ps().filter(|at_ps| *at_ps <= now_ps) {
+            self.step(at_ps, out);
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.manager.in_flight()
+    }
+
+    #[inline]
+    fn warm(&mut self, _now_ps: u64, address: u64, write: bool) -> PagesMoved {
+        self.manager.warm(address, write)
+    }
+
+    fn flush(&mut self, now_ps: u64) -> bool {
+        let done = self.manager.flush(now_ps, &mut self.actions);
+        self.execute(now_ps, &mut Vec::new());
+        done
+    }
+
+    fn report(&self) -> OrganizationReport {
+        self.manager.report()
+    }
+
+    fn activity(&self, now_ps: u64) -> Activity {
+        self.memory().activity(now_ps).with_store(self.drive.activity(now_ps))
+    }
+
+    fn fork(&mut self) -> Box<dyn Organization> {
+        Box::new(Hams {
+            manager: self.manager.fork(),
+            memory: self.memory.clone(),
+            drive: self.drive.clone(),
+            commands: self.commands.clone(),
+            actions: self.actions.clone(),
+            completions: self.completions.clone(),
+            ..*self
+        })
+    }
+}

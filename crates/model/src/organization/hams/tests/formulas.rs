@@ -1,0 +1,107 @@
+//! Unloaded latencies by formula, stage by stage.
+
+use super::*;
+
+/// Accesses to the NVDIMM, one after the other, that a command takes besides its data: its entry is
+/// written, and fetched by a drive behind a link; the completion is written, and read.
+fn command_accesses(coupling: Coupling) -> u64 {
+    match coupling {
+        Coupling::Loose => 4,
+        Coupling::Tight => 3,
+    }
+}
+
+fn stages(response: &LineResponse) -> Vec<(Stage, u64)> {
+    response.stages.iter().collect()
+}
+
+fn total(response: &LineResponse, stage: Stage) -> u64 {
+    response.stages.iter().filter(|(one, _)| *one == stage).map(|(_, ps)| ps).sum()
+}
+
+const ALL: [(Coupling, Mode); 4] = [
+    (Coupling::Loose, Mode::Persist),
+    (Coupling::Loose, Mode::Extend),
+    (Coupling::Tight, Mode::Persist),
+    (Coupling::Tight, Mode::Extend),
+];
+
+#[test]
+fn a_hit_is_the_controllers_latency_and_one_access_of_the_nvdimm() {
+    for (coupling, mode) in ALL {
+        let mut run = Run::new(steady(&spec(coupling, mode)));
+        run.ask(0, false);
+        for write in [false, true] {
+            let hit = run.ask(64, write);
+            assert_eq!(stages(&hit), [(Stage::Controller, 1_000), (Stage::Dram, MEMORY_PS)]);
+        }
+    }
+}
+
+#[test]
+fn a_write_that_reads_the_tag_first_takes_a_second_access() {
+    let spec = HamsSpec { tag_before_write: true, ..spec(Coupling::Loose, Mode::Extend) };
+    let mut run = Run::new(steady(&spec));
+    run.ask(0, false);
+    let took = |answer: LineResponse| total(&answer, Stage::Dram);
+    assert_eq!((took(run.ask(64, true)), took(run.ask(64, false))), (2 * MEMORY_PS, MEMORY_PS));
+}
+
+#[test]
+fn a_clean_miss_reads_the_tag_has_its_page_read_and_is_a_hit_then() {
+    for (coupling, mode) in ALL {
+        let mut run = Run::new(steady(&spec(coupling, mode)));
+        let miss = run.ask(0, false);
+        assert_eq!(total(&miss, Stage::Medium), DRIVE_PS);
+        // The page has come as a whole: its parts go to the NVDIMM together.
+        let dma_ps = if coupling == Coupling::Tight { 0 } else { MEMORY_PS };
+        assert_eq!(total(&miss, Stage::Dma), dma_ps);
+        let accesses = 1 + command_accesses(coupling) + 1;
+        assert_eq!(total(&miss, Stage::Dram), accesses * MEMORY_PS);
+        assert_eq!(miss.stages.total_ps(), 1_000 + DRIVE_PS + dma_ps + accesses * MEMORY_PS);
+        assert!(miss.at_ps > 0);
+    }
+}
+
+#[test]
+fn a_dirty_miss_takes_a_clone_and_two_commands_together_or_one_after_the_other() {
+    for (coupling, mode) in ALL {
+        let spec = spec(coupling, mode);
+        let mut run = Run::new(steady(&spec));
+        run.ask(0, true);
+        let miss = run.ask(4 * spec.page.bytes(), false);
+        // A page is two parts, which are copied together: read, and written.
+        let clone_ps = 2 * MEMORY_PS;
+        let commands = if mode == Mode::Persist { 2 } else { 1 };
+        let dma_ps = if coupling == Coupling::Tight { 0 } else { MEMORY_PS };
+        let command_ps = command_accesses(coupling) * MEMORY_PS;
+        assert_eq!(total(&miss, Stage::Medium), commands * DRIVE_PS);
+        assert_eq!(total(&miss, Stage::Dma), dma_ps);
+        assert_eq!(total(&miss, Stage::Dram), 2 * MEMORY_PS + clone_ps + commands * command_ps);
+        let drive_ps = commands * (DRIVE_PS + command_ps) + dma_ps;
+        assert_eq!(miss.stages.total_ps(), 1_000 + 2 * MEMORY_PS + clone_ps + drive_ps);
+    }
+}
+
+#[test]
+fn a_fill_of_the_machines_devices_takes_link_flash_and_nvdimm() {
+    for coupling in [Coupling::Loose, Coupling::Tight] {
+        let spec = spec(coupling, Mode::Persist);
+        let ssd = drive(coupling);
+        let mut run = Run::new(real(&spec, &ssd, true));
+        // Forced into flash, and from there.
+        run.ask(0, true);
+        run.ask(4 * spec.page.bytes(), false);
+        let miss = run.ask(0, false);
+        let medium_ps = ssd.nand.lower.read_latency.picoseconds();
+        assert!(total(&miss, Stage::Medium) >= medium_ps, "{miss:?}");
+        // Doorbell, fetch and its answer, data, completion and interrupt; or a command and data.
+        let link_ps = match coupling {
+            Coupling::Loose => 5 * 115_000 + 300_000,
+            Coupling::Tight => 4 * 1_875 + 2 * 5_000,
+        };
+        assert!(total(&miss, Stage::Link) > link_ps, "{miss:?}");
+        assert_eq!(total(&miss, Stage::Dma) > 0, coupling == Coupling::Loose, "{miss:?}");
+        assert_eq!(total(&miss, Stage::ControllerQueue), 0, "{miss:?}");
+    }
+}
