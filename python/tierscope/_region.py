@@ -49,6 +49,25 @@ def bound(what: str, extent: object) -> dict[str, int]:
     raise RunError("impossible-value", f"{what} is `{extent}`", _MEND)
 
 
+def windows(sample: object) -> tuple[int, int]:
+    """Accesses of a window that is recorded, and of the period that it is in.
+
+    Raises:
+        ArgumentError: where it is no text.
+        RunError: where it does not say both, as numbers of accesses.
+    """
+    mend = 'write the accesses of a window and of a period, such as "1M/100M"'
+    if not isinstance(sample, str):
+        raise ArgumentError("wrong-type", f"the sample is {shown(sample)}", mend)
+    parts = [_COUNT.fullmatch(part.strip()) for part in sample.split("/")]
+    counts = []
+    for part in parts:
+        if part is None or part[3] == "instructions" or len(parts) != 2:
+            raise RunError("impossible-value", f"the sample is `{sample}`", mend)
+        counts.append(_counted("the sample", Decimal(part[1]) * _FACTORS[part[2]], sample))
+    return counts[0], counts[1]
+
+
 def _counted(what: str, count: Decimal, extent: object) -> int:
     if count > _MOST:
         mend = "write less than 2^64 accesses, instructions or picoseconds (213 days)"

@@ -120,8 +120,10 @@ class Result:
 
     @property
     def sampled(self) -> bool:
-        """Whether parts of the workload were passed over without detail, and estimated."""
-        return any(system.get("sampling") is not None for system in self.data["systems"].values())
+        """Whether parts of the workload were passed over: in the run, or as it was recorded."""
+        return self.data["completeness"] == "sampled" or any(
+            system.get("sampling") is not None for system in self.data["systems"].values()
+        )
 
     @property
     def simulated_anything(self) -> bool:

@@ -75,8 +75,9 @@ class Recording:
     Attributes:
         exit_status: the program's, 128+n for a signal; ``None`` where the recording was ended.
         totals: threads, operations, loads, stores, calls and instructions recorded, and
-            ``left_out_loads`` and ``left_out_stores``, by name; of a recording that could not be
-            completed, threads and operations.
+            ``left_out_loads`` and ``left_out_stores``, by name, and of a sample, in ``skipped``,
+            ``windows`` and what lies between them; of a recording that could not be completed,
+            threads and operations.
         file_bytes: size of the file.
         full: whether it ended because it had the largest size that it may have.
         partial: the file that is left of a recording that could not be completed, which can be
@@ -86,7 +87,7 @@ class Recording:
     """
 
     exit_status: int | None
-    totals: dict[str, int | str]
+    totals: dict[str, Any]
     file_bytes: int
     full: bool
     partial: str | None
@@ -398,6 +399,7 @@ def record(
     by: By | Sequence[By] = (),
     max_size: int | str | None = None,
     filter_l1: int | str | None = None,
+    sample: str | None = None,
     watch: GrowthWatcher | None = None,
 ) -> Recording:
     """Runs a program under the recorder and records it to a file, a ``.tst``.
@@ -419,6 +421,9 @@ def record(
             such as ``"2GiB"``. What is recorded until then is complete.
         filter_l1: leaves out the accesses that a first-level cache of this size serves, of 8 ways
             and lines of 64 bytes, one for each thread: bytes, or a text such as ``"32KiB"``.
+        sample: records windows of the program and passes over what lies between them, but for its
+            calls: accesses of a window and of a period, such as ``"1M/100M"``. What the recording
+            replays to is marked as sampled.
         watch: hears of the file's growth.
 
     Raises:
@@ -438,6 +443,7 @@ def record(
         "sites": causes.grain(told),
         "max_bytes": _check.size(max_size, "the largest size"),
         "filter_bytes": _check.size(filter_l1, "the filter's size"),
+        "windows": None if sample is None else _region.windows(sample),
     }
     with core_errors():
         under_way = _launch(what, target)
@@ -451,8 +457,16 @@ def record(
         full=found["full"],
         partial=kept.get("partial"),
         reasons=found["reasons"],
-        notices=found["notices"],
+        notices=[*found["notices"], *_no_window(kept.get("totals", {}).get("skipped"))],
     )
+
+
+def _no_window(skipped: dict[str, int] | None) -> list[str]:
+    """A notice of a sample that has nothing of its program, where it is one."""
+    if skipped is None or skipped["windows"]:
+        return []
+    accesses = skipped["loads"] + skipped["stores"]
+    return [f"the program made {accesses} accesses, and no window began: take a shorter period"]
 
 
 def _check_recording(path: Path) -> None:

@@ -144,6 +144,13 @@ class Tlb(_Spec):
     levels: int | None = None
     """Levels of the page table."""
 
+    address_spaces: int | None = None
+    """Processes whose translations it tells apart: those of others go as a core switches to a
+    further one.
+
+    1: all go at each switch to another process.
+    """
+
 
 @dataclass(frozen=True, kw_only=True)
 class Coherence(_Spec):
@@ -298,6 +305,12 @@ class KernelPaths(_Spec):
 
     system_call: Path | None = None
     """Entry to and return from a system call, its own work not included."""
+
+    fork: Path | None = None
+    """Making a process, but for its page table's entries."""
+
+    fork_page: Path | None = None
+    """Copying a page-table entry to a process that is made."""
 
 
 @dataclass(frozen=True, kw_only=True)

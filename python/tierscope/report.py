@@ -515,6 +515,8 @@ def closing_lines(data: ResultData) -> list[str]:
     elif data["completeness"] == "partial":
         reason = data["partial_reason"] or "the reason is not known"
         lines.append(f"{data['completeness'].capitalize()}: {reason}.")
+    elif not sampled:
+        lines.append("Sampled: the workload is a recording of windows of its program.")
     lines += _sampled_lines(data) if sampled else []
     lines += _skipped_lines(data)
     lines += _left_out_lines(data)

@@ -57,6 +57,7 @@ def recording_facts(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("Marks", _marks(found["marks"])),
         ("Instructions", fmt.count(found["instructions"])),
         ("Left out", _left_out(found)),
+        *_sample(found),
         *_missing(found),
         ("Code", _CODE[found["sites"]]),
         ("Damage", found["damage"] or "none"),
@@ -75,6 +76,22 @@ def _left_out(found: dict[str, Any]) -> str:
     if found["filter"] is None:
         return "nothing"
     return f"{fmt.count(found['left_out'])} accesses that hit a cache of {found['filter']}"
+
+
+def _sample(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """Of a recording of windows, what there is of its program."""
+    if found["windows"] is None:
+        return []
+    skipped = found["skipped"]
+    if skipped is None:
+        return [("Sample", found["windows"])]
+    accesses = fmt.count(skipped["loads"] + skipped["stores"])
+    passed = f"{accesses} accesses, {fmt.count(skipped['instructions'])} instructions"
+    plural = "" if skipped["windows"] == 1 else "s"
+    return [
+        ("Sample", f"{found['windows']}: {skipped['windows']} window{plural}"),
+        ("Between windows", passed),
+    ]
 
 
 def _missing(found: dict[str, Any]) -> list[tuple[str, str]]:

@@ -79,6 +79,46 @@ def test_a_filtered_recording_says_so_wherever_it_is_used(
 
 
 @needs_qemu
+def test_a_recording_of_windows_is_sampled_wherever_it_is_used(
+    tierscope: Runner, tmp_path: Path, loops: str
+) -> None:
+    updates = (loops, "updates", "1000000")
+    whole = ts.record(updates, tmp_path / "whole.tst")
+    made = tierscope("record", "-o", "windows.tst", "--sample", "10k/100k", "--", *updates)
+    assert made.returncode == 0, made.stderr
+    assert " accesses, " in made.stderr
+    assert " windows of a program of " in made.stderr
+    assert (tmp_path / "windows.tst").stat().st_size < whole.file_bytes / 5
+    said = json.loads(tierscope("trace", "info", "windows.tst", "--json").stdout)["recording"]
+    skipped = said["skipped"]
+    accesses = said["loads"] + said["stores"]
+    in_all = accesses + skipped["loads"] + skipped["stores"]
+    assert in_all == pytest.approx(whole.totals["loads"] + whole.totals["stores"], rel=0.001)
+    assert skipped["windows"] == pytest.approx(in_all / 100_000, abs=1)
+    assert accesses == pytest.approx(skipped["windows"] * 10_000, abs=10_000)
+    instructions = said["instructions"] + skipped["instructions"]
+    assert instructions == pytest.approx(whole.totals["instructions"], rel=0.001)
+    assert said["calls"] > whole.totals["calls"], "each is there, and what is skipped beside"
+    info = tierscope("trace", "info", "windows.tst").stdout
+    assert "Sample:                 10000 of each 100000 accesses: " in info
+    shown = tierscope(
+        "run", "-s", "oracle/quick", "-w", "trace:windows.tst", "-o", "kept", "--json"
+    )
+    assert shown.returncode == 0, shown.stderr
+    kept = ts.load(tmp_path / "kept")
+    assert kept.data["completeness"] == "sampled"
+    assert kept.sampled
+    assert kept.data["partial_reason"] is None
+    assert kept.data["remarks"][0].startswith("The recording is a sample of its program: 10000 of ")
+    assert kept.data["workload"]["parameters"]["sample"] == "10000/100000"
+    assert kept["oracle/quick"]["instructions"] == said["instructions"]
+    assert "The recording is a sample of its program" in tierscope("show", "kept").stdout
+    nothing = ts.record(["true"], tmp_path / "none.tst", sample="1M/100M")
+    assert nothing.totals["skipped"]["windows"] == 0
+    assert any("no window began" in notice for notice in nothing.notices)
+
+
+@needs_qemu
 def test_python_records_with_sizes_and_hears_of_the_growth(tmp_path: Path, loops: str) -> None:
     heard: list[ts.Growth] = []
     path = tmp_path / "app.tst"

@@ -1,5 +1,6 @@
 //! One result of the outcomes of all machines.
 
+use crate::job::Windows;
 use crate::requests::{CLOCK, OUTSTANDING_AT_MOST};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use tierscope_system::spec::SystemSpec;
 use tierscope_units::Size;
 use tierscope_workload::filter::FilterSpec;
 use tierscope_workload::requests::{Times, find};
+use tierscope_workload::windows::WindowSpec;
 
 /// Share of the instructions by which two machines may differ that stand at the same place: they
 /// look for the end of a limited run now and then.
@@ -28,6 +30,8 @@ pub struct Known {
     pub missing: Vec<String>,
     /// What a reader must know of the workload before the figures.
     pub remarks: Vec<String>,
+    /// Whether the workload itself is a sample of its program.
+    pub is_sample: bool,
 }
 
 /// The result, and which machines failed and why, as JSON. A machine without an outcome has no
@@ -63,7 +67,7 @@ pub fn assemble(known: Known, systems: &[SystemSpec], outcomes: Vec<Option<Outco
         version: crate::VERSION.into(),
         schema: SCHEMA,
         workload: WorkloadInfo { threads, ..known.workload },
-        completeness: completeness(complete, &results),
+        completeness: completeness(complete, known.is_sample, &results),
         partial_reason: (!complete).then(|| reasons.join("; ")),
         remarks,
         program: known.program,
@@ -73,8 +77,12 @@ pub fn assemble(known: Known, systems: &[SystemSpec], outcomes: Vec<Option<Outco
 }
 
 /// How much of the workload a result is of.
-fn completeness(complete: bool, results: &BTreeMap<String, SystemResult>) -> Completeness {
-    match (complete, results.values().any(|result| result.sampling.is_some())) {
+fn completeness(
+    complete: bool,
+    is_sample: bool,
+    results: &BTreeMap<String, SystemResult>,
+) -> Completeness {
+    match (complete, is_sample || results.values().any(|result| result.sampling.is_some())) {
         (false, _) => Completeness::Partial,
         (true, true) => Completeness::Sampled,
         (true, false) => Completeness::Complete,
@@ -158,6 +166,30 @@ pub fn filtered(filter: FilterSpec, systems: &[SystemSpec]) -> Vec<String> {
         ));
     }
     remarks
+}
+
+/// A remark on a recording that holds windows of its program.
+pub fn in_windows(windows: &Windows) -> String {
+    let WindowSpec { window_accesses, period_accesses } = windows.spec;
+    let share = windows.totals.as_ref().and_then(|totals| {
+        let skipped = totals.skipped?;
+        let of = |part: u64, rest: u64| 100.0 * part as f64 / (part as f64 + rest as f64).max(1.0);
+        let accesses = totals.accesses() + totals.left_out_loads + totals.left_out_stores;
+        Some(format!(
+            ", {} windows, {:.3} % of all accesses and {:.3} % of all {} instructions",
+            skipped.windows,
+            of(accesses, skipped.loads.saturating_add(skipped.stores)),
+            of(totals.instructions, skipped.instructions),
+            totals.instructions.saturating_add(skipped.instructions),
+        ))
+    });
+    format!(
+        "The recording is a sample of its program: {window_accesses} of each {period_accesses} \
+         accesses{}. Times, energies and counts are of these windows and of all calls, none is \
+         extrapolated; a window begins with caches and memory as the one before has left them. How \
+         sure the figures are is not told.",
+        share.unwrap_or_default()
+    )
 }
 
 fn in_mib(bytes: u64) -> String {

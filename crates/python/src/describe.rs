@@ -279,6 +279,8 @@ pub fn trace_info(py: Python<'_>, path: PathBuf, allow_truncated: bool) -> PyRes
         "instructions": totals.map(|t| t.instructions),
         "filter": reader.metadata().filter.map(|filter| filter.to_string()),
         "left_out": totals.map(|t| t.left_out_loads + t.left_out_stores),
+        "windows": reader.metadata().windows.map(|windows| windows.to_string()),
+        "skipped": totals.and_then(|t| t.skipped),
         "ended": totals.map(|t| t.ended.clone()),
         "marks": totals.and_then(|t| t.marks.as_ref()),
         "missing": reader.missing(),

@@ -15,7 +15,8 @@ use tierscope_workload::Stream;
 use tierscope_workload::filter::FilterSpec;
 use tierscope_workload::generator::{GENERATORS, Generator, ParameterError, find};
 use tierscope_workload::requests::{PATTERNS, find_pattern};
-use tierscope_workload::trace::TstReader;
+use tierscope_workload::trace::{TstReader, TstTotals};
+use tierscope_workload::windows::WindowSpec;
 
 /// A run: machines, and the workload that each of them gets.
 #[derive(Deserialize)]
@@ -88,6 +89,16 @@ pub struct Prepared {
     pub missing: Vec<String>,
     /// The cache whose hits are not in it, of a recording that was made so.
     pub filter: Option<FilterSpec>,
+    /// The windows that it has of its program, of a recording that lacks what lies between them.
+    pub windows: Option<Windows>,
+}
+
+/// What a recording has of its program.
+pub struct Windows {
+    /// Their size.
+    pub spec: WindowSpec,
+    /// What is there, and what is not; None where the recording is cut short.
+    pub totals: Option<TstTotals>,
 }
 
 impl Job {
@@ -193,6 +204,7 @@ fn generated(
         cut: None,
         missing: Vec::new(),
         filter: None,
+        windows: None,
     })
 }
 
@@ -220,6 +232,10 @@ fn recorded(path: PathBuf, allow_truncated: bool) -> Result<Prepared, PyErr> {
         let size = Size::from_bytes(filter.capacity_bytes);
         parameters.insert("filter_l1".into(), size.to_string().into());
     }
+    if let Some(windows) = reader.metadata().windows {
+        let text = format!("{}/{}", windows.window_accesses, windows.period_accesses);
+        parameters.insert("sample".into(), text.into());
+    }
     let info = WorkloadInfo {
         name: stem.unwrap_or_else(|| path.display().to_string()),
         kind: WorkloadKind::Recorded,
@@ -229,10 +245,13 @@ fn recorded(path: PathBuf, allow_truncated: bool) -> Result<Prepared, PyErr> {
         threads: 0,
     };
     let filter = reader.metadata().filter;
+    let totals = reader.totals().cloned();
+    let windows = reader.metadata().windows.map(|spec| Windows { spec, totals });
     let damage = reader.damage().map(|damage| format!("the recording is cut short: {damage}"));
     let cut = reader.cut().map(ended_early);
     let missing = reader.missing().to_vec();
-    Ok(Prepared { source: Source::Stream(Box::new(reader)), info, damage, cut, missing, filter })
+    let source = Source::Stream(Box::new(reader));
+    Ok(Prepared { source, info, damage, cut, missing, filter, windows })
 }
 
 /// What is said of a recording that ended in the middle of what its program did.

@@ -25,6 +25,7 @@ use tierscope_units::Size;
 use tierscope_workload::SiteGrain;
 use tierscope_workload::filter::FilterSpec;
 use tierscope_workload::trace::{TstMetadata, TstReader, partial_path};
+use tierscope_workload::windows::WindowSpec;
 
 const POLL_EVERY: Duration = Duration::from_millis(50);
 /// How long a program has to end by itself once it is asked to.
@@ -74,6 +75,9 @@ enum Target {
         /// The size of the first-level cache whose hits are left out, in bytes.
         #[serde(default)]
         filter_bytes: Option<u64>,
+        /// Accesses of a window that is recorded, and of the period that it is in.
+        #[serde(default)]
+        windows: Option<(u64, u64)>,
     },
 }
 
@@ -92,6 +96,7 @@ impl Job {
             check_max_bytes(*max_bytes)?;
         }
         job.filter()?;
+        job.windows()?;
         Ok(job)
     }
 
@@ -103,6 +108,20 @@ impl Job {
             run_error("impossible-value", format!("the filter's size is {size}: {reason}; {mend}"))
         };
         FilterSpec::new(size).map(Some).map_err(told)
+    }
+
+    /// The windows of the program that are recorded, where what lies between them is not.
+    fn windows(&self) -> Result<Option<WindowSpec>, PyErr> {
+        let Target::Recording { windows: Some((window, period)), .. } = &self.to else {
+            return Ok(None);
+        };
+        let told = |(reason, mend): (String, String)| {
+            run_error(
+                "impossible-value",
+                format!("windows of {window} of each {period} accesses: {reason}; {mend}"),
+            )
+        };
+        WindowSpec::new(*window, *period).map(Some).map_err(told)
     }
 
     /// The machines, if any.
@@ -130,6 +149,7 @@ impl Job {
                     recorder,
                     sites: *sites,
                     filter: self.filter().ok().flatten(),
+                    windows: self.windows().ok().flatten(),
                 },
                 max_bytes: *max_bytes,
             }),
@@ -359,7 +379,8 @@ fn on_machines(
         threads: 0,
     };
     let program = Some(program_info(report, exit_status));
-    assemble(Known { workload, program, ended, missing, remarks: Vec::new() }, systems, outcomes)
+    let known = Known { workload, program, ended, missing, remarks: Vec::new(), is_sample: false };
+    assemble(known, systems, outcomes)
 }
 
 fn program_name(command: &str) -> String {

@@ -209,6 +209,7 @@ pub fn prepare_program(
         cut: None,
         missing: Vec::new(),
         filter: None,
+        windows: None,
     })
 }
 
@@ -260,6 +261,7 @@ fn prepared(
         cut: None,
         missing: Vec::new(),
         filter: None,
+        windows: None,
     }
 }
 

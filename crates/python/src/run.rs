@@ -1,6 +1,6 @@
 //! A run under way: started, watched, stopped and collected from Python.
 
-use crate::assemble::{Known, assemble, filtered};
+use crate::assemble::{Known, assemble, filtered, in_windows};
 use crate::error::run_error;
 use crate::job::{Job, Prepared, Source};
 use crate::live;
@@ -62,8 +62,10 @@ impl Run {
             }
             check_region(&**stream, &options).map_err(|e| run_error("bad-region", e))?;
         }
-        let Prepared { source, info, damage, cut, missing, filter } = prepared;
-        let remarks = filter.map(|filter| filtered(filter, &systems)).unwrap_or_default();
+        let Prepared { source, info, damage, cut, missing, filter, windows } = prepared;
+        let mut remarks = filter.map(|filter| filtered(filter, &systems)).unwrap_or_default();
+        let is_sample = windows.is_some();
+        remarks.extend(windows.map(|windows| in_windows(&windows)));
         let count = systems.len();
         let source = match source {
             Source::Stream(stream) => Ok(systems.iter().map(|_| stream.fork()).collect::<Vec<_>>()),
@@ -79,7 +81,7 @@ impl Run {
             let at_the_end = outcomes.iter().any(|outcome| !outcome.region_ended);
             let cut = damage.or(cut.filter(|_| at_the_end));
             let ended = cut.into_iter().chain(shared.stopped()).collect();
-            let known = Known { workload: info, program: None, ended, missing, remarks };
+            let known = Known { workload: info, program: None, ended, missing, remarks, is_sample };
             Ok(assemble(known, &systems, outcomes.into_iter().map(Some).collect()))
         })
     }

@@ -9,7 +9,7 @@ use tierscope_system::spec::SystemSpec;
 use tierscope_workload::SiteGrain;
 
 /// Version of the job's layout: launcher and recorder must agree.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// A recorder's job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -662,7 +662,7 @@ fn created(recorder: &Recorder, calls: &ThreadCalls, result: u64, out: &mut Vec<
     if thread_of_ours {
         out.push(Call::Spawn { thread: recorder.announce_thread(result as i32) });
     } else if result > 0 {
-        out.extend(forked(recorder, calls, result as i32));
+        out.extend(forked(recorder, calls, result as i32).into_iter().flatten());
     }
 }
 
@@ -684,10 +684,12 @@ fn enter_fork(recorder: &Recorder, slot: &mut Slot) {
 }
 
 /// A process was forked, whose first thread begins here.
-fn forked(recorder: &Recorder, calls: &ThreadCalls, pid: i32) -> Option<Call> {
+fn forked(recorder: &Recorder, calls: &ThreadCalls, pid: i32) -> Option<[Call; 2]> {
     let forked = family::forked(calls.channel()?)?;
     recorder.process().forked.insert(pid, forked);
-    Some(Call::Spawn { thread: forked.thread })
+    let (process, thread) = (u64::from(forked.process), forked.thread);
+    // Which process forks it, the host knows.
+    Some([Call::Fork { parent: 0, process, thread }, Call::Spawn { thread }])
 }
 
 /// A process that was forked has ended, or was stopped, and this thread has waited for it.

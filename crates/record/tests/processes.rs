@@ -128,27 +128,62 @@ fn machines_take_every_instruction_of_every_process() {
     }
 }
 
-/// Pages of 4 KiB that the first process stored to before, and another one only loaded from.
-fn pages_counted_twice(recording: &Recording) -> usize {
-    let pages = |thread: u32, kind: OpKind| -> BTreeSet<u64> {
-        let events = recording.threads[&thread].iter();
-        let page = |event: &Event| match event {
-            Event::Op(op) if op.kind() == Some(kind) => Some(op.word << 16 >> 28),
-            _ => None,
-        };
-        events.filter_map(page).collect()
+/// What is told of processes in a thread: forks, execs and ends.
+fn told(recording: &Recording, thread: u32) -> Vec<Call> {
+    let of_processes = |event: &Event| match event {
+        Event::Call(call @ (Call::Fork { .. } | Call::Exec { .. } | Call::Exit { .. })) => {
+            Some(*call)
+        }
+        _ => None,
     };
-    let parents: BTreeSet<u64> =
-        pages(0, OpKind::Store).union(&pages(0, OpKind::Load)).copied().collect();
-    let own = pages(1, OpKind::Store);
-    pages(1, OpKind::Load).difference(&own).filter(|page| parents.contains(page)).count()
+    recording.threads[&thread].iter().filter_map(of_processes).collect()
 }
 
 #[test]
-fn pages_that_a_fork_shares_are_counted_for_each_process() {
+fn forks_and_ends_are_told_where_they_happen() {
     needs_qemu!();
-    // The deviation's size: see DEVIATIONS.md.
-    let recording = record(Path::new("sh"), &["-c", "(:)"]);
-    let pages = pages_counted_twice(&recording);
-    assert!((4..40).contains(&pages), "{pages} pages of a subshell");
+    let recording = record(&guest("family"), &["two"]);
+    let fork = |process: u64| {
+        let thread = process as u32;
+        Call::Fork { parent: 0, process, thread }
+    };
+    assert_eq!(told(&recording, 0), [fork(1), fork(2)]);
+    assert_eq!(told(&recording, 1), [Call::Exit { process: 1 }]);
+    assert_eq!(told(&recording, 2), [Call::Exit { process: 2 }]);
+    let nested = record(&guest("family"), &["nested"]);
+    assert_eq!(told(&nested, 0), [Call::Fork { parent: 0, process: 1, thread: 1 }]);
+    let child = told(&nested, 1);
+    assert!(matches!(child[0], Call::Fork { parent: 1, process: 2, .. }), "{child:?}");
+    assert_eq!(child[1..], [Call::Exit { process: 1 }]);
+}
+
+/// A program on a machine; its counters.
+fn counted(program: &Path, arguments: &[&str], system: &str) -> serde_json::Value {
+    let sink = SinkJob::Machines(MachinesJob {
+        systems: vec![load(system, &[]).unwrap().spec],
+        options: RunOptions::default(),
+        memory_bound_bytes: 64 << 20,
+        spill_dir: common::scratch(),
+    });
+    let report = start(program, arguments, sink).unwrap().finish().unwrap();
+    assert!(report.is_complete(), "{arguments:?}: {report:?}");
+    report.result.unwrap()["sink"]["outcomes"][0]["result"]["counters"].clone()
+}
+
+#[test]
+fn what_a_fork_shares_is_copied_only_where_it_is_written() {
+    needs_qemu!();
+    for system in ["oracle/quick", "storage/quick"] {
+        let alone = counted(Path::new("sh"), &["-c", ":"], system);
+        let forked = counted(Path::new("sh"), &["-c", "(:); (:)"], system);
+        let count = |counters: &serde_json::Value, name: &str| counters[name].as_u64().unwrap_or(0);
+        assert_eq!((count(&alone, "forks"), count(&alone, "fork_copies")), (0, 0));
+        assert_eq!(count(&forked, "forks"), 2, "{system}");
+        let copies = count(&forked, "fork_copies");
+        assert!((4..200).contains(&copies), "{system}: {copies} pages copied for two subshells");
+        let faults = count(&forked, "minor_faults") - count(&alone, "minor_faults");
+        assert!(faults < copies + 100, "{system}: {faults} faults, {copies} of them copies");
+        let more = count(&forked, "footprint_bytes") - count(&alone, "footprint_bytes");
+        assert!(more / 4096 < copies + 40, "{system}: {more} B more for {copies} copies");
+    }
 }

@@ -34,8 +34,8 @@ fn rounds(recording: &Recording) -> u64 {
 }
 
 fn programs_unmapped(recording: &Recording) -> usize {
-    let whole = |event: &&Event| matches!(event, Event::Call(Call::Unmap { length, .. }) if *length == 1 << 47);
-    recording.threads.values().flatten().filter(whole).count()
+    let exec = |event: &&Event| matches!(event, Event::Call(Call::Exec { .. }));
+    recording.threads.values().flatten().filter(exec).count()
 }
 
 fn recorded(arguments: &[&str]) -> Recording {

@@ -109,8 +109,9 @@ proptest! {
     fn batches_forks_and_data_are_exact_under_any_workload(
         threads in proptest::collection::vec(proptest::collection::vec(doing(), 1..250), 1..7),
         prefetch in prefetch(),
+        of_processes in any::<bool>(),
     ) {
-        let script = script(&threads);
+        let script = script(&threads, of_processes);
         for name in ALL {
             let spec = with_prefetch(system(name, &TIGHT), &prefetch);
             let whole = run(&spec, Script::stream(&script));
@@ -144,7 +145,7 @@ proptest! {
         threads in proptest::collection::vec(proptest::collection::vec(doing(), 1..150), 1..5),
         (thread, place) in (0usize..5, 0usize..300),
     ) {
-        let script = with_start(script(&threads), thread, place);
+        let script = with_start(script(&threads, false), thread, place);
         for name in ALL {
             let spec = system(name, &TIGHT);
             let whole = run(&spec, Script::stream(&script));
@@ -197,7 +198,7 @@ proptest! {
         threads in proptest::collection::vec(proptest::collection::vec(doing(), 1..150), 1..5),
         (thread, place) in (0usize..5, 0usize..300),
     ) {
-        let script = with_start(script(&threads), thread, place);
+        let script = with_start(script(&threads, false), thread, place);
         for name in ALL {
             let spec = system(name, &WARMING);
             let whole = run(&spec, Script::stream(&script));

@@ -161,7 +161,7 @@ proptest! {
         threads in proptest::collection::vec(proptest::collection::vec(doing(), 1..250), 1..4),
         skipped in 0u64..100,
     ) {
-        let script = script(&threads);
+        let script = script(&threads, false);
         for (name, sets) in ["hybrid/quick", "storage/quick"].into_iter().zip(TIGHT) {
             let spec = system(name, sets);
             let files = Files::new();
@@ -185,7 +185,7 @@ proptest! {
 }
 
 fn failure(options: &RunOptions) -> String {
-    let script = script(&[vec![]]);
+    let script = script(&[vec![]], false);
     let outcome = run(&system("hybrid/quick", &[]), Script::stream(&script), options);
     assert!(outcome.failed);
     outcome.partial_reason.unwrap()
@@ -209,6 +209,6 @@ fn a_place_that_cannot_be_written_and_a_sample_are_said() {
         ..RunOptions::default()
     };
     let spec = system("storage/quick", &[]);
-    let outcome = run(&spec, Script::stream(&script(&[vec![]])), &sampled);
+    let outcome = run(&spec, Script::stream(&script(&[vec![]], false)), &sampled);
     assert!(outcome.partial_reason.unwrap().contains("a sampled run passes most requests over"));
 }

@@ -139,7 +139,7 @@ proptest! {
         threads in prop::collection::vec(prop::collection::vec(doing(), 1..200), 1..6),
         salt: u32,
     ) {
-        let script = script(&threads);
+        let script = script(&threads, false);
         let with = with_sites(&script, salt);
         for name in ALL {
             let spec = tight(name);

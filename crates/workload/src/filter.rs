@@ -146,7 +146,11 @@ fn changes_memory(ops: &[Op]) -> bool {
             | Call::Read { .. }
             | Call::Sync { .. }
             | Call::SyncRange { .. }
-            | Call::Truncate { .. },
+            | Call::Truncate { .. }
+            | Call::Skip { .. }
+            | Call::Fork { .. }
+            | Call::Exec { .. }
+            | Call::Exit { .. },
         )
         | None => true,
         // All named, so that a new call is looked at here. What a program writes from memory leaves it.

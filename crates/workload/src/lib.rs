@@ -17,6 +17,7 @@ pub mod site;
 pub mod stream;
 pub mod touched;
 pub mod trace;
+pub mod windows;
 
 pub use counts::Counts;
 pub use op::{Call, FileId, Op, OpKind, ThreadId};

@@ -235,6 +235,17 @@ calls! {
     Other = 16 { number: u64 },
     /// A mark of the program: region of interest, phase.
     Marker = 17 { mark: u64 },
+    /// What the thread did here is not recorded, but for its calls: see [`crate::windows`]. It takes no
+    /// time.
+    Skip = 18 { instructions: u64, loads: u64, stores: u64 },
+    /// `process` begins, with what `parent` has mapped and in memory, which the two share until one
+    /// writes to it; `thread` is its first, which a [`Call::Spawn`] behind this starts. The addresses of
+    /// a process have its number above their lower 48 bits.
+    Fork = 19 { parent: u64, process: u64, thread: ThreadId },
+    /// The process runs another program in its place: what it has mapped goes.
+    Exec = 20 { process: u64 },
+    /// The process ends: what it has mapped goes.
+    Exit = 21 { process: u64 },
 }
 
 #[cfg(test)]

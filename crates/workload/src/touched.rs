@@ -106,6 +106,8 @@ struct Count {
     mappings: Mappings,
     memory: Memory,
     files: FilePages,
+    /// Who forked a process.
+    parents: HashMap<u64, u64>,
     /// Of memory that is no file's, the most so far, in pages.
     most_pages: u64,
 }
@@ -165,14 +167,44 @@ impl Count {
         if let Some(Backing { file, page, .. }) = backing {
             self.files.add(file, page);
         }
-        if backing.is_none_or(|backing| write && !backing.shared) {
+        let own = match backing {
+            Some(backing) => write && !backing.shared,
+            None => write || !self.is_inherited(page),
+        };
+        if own {
             self.memory.make_anonymous(page);
             self.most_pages = self.most_pages.max(self.memory.anonymous);
         }
     }
 
+    /// Whether a page is one that a process's parent had, and shares while nobody writes to it.
+    fn is_inherited(&self, page: u64) -> bool {
+        // More generations than programs have; a damaged recording may go in a circle.
+        const MOST_GENERATIONS: usize = 64;
+        let (process, place) = (page >> PROCESS_SHIFT, page & ((1 << PROCESS_SHIFT) - 1));
+        let parents = std::iter::successors(Some(&process), |process| self.parents.get(process));
+        let mut before = parents.skip(1).take(MOST_GENERATIONS);
+        before.any(|parent| self.memory.is_anonymous(parent << PROCESS_SHIFT | place))
+    }
+
+    /// All that a process has mapped goes.
+    fn drop_process(&mut self, process: u64) {
+        let (start, end) = pages_of_process(process);
+        self.memory.forget(start, end);
+        self.mappings.unmap(start, end);
+        self.parents.remove(&process);
+    }
+
     fn call(&mut self, call: Call) {
         match call {
+            Call::Fork { parent, process, .. } if parent.max(process) >> 15 == 0 => {
+                self.drop_process(process);
+                self.parents.insert(process, parent);
+                self.mappings.copy(pages_of_process(parent), pages_of_process(process).0);
+            }
+            Call::Exec { process } | Call::Exit { process } if process >> 15 == 0 => {
+                self.drop_process(process);
+            }
             Call::Read { file, offset, length, address } => {
                 self.transfer(file, offset, length, address, true);
             }
@@ -220,6 +252,14 @@ impl Count {
             file_bytes: self.files.count() * PAGE_BYTES,
         }
     }
+}
+
+/// Bits of a page's number below that of its process.
+const PROCESS_SHIFT: u32 = 48 - PAGE_BYTES.trailing_zeros();
+
+/// The pages of a process, the last one not included.
+fn pages_of_process(process: u64) -> (u64, u64) {
+    (process << PROCESS_SHIFT, (process + 1) << PROCESS_SHIFT)
 }
 
 /// The pages that a range covers, the last one not included.

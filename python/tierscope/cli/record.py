@@ -38,6 +38,7 @@ def record(
     by: Literal["function", "address"] | None = None,
     max_size: str | None = None,
     filter_l1: str | None = None,
+    sample: str | None = None,
     quiet: Annotated[bool, Parameter(name=("--quiet", "-q"))] = False,
 ) -> int:
     """Records the loads, stores and system calls of a program to a file.
@@ -57,6 +58,8 @@ def record(
             2GiB. What is recorded until then is complete and can be replayed.
         filter_l1: Leaves out the accesses that a first-level cache of this size, such as 32KiB,
             serves. For machines whose first-level cache is as large; replays say so.
+        sample: Records windows of the program, such as 1M/100M: the middle 1 million of each 100
+            million accesses, and all calls. Replays are marked as sampled.
         quiet: Shows no progress, and says nothing about a recording that is as it should be.
     """
     if not program:
@@ -70,6 +73,7 @@ def record(
         by=by or (),
         max_size=max_size,
         filter_l1=filter_l1,
+        sample=sample,
         watch=GrowthLines(output, quiet=quiet or not sys.stderr.isatty(), may_grow=not max_size),
     )
     lines = [*kept.reasons, *kept.notices]
@@ -100,4 +104,14 @@ def came_to(output: Path, kept: Recording, *, replaced: bool = False) -> list[st
     instead = ", in place of an earlier recording" if replaced else ""
     left_out = sum(int(kept.totals.get(f"left_out_{kind}", 0)) for kind in ("loads", "stores"))
     filtered = f"; {fmt.count(left_out)} more are left out" if left_out else ""
-    return [f"{output}: {fmt.count(accesses)} accesses, {size}{instead}{filtered}"]
+    sampled = _sampled(kept.totals.get("skipped"))
+    return [f"{output}: {fmt.count(accesses)} accesses, {size}{instead}{filtered}{sampled}"]
+
+
+def _sampled(skipped: dict[str, int] | None) -> str:
+    """How many windows there are, and what lies between them."""
+    if skipped is None:
+        return ""
+    windows, between = skipped["windows"], skipped["loads"] + skipped["stores"]
+    plural = "" if windows == 1 else "s"
+    return f", in {windows} window{plural} of a program of {fmt.count(between)} more"

@@ -143,6 +143,35 @@ impl AddressSpace {
         self.mappings.range(..end).filter_map(of_file).collect()
     }
 
+    /// The mappings that begin in a range of pages, by where they begin.
+    pub fn mappings_in(&self, pages: Range<u64>) -> Vec<(u64, Mapping)> {
+        self.mappings.range(pages).map(|(at, mapping)| (*at, *mapping)).collect()
+    }
+
+    /// Whether any mapping is of a file.
+    pub fn maps(&self, file: FileId) -> bool {
+        self.mappings.values().any(|mapping| mapping.file.is_some_and(|(of, _)| of == file))
+    }
+
+    /// Takes out the page-table pages that serve a range of pages alone; their frames.
+    pub fn take_tables(&mut self, pages: Range<u64>) -> Vec<u64> {
+        const LEVEL_SHIFT: u32 = 52;
+        let serves = |key: u64| {
+            let bits = 9 * ((key >> LEVEL_SHIFT) as u32 + 1);
+            let first = (key & ((1 << LEVEL_SHIFT) - 1)) << bits;
+            bits < 64 && pages.contains(&first) && pages.end - first >= 1 << bits
+        };
+        let keys = self.tables.iter().map(|(key, _)| key).filter(|key| serves(*key));
+        let keys: Vec<u64> = keys.collect();
+        keys.iter()
+            .filter_map(|key| {
+                let frame = self.tables.get(*key).checked_sub(1);
+                self.tables.set(*key, 0);
+                frame
+            })
+            .collect()
+    }
+
     /// The entry of a page.
     #[inline]
     pub fn get(&self, page: u64) -> Pte {

@@ -46,6 +46,8 @@ pub struct Frame {
     pub dirty: bool,
     /// More than one virtual page maps it.
     pub mapped_twice: bool,
+    /// Of anonymous memory, virtual pages that map it beside `mapped_at`: other processes'.
+    pub sharers: u32,
     /// The transfer in which it takes part, plus 1; 0 for none.
     pub transfer: u32,
     /// The transfer reads from the store: the content is not there yet.
@@ -68,6 +70,7 @@ impl Frame {
         touched_ps: 0,
         dirty: false,
         mapped_twice: false,
+        sharers: 0,
         transfer: 0,
         reading: false,
         slot: 0,
@@ -171,6 +174,8 @@ impl Frames {
 
     /// Takes a frame back.
     pub fn release(&mut self, frame: u64) {
+        #[cfg(test)]
+        assert!(!self.recycled.contains(&frame), "frame {frame} is free already");
         *self.info.get_mut(frame) = Frame::FREE;
         self.recycled.push(frame);
     }

@@ -62,6 +62,10 @@ pub struct KernelPathsSpec {
     pub context_switch: PathSpec,
     /// Entry to and return from a system call, its own work not included.
     pub system_call: PathSpec,
+    /// Making a process, but for its page table's entries.
+    pub fork: PathSpec,
+    /// Copying a page-table entry to a process that is made.
+    pub fork_page: PathSpec,
 }
 
 impl KernelPathsSpec {

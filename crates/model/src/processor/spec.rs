@@ -93,6 +93,9 @@ pub struct TlbSpec {
     pub walk_cache_entries: u32,
     /// Levels of the page table.
     pub levels: u32,
+    /// Processes whose translations it tells apart: those of others go as a core switches to a further
+    /// one. 1: all go at each switch to another process.
+    pub address_spaces: u32,
 }
 
 impl ProcessorSpec {
@@ -269,6 +272,7 @@ impl TlbSpec {
     fn check(&self, path: &str, problems: &mut Problems) {
         problems.at_least(path, "levels", self.levels, 1);
         problems.at_most(path, "levels", self.levels, 5);
+        problems.at_least(path, "address_spaces", self.address_spaces, 1);
         for (name, entries, ways) in [
             ("entries", self.entries, self.ways),
             ("second_level_entries", self.second_level_entries, self.second_level_ways),

@@ -1,6 +1,7 @@
 //! Translation look-aside buffers of one core: two levels, and a cache of upper page-table levels.
 
 use super::TlbSpec;
+use std::ops::Range;
 
 /// A translation as the hardware keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +99,10 @@ impl Table {
     fn clear(&mut self) {
         self.pages.fill(FREE);
     }
+
+    fn forget(&mut self, pages: &Range<u64>) {
+        self.pages.iter_mut().filter(|page| pages.contains(page)).for_each(|page| *page = FREE);
+    }
 }
 
 fn pack(translation: Translation) -> u64 {
@@ -116,6 +121,10 @@ pub struct Tlb {
     upper: Table,
     last_page: u64,
     last: Translation,
+    /// The processes whose translations it may hold, the one that ran last behind.
+    processes: Vec<u64>,
+    /// Most of them.
+    address_spaces: usize,
 }
 
 impl Tlb {
@@ -127,7 +136,35 @@ impl Tlb {
             upper: Table::new(spec.walk_cache_entries, spec.walk_cache_entries),
             last_page: FREE,
             last: Translation { frame: 0, writable: false },
+            processes: Vec::new(),
+            address_spaces: spec.address_spaces as usize,
         }
+    }
+
+    /// A thread of a process runs on the core from now on. Translations of so many processes are told
+    /// apart; of the one that ran longest ago all are forgotten where there is no room for a further one
+    /// (`choose_new_asid`, arch/x86/mm/tlb.c). Pages of a process of this number have it above `48 -
+    /// page_shift` bits.
+    pub fn enter(&mut self, process: u64, page_shift: u32) {
+        if self.processes.last() == Some(&process) {
+            return;
+        }
+        if let Some(place) = self.processes.iter().position(|other| *other == process) {
+            self.processes.remove(place);
+        } else if self.processes.len() >= self.address_spaces.max(1) {
+            let gone = self.processes.remove(0);
+            let shift = 48 - page_shift;
+            self.forget(&(gone << shift..(gone + 1) << shift));
+        }
+        self.processes.push(process);
+    }
+
+    /// Forgets all of a range of pages, and of upper levels what covers a part of it.
+    pub fn forget(&mut self, pages: &Range<u64>) {
+        self.first.forget(pages);
+        self.second.forget(pages);
+        self.upper.forget(&(pages.start >> 9..pages.end.div_ceil(1 << 9)));
+        self.last_page = FREE;
     }
 
     /// Looks a virtual page number up. A page used again at once is found without a search; it is
@@ -211,6 +248,7 @@ mod tests {
             second_level_latency_cycles: 7,
             walk_cache_entries: 4,
             levels: 4,
+            address_spaces: 2,
         }
     }
 
@@ -237,6 +275,26 @@ mod tests {
         }
         assert_eq!(tlb.lookup(0), TlbHit::Second(at(0)));
         assert_eq!(tlb.lookup(0), TlbHit::First(at(0)));
+    }
+
+    #[test]
+    fn so_many_processes_keep_their_translations_over_a_switch() {
+        const SHIFT: u32 = 36;
+        let mut tlb = Tlb::new(&spec(64, 64, 0));
+        let page = |process: u64| process << SHIFT | 7;
+        for process in 0..2 {
+            tlb.enter(process, 12);
+            tlb.insert(page(process), at(page(process)));
+            assert!(!tlb.upper_levels_cached(page(process)));
+        }
+        tlb.enter(0, 12);
+        assert!(tlb.holds(page(0)) && tlb.holds(page(1)), "two are told apart");
+        tlb.enter(2, 12);
+        assert!(tlb.holds(page(0)), "the one that ran last");
+        assert_eq!(tlb.lookup(page(1)), TlbHit::None, "the one that ran longest ago");
+        assert!(tlb.upper_levels_cached(page(0)) && !tlb.upper_levels_cached(page(1)));
+        tlb.enter(1, 12);
+        assert!(!tlb.holds(page(0)));
     }
 
     proptest! {

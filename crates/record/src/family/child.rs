@@ -1,7 +1,7 @@
 //! The side of a program's process.
 
+use super::SHARED;
 use super::channel::{Channel, Kind, Shared, ring, state};
-use super::{SHARED, translate};
 use crate::capture::{self, Ended, Recorder, SILENT, guarded, slot};
 use crate::descriptors::New;
 use crate::sink::{Counts, Sink};
@@ -97,7 +97,7 @@ impl ChildSink {
     /// process, and its memory goes with the machine.
     pub fn last_calls(&self, signal: u64) -> Option<[Call; 2]> {
         (self.process > 0).then_some([
-            Call::Unmap { address: 0, length: translate::ADDRESSES },
+            Call::Exit { process: u64::from(self.process) },
             Call::Signal { sequence: signal },
         ])
     }

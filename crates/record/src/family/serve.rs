@@ -261,7 +261,7 @@ impl<F: FnMut(ThreadId) -> ThreadId> Server<F> {
         }
         if gone {
             self.start_all();
-            self.unmap_all();
+            self.let_memory_go(Call::Exit { process: self.translator.process() });
         }
         self.channel.close();
         if gone || self.ended.is_some() {
@@ -372,7 +372,7 @@ impl<F: FnMut(ThreadId) -> ThreadId> Server<F> {
         let key = (self.process, self.image.get(), 0);
         self.recorder.family().known().threads.insert(key, first);
         self.translator.files.clear();
-        self.unmap_all();
+        self.let_memory_go(Call::Exec { process: self.translator.process() });
         if told.others > 0 {
             self.recorder.publish_notice(&format!(
                 "up to {CAPACITY} operations of each of {} other threads, the last before {} took \
@@ -412,15 +412,11 @@ impl<F: FnMut(ThreadId) -> ThreadId> Server<F> {
         first
     }
 
-    /// All memory of the process goes.
-    fn unmap_all(&mut self) {
+    /// All memory of the process goes, by a call of its first thread.
+    fn let_memory_go(&mut self, call: Call) {
         let first = self.translator.thread(0);
         if self.threads.contains(&first) {
-            let all = self.translator.all_addresses();
-            self.pass_on_call(
-                first,
-                &Call::Unmap { address: all.start, length: all.end - all.start },
-            );
+            self.pass_on_call(first, &call);
         }
     }
 }

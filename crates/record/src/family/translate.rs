@@ -8,9 +8,6 @@ use tierscope_workload::{Call, FileId, Op, OpKind, ThreadId};
 /// Bits of an address that a process uses: the lower half of the canonical ones.
 const ADDRESS_BITS: u32 = 48;
 
-/// Length of a process's own addresses: all that it may have mapped.
-pub const ADDRESSES: u64 = 1 << (ADDRESS_BITS - 1);
-
 /// Translates the operations of one process.
 pub struct Translator<F> {
     /// The process's number, above its addresses: pages of different processes are different.
@@ -80,9 +77,9 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
         Some(next)
     }
 
-    /// All addresses that the process may use.
-    pub fn all_addresses(&self) -> std::ops::Range<u64> {
-        self.tag..self.tag + ADDRESSES
+    /// The process's number.
+    pub fn process(&self) -> u64 {
+        self.tag >> ADDRESS_BITS
     }
 
     fn address(&self, address: u64) -> u64 {
@@ -101,6 +98,11 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
                 self.started.insert(thread);
                 Call::Spawn { thread }
             }
+            Call::Fork { process, thread, .. } => {
+                Call::Fork { parent: self.process(), process, thread: (self.thread)(thread) }
+            }
+            Call::Exec { .. } => Call::Exec { process: self.process() },
+            Call::Exit { .. } => Call::Exit { process: self.process() },
             Call::Wait { thread, sequence } => {
                 Call::Wait { thread: (self.thread)(thread), sequence }
             }
@@ -130,7 +132,11 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
             | Call::Wait { .. }
             | Call::Sleep { .. }
             | Call::Other { .. }
-            | Call::Marker { .. } => {}
+            | Call::Marker { .. }
+            | Call::Skip { .. }
+            | Call::Fork { .. }
+            | Call::Exec { .. }
+            | Call::Exit { .. } => {}
         }
         call
     }
@@ -185,6 +191,12 @@ mod tests {
                 Call::Read { file: 7, offset: 5, length: 6, address: 3 << 48 | 0x2000 },
             ),
             (Call::Close { file: 99 }, Call::Other { number: 0 }),
+            (
+                Call::Fork { parent: 0, process: 9, thread: 3 },
+                Call::Fork { parent: 3, process: 9, thread: 13 },
+            ),
+            (Call::Exec { process: 0 }, Call::Exec { process: 3 }),
+            (Call::Exit { process: 0 }, Call::Exit { process: 3 }),
             (
                 Call::Remap { old_address: 1, old_length: 2, new_address: 3, new_length: 4 },
                 Call::Remap {

@@ -79,6 +79,8 @@ pub(super) struct Account {
     pub interrupts: u64,
     pub context_switches: u64,
     pub shootdowns: u64,
+    /// Processes forked.
+    pub forks: u64,
     pub started: u64,
     pub stale_loads: u64,
     golden: Option<Golden>,
@@ -114,6 +116,7 @@ impl Account {
             interrupts: 0,
             context_switches: 0,
             shootdowns: 0,
+            forks: 0,
             started: 0,
             stale_loads: 0,
             golden: check_data.then(|| Golden {
@@ -619,6 +622,11 @@ impl Machine {
         .into_iter()
         .map(|(name, count)| (name.to_string(), count))
         .collect();
+        let forks = self.in_all(|account| account.forks);
+        if forks > 0 {
+            let of_processes = [("forks", forks), ("fork_copies", os.fork_copies)];
+            counters.extend(of_processes.map(|(name, count)| (name.to_string(), count)));
+        }
         let caches = self.spec.processor.iter().flat_map(|processor| &processor.caches);
         counters.extend(dram_counters(&activity.dram));
         let own = report.hams.iter().flat_map(|hams| hams.named());

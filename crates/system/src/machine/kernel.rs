@@ -167,6 +167,10 @@ impl Machine {
                     self.account.shootdowns += 1;
                     self.cores.iter_mut().for_each(|core| core.tlb.invalidate(page));
                 }
+                Effect::Flush(pages) => {
+                    self.account.shootdowns += 1;
+                    self.cores.iter_mut().for_each(|core| core.tlb.forget(&pages));
+                }
             }
         }
     }
@@ -252,13 +256,30 @@ impl Machine {
         })?;
         thread.position += 1 + usize::from(header.size());
         thread.call_area = Area::REST;
-        let quiet = matches!(call, Call::Marker { .. } | Call::Spawn { .. });
+        // What makes and ends threads and processes is told beside the calls that do so.
+        let quiet = matches!(
+            call,
+            Call::Marker { .. }
+                | Call::Spawn { .. }
+                | Call::Skip { .. }
+                | Call::Fork { .. }
+                | Call::Exec { .. }
+                | Call::Exit { .. }
+        );
         let mut steps = Vec::new();
         if !quiet {
             self.account.calls += 1;
             steps = path_steps(Stage::SystemCall, self.os.paths.system_call, 1);
         }
-        if matches!(call, Call::Map { .. } | Call::Unmap { .. } | Call::Remap { .. }) {
+        if matches!(
+            call,
+            Call::Map { .. }
+                | Call::Unmap { .. }
+                | Call::Remap { .. }
+                | Call::Fork { .. }
+                | Call::Exec { .. }
+                | Call::Exit { .. }
+        ) {
             self.forget_areas();
         }
         match call {
@@ -300,8 +321,27 @@ impl Machine {
                     steps.extend(self.sync_steps(file));
                 }
             }
+            Call::Fork { parent, process, thread } => {
+                self.thread_exists(thread, id)?;
+                for named in [parent, process] {
+                    check_process(named, id)?;
+                }
+                self.threads[thread as usize].process = Some(process);
+                steps = self.fork_process(parent, process, now_ps)?;
+            }
+            Call::Exec { process } => {
+                check_process(process, id)?;
+                self.paging.drop_process(process);
+            }
+            Call::Exit { process } => {
+                check_process(process, id)?;
+                self.paging.end_process(process);
+            }
             Call::Spawn { thread } => {
                 self.thread_exists(thread, id)?;
+                let process = self.threads[id].process;
+                let started = &mut self.threads[thread as usize];
+                started.process = started.process.or(process);
                 if self.threads[thread as usize].state == State::NotStarted {
                     self.make_ready(thread as usize, now_ps);
                 }
@@ -334,11 +374,31 @@ impl Machine {
                 return Ok(());
             }
             Call::Marker { mark } => self.pass_mark(mark, now_ps),
-            Call::Close { .. } | Call::Other { .. } => {}
+            Call::Close { .. } | Call::Other { .. } | Call::Skip { .. } => {}
         }
         self.apply_effects();
         self.threads[id].do_first(&steps);
         Ok(())
+    }
+
+    /// Forks a process; what that costs whoever makes it, before it runs.
+    fn fork_process(
+        &mut self,
+        parent: u64,
+        process: u64,
+        now_ps: u64,
+    ) -> Result<Vec<Step>, MachineError> {
+        let mut copied = 0;
+        let (_, work) = self.decide(|paging, work, held| {
+            copied = paging.fork_process(parent, process, now_ps, work, held)?;
+            Ok(Next::WaitForFrame)
+        })?;
+        self.account.forks += 1;
+        let paths = &self.os.paths;
+        let mut steps = path_steps(Stage::SystemCall, paths.fork, 1);
+        steps.extend(path_steps(Stage::SystemCall, paths.fork_page, copied));
+        steps.extend(self.work_steps(&work));
+        Ok(steps)
     }
 
     fn sync_steps(&mut self, file: FileId) -> Vec<Step> {
@@ -434,8 +494,10 @@ impl Machine {
             steps.push(Step::StartSlice);
             thread.do_first(&steps);
         }
+        let process = thread.process.unwrap_or(0);
         self.activate(self.contexts[index].core);
         let context = &mut self.contexts[index];
+        self.cores[context.core].tlb.enter(process, self.fixed.page_shift);
         self.cores[context.core].occupancy.begin(now_ps);
         debug_assert!(context.window.is_empty() && context.pending.is_empty());
         context.thread = id;
@@ -452,6 +514,15 @@ impl Machine {
         self.cores[context.core].occupancy.end(context.now_ps);
         self.threads[context.thread].state = state;
     }
+}
+
+/// Numbers of processes lie above the addresses of one.
+fn check_process(process: u64, named_by: usize) -> Result<(), MachineError> {
+    if process >> 15 == 0 {
+        return Ok(());
+    }
+    let reason = format!("it names a process {process}");
+    Err(MachineError::BadOperation { thread: named_by as u32, reason })
 }
 
 fn other_has_not_signalled(state: State, signals: u64, sequence: u64) -> bool {

@@ -205,6 +205,8 @@ pub struct Begun {
 pub struct Thread {
     /// What it does now.
     pub state: State,
+    /// The process that it belongs to, once that is known; else the first.
+    pub process: Option<u64>,
     /// Operations pulled and not all consumed.
     pub buffer: Vec<Op>,
     /// Next operation in `buffer`.
@@ -247,6 +249,7 @@ impl Thread {
     pub fn new() -> Self {
         Thread {
             state: State::NotStarted,
+            process: None,
             buffer: Vec::new(),
             position: 0,
             exhausted: false,

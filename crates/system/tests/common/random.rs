@@ -46,8 +46,13 @@ pub fn doing() -> impl Strategy<Value = Do> {
 pub const PRIVATE: u64 = 1 << 42;
 const MAPPED_AGAIN: u64 = 1 << 43;
 
-/// Threads that share files and memory and wait for each other, in an order that can happen.
-pub fn script(threads: &[Vec<Do>]) -> Vec<Vec<Op>> {
+/// Threads that share files and memory and wait for each other, in an order that can happen; or of a
+/// process each.
+pub fn script(threads: &[Vec<Do>], of_processes: bool) -> Vec<Vec<Op>> {
+    if of_processes { family(threads) } else { of_threads(threads) }
+}
+
+fn of_threads(threads: &[Vec<Do>]) -> Vec<Vec<Op>> {
     let mut signals = vec![0u64; threads.len()];
     let mut all: Vec<Vec<Op>> = vec![Vec::new(); threads.len()];
     let (flags, length) = (MAP_WRITABLE, 300 * PAGE);
@@ -65,7 +70,7 @@ pub fn script(threads: &[Vec<Do>]) -> Vec<Vec<Op>> {
     all[0].extend(start.into_iter().chain(others).flat_map(call));
     for (index, todo) in threads.iter().enumerate() {
         for what in todo {
-            let ops = operations(index as u64, what);
+            let ops = operations(0, index as u64, what);
             all[index].extend(ops);
             if let Do::Hand = what {
                 signals[index] += 1;
@@ -80,19 +85,51 @@ pub fn script(threads: &[Vec<Do>]) -> Vec<Vec<Op>> {
     all
 }
 
-fn operations(thread: u64, what: &Do) -> Vec<Op> {
+/// The first process does all of what it has to do, and each forks the next after a third. Half of them
+/// run another program in their place before they end.
+fn family(threads: &[Vec<Do>]) -> Vec<Vec<Op>> {
+    let mut all = of_threads(&threads[..1]);
+    for (index, todo) in threads.iter().enumerate() {
+        let process = index as u64;
+        let (before, behind) = todo.split_at(todo.len() / 3);
+        let done = |part: &[Do]| -> Vec<Op> {
+            part.iter().flat_map(|what| operations(process, process, what)).collect()
+        };
+        let mut ops = if index == 0 { std::mem::take(&mut all[0]) } else { done(before) };
+        if index + 1 < threads.len() {
+            let (thread, next) = (index as u32 + 1, process + 1);
+            ops.extend(call(Call::Fork { parent: process, process: next, thread }));
+            ops.extend(call(Call::Spawn { thread }));
+        }
+        ops.extend(done(behind));
+        if index % 2 == 1 {
+            ops.extend(call(Call::Exec { process }));
+            ops.extend(done(before));
+        }
+        if index > 0 {
+            ops.extend(call(Call::Exit { process }));
+            all.push(ops);
+        } else {
+            all[0] = ops;
+        }
+    }
+    all
+}
+
+fn operations(process: u64, thread: u64, what: &Do) -> Vec<Op> {
+    let space = process << 48;
     // Half of the anonymous pages belong to a thread each.
     let own = |page: u64| {
         if page.is_multiple_of(2) { page } else { page / 12 * 12 + 2 * (thread % 6) + 1 }
     };
-    let anonymous = |page: u64| ANONYMOUS + own(page) * PAGE;
+    let anonymous = |page: u64| space + ANONYMOUS + own(page) * PAGE;
     match *what {
         Do::Access { region, page, offset, write, dependent, work } => {
             let address = match region {
                 0 | 1 => anonymous(page),
-                2 => MAPPED + page % 290 * PAGE,
-                3 => PRIVATE + page % 290 * PAGE,
-                _ => MAPPED_AGAIN + page % 290 * PAGE,
+                2 => space + MAPPED + page % 290 * PAGE,
+                3 => space + PRIVATE + page % 290 * PAGE,
+                _ => space + MAPPED_AGAIN + page % 290 * PAGE,
             } + offset;
             let op = if write { Op::store(address, 8, work) } else { Op::load(address, 8, work) };
             vec![op.with_flags(if dependent { FLAG_DEPENDENT } else { 0 })]

@@ -261,6 +261,7 @@ pub const SMALL: Sets<'static> = &[
     ("os.paths.wake_up.lines", "2"),
     ("os.paths.context_switch.lines", "2"),
     ("os.paths.system_call.lines", "2"),
+    ("os.paths.fork.lines", "2"),
 ];
 
 /// The changes that a machine of this organization has a place for.
@@ -302,6 +303,8 @@ pub enum Feel {
     Contended,
     /// Eight threads that compute and wake each other.
     Switches,
+    /// A process that forks others, which read and write what it has; they take turns.
+    Forks,
 }
 
 use Feel::*;
@@ -389,6 +392,33 @@ fn switches() -> Vec<Vec<Op>> {
     together(all)
 }
 
+/// Processes of one core's turns: each waits for the one before it, over and over.
+fn forks() -> Vec<Vec<Op>> {
+    let (processes, rounds, pages) = (9u64, 6u64, 48);
+    let mut all: Vec<Vec<Op>> =
+        vec![every(PAGE, pages).into_iter().map(|at| Op::store(at, 8, 8)).collect()];
+    for process in 1..processes {
+        let thread = process as u32;
+        let fork = Call::Fork { parent: 0, process, thread };
+        all[0].extend([fork, Call::Spawn { thread }].into_iter().flat_map(call));
+        let mut ops = Vec::new();
+        for round in 1..=rounds {
+            if process > 1 {
+                ops.extend(call(Call::Wait { thread: thread - 1, sequence: round }));
+            }
+            for (number, at) in every(PAGE, pages).into_iter().enumerate() {
+                let at = process << 48 | at;
+                let writes = number % 4 == 0 && round == 1;
+                ops.push(if writes { Op::store(at, 8, 40) } else { Op::load(at, 8, 40) });
+            }
+            ops.extend(call(Call::Signal { sequence: round }));
+        }
+        ops.extend(call(Call::Exit { process }));
+        all.push(ops);
+    }
+    all
+}
+
 fn in_order(addresses: &[u64]) -> Vec<Op> {
     let last = addresses.iter().max().map_or(ANONYMOUS, |last| *last);
     chase(&every(PAGE, (last - ANONYMOUS) / PAGE + 1), 4)
@@ -425,6 +455,7 @@ impl Feel {
             Files => vec![files()],
             Mapped => vec![mapped()],
             Switches => switches(),
+            Forks => forks(),
         }
     }
 }
@@ -552,6 +583,7 @@ const CASES: &[Case] = &[
     case("processor.tlb.levels", ALL, "5", Chase(64), "footprint_bytes", Up),
     case("processor.coherence.transfer_cycles", ALL, "400", Contended, "time", Up),
     case("processor.coherence.invalidation_cycles", ALL, "400", Contended, "time", Up),
+    case("processor.tlb.address_spaces", ALL, "16", Forks, "tlb_walks", Down),
     case("processor.energy.uncore_power", ALL, "40W", Stores, "energy", Up),
     case("processor.energy.running_power", ALL, "40W", Stores, "energy", Up),
     case("processor.energy.halted_power", ALL, "40W", Stores, "energy", Up),
@@ -591,6 +623,10 @@ const CASES: &[Case] = &[
     case("os.paths.context_switch.lines", ALL, "512", Switches, "memory_reads", Up),
     case("os.paths.system_call.instructions", ALL, "9000", Files, "owner:system_call", Up),
     case("os.paths.system_call.lines", ALL, "64", Files, "memory_reads", Up),
+    case("os.paths.fork.instructions", ALL, "900000", Forks, "owner:system_call", Up),
+    case("os.paths.fork.lines", ALL, "512", Forks, "memory_reads", Up),
+    case("os.paths.fork_page.instructions", ALL, "9000", Forks, "owner:system_call", Up),
+    case("os.paths.fork_page.lines", ALL, "64", Forks, "memory_reads", Up),
     // DRAM.
     case("dram.part", ALL, "ddr3-1600-4gb-x8", Chase(512), "time", Down),
     case("dram.channels", ALL, "1", Stream(512), "time", Up),

@@ -152,6 +152,8 @@ pub const FREE_KERNEL: Sets<'static> = &[
     ("os.paths.wake_up", "{ instructions = 0, lines = 0 }"),
     ("os.paths.context_switch", "{ instructions = 0, lines = 0 }"),
     ("os.paths.system_call", "{ instructions = 0, lines = 0 }"),
+    ("os.paths.fork", "{ instructions = 0, lines = 0 }"),
+    ("os.paths.fork_page", "{ instructions = 0, lines = 0 }"),
 ];
 
 /// Times that are whole nanoseconds, and no refresh: two machines that do the same at different

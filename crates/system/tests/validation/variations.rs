@@ -180,7 +180,7 @@ proptest! {
     ) {
         let Some(plain) = varied(PRESETS[preset], &changes, levels) else { return Ok(()) };
         let spec = SystemSpec { check_data: true, ..plain.clone() };
-        let script = script(&threads);
+        let script = script(&threads, false);
         let whole = result(&spec, &script, 0, false).unwrap();
         if let Some(whole) = &whole {
             prop_assert_eq!(whole.counters["stale_loads"], 0);

@@ -62,6 +62,16 @@ impl Mappings {
         (page < range.end).then(|| advanced(range.first, page - start))
     }
 
+    /// Maps what a range of pages has, at another place, too.
+    pub(super) fn copy(&mut self, from: (u64, u64), to: u64) {
+        let ranges: Vec<(u64, Range)> =
+            self.0.range(from.0..from.1).map(|(at, range)| (*at, *range)).collect();
+        for (at, range) in ranges {
+            let moved = |page: u64| page - from.0 + to;
+            self.0.insert(moved(at), Range { end: moved(range.end), ..range });
+        }
+    }
+
     /// Removes what is mapped in a range of pages, and gives it.
     fn take(&mut self, start: u64, end: u64) -> Vec<(u64, Range)> {
         if start >= end {

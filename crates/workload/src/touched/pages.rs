@@ -81,6 +81,12 @@ impl Memory {
         chunk.anonymous[word] |= bit;
     }
 
+    /// Whether a page is memory of its own.
+    pub(super) fn is_anonymous(&self, page: u64) -> bool {
+        let (chunk, word, bit) = place(page);
+        self.chunks.get(&chunk).is_some_and(|chunk| chunk.anonymous[word] & bit != 0)
+    }
+
     /// Pages from one on to before another are gone.
     pub(super) fn forget(&mut self, start: u64, end: u64) {
         self.last = None;

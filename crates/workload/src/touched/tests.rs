@@ -135,6 +135,27 @@ fn who_waits_for_ever_is_counted_to_the_end() {
     assert_eq!(pages_of(vec![first, process(1, 20, &[wait(0)], &[])]), 20);
 }
 
+#[test]
+fn what_a_fork_shares_counts_once_until_it_is_written() {
+    let (parent, child) = (100, 1 << 36 | 100);
+    let before = |more: Vec<Step>| {
+        let fork = Step::Call(Call::Fork { parent: 0, process: 1, thread: 1 });
+        let mut steps = vec![map(200, 4, 3, 0, 0), Store(parent), Store(parent + 1), fork];
+        steps.extend(more);
+        pages_touched(&steps)
+    };
+    assert_eq!(before(vec![Load(child), Load(child + 1)]), (2, 0), "read: shared");
+    assert_eq!(before(vec![Load(child), Store(child)]), (3, 0), "written: its own");
+    assert_eq!(before(vec![Load(child + 2)]), (3, 0), "what the parent never had");
+    assert_eq!(before(vec![Load(1 << 36 | 201)]), (2, 1), "a mapping of a file is inherited");
+    let exec = Step::Call(Call::Exec { process: 1 });
+    assert_eq!(
+        before(vec![Store(child), exec, Load(child)]),
+        (3, 0),
+        "after exec, memory of its own"
+    );
+}
+
 /// What calls and accesses touch, in pages: of memory, and of files.
 fn pages_touched(steps: &[Step]) -> (u64, u64) {
     let mut count = Count::default();

@@ -3,4 +3,6 @@
 mod codec;
 pub mod tst;
 
-pub use tst::{TstError, TstMetadata, TstReader, TstTotals, TstWriter, partial_path};
+pub use tst::{
+    SkippedTotals, TstError, TstMetadata, TstReader, TstTotals, TstWriter, partial_path,
+};

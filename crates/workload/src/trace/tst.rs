@@ -21,6 +21,7 @@ use crate::op::ThreadId;
 use crate::site::{Site, SiteGrain, SiteId};
 use crate::stream::FileInfo;
 use crate::trace::codec::MOST_MARKS;
+use crate::windows::WindowSpec;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeSet;
@@ -31,15 +32,17 @@ use tierscope_units::reason;
 /// The first bytes of every recording. The high bit and the line ends show whether a transfer
 /// took it for text.
 pub const MAGIC: [u8; 8] = *b"\x89TST\r\n\x1a\n";
-/// The version of the format that is written, and the newest that is read: its end says what of the
-/// program is missing.
-pub const VERSION: u32 = 4;
+/// The version of the format that is written, and the newest that is read: it may hold windows of a
+/// program.
+pub const VERSION: u32 = 5;
 /// The oldest version that is read: without sites, and without a filter.
 pub const OLDEST_VERSION: u32 = 1;
 /// The version of a recording that tells its sites, and has no filter.
 pub const SITES_VERSION: u32 = 2;
 /// The version of a recording with a filter.
 pub const FILTER_VERSION: u32 = 3;
+/// The oldest version whose end says what of the program is missing, and which marks it gives.
+pub const MISSING_VERSION: u32 = 4;
 /// What a command line calls the permission to replay what precedes the damage.
 pub const ALLOW_TRUNCATED_FLAG: &str = "--allow-truncated";
 
@@ -82,6 +85,9 @@ pub struct TstMetadata {
     /// The cache whose hits were left out, if they were: version 3 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<FilterSpec>,
+    /// The windows of the program that are in it, where what lies between them is not: version 5 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows: Option<WindowSpec>,
 }
 
 impl TstMetadata {
@@ -95,13 +101,19 @@ impl TstMetadata {
             }
             SITES_VERSION if !sites => "it is of version 2, and says of no sites",
             FILTER_VERSION if !filter => "it is of version 3, and says of no filter",
+            OLDEST_VERSION..VERSION if self.windows.is_some() => {
+                "it holds windows, which come with version 5"
+            }
             _ => "",
         };
         if !told.is_empty() {
             return Err(told.into());
         }
-        match self.filter {
-            Some(filter) if !filter.is_one() => Err(format!("there is no filter of {filter}")),
+        match (self.filter, self.windows) {
+            (Some(filter), _) if !filter.is_one() => Err(format!("there is no filter of {filter}")),
+            (_, Some(windows)) if !windows.is_one() => {
+                Err(format!("there are no windows of {windows}"))
+            }
             _ => Ok(()),
         }
     }
@@ -134,6 +146,10 @@ pub struct TstTotals {
     /// The same of stores.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out_stores: u64,
+    /// Of a recording of windows, how many began, and what lay between them and is in none of the above.
+    /// Version 5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<SkippedTotals>,
     /// The program's marks, each once; not told where there are 64 or more. Version 4.
     #[serde(default, deserialize_with = "once", skip_serializing_if = "Option::is_none")]
     pub marks: Option<BTreeSet<u64>>,
@@ -141,6 +157,19 @@ pub struct TstTotals {
     /// what went wrong. Version 4.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
+}
+
+/// What a recording of windows passes over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkippedTotals {
+    /// Windows that began.
+    pub windows: u64,
+    /// Loads between them.
+    pub loads: u64,
+    /// Stores between them.
+    pub stores: u64,
+    /// Instructions between them.
+    pub instructions: u64,
 }
 
 fn is_zero(count: &u64) -> bool {
@@ -165,7 +194,8 @@ impl TstTotals {
     }
 
     /// Checks totals against what the blocks hold. An error says what cannot be.
-    fn check(&self, filtered: bool, threads: usize, operations: u64) -> Result<(), String> {
+    fn check(&self, metadata: &TstMetadata, threads: usize, operations: u64) -> Result<(), String> {
+        let filtered = metadata.filter.is_some();
         let differ = |what: &str, said: u64, found: u64| {
             Err(format!("the totals say {said} {what}, and the index {found}"))
         };
@@ -187,6 +217,12 @@ impl TstTotals {
             .is_none_or(|sum| sum > 0 && !filtered)
         {
             return Err("the totals count what no filter has left out".into());
+        }
+        if self.skipped.is_some() != metadata.windows.is_some() {
+            return Err("the totals and the header disagree whether it holds windows".into());
+        }
+        if self.skipped.is_some_and(|it| it.loads.checked_add(it.stores).is_none()) {
+            return Err("the totals count more than a program can do".into());
         }
         Ok(())
     }

@@ -25,9 +25,9 @@ impl Paging {
                 Ok(Next::Ready(frame))
             }
             (Pte::Present { frame, .. }, _)
-                if self.frames.get(frame).owner == Owner::Anonymous(page) =>
+                if matches!(self.frames.get(frame).owner, Owner::Anonymous(_)) =>
             {
-                Ok(self.rewrite(page, frame))
+                self.write_anonymous(page, frame, now_ps, work, held)
             }
             (Pte::Present { frame, .. }, Some((at, m))) => match m.file {
                 Some((file, first)) if m.shared => {
@@ -91,6 +91,22 @@ impl Paging {
         Ok(self.throttle(work)?.map_or(Next::Ready(frame), Next::Wait))
     }
 
+    /// A store to an anonymous page that may not be written: as its swap slot has it, or shared with
+    /// other processes.
+    fn write_anonymous(
+        &mut self,
+        page: u64,
+        frame: u64,
+        now_ps: u64,
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+    ) -> Result<Next, OsError> {
+        if self.is_exclusive(frame) {
+            return Ok(self.rewrite(page, frame));
+        }
+        self.copy_on_write(page, frame, now_ps, work, held)
+    }
+
     pub(super) fn copy_on_write(
         &mut self,
         page: u64,
@@ -109,14 +125,17 @@ impl Paging {
             return self.fault(page, true, now_ps, work, held);
         }
         self.counters.minor_faults += 1;
-        let original = self.frames.get_mut(from);
-        if original.mapped_at == page {
-            original.mapped_at = Frame::UNMAPPED;
-        }
         let info = self.frames.get_mut(frame);
         info.mapped_at = page;
         info.dirty = true;
         self.space.set(page, Pte::Present { frame, writable: true });
+        let original = self.frames.get_mut(from);
+        if let Owner::Anonymous(_) = original.owner {
+            self.counters.fork_copies += 1;
+            self.remove_mapper(from, page);
+        } else if original.mapped_at == page {
+            original.mapped_at = Frame::UNMAPPED;
+        }
         self.effects.push(Effect::Shootdown(page));
         work.push(Work::CopyFrame(from, frame));
         Ok(Next::Ready(frame))
@@ -134,7 +153,9 @@ impl Paging {
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
         let index = vma.first + page - vma.address;
-        let mapped = if self.limits.is_none() {
+        let mapped = if processes::is_object(file) {
+            self.map_object((file, index), now_ps, work, held)?
+        } else if self.limits.is_none() {
             self.map_without_store((file, index), now_ps, work, held)?
         } else {
             self.map_with_readahead((file, index), vma, write, now_ps, work, held)?
@@ -146,12 +167,7 @@ impl Paging {
         self.counters.minor_faults += 1;
         self.use_frame(frame, now_ps);
         work.push(Work::Path(Stage::PageCache, 1));
-        let info = self.frames.get_mut(frame);
-        if info.mapped_at == Frame::UNMAPPED {
-            info.mapped_at = page;
-        } else if info.mapped_at != page {
-            info.mapped_twice = true;
-        }
+        self.map_file_frame(frame, page);
         let writable = write && shared;
         self.space.set(page, Pte::Present { frame, writable });
         if !write {
@@ -265,14 +281,14 @@ impl Paging {
             self.counters.minor_faults += 1;
             work.push(Work::Path(Stage::PageCache, 1));
             self.use_frame(frame, now_ps);
-            let info = self.frames.get_mut(frame);
-            info.mapped_at = page;
             // Read-only until stored to, so that a page that stays clean keeps its slot.
+            self.space.set(page, Pte::Present { frame, writable: false });
+            self.sharing.leave_slot(slot);
+            self.add_mapper(frame, page);
             if !write {
-                self.space.set(page, Pte::Present { frame, writable: false });
                 return Ok(Next::Ready(frame));
             }
-            return Ok(self.rewrite(page, frame));
+            return self.write_anonymous(page, frame, now_ps, work, held);
         }
         let Some(frame) = self.allocate(Owner::Anonymous(page), now_ps, work, held)? else {
             return Ok(Next::WaitForFrame);
@@ -307,6 +323,7 @@ impl Paging {
         {
             self.forget_slot(slot);
         }
+        self.own(frame, page);
         self.space.set(page, Pte::Present { frame, writable: true });
         self.effects.push(Effect::Shootdown(page));
         Next::Ready(frame)

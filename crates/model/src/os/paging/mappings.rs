@@ -51,8 +51,12 @@ impl Paging {
         let start = address / self.page_bytes;
         let pages = length.div_ceil(self.page_bytes);
         self.unmap(address, length);
-        let file = (file != NO_FILE).then_some((file, offset / self.page_bytes));
         let shared = flags & MAP_SHARED != 0;
+        let file = match (file, shared) {
+            (NO_FILE, false) => None,
+            (NO_FILE, true) => Some((self.new_object(pages), 0)),
+            (file, _) => Some((file, offset / self.page_bytes)),
+        };
         let heap = flags & MAP_HEAP != 0;
         self.space.map(start, Mapping { pages, file, shared, heap, pattern: Pattern::Normal });
     }
@@ -63,9 +67,9 @@ impl Paging {
             return Area { index: Area::REST, pages: page..page + 1 };
         };
         let index = match mapping.file {
-            Some((file, _)) => Area::FILES + file,
+            Some((file, _)) if !processes::is_object(file) => Area::FILES + file,
             None if mapping.heap => Area::HEAP,
-            None => Area::ANONYMOUS,
+            _ => Area::ANONYMOUS,
         };
         Area { index, pages: first..first + mapping.pages }
     }
@@ -73,9 +77,14 @@ impl Paging {
     /// Unmaps a range and frees what only it used.
     pub fn unmap(&mut self, address: u64, length: u64) {
         let start = address / self.page_bytes;
-        let pages = length.div_ceil(self.page_bytes);
+        self.unmap_pages(start, length.div_ceil(self.page_bytes));
+    }
+
+    pub(super) fn unmap_pages(&mut self, start: u64, pages: u64) {
+        let objects = self.objects_in(start, pages);
         self.release_range(start, pages);
         self.space.unmap(start, pages);
+        self.drop_unmapped(objects);
     }
 
     pub(super) fn release_range(&mut self, start: u64, pages: u64) {
@@ -85,16 +94,19 @@ impl Paging {
                 Pte::Swapped(slot) => self.free_slot(slot),
                 Pte::Present { frame, .. } => {
                     self.effects.push(Effect::Shootdown(page));
-                    self.unmap_frame(frame);
+                    self.unmap_frame(frame, page);
                 }
             }
         }
     }
 
-    pub(super) fn unmap_frame(&mut self, frame: u64) {
+    pub(super) fn unmap_frame(&mut self, frame: u64, page: u64) {
         let info = self.frames.get_mut(frame);
-        info.mapped_at = Frame::UNMAPPED;
         if let Owner::Anonymous(_) = info.owner {
+            if self.remove_mapper(frame, page) || !self.is_exclusive(frame) {
+                return;
+            }
+            let info = self.frames.get_mut(frame);
             let slot = std::mem::take(&mut info.slot);
             info.owner = Owner::Free;
             if info.transfer == 0 {
@@ -103,6 +115,8 @@ impl Paging {
             if let Some(slot) = slot.checked_sub(1) {
                 self.forget_slot(slot);
             }
+        } else {
+            info.mapped_at = Frame::UNMAPPED;
         }
     }
 
@@ -119,9 +133,12 @@ impl Paging {
         if from != to {
             self.unmap(new, new_length);
         }
+        let objects = self.objects_in(from, old_pages);
         let kept = old_pages.min(new_pages);
         let entries: Vec<Pte> = (0..kept).map(|i| self.space.take(from + i)).collect();
-        self.unmap(old, old_length);
+        // What the old place mapped is not gone, but mapped by the new one in a moment.
+        self.release_range(from, old_pages);
+        self.space.unmap(from, old_pages);
         let default = Mapping {
             pages: new_pages,
             file: None,
@@ -130,6 +147,7 @@ impl Paging {
             pattern: Pattern::Normal,
         };
         self.space.map(to, mapping.unwrap_or(default));
+        self.drop_unmapped(objects);
         for (i, pte) in entries.into_iter().enumerate() {
             self.move_entry(from + i as u64, to + i as u64, pte);
         }
@@ -138,6 +156,7 @@ impl Paging {
     pub(super) fn move_entry(&mut self, from: u64, to: u64, pte: Pte) {
         match pte {
             Pte::None => return,
+            Pte::Swapped(slot) if self.sharing.entries_of(slot) > 1 => {}
             Pte::Swapped(slot) => self.slot_pages.set(slot, to + 1),
             Pte::Present { frame, .. } => {
                 self.effects.push(Effect::Shootdown(from));
@@ -145,11 +164,16 @@ impl Paging {
                 if info.mapped_at == from {
                     info.mapped_at = to;
                 }
-                if info.owner == Owner::Anonymous(from) {
-                    info.owner = Owner::Anonymous(to);
-                    if let Some(slot) = info.slot.checked_sub(1) {
-                        self.slot_pages.set(slot, to + 1);
+                let Frame { owner, sharers, slot, .. } = *info;
+                match owner {
+                    Owner::Anonymous(_) if sharers > 0 => self.note_move(frame, from, to),
+                    Owner::Anonymous(_) => {
+                        self.own(frame, to);
+                        if let Some(slot) = slot.checked_sub(1) {
+                            self.slot_pages.set(slot, to + 1);
+                        }
                     }
+                    _ => {}
                 }
             }
         }

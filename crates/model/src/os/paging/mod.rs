@@ -7,6 +7,7 @@ mod faults;
 mod file_calls;
 mod filling;
 mod mappings;
+mod processes;
 mod reclaim;
 #[cfg(test)]
 mod small;
@@ -16,6 +17,7 @@ use crate::organization::{InitialContent, StorageSpec};
 use crate::os::address_space::{AddressSpace, Mapping, Pte};
 use crate::os::frames::{Frame, Frames, Owner};
 use crate::os::readahead::{self, Pattern, Readahead};
+use processes::Sharing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use tierscope_kernel::cow::CowMap;
@@ -100,10 +102,12 @@ pub enum Next {
 }
 
 /// What the hardware has to forget or to be told, as a consequence of a decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// A translation is no longer valid.
     Shootdown(u64),
+    /// No translation of these virtual pages is valid any more (`flush_tlb_mm`, arch/x86/mm/tlb.c).
+    Flush(Range<u64>),
 }
 
 counters! {
@@ -125,6 +129,8 @@ counters! {
         pub page_cache_hits,
         /// Pages that a file call did not find there.
         pub page_cache_misses,
+        /// Pages copied by stores to memory that processes share since a fork.
+        pub fork_copies,
         /// Pages reclaimed.
         pub reclaimed_pages,
         /// Pages written to the store: swap.
@@ -212,6 +218,7 @@ pub struct Paging {
     /// Frame that holds a slot's content, plus 1: the swap cache.
     slot_frames: CowMap<u64>,
     dirty: BTreeSet<(FileId, u64)>,
+    sharing: Sharing,
     limits: Option<Limits>,
     readahead: readahead::Limits,
     prefilled: bool,
@@ -274,6 +281,7 @@ impl Paging {
             slot_pages: CowMap::new(0),
             slot_frames: CowMap::new(0),
             dirty: BTreeSet::new(),
+            sharing: Sharing::new(),
             limits,
             readahead: storage
                 .map_or(readahead::Limits::NONE, |(spec, _)| spec.readahead_limits(page_bytes)),
@@ -349,7 +357,7 @@ impl Paging {
     /// The file that is mapped at an address, if one is.
     pub fn file_at(&self, address: u64) -> Option<FileId> {
         let (_, mapping) = self.space.find(address / self.page_bytes)?;
-        mapping.file.map(|(file, _)| file)
+        mapping.file.map(|(file, _)| file).filter(|file| !processes::is_object(*file))
     }
 
     /// Physical addresses of the entries that a walk for `page` reads, from the last level to the
@@ -408,6 +416,7 @@ impl Paging {
             slot_pages: self.slot_pages.fork(),
             slot_frames: self.slot_frames.fork(),
             dirty: self.dirty.clone(),
+            sharing: self.sharing.fork(),
             limits: self.limits.clone(),
             transfers: self.transfers.clone(),
             effects: self.effects.clone(),

@@ -5,7 +5,7 @@ use super::*;
 impl Paging {
     pub(super) fn mark_dirty(&mut self, frame: u64, file: FileId, index: u64) {
         self.frames.get_mut(frame).dirty = true;
-        if self.limits.is_some() {
+        if self.limits.is_some() && !processes::is_object(file) {
             self.dirty.insert((file, index));
         }
     }
@@ -143,7 +143,10 @@ impl Paging {
         while taken < count {
             let Some(frame) = self.frames.least_recent() else { break };
             let info = self.frames.get(frame);
-            let used = info.mapped_at != Frame::UNMAPPED && held(info.mapped_at);
+            let used = match info.owner {
+                Owner::Anonymous(_) => self.mappers(frame).into_iter().any(held),
+                _ => info.mapped_at != Frame::UNMAPPED && held(info.mapped_at),
+            };
             if used && in_use.len() < 64 {
                 self.frames.touch(frame, now_ps);
                 in_use.push(frame);
@@ -157,6 +160,8 @@ impl Paging {
                     self.unmap_everywhere(frame);
                     if info.dirty {
                         written.push(self.clean_file_page(frame, file, index)?);
+                        // It may be among the candidates twice.
+                        self.hold(frame);
                     } else {
                         self.cache.set(file_key(file, index), 0);
                         self.frames.release(frame);
@@ -189,17 +194,20 @@ impl Paging {
         swapped: &mut Vec<PageTransfer>,
     ) -> Result<(), OsError> {
         let info = self.frames.get(frame);
-        let mapped = info.mapped_at != Frame::UNMAPPED;
+        let mappers = self.mappers(frame);
         let slot = match info.slot.checked_sub(1) {
             Some(slot) => slot,
             None => self.take_slot(page)?,
         };
-        if mapped {
-            self.space.set(page, Pte::Swapped(slot));
-            self.effects.push(Effect::Shootdown(page));
+        for page in &mappers {
+            self.space.set(*page, Pte::Swapped(slot));
+            self.effects.push(Effect::Shootdown(*page));
         }
+        self.sharing.enter_slot(slot, mappers.len() as u64);
+        self.forget_strays(frame);
         let info = self.frames.get_mut(frame);
         info.mapped_at = Frame::UNMAPPED;
+        info.sharers = 0;
         if info.dirty {
             info.dirty = false;
             swapped.push(self.enter_swap_cache(slot, frame));
@@ -228,8 +236,15 @@ impl Paging {
     }
 
     pub(super) fn free_slot(&mut self, slot: u64) {
+        if self.sharing.leave_slot(slot) > 0 {
+            return;
+        }
         if let Some(frame) = self.slot_frames.get(slot).checked_sub(1) {
             let info = self.frames.get_mut(frame);
+            if info.mapped_at != Frame::UNMAPPED {
+                // Another process has the page again, and the slot its clean copy.
+                return;
+            }
             info.slot = 0;
             info.owner = Owner::Free;
             if info.transfer == 0 && info.mapped_at == Frame::UNMAPPED {

@@ -27,6 +27,8 @@ pub fn small(change: impl FnOnce(&mut StorageSpec)) -> Paging {
             wake_up: path,
             context_switch: path,
             system_call: path,
+            fork: path,
+            fork_page: path,
         },
     };
     let mut storage = StorageSpec {

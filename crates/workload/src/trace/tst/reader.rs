@@ -77,9 +77,9 @@ impl TstReader {
         self.totals().map_or(&[], |totals| &totals.missing)
     }
 
-    /// Whether it would tell what of the program is missing: version 4, with its end.
+    /// Whether it would tell what of the program is missing: version 4 on, with its end.
     pub fn tells_missing(&self) -> bool {
-        self.version() >= VERSION && self.totals().is_some()
+        self.version() >= MISSING_VERSION && self.totals().is_some()
     }
 
     /// What cuts the replay short, if anything does.

@@ -198,16 +198,17 @@ impl Recording {
     /// Takes the totals, which agree with the blocks.
     fn take_totals(&mut self, raw: &[u8]) -> Result<(), String> {
         let totals: TstTotals = serde_json::from_slice(raw).map_err(|error| error.to_string())?;
-        if (!totals.missing.is_empty() || totals.marks.is_some()) && self.version < VERSION {
+        if (!totals.missing.is_empty() || totals.marks.is_some()) && self.version < MISSING_VERSION
+        {
             return Err(
                 "the totals say what is missing or marked, which comes with version 4".into()
             );
         }
-        if self.version >= VERSION {
+        if self.version >= MISSING_VERSION {
             totals.check_texts()?;
         }
         let operations = self.blocks.values().flatten().map(|block| u64::from(block.ops)).sum();
-        totals.check(self.metadata.filter.is_some(), self.blocks.len(), operations)?;
+        totals.check(&self.metadata, self.blocks.len(), operations)?;
         self.totals = Some(totals);
         Ok(())
     }

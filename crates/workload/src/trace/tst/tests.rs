@@ -7,6 +7,7 @@ use crate::feed::whole_operations;
 use crate::op::Op;
 use crate::op::{Call, OpKind};
 use crate::stream::{Pull, Stream, StreamError};
+use crate::windows::WindowSpec;
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tierscope_units::Size;
@@ -248,7 +249,7 @@ fn other_files_and_versions_are_refused_with_a_reason() {
     assert!(message(b"0x1234 R 17").contains("not a .tst recording"));
     let mut newer = MAGIC.to_vec();
     newer.extend_from_slice(&[9, 0, 0, 0, 0, 0, 0, 0]);
-    assert!(message(&newer).contains("version 9; this tierscope reads versions 1 to 4"));
+    assert!(message(&newer).contains("version 9; this tierscope reads versions 1 to 5"));
     newer[8] = 1;
     assert!(message(&newer).contains("nothing of it can be replayed"));
     let missing = TstReader::open(&scratch.0.join("none"), false).err().unwrap();
@@ -269,12 +270,41 @@ fn with_header(bytes: &[u8], version: u32, metadata: &str) -> Vec<u8> {
 }
 
 #[test]
+fn a_recording_of_windows_counts_what_lies_between_them() {
+    let scratch = Scratch::new();
+    let windows = Some(WindowSpec::new(1000, 10_000).unwrap());
+    let metadata = TstMetadata { windows, ..metadata() };
+    let mut writer = TstWriter::create(&scratch.file(), &metadata).unwrap();
+    let ops: Vec<Op> = (0..100_000).map(|at| Op::load(at * 8, 8, 3)).collect();
+    ops.chunks(777).for_each(|piece| writer.append(0, piece).unwrap());
+    let totals = writer.finish("exit status 0").unwrap();
+    assert_eq!((totals.loads, totals.instructions), (10_000, 30_000));
+    let skipped = SkippedTotals { windows: 10, loads: 90_000, stores: 0, instructions: 270_000 };
+    assert_eq!(totals.skipped, Some(skipped));
+    let mut reader = TstReader::open(&scratch.file(), false).unwrap();
+    assert_eq!((reader.metadata(), reader.totals()), (&metadata, Some(&totals)));
+    let replayed = replay(&mut reader, 0).unwrap();
+    let mut first = Vec::new();
+    Call::Skip { instructions: 13_500, loads: 4500, stores: 0 }.encode(0, &mut first);
+    assert_eq!(replayed[..first.len()], first);
+    assert_eq!(replayed[first.len()], ops[4500]);
+    let whole = std::fs::read(scratch.file()).unwrap();
+    let unsaid = r#"{"command":[],"tierscope_version":"0","recorder":"x"}"#;
+    std::fs::write(scratch.file(), with_header(&whole, VERSION, unsaid)).unwrap();
+    let refused = TstReader::open(&scratch.file(), false).err().unwrap().to_string();
+    assert!(!refused.is_empty());
+}
+
+#[test]
 fn a_header_that_contradicts_its_version_or_names_no_filter_is_refused() {
     let scratch = Scratch::new();
     record(&scratch.file(), [100, 10], 50);
     let whole = std::fs::read(scratch.file()).unwrap();
     let filter = |size: u64, ways: u64| {
         format!(r#","filter":{{"capacity_bytes":{size},"ways":{ways},"line_bytes":64}}"#)
+    };
+    let windows = |window: u64, period: u64| {
+        format!(r#","windows":{{"window_accesses":{window},"period_accesses":{period}}}"#)
     };
     let sites = r#","sites":"function""#.to_owned();
     let sound = filter(32 << 10, 8);
@@ -288,6 +318,9 @@ fn a_header_that_contradicts_its_version_or_names_no_filter_is_refused() {
         (3, filter(32 << 10, 0), "there is no filter of 32KiB, 0 ways"),
         (4, filter(0, 8), "there is no filter of 0B, 8 ways"),
         (4, filter(u64::MAX, 8), "there is no filter of"),
+        (4, windows(1000, 2000), "it holds windows, which come with version 5"),
+        (5, windows(1000, 1000), "there are no windows of 1000 of each 1000 accesses"),
+        (5, windows(0, 1000), "there are no windows of 0 of each 1000 accesses"),
     ] {
         let metadata = format!(r#"{{"command":[],"tierscope_version":"0","recorder":"x"{more}}}"#);
         std::fs::write(scratch.file(), with_header(&whole, version, &metadata)).unwrap();

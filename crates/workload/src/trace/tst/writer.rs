@@ -6,6 +6,7 @@ use super::*;
 use crate::filter::Filter;
 use crate::op::{FileId, Op};
 use crate::trace::codec::{CodecError, Encoder, MAX_BLOCK_OPS, MOST_MARKS};
+use crate::windows::Windows;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::File;
@@ -54,6 +55,9 @@ pub struct TstWriter {
     /// Bytes that the sites take at most that are not written yet.
     pending_site_bytes: usize,
     site_table_bytes: usize,
+    windows: Option<Windows>,
+    /// What is in windows.
+    inside: Vec<Op>,
     filter: Option<Filter>,
     /// What the filter has kept.
     kept: Vec<Op>,
@@ -98,6 +102,8 @@ impl TstWriter {
             sites: Vec::new(),
             pending_site_bytes: 0,
             site_table_bytes: 0,
+            windows: metadata.windows.map(Windows::new),
+            inside: Vec::new(),
             filter: metadata.filter.map(Filter::new),
             kept: Vec::new(),
             missing: Vec::new(),
@@ -112,6 +118,16 @@ impl TstWriter {
 
     /// Appends operations of `thread`, whole calls only; what the metadata say is left out of them, is.
     pub fn append(&mut self, thread: ThreadId, ops: &[Op]) -> Result<(), TstError> {
+        let Some(windows) = &mut self.windows else { return self.append_filtered(thread, ops) };
+        let mut inside = std::mem::take(&mut self.inside);
+        inside.clear();
+        windows.apply(thread, ops, &mut inside);
+        let appended = self.append_filtered(thread, &inside);
+        self.inside = inside;
+        appended
+    }
+
+    fn append_filtered(&mut self, thread: ThreadId, ops: &[Op]) -> Result<(), TstError> {
         let Some(filter) = &mut self.filter else { return self.append_all(thread, ops) };
         let mut kept = std::mem::take(&mut self.kept);
         kept.clear();
@@ -199,10 +215,12 @@ impl TstWriter {
             blocks += 1;
             most += most_block_bytes(encoder.bytes());
         }
-        // Sites, and the instructions that the filter has kept back, may make further ones.
-        blocks += 1 + self.filter.as_ref().map_or(0, Filter::threads);
+        // Sites, and what the filter or the end of a window has kept back, may make further ones.
+        let filtered = self.filter.as_ref().map_or(0, Filter::threads);
+        let with_rest = filtered.max(self.windows.as_ref().map_or(0, Windows::threads));
+        blocks += 1 + with_rest;
         most += most_block_bytes(self.pending_site_bytes);
-        most += self.filter.as_ref().map_or(0, Filter::threads) as u64 * most_block_bytes(64);
+        most += with_rest as u64 * most_block_bytes(192);
         most += most_block_bytes(blocks * INDEX_ENTRY_BYTES);
         most += (blocks / INDEX_ENTRIES_IN_A_BLOCK) as u64 * most_block_bytes(0);
         most + most_block_bytes(MOST_TOTALS_BYTES) + TRAILER_BYTES as u64
@@ -240,6 +258,10 @@ impl TstWriter {
     }
 
     fn complete(mut self, ended: &str, cut: bool) -> Result<TstTotals, TstError> {
+        let rest = self.windows.as_mut().map(Windows::rest).unwrap_or_default();
+        for (thread, ops) in rest {
+            self.append_filtered(thread, &ops)?;
+        }
         let rest = self.filter.as_mut().map(Filter::rest).unwrap_or_default();
         for (thread, op) in rest {
             self.append_all(thread, &[op])?;
@@ -258,6 +280,7 @@ impl TstWriter {
             left_out_loads: left_out.loads,
             left_out_stores: left_out.stores,
             missing,
+            skipped: self.windows.as_ref().map(skipped),
             ..TstTotals::default()
         };
         self.threads.values().for_each(|thread| totals.add(thread.encoder.counts()));
@@ -374,6 +397,11 @@ impl TstWriter {
         trailer.extend_from_slice(&END_MAGIC);
         self.write(&trailer)
     }
+}
+
+fn skipped(windows: &Windows) -> SkippedTotals {
+    let Counts { loads, stores, instructions, .. } = windows.skipped();
+    SkippedTotals { windows: windows.begun(), loads, stores, instructions }
 }
 
 impl Drop for TstWriter {

@@ -1,0 +1,295 @@
+//! Leaving out of a recording what lies between windows: a systematic sample of a program.
+//!
+//! Of each period of so many accesses of the program, all threads together, the recording holds a window
+//! in the period's middle, so that a trend over the program weighs alike before and behind. Calls and
+//! marks are kept wherever they are: what memory is mapped, what files hold and who waits for whom is as
+//! in the whole. [`Call::Skip`] counts what a thread did in between. Systematic samples of programs:
+//! Wunderlich, Wenisch, Falsafi, Hoe, SMARTS, ISCA 2003, section 3.
+
+use crate::counts::Counts;
+use crate::op::{Call, Op, OpKind, ThreadId};
+use crate::site::SiteId;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Accesses of a window at least: caches of a core are warm after some of it.
+const LEAST_WINDOW: u64 = 1000;
+
+/// Which accesses of a program are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WindowSpec {
+    /// Accesses of a window.
+    pub window_accesses: u64,
+    /// Accesses of a period, the window included.
+    pub period_accesses: u64,
+}
+
+impl WindowSpec {
+    /// A window of so many accesses in each period of so many. An error says why there is none, and
+    /// what to write, for people.
+    pub fn new(window_accesses: u64, period_accesses: u64) -> Result<WindowSpec, (String, String)> {
+        let mend = || "write the accesses of a window and of a period, such as 1M/100M".to_owned();
+        if window_accesses < LEAST_WINDOW {
+            return Err((format!("a window has {LEAST_WINDOW} accesses at least"), mend()));
+        }
+        if window_accesses >= period_accesses {
+            return Err(("a period is longer than its window".into(), mend()));
+        }
+        Ok(WindowSpec { window_accesses, period_accesses })
+    }
+
+    /// Whether there are such windows: not of a damaged recording, perhaps.
+    pub fn is_one(self) -> bool {
+        WindowSpec::new(self.window_accesses, self.period_accesses) == Ok(self)
+    }
+
+    /// Where in its period the window begins.
+    fn start(self) -> u64 {
+        (self.period_accesses - self.window_accesses) / 2
+    }
+
+    /// Whether the access with this number, from 0, is in a window.
+    fn holds(self, access: u64) -> bool {
+        let place = access % self.period_accesses;
+        (self.start()..self.start() + self.window_accesses).contains(&place)
+    }
+}
+
+impl std::fmt::Display for WindowSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(f, "{} of each {} accesses", self.window_accesses, self.period_accesses)
+    }
+}
+
+/// Keeps what is in windows.
+pub struct Windows {
+    spec: WindowSpec,
+    threads: BTreeMap<ThreadId, Thread>,
+    /// Accesses of all threads so far.
+    passed: u64,
+    begun: u64,
+    skipped: Counts,
+}
+
+/// What is known of a thread.
+#[derive(Default)]
+struct Thread {
+    /// What it did since the last operation that was kept.
+    waiting: Counts,
+    /// The site at which it is, and the one that was told last; 0 where there is none.
+    site: SiteId,
+    told: SiteId,
+}
+
+impl Windows {
+    /// Of a program about to start.
+    pub fn new(spec: WindowSpec) -> Windows {
+        let (passed, begun) = (0, 0);
+        Windows { spec, threads: BTreeMap::new(), passed, begun, skipped: Counts::default() }
+    }
+
+    /// Threads that it has seen.
+    pub fn threads(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Windows that have begun.
+    pub fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// Loads, stores and instructions that lay between windows so far.
+    pub fn skipped(&self) -> Counts {
+        self.skipped
+    }
+
+    /// Appends what is kept of the next operations of a thread, whole calls only, to `kept`.
+    pub fn apply(&mut self, thread: ThreadId, ops: &[Op], kept: &mut Vec<Op>) {
+        let thread = self.threads.entry(thread).or_default();
+        let mut at = 0;
+        while let Some(op) = ops.get(at) {
+            let kind = op.kind();
+            let end = match kind {
+                Some(OpKind::Call) => (at + 1 + usize::from(op.size())).min(ops.len()),
+                _ => at + 1,
+            };
+            let inside = self.spec.holds(self.passed);
+            match kind {
+                Some(OpKind::Load | OpKind::Store) => {
+                    self.begun +=
+                        u64::from(self.passed % self.spec.period_accesses == self.spec.start());
+                    self.passed += 1;
+                    if inside {
+                        thread.keep(&ops[at..end], kept);
+                    } else {
+                        self.skipped += thread.skip(*op);
+                    }
+                }
+                Some(OpKind::Site) => thread.site = op.word as SiteId,
+                Some(OpKind::Compute) if inside => thread.keep(&ops[at..end], kept),
+                Some(OpKind::Compute) => self.skipped += thread.skip(*op),
+                Some(OpKind::Call) if !inside => {
+                    // The call is one instruction; the others before it are skipped.
+                    let before = op.instructions().saturating_sub(1);
+                    self.skipped += thread.skip(Op::compute(before));
+                    let meta = op.meta & u64::from(u32::MAX);
+                    let meta = meta | u64::from(op.instructions() - before) << 32;
+                    thread.keep(&[Op { word: op.word, meta }], kept);
+                    kept.extend_from_slice(&ops[at + 1..end]);
+                }
+                _ => thread.keep(&ops[at..end], kept),
+            }
+            at = end;
+        }
+    }
+
+    /// What threads did since their last window and was not told of yet, as operations.
+    pub fn rest(&mut self) -> Vec<(ThreadId, Vec<Op>)> {
+        let mut rest = Vec::new();
+        for (number, thread) in &mut self.threads {
+            let mut ops = Vec::new();
+            thread.tell_skipped(&mut ops);
+            if !ops.is_empty() {
+                rest.push((*number, ops));
+            }
+        }
+        rest
+    }
+}
+
+impl Thread {
+    /// Passes over an operation that is no call; what it counts for.
+    fn skip(&mut self, op: Op) -> Counts {
+        let counts = Counts::of(&[op]);
+        self.waiting += counts;
+        counts
+    }
+
+    /// Keeps an operation, behind what was skipped, and the site that it comes from.
+    fn keep(&mut self, ops: &[Op], kept: &mut Vec<Op>) {
+        self.tell_skipped(kept);
+        if self.site != self.told {
+            self.told = self.site;
+            kept.push(Op::site(self.site));
+        }
+        kept.extend_from_slice(ops);
+    }
+
+    fn tell_skipped(&mut self, kept: &mut Vec<Op>) {
+        let Counts { instructions, loads, stores, .. } = std::mem::take(&mut self.waiting);
+        if instructions + loads + stores > 0 {
+            Call::Skip { instructions, loads, stores }.encode(0, kept);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn skip(instructions: u64, loads: u64, stores: u64) -> Vec<Op> {
+        let mut ops = Vec::new();
+        Call::Skip { instructions, loads, stores }.encode(0, &mut ops);
+        ops
+    }
+
+    /// A thread's operations: what is skipped is counted, and nothing is lost.
+    fn counts_of_all(ops: &[Op]) -> (u64, u64, u64) {
+        let (mut sum, mut at) = ((0, 0, 0), 0);
+        while let Some(op) = ops.get(at) {
+            let is_call = op.kind() == Some(OpKind::Call);
+            if is_call
+                && let Some(Call::Skip { instructions, loads, stores }) =
+                    Call::decode(*op, &ops[at + 1..])
+            {
+                sum = (sum.0 + instructions, sum.1 + loads, sum.2 + stores);
+            }
+            sum.0 += u64::from(op.instructions());
+            sum.1 += u64::from(op.kind() == Some(OpKind::Load));
+            sum.2 += u64::from(op.kind() == Some(OpKind::Store));
+            at += 1 + if is_call { usize::from(op.size()) } else { 0 };
+        }
+        sum
+    }
+
+    #[test]
+    fn the_middle_of_each_period_is_kept_and_calls_wherever_they_are() {
+        let spec = WindowSpec::new(1000, 4000).unwrap();
+        let mut windows = Windows::new(spec);
+        let mut call = Vec::new();
+        Call::Close { file: 3 }.encode(7, &mut call);
+        let mut short = Vec::new();
+        Call::Close { file: 3 }.encode(1, &mut short);
+        let loads: Vec<Op> = (0..4000).map(|n| Op::load(n * 8, 8, 2)).collect();
+        let (mut kept, mut expected) = (Vec::new(), Vec::new());
+        windows.apply(0, &[Op::site(5)], &mut kept);
+        windows.apply(0, &loads[..500], &mut kept);
+        windows.apply(0, &call, &mut kept);
+        windows.apply(0, &loads[500..2000], &mut kept);
+        windows.apply(0, &call, &mut kept);
+        windows.apply(0, &loads[2000..], &mut kept);
+        expected.extend(skip(1006, 500, 0));
+        expected.push(Op::site(5));
+        expected.extend(&short);
+        expected.extend(skip(2000, 1000, 0));
+        expected.extend(&loads[1500..2000]);
+        expected.extend(&call);
+        expected.extend(&loads[2000..2500]);
+        assert_eq!(kept, expected);
+        assert_eq!(windows.rest(), [(0, skip(3000, 1500, 0))]);
+        assert_eq!(windows.rest(), [], "once");
+        assert_eq!(windows.begun(), 1);
+        let Counts { instructions, loads, stores, .. } = windows.skipped();
+        assert_eq!((instructions, loads, stores), (6006, 3000, 0));
+    }
+
+    #[test]
+    fn a_window_has_a_size_and_a_period_around_it() {
+        for (window, period) in [(0, 10), (999, 10_000), (1000, 1000), (2000, 1000)] {
+            assert!(WindowSpec::new(window, period).is_err(), "{window}/{period}");
+            assert!(!WindowSpec { window_accesses: window, period_accesses: period }.is_one());
+        }
+        assert!(WindowSpec::new(1000, 1001).unwrap().is_one());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_and_each_thread_is_told_of_what_it_skipped(
+            steps in proptest::collection::vec((0u32..3, 0u8..5, 0u32..9, 1usize..900), 1..60)
+        ) {
+            let mut windows = Windows::new(WindowSpec::new(1000, 2500).unwrap());
+            let mut given: BTreeMap<ThreadId, Vec<Op>> = BTreeMap::new();
+            let mut kept: BTreeMap<ThreadId, Vec<Op>> = BTreeMap::new();
+            for (thread, what, instructions, times) in steps {
+                let mut ops = Vec::new();
+                for n in 0..times {
+                    match what {
+                        0 | 1 => ops.push(Op::load(n as u64 * 64, 8, instructions)),
+                        2 => ops.push(Op::store(n as u64 * 64, 4, instructions)),
+                        3 => ops.push(Op::compute(instructions)),
+                        _ => Call::Signal { sequence: n as u64 }.encode(instructions, &mut ops),
+                    }
+                }
+                given.entry(thread).or_default().extend(&ops);
+                windows.apply(thread, &ops, kept.entry(thread).or_default());
+            }
+            for (thread, ops) in windows.rest() {
+                kept.entry(thread).or_default().extend(ops);
+            }
+            let accesses = |ops: &Vec<Op>| { let c = counts_of_all(ops); c.1 + c.2 };
+            let all: u64 = given.values().map(accesses).sum();
+            let inside = (0..all).filter(|n| (750..1750).contains(&(n % 2500))).count() as u64;
+            let skipped = windows.skipped();
+            prop_assert_eq!(all - skipped.loads - skipped.stores, inside);
+            prop_assert_eq!(windows.begun(), (all + 2500 - 751) / 2500);
+            for (thread, ops) in &given {
+                prop_assert_eq!(counts_of_all(ops), counts_of_all(&kept[thread]));
+                let calls = |ops: &[Op]| {
+                    Counts::of(ops).calls
+                };
+                prop_assert!(calls(&kept[thread]) >= calls(ops));
+            }
+        }
+    }
+}
