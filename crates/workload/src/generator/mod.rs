@@ -293,7 +293,7 @@ mod tests {
         let mut names: Vec<&str> = GENERATORS.iter().map(|generator| generator.name).collect();
         for Generator { name, summary, parameters, .. } in GENERATORS {
             let of_a_name =
-                |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-/".contains(c);
+                |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_/".contains(c);
             assert!(name.chars().all(of_a_name), "{name}");
             assert!(!summary.is_empty() && !summary.ends_with('.'), "{name}: {summary}");
             for Parameter { name: of, meaning, .. } in *parameters {
