@@ -46,13 +46,16 @@ __all__ = [
     "Platters",
     "Processor",
     "ProcessorEnergy",
+    "Promotion",
     "Raid",
+    "RefreshWindow",
     "Sata",
     "Ssd",
     "SsdBuffer",
     "SsdFirmware",
     "Storage",
     "Store",
+    "Tiered",
     "Tlb",
     "Wear",
 ]
@@ -1400,6 +1403,29 @@ class DdrChannel(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RefreshWindow(_Spec):
+    """Windows of time in which a device on the module reaches its DRAM."""
+
+    interval: str | None = None
+    """From one window to the next: the interval of refreshes, tREFI.
+
+    A duration such as ``"25us"``.
+    """
+
+    window: str | None = None
+    """Length of each window: what tRFC is set to, less what the chips need.
+
+    A duration such as ``"25us"``.
+    """
+
+    bandwidth: str | None = None
+    """Bandwidth of the device in a window. A bandwidth such as ``"16GB/s"``."""
+
+    latency: str | None = None
+    """Time from one end to the other, added to each message. A duration such as ``"25us"``."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class DeviceAlone(_Spec):
     """`device`: a memory alone."""
 
@@ -1565,6 +1591,72 @@ class Hams(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Promotion(_Spec):
+    """Promotion of pages by their number of accesses (FlatFlash's adaptive threshold)."""
+
+    capacity: str | None = None
+    """DRAM that holds promoted pages. A size such as ``"64GiB"``."""
+
+    ways: int | None = None
+    """Frames of DRAM among which the page that was used least recently leaves for another, 1 to 64.
+    """
+
+    page: str | None = None
+    """Page that is promoted: up to 64 lines, whole pages of the operating system.
+
+    A size such as ``"64GiB"``.
+    """
+
+    most_threshold: int | None = None
+    """Accesses after which a page is promoted, at first and at most."""
+
+    low_ratio: float | None = None
+    """Share of accesses, those that promoted pages had had, up to which the threshold rises."""
+
+    high_ratio: float | None = None
+    """The share from which each promotion lowers it."""
+
+    epoch: int | None = None
+    """Accesses to the store after which the threshold and the share begin anew."""
+
+    counted_pages: int | None = None
+    """Pages of the store whose accesses are counted, those that were used last: up to 64, or a
+    multiple.
+    """
+
+    lookaside_entries: int | None = None
+    """Pages on their way to DRAM at once."""
+
+    mapping_latency: str | None = None
+    """Time to change a page's entry in the page table and in the TLBs.
+
+    A duration such as ``"25us"``.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiered(_Spec):
+    """`tiered`: main memory is the store, read and written line by line; its pages may be promoted
+    to DRAM.
+    """
+
+    host_queue_depth: int | None = None
+    """Lines that the host has under way at once, in the store and in DRAM."""
+
+    read_latency: str | None = None
+    """Time of the host for each line that it reads from the store, besides link and store.
+
+    A duration such as ``"25us"``.
+    """
+
+    write_latency: str | None = None
+    """The same for each line that it writes. A duration such as ``"25us"``."""
+
+    promotion: Promotion | None = None
+    """How pages are promoted to DRAM; without it there is no DRAM."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Storage(_Spec):
     """`storage`: the operating system pages between DRAM and the store ([HYB15] §2.2)."""
 
@@ -1673,6 +1765,9 @@ class System(_Spec):
     ddr_channel: DdrChannel | None = None
     """Link: a channel of DRAM, which the device shares with the modules."""
 
+    refresh_window: RefreshWindow | None = None
+    """Link: windows of time in which a module refreshes, and its device has its DRAM."""
+
     device: DeviceAlone | None = None
     """Organization: a memory alone, which is given requests for lines."""
 
@@ -1691,6 +1786,9 @@ class System(_Spec):
     hams: Hams | None = None
     """Organization: hardware joins an NVDIMM and a drive into one persistent memory."""
 
+    tiered: Tiered | None = None
+    """Organization: main memory is the store, line by line; pages may be promoted to DRAM."""
+
     storage: Storage | None = None
     """Organization: the operating system pages between DRAM and the store."""
 
@@ -1702,5 +1800,6 @@ ORGANIZATIONS: dict[str, type[_Spec]] = {
     "direct": Direct,
     "hybrid": Hybrid,
     "hams": Hams,
+    "tiered": Tiered,
     "storage": Storage,
 }

@@ -30,6 +30,8 @@ macro_rules! parts {
                     "Link: CXL.mem, by lanes, in flits of 68 bytes.";
                 ddr_channel = ddr_channel::DdrChannelLink(DdrChannelSpec),
                     "Link: a channel of DRAM, which the device shares with the modules.";
+                refresh_window = refresh_window::RefreshWindowLink(RefreshWindowSpec),
+                    "Link: windows of time in which a module refreshes, and its device has its DRAM.";
             }
             devices {
                 store = store::StoreDevice(StoreSpec), "The backing store.";
@@ -52,6 +54,8 @@ macro_rules! parts {
                     "Organization: hardware manages DRAM as a cache of the store.";
                 hams = hams::Hams(HamsSpec),
                     "Organization: hardware joins an NVDIMM and a drive into one persistent memory.";
+                tiered = tiered::Tiered(TieredSpec),
+                    "Organization: main memory is the store, line by line; pages may be promoted to DRAM.";
                 storage = storage::Storage(StorageSpec),
                     "Organization: the operating system pages between DRAM and the store.";
             }

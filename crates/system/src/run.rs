@@ -129,7 +129,10 @@ pub fn check_functional(systems: &[SystemSpec], start: Option<Bound>) -> Result<
         let why = match (system.stands_alone(), system.check_data, cannot) {
             (true, _, _) => "is a device alone, which has no caches to warm",
             (_, true, _) => "checks data, which needs every request",
-            (_, _, true) => "has a DRAM cache that prefetches, which depends on time",
+            (_, _, true) if system.prefetches() => {
+                "has a DRAM cache that prefetches, which depends on time"
+            }
+            (_, _, true) => "has a memory behind a link, whose cache depends on time",
             _ => continue,
         };
         return Err(format!("{} cannot be warmed functionally: it {why}; {mend}", system.name));
@@ -154,6 +157,10 @@ pub fn check_sampling(systems: &[SystemSpec]) -> Result<(), String> {
             _ if ahead => {
                 "has a prefetcher, whose lines come in no time in what is passed over (leave \
                  processor.prefetch out)"
+            }
+            _ if in_time && !system.prefetches() => {
+                "has a memory behind a link, whose pages move when they are asked for often, and what is \
+                 passed over does not move them in time"
             }
             _ if in_time => {
                 "has a DRAM cache that prefetches, which depends on time more closely than what is passed \

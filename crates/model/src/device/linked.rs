@@ -23,6 +23,8 @@ pub struct PageAccess {
     pub background: bool,
     /// Whether the whole page is wanted, or written.
     pub whole: bool,
+    /// Bytes of it that are.
+    pub bytes: u32,
     /// Bytes of a read that the device hands up before the rest and reports by themselves; 0 for
     /// none.
     pub ahead_bytes: u32,
@@ -425,8 +427,16 @@ impl<P: Pages> Linked<P> {
         let Held { request: Request { write, background, .. }, manner, .. } = self.held[held];
         let whole = u64::from(bytes) == self.page_bytes;
         let force_unit_access = manner.force_unit_access;
-        let access =
-            PageAccess { token, page, write, background, whole, ahead_bytes, force_unit_access };
+        let access = PageAccess {
+            token,
+            page,
+            write,
+            background,
+            whole,
+            bytes,
+            ahead_bytes,
+            force_unit_access,
+        };
         self.device.submit(at_ps, access);
     }
 

@@ -12,6 +12,7 @@ mod control;
 mod flush;
 mod force;
 mod report;
+mod shared;
 mod spec;
 pub mod translation;
 
@@ -26,6 +27,7 @@ use crate::medium::nand::{self, Kind, Nand, NandPowerSpec};
 use buffer::{Buffer, Written};
 use collect::Collection;
 use control::Command;
+use shared::Shared;
 use std::collections::VecDeque;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
 use translation::{Geometry, Initial, Page, Place, Policy, Stripe, Translation};
@@ -170,6 +172,8 @@ pub struct Ssd {
     waiting: VecDeque<u32>,
     /// Accesses of a drive that writes back which wait all the same until something is in flash.
     forced: u32,
+    /// Pages of flash that are being read for a part of them, and the accesses that wait for each.
+    shared: Shared,
     /// Flushes and trims.
     commands: Slab<Command>,
     /// Flushes that wait for flash, each with the epoch of the buffer that it waits for.
@@ -233,6 +237,7 @@ impl Ssd {
             work: vec![Work::default(); geometry.lanes as usize],
             waiting: VecDeque::new(),
             forced: 0,
+            shared: Shared::default(),
             commands: Slab::new(),
             flushes: VecDeque::new(),
             turn: 0,
@@ -266,9 +271,9 @@ impl Ssd {
     /// An access goes through the buffer's memory; when that is done.
     #[inline]
     fn cross_memory(&mut self, now_ps: u64, index: u32) -> u64 {
-        let (start_ps, end_ps) = self.memory.transfer(now_ps, u64::from(self.page_bytes));
-        let end_ps = end_ps + self.memory_ps;
         let access = &mut self.accesses[index];
+        let (start_ps, end_ps) = self.memory.transfer(now_ps, u64::from(access.access.bytes));
+        let end_ps = end_ps + self.memory_ps;
         access.pass(Stage::StoreQueue, start_ps);
         access.pass(Stage::Device, end_ps);
         end_ps
@@ -302,6 +307,9 @@ impl Ssd {
             self.events.push(end_ps, 0, Event::Answer(index));
             return;
         }
+        if self.joins(index) {
+            return;
+        }
         self.read_flash(index, place);
     }
 
@@ -321,12 +329,24 @@ impl Ssd {
             && let Some(place) = self.layer.place(page)
             && self.layer.is_programmed(place)
         {
+            if self.joins(index) {
+                return;
+            }
             let job = self.jobs.insert(Job::Fill { access: index, left: self.split });
             let page = self.layer.geometry().page_of(place);
             self.operate(job, Kind::Read, page, 1, true);
             return;
         }
         self.store(now_ps, index, out);
+    }
+
+    /// What was read from flash by `now_ps` is answered when it has been decoded.
+    fn decoded(&mut self, now_ps: u64, at_ps: u64, index: u32, out: &mut Vec<SsdPageDone>) {
+        if at_ps > now_ps {
+            self.events.push(at_ps, 0, Event::Answer(index));
+        } else {
+            self.answer(at_ps, index, out);
+        }
     }
 
     /// A whole page that was written takes an entry of the buffer, or waits for one.
@@ -413,15 +433,15 @@ impl Ssd {
                 it.pass_read(done);
                 it.pass(Stage::Device, at_ps);
                 self.buffer.keep(it.access.page);
-                if at_ps > done.at_ps {
-                    self.events.push(at_ps, 0, Event::Answer(access));
-                } else {
-                    self.answer(at_ps, access, out);
-                }
+                let joined = self.take_joined(access);
+                self.decoded(done.at_ps, at_ps, access, out);
+                self.serve_joined(done.at_ps, at_ps, joined, out);
             }
             Job::Fill { access, .. } => {
                 self.accesses[access].pass_read(done);
+                let joined = self.take_joined(access);
                 self.store(done.at_ps, access, out);
+                self.serve_joined(done.at_ps, done.at_ps, joined, out);
             }
             Job::Flush { page, first, .. } => self.flushed(done, page, first, out),
             Job::Copy { page, live, .. } => self.copied(page, live),

@@ -7,6 +7,7 @@ mod surroundings;
 pub use hams::{HamsCounts, HamsReport};
 pub use hybrid::{DramCacheSpec, TagStore};
 pub use surroundings::Surroundings;
+pub use tiered::PromotionSpec;
 
 use crate::activity::Activity;
 use crate::request::{Control, Full, LineRequest, PageRequest, Response, Traffic};

@@ -162,6 +162,11 @@ impl SystemSpec {
         self.the_organization()?.build(&self.surroundings())
     }
 
+    /// Whether it has a DRAM cache that prefetches.
+    pub(crate) fn prefetches(&self) -> bool {
+        self.hybrid.as_ref().is_some_and(|hybrid| hybrid.prefetch_pages > 0)
+    }
+
     /// Whether it is a device alone: it has no processor, and is given the requests of a memory trace.
     pub fn stands_alone(&self) -> bool {
         self.the_organization().is_some_and(OrganizationDescription::stands_alone)

@@ -72,6 +72,31 @@ presets! {
     "hams-te/quick" = "hams-te-quick.toml", "hams-te at 1/256: 32 MiB of NVDIMM";
     "nvdimm" = "nvdimm.toml", "512 GiB of NVDIMM and no store: the oracle of [HAMS21]";
     "nvdimm/quick" = "nvdimm-quick.toml", "nvdimm at 1/256: 2 GiB of NVDIMM";
+    "flatflash-p" = "flatflash-p.toml",
+        "An 800 GB Z-SSD as main memory, line by line over PCI Express (FlatFlash, [HAMS21])";
+    "flatflash-p/quick" = "flatflash-p-quick.toml", "flatflash-p at 1/256";
+    "flatflash-m" = "flatflash-m.toml",
+        "flatflash-p with 8 GiB of DRAM in the host, to which hot pages are promoted";
+    "flatflash-m/quick" = "flatflash-m-quick.toml", "flatflash-m at 1/256";
+    "optane-p" = "optane-p.toml",
+        "512 GiB of Optane DC as main memory, App Direct ([HAMS21])";
+    "optane-p/quick" = "optane-p-quick.toml", "optane-p at 1/256";
+    "optane-m" = "optane-m.toml",
+        "8 GiB of DRAM as a cache of lines before 512 GiB of Optane DC, Memory mode ([HAMS21])";
+    "optane-m/quick" = "optane-m-quick.toml", "optane-m at 1/256";
+    "ull" = "ull.toml",
+        "An 800 GB Z-SSD loaded and stored directly, of the bypass study of [HAMS21]";
+    "ull/quick" = "ull-quick.toml", "ull at 1/256";
+    "ull-buff" = "ull-buff.toml", "ull behind a small buffer of pages, by hardware ([HAMS21])";
+    "ull-buff/quick" = "ull-buff-quick.toml", "ull-buff with 1/256 of its flash";
+    "cxl-ssd" = "cxl-ssd.toml",
+        "An 800 GB drive of Z-NAND behind CXL.mem as main memory, with a cache of its own";
+    "cxl-ssd/quick" = "cxl-ssd-quick.toml", "cxl-ssd at 1/256";
+    "nvdimm-c" = "nvdimm-c.toml",
+        "8 GiB of DRAM as a cache of flash on its module, filled in refresh windows ([HAMS21])";
+    "nvdimm-c/quick" = "nvdimm-c-quick.toml", "nvdimm-c at 1/256";
+    "hams-ull" = "hams-ull.toml" "drives/z-ssd.toml", "";
+    "hams-dram" = "hams-dram.toml", "";
     "linux" = "linux.toml", "";
     "hams-memory" = "hams-memory.toml", "";
     "hams-common" = "hams-common.toml", "";
@@ -148,8 +173,12 @@ pub(super) fn find(name: &str) -> Option<Preset> {
 }
 
 /// Organizations whose presets are called by something else, and the first of these.
-const CALLED_OTHERWISE: [(&str, &str); 3] =
-    [("block-device", "device/slc"), ("device", "device/ddr4-2400"), ("hams", "hams-le")];
+const CALLED_OTHERWISE: [(&str, &str); 4] = [
+    ("block-device", "device/slc"),
+    ("device", "device/ddr4-2400"),
+    ("hams", "hams-le"),
+    ("tiered", "flatflash-m"),
+];
 
 /// The preset of the organization with this table or name, or one that has all parts.
 pub(super) fn with_organization(key: &str) -> &'static str {

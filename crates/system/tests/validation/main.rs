@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod comparators;
 mod disk;
 mod dramsim3;
 mod drives;

@@ -30,7 +30,7 @@ const HAMS: &str = "hams-le/small";
 
 /// Machines with parts that no preset here has, other kinds of links and stores and a backup of DRAM:
 /// name, base, and the tables.
-const LINKED: [(&str, &str, &str); 10] = [
+const LINKED: [(&str, &str, &str); 12] = [
     (AHEAD, ORACLE, AHEAD_TABLES),
     (DDR, HYBRID, DDR_TABLE),
     (NVDIMM, ORACLE, BACKUP_TABLE),
@@ -52,7 +52,65 @@ const LINKED: [(&str, &str, &str); 10] = [
     (SSD, STORAGE, SSD_TABLES),
     (NVM, HYBRID, NVM_TABLES),
     (DISK, STORAGE, DISK_TABLES),
+    (TIERED, "hyb15-host", TIERED_TABLES),
+    (
+        WINDOWS,
+        HYBRID,
+        "[refresh_window]\ninterval = \"7.8us\"\nwindow = \"900ns\"\nbandwidth = \"2GB/s\"\n\
+         latency = \"10ns\"",
+    ),
 ];
+const WINDOWS: &str = "hybrid/windows";
+const TIERED: &str = "tiered";
+/// Lines of a store behind a link, whose pages come to DRAM with their second access.
+const TIERED_TABLES: &str = r#"
+name = "tiered"
+description = "a small memory behind a link"
+[dram]
+part = "ddr3-1333-2gb-x8"
+channels = 4
+ranks = 1
+row = "1KiB"
+mapping = "ro-ra-ba-bg-co-ch"
+page_policy = "open"
+refresh = "all-bank"
+postponed_refreshes = 0
+read_queue_depth = 512
+write_queue_depth = 512
+write_high = 54
+write_low = 32
+age_cap = "1us"
+controller_latency = "10ns"
+[store]
+capacity = "64MiB"
+page = "64B"
+read_latency = "2us"
+write_latency = "5us"
+units = 16
+unit_bandwidth = "400MB/s"
+controller_latency = "100ns"
+queue_depth = 256
+[link]
+bandwidth = "4GB/s"
+payload = "256B"
+packet_overhead = "24B"
+latency = "200ns"
+[tiered]
+host_queue_depth = 32
+read_latency = "100ns"
+write_latency = "100ns"
+[tiered.promotion]
+capacity = "1MiB"
+ways = 4
+page = "4KiB"
+most_threshold = 2
+low_ratio = 0.1
+high_ratio = 0.4
+epoch = 1000
+counted_pages = 4096
+lookaside_entries = 8
+mapping_latency = "1us"
+"#;
 const AHEAD: &str = "oracle/ahead";
 /// A prefetcher that is not far ahead.
 const AHEAD_TABLES: &str = "[processor.prefetch]\nkind = \"stream\"\ndegree = 2\ndistance = 2\n\
@@ -251,6 +309,7 @@ pub const SMALL: Sets<'static> = &[
     ("oracle.capacity", "64MiB"),
     ("hybrid.cache.capacity", "1MiB"),
     ("storage.dram_capacity", "2MiB"),
+    ("tiered.promotion.capacity", "1MiB"),
     ("store.capacity", "64MiB"),
     ("os.paths.fault.lines", "2"),
     ("os.paths.page_cache.lines", "2"),
@@ -268,7 +327,7 @@ pub const SMALL: Sets<'static> = &[
 pub fn fitting(name: &str, sets: Sets<'_>) -> Vec<(String, String)> {
     let organization = name.split('/').next().unwrap_or_default();
     let fits = |path: &str| match path.split('.').next() {
-        Some(part @ ("oracle" | "hybrid" | "storage")) => part == organization,
+        Some(part @ ("oracle" | "hybrid" | "storage" | "tiered")) => part == organization,
         _ if path.starts_with("processor.caches.L3") => name != HAMS,
         Some("store") => organization != "oracle" && ![SSD, NVM, DISK, HAMS].contains(&name),
         Some("link") => organization != "oracle",
@@ -899,6 +958,23 @@ const CASES: &[Case] = &[
     case("hams.queue_depth", &[HAMS], "1", Parallel, "time", Up),
     case("hams.tag_before_write", &[HAMS], "true", Stores, "hams_tag_bytes", Up)
         .with(&[("processor.caches.L2.capacity", "64KiB")]),
+    case("refresh_window.interval", &[WINDOWS], "20us", Updates, "time", Up),
+    case("refresh_window.window", &[WINDOWS], "200ns", Updates, "time", Up),
+    case("refresh_window.bandwidth", &[WINDOWS], "200MB/s", Updates, "time", Up),
+    case("refresh_window.latency", &[WINDOWS], "10us", Updates, "time", Up),
+    case("tiered.host_queue_depth", &[TIERED], "1", Parallel, "time", Up),
+    case("tiered.read_latency", &[TIERED], "5us", Updates, "time", Up),
+    case("tiered.write_latency", &[TIERED], "50us", Parallel, "time", Up)
+        .with(&[("tiered.host_queue_depth", "2")]),
+    case("tiered.promotion.capacity", &[TIERED], "2MiB", Steps(4, 400), "dram_cache_misses", Down),
+    case("tiered.promotion.ways", &[TIERED], "1", Parallel, "dram_cache_misses", Either),
+    case("tiered.promotion.most_threshold", &[TIERED], "1", Updates, "store_read", Up),
+    case("tiered.promotion.low_ratio", &[TIERED], "0.4", Parallel, "time", Either),
+    case("tiered.promotion.high_ratio", &[TIERED], "1.0", Parallel, "time", Either),
+    case("tiered.promotion.epoch", &[TIERED], "20", Parallel, "time", Either),
+    case("tiered.promotion.counted_pages", &[TIERED], "1", Parallel, "store_read", Down),
+    case("tiered.promotion.lookaside_entries", &[TIERED], "1", Parallel, "time", Either),
+    case("tiered.promotion.mapping_latency", &[TIERED], "100us", Parallel, "time", Up),
     case("storage.dram_capacity", &[STORAGE], "4MiB", Updates, "major_faults", Down),
     case("storage.initial", &[STORAGE], "prefilled", Updates, "owner:page_cache", Up),
     case("storage.readahead", &[STORAGE], "0B", Files, "readahead_pages", Down),
@@ -946,6 +1022,7 @@ const NO_REQUESTS: &str = "the operating system asks no device for anything on t
 const REFUSED: &[(&str, &[&str], &str, &str)] = &[
     ("processor.caches.L1D.shared", ALL, "true", "the first level belongs to a core"),
     ("hams.coupling", &[HAMS], "tight", OTHER_LINK),
+    ("tiered.promotion.page", &[TIERED], "8KiB", "a page has a bit for each of 64 lines"),
     ("dram.refresh", ALL, "per-bank", "DDR3 refreshes all banks of a rank at once"),
 ];
 /// A change that contradicts what the machine is connected by.
@@ -1078,7 +1155,15 @@ fn every_option_of_hams_is_felt() {
 
 #[test]
 fn every_option_of_other_links_and_stores_is_felt() {
-    for (name, ..) in LINKED.iter().filter(|(name, ..)| *name != DISK) {
+    for (name, ..) in LINKED.iter().filter(|(name, ..)| ![DISK, TIERED, WINDOWS].contains(name)) {
+        feels_every_option(name);
+        ignores_what_is_inert(name);
+    }
+}
+
+#[test]
+fn every_option_of_memories_behind_links_and_of_their_windows_is_felt() {
+    for name in [TIERED, WINDOWS] {
         feels_every_option(name);
         ignores_what_is_inert(name);
     }
@@ -1243,7 +1328,7 @@ fn the_presets_here_are_all_presets_but_for_their_capacities() {
     let quick = list().into_iter().filter(|(name, _)| {
         // Drives alone have no other parts than machines with drives, the four of HAMS are one with other
         // values and the link of another, and so is the oracle of NVDIMMs.
-        let others = ["device/", "hams-", "nvdimm/"];
+        let others = ["device/", "hams-", "nvdimm", "flatflash-", "optane-", "ull", "cxl-"];
         name.ends_with("/quick") && !others.iter().any(|other| name.starts_with(other))
     });
     assert_eq!(quick.map(|(name, _)| name).collect::<BTreeSet<_>>(), PRESETS.into_iter().collect());

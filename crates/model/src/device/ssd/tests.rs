@@ -102,6 +102,7 @@ pub fn page_access(token: u32, page: u64, write: bool) -> PageAccess {
         write,
         background: false,
         whole: true,
+        bytes: 4096,
         ahead_bytes: 0,
         force_unit_access: false,
     }

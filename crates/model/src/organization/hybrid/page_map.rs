@@ -3,7 +3,7 @@
 /// Open addressing with linear probing, at most half full; removal moves later entries back, so
 /// that no tombstones gather. Never iterated: its inner order has no effect on anything.
 #[derive(Clone, Debug)]
-pub(super) struct PageMap {
+pub(in crate::organization) struct PageMap {
     entries: Vec<(u64, u32)>,
     shift: u32,
 }
@@ -12,14 +12,14 @@ const FREE: u64 = u64::MAX;
 
 impl PageMap {
     /// A map for up to `capacity` pages.
-    pub(super) fn with_capacity(capacity: usize) -> Self {
+    pub(in crate::organization) fn with_capacity(capacity: usize) -> Self {
         let size = (2 * capacity.max(2)).next_power_of_two();
         PageMap { entries: vec![(FREE, 0); size], shift: u64::BITS - size.trailing_zeros() }
     }
 
     /// The number of `page`, if it is there.
     #[inline]
-    pub(super) fn get(&self, page: u64) -> Option<u32> {
+    pub(in crate::organization) fn get(&self, page: u64) -> Option<u32> {
         let mut place = self.home(page);
         loop {
             let (key, value) = self.entries[place];
@@ -34,7 +34,7 @@ impl PageMap {
     }
 
     /// Gives `page` a number, in place of the one that it may have.
-    pub(super) fn insert(&mut self, page: u64, value: u32) {
+    pub(in crate::organization) fn insert(&mut self, page: u64, value: u32) {
         debug_assert!(page != FREE);
         let mut place = self.home(page);
         while self.entries[place].0 != FREE && self.entries[place].0 != page {
@@ -44,7 +44,7 @@ impl PageMap {
     }
 
     /// Removes `page`, if it is there.
-    pub(super) fn remove(&mut self, page: u64) {
+    pub(in crate::organization) fn remove(&mut self, page: u64) {
         let mut hole = self.home(page);
         while self.entries[hole].0 != page {
             if self.entries[hole].0 == FREE {

@@ -74,6 +74,49 @@ fn part_of_a_page_reads_the_rest_first() {
 }
 
 #[test]
+fn parts_of_a_page_move_their_own_bytes() {
+    let buffer = SsdBufferSpec { read_cache: true, ..spec().buffer };
+    let line =
+        |token, write| PageAccess { whole: false, bytes: 64, ..page_access(token, 7, write) };
+    let accesses = [(0, line(0, false)), (500 * US, line(1, false)), (600 * US, line(2, true))];
+    let found = latency(SsdSpec { buffer, ..written() }, &accesses);
+    // 64 B at 4.096 GB/s, and the latency.
+    let memory_ps = 15_625 + 100_000;
+    assert_eq!(found[1..], [3 * US + memory_ps, 4 * US + memory_ps]);
+}
+
+#[test]
+fn parts_of_a_page_wait_for_one_read_of_it() {
+    let line = |token, page, write| PageAccess {
+        whole: false,
+        bytes: 64,
+        ..page_access(token, page, write)
+    };
+    let firmware = SsdFirmwareSpec { cores: 4, ..spec().firmware };
+    let of = |accesses: &[(u64, PageAccess)]| {
+        let mut drive = Ssd::new(&checked(SsdSpec { firmware: firmware.clone(), ..written() }));
+        let done = run(&mut drive, accesses);
+        let latencies: Vec<u64> = done.iter().map(|one| one.stages.total_ps()).collect();
+        (latencies, drive.report().nand.reads)
+    };
+    let alone = of(&[(0, line(0, 7, false))]);
+    let read_ps = alone.0[0];
+    // A second read, a write and a read of another page; the last needs a read of its own.
+    let (found, reads) = of(&[
+        (0, line(0, 7, false)),
+        (5 * US, line(1, 7, false)),
+        (5 * US, line(2, 7, true)),
+        (5 * US, line(3, 6, false)),
+    ]);
+    assert_eq!(reads, 2 * alone.1);
+    assert_eq!(found[..2], [read_ps, read_ps - 5 * US]);
+    assert_eq!(found[2], read_ps - 5 * US - 4 * US, "a write has nothing to decode");
+    // Whole pages are read each by itself.
+    let (_, reads) = of(&[(0, page_access(0, 7, false)), (0, page_access(1, 7, false))]);
+    assert_eq!(reads, 2 * alone.1);
+}
+
+#[test]
 fn what_is_in_the_buffer_is_read_from_there() {
     let found =
         latency(spec(), &[(0, page_access(0, 7, true)), (50 * US, page_access(1, 7, false))]);

@@ -1,0 +1,84 @@
+//! Data checking: which version of each line lies where.
+
+use tierscope_kernel::CowMap;
+
+/// Versions of lines, numbered in the far memory and in DRAM.
+#[derive(Debug)]
+pub(super) struct Data {
+    /// Last submitted.
+    submitted: CowMap<u64>,
+    pub(super) far: CowMap<u64>,
+    pub(super) near: CowMap<u64>,
+    pub(super) stale_reads: u64,
+}
+
+impl Data {
+    pub(super) fn new() -> Self {
+        Data {
+            submitted: CowMap::new(0),
+            far: CowMap::new(0),
+            near: CowMap::new(0),
+            stale_reads: 0,
+        }
+    }
+
+    /// A line is submitted; the oldest version that a read of it may return.
+    pub(super) fn submit(&mut self, line: u64, write: Option<u64>) -> u64 {
+        if let Some(version) = write {
+            self.submitted.set(line, version);
+        }
+        self.submitted.get(line)
+    }
+
+    /// A line is written to DRAM, or the version that a read finds there.
+    pub(super) fn access_near(&mut self, line: u64, write: Option<u64>) -> u64 {
+        access(&mut self.near, line, write)
+    }
+
+    /// The same of the far memory.
+    pub(super) fn access_far(&mut self, line: u64, write: Option<u64>) -> u64 {
+        access(&mut self.far, line, write)
+    }
+
+    /// Moves so many lines up to DRAM, but for those that `kept` names by its bits.
+    pub(super) fn promote(&mut self, far: u64, near: u64, lines: u64, kept: u64) {
+        for i in (0..lines).filter(|i| kept >> i & 1 == 0) {
+            let version = self.far.get(far + i);
+            self.near.set(near + i, version);
+        }
+    }
+
+    /// Takes so many lines out of DRAM.
+    pub(super) fn read_near(&mut self, near: u64, lines: u64) -> Vec<u64> {
+        (0..lines).map(|i| self.near.get(near + i)).collect()
+    }
+
+    /// Puts them into the far memory.
+    pub(super) fn write_far(&mut self, far: u64, versions: &[u64]) {
+        for (line, version) in (far..).zip(versions) {
+            self.far.set(line, *version);
+        }
+    }
+
+    /// A read has returned `version`, and was to return no older than `oldest`.
+    pub(super) fn returned(&mut self, version: u64, oldest: u64) {
+        self.stale_reads += u64::from(version < oldest);
+    }
+
+    pub(super) fn fork(&mut self) -> Self {
+        Data {
+            submitted: self.submitted.fork(),
+            far: self.far.fork(),
+            near: self.near.fork(),
+            stale_reads: self.stale_reads,
+        }
+    }
+}
+
+fn access(lines: &mut CowMap<u64>, line: u64, write: Option<u64>) -> u64 {
+    if let Some(version) = write {
+        lines.set(line, version);
+        return 0;
+    }
+    lines.get(line)
+}

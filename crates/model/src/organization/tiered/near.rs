@@ -1,0 +1,152 @@
+//! DRAM before the far memory: which pages it holds, and those on their way.
+
+use super::promotion::Promoter;
+use crate::cache::{TagStore, WayRef};
+use crate::organization::PromotionSpec;
+use crate::organization::hybrid::page_map::PageMap;
+use crate::organization::hybrid::port::Port;
+use crate::replacement::Lru;
+use crate::request::Device;
+use tierscope_kernel::{Slab, Timeline};
+
+/// No request.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// How far a move has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// The page that leaves is taken out of page table and TLBs.
+    Unmapping,
+    /// It is read from DRAM, as it was written there.
+    Evicting,
+    /// It is written to the far memory.
+    WritingBack,
+    /// The page that comes is read from the far memory, or waits for writes to it there.
+    Fetching,
+    /// It is written to DRAM.
+    Filling,
+    /// It is put into page table and TLBs.
+    Mapping,
+}
+
+/// A page that comes to DRAM, and the one that leaves for it; or one that is written back and stays.
+#[derive(Clone, Debug)]
+pub(super) struct Move {
+    /// The page that comes.
+    pub(super) page: Option<u64>,
+    /// The page that leaves, until it has left.
+    pub(super) victim: Option<u64>,
+    pub(super) victim_dirty: bool,
+    pub(super) way: WayRef,
+    pub(super) progress: Progress,
+    /// Lines of the page that comes that were written to its frame ahead of it.
+    pub(super) written: u64,
+    /// Writes to the page in the far memory that must end before it is read.
+    pub(super) blocked_by: u32,
+    /// First and last of the requests that wait until it has gone on, or [`NONE`].
+    pub(super) first: u32,
+    pub(super) last: u32,
+    /// Where its time went, up to `clock_ps`.
+    pub(super) stages: Timeline,
+    pub(super) clock_ps: u64,
+    /// Where data are checked: versions of the page that leaves.
+    pub(super) versions: Vec<u64>,
+}
+
+/// Where a line is to be read or written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    /// In DRAM, in this frame.
+    Near(WayRef),
+    /// In the far memory.
+    Far,
+    /// Nowhere, until this move has gone on.
+    Wait(u32),
+}
+
+/// DRAM, and the pages that it holds.
+#[derive(Debug)]
+pub(super) struct Near<D> {
+    pub(super) dram: Port<D>,
+    pub(super) tags: TagStore<Lru>,
+    pub(super) promoter: Promoter,
+    pub(super) moves: Slab<Move>,
+    most_moves: usize,
+    /// The move of each page that comes or leaves.
+    pub(super) moving: PageMap,
+    pub(super) page_bytes: u64,
+    pub(super) mapping_ps: u64,
+}
+
+impl<D: Device> Near<D> {
+    pub(super) fn new(spec: &PromotionSpec, dram: Port<D>) -> Self {
+        let page_bytes = spec.page.bytes();
+        let sets = spec.capacity.bytes() / (page_bytes * u64::from(spec.ways));
+        let most_moves = spec.lookaside_entries as usize;
+        Near {
+            dram,
+            tags: TagStore::new(sets, spec.ways as usize, false, 0),
+            promoter: Promoter::new(spec),
+            moves: Slab::new(),
+            most_moves,
+            moving: PageMap::with_capacity(2 * most_moves),
+            page_bytes,
+            mapping_ps: spec.mapping_latency.picoseconds(),
+        }
+    }
+
+    /// Whether another page may be on its way.
+    pub(super) fn has_room(&self) -> bool {
+        self.moves.len() < self.most_moves
+    }
+
+    #[inline]
+    pub(super) fn page(&self, address: u64) -> u64 {
+        address / self.page_bytes
+    }
+
+    /// Address of a frame in DRAM.
+    pub(super) fn frame(&self, way: WayRef) -> u64 {
+        self.tags.frame(way) * self.page_bytes
+    }
+
+    /// Where a line is to be read or written, which is `bit` of its page; the page is used. A write to a
+    /// page that is being fetched goes ahead of it, to its frame.
+    pub(super) fn route(&mut self, page: u64, bit: u64, write: bool) -> Route {
+        let Some(index) = self.moving.get(page) else {
+            return self.tags.access(page, write).map_or(Route::Far, |hit| Route::Near(hit.way));
+        };
+        let it = &mut self.moves[index];
+        if it.page != Some(page) {
+            return Route::Wait(index);
+        }
+        match it.progress {
+            Progress::Unmapping | Progress::Evicting | Progress::WritingBack => Route::Far,
+            Progress::Mapping => Route::Wait(index),
+            Progress::Fetching if !write && it.written >> bit & 1 == 0 => Route::Far,
+            Progress::Fetching | Progress::Filling => {
+                let way = it.way;
+                it.written |= u64::from(write) << bit;
+                if write {
+                    self.tags.set_dirty(way);
+                }
+                Route::Near(way)
+            }
+        }
+    }
+
+    /// A second one that stands where this one stands.
+    pub(super) fn fork(&mut self) -> Self
+    where
+        Port<D>: Clone,
+    {
+        Near {
+            dram: self.dram.clone(),
+            tags: self.tags.fork(),
+            promoter: self.promoter.fork(),
+            moves: self.moves.clone(),
+            moving: self.moving.clone(),
+            ..*self
+        }
+    }
+}
