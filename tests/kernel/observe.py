@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import fuse_server
@@ -331,7 +332,11 @@ def observe_all(
     return found
 
 
-def with_fuse(work: Path, trace: Trace, given: argparse.Namespace) -> list[dict[str, object]]:
+Observe = Callable[[Path, int, Path | None], list[dict[str, object]]]
+"""Takes a file system's root, its largest request in pages, and the log of its requests, if any."""
+
+
+def with_fuse(work: Path, observe: Observe) -> list[dict[str, object]]:
     """Patterns on single pages."""
     root, log = work / "fuse", work / "requests.log"
     root.mkdir()
@@ -339,14 +344,14 @@ def with_fuse(work: Path, trace: Trace, given: argparse.Namespace) -> list[dict[
     server = fuse_server.mount(root, log)
     try:
         # bdi_alloc (mm/backing-dev.c) gives io_pages of 128 KiB, and FUSE leaves it.
-        return observe_all(root, trace, 32, given, log)
+        return observe(root, 32, log)
     finally:
         subprocess.run(["umount", root], check=True)
         os.kill(server, signal.SIGTERM)
         os.waitpid(server, 0)
 
 
-def with_ext4(work: Path, trace: Trace, given: argparse.Namespace) -> list[dict[str, object]]:
+def with_ext4(work: Path, observe: Observe) -> list[dict[str, object]]:
     """Patterns on large folios."""
     root, image = work / "ext4", work / "image"
     root.mkdir()
@@ -354,7 +359,10 @@ def with_ext4(work: Path, trace: Trace, given: argparse.Namespace) -> list[dict[
         file.truncate(160 << 20)
     subprocess.run(["mkfs.ext4", "-q", "-b", "4096", image], check=True)
     loop = subprocess.run(
-        ["losetup", "--find", "--show", image], check=True, capture_output=True, text=True
+        ["losetup", "--find", "--show", "--direct-io=on", image],
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout.strip()
     try:
         subprocess.run(["mount", loop, root], check=True)
@@ -364,7 +372,7 @@ def with_ext4(work: Path, trace: Trace, given: argparse.Namespace) -> list[dict[
                 os.fsync(file.fileno())
         sectors_kib = int(Path(f"/sys/block/{Path(loop).name}/queue/max_sectors_kb").read_text())
         try:
-            return observe_all(root, trace, sectors_kib // 4, given)
+            return observe(root, sectors_kib // 4, None)
         finally:
             subprocess.run(["umount", root], check=True)
     finally:
@@ -383,14 +391,18 @@ def main() -> None:
     around = Path("/sys/kernel/debug/fault_around_bytes")
     with tempfile.TemporaryDirectory(prefix="tierscope-observe-") as name, Trace() as trace:
         work = Path(name)
+
+        def all_in(root: Path, io_pages: int, log: Path | None) -> list[dict[str, object]]:
+            return observe_all(root, trace, io_pages, arguments, log)
+
         observed = {
             "kernel": platform.release().split("-")[0],
             "machine": platform.machine(),
             "page_bytes": PAGE,
             "fault_around_bytes": int(around.read_text()) if around.exists() else 65536,
             "seed": arguments.seed,
-            "single_pages": with_fuse(work, trace, arguments),
-            "large_folios": with_ext4(work, trace, arguments),
+            "single_pages": with_fuse(work, all_in),
+            "large_folios": with_ext4(work, all_in),
         }
     arguments.output.write_text(json.dumps(observed, separators=(",", ":")) + "\n")
 

@@ -4,6 +4,7 @@ pub mod address_space;
 pub mod frames;
 pub mod paging;
 pub mod readahead;
+pub mod reclaim;
 mod spec;
 
 pub use spec::*;

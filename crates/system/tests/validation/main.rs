@@ -14,6 +14,7 @@ mod nvm;
 mod raid;
 mod ramulator2;
 mod readahead;
+mod reclaim;
 mod sensitivity;
 mod support;
 mod variations;

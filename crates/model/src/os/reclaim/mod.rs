@@ -1,0 +1,204 @@
+//! Reclaim: which pages leave memory when it gets full. It decides; whoever keeps the pages carries
+//! it out ([`Memory`]).
+//!
+//! Pages come and go in folios, each known by the frame of its first page. [`active_inactive`] is
+//! what Linux does without generations; [`one_list`] has the replacement policies of text books.
+
+pub mod active_inactive;
+pub mod lists;
+pub mod one_list;
+
+use active_inactive::ActiveInactive;
+use one_list::OneList;
+use serde::{Deserialize, Serialize};
+
+/// How the kernel chooses the pages that it reclaims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReclaimPolicy {
+    /// As Linux without generations: active and inactive lists of files and of anonymous memory,
+    /// refault distances, and `swappiness` (mm/vmscan.c, mm/workingset.c, as of Linux 6.18).
+    ActiveInactive,
+    /// The page used longest ago, whatever it is.
+    Lru,
+    /// The page that came longest ago, but one that was used since is passed over once.
+    Clock,
+    /// The page that came longest ago.
+    Fifo,
+}
+
+/// What a folio holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Anonymous memory, which goes to swap.
+    Anonymous,
+    /// A part of a file.
+    File,
+}
+
+/// What is kept of a page that was evicted: the eviction's age, and whether the page had been active
+/// (Linux `pack_shadow`, mm/workingset.c). 0 for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Shadow(pub u64);
+
+/// What came of an attempt to evict a folio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evicted {
+    /// Its frames are free.
+    Freed,
+    /// It is being written, and its frames are as good as free.
+    Writing,
+    /// It cannot go now: it is being read or written.
+    Busy,
+    /// It must be written first, by others: it is active meanwhile.
+    Dirty,
+}
+
+/// The memory that reclaim works on.
+pub trait Memory {
+    /// Page-table entries of a folio that have been used since they were last asked for; they are as
+    /// unused from now on (Linux `folio_referenced`, mm/rmap.c).
+    fn take_references(&mut self, folio: u64) -> u64;
+    /// Whether the hardware holds a translation of the folio.
+    fn held(&self, folio: u64) -> bool;
+    /// Evicts a folio, which is in no list; of its pages only the shadow is left.
+    fn evict(&mut self, folio: u64, shadow: Shadow) -> Evicted;
+    /// Free frames, and those on their way to be.
+    fn free_pages(&self) -> u64;
+}
+
+/// Who reclaims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reclaimer {
+    /// The kernel's thread, until so many frames are free (`balance_pgdat`).
+    Background {
+        /// Frames that are to be free afterwards: the high watermark.
+        high_pages: u64,
+    },
+    /// Whoever needs a frame (`try_to_free_pages`).
+    Direct {
+        /// The high watermark.
+        high_pages: u64,
+    },
+    /// Whoever meets the limit of a control group (`try_to_free_mem_cgroup_pages`).
+    Group,
+}
+
+counters! {
+    /// What reclaim has done, in pages.
+    pub struct ReclaimCounters {
+        /// Pages looked at on the lists that reclaim takes from.
+        pub scanned_pages,
+        /// Pages that were read again after they had been reclaimed.
+        pub refaults,
+        /// Of these, pages that are active at once, because they were away for a short time.
+        pub refaults_activated,
+        /// Pages that became active.
+        pub activations,
+        /// Pages that became inactive.
+        pub deactivations,
+    }
+}
+
+/// A policy and what it knows.
+#[derive(Clone, Debug)]
+pub enum Reclaim {
+    /// See [`ReclaimPolicy::ActiveInactive`].
+    ActiveInactive(Box<ActiveInactive>),
+    /// The others.
+    OneList(OneList),
+}
+
+macro_rules! either {
+    ($self:expr, $policy:ident => $value:expr) => {
+        match $self {
+            Reclaim::ActiveInactive($policy) => $value,
+            Reclaim::OneList($policy) => $value,
+        }
+    };
+}
+
+impl Reclaim {
+    /// An empty memory of so many frames of a size. `swappiness` is between 0 and 200.
+    pub fn new(policy: ReclaimPolicy, swappiness: u32, frames: u64, page_bytes: u64) -> Self {
+        if policy == ReclaimPolicy::ActiveInactive {
+            let lists = ActiveInactive::new(u64::from(swappiness), true, frames, page_bytes);
+            Reclaim::ActiveInactive(Box::new(lists))
+        } else {
+            Reclaim::OneList(OneList::new(policy, frames))
+        }
+    }
+
+    /// One that does nothing, to stand in while another is in use.
+    pub fn nothing() -> Self {
+        Reclaim::OneList(OneList::new(ReclaimPolicy::Fifo, 0))
+    }
+
+    /// A folio comes into memory; with the shadow that its last stay has left.
+    pub fn add(&mut self, folio: u64, order: u8, kind: Kind, shadow: Shadow) {
+        either!(self, policy => policy.add(folio, order, kind, shadow));
+    }
+
+    /// A folio leaves memory by itself.
+    pub fn remove(&mut self, folio: u64) {
+        either!(self, policy => policy.remove(folio));
+    }
+
+    /// A folio becomes single pages: its first, and the others.
+    pub fn split(&mut self, folio: u64, others: &[u64]) {
+        either!(self, policy => policy.lists_mut().split(folio, others));
+    }
+
+    /// A file call has used a folio (`folio_mark_accessed`, mm/swap.c).
+    pub fn mark_accessed(&mut self, folio: u64) {
+        either!(self, policy => policy.mark_accessed(folio));
+    }
+
+    /// Whether the policy wants to be told of each use, as [`Reclaim::used`].
+    #[inline]
+    pub fn is_told_of_uses(&self) -> bool {
+        matches!(self, Reclaim::OneList(list) if list.policy() == ReclaimPolicy::Lru)
+    }
+
+    /// A folio was used, in whatever way.
+    pub fn used(&mut self, folio: u64) {
+        if let Reclaim::OneList(list) = self {
+            list.used(folio);
+        }
+    }
+
+    /// What was to leave has been written: it is the next to go (`folio_rotate_reclaimable`,
+    /// mm/swap.c).
+    pub fn rotate(&mut self, folio: u64) {
+        either!(self, policy => policy.rotate(folio));
+    }
+
+    /// Reclaims so many pages, if it can; how many, those included that are being written.
+    pub fn shrink(&mut self, who: Reclaimer, pages: u64, memory: &mut dyn Memory) -> u64 {
+        either!(self, policy => policy.shrink(who, pages, memory))
+    }
+
+    /// What has been done.
+    pub fn counters(&self) -> ReclaimCounters {
+        either!(self, policy => policy.counters)
+    }
+
+    /// Pages in all lists.
+    pub fn pages(&self) -> u64 {
+        match self {
+            Reclaim::ActiveInactive(policy) => policy.sizes().iter().sum(),
+            Reclaim::OneList(policy) => policy.pages(),
+        }
+    }
+
+    /// A second one.
+    pub fn fork(&mut self) -> Self {
+        match self {
+            Reclaim::ActiveInactive(policy) => Reclaim::ActiveInactive(Box::new(policy.fork())),
+            Reclaim::OneList(policy) => Reclaim::OneList(policy.fork()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
