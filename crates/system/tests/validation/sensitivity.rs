@@ -462,8 +462,11 @@ fn forks() -> Vec<Vec<Op>> {
         all[0].extend([fork, Call::Spawn { thread }].into_iter().flat_map(call));
         let mut ops = Vec::new();
         for round in 1..=rounds {
+            let last = processes as u32 - 1;
             if process > 1 {
                 ops.extend(call(Call::Wait { thread: thread - 1, sequence: round }));
+            } else if round > 1 {
+                ops.extend(call(Call::Wait { thread: last, sequence: round - 1 }));
             }
             for (number, at) in every(PAGE, pages).into_iter().enumerate() {
                 let at = process << 48 | at;
@@ -642,7 +645,8 @@ const CASES: &[Case] = &[
     case("processor.tlb.levels", ALL, "5", Chase(64), "footprint_bytes", Up),
     case("processor.coherence.transfer_cycles", ALL, "400", Contended, "time", Up),
     case("processor.coherence.invalidation_cycles", ALL, "400", Contended, "time", Up),
-    case("processor.tlb.address_spaces", ALL, "16", Forks, "tlb_walks", Down),
+    case("processor.tlb.address_spaces", ALL, "16", Forks, "tlb_walks", Down)
+        .with(&[("processor.cores", "1"), ("processor.threads_per_core", "1")]),
     case("processor.energy.uncore_power", ALL, "40W", Stores, "energy", Up),
     case("processor.energy.running_power", ALL, "40W", Stores, "energy", Up),
     case("processor.energy.halted_power", ALL, "40W", Stores, "energy", Up),
