@@ -1636,9 +1636,7 @@ class Promotion(_Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class Tiered(_Spec):
-    """`tiered`: main memory is the store, read and written line by line; its pages may be promoted
-    to DRAM.
-    """
+    """`tiered`: main memory is the store, line by line; pages of it may be promoted to DRAM."""
 
     host_queue_depth: int | None = None
     """Lines that the host has under way at once, in the store and in DRAM."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def test_a_description_to_start_from_gives_the_presets_result(
 def test_each_value_has_its_meaning_and_its_source(tierscope: Runner, preset: str) -> None:
     lines = tierscope("init", preset).stdout.splitlines()
     assert max(len(line) for line in lines if line.startswith("#")) <= 100
-    if preset == "device/slc":
+    if preset.startswith("device/") and "[store]" in lines:
         place = lines.index("# Bytes read or written as one: a power of two.")
         assert lines[place + 1].startswith('page = "4KiB"  # ')
     elif "[ssd]" in lines:
@@ -63,7 +64,7 @@ def test_each_value_has_its_meaning_and_its_source(tierscope: Runner, preset: st
     else:
         assert "# Number of cores." in lines
         place = lines.index("# Associativity of the first level.")
-        assert lines[place + 1].startswith("ways = 4  # ")
+        assert re.match(r"ways = \d+  # \S", lines[place + 1])
     values = [line for line in lines if " = " in line and not line.startswith("#")]
     without = [line for line in values if "  # " not in line]
     assert [line.partition(" ")[0] for line in without] == ["name", "description"]

@@ -6,7 +6,7 @@ use crate::organization::{DramSize, Organization, OrganizationDescription, Surro
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems, Size};
 
-/// `tiered`: main memory is the store, read and written line by line; its pages may be promoted to DRAM.
+/// `tiered`: main memory is the store, line by line; pages of it may be promoted to DRAM.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TieredSpec {
