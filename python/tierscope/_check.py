@@ -57,7 +57,8 @@ def text(value: object, what: str, mend: str) -> str:
 def flag(value: object, what: str) -> bool:
     """A truth value, and nothing that only counts as one."""
     if not isinstance(value, bool):
-        raise ArgumentError("wrong-type", f"{what} is {shown(value)}", "write True or False")
+        mend = "write true or false (in Python, True or False)"
+        raise ArgumentError("wrong-type", f"{what} is {shown(value)}", mend)
     return value
 
 

@@ -212,6 +212,10 @@ def compare(
     if warming == "functional":
         check_functional(loaded, region)
     sampled, wanted = _sampling.asked(sample, precision, what)
+    if latencies is not None and timeline is not None and Path(latencies) == Path(timeline):
+        raise RunError(
+            "not-written", f"latencies and timeline would both go to {latencies}", "name two files"
+        )
     if sampled:
         for name, file in (("latencies", latencies), ("timeline", timeline)):
             if file is not None:

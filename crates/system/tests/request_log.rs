@@ -114,7 +114,10 @@ fn check_table(rows: &[BTreeMap<String, String>], result: &SystemResult, storage
         let sum_ps: u64 = of_accesses.map(|row| number(row, &column)).sum();
         let mean_ns = result.stages_ns.get(stage.name()).copied().unwrap_or_default();
         let expected_ps = mean_ns * 1e3 * result.accesses as f64;
-        assert!((sum_ps as f64 - expected_ps).abs() <= 1e-9 * expected_ps + 1.0, "{column}");
+        assert!(
+            (sum_ps as f64 - expected_ps).abs() <= 1e-9 * expected_ps + 1.0,
+            "{column}: {sum_ps}, {expected_ps}"
+        );
     }
     if storage {
         let read = of_kind(rows, &["page_read", "background_page_read"]);

@@ -11,6 +11,7 @@ use tierscope_workload::requests::RequestKind;
 const OF_A_MEMORY: &[Stage] = &[Stage::HostQueue, Stage::Controller, Stage::DramQueue, Stage::Dram];
 /// The stages that a request to a store alone may pass, in order.
 const OF_A_STORE: &[Stage] = &[
+    Stage::BlockLayer,
     Stage::HostQueue,
     Stage::Link,
     Stage::Controller,
@@ -45,7 +46,7 @@ impl Latencies {
             table.write(|file| writeln!(file, "{head}{columns}"))?;
             Ok(table)
         };
-        let tracks = RequestKind::ALL.map(|kind| format!("{}s", kind.name()));
+        let tracks = RequestKind::ALL.map(|kind| kind.name().to_owned());
         let timeline = |path| TimelineFile::create(path, system, &tracks);
         Ok(Latencies {
             stages,

@@ -42,6 +42,16 @@ struct Sums {
     store_written_bytes: u64,
 }
 
+/// A hit of a private cache that had waited, walked or faulted before.
+pub(super) struct SlowHit {
+    pub write: bool,
+    pub area: u32,
+    pub end_ps: u64,
+    pub timeline: Timeline,
+    /// Time by stage of a fault before these.
+    pub fault: Option<Box<StageTimes>>,
+}
+
 /// Counters.
 #[derive(Debug)]
 pub(super) struct Account {
@@ -160,10 +170,10 @@ impl Account {
         level: usize,
         now_ps: u64,
         (tlb_ps, latency_ps): (u64, u64),
-    ) {
+    ) -> Option<SlowHit> {
         let Begun { start_ps, mut timeline, fault } = thread.begin(access, now_ps);
         if !access.measured {
-            return;
+            return None;
         }
         timeline.push(Stage::Tlb, tlb_ps);
         timeline.push(Stage::Cache, latency_ps);
@@ -173,7 +183,9 @@ impl Account {
             sites.take_hit_back(cause.site);
         }
         let recorded_ps = self.record(cause, &timeline, fault.as_deref());
-        debug_assert_eq!(recorded_ps, now_ps + tlb_ps + latency_ps - start_ps);
+        let end_ps = now_ps + tlb_ps + latency_ps;
+        debug_assert_eq!(recorded_ps, end_ps - start_ps);
+        Some(SlowHit { write: access.write, area: cause.area, end_ps, timeline, fault })
     }
 
     /// A miss has its data.

@@ -344,7 +344,9 @@ impl Machine {
                 let stages = (tlb_ps, core.caches.latency_ps(0));
                 let area = context.area_of(&self.paging, &self.fixed, &access);
                 let cause = Cause { area, site: thread.site };
-                self.account.slow_hit((access, cause), thread, 0, context.now_ps, stages);
+                let told =
+                    self.account.slow_hit((access, cause), thread, 0, context.now_ps, stages);
+                self.log_hit(index, line, told);
             }
             if self.fixed.check_data {
                 self.check(index, line, access.write);
@@ -389,7 +391,9 @@ impl Machine {
                 let stages = (tlb_ps, latency_ps);
                 let area = context.area_of(&self.paging, &self.fixed, &access);
                 let cause = Cause { area, site: thread.site };
-                self.account.slow_hit((access, cause), thread, level, context.now_ps, stages);
+                let told =
+                    self.account.slow_hit((access, cause), thread, level, context.now_ps, stages);
+                self.log_hit(index, line, told);
             }
             if self.fixed.check_data {
                 self.check(index, line, access.write);

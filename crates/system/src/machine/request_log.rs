@@ -1,6 +1,7 @@
 //! What is told of single requests: accesses that the private caches did not serve at once, and pages
 //! that move between memory and store.
 
+use super::account::SlowHit;
 use super::memory::{Miss, PageIo};
 use super::{Machine, MachineError};
 use crate::request_log::{Beside, RequestFiles, TimelineFile, Told};
@@ -146,16 +147,49 @@ impl Machine {
         }
     }
 
+    /// A hit of a private cache has ended that waited, walked or faulted before.
+    #[inline]
+    pub(super) fn log_hit(&mut self, context: usize, line: u64, hit: Option<SlowHit>) {
+        if self.request_log.is_some()
+            && self.region.has_begun()
+            && let Some(hit) = hit
+        {
+            self.tell_hit(context, line, &hit);
+        }
+    }
+
+    #[cold]
+    fn tell_hit(&mut self, context: usize, line: u64, hit: &SlowHit) {
+        let area = self.area_name(hit.area);
+        let Some(log) = &mut self.request_log else { return };
+        let row = Row {
+            kind: if hit.write { "store" } else { "load" },
+            thread: Some(context),
+            address: line << self.fixed.line_shift,
+            area: &area,
+            end_ps: hit.end_ps,
+            stages: &hit.timeline,
+            fault: hit.fault.as_deref(),
+        };
+        if log.failed.is_none() {
+            log.failed = log.tell(&row, self.contexts.len()).err();
+        }
+    }
+
+    fn area_name(&self, index: u32) -> String {
+        match Area::file(index) {
+            Some(file) => self
+                .stream
+                .files()
+                .get(file as usize)
+                .map_or_else(|| format!("file {file}"), |file| file.name.clone()),
+            None => Area::NAMES[index as usize].to_owned(),
+        }
+    }
+
     #[cold]
     fn tell_miss(&mut self, miss: &Miss, end_ps: u64) {
-        let files = self.stream.files();
-        let area_name = |index: u32| match Area::file(index) {
-            Some(file) => {
-                files.get(file as usize).map_or_else(|| format!("file {file}"), |f| f.name.clone())
-            }
-            None => Area::NAMES[index as usize].to_owned(),
-        };
-        let area = area_name(miss.cause.area);
+        let area = self.area_name(miss.cause.area);
         let Some(log) = &mut self.request_log else { return };
         let tracks = self.contexts.len();
         let address = miss.line << self.fixed.line_shift;

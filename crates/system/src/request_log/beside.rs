@@ -12,6 +12,7 @@ pub(crate) struct Beside {
     path: PathBuf,
     partial: PathBuf,
     file: BufWriter<File>,
+    parts: u64,
 }
 
 impl Beside {
@@ -34,7 +35,7 @@ impl Beside {
             _ => failed(what, path, &error),
         })?;
         let file = BufWriter::with_capacity(1 << 16, file);
-        Ok(Beside { what, path: path.to_owned(), partial, file })
+        Ok(Beside { what, path: path.to_owned(), partial, file, parts: 0 })
     }
 
     /// Writes a part of it.
@@ -45,6 +46,7 @@ impl Beside {
         &mut self,
         part: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
     ) -> Result<(), String> {
+        self.parts = self.parts.saturating_add(1);
         part(&mut self.file).map_err(|error| failed(self.what, &self.path, &error))
     }
 
@@ -53,8 +55,18 @@ impl Beside {
     /// # Errors
     /// Where it cannot, for people.
     pub fn finish(&mut self) -> Result<(), String> {
+        self.parts = u64::MAX;
         let done = self.file.flush().and_then(|()| std::fs::rename(&self.partial, &self.path));
         done.map_err(|error| failed(self.what, &self.path, &error))
+    }
+}
+
+impl Drop for Beside {
+    /// A file with nothing but its head, of a run that did not begin, is nobody's: it goes.
+    fn drop(&mut self) {
+        if self.parts <= 1 && self.partial.exists() {
+            std::fs::remove_file(&self.partial).ok();
+        }
     }
 }
 

@@ -245,6 +245,11 @@ impl Loader {
             let mend = "write a preset or a file, such as base = \"hybrid\"".into();
             return Err(one(walk::problem("wrong-type", base, "base", reason, mend)));
         };
+        if self.origin.len() > MOST_BASES {
+            let reason = format!("with it, more than {MOST_BASES} descriptions would be read");
+            let mend = "name each base once".into();
+            return Err(one(walk::problem("impossible-value", base, "base", reason, mend)));
+        }
         let preset = match within {
             Some(_) => presets::find_base(name),
             None => presets::find_users_base(name),
@@ -259,6 +264,9 @@ impl Loader {
         }
     }
 }
+
+/// Bases that a description may have in all, bases of bases counted each time that they are named.
+const MOST_BASES: usize = 64;
 
 /// What a host brings, all of it: nothing of another's processor is left.
 const HOST_PARTS: [&str; 2] = ["processor", "os"];

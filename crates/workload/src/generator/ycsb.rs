@@ -160,7 +160,7 @@ fn build(parameters: &[(String, Value)], seed: u64, shares: Shares) -> Made {
     let records = bytes / RECORD_BYTES;
     let inserts = |thread| inserts_before(shares, share_of(operations, threads, thread));
     let most = records + u64::from(threads) * inserts(0).max(1);
-    let scan = if shares.scans > 0 { integer(parameters, "scan", 1..=1 << 20)? } else { 0 };
+    let scan = if shares.scans > 0 { integer(parameters, "scan", 1..=1000)? } else { 0 };
     let (latest, exponent) = match text(parameters, "distribution") {
         Some("zipfian") => (false, exponent(parameters)?),
         Some("latest") => (true, exponent(parameters)?),

@@ -58,6 +58,9 @@ pub(super) struct Command {
     /// Whether the drive has done its part.
     drive_done: bool,
     stages: Timeline,
+    /// Stages of those before it, for which it waited. Apart from its own: of these others take the last,
+    /// and so they must be in the order of time, which a timeline keeps only while it has room.
+    waited: Timeline,
     /// Up to when its stages are known.
     charged_ps: u64,
 }
@@ -101,6 +104,7 @@ impl Manager {
             moved: 0,
             drive_done: false,
             stages: Timeline::new(),
+            waited: Timeline::new(),
             charged_ps: now_ps,
         });
         if self.is_persistent() && self.busy {
@@ -155,6 +159,7 @@ impl Manager {
         self.report.counts.journal_tags += u64::from(journal);
         let command = &mut self.commands[index];
         (command.number, command.step) = (number, Step::Compose);
+        command.waited = std::mem::take(&mut command.stages);
         if write {
             self.victim_is_safe(miss);
         }
@@ -365,7 +370,7 @@ impl Manager {
 
     /// A completion has been consumed; in persist mode it is the next one's turn.
     fn end(&mut self, now_ps: u64, index: u32, actions: &mut Vec<Action>) {
-        let Command { miss, kind, number, stages, .. } = self.commands.remove(index);
+        let Command { miss, kind, number, stages, mut waited, .. } = self.commands.remove(index);
         self.queues.consume(number);
         self.busy = false;
         for waiting in &self.turn {
@@ -375,6 +380,7 @@ impl Manager {
         if let Some(next) = self.turn.pop_front() {
             self.compose(next, actions);
         }
-        self.command_ended(now_ps, miss, kind, &stages, actions);
+        waited.append(&stages);
+        self.command_ended(now_ps, miss, kind, &waited, actions);
     }
 }

@@ -105,3 +105,31 @@ fn a_fill_of_the_machines_devices_takes_link_flash_and_nvdimm() {
         assert_eq!(total(&miss, Stage::ControllerQueue), 0, "{miss:?}");
     }
 }
+
+#[test]
+fn commands_that_wait_for_their_turn_are_charged_the_stages_of_those_before() {
+    const QUEUED: u32 = 24;
+    for coupling in [Coupling::Loose, Coupling::Tight] {
+        let mut spec = spec(coupling, Mode::Persist);
+        (spec.queue_entries, spec.queue_depth, spec.wait_entries) = (64, 64, 64);
+        // A frame for each.
+        let more = u64::from(QUEUED) * spec.page.bytes() + spec.pinned.bytes();
+        spec.pinned = Size::from_bytes(2 * spec.pinned.bytes());
+        spec.capacity = Size::from_bytes(spec.capacity.bytes() + more);
+        let mut run = Run::new(real(&spec, &drive(coupling), true));
+        for number in 0..QUEUED {
+            run.submit(number, u64::from(number) * spec.page.bytes(), false);
+        }
+        run.drain();
+        let answers = &run.out;
+        assert_eq!(answers.len(), QUEUED as usize);
+        let alone = |stage| total(&answers[0], stage) as f64;
+        // All are alike: the last one's time is that of one, as often as there were commands, in each stage.
+        for stage in [Stage::Link, Stage::Device, Stage::Medium, Stage::StoreQueue, Stage::Dma] {
+            let (one, all) = (alone(stage), total(&answers[answers.len() - 1], stage) as f64);
+            let expected = one * f64::from(QUEUED);
+            let whole = answers[answers.len() - 1].stages.total_ps() as f64;
+            assert!((all - expected).abs() < 0.05 * whole, "{stage:?}: {all} of {expected}");
+        }
+    }
+}
