@@ -11,7 +11,7 @@ struct Block {
 fn blocks() -> Vec<Block> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/models/hams.md");
     let page = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    let texts = page.split("```hams\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let texts = page.split("```text\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let block = |text: &str| {
         let mut lines = text.lines().map(str::to_owned);
         let machine = lines.next().expect("a block begins with its machine");
