@@ -36,6 +36,12 @@ pub fn list_systems() -> String {
     json!(spec::list()).to_string()
 }
 
+/// Name and one-line description of each host, a processor with an operating system, as JSON.
+#[pyfunction]
+pub fn list_hosts() -> String {
+    json!(spec::hosts()).to_string()
+}
+
 /// Name, summary and parameters (name, default, meaning) of each generated workload, as JSON; and
 /// whether it is requests for devices alone.
 #[pyfunction]

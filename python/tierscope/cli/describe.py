@@ -28,7 +28,9 @@ from tierscope.errors import TierscopeError
 from tierscope.sweeps.store import is_sweep
 from tierscope.sweeps.sweep import load_sweep
 
-SHOW_USAGE = "Usage: tierscope show [systems | workloads | technologies | SYSTEM | DIR] [OPTIONS]"
+SHOW_USAGE = (
+    "Usage: tierscope show [systems | hosts | workloads | technologies | SYSTEM | DIR] [OPTIONS]"
+)
 SHOW_EXAMPLES = """\
 Each number of a preset with its source:
 
@@ -60,13 +62,14 @@ def show(
     by: ByOption = None,
     add: Annotated[list[str] | None, Parameter(name="--add", consume_multiple=False)] = None,
 ) -> int:
-    """Lists presets, workloads or technologies, or shows one system or a result.
+    """Lists presets, hosts, workloads or technologies, or shows one system or a result.
 
     Each number of a system and of a technology has its source.
 
     Args:
-        what: systems, workloads, technologies, the name of a preset or file, or a directory that
-            `tierscope run -o` or `tierscope sweep` wrote; nothing for systems and workloads.
+        what: systems, hosts, workloads, technologies, the name of a preset or file, or a directory
+            that `tierscope run -o` or `tierscope sweep` wrote; nothing for systems, hosts and
+            workloads.
         set_: PATH=VALUE sets one value of the system shown.
         json_: Prints the system or the result as one JSON object; or writes it to a file:
             --json=FILE.
@@ -84,7 +87,7 @@ def show(
                 "usage", "--set changes a system", "lay figures over the table by --add FILE"
             )
         show_technologies(add or [], json_)
-    elif what in (None, "systems", "workloads"):
+    elif what in (None, "systems", "hosts", "workloads"):
         if set_ or json_:
             raise TierscopeError(
                 "usage",
@@ -119,6 +122,13 @@ def _show_lists(which: str | None) -> None:
     console = Console(highlight=False)
     if which in (None, "systems"):
         show_systems(console, "Systems (run -s NAME)")
+    if which is None:
+        console.print()
+    if which in (None, "hosts"):
+        table = _table('Hosts (base = ["SYSTEM", "HOST"] in a description)')
+        for name, summary in parsed(_core.list_hosts()):
+            table.add_row(Text(name, style="bold"), Text(summary))
+        console.print(table)
     if which is None:
         console.print()
     if which in (None, "workloads"):

@@ -13,7 +13,7 @@ mod spec;
 pub use report::DiskCounts;
 pub use spec::{ArmSpec, DiskBufferSpec, DiskSpec, PlattersSpec};
 
-use super::linked::{Linked, PageAccess, PageControl, PageDone, Pages};
+use super::linked::{DonePage, Linked, PageAccess, PageControl, Pages};
 use crate::activity::{Activity, Energy};
 use crate::device::arrivals::Arrivals;
 use crate::link::LinkDescription;
@@ -31,36 +31,6 @@ impl DiskDevice {
     pub fn new(spec: &DiskSpec, link: &dyn LinkDescription) -> Self {
         let disk = Disk::new(spec);
         Linked::behind(link, disk, spec.page.bytes(), u32::MAX).with_commands(spec.queue_depth)
-    }
-}
-
-/// A page that has been read, or is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DiskPageDone {
-    token: u32,
-    at_ps: u64,
-    stages: Timeline,
-}
-
-impl PageDone for DiskPageDone {
-    #[inline]
-    fn token(&self) -> u32 {
-        self.token
-    }
-
-    #[inline]
-    fn at_ps(&self) -> u64 {
-        self.at_ps
-    }
-
-    #[inline]
-    fn is_ahead(&self) -> bool {
-        false
-    }
-
-    #[inline]
-    fn write_stages(&self, stages: &mut Timeline) {
-        stages.append(&self.stages);
     }
 }
 
@@ -180,7 +150,7 @@ impl Disk {
     }
 
     /// The controller hands on what the host asked for.
-    fn arrive(&mut self, now_ps: u64, index: u32, out: &mut Vec<DiskPageDone>) {
+    fn arrive(&mut self, now_ps: u64, index: u32, out: &mut Vec<DonePage>) {
         match self.held[index].asked {
             Asked::Page(PageAccess { page, write: false, .. }) => {
                 self.read(now_ps, index, page, out);
@@ -198,7 +168,7 @@ impl Disk {
         }
     }
 
-    fn read(&mut self, now_ps: u64, index: u32, page: u64, out: &mut Vec<DiskPageDone>) {
+    fn read(&mut self, now_ps: u64, index: u32, page: u64, out: &mut Vec<DonePage>) {
         self.counts.read_pages += 1;
         let working = self.work.as_mut().filter(|work| work.page == page);
         let is_written = working.as_ref().is_some_and(|work| work.kind == Kind::Write);
@@ -214,7 +184,7 @@ impl Disk {
         self.pending.add_read(now_ps, page, index);
     }
 
-    fn write(&mut self, now_ps: u64, index: u32, page: u64, out: &mut Vec<DiskPageDone>) {
+    fn write(&mut self, now_ps: u64, index: u32, page: u64, out: &mut Vec<DonePage>) {
         self.counts.written_pages += 1;
         self.segments.forget(page);
         if let Some(Work { page: under_way, kind: Kind::Read { stale, .. }, .. }) = &mut self.work
@@ -230,13 +200,7 @@ impl Disk {
     }
 
     /// Whether a write has its place in the buffer from now on.
-    fn take_room(
-        &mut self,
-        now_ps: u64,
-        index: u32,
-        page: u64,
-        out: &mut Vec<DiskPageDone>,
-    ) -> bool {
+    fn take_room(&mut self, now_ps: u64, index: u32, page: u64, out: &mut Vec<DonePage>) -> bool {
         if !self.dirty.contains(&page) {
             let writing = self.work.as_ref().is_some_and(|work| work.kind == Kind::Write);
             if self.dirty.len() + usize::from(writing) >= self.most_dirty {
@@ -251,15 +215,15 @@ impl Disk {
     }
 
     /// What the host asked for is done; the time since it was last heard of is charged to `stage`.
-    fn answer(&mut self, at_ps: u64, index: u32, stage: Stage, out: &mut Vec<DiskPageDone>) {
+    fn answer(&mut self, at_ps: u64, index: u32, stage: Stage, out: &mut Vec<DonePage>) {
         let mut held = self.held.remove(index);
         held.pass(stage, at_ps);
         let (Asked::Page(PageAccess { token, .. }) | Asked::Control { token, .. }) = held.asked;
-        out.push(DiskPageDone { token, at_ps, stages: held.stages });
+        out.push(DonePage { token, at_ps, stages: held.stages });
     }
 
     /// Flushes end before which nothing is left to be written.
-    fn end_flushes(&mut self, at_ps: u64, out: &mut Vec<DiskPageDone>) {
+    fn end_flushes(&mut self, at_ps: u64, out: &mut Vec<DonePage>) {
         while let Some(&(number, index)) = self.flushes.front() {
             let oldest = self.run.as_ref().filter(|run| run.write).map(|run| run.number);
             let writing = self.work.as_ref().is_some_and(|work| work.kind == Kind::Write);
@@ -280,7 +244,7 @@ impl Disk {
     }
 
     /// The mechanism has nothing to do: it goes on with its run, takes another, or reads ahead.
-    fn start(&mut self, now_ps: u64, out: &mut Vec<DiskPageDone>) {
+    fn start(&mut self, now_ps: u64, out: &mut Vec<DonePage>) {
         while self.work.is_none() {
             let run = match self.run.take() {
                 Some(run) => Some(run),
@@ -308,12 +272,7 @@ impl Disk {
         }
     }
 
-    fn answer_from_buffer(
-        &mut self,
-        now_ps: u64,
-        waiter: Option<u32>,
-        out: &mut Vec<DiskPageDone>,
-    ) {
+    fn answer_from_buffer(&mut self, now_ps: u64, waiter: Option<u32>, out: &mut Vec<DonePage>) {
         if let Some(index) = waiter {
             self.answer(now_ps, index, Stage::StoreQueue, out);
         }
@@ -362,7 +321,7 @@ impl Disk {
     }
 
     /// The mechanism has read or written its page.
-    fn end(&mut self, out: &mut Vec<DiskPageDone>) {
+    fn end(&mut self, out: &mut Vec<DonePage>) {
         let Some(work) = self.work.take() else { return };
         let at_ps = work.way.end.ps;
         debug_assert!(work.started_ps <= at_ps);
@@ -391,7 +350,7 @@ impl Disk {
     }
 
     /// Writes that wait take what room there is.
-    fn admit(&mut self, now_ps: u64, out: &mut Vec<DiskPageDone>) {
+    fn admit(&mut self, now_ps: u64, out: &mut Vec<DonePage>) {
         while let Some(&index) = self.waiting.front() {
             let Asked::Page(PageAccess { page, .. }) = self.held[index].asked else { return };
             if !self.take_room(now_ps, index, page, out) {
@@ -403,7 +362,7 @@ impl Disk {
 }
 
 impl Pages for Disk {
-    type Done = DiskPageDone;
+    type Done = DonePage;
 
     #[inline]
     fn pages(&self) -> u64 {
@@ -430,7 +389,7 @@ impl Pages for Disk {
     }
 
     /// What comes at the same time comes before the mechanism chooses.
-    fn advance(&mut self, now_ps: u64, out: &mut Vec<DiskPageDone>) {
+    fn advance(&mut self, now_ps: u64, out: &mut Vec<DonePage>) {
         while let Some(at_ps) = self.next_event_ps()
             && at_ps <= now_ps
         {

@@ -54,11 +54,42 @@ pub trait PageDone: Copy + fmt::Debug {
     /// When it was done.
     fn at_ps(&self) -> u64;
 
-    /// Whether only the bytes wanted ahead have come so far: the page is reported again.
-    fn is_ahead(&self) -> bool;
+    /// Whether only the bytes wanted ahead have come so far: the page is reported again. By default pages
+    /// come whole.
+    fn is_ahead(&self) -> bool {
+        false
+    }
 
     /// Adds the stages from submission to [`PageDone::at_ps`].
     fn write_stages(&self, stages: &mut Timeline);
+}
+
+/// What a device says of a page whose stages it has kept one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DonePage {
+    /// The access's.
+    pub token: u32,
+    /// When it was done.
+    pub at_ps: u64,
+    /// From submission to then.
+    pub stages: Timeline,
+}
+
+impl PageDone for DonePage {
+    #[inline]
+    fn token(&self) -> u32 {
+        self.token
+    }
+
+    #[inline]
+    fn at_ps(&self) -> u64 {
+        self.at_ps
+    }
+
+    #[inline]
+    fn write_stages(&self, stages: &mut Timeline) {
+        stages.append(&self.stages);
+    }
 }
 
 /// A device of pages, without its link. What it holds is bounded by whoever submits.

@@ -57,12 +57,6 @@ impl PageDone for NvmPageDone {
         self.at_ps
     }
 
-    /// Lines are moved whole: nothing comes ahead of its line.
-    #[inline]
-    fn is_ahead(&self) -> bool {
-        false
-    }
-
     #[inline]
     fn write_stages(&self, stages: &mut Timeline) {
         stages.push(Stage::Device, self.controller_ps);

@@ -20,7 +20,7 @@ pub use report::{HostCounts, SsdReport};
 pub use spec::{CollectionSpec, SsdBufferSpec, SsdFirmwareSpec, SsdSpec, WearSpec};
 pub use translation::{InitialFlash, VictimPolicy};
 
-use super::linked::{Linked, PageAccess, PageControl, PageDone, Pages};
+use super::linked::{DonePage, Linked, PageAccess, PageControl, Pages};
 use crate::activity::Activity;
 use crate::link::Lane;
 use crate::medium::nand::{self, Kind, Nand, NandPowerSpec};
@@ -36,36 +36,6 @@ use translation::{Geometry, Initial, Page, Place, Policy, Stripe, Translation};
 pub type SsdDevice = Linked<Ssd>;
 
 const NONE: u32 = u32::MAX;
-
-/// A page that has been read into the drive's controller, or written for good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SsdPageDone {
-    token: u32,
-    at_ps: u64,
-    stages: Timeline,
-}
-
-impl PageDone for SsdPageDone {
-    #[inline]
-    fn token(&self) -> u32 {
-        self.token
-    }
-
-    #[inline]
-    fn at_ps(&self) -> u64 {
-        self.at_ps
-    }
-
-    #[inline]
-    fn is_ahead(&self) -> bool {
-        false
-    }
-
-    #[inline]
-    fn write_stages(&self, stages: &mut Timeline) {
-        stages.append(&self.stages);
-    }
-}
 
 /// A page that the host wants.
 #[derive(Clone, Debug)]
@@ -280,7 +250,7 @@ impl Ssd {
     }
 
     /// Firmware hands on an access.
-    fn ready(&mut self, now_ps: u64, index: u32, out: &mut Vec<SsdPageDone>) {
+    fn ready(&mut self, now_ps: u64, index: u32, out: &mut Vec<DonePage>) {
         let PageAccess { page, write, force_unit_access, .. } = self.accesses[index].access;
         if write {
             let end_ps = self.cross_memory(now_ps, index);
@@ -322,7 +292,7 @@ impl Ssd {
     }
 
     /// The data of a write are in the buffer's memory, and want an entry.
-    fn come(&mut self, now_ps: u64, index: u32, out: &mut Vec<SsdPageDone>) {
+    fn come(&mut self, now_ps: u64, index: u32, out: &mut Vec<DonePage>) {
         let PageAccess { page, whole, .. } = self.accesses[index].access;
         if !whole
             && !self.buffer.holds(page)
@@ -341,7 +311,7 @@ impl Ssd {
     }
 
     /// What was read from flash by `now_ps` is answered when it has been decoded.
-    fn decoded(&mut self, now_ps: u64, at_ps: u64, index: u32, out: &mut Vec<SsdPageDone>) {
+    fn decoded(&mut self, now_ps: u64, at_ps: u64, index: u32, out: &mut Vec<DonePage>) {
         if at_ps > now_ps {
             self.events.push(at_ps, 0, Event::Answer(index));
         } else {
@@ -350,7 +320,7 @@ impl Ssd {
     }
 
     /// A whole page that was written takes an entry of the buffer, or waits for one.
-    fn store(&mut self, now_ps: u64, index: u32, out: &mut Vec<SsdPageDone>) {
+    fn store(&mut self, now_ps: u64, index: u32, out: &mut Vec<DonePage>) {
         if !self.waiting.is_empty() || !self.take_entry(now_ps, index, out) {
             self.waiting.push_back(index);
         }
@@ -358,7 +328,7 @@ impl Ssd {
     }
 
     /// Whether a write has an entry of the buffer from now on.
-    fn take_entry(&mut self, now_ps: u64, index: u32, out: &mut Vec<SsdPageDone>) -> bool {
+    fn take_entry(&mut self, now_ps: u64, index: u32, out: &mut Vec<DonePage>) -> bool {
         let page = self.accesses[index].access.page;
         let Written::In(entry) = self.buffer.write(page) else { return false };
         self.accesses[index].pass(Stage::StoreQueue, now_ps);
@@ -374,7 +344,7 @@ impl Ssd {
     }
 
     /// An access is done.
-    fn answer(&mut self, at_ps: u64, index: u32, out: &mut Vec<SsdPageDone>) {
+    fn answer(&mut self, at_ps: u64, index: u32, out: &mut Vec<DonePage>) {
         let Access { access, stages, clock_ps, .. } = self.accesses.remove(index);
         debug_assert_eq!(clock_ps, at_ps);
         if access.write {
@@ -382,7 +352,7 @@ impl Ssd {
         } else {
             self.host.read_pages += 1;
         }
-        out.push(SsdPageDone { token: access.token, at_ps, stages });
+        out.push(DonePage { token: access.token, at_ps, stages });
     }
 
     // ---- Flash ----------------------------------------------------------------------------------
@@ -415,7 +385,7 @@ impl Ssd {
     }
 
     /// Flash has done an operation.
-    fn done(&mut self, done: &nand::Done, out: &mut Vec<SsdPageDone>) {
+    fn done(&mut self, done: &nand::Done, out: &mut Vec<DonePage>) {
         let (Job::Read { left, .. }
         | Job::Fill { left, .. }
         | Job::Flush { left, .. }
@@ -456,7 +426,7 @@ impl Ssd {
     }
 
     /// Writes that wait take what room there is, and what can be programmed is.
-    fn admit(&mut self, now_ps: u64, out: &mut Vec<SsdPageDone>) {
+    fn admit(&mut self, now_ps: u64, out: &mut Vec<DonePage>) {
         self.flush();
         while let Some(&index) = self.waiting.front()
             && self.take_entry(now_ps, index, out)
@@ -468,7 +438,7 @@ impl Ssd {
 }
 
 impl Pages for Ssd {
-    type Done = SsdPageDone;
+    type Done = DonePage;
 
     #[inline]
     fn pages(&self) -> u64 {
@@ -516,7 +486,7 @@ impl Pages for Ssd {
     }
 
     /// Of what happens at the same time, flash comes first.
-    fn advance(&mut self, now_ps: u64, out: &mut Vec<SsdPageDone>) {
+    fn advance(&mut self, now_ps: u64, out: &mut Vec<DonePage>) {
         while let Some(at_ps) = self.next_event_ps()
             && at_ps <= now_ps
         {

@@ -3,6 +3,7 @@
 
 mod bus;
 mod surroundings;
+mod versions;
 
 pub use hams::{HamsCounts, HamsReport};
 pub use hybrid::{DramCacheSpec, TagStore};

@@ -364,12 +364,11 @@ impl Machine {
             }
             turns = turns.wrapping_add(1);
             let starved = std::mem::take(&mut self.starved);
-            if (turns & 0xff == 0 || starved) && pause(self) {
+            if turns & 0xff == 0 || starved {
                 self.mind_request_log()?;
-                return Ok(false);
-            }
-            if turns & 0xff == 0 {
-                self.mind_request_log()?;
+                if pause(self) {
+                    return Ok(false);
+                }
             }
         }
         self.finish_request_log()?;

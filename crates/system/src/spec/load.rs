@@ -245,7 +245,7 @@ impl Loader {
             let mend = "write a preset or a file, such as base = \"hybrid\"".into();
             return Err(one(walk::problem("wrong-type", base, "base", reason, mend)));
         };
-        if self.origin.len() > MOST_BASES {
+        if within.is_none() && self.origin.len() > MOST_BASES {
             let reason = format!("with it, more than {MOST_BASES} descriptions would be read");
             let mend = "name each base once".into();
             return Err(one(walk::problem("impossible-value", base, "base", reason, mend)));
@@ -388,7 +388,15 @@ fn unknown_system(name: &str, place: String, path: &str) -> Problem {
     let hosts = presets::hosts().into_iter().filter(|_| !path.is_empty());
     let near = nearest(name, names().chain(hosts.map(|(host, _)| host)))
         .map(|near| format!("did you mean \"{near}\"?"));
-    let all = || format!("the presets are {}", names().collect::<Vec<_>>().join(", "));
+    let all = || {
+        let systems = names().collect::<Vec<_>>().join(", ");
+        let hosts: Vec<_> = presets::hosts().into_iter().map(|(host, _)| host).collect();
+        if path.is_empty() {
+            format!("the presets are {systems}")
+        } else {
+            format!("the presets are {systems}; the hosts {}", hosts.join(", "))
+        }
+    };
     let host = presets::hosts().iter().any(|(host, _)| *host == name);
     let as_base = || format!("write a file with base = [\"hybrid\", \"{name}\"]");
     Problem {

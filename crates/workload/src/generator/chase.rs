@@ -5,7 +5,7 @@
 //! lmbench, USENIX 1996, §6.2).
 
 use super::indexed::{BASE_ADDRESS, Body, Indexed, first_of, share_of};
-use super::prelude::Prelude;
+use super::prelude::{Prelude, TOUCHED};
 use super::{Generator, Made, Parameter, find_value, flag, integer, size, wrong};
 use crate::op::{FLAG_DEPENDENT, Op, ThreadId};
 use crate::stream::Footprint;
@@ -40,12 +40,7 @@ pub const GENERATORS: &[Generator] = &[Generator {
             meaning: "instructions of a step, its load included: an unrolled loop of loads alone \
                       (lmbench, §6.2)",
         },
-        Parameter {
-            name: "touched",
-            default: "true",
-            meaning: "whether each page is written to once before the region of interest, which then \
-                      begins, as programs do that fill what they use",
-        },
+        TOUCHED,
     ],
     build,
 }];

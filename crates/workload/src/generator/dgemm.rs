@@ -6,6 +6,7 @@
 //! right block's row is multiplied by it and added, 32 bytes at a time. Rows of blocks are dealt to the
 //! threads in turn.
 
+use super::nas::TOUCHED;
 use super::prelude::{BASE_ADDRESS, Prelude};
 use super::units::{Units, in_units};
 use super::{
@@ -44,12 +45,7 @@ pub const GENERATORS: &[Generator] = &[Generator {
             meaning: "beside the accesses, of 32 bytes of a row: one that multiplies and adds, and one \
                       of the loop; assumption",
         },
-        Parameter {
-            name: "touched",
-            default: "true",
-            meaning: "whether each page is written to once before the region of interest, which then \
-                      begins: [NVM10] counts from the end of initialization",
-        },
+        TOUCHED,
     ],
     build,
 }];

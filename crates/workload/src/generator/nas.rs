@@ -13,7 +13,7 @@ use super::{
 };
 use serde_json::Value;
 
-const CLASS: Parameter = Parameter {
+pub(super) const CLASS: Parameter = Parameter {
     name: "class",
     default: "\"A\"",
     meaning: "problem class, S, W, A, B, C or D (NAS-95-020; D: NAS-02-008); [NVM10] runs D",
@@ -28,7 +28,7 @@ const THREADS: Parameter = Parameter {
     default: "4",
     meaning: "threads, up to the points of an axis; 16 in [NVM10] §IV-C",
 };
-const TOUCHED: Parameter = Parameter {
+pub(super) const TOUCHED: Parameter = Parameter {
     name: "touched",
     default: "true",
     meaning: "whether each page is written to once before the region of interest, which then begins: \

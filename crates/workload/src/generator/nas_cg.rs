@@ -7,7 +7,7 @@
 //! benchmark's have on average, (nonzer + 1)², in columns drawn with equal chance.
 
 use super::indexed::{first_of, share_of};
-use super::nas::class;
+use super::nas::{CLASS, TOUCHED, class};
 use super::prelude::{BASE_ADDRESS, Prelude};
 use super::units::{Units, barrier, barrier_length, in_units};
 use super::{Generator, Made, PAGE_BYTES, Parameter, flag, integer, threads_of};
@@ -21,23 +21,14 @@ pub const GENERATORS: &[Generator] = &[Generator {
     name: "nas/cg",
     summary: "a sparse matrix without pattern times a vector, by conjugate gradients",
     parameters: &[
-        Parameter {
-            name: "class",
-            default: "\"A\"",
-            meaning: "problem class, S, W, A, B, C or D (NAS-95-020; D: NAS-02-008); [NVM10] runs D",
-        },
+        CLASS,
         Parameter {
             name: "steps",
             default: "2",
             meaning: "of conjugate gradients, 25 an iteration, of which class A has 15 and class D 100",
         },
         Parameter { name: "threads", default: "4", meaning: "threads; 16 in [NVM10] §IV-C" },
-        Parameter {
-            name: "touched",
-            default: "true",
-            meaning: "whether each page is written to once before the region of interest, which then \
-                      begins: [NVM10] counts from the end of initialization",
-        },
+        TOUCHED,
     ],
     build,
 }];

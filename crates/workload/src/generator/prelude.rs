@@ -7,6 +7,14 @@ use std::sync::Arc;
 /// `tierscope-system`.
 pub(super) const REGION_BEGINS: u64 = 1;
 
+/// Whether what a workload has is written to first.
+pub(super) const TOUCHED: super::Parameter = super::Parameter {
+    name: "touched",
+    default: "true",
+    meaning: "whether each page is written to once before the region of interest, which then begins, as \
+              programs do that fill what they use",
+};
+
 /// Where tables without a file are mapped.
 pub(super) const BASE_ADDRESS: u64 = 0x10_0000_0000;
 

@@ -5,7 +5,7 @@
 //! other between the loops, as they do there.
 
 use super::indexed::{BASE_ADDRESS, Body, Indexed, first_of, share_of};
-use super::prelude::Prelude;
+use super::prelude::{Prelude, TOUCHED};
 use super::{Generator, Made, Parameter, find_value, flag, integer, size, wrong};
 use crate::op::{Op, ThreadId};
 use crate::stream::Footprint;
@@ -33,12 +33,7 @@ pub const GENERATORS: &[Generator] = &[Generator {
             meaning: "instructions of an element beside its loads, stores and arithmetic; assumption: \
                       index and branch of a loop that is unrolled by two",
         },
-        Parameter {
-            name: "touched",
-            default: "true",
-            meaning: "whether each page is written to once before the region of interest, which then \
-                      begins, as programs do that fill what they use",
-        },
+        TOUCHED,
     ],
     build,
 }];

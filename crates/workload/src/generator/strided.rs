@@ -1,7 +1,7 @@
 //! `strided`: accesses at a fixed distance from each other through anonymous memory, around and around.
 
 use super::indexed::{BASE_ADDRESS, Body, Indexed, first_of, share_of};
-use super::prelude::Prelude;
+use super::prelude::{Prelude, TOUCHED};
 use super::{Generator, Made, Parameter, find_value, flag, integer, share, size, wrong};
 use crate::op::{Op, ThreadId};
 use crate::stream::Footprint;
@@ -33,12 +33,7 @@ pub const GENERATORS: &[Generator] = &[Generator {
             meaning: "instructions of an access, its load or store included; assumption: index, \
                       comparison with the end",
         },
-        Parameter {
-            name: "touched",
-            default: "true",
-            meaning: "whether each page is written to once before the region of interest, which then \
-                      begins, as programs do that fill what they use",
-        },
+        TOUCHED,
     ],
     build,
 }];

@@ -137,8 +137,11 @@ fn run(folder: &Path, command: &str) -> String {
     }
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
     shell.env("CARGO_TARGET_DIR", target.expect("it lies in the target directory"));
-    // `make generate` takes what the tests were built from.
-    shell.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("CARGO_NET_OFFLINE", "true");
+    // Profiles of their own: cargo names what it builds by profile and by place below the workspace, so that
+    // the copy's crates would stand for those of the original in the target directory that they share.
+    shell.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("CARGO_PROFILE_TEST_OPT_LEVEL", "0");
+    shell.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0");
+    shell.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_NET_OFFLINE", "true");
     let output = shell.output().unwrap_or_else(|why| panic!("bash: {why}"));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -78,7 +78,7 @@ pub fn access(token: u32, page: u64, write: bool) -> PageAccess {
 }
 
 /// Does what there is to do until `count` pages have been reported.
-pub fn wait(disk: &mut Disk, count: usize) -> Vec<DiskPageDone> {
+pub fn wait(disk: &mut Disk, count: usize) -> Vec<DonePage> {
     let mut out = Vec::new();
     while out.len() < count {
         let at_ps = disk.next_event_ps().expect("something is under way");

@@ -4,8 +4,9 @@
 //! see to it, or where nothing is missing. A trim takes pages out of buffer and map; what they held is
 //! not moved by collection any more.
 
-use super::{Event, Ssd, SsdPageDone};
+use super::{Event, Ssd};
 use crate::device::PageControl;
+use crate::device::linked::DonePage;
 use tierscope_kernel::{Stage, Timeline};
 
 /// A flush or a trim under way.
@@ -39,7 +40,7 @@ impl Ssd {
     }
 
     /// Firmware hands on a flush or a trim.
-    pub(super) fn control(&mut self, now_ps: u64, index: u32, out: &mut Vec<SsdPageDone>) {
+    pub(super) fn control(&mut self, now_ps: u64, index: u32, out: &mut Vec<DonePage>) {
         match self.commands[index].control {
             PageControl::Trim { first, count } => {
                 for page in first..first + count {
@@ -66,14 +67,14 @@ impl Ssd {
         }
     }
 
-    fn end_control(&mut self, at_ps: u64, index: u32, out: &mut Vec<SsdPageDone>) {
+    fn end_control(&mut self, at_ps: u64, index: u32, out: &mut Vec<DonePage>) {
         let mut command = self.commands.remove(index);
         command.pass(Stage::StoreQueue, at_ps);
-        out.push(SsdPageDone { token: command.token, at_ps, stages: command.stages });
+        out.push(DonePage { token: command.token, at_ps, stages: command.stages });
     }
 
     /// Flushes end for which nothing is missing in flash any more.
-    pub(super) fn end_flushes(&mut self, at_ps: u64, out: &mut Vec<SsdPageDone>) {
+    pub(super) fn end_flushes(&mut self, at_ps: u64, out: &mut Vec<DonePage>) {
         while let Some(&(epoch, index)) = self.flushes.front()
             && self.buffer.is_kept(epoch)
         {

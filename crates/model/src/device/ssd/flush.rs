@@ -1,7 +1,8 @@
 //! From the buffer to flash.
 
 use super::translation::{Page, Stream};
-use super::{Job, NONE, Ssd, SsdPageDone};
+use super::{Job, NONE, Ssd};
+use crate::device::linked::DonePage;
 use crate::medium::nand::{self, Kind};
 use tierscope_kernel::Stage;
 
@@ -82,7 +83,7 @@ impl Ssd {
         done: &nand::Done,
         page: Page,
         first: u32,
-        out: &mut Vec<SsdPageDone>,
+        out: &mut Vec<DonePage>,
     ) {
         self.layer.programmed(page);
         self.work[page.lane as usize].programs -= 1;
@@ -97,7 +98,7 @@ impl Ssd {
     }
 
     /// Those who waited until what they wrote was in flash.
-    fn answer_waiters(&mut self, done: &nand::Done, mut waiter: u32, out: &mut Vec<SsdPageDone>) {
+    fn answer_waiters(&mut self, done: &nand::Done, mut waiter: u32, out: &mut Vec<DonePage>) {
         while waiter != NONE {
             let access = &mut self.accesses[waiter];
             let next = access.next;

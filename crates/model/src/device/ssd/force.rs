@@ -3,7 +3,8 @@
 //! A forced write is answered once it is in flash, though the drive has a buffer and capacitors. A forced
 //! read comes from flash: what the buffer has of it that is not there yet goes there first.
 
-use super::{NONE, Ssd, SsdPageDone};
+use super::{NONE, Ssd};
+use crate::device::linked::DonePage;
 
 impl Ssd {
     /// A forced read; whether it is under way. Where nothing of the page is in flash, and nothing in the
@@ -25,7 +26,7 @@ impl Ssd {
     }
 
     /// What a forced read has waited for is in flash, unless it was written again meanwhile.
-    pub(super) fn read_kept(&mut self, now_ps: u64, index: u32, out: &mut Vec<SsdPageDone>) {
+    pub(super) fn read_kept(&mut self, now_ps: u64, index: u32, out: &mut Vec<DonePage>) {
         if !self.read_forced(index) {
             self.answer(now_ps, index, out);
         }

@@ -4,7 +4,8 @@
 //! Whoever asks for whole pages asks for each once. A host that reads and writes line by line asks for many
 //! lines of a page, one behind the other.
 
-use super::{Ssd, SsdPageDone};
+use super::Ssd;
+use crate::device::linked::DonePage;
 use std::collections::BTreeMap;
 use tierscope_kernel::Stage;
 
@@ -44,7 +45,7 @@ impl Ssd {
         now_ps: u64,
         decoded_ps: u64,
         joined: Vec<u32>,
-        out: &mut Vec<SsdPageDone>,
+        out: &mut Vec<DonePage>,
     ) {
         for index in joined {
             let it = &mut self.accesses[index];

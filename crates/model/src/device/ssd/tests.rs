@@ -109,7 +109,7 @@ pub fn page_access(token: u32, page: u64, write: bool) -> PageAccess {
 }
 
 /// Submits each at its time; all that was done, by token.
-pub fn run(drive: &mut Ssd, accesses: &[(u64, PageAccess)]) -> Vec<SsdPageDone> {
+pub fn run(drive: &mut Ssd, accesses: &[(u64, PageAccess)]) -> Vec<DonePage> {
     let mut out = Vec::new();
     for &(at_ps, access) in accesses {
         drive.advance(at_ps, &mut out);
@@ -121,7 +121,7 @@ pub fn run(drive: &mut Ssd, accesses: &[(u64, PageAccess)]) -> Vec<SsdPageDone> 
 }
 
 /// Goes on until nothing more happens.
-pub fn drain(drive: &mut Ssd, out: &mut Vec<SsdPageDone>) {
+pub fn drain(drive: &mut Ssd, out: &mut Vec<DonePage>) {
     while let Some(next_ps) = drive.next_event_ps() {
         drive.advance(next_ps, out);
     }

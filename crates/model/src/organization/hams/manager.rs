@@ -158,7 +158,7 @@ impl Manager {
             from_ps: now_ps,
         });
         if let Some(versions) = &mut self.versions {
-            versions.submit(slot, &request);
+            versions.requests.submit(slot, &request);
         }
         let entered = self.pipeline.push((now_ps + self.shape.latency_ps, slot));
         debug_assert!(entered.is_ok(), "the pipeline has a place for each request held");
@@ -457,7 +457,7 @@ impl Manager {
             displaced_pages: counts.evictions,
             write_backs: counts.evictions,
             traffic: self.traffic,
-            stale_reads: self.versions.as_ref().map_or(0, |versions| versions.stale_reads()),
+            stale_reads: self.versions.as_ref().map_or(0, |versions| versions.requests.stale_reads),
             hams: Some(self.report),
             ..OrganizationReport::default()
         }

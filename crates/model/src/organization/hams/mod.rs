@@ -173,7 +173,7 @@ impl<D: Device, S: Device> Hams<D, S> {
                 }
                 Action::Respond { request, ref response } => {
                     let versions = self.manager.versions.as_mut();
-                    let version = versions.map_or(0, |versions| versions.answer(request));
+                    let version = versions.map_or(0, |versions| versions.requests.answer(request));
                     out.push(Response::Line(LineResponse { version, ..*response }));
                 }
             }

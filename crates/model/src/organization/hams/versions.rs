@@ -1,6 +1,6 @@
 //! Data checking: which version of each line lies where.
 
-use crate::request::LineRequest;
+use crate::organization::versions::RequestVersions;
 use std::collections::BTreeMap;
 use tierscope_kernel::CowMap;
 
@@ -32,12 +32,9 @@ pub(super) struct Versions {
     line_bytes: u64,
     memory: CowMap<u64>,
     drive: CowMap<u64>,
-    /// The last version submitted of each line.
-    submitted: CowMap<u64>,
-    /// By request: the version of its line, and for a read the oldest that it may return.
-    requests: Vec<(u64, Option<u64>)>,
+    /// Those of the requests.
+    pub(super) requests: RequestVersions,
     moves: BTreeMap<Mover, Move>,
-    stale_reads: u64,
 }
 
 /// A move under way.
@@ -55,10 +52,8 @@ impl Versions {
             line_bytes: u64::from(line_bytes),
             memory: CowMap::new(0),
             drive: CowMap::new(0),
-            submitted: CowMap::new(0),
-            requests: Vec::new(),
+            requests: RequestVersions::new(line_bytes),
             moves: BTreeMap::new(),
-            stale_reads: 0,
         }
     }
 
@@ -66,48 +61,20 @@ impl Versions {
         Versions {
             memory: self.memory.fork(),
             drive: self.drive.fork(),
-            submitted: self.submitted.fork(),
-            requests: self.requests.clone(),
+            requests: self.requests.fork(),
             moves: self.moves.clone(),
             ..*self
         }
     }
 
-    /// Reads that returned an older version than they had to.
-    pub(super) fn stale_reads(&self) -> u64 {
-        self.stale_reads
-    }
-
-    /// A request has been taken.
-    pub(super) fn submit(&mut self, slot: u32, request: &LineRequest) {
-        let line = request.address / self.line_bytes;
-        if request.write {
-            self.submitted.set(line, request.version);
-        }
-        let oldest = (!request.write).then(|| self.submitted.get(line));
-        let slot = slot as usize;
-        if slot >= self.requests.len() {
-            self.requests.resize(slot + 1, (0, None));
-        }
-        self.requests[slot] = (request.version, oldest);
-    }
-
     /// The line of a request is read or written, in the NVDIMM at `address`.
     pub(super) fn access(&mut self, slot: u32, address: u64) {
         let line = address / self.line_bytes;
-        let (version, oldest) = &mut self.requests[slot as usize];
-        match oldest {
-            Some(_) => *version = self.memory.get(line),
-            None => self.memory.set(line, *version),
+        if self.requests.is_read(slot) {
+            self.requests.find(slot, self.memory.get(line));
+        } else {
+            self.memory.set(line, self.requests.carried(slot));
         }
-    }
-
-    /// A request is answered; the version of its line, if it was a read.
-    pub(super) fn answer(&mut self, slot: u32) -> u64 {
-        let (version, oldest) = self.requests[slot as usize];
-        let Some(oldest) = oldest else { return 0 };
-        self.stale_reads += u64::from(version < oldest);
-        version
     }
 
     /// A move of `bytes` begins.

@@ -195,7 +195,8 @@ impl<D: Device, S: Device> Hybrid<D, S> {
 
     #[inline]
     fn respond(&mut self, request: u32, response: &LineResponse, out: &mut Vec<Response>) {
-        let version = self.versions.as_mut().map_or(0, |versions| versions.answer(request));
+        let version =
+            self.versions.as_mut().map_or(0, |versions| versions.requests.answer(request));
         out.push(Response::Line(LineResponse { version, ..*response }));
     }
 }
@@ -215,7 +216,7 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
         debug_assert!(request.address < self.memory_bytes, "{request:?} lies beyond memory");
         let slot = self.controller.submit(now_ps, request)?;
         if let Some(versions) = &mut self.versions {
-            versions.submit(slot, &request);
+            versions.requests.submit(slot, &request);
         }
         Ok(())
     }
@@ -271,7 +272,7 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
     fn report(&self) -> OrganizationReport {
         OrganizationReport {
             traffic: self.traffic,
-            stale_reads: self.versions.as_ref().map_or(0, |versions| versions.stale_reads()),
+            stale_reads: self.versions.as_ref().map_or(0, |versions| versions.requests.stale_reads),
             ..self.controller.report()
         }
     }

@@ -1,7 +1,7 @@
 //! Data checking: which version of each line lies where.
 
 use super::action::{Action, Place, Token};
-use crate::request::LineRequest;
+use crate::organization::versions::RequestVersions;
 use tierscope_kernel::CowMap;
 
 /// The version of every line, wherever a copy of it is: DRAM, store, the controller's buffers and
@@ -17,15 +17,12 @@ pub(super) struct Versions {
     page_lines: usize,
     dram: CowMap<u64>,
     store: CowMap<u64>,
-    /// The last version submitted of each line of memory.
-    submitted: CowMap<u64>,
-    /// By request: the version of its line, and for a read the oldest that it may return.
-    requests: Vec<(u64, Option<u64>)>,
+    /// Those of the requests.
+    pub(super) requests: RequestVersions,
     fills: Vec<u64>,
     write_backs: Vec<u64>,
     /// Moves under way, by token.
     moves: Vec<Option<Move>>,
-    stale_reads: u64,
 }
 
 /// Where the first line of a move lies.
@@ -55,12 +52,10 @@ impl Versions {
             page_lines: (page_bytes / line_bytes) as usize,
             dram: CowMap::new(0),
             store: CowMap::new(0),
-            submitted: CowMap::new(0),
-            requests: Vec::new(),
+            requests: RequestVersions::new(line_bytes),
             fills: Vec::new(),
             write_backs: Vec::new(),
             moves: vec![None; tokens],
-            stale_reads: 0,
         }
     }
 
@@ -68,40 +63,12 @@ impl Versions {
         Versions {
             dram: self.dram.fork(),
             store: self.store.fork(),
-            submitted: self.submitted.fork(),
-            requests: self.requests.clone(),
+            requests: self.requests.fork(),
             fills: self.fills.clone(),
             write_backs: self.write_backs.clone(),
             moves: self.moves.clone(),
             ..*self
         }
-    }
-
-    /// Reads that returned an older version than they had to.
-    pub(super) fn stale_reads(&self) -> u64 {
-        self.stale_reads
-    }
-
-    /// A request has been taken.
-    pub(super) fn submit(&mut self, index: u32, request: &LineRequest) {
-        let line = request.address / self.line_bytes;
-        if request.write {
-            self.submitted.set(line, request.version);
-        }
-        let oldest = (!request.write).then(|| self.submitted.get(line));
-        let index = index as usize;
-        if index >= self.requests.len() {
-            self.requests.resize(index + 1, (0, None));
-        }
-        self.requests[index] = (request.version, oldest);
-    }
-
-    /// A request is answered; the version of its line, if it was a read.
-    pub(super) fn answer(&mut self, request: u32) -> u64 {
-        let (version, oldest) = self.requests[request as usize];
-        let Some(oldest) = oldest else { return 0 };
-        self.stale_reads += u64::from(version < oldest);
-        version
     }
 
     /// An action has been given out.
@@ -176,7 +143,7 @@ impl Versions {
         match spot {
             Spot::Dram(line) => self.dram.get(line + i as u64),
             Spot::Store(line) => self.store.get(line + i as u64),
-            Spot::Inside(Place::Request(request)) => self.requests[request as usize].0,
+            Spot::Inside(Place::Request(request)) => self.requests.carried(request),
             Spot::Inside(place) => self.buffer(place, i).map_or(0, |version| *version),
         }
     }
@@ -185,7 +152,7 @@ impl Versions {
         match spot {
             Spot::Dram(line) => self.dram.set(line + i as u64, version),
             Spot::Store(line) => self.store.set(line + i as u64, version),
-            Spot::Inside(Place::Request(request)) => self.requests[request as usize].0 = version,
+            Spot::Inside(Place::Request(request)) => self.requests.find(request, version),
             Spot::Inside(place) => {
                 if let Some(place) = self.buffer(place, i) {
                     *place = version;
