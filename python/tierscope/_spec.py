@@ -423,12 +423,13 @@ class Dram(_Spec):
     as `rkbbggcccccch` (k is the rank, h the channel, the first r all other bits of the row).
     """
 
-    page_policy: Literal["open", "closed", "timeout"] | None = None
+    page_policy: Literal["open", "closed", "timeout", "adaptive"] | None = None
     """What becomes of an open row that no request waits for.
 
     ``"open"``: It stays open until another row of its bank is wanted, or a refresh. ``"closed"``:
     It is closed with the last column command that waits for it. ``"timeout"``: It is closed when
-    nobody has used it for `row_timeout`.
+    nobody has used it for `row_timeout`. ``"adaptive"``: It is closed as `closed` does, or stays
+    open as `open` does: as of its bank's last rows, by a predictor of two bits.
     """
 
     row_timeout: str | None = None

@@ -71,7 +71,9 @@ fn known(part: &str) -> Result<&'static str, String> {
 /// Two ranks, bank groups next to the line, and policies by turns.
 fn varied(part: &str, turn: usize) -> DramSpec {
     let ps = Duration::from_picoseconds;
-    let page_policy = [PagePolicy::Open, PagePolicy::Closed, PagePolicy::Timeout][turn % 3];
+    let policies =
+        [PagePolicy::Open, PagePolicy::Closed, PagePolicy::Timeout, PagePolicy::Adaptive];
+    let page_policy = policies[turn % 4];
     let refresh = match standard::find(part).map(|(standard, _)| standard.bank_refresh) {
         Some(BankRefresh::Single) => RefreshPolicy::PerBank,
         Some(BankRefresh::SameInEveryGroup) => RefreshPolicy::SameBank,

@@ -17,6 +17,7 @@ pub mod mapping;
 mod queue;
 mod rank;
 mod refresh;
+mod rows;
 mod rules;
 mod shared_bus;
 pub mod standard;

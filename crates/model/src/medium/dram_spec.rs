@@ -15,6 +15,9 @@ pub enum PagePolicy {
     Closed,
     /// It is closed when nobody has used it for `row_timeout`.
     Timeout,
+    /// It is closed as `closed` does, or stays open as `open` does: as of its bank's last rows, by a
+    /// predictor of two bits.
+    Adaptive,
 }
 
 /// What is refreshed at once.
@@ -402,13 +405,15 @@ impl DramSpec {
                 "page_policy is \"timeout\"".into(),
                 "add row_timeout = \"100ns\", or write page_policy = \"open\"".into(),
             ),
-            (PagePolicy::Open | PagePolicy::Closed, Some(timeout)) => problems.add(
-                "contradiction",
-                format!("{path}.row_timeout"),
-                timeout.to_string(),
-                "page_policy is not \"timeout\"".into(),
-                "remove it, or write page_policy = \"timeout\"".into(),
-            ),
+            (PagePolicy::Open | PagePolicy::Closed | PagePolicy::Adaptive, Some(timeout)) => {
+                problems.add(
+                    "contradiction",
+                    format!("{path}.row_timeout"),
+                    timeout.to_string(),
+                    "page_policy is not \"timeout\"".into(),
+                    "remove it, or write page_policy = \"timeout\"".into(),
+                )
+            }
             _ => {}
         }
     }

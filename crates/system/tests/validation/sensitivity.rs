@@ -696,6 +696,7 @@ const CASES: &[Case] = &[
     case("dram.ranks", ALL, "2", Stores, "time", Down).with(ONE_BANK),
     case("dram.mapping", ALL, "ro-co-ra-ba-bg-ch", Stores, "time", Either),
     case("dram.page_policy", ALL, "closed", Chase(512), "time", Either),
+    case("dram.page_policy", ALL, "adaptive", Chase(512), "time", Either),
     case("dram.row_timeout", ALL, "20ns", Chase(512), "time", Either)
         .along(&[("dram.page_policy", "timeout")]),
     case("dram.postponed_refreshes", ALL, "8", Stream(512), "time", Either).with(ONE_BANK),

@@ -1,7 +1,10 @@
 //! One bank: its open row, what waits for it, and the command that it wants next.
 
+use super::super::PagePolicy;
 use super::candidates::{BACKGROUND, Candidates, Kind, Order};
 use super::queue::{Class, Entries, List, NONE};
+use super::rows::RowPredictor;
+use super::rules::Rules;
 use super::standard::Next;
 use super::table::{Earliest, USUAL, UsualEarliest};
 
@@ -33,6 +36,8 @@ pub struct Bank {
     pub place: u32,
     /// Whether a refresh keeps it from others.
     pub blocked: bool,
+    /// What is expected of its rows.
+    pub predictor: RowPredictor,
 }
 
 /// A command that a bank wants.
@@ -76,6 +81,7 @@ impl Bank {
             number,
             place,
             blocked: false,
+            predictor: RowPredictor::NEW,
         }
     }
 
@@ -90,6 +96,16 @@ impl Bank {
     #[inline]
     pub fn has_hits(&self) -> bool {
         self.lists.iter().any(|list| list.hit != NONE)
+    }
+
+    /// Whether its row is closed now that nobody waits for it.
+    #[inline]
+    pub fn leaves_closed(&mut self, rules: &Rules) -> bool {
+        match rules.page_policy {
+            PagePolicy::Open | PagePolicy::Timeout => false,
+            PagePolicy::Closed => true,
+            PagePolicy::Adaptive => self.predictor.leaves(self.row),
+        }
     }
 
     /// Finds out what it wants next in a direction in which something waits, and is among the

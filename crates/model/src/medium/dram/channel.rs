@@ -127,6 +127,10 @@ pub struct Channel {
     writing: bool,
     /// They go ahead of reads until few are left.
     draining: bool,
+    /// Column commands that the drain may still give while reads wait: what waited when it began.
+    drain_left: u64,
+    /// Reads that go ahead of all writes, since a drain ended with many left: those that it passed.
+    reads_owed: u64,
     /// Column commands that wait, to read and to write.
     waiting: [u64; 2],
     /// Writes in order of arrival; those that are done are dropped when they come first.
@@ -183,6 +187,8 @@ impl Channel {
             next_due: 0,
             writing: false,
             draining: false,
+            drain_left: 0,
+            reads_owed: 0,
             waiting: [0; 2],
             writes_by_age: VecDeque::new(),
             writes_age_at: NEVER,

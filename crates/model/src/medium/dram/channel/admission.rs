@@ -112,7 +112,8 @@ impl Channel {
         let [reads, writes] = self.waiting;
         let few = reads > 0 && writes < rules.write_high;
         let early = self.kept_reads == 0 && self.now < self.writes_age_at;
-        !self.writing && (writes == 0 || few && early)
+        let owed = self.reads_owed > 0 && reads > 0;
+        !self.writing && (writes == 0 || few && early || owed)
     }
 
     /// Turns from reads to writes or back, where it is time. Returns whether it did.
@@ -124,15 +125,24 @@ impl Channel {
     fn turn_if_due(&mut self, rules: &Rules) -> bool {
         let [reads, writes] = self.waiting;
         let aged = self.oldest_write_is_aged(rules) || self.kept_reads > 0 && writes > 0;
+        let drained = self.draining;
         let writing = if self.writing {
             self.draining |= writes >= rules.write_high || aged;
             self.draining &= writes > rules.write_low || aged;
+            // A drain gives no more than waited when it began, or reads might wait for ever.
+            if drained && self.draining && self.drain_left == 0 && reads > 0 {
+                self.draining = false;
+                self.reads_owed = reads;
+            }
             writes > 0 && (reads == 0 || self.draining)
         } else {
             self.draining = writes >= rules.write_high || aged;
             self.draining || reads == 0
         };
         self.draining &= writing;
+        if self.draining && !drained {
+            self.drain_left = writes;
+        }
         if writing == self.writing {
             return false;
         }

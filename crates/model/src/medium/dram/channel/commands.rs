@@ -1,6 +1,5 @@
 //! Commands are given: banks, tables, bus and log learn of them, and what they complete is booked.
 
-use super::super::super::PagePolicy;
 use super::super::bank::Wish;
 use super::super::candidates::Kind;
 use super::super::log::{Logged, WHOLE_RANK};
@@ -90,17 +89,19 @@ impl Channel {
         let (class, write) = (entry.class, entry.class.writes());
         if entry.bursts_left == entry.bursts {
             self.counts.add(entry);
+            self.banks[index].predictor.wants(entry.row);
         }
         self.left[left(entry.bursts_left)] -= 1;
         entry.bursts_left -= 1;
-        self.left[left(entry.bursts_left)] += u32::from(entry.bursts_left > 0);
-        self.waiting[usize::from(write)] -= 1;
+        let bursts_left = entry.bursts_left;
+        self.left[left(bursts_left)] += u32::from(bursts_left > 0);
+        self.is_served(write, 1);
         let bank = &mut self.banks[index];
         bank.used_at = at;
         bank.unused_by = NONE;
         let rank = &mut self.ranks[bank.rank as usize];
         *(if write { &mut rank.residency.writes } else { &mut rank.residency.reads }) += 1;
-        if entry.bursts_left > 0 {
+        if bursts_left > 0 {
             let command = if write { Command::Write } else { Command::Read };
             self.give(rules, command, index, at, 0);
             self.decide(rules, index);
@@ -108,7 +109,7 @@ impl Channel {
             return;
         }
         bank.lists[class.index()].remove_hit(&mut self.entries);
-        let closes = rules.page_policy == PagePolicy::Closed && !bank.has_hits();
+        let closes = !bank.has_hits() && bank.leaves_closed(rules);
         let command = match (write, closes) {
             (false, false) => Command::Read,
             (false, true) => Command::ReadPrecharge,
@@ -127,6 +128,14 @@ impl Channel {
         if waited_for {
             self.release(rules);
         }
+    }
+
+    /// So many column commands, which waited, are given.
+    #[inline]
+    pub(super) fn is_served(&mut self, write: bool, count: u64) {
+        self.waiting[usize::from(write)] -= count;
+        let promised = if write { &mut self.drain_left } else { &mut self.reads_owed };
+        *promised = promised.saturating_sub(count);
     }
 
     pub(super) fn after_last_burst(&mut self, rules: &Rules, index: usize, write: bool) {

@@ -35,6 +35,11 @@ impl Channel {
         }
         if write && self.draining {
             count = count.min(self.waiting[1].saturating_sub(rules.write_low + 1));
+            if self.waiting[0] > 0 {
+                count = count.min(self.drain_left.saturating_sub(1));
+            }
+        } else if !write && self.reads_owed > 0 {
+            count = count.min(self.reads_owed - 1);
         }
         let start = self.best.start;
         let at = start + rules.more_clocks[1];
@@ -47,6 +52,7 @@ impl Channel {
         }
         if entry.bursts_left == entry.bursts {
             self.counts.add(entry);
+            self.banks[index].predictor.wants(entry.row);
         }
         let further = (count - 1) * apart;
         self.now = self.now.max(start + further);
@@ -55,7 +61,7 @@ impl Channel {
         *bursts_left -= count as u32;
         self.left[left(*bursts_left)] += 1;
         let ends = *bursts_left == 1;
-        self.waiting[usize::from(write)] -= count;
+        self.is_served(write, count);
         let residency = &mut self.ranks[rank].residency;
         *(if write { &mut residency.writes } else { &mut residency.reads }) += count;
         self.banks[index].used_at = at + further;

@@ -68,6 +68,45 @@ fn a_write_that_is_aged_goes_ahead_of_reads() {
 }
 
 #[test]
+fn writes_without_a_pause_starve_no_read_nor_reads_writes() {
+    for part in parts() {
+        // With and without a write that is past its age.
+        for age_cap in [ps(0), ps(1 << 40)] {
+            let spec = DramSpec {
+                write_queue_depth: 64,
+                write_high: 54,
+                write_low: 32,
+                ..calm_part(part)
+            };
+            let mut dram = Dram::new(&DramSpec { age_cap, ..spec }, CAPACITY, 64);
+            let random = Counter::stream(7, "lines");
+            let place = |id: u32| random.at(u64::from(id)) % (1 << 24) * 64;
+            let (mut id, mut now_ps, mut out, mut latencies_ps) = (0, 0, Vec::new(), Vec::new());
+            let mut reads = true;
+            while latencies_ps.len() < 1_000 {
+                while dram.submit(now_ps, write(id, place(id))).is_ok() {
+                    id += 1;
+                }
+                assert!(id < 1 << 20, "{part}, {age_cap:?}: writes alone");
+                if std::mem::take(&mut reads) {
+                    dram.submit(now_ps, read(u32::MAX, place(!id)))
+                        .expect("no other read is there");
+                }
+                now_ps = dram.next_event_ps().expect("writes wait");
+                dram.advance(now_ps, &mut out);
+                for completion in out.drain(..).filter(|completion| completion.id == u32::MAX) {
+                    latencies_ps.push(completion.stages.total_ps());
+                    reads = true;
+                }
+            }
+            let worst_ps = latencies_ps.iter().max().expect("reads were answered");
+            assert!(*worst_ps < 2_000_000, "{part}, {age_cap:?}: {worst_ps} ps");
+            assert!(id > 1_000, "{part}, {age_cap:?}: {id} writes");
+        }
+    }
+}
+
+#[test]
 fn a_read_gets_the_data_of_a_write_that_waits() {
     let spec = calm();
     let mut dram = Dram::new(&spec, CAPACITY, 64);
@@ -130,6 +169,24 @@ fn rows_are_closed_as_the_policy_says() {
     assert_eq!(later(PagePolicy::Timeout, after, 250_000, row), conflict);
     assert_eq!(later(PagePolicy::Timeout, after, 400_000, 64), closed);
     assert_eq!(later(PagePolicy::Timeout, after, 400_000, row), closed);
+}
+
+#[test]
+fn an_adaptive_policy_learns_whether_rows_are_wanted_again() {
+    let (row, adaptive) = (ways(&calm()).next_row, PagePolicy::Adaptive);
+    let spec = DramSpec { page_policy: adaptive, ..calm() };
+    // One by one: so many clocks takes the last of these rows.
+    let last = |rows: &[u64]| {
+        let place = |(i, n): (usize, &u64)| (i as u64 * LATER_PS, read(i as u32, n * row + 64));
+        clocks(&spec, &rows.iter().enumerate().map(place).collect::<Vec<_>>())
+    };
+    let (hit, closed, conflict) = (14, 24, 34);
+    assert_eq!(last(&[0, 0]), hit, "at first rows stay open");
+    assert_eq!(last(&[0, 1]), conflict);
+    assert_eq!(last(&[0, 1, 2]), closed, "another was wanted");
+    assert_eq!(last(&[0, 1, 2, 3, 3]), closed);
+    assert_eq!(last(&[0, 1, 2, 3, 3, 3, 3]), hit, "the same was wanted twice");
+    assert_eq!(last(&[0, 1, 1, 1, 2]), conflict);
 }
 
 #[test]

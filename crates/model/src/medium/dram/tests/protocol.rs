@@ -8,6 +8,9 @@ use crate::medium::dram::description::Description;
 use proptest::prelude::*;
 use standard::BankRefresh;
 
+const POLICIES: [PagePolicy; 4] =
+    [PagePolicy::Open, PagePolicy::Closed, PagePolicy::Timeout, PagePolicy::Adaptive];
+
 /// Lines and pages on a few rows, demand and background, with pauses.
 fn requests() -> impl Strategy<Value = Vec<(u64, Request)>> {
     let gap_ps = prop_oneof![4 => Just(0), 4 => 0..100_000u64, 1 => 0..20_000_000u64];
@@ -34,7 +37,7 @@ fn refresh_of(part: &str, bank: bool) -> RefreshPolicy {
 /// Random descriptions of every part: some timings, every policy.
 fn described() -> impl Strategy<Value = DramSpec> {
     let times = (1..14u32, 1..14u32, 1..14u32, 0..20u32, 1..12u32, 0..12u32);
-    let policies = (0..3usize, any::<bool>(), 0..5u32, any::<bool>(), 1..30u64);
+    let policies = (0..4usize, any::<bool>(), 0..5u32, any::<bool>(), 1..30u64);
     let shape = (prop::sample::select(parts()), 1..3u32, 1..3u32, any::<bool>(), 1..40u64);
     (shape, times, policies).prop_map(
         |((part, channels, ranks, own, refi), (cl, rcd, rp, more, cwl, wr), policies)| {
@@ -56,8 +59,8 @@ fn described() -> impl Strategy<Value = DramSpec> {
             };
             DramSpec {
                 ranks,
-                page_policy: [PagePolicy::Open, PagePolicy::Closed, PagePolicy::Timeout][page],
-                row_timeout: (page == 2).then(|| ps(queue * 10_000)),
+                page_policy: POLICIES[page],
+                row_timeout: (POLICIES[page] == PagePolicy::Timeout).then(|| ps(queue * 10_000)),
                 refresh: refresh_of(part, bank),
                 postponed_refreshes: postponed_refreshes.min(4),
                 t_refi: Some(ps(4_000_000 + 200_000 * refi)),
@@ -150,7 +153,7 @@ fn long_run(spec: &DramSpec, least: u64) -> u64 {
 
 fn long_runs(least: u64) {
     for (index, part) in parts().into_iter().enumerate() {
-        let page = [PagePolicy::Open, PagePolicy::Closed, PagePolicy::Timeout][index % 3];
+        let page = POLICIES[index % 4];
         let plain = DramSpec::of_part(part, 1);
         let spec = DramSpec {
             ranks: 2,
