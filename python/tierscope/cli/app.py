@@ -20,6 +20,7 @@ from tierscope.cli import (
     interrupted_status,
     record,
     report,
+    reproduce,
     results,
     run,
     sweep,
@@ -61,6 +62,11 @@ A study of many points, and what it gave:
 
   tierscope sweep study.toml -o study/
   tierscope show study/
+
+Published tables and figures, run here, beside what was published:
+
+  tierscope reproduce
+  tierscope reproduce hybrid-against-ssd/fig7 --quick -o reproduced/
 
 Either as one page for a browser, which needs no network:
 
@@ -108,6 +114,7 @@ app.command(
 )
 app.command(_flowing(report.report), usage=report.USAGE, help_epilogue=report.EXAMPLES)
 app.command(_flowing(sweep.sweep), usage=sweep.USAGE, help_epilogue=sweep.EXAMPLES)
+app.command(_flowing(reproduce.reproduce), usage=reproduce.USAGE, help_epilogue=reproduce.EXAMPLES)
 app.command(
     _flowing(describe.show), usage=describe.SHOW_USAGE, help_epilogue=describe.SHOW_EXAMPLES
 )

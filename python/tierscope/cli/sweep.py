@@ -77,7 +77,7 @@ def sweep(
     Store(target).check()
     if dry_run:
         return _show_estimate(estimate.estimate(asked, target, on, workers, retry_failed), json_)
-    with _Display(quiet=quiet or not sys.stderr.isatty()) as watch:
+    with Display("Sweep", "points", quiet=quiet or not sys.stderr.isatty()) as watch:
         done = run_sweep(
             asked, target, on=on, workers=workers, retry_failed=retry_failed, watch=watch
         )
@@ -109,24 +109,31 @@ def _show_estimate(found: estimate.Estimate, json_: str | None) -> int:
     return 0
 
 
-class _Display:
-    """A bar on stderr for as long as it is entered; nothing where nobody watches."""
+class Display:
+    """A bar on stderr for as long as it is entered; nothing where nobody watches.
 
-    def __init__(self, *, quiet: bool) -> None:
+    Args:
+        what: what is under way.
+        of: what is counted.
+        quiet: whether nobody watches.
+    """
+
+    def __init__(self, what: str, of: str, *, quiet: bool) -> None:
         self._quiet = quiet
+        self._what = what
         self._begun = time.monotonic()
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("points"),
+            TextColumn(of),
             TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
         )
         self._task: Any = None
 
-    def __enter__(self) -> _Display:
+    def __enter__(self) -> Display:
         if not self._quiet:
             self._bar.start()
         return self
@@ -136,9 +143,10 @@ class _Display:
             self._bar.stop()
 
     def __call__(self, progress: SweepProgress) -> None:
+        """Shows how far it is."""
         if self._quiet:
             return
         if self._task is None:
-            self._task = self._bar.add_task("Sweep", total=progress.total)
-        told = f"Sweep ({progress.failed} failed)" if progress.failed else "Sweep"
+            self._task = self._bar.add_task(self._what, total=progress.total)
+        told = f"{self._what} ({progress.failed} failed)" if progress.failed else self._what
         self._bar.update(self._task, completed=progress.done, description=told)

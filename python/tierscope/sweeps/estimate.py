@@ -81,7 +81,7 @@ def estimate(
     rest = to_run(Store(directory), found, retry_failed)
     distinct = len({point.key for point in found})
     threads = workers or processors()
-    wall, unknown = _wall(rest, study, threads) if on == THREADS else (None, "it is a cluster's")
+    wall_s, unknown = wall(rest, study, threads) if on == THREADS else (None, "it is a cluster's")
     return Estimate(
         {
             "version": _core.version(),
@@ -96,7 +96,7 @@ def estimate(
             "distinct": distinct,
             "kept": distinct - len(rest),
             "runs": len(rest),
-            "wall_s": wall,
+            "wall_s": wall_s,
             "wall_unknown": unknown,
         }
     )
@@ -109,7 +109,7 @@ def _told(point: Point) -> str:
     return ", ".join(parts)
 
 
-def _wall(
+def wall(
     rest: Sequence[Point], study: Study, workers: int
 ) -> tuple[dict[str, float] | None, str | None]:
     """Bounds of the wall-clock time, by trials; or why there are none."""

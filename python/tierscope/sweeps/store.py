@@ -2,6 +2,8 @@
 
 ``sweep.json`` is the plan, ``machines/DIGEST.toml`` are the machines, resolved,
 ``points/KEY.json`` is what each point gave, and ``sweep.parquet`` the table that is made of them.
+Sweeps may keep their points together in another directory, which the plan names: what one has run
+is there for all.
 Each file comes to be whole, by renaming, so that a sweep can be killed at any time.
 """
 
@@ -37,10 +39,17 @@ _MEND = "name a directory that `tierscope sweep` wrote"
 
 
 class Store:
-    """A sweep's directory."""
+    """A sweep's directory.
 
-    def __init__(self, directory: Path) -> None:
+    Args:
+        directory: the directory.
+        points: the directory of its points, where that is another sweep's too; that of the plan
+            unless given.
+    """
+
+    def __init__(self, directory: Path, points: Path | None = None) -> None:
         self.directory = directory
+        self._points = directory / _POINTS if points is None else points
 
     def check(self) -> None:
         """Refuses a directory that holds anything but an earlier sweep.
@@ -71,31 +80,13 @@ class Store:
         Raises:
             TierscopeError: where another sweep has it, or it cannot be made.
         """
-        with self._opened() as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise TierscopeError(
-                    "in-use",
-                    f"another sweep is under way in {self.directory}",
-                    "wait for it, or name another directory",
-                ) from None
+        with lock(self.directory, self._points, self.directory / _MACHINES):
             self._clear()
             yield
 
-    def _opened(self) -> IO[str]:
-        try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            for name in (_POINTS, _MACHINES):
-                (self.directory / name).mkdir(exist_ok=True)
-            return (self.directory / _LOCK).open("w")
-        except OSError as error:
-            why = f"{self.directory} cannot be written: {error.strerror}"
-            raise TierscopeError("unwritable", why) from None
-
     def _clear(self) -> None:
         """Removes files that a killed sweep has left half written."""
-        for folder in (self.directory, self.directory / _POINTS, self.directory / _MACHINES):
+        for folder in (self.directory, self._points, self.directory / _MACHINES):
             for path in folder.glob(".*"):
                 if _HALF_WRITTEN.fullmatch(path.name) and path.is_file():
                     path.unlink(missing_ok=True)
@@ -119,6 +110,7 @@ class Store:
                 {"name": one.name, "paths": list(one.paths)} for one in study.parameters
             ],
             "region": study.region,
+            **self._where(),
             "points": [{"key": point.key, **point.row()} for point in points],
         }
         text = json.dumps(said, ensure_ascii=False, indent=1) + "\n"
@@ -126,8 +118,14 @@ class Store:
         if not path.is_file() or path.read_bytes() != text.encode():
             write_text(path, text)
 
+    def _where(self) -> dict[str, str]:
+        """Where its points are, for the plan, unless they are its own."""
+        if self._points == self.directory / _POINTS:
+            return {}
+        return {"points_directory": os.path.relpath(self._points, self.directory)}
+
     def read_plan(self) -> dict[str, Any]:
-        """What was to run.
+        """What was to run. Its points are from then on where it says.
 
         Raises:
             TierscopeError: where there is no sweep, or one that this version cannot read.
@@ -145,6 +143,8 @@ class Store:
             )
         if not _is_plan(said):
             raise TierscopeError("unreadable", f"{path} is damaged", "run the sweep again")
+        if (where := said.get("points_directory")) is not None:
+            self._points = self.directory / where
         return said
 
     def machine_text(self, digest: str, name: str) -> str | None:
@@ -173,11 +173,40 @@ class Store:
         return None
 
     def _point(self, key: str) -> Path:
-        return self.directory / _POINTS / f"{key}.json"
+        return self._points / f"{key}.json"
 
     def write_table(self, packed: bytes) -> None:
         """Writes the table."""
         write_bytes(self.directory / TABLE, packed)
+
+
+@contextmanager
+def lock(directory: Path, *folders: Path) -> Iterator[None]:
+    """Has a directory for this process alone, and makes it and folders of it.
+
+    Raises:
+        TierscopeError: where another sweep has it, or it cannot be made.
+    """
+    with _opened(directory, folders) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise TierscopeError(
+                "in-use",
+                f"another sweep is under way in {directory}",
+                "wait for it, or name another directory",
+            ) from None
+        yield
+
+
+def _opened(directory: Path, folders: Sequence[Path]) -> IO[str]:
+    try:
+        for folder in (directory, *folders):
+            folder.mkdir(parents=True, exist_ok=True)
+        return (directory / _LOCK).open("w")
+    except OSError as error:
+        why = f"{directory} cannot be written: {error.strerror}"
+        raise TierscopeError("unwritable", why) from None
 
 
 def is_sweep(directory: str | os.PathLike[str]) -> bool:
@@ -193,6 +222,7 @@ def _is_plan(said: Mapping[str, Any]) -> bool:
         and all(isinstance(one, dict) and keys <= set(one) for one in points)
         and isinstance(said.get("parameters"), list)
         and all(isinstance(said.get(key), str) for key in ("name", "version", "build"))
+        and isinstance(said.get("points_directory", ""), str)
     )
 
 

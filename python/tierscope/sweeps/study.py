@@ -162,7 +162,7 @@ def study(
         "parameters": dict(_check.mapping(parameters or {}, "the parameters")),
     }
     given = {key: value for key, value in said.items() if value is not None}
-    return _made(given, Mistakes(Places("", "")), Path(), "sweep", "")
+    return made(given, Mistakes(Places("", "")), Path(), "sweep", "")
 
 
 def read(path: str | os.PathLike[str]) -> Study:
@@ -181,7 +181,7 @@ def read(path: str | os.PathLike[str]) -> Study:
         said = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise SpecError([_bad_syntax(file, toml_mistake(error))]) from None
-    return _made(said, Mistakes(Places(str(file), text)), file.parent, file.stem, text)
+    return made(said, Mistakes(Places(str(file), text)), file.parent, file.stem, text)
 
 
 def _bad_syntax(file: Path, error: str) -> Problem:
@@ -194,13 +194,24 @@ def _bad_syntax(file: Path, error: str) -> Problem:
     return Problem("bad-syntax", "study", "", told, "write TOML: https://toml.io", place)
 
 
-def _made(said: Mapping[str, Any], mistakes: Mistakes, folder: Path, name: str, text: str) -> Study:
-    """A study of what is said, once its form is right."""
+def made(said: Mapping[str, Any], mistakes: Mistakes, folder: Path, name: str, text: str) -> Study:
+    """A study of what is said, once its form is right.
+
+    Args:
+        said: its keys, as a file has them.
+        mistakes: where its mistakes go.
+        folder: what files that it names lie relative to.
+        name: its name, unless it says one.
+        text: the file's text; empty where there is none.
+
+    Raises:
+        SpecError: with every mistake of its form.
+    """
     for key in said:
         if key not in KEYS:
             mend = _check.meant(key, KEYS, f"the keys are {', '.join(KEYS)}")
             mistakes.problem("unknown-key", [key], f"a study has no key `{key}`", mend)
-    made = Study(
+    found = Study(
         name=_text(said, "name", name, mistakes) or name,
         description=_text(said, "description", "", mistakes),
         systems=tuple(_systems(said.get("systems"), mistakes, folder)),
@@ -214,14 +225,14 @@ def _made(said: Mapping[str, Any], mistakes: Mistakes, folder: Path, name: str, 
         mistakes=mistakes,
         text=text,
     )
-    parameters = read_parameters(said.get("parameters", {}), made.design.kind, mistakes)
+    parameters = read_parameters(said.get("parameters", {}), found.design.kind, mistakes)
     for parameter in parameters:
-        for path in set(parameter.paths) & set(made.sets):
+        for path in set(parameter.paths) & set(found.sets):
             mend = "leave one of them out"
             reason = f"`{path}` is set for all points, and is varied by `{parameter.name}`"
             mistakes.problem("contradiction", ["set", path], reason, mend)
     mistakes.check()
-    return replace(made, parameters=tuple(parameters))
+    return replace(found, parameters=tuple(parameters))
 
 
 def _text(said: Mapping[str, Any], key: str, default: str, mistakes: Mistakes) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from tierscope.errors import ArgumentError, TierscopeError
 from tierscope.sweeps import table as tables
 from tierscope.sweeps.execute import THREADS, check_on, run_all, task
 from tierscope.sweeps.points import Point, points
-from tierscope.sweeps.store import Store
+from tierscope.sweeps.store import Store, lock
 from tierscope.sweeps.study import Study, read
 
 if TYPE_CHECKING:
@@ -283,9 +284,51 @@ def sweep(
     found = points(study)
     with store.locked():
         store.plan(study, found)
-        interrupted = _run(store, study, found, where, workers, retry_failed, watch)
+        interrupted = _run(store, [(study, found)], where, workers, retry_failed, watch)
         done = Sweep(target, interrupted=interrupted)
         done.write_table()
+    return done
+
+
+def sweep_all(
+    studies: Mapping[Path, Study],
+    together: Path,
+    *,
+    on: str = THREADS,
+    workers: int | None = None,
+    retry_failed: bool = False,
+    watch: SweepWatcher | None = None,
+) -> dict[Path, Sweep]:
+    """Runs studies as one, each with a directory of its own; they share what has been run.
+
+    Args:
+        studies: each study, by its directory.
+        together: the directory that keeps the points of all.
+        on: as of :func:`sweep`; so are those that follow.
+        workers: see there.
+        retry_failed: see there.
+        watch: see there.
+
+    Raises:
+        SpecError: with every mistake of the first study that has one, before anything runs.
+        TierscopeError: as :func:`sweep`.
+    """
+    where = check_on(on, workers)
+    stores = {directory: Store(directory, together) for directory in studies}
+    for store in stores.values():
+        store.check()
+    found = {directory: points(study) for directory, study in studies.items()}
+    with ExitStack() as held:
+        held.enter_context(lock(together))
+        for directory, store in stores.items():
+            held.enter_context(store.locked())
+            store.plan(studies[directory], found[directory])
+        asked = [(study, found[directory]) for directory, study in studies.items()]
+        any_store = next(iter(stores.values()))
+        interrupted = _run(any_store, asked, where, workers, retry_failed, watch)
+        done = {one: Sweep(one, interrupted=interrupted) for one in studies}
+        for one in done.values():
+            one.write_table()
     return done
 
 
@@ -302,16 +345,16 @@ def to_run(store: Store, found: Sequence[Point], retry_failed: bool) -> list[Poi
 
 def _run(
     store: Store,
-    study: Study,
-    found: Sequence[Point],
+    studies: Sequence[tuple[Study, Sequence[Point]]],
     where: str,
     workers: int | None,
     retry_failed: bool,
     watch: SweepWatcher | None,
 ) -> bool:
-    """Runs what is missing; whether that was interrupted."""
-    rest = to_run(store, found, retry_failed)
-    total = len({point.key for point in found})
+    """Runs what studies with a common store lack; whether that was interrupted."""
+    regions = {one.key: study.region for study, found in studies for one in found}
+    rest = to_run(store, [one for _, found in studies for one in found], retry_failed)
+    total = len(regions)
     done, failures = total - len(rest), 0
 
     def tell() -> None:
@@ -321,7 +364,7 @@ def _run(
     tell()
     if not rest:
         return False
-    records = run_all([task(point, study.region) for point in rest], where, workers)
+    records = run_all([task(point, regions[point.key]) for point in rest], where, workers)
     try:
         for record in records:
             store.keep(record)

@@ -1,0 +1,122 @@
+"""The numbers that items show: columns of a sweep's table, and what follows from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tierscope import format as fmt
+
+Row = Mapping[str, Any]
+"""A row of a sweep's table."""
+
+_STORE_PATH = ("host_queue", "link", "store_queue", "device", "medium", "dma")
+"""Stages that [HYB15] counts as hardware: host interface, controller, medium and DMA."""
+
+
+_KERNEL_IO = ("block_layer", "driver", "context_switch", "interrupt", "wake_up")
+"""Stages of the kernel's way to a device and back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number that an item shows.
+
+    Attributes:
+        title: what it is, on an axis.
+        shown: how a reader sees it.
+        of: it, of a row; nothing where the row has none.
+        sampled: which interval of a sampled run is its; empty where none is.
+    """
+
+    title: str
+    shown: Callable[[float | None], str]
+    of: Callable[[Row], float | None]
+    sampled: str = ""
+
+
+def _column(name: str) -> Callable[[Row], float | None]:
+    def of(row: Row) -> float | None:
+        value = row.get(name)
+        return None if value is None else float(value)
+
+    return of
+
+
+def _stages(row: Row, names: Iterable[str]) -> float:
+    return sum(float(row.get(f"stage_{name}_ns") or 0.0) for name in names)
+
+
+def _hardware_ns(row: Row) -> float | None:
+    return None if row.get("latency_mean_ns") is None else _stages(row, _STORE_PATH)
+
+
+def _software_ns(row: Row) -> float | None:
+    mean, hardware = row.get("latency_mean_ns"), _hardware_ns(row)
+    return None if mean is None or hardware is None else float(mean) - hardware
+
+
+def _kernel_io_ns(row: Row) -> float | None:
+    return None if row.get("latency_mean_ns") is None else _stages(row, _KERNEL_IO)
+
+
+def _over(above: Callable[[Row], float | None], below: Callable[[Row], float | None]) -> Any:
+    def of(row: Row) -> float | None:
+        upper, lower = above(row), below(row)
+        return None if upper is None or not lower else upper / lower
+
+    return of
+
+
+def _hit_rate(row: Row) -> float | None:
+    rate = row.get("miss_rate")
+    return None if rate is None else 1.0 - float(rate)
+
+
+def _amount(unit: str) -> Callable[[float | None], str]:
+    return lambda value: fmt.rate(value, unit)
+
+
+_mean_ns = _column("latency_mean_ns")
+_time_s = _column("time_s")
+FIGURES: dict[str, Figure] = {
+    "time_s": Figure("execution time", fmt.seconds, _time_s, "time"),
+    "ipc": Figure("instructions per cycle", fmt.plain, _column("ipc"), "time"),
+    "miss_rate": Figure("misses", fmt.percent, _column("miss_rate"), "miss_rate"),
+    "hit_rate": Figure("hits of the DRAM cache", fmt.percent, _hit_rate),
+    "latency_mean_ns": Figure("mean latency", fmt.nanoseconds, _mean_ns, "mean_latency"),
+    "latency_p50_ns": Figure("median latency", fmt.nanoseconds, _column("latency_p50_ns")),
+    "latency_p99_ns": Figure("99th percentile", fmt.nanoseconds, _column("latency_p99_ns")),
+    "hardware_ns": Figure("hardware, of an access", fmt.nanoseconds, _hardware_ns),
+    "software_ns": Figure("software, of an access", fmt.nanoseconds, _software_ns),
+    "kernel_io_ns": Figure("the kernel's I/O, of an access", fmt.nanoseconds, _kernel_io_ns),
+    "software_share": Figure("software's share", fmt.percent, _over(_software_ns, _mean_ns)),
+    "device_bytes_per_s": Figure("bandwidth", fmt.bandwidth, _column("device_bytes_per_s")),
+    "accesses_per_s": Figure(
+        "accesses a second", _amount("accesses"), _over(_column("accesses"), _time_s), "time"
+    ),
+    "instructions_per_s": Figure(
+        "instructions a second",
+        _amount("instructions"),
+        _over(_column("instructions"), _time_s),
+        "time",
+    ),
+    "energy_j": Figure("energy", fmt.joules, _column("energy_j"), "energy"),
+    "store_read_bytes": Figure("read from the store", fmt.size, _column("store_read_bytes")),
+    "store_written_bytes": Figure("written to the store", fmt.size, _column("store_written_bytes")),
+    "tag_store_bytes": Figure("tag store", fmt.size, _column("tag_store_bytes")),
+}
+
+
+def figure(name: str) -> Figure:
+    """The figure of that name, which an item's file has."""
+    return FIGURES[name]
+
+
+def half_width(row: Row, name: str) -> float:
+    """Half the interval of a figure of a sampled run, as a share of it; 0 where none is told."""
+    which = figure(name).sampled
+    share = row.get(f"{which}_half_width") if which else None
+    return 0.0 if share is None or math.isnan(float(share)) else float(share)

@@ -1,0 +1,190 @@
+"""An item as an HTML page: figure, numbers, what was published beside them, machines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tierscope.pages.chart import Spec, by_system, chart, dashes, shapes, spread_by_ratio, tooltip
+from tierscope.pages.page import Page, Table
+from tierscope.pages.sweep_charts import Axis
+from tierscope.reproduce import figures
+from tierscope.reproduce.run import Done
+from tierscope.reproduce.tables import grids, groups_of
+
+
+def page(done: Done) -> Page:
+    """The page of an item."""
+    item = done.item
+    machines: dict[str, str] = {}
+    for sweep in done.sweeps:
+        for system, text in sweep.table().select("system", "machine").iter_rows():
+            machines.setdefault(system, text or "")
+    notes = [f"Our reading: {one}" for one in item.readings]
+    notes += [f"Left out: {one}" for one in item.lacks]
+    notes += [f"{one.claim.id}: {one.claim.because}" for one in done.findings if one.claim.because]
+    notes += [f"Failed: {what}: {why}" for what, why in done.failed]
+    return Page(
+        title=f"{item.full_name}, {item.where}",
+        state=done.state,
+        remarks=[item.shows],
+        tables=[Table(one.heading, one.rows, one.texts, one.title) for one in grids(done)],
+        charts=_charts(done),
+        notes=notes,
+        texts=[(f"System {name}", text) for name, text in machines.items()],
+    )
+
+
+def _charts(done: Done) -> list[Spec]:
+    if not done.cells or done.item.view in ("table", "description"):
+        return []
+    state = f"{'quick' if done.quick else 'full'}, {done.state}"
+    if done.item.view in ("stacks", "owners"):
+        return [_stacks(done, state)]
+    form = _lines if done.item.view == "lines" else _bars
+    names = (done.item.figure, *done.item.also)
+    return [chart(done.item.shows, state, _rows(done, name), form(done, name)) for name in names]
+
+
+def _rows(done: Done, name: str) -> list[dict[str, Any]]:
+    axis = Axis(done.item.over, [cell.over for cell in done.cells])
+    titles = {(one.label, one.scale): one.title for one in done.panels}
+    rows = []
+    for cell in done.cells:
+        value = cell.mean(name)
+        if value is None:
+            continue
+        least, most = cell.bounds(name) or (value, value)
+        rows.append(
+            {
+                "panel": titles[cell.panel, cell.scale],
+                "system": cell.system,
+                "over": axis.at(cell.over) if done.item.over else "",
+                "said": str(cell.over),
+                "value": value,
+                "least": least,
+                "most": most,
+                "told": figures.figure(name).shown(value),
+            }
+        )
+    return rows
+
+
+def _upwards(done: Done, name: str) -> Spec:
+    values = [v for cell in done.cells if (v := cell.mean(name)) is not None]
+    scale = {"type": "log"} if spread_by_ratio(values) else {"zero": True}
+    title = figures.figure(name).title
+    return {
+        "field": "value",
+        "type": "quantitative",
+        "title": title,
+        "scale": scale,
+        "axis": {"format": ".2~s"},
+    }
+
+
+_TOLD = (("panel", "panel"), ("system", "system"), ("said", "at"), ("told", "value"))
+
+
+def _lines(done: Done, name: str) -> Spec:
+    """A panel a study."""
+    systems = list(dict.fromkeys(cell.system for cell in done.cells))
+    axis = Axis(done.item.over, [cell.over for cell in done.cells])
+    across = {"field": "over", **axis.encoding([cell.over for cell in done.cells])}
+    drawn = {
+        "x": across,
+        "y": _upwards(done, name),
+        "color": {"field": "system", "scale": by_system(systems), "title": None},
+        "tooltip": tooltip(*_TOLD),
+    }
+    line = {
+        "mark": {"type": "line"},
+        "encoding": {
+            **drawn,
+            "strokeDash": {"field": "system", "scale": dashes(systems), "title": None},
+        },
+    }
+    points = {
+        "mark": {"type": "point", "filled": True, "size": 45},
+        "encoding": {
+            **drawn,
+            "shape": {"field": "system", "scale": shapes(systems), "title": None},
+        },
+    }
+    bars = {
+        "mark": {"type": "rule"},
+        "encoding": {
+            "x": across,
+            "y": {"field": "least", "type": "quantitative", "title": None},
+            "y2": {"field": "most"},
+            "color": drawn["color"],
+        },
+    }
+    return {
+        "facet": {"field": "panel", "title": None, "sort": [one.title for one in done.panels]},
+        "columns": 2,
+        "resolve": {"scale": {"y": "independent"}},
+        "spec": {"width": 280, "height": 200, "layer": [line, points, bars]},
+    }
+
+
+def _bars(done: Done, name: str) -> Spec:
+    systems = list(dict.fromkeys(cell.system for cell in done.cells))
+    return {
+        "width": {"step": 13},
+        "height": 260,
+        "mark": "bar",
+        "encoding": {
+            "x": {
+                "field": "panel",
+                "title": None,
+                "sort": [one.title for one in done.panels],
+                "axis": {"labelAngle": -30},
+            },
+            "xOffset": {"field": "system", "sort": systems},
+            "y": _upwards(done, name),
+            "color": {"field": "system", "scale": by_system(systems), "title": None},
+            "tooltip": tooltip(*_TOLD),
+        },
+    }
+
+
+def _stacks(done: Done, state: str) -> Spec:
+    rows = []
+    titles = {(one.label, one.scale): one.title for one in done.panels}
+    colours: dict[str, str] = {}
+    for cell in done.cells:
+        parts = groups_of(cell)
+        total = sum(time for _, _, time in parts)
+        for place, (label, colour, time) in enumerate(parts):
+            colours[label] = colour
+            over = "" if cell.over is None else f", {cell.over}"
+            rows.append(
+                {
+                    "bar": f"{titles[cell.panel, cell.scale]}: {cell.system}{over}",
+                    "owner": label,
+                    "share": time / total,
+                    "place": place,
+                }
+            )
+    body: Spec = {
+        "height": {"step": 17},
+        "width": 480,
+        "mark": "bar",
+        "encoding": {
+            "y": {"field": "bar", "title": None, "sort": None},
+            "x": {
+                "field": "share",
+                "type": "quantitative",
+                "title": "share of the threads' time",
+                "axis": {"format": "~%"},
+            },
+            "order": {"field": "place"},
+            "color": {
+                "field": "owner",
+                "title": None,
+                "scale": {"domain": list(colours), "range": list(colours.values())},
+            },
+            "tooltip": tooltip(("bar", "bar"), ("owner", "owner"), ("share", "share")),
+        },
+    }
+    return chart(done.item.shows, state, rows, body)

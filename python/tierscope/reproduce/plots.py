@@ -1,0 +1,250 @@
+"""Figures of items as matplotlib draws them, in the form of the paper's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.container import BarContainer, ErrorbarContainer
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from tierscope.pages.chart import PALETTE, spread_by_ratio
+from tierscope.pages.sweep_charts import Axis
+from tierscope.reproduce import figures
+from tierscope.reproduce.run import Cell, Done
+from tierscope.reproduce.tables import groups_of
+
+_MARKS = ("o", "s", "^", "D", "P", "v", ">")
+_STROKES = ("-", "--", ":", "-.")
+_ACROSS = 3
+"""Panels side by side."""
+
+
+def draw(done: Done) -> Figure | None:
+    """The figure of an item; nothing of what is a table."""
+    forms = {"lines": _lines, "bars": _bars, "stacks": _stacks, "owners": _stacks}
+    form = forms.get(done.item.view)
+    if form is None or not any(cell.rows for cell in done.cells):
+        return None
+    found = form(done)
+    item = done.item
+    scale = "quick" if done.quick else "full"
+    found.suptitle(
+        f"{item.full_name} ({item.where}): {item.shows}\n{scale}, {done.state}",
+        fontsize=10,
+        wrap=True,
+    )
+    return found
+
+
+def _panels(done: Done) -> list[tuple[str, list[Cell]]]:
+    groups: dict[str, list[Cell]] = {}
+    for panel in done.panels:
+        groups[panel.title] = [
+            cell for cell in done.cells if (cell.panel, cell.scale) == (panel.label, panel.scale)
+        ]
+    return list(groups.items())
+
+
+def _systems(done: Done) -> list[str]:
+    return list(dict.fromkeys(cell.system for cell in done.cells))
+
+
+def _grid(number: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    across = min(_ACROSS, number)
+    down = math.ceil(number / across)
+    figure = Figure(figsize=(width * across, height * down + 0.7), layout="constrained")
+    axes = list(figure.subplots(down, across, squeeze=False).flat)
+    for empty in axes[number:]:
+        empty.set_axis_off()
+    return figure, axes[:number]
+
+
+def _lines(done: Done) -> Figure:
+    """A panel a study and figure, a line a machine over what varies."""
+    systems = _systems(done)
+    names = (done.item.figure, *done.item.also)
+    panels = [(title, cells, name) for name in names for title, cells in _panels(done)]
+    figure, all_axes = _grid(len(panels), 3.9, 2.9)
+    seen: dict[str, ErrorbarContainer] = {}
+    for axes, (title, cells, name) in zip(all_axes, panels, strict=True):
+        axis = Axis(done.item.over, [cell.over for cell in cells])
+        order = list(dict.fromkeys(str(cell.over) for cell in cells))
+        drawn: list[float] = []
+        for number, system in enumerate(systems):
+            own = [c for c in cells if c.system == system and c.mean(name) is not None]
+            if not own:
+                continue
+            x = [
+                float(str(axis.at(c.over))) if axis.numeric else float(order.index(str(c.over)))
+                for c in own
+            ]
+            y = [c.mean(name) or 0.0 for c in own]
+            drawn += y
+            seen[system] = axes.errorbar(
+                x,
+                y,
+                yerr=_errors(own, name),
+                color=PALETTE[number % len(PALETTE)],
+                marker=_MARKS[number % len(_MARKS)],
+                linestyle=_STROKES[number % len(_STROKES)],
+                markersize=4.5,
+                capsize=3,
+                label=system,
+            )
+        _place(axes, axis, order)
+        _label(axes, name, drawn)
+        axes.set_title(title, fontsize=9)
+    figure.legend(
+        cast("list[Artist]", list(seen.values())),
+        list(seen),
+        loc="outside lower center",
+        ncols=4,
+        frameon=False,
+        fontsize=9,
+    )
+    return figure
+
+
+def _errors(cells: Sequence[Cell], name: str) -> list[list[float]] | None:
+    """How far bars go down and up from the means; nothing where there are no bounds."""
+    bounds = [cell.bounds(name) for cell in cells]
+    if not any(bounds):
+        return None
+    means = [cell.mean(name) or 0.0 for cell in cells]
+    below = [m - b[0] if b else 0.0 for m, b in zip(means, bounds, strict=True)]
+    above = [b[1] - m if b else 0.0 for m, b in zip(means, bounds, strict=True)]
+    return [below, above]
+
+
+def _place(axes: Axes, axis: Axis, order: Sequence[str]) -> None:
+    if axis.log:
+        axes.set_xscale("log", base=2 if axis.binary else 10)
+    if axis.numeric:
+        marks = {float(str(axis.at(_number(text)))): text for text in order}
+        if len(marks) <= 10:
+            axes.set_xticks(list(marks), list(marks.values()), rotation=45, fontsize=7)
+            axes.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        axes.set_xticks(range(len(order)), order, fontsize=7)
+    axes.set_xlabel(axis.name, fontsize=8)
+
+
+def _number(text: str) -> object:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _label(axes: Axes, name: str, drawn: Sequence[float], title: str | None = None) -> None:
+    """The axis upwards: by ratio where values differ much, from 0 elsewhere."""
+    shown = figures.figure(name).shown
+    if spread_by_ratio(drawn):
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    if title is None:
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shown(value)))
+    axes.set_ylabel(figures.figure(name).title if title is None else title, fontsize=8)
+    axes.tick_params(axis="y", labelsize=7)
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _bars(done: Done) -> Figure:
+    """A bar a machine, beside each other for each panel; by ratio where a machine is 1."""
+    panels, systems = _panels(done), _systems(done)
+    figure = Figure(figsize=(max(6.0, 1.3 * len(panels) + 2.0), 4.4), layout="constrained")
+    axes = figure.subplots()
+    width = 0.82 / max(1, len(systems))
+    drawn: list[float] = []
+    base = done.item.relative_to
+    for number, system in enumerate(systems):
+        heights: list[float] = []
+        places: list[float] = []
+        errors: tuple[list[float], list[float]] = ([], [])
+        for index, (_, cells) in enumerate(panels):
+            own = next((c for c in cells if c.system == system), None)
+            one = next((c for c in cells if c.system == base), None) if base else None
+            value = own.mean(done.item.figure) if own else None
+            unit = one.mean(done.item.figure) if one else None
+            if value is None or own is None or (base and not unit):
+                continue
+            unit = unit or 1.0
+            bounds = own.bounds(done.item.figure) or (value, value)
+            heights.append(value / unit)
+            places.append(index + (number - (len(systems) - 1) / 2) * width)
+            errors[0].append((value - bounds[0]) / unit)
+            errors[1].append((bounds[1] - value) / unit)
+        drawn += heights
+        axes.bar(
+            places,
+            heights,
+            width,
+            label=system,
+            color=PALETTE[number % len(PALETTE)],
+            hatch=("", "//", "..", "xx")[number // len(PALETTE) % 4],
+            edgecolor="white",
+            linewidth=0.4,
+            yerr=errors if any(errors[0]) or any(errors[1]) else None,
+            capsize=2,
+        )
+    axes.set_xticks(
+        range(len(panels)), [title for title, _ in panels], rotation=30, fontsize=8, ha="right"
+    )
+    title = f"{figures.figure(done.item.figure).title}, {base} = 1" if base else None
+    _label(axes, done.item.figure, drawn, title)
+    figure.legend(loc="outside right center", frameon=False, fontsize=8)
+    return figure
+
+
+def _stacks(done: Done) -> Figure:
+    """A stack a machine: who owned the threads' time, as shares, or against a machine's time."""
+    panels = _panels(done)
+    cells = [(title, cell) for title, members in panels for cell in members]
+    figure = Figure(figsize=(max(6.0, 0.42 * len(cells) + 3.0), 4.8), layout="constrained")
+    axes = figure.subplots()
+    seen: dict[str, BarContainer] = {}
+    places, names, place = [], [], 0.0
+    before: str | None = None
+    for title, cell in cells:
+        place += 1.0 if before in (None, title) else 1.6
+        before = title
+        parts = groups_of(cell)
+        total, bottom = _whole(done, cell), 0.0
+        for label, colour, time in parts:
+            share = time / total
+            seen[label] = axes.bar(
+                place, share, 0.8, bottom, color=colour, edgecolor="white", linewidth=0.4
+            )
+            bottom += share
+        places.append(place)
+        over = "" if cell.over is None else f" {cell.over}"
+        names.append(f"{title}\n{cell.system}{over}" if len(panels) > 1 else f"{cell.system}{over}")
+    axes.set_xticks(places, names, rotation=90, fontsize=6.5)
+    base = done.item.relative_to
+    axes.set_ylabel(f"execution time, {base} = 1" if base else "share of the threads' time")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(
+        cast("list[Artist]", list(seen.values())),
+        list(seen),
+        loc="outside right center",
+        frameon=False,
+        fontsize=8,
+    )
+    return figure
+
+
+def _whole(done: Done, cell: Cell) -> float:
+    """What a stack's parts are shares of, in nanoseconds: its own sum, or another machine's."""
+    base = done.item.relative_to
+    same = (cell.panel, cell.scale, cell.over)
+    of = next(
+        (c for c in done.cells if c.system == base and (c.panel, c.scale, c.over) == same), cell
+    )
+    return sum(time for _, _, time in groups_of(of)) or math.inf
