@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import shutil
 import tempfile
@@ -79,6 +81,8 @@ def _replace_directory(target: Path, fresh: Path) -> None:
     if not target.exists() or not any(target.iterdir()):
         fresh.rename(target)
         return
+    if _exchange(fresh, target):
+        return
     old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
     target.rename(old)
     try:
@@ -87,6 +91,24 @@ def _replace_directory(target: Path, fresh: Path) -> None:
         old.rename(target)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Lets two directories change places at once, so that whoever is killed leaves both whole.
+
+    False where the file system or the C library cannot (renameat2(2), RENAME_EXCHANGE).
+    """
+    here, exchange = -100, 2
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except AttributeError:
+        return False
+    if renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+        return False
+    raise OSError(number, os.strerror(number))
 
 
 def read_text(path: Path, what: str, mend: str) -> str:

@@ -23,7 +23,15 @@ from tierscope._run import (
     region_of,
 )
 from tierscope._system import System, with_names_told_apart
-from tierscope._workload import Program, Workload, for_devices, on
+from tierscope._workload import (
+    Generated,
+    MemoryTrace,
+    Program,
+    Recorded,
+    Workload,
+    for_devices,
+    on,
+)
 from tierscope.errors import RunError
 
 PROBE_S = 0.8
@@ -139,11 +147,11 @@ def plan(
     if isinstance(work, Program):
         check_program(work)
     else:
-        with core_errors():
-            foreseen = parsed(_core.foreseen(_check.written(work.to_dict(), "the workload")))
+        foreseen = _foreseen(work)
     accesses = _accesses(foreseen["accesses"], skip, limit)
     region = {"skip": skip, "limit": limit, "roi": roi, "warming": warming}
-    wall, unknown, speed = _wall(machines, work, accesses, time_limit_s, runs, region)
+    extent = (accesses, foreseen["accesses"])
+    wall, unknown, speed = _wall(machines, work, extent, time_limit_s, runs, region)
     if sampled and wall is not None and not wall["measured"]:
         # Units and what fills queues before them are as slow as all else; the rest is warming.
         wall["least"] = max(PROBE_S, wall["least"] / _WARMING)
@@ -168,6 +176,25 @@ def plan(
         "memory": _memory(machines, foreseen["mapped_bytes"]),
     }
     return Plan(machines, notes, work, data)
+
+
+def accesses_of(work: Workload) -> int | None:
+    """Accesses, or requests, of a workload, those that come before its region included.
+
+    Raises:
+        SpecError: where it is impossible.
+        RunError: where it cannot be read.
+    """
+    known: int | None = None if isinstance(work, Program) else _foreseen(work)["accesses"]
+    return known
+
+
+def _foreseen(work: Generated | Recorded | MemoryTrace) -> dict[str, Any]:
+    with core_errors():
+        found: dict[str, Any] = parsed(
+            _core.foreseen(_check.written(work.to_dict(), "the workload"))
+        )
+    return found
 
 
 def _unit(work: Workload) -> str:
@@ -199,12 +226,16 @@ def _accesses(known: int | None, skip: Extent | None, limit: Extent | None) -> i
 def _wall(
     machines: Sequence[System],
     work: Workload,
-    accesses: int | None,
+    extent: tuple[int | None, int | None],
     time_limit_s: float | None,
     runs: int,
     region: dict[str, Any],
 ) -> tuple[dict[str, Any] | None, str | None, float | None]:
-    """Wall-clock time as bounds; or why it is not known; and the slowest machine's speed."""
+    """Wall-clock time as bounds; or why it is not known; and the slowest machine's speed.
+
+    ``extent`` is the accesses that would be simulated, and all that the workload has.
+    """
+    accesses, in_all = extent
     if isinstance(work, Program):
         return None, "how long the program runs is not known before it has run", None
     foreign = for_devices(work)
@@ -219,11 +250,14 @@ def _wall(
         # Only the region's own speed is a bound: functional warming is quicker.
         trial, tried = _tried(machines, work)
         quicker = 1.0 if region["warming"] == "detailed" else _WARMING
+    speeds = trial.speeds()
     if tried is None:
-        return None, "nothing was simulated in the time of the trial", None
+        # What the workload itself does before its region took all of the trial.
+        accesses = in_all
+        if speeds is None or accesses is None:
+            return None, "nothing was simulated in the time of the trial", None
     if accesses is None and time_limit_s is not None:
         return _bounds(PROBE_S, time_limit_s, time_limit_s, runs), None, None
-    speeds = trial.speeds()
     if accesses is None:
         slowest = None if speeds is None else speeds[0]
         return None, "the trial did not come to the end of the trace", slowest

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from rich.console import Console
 
-from tierscope import _check, _core, causes, report
+from tierscope import _check, _core, causes, report, table
 from tierscope._call import core_errors, parsed
 from tierscope._files import read_text, write_directory
 from tierscope._shape import (
@@ -73,7 +73,7 @@ class Table:
             f"<tr><th style='text-align:left'>{html.escape(label.strip())}</th>"
             + "".join(f"<td>{html.escape(cells[name])}</td>" for name in names)
             + "</tr>"
-            for label, cells in report.rows(self._data)
+            for label, cells in table.rows(self._data)
         )
         return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
 

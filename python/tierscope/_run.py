@@ -260,7 +260,18 @@ def _run_once(
     with core_errors():
         under_way = _start(what, target)
         _attend(under_way, time_limit_s, watching)
-        return _result(parsed(under_way.result()), machines, notes)
+        ended = parsed(under_way.result())
+    left = [list(_left_beside(target["options"], index)) for index in range(len(machines))]
+    told = [[*own, *others] for own, others in zip(notes, left, strict=True)]
+    return _result(ended, machines, told)
+
+
+def _left_beside(options: Mapping[str, Any], system: int) -> Iterator[str]:
+    """What is left of files of a system's requests that were not completed."""
+    for what in ("latencies", "timelines"):
+        for path in options[what][system : system + 1]:
+            if Path(f"{path}.partial").exists():
+                yield f"{path}.partial has its requests until then; {path} was not completed"
 
 
 def _ended_early(result: Result) -> bool:

@@ -124,6 +124,7 @@ class DriveResult(TypedDict):
     moved_pages: int
     padded_pages: int
     write_amplification: float | None
+    flash_bytes_per_host_byte: float | None
     flash_reads: int
     flash_programs: int
     flash_erases: int

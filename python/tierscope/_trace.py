@@ -241,7 +241,7 @@ def _source(source: object) -> tuple[Source, str]:
             "a program is no trace",
             "record it first: tierscope record -o app.tst -- PROGRAM",
         )
-    work = _workload.of(source)
+    work = _workload.told_apart(_workload.of(source))
     assert not isinstance(work, Program)
     if isinstance(work, Generated):
         return work, work.name

@@ -191,6 +191,35 @@ def on(work: Workload, machines: Sequence[System]) -> Workload:
     return replace(work, alone=any("processor" not in one.to_dict() for one in machines))
 
 
+def told_apart(work: Workload) -> Workload:
+    """The workload that is meant where two have the name and no system says which.
+
+    It is the one that has a parameter that is given and that the other lacks.
+
+    Raises:
+        RunError: where no parameter tells.
+    """
+    if not isinstance(work, Generated) or work.alone is not None or len(_kinds(work.name)) < 2:
+        return work
+    both = {
+        one["alone"]: {kind["name"]: kind["default"] for kind in one["parameters"]}
+        for one in parsed(_core.list_workloads())
+        if one["name"] == work.name
+    }
+    own = {alone: [name for name in both[alone] if name not in both[not alone]] for alone in both}
+    meant = [alone for alone, names in own.items() if set(names) & set(work.parameters)]
+    if len(meant) == 1:
+        return replace(work, alone=meant[0])
+    threads, devices = (f"workload.{own[a][0]}={both[a][own[a][0]]}" for a in (False, True))
+    raise RunError(
+        "ambiguous",
+        f"{work.name} is accesses of threads, and also a pattern of requests for devices alone",
+        "give a parameter that only one of them has: {} for threads, {} for requests".format(
+            threads.replace('"', ""), devices.replace('"', "")
+        ),
+    )
+
+
 def _kinds(name: str) -> set[bool]:
     """Whether workloads of that name are for devices alone."""
     return {one["alone"] for one in parsed(_core.list_workloads()) if one["name"] == name}

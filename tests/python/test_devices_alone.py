@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import tierscope as ts
 from conftest import Runner
-from tierscope import _call, _core, report
+from tierscope import _call, _core, table
 from tierscope._compare import Comparison
 from tierscope._shape import ResultData
 
@@ -87,8 +87,8 @@ def test_the_latency_of_what_did_not_come_is_null_and_not_zero(tmp_path: Path) -
     (row,) = result.to_polars().to_dicts()
     assert row["read_latency_mean_ns"] == device["read_latency_ns"]["mean"]
     assert row["write_latency_mean_ns"] is None
-    cells = dict(report.rows(result.data))
-    assert cells["  of writes, until taken"] == {DDR4: "–"}
+    cells = dict(table.rows(result.data))
+    assert "  of writes, until taken" not in cells, "a row that tells nothing is left out"
 
 
 def test_the_result_keeps_to_its_schema_and_can_be_kept(result: ts.Result, tmp_path: Path) -> None:
@@ -456,7 +456,11 @@ def test_a_byte_addressable_memory_alone_tells_what_its_cells_did(tierscope: Run
     memories = "device/pcm,device/optane-dimm"
     shown = tierscope("run", "-s", memories, "-w", "random", *some)
     assert (shown.returncode, shown.stderr) == (0, "")
-    for label in ("Reads from its buffer", "Lines written to cells", "Memory lasts, at this rate"):
+    for label in (
+        "Reads from the memory's buffer",
+        "Lines written to cells",
+        "Memory lasts, at this rate",
+    ):
         assert label in shown.stdout
     data = json.loads(tierscope("run", "-s", memories, "-w", "random", *some, "--json").stdout)
     jsonschema.validate(data, _call.parsed(_core.schema("result")))

@@ -14,7 +14,7 @@ import pytest
 import tierscope as ts
 import vl_convert
 from conftest import Runner
-from tierscope import report
+from tierscope import report, table
 from tierscope._shape import ResultData
 from tierscope.pages import charts, sweep_charts
 from tierscope.pages.chart import labels_of_times, spread_by_ratio
@@ -95,7 +95,7 @@ def test_a_page_loads_nothing(result: ts.Result, sweep: ts.Sweep) -> None:
 
 def test_a_page_tells_what_the_report_tells(result: ts.Result) -> None:
     text = Read(of_result(result).html()).text
-    for label, cells in report.rows(result.data):
+    for label, cells in table.rows(result.data):
         assert label in text
         assert all(cell in text for cell in cells.values())
     assert all(line in text for line in report.closing_lines(result.data))

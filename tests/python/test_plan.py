@@ -11,6 +11,7 @@ import pytest
 import tierscope as ts
 from conftest import Runner, needs_qemu
 from tierscope import _plan
+from tierscope.cli import progress
 
 RECORDING = Path(__file__).parents[2] / "examples" / "data" / "sqlite.tst"
 
@@ -190,3 +191,29 @@ def test_a_program_that_cannot_run_is_refused_as_a_run_would() -> None:
         with pytest.raises(ts.RunError) as raised:
             _plan.plan(machines, work)
         assert raised.value.code == code
+
+
+def test_memory_that_is_written_first_for_days_is_told() -> None:
+    """The trial ends before the region of interest begins."""
+    work = ts.workload("chase", table="2GiB", steps=1000)
+    planned = _plan.plan([ts.system("storage")], work)
+    wall = planned.data["wall_s"]
+    assert wall is not None
+    assert wall["most"] > 9 * wall["least"] * 0.99
+    assert wall["most"] > 10, "half a million pages, each by a fault"
+    limited = _plan.plan([ts.system("storage")], work, limit=100).data["wall_s"]
+    assert limited is not None
+    assert limited["most"] > 10, "a limit counts from the region's beginning"
+
+
+def test_a_run_that_will_take_long_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
+    class Quick(progress.WithOutlook):
+        LOOK_S = 0.0
+
+    for accesses, told in ((1_000_000_000_000, True), (2000, False), (None, False)):
+        with Quick(progress.display([], ts.workload("gups"), quiet=True), accesses) as watch:
+            for done in (1000, 1001):
+                watch([ts.Progress(done, done, done)])
+        said = capsys.readouterr().err
+        assert ("of 1.00 T accesses takes about" in said) == told
+        assert said.count("\n") == told

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import HAS_QEMU, WITHOUT_QEMU
-from tierscope import report
+from tierscope import table
 from tierscope._shape import ResultData
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -61,6 +61,6 @@ def test_the_table_of_the_readme_has_the_rows_that_the_report_has(sample: Result
     shown = README.partition("## How to read the output")[2].split("```")[1].strip("\n")
     heading, *lines = shown.splitlines()
     assert heading.split() == list(sample["systems"])
-    rows = report.rows(sample)
+    rows = table.rows(sample)
     assert [re.split(r" {3,}", line)[0] for line in lines] == [label for label, _ in rows]
     assert {len(line) for line in [heading, *lines]} == {len(heading)}, "cells stand below names"

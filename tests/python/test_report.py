@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import tierscope as ts
 from conftest import DATA
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
-from tierscope import report
+from tierscope import report, table
 from tierscope._shape import ResultData
 from tierscope.breakdown import GROUPS, apportion, grouped
 
@@ -92,15 +94,15 @@ def test_a_partial_result_says_why(sample: ResultData) -> None:
 
 def test_what_is_not_known_is_not_shown_as_zero(sample: ResultData) -> None:
     sample["systems"]["oracle/quick"]["latency_ns"] = None
-    rows = dict(report.rows(sample))
+    rows = dict(table.rows(sample))
     assert rows["  median"]["oracle/quick"] == "–"
 
 
 def test_threads_that_idle_are_told_where_it_matters(sample: ResultData) -> None:
-    assert "Threads idle" not in dict(report.rows(sample)), "50 ms of seven seconds"
+    assert "Threads idle" not in dict(table.rows(sample)), "50 ms of seven seconds"
     times = sample["systems"]["storage/quick"]["time_breakdown_ns"]
     times["idle"] = sum(times.values()) - times["idle"]
-    row = dict(report.rows(sample))["Threads idle"]
+    row = dict(table.rows(sample))["Threads idle"]
     assert row == {"hybrid/quick": "0 %", "storage/quick": "50.0 %", "oracle/quick": "0 %"}
 
 
@@ -123,3 +125,36 @@ if __name__ == "__main__":
 
     data = json.loads((DATA / "three-systems.json").read_text(encoding="utf-8"))
     (DATA / "three-systems.txt").write_text(ts.Result(data).report(), encoding="utf-8")
+
+
+def test_rows_that_tell_nothing_are_left_out_and_what_is_0_is_not_absent() -> None:
+    work = ts.workload("random", requests=300, size="4KiB", reads=1.0)
+    mixed = ts.compare(["device/z-ssd/quick", "device/optane-dimm", "device/disk-7200"], work)
+    told = dict(table.rows(mixed.data))
+    assert len(told) == len({label for label, _ in table.rows(mixed.data)}), "no label twice"
+    empty = [label for label, cells in told.items() if set(cells.values()) == {"–"}]
+    assert all(nxt.startswith("  ") for label, nxt in pairwise(told) if label in empty), (
+        "but for the heads of those below"
+    )
+    assert "Write amplification, of pages" not in told, "nothing was written"
+    buffers = [label for label in told if label.startswith("Reads from the ")]
+    assert buffers == [
+        "Reads from the drive's buffer",
+        "Reads from the memory's buffer",
+        "Reads from the disk's buffer",
+    ]
+    assert "0 %" in told["Reads from the memory's buffer"].values()
+
+
+def test_write_amplification_is_told_for_pages_and_for_bytes_from_the_host() -> None:
+    work = ts.workload("gups", updates=3000, table="16MiB")
+    result = ts.run("ull/quick", work)
+    drive = result["ull/quick"]["drive"]
+    assert drive is not None
+    programmed = drive["flushed_pages"] + drive["moved_pages"] + drive["padded_pages"]
+    written = result["ull/quick"]["store_bytes"]["written"]
+    each = drive["flash_bytes_per_host_byte"]
+    assert each is not None
+    assert each == pytest.approx(programmed * drive["page_bytes"] / written)
+    told = dict(table.rows(result.data))
+    assert told["  of bytes from the host"] != told["Write amplification, of pages"]

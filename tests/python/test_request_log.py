@@ -63,3 +63,14 @@ def test_a_sampled_run_has_none(tmp_path: Path) -> None:
     work = ts.workload("gups", updates=1000)
     with pytest.raises(ts.TierscopeError, match="a sampled run, which passes most requests over"):
         ts.run("storage/quick", work, sample=True, timeline=tmp_path / "line.json")
+
+
+def test_what_an_interrupted_run_leaves_of_its_files_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    work = ts.workload("gups", updates=1_000_000_000)
+    result = ts.run("storage/quick", work, latencies=file, time_limit_s=1)
+    told = f"{file}.partial has its requests until then; {file} was not completed"
+    assert result["storage/quick"]["notes"] == [told]
+    assert told in " ".join(result.report(width=1000).split())
+    assert rows_of(tmp_path / "rows.csv.partial")
+    assert not file.exists()

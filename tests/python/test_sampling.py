@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import tierscope as ts
-from tierscope import _sampling, report
+from tierscope import _sampling, table
 from tierscope._system import systems
 from tierscope.errors import ArgumentError, RunError
 
@@ -45,7 +45,7 @@ def test_a_sampled_result_says_so_and_how_sure_each_estimate_is(sampled: ts.Resu
     halves = told["half_widths"]
     shares = [halves["time"], halves["mean_latency"], halves["miss_rate"], halves["energy"]]
     assert all(half is not None and 0 < half < 0.5 for half in shares), halves
-    cells = {label.strip(): row["hybrid/quick"] for label, row in report.rows(sampled.data)}
+    cells = {label.strip(): row["hybrid/quick"] for label, row in table.rows(sampled.data)}
     for label in (
         "Execution time",
         "Instructions per cycle",

@@ -4,8 +4,12 @@ use crate::result::{DriveResult, SettlingResult};
 use tierscope_model::activity::Activity;
 use tierscope_model::device::ssd::SsdReport;
 
-/// What the drive did in `time_ps`, if there is one.
-pub(crate) fn drive_result(activity: &Activity, time_ps: u64) -> Option<DriveResult> {
+/// What the drive did in `time_ps`, in which it was given so many bytes to write, if there is one.
+pub(crate) fn drive_result(
+    activity: &Activity,
+    host_written_bytes: u64,
+    time_ps: u64,
+) -> Option<DriveResult> {
     let report: &SsdReport = activity.drive.as_deref()?;
     // What has begun is booked to its end, which may lie behind that of the run.
     let share = |busy_ps: &u64| (*busy_ps as f64 / time_ps.max(1) as f64).min(1.0);
@@ -22,6 +26,8 @@ pub(crate) fn drive_result(activity: &Activity, time_ps: u64) -> Option<DriveRes
         moved_pages: translation.moved_units,
         padded_pages: translation.padded_units,
         write_amplification: report.write_amplification(),
+        flash_bytes_per_host_byte: (host_written_bytes > 0)
+            .then(|| report.programmed_bytes() as f64 / host_written_bytes as f64),
         flash_reads: nand.reads,
         flash_programs: nand.programs,
         flash_erases: nand.erases,

@@ -327,8 +327,14 @@ pub struct DriveResult {
     /// Pages of flash programmed without content, in pages of the drive.
     pub padded_pages: u64,
     /// Pages programmed, moved and padding included, for each that left the buffer. Nothing where none
-    /// did.
+    /// did. What the buffer makes of the host's writes is not in it.
     pub write_amplification: Option<f64>,
+    /// Bytes programmed, moved and padding included, for each byte that the host wrote: small writes to
+    /// a page that leaves the buffer in between each program it anew, and several that meet in the
+    /// buffer program it once. Nothing where the host wrote nothing; what is still in the buffer counts
+    /// as written, and not as programmed.
+    #[serde(default)]
+    pub flash_bytes_per_host_byte: Option<f64>,
     /// Pages of flash read.
     pub flash_reads: u64,
     /// Pages of flash programmed.

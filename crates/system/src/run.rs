@@ -147,29 +147,35 @@ pub fn check_sampling(systems: &[SystemSpec]) -> Result<(), String> {
         let in_time =
             system.build_organization().is_none_or(|organization| !organization.can_warm());
         let ahead = system.processor.as_ref().is_some_and(|it| it.prefetch.is_some());
-        let why = match (system.stands_alone(), system.check_data, no_times) {
-            (true, _, _) => "is a device alone, and samples are of machines with a processor",
-            (_, true, _) => "checks data, which needs every request",
-            (_, _, true) => {
+        let (why, without) = match (system.stands_alone(), system.check_data, no_times) {
+            (true, _, _) => ("is a device alone, and samples are of machines with a processor", ""),
+            (_, true, _) => ("checks data, which needs every request", ""),
+            (_, _, true) => (
                 "has a store whose state changes with every request (a drive's map, buffer and \
-                 collection, a memory's queues), and what is passed over does not reach it"
-            }
-            _ if ahead => {
-                "has a prefetcher, whose lines come in no time in what is passed over (leave \
-                 processor.prefetch out)"
-            }
-            _ if in_time && !system.prefetches() => {
+                 collection, a memory's queues), and what is passed over does not reach it",
+                "",
+            ),
+            _ if in_time && !system.prefetches() => (
                 "has a memory behind a link, whose pages move when they are asked for often, and what is \
-                 passed over does not move them in time"
-            }
-            _ if in_time => {
+                 passed over does not move them in time",
+                "",
+            ),
+            _ if ahead => (
+                "has a prefetcher, whose lines come in no time in what is passed over",
+                match in_time {
+                    true => "leave processor.prefetch out and set hybrid.prefetch_pages=0, or ",
+                    false => "leave processor.prefetch out, or ",
+                },
+            ),
+            _ if in_time => (
                 "has a DRAM cache that prefetches, which depends on time more closely than what is passed \
-                 over keeps it (set hybrid.prefetch_pages=0 to have none)"
-            }
+                 over keeps it",
+                "set hybrid.prefetch_pages=0 to have none, or ",
+            ),
             _ => continue,
         };
         return Err(format!(
-            "{} cannot be sampled: it {why}; run it without sampling",
+            "{} cannot be sampled: it {why}; {without}run it without sampling",
             system.name
         ));
     }

@@ -101,6 +101,8 @@ fn a_drive_tells_what_it_did() {
     let amplification = drive.write_amplification.unwrap();
     assert!((amplification - programmed as f64 / drive.flushed_pages as f64).abs() < 1e-12);
     assert!(amplification > 3.0, "7 % of spare flash: {amplification}");
+    let each = drive.flash_bytes_per_host_byte.unwrap();
+    assert!((each - programmed as f64 / count as f64).abs() < 1e-12, "whole pages are written");
     assert!(drive.collections >= drive.flash_erases && drive.flash_erases > 1000, "{drive:?}");
     assert!(drive.erases_min as f64 <= drive.erases_mean);
     assert!(drive.erases_mean <= drive.erases_max as f64);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from cyclopts import Token
 
 _MOST = (1 << 64) - 1
+_BEFORE_ANOTHER = re.compile(r",(?=\s*[A-Za-z_][\w.\[\]-]*\s*=)")
+"""The comma in a ``--set`` behind which another assignment begins."""
 
 
 def whole(_type: object, tokens: Sequence[Token]) -> int:
@@ -49,6 +52,12 @@ def assignments(given: Iterable[str]) -> list[tuple[str, str]]:
         if not equals or not value.strip():
             raise TierscopeError(
                 "usage", f"--set {text} gives no value", f"write --set {path.strip()}=VALUE"
+            )
+        several = _BEFORE_ANOTHER.split(text)
+        if len(several) > 1 and value.lstrip()[0] not in "{[\"'":
+            each = " ".join(f"--set {one.strip()}" for one in several)
+            raise TierscopeError(
+                "usage", f"--set {text} sets several values at once", f"give each its own: {each}"
             )
         found.append((path, value))
     return found

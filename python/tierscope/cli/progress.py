@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.live import Live
@@ -109,6 +109,45 @@ class _Table(_Nothing):
             simulated = fmt.seconds(one.time_ps * 1e-12)
             table.add_row(Text(name), fmt.count(one.accesses), speed, simulated)
         self._live.update(table)
+
+
+class WithOutlook(_Nothing):
+    """Another display, and a line where a run will take very long, even where nobody watches."""
+
+    LOOK_S = 5.0
+    """The rate is that of the first seconds."""
+    LONG_S = 1800.0
+    """A run that takes longer is told of."""
+
+    def __init__(self, shown: Display, accesses: int | None) -> None:
+        """Over ``shown``; of a workload of so many accesses, where that is known."""
+        self._shown = shown
+        self._accesses = accesses
+        self._begun = time.monotonic()
+
+    def __enter__(self) -> WithOutlook:
+        self._shown.__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._shown.__exit__(*exception)
+
+    def __call__(self, progress: Sequence[Progress]) -> None:
+        """Shows where the machines stand."""
+        self._shown(progress)
+        passed_s = time.monotonic() - self._begun
+        if self._accesses is None or passed_s < self.LOOK_S:
+            return
+        accesses, self._accesses = self._accesses, None
+        least = min((one.accesses for one in progress), default=0)
+        rest_s = (accesses - least) * passed_s / max(least, 1)
+        if rest_s > self.LONG_S:
+            print(
+                f"tierscope: at the rate of the first {passed_s:.0f} s this run of "
+                f"{fmt.count(accesses)} accesses takes about {_minutes(rest_s)}; a smaller "
+                "workload, --limit or --time-limit ends it sooner, --sample estimates it",
+                file=sys.stderr,
+            )
 
 
 class GrowthLines:

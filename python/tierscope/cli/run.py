@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from tierscope._interrupts import received
-from tierscope._plan import plan
+from tierscope._plan import accesses_of, plan
 from tierscope._region import Warming
 from tierscope._repeat import Repetitions, check_count, check_repetitions_target, works_of
 from tierscope._repeat import repeat as repeat_run
@@ -23,13 +23,14 @@ from tierscope._workload import (
     Workload,
     in_closed_loop,
     named,
+    on,
     without_effect,
 )
 from tierscope.causes import By, kinds, tells
 from tierscope.cli import FAILURE, interrupted_status, names
 from tierscope.cli.options import assignments, check_json, whole, workload_value
 from tierscope.cli.plan import show_plan
-from tierscope.cli.progress import display
+from tierscope.cli.progress import Display, WithOutlook, display
 from tierscope.cli.repeat import show_repetitions
 from tierscope.cli.results import ByOption, show_result
 from tierscope.errors import TierscopeError
@@ -208,7 +209,9 @@ def run(
     sampling: dict[str, Any] = {"sample": sample, "precision": precision}
     if dry_run:
         return show_plan(plan(machines, work, runs=repeat or 1, **how, **sampling), json_)
-    shown = display([one.name for one in machines], work, quiet=quiet)
+    shown: Display = display([one.name for one in machines], work, quiet=quiet)
+    if not quiet and limit is None and time_limit is None and not isinstance(work, Program):
+        shown = WithOutlook(shown, accesses_of(on(work, machines)))
     if repeat is not None:
         with shown as watch:
             kept = repeat_run(machines, work, repeat, watch=watch, **how)

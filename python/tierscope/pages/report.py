@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tierscope import _check, report
+from tierscope import _check, report, table
 from tierscope._compare import Comparison
 from tierscope._files import write_text
 from tierscope._result import Result, load
@@ -54,7 +54,7 @@ def of_results(results: Mapping[str, Result]) -> Page:
 
 def _figures(data: ResultData) -> Table:
     names = list(data["systems"])
-    rows = [[label, *(cells[name] for name in names)] for label, cells in report.rows(data)]
+    rows = [[label, *(cells[name] for name in names)] for label, cells in table.rows(data)]
     return Table(["", *names], rows)
 
 

@@ -255,7 +255,7 @@ impl Account {
             counters: self.counters(&activity, &report),
             energy: energy_result(&activity.energy, time_s),
             nvdimm: nvdimm_result(spec),
-            drive: drive_result(&activity, time_ps),
+            drive: drive_result(&activity, traffic.store_written_bytes, time_ps),
             nvm: nvm_result(&activity, time_ps),
             disk: disk_result(&activity, time_ps),
             device: Some(device),

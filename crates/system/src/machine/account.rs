@@ -470,7 +470,7 @@ impl Machine {
         let Traffic { store_read_bytes, store_written_bytes, dram_read_bytes, dram_written_bytes } =
             self.organization_report().traffic;
         let activity = self.activity(end_ps);
-        let drive = drive_result(&activity, time_ps);
+        let drive = drive_result(&activity, store_written_bytes, time_ps);
         let nvm = nvm_result(&activity, time_ps);
         let disk = disk_result(&activity, time_ps);
         let counted = SystemResult {

@@ -223,10 +223,17 @@ impl Loader {
             )));
         };
         let mut below = self.base(first, folder, preset)?;
+        let mut host = is_host(first).then_some(first);
         for layer in layers {
             let node = self.base(layer, folder, preset)?;
             if is_host(layer) {
                 HOST_PARTS.iter().for_each(|part| drop(below.remove(part)));
+            }
+            match host {
+                Some(host) if is_host(layer) => return Err(one(second_host(layer, host))),
+                Some(host) if has_a_host(&node) => return Err(one(host_below(layer, host))),
+                Some(_) => {}
+                None => host = is_host(layer).then_some(layer),
             }
             lay_over(&mut below, node);
         }
@@ -275,6 +282,26 @@ const HOST_PARTS: [&str; 2] = ["processor", "os"];
 fn is_host(base: &Node) -> bool {
     let Data::Text(name) = &base.data else { return false };
     presets::find_users_base(name).is_some_and(|preset| preset.host)
+}
+
+/// Whether a description has a whole processor, and not only what differs in one.
+fn has_a_host(node: &Node) -> bool {
+    ["processor.clock", "processor.cores", "processor.caches"].iter().all(|path| node.at(path).1)
+}
+
+fn second_host(layer: &Node, host: &Node) -> Problem {
+    let reason = format!("it takes the place of all of {}, a host too", host.written);
+    walk::problem("contradiction", layer, "base", reason, "name one host".into())
+}
+
+fn host_below(layer: &Node, host: &Node) -> Problem {
+    let reason = format!(
+        "it lays a processor and an operating system of its own over those of the host {}, of which \
+         nothing whole is left",
+        host.written
+    );
+    let mend = format!("name the host last, as in base = [{}, {}]", layer.written, host.written);
+    walk::problem("contradiction", layer, "base", reason, mend)
 }
 
 /// Lays a description over its base. Another kind of store or link takes the place of the base's.

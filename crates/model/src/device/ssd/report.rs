@@ -84,9 +84,18 @@ impl SsdReport {
 
     /// Pages programmed in flash for each page that left the buffer; `None` where none did.
     pub fn write_amplification(&self) -> Option<f64> {
+        let left = self.translation.host_units;
+        (left > 0).then(|| self.programmed_units() as f64 / left as f64)
+    }
+
+    /// Bytes programmed in flash: what left the buffer, what collection moved, and padding.
+    pub fn programmed_bytes(&self) -> u64 {
+        self.programmed_units().saturating_mul(self.page_bytes)
+    }
+
+    fn programmed_units(&self) -> u64 {
         let it = &self.translation;
-        let all = it.host_units + it.moved_units + it.padded_units;
-        (it.host_units > 0).then(|| all as f64 / it.host_units as f64)
+        it.host_units + it.moved_units + it.padded_units
     }
 
     /// How long flash that is new would stand what it was given in `time_ps`, until its blocks have been

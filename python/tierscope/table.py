@@ -1,0 +1,371 @@
+"""The table of a result: its rows, and each system's cell in them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from tierscope import format as fmt
+from tierscope._shape import (
+    DeviceResult,
+    DiskResult,
+    DriveResult,
+    Latency,
+    LatencyFigure,
+    NvmResult,
+    ResultData,
+    SampledFigure,
+    SystemResult,
+)
+
+_IDLE_TO_TELL = 0.05
+"""The share of the threads' time from which on the table says that they are idle: the columns are
+of all of it, and have as much less room for what the program did."""
+
+Row = tuple[str, dict[str, str]]
+"""A row of the table: its label, and its cell for each system."""
+
+
+def rows(data: ResultData) -> list[Row]:
+    """Every row of the table that tells something of one system at least."""
+    told = _device_rows(data) if devices_alone(data) else _machine_rows(data)
+    return list(_without_empty(told))
+
+
+def _without_empty(told: Sequence[Row]) -> Iterator[Row]:
+    """Rows without those that are absent of every system, and have nothing below them."""
+    below = False
+    kept = []
+    for label, cells in reversed(told):
+        is_part = label.startswith("  ")
+        if any(cell != fmt.ABSENT for cell in cells.values()) or (below and not is_part):
+            kept.append((label, cells))
+            below = is_part
+        elif not is_part:
+            below = False
+    return reversed(kept)
+
+
+def _machine_rows(data: ResultData) -> list[Row]:
+    """Every row of a table of machines with a processor."""
+    systems = data["systems"]
+
+    def row(label: str, cell: Callable[[SystemResult], str]) -> Row:
+        return label, {name: cell(system) for name, system in systems.items()}
+
+    def miss_rate(kind: str) -> Callable[[SystemResult], str]:
+        def cell(system: SystemResult) -> str:
+            if system["miss_kind"] != kind:
+                return fmt.ABSENT
+            return fmt.percent(system["miss_rate"]) + _sure(system, "miss_rate")
+
+        return cell
+
+    kinds = dict.fromkeys(s["miss_kind"] for s in systems.values() if s["miss_kind"] != "none")
+    slow, mean = _slowdown_sure(systems), _latency("mean")
+
+    slowdown = [row("Slowdown against oracle", lambda s: fmt.factor(s["slowdown"]) + slow(s))]
+    if all(system["slowdown"] is None for system in systems.values()):
+        slowdown = []
+    some_idle = any(_idle(system) >= _IDLE_TO_TELL for system in systems.values())
+    idle = [row("Threads idle", lambda s: fmt.percent(_idle(s)))] if some_idle else []
+    return [
+        row("Execution time", lambda s: fmt.seconds(s["time_s"]) + _sure(s, "time")),
+        row("Instructions per cycle", lambda s: fmt.plain(s["ipc"]) + _sure(s, "time")),
+        *slowdown,
+        *(row(f"Misses, {kind}", miss_rate(kind)) for kind in kinds),
+        row("Access latency, mean", lambda s: mean(s) + _sure(s, "mean_latency")),
+        row("  median", _latency("p50")),
+        row("  99th percentile", _latency("p99")),
+        row("  99.9th percentile", _latency("p999")),
+        row("  maximum", _latency("max")),
+        row("Read from the store", lambda s: fmt.size(s["store_bytes"]["read"])),
+        row("Written to the store", lambda s: fmt.size(s["store_bytes"]["written"])),
+        *idle,
+        *_drive_rows(systems),
+        *_nvm_rows(systems),
+        *_disk_rows(systems),
+        *energy_rows(data),
+        row("Accesses simulated", lambda s: fmt.rate(s["accesses_per_wall_s"])),
+    ]
+
+
+def energy_rows(data: ResultData) -> list[Row]:
+    """Energy, by component, and average power. What a system does not count is absent there."""
+    systems = data["systems"]
+    parts = {name: _by_component(one["energy"]["parts_j"]) for name, one in systems.items()}
+    components = dict.fromkeys(component for sums in parts.values() for component in sums)
+
+    def cells(value: Callable[[SystemResult], str]) -> dict[str, str]:
+        known = {n: s["energy"]["total_j"] is not None for n, s in systems.items()}
+        return {n: value(s) + (_sure(s, "energy") if known[n] else "") for n, s in systems.items()}
+
+    def of(component: str, label: str) -> Row:
+        words = component.replace("_", " ").replace("dram", "DRAM")
+        what = words if component == "dram" else f"the {words}"
+        return f"{label} of {what}", {
+            name: fmt.joules(sums.get(component)) for name, sums in parts.items()
+        }
+
+    total = cells(lambda s: fmt.joules(s["energy"]["total_j"]))
+    power = cells(lambda s: fmt.watts(s["energy"]["average_w"]))
+    if len(components) == 1:
+        label, _ = of(next(iter(components)), "Energy")
+        return [(label, total), ("  average power", power)]
+    parts_of_it = [of(component, " ") for component in components]
+    return [("Energy", total), *parts_of_it, ("  average power", power)]
+
+
+def _by_component(parts_j: Mapping[str, float]) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for name, energy_j in parts_j.items():
+        component = name.partition(".")[0]
+        sums[component] = sums.get(component, 0.0) + energy_j
+    return sums
+
+
+def _sure(system: SystemResult, figure: SampledFigure) -> str:
+    """How sure a figure is of a system that was sampled: nothing where it was counted."""
+    sampling = system.get("sampling")
+    if sampling is None:
+        return ""
+    half, time = sampling["half_widths"][figure], sampling["half_widths"]["time"]
+    if half is None:
+        return "" if figure == "miss_rate" and time is not None else " ±?"
+    return f" ±{_half(half)}"
+
+
+def _half(half: float) -> str:
+    return f"{half:.1%}".replace("%", " %")
+
+
+def _slowdown_sure(systems: Mapping[str, SystemResult]) -> Callable[[SystemResult], str]:
+    """A cell with how sure a slowdown is: both times are, as if each were by itself."""
+    oracles = [one for one in systems.values() if one["organization"] == "oracle"]
+
+    def cell(system: SystemResult) -> str:
+        own = [one for one in (system, *oracles[:1]) if one.get("sampling") is not None]
+        if not own or system["slowdown"] is None or system in oracles:
+            return ""
+        halves = [one["sampling"]["half_widths"]["time"] for one in own if one["sampling"]]
+        known = [half for half in halves if half is not None]
+        return f" ±{_half(math.hypot(*known))}" if len(known) == len(own) else " ±?"
+
+    return cell
+
+
+def _idle(system: SystemResult) -> float:
+    """Share of all threads' time in which they slept, had not started or had ended."""
+    times = system["time_breakdown_ns"]
+    return times.get("idle", 0.0) / (sum(times.values()) or 1.0)
+
+
+def devices_alone(data: ResultData) -> bool:
+    """Whether all systems are devices alone, which were given requests."""
+    systems = data["systems"].values()
+    return bool(systems) and all(system["device"] is not None for system in systems)
+
+
+def _device_rows(data: ResultData) -> list[Row]:
+    """Every row of a table of devices alone."""
+    systems = data["systems"]
+    devices = {
+        name: system["device"] for name, system in systems.items() if system["device"] is not None
+    }
+
+    def of(label: str, cell: Callable[[SystemResult], str]) -> Row:
+        return label, {name: cell(system) for name, system in systems.items()}
+
+    def row(label: str, cell: Callable[[DeviceResult], str]) -> Row:
+        return label, {name: cell(device) for name, device in devices.items()}
+
+    def is_memory(device: DeviceResult) -> bool:
+        return device["peak_bytes_per_s"] is not None
+
+    def opened(device: DeviceResult, kind: int) -> str:
+        if not is_memory(device):
+            return fmt.ABSENT
+        kinds = (device["row_hits"], device["row_closed"], device["row_conflicts"])
+        return _part(kinds[kind], sum(kinds))
+
+    memories = [is_memory(device) for device in devices.values()]
+    until = ", until taken" if all(memories) else ""
+    flushes = [
+        row("Flushes", lambda d: fmt.count(d["flushes"])),
+        row("  latency, mean", lambda d: _mean(d["flush_latency_ns"])),
+    ]
+    trims = [
+        row("Trims", lambda d: fmt.count(d["trims"])),
+        row("  latency, mean", lambda d: _mean(d["trim_latency_ns"])),
+    ]
+    of_memories = [
+        row("Rows found open", lambda d: opened(d, 0)),
+        row("  none open", lambda d: opened(d, 1)),
+        row("  another open", lambda d: opened(d, 2)),
+        row("Activates", lambda d: fmt.count(d["activates"] if is_memory(d) else None)),
+        row("Refreshes", lambda d: fmt.count(d["refreshes"] if is_memory(d) else None)),
+    ]
+    of_stores = [
+        of("Read from the store", lambda s: fmt.size(s["store_bytes"]["read"] or None)),
+        of("Written to the store", lambda s: fmt.size(s["store_bytes"]["written"] or None)),
+    ]
+    settling = [
+        row("Time until it rests, after that", _settling),
+    ]
+    if not any(_settling_s(device) for device in devices.values()):
+        settling = []
+    return [
+        of("Simulated time", lambda s: fmt.seconds(s["time_s"])),
+        row("Reads", lambda d: fmt.count(d["reads"])),
+        row("Writes", lambda d: fmt.count(d["writes"])),
+        *(flushes if any(device["flushes"] for device in devices.values()) else []),
+        *(trims if any(device.get("trims") for device in devices.values()) else []),
+        row("Requests", lambda d: fmt.rate(d["requests_per_s"])),
+        row("Bandwidth", lambda d: fmt.bandwidth(d["bytes_per_s"])),
+        *([row("  of its peak", _of_peak)] if any(memories) else []),
+        row("Requests under way, mean", lambda d: fmt.plain(d["under_way_mean"])),
+        row("  in the device, mean", lambda d: fmt.plain(d["in_flight_mean"])),
+        row("  in the device, at most", lambda d: fmt.count(d["in_flight_max"])),
+        of("Request latency, mean", _latency("mean")),
+        row("  of reads", lambda d: _mean(d["read_latency_ns"])),
+        row(f"  of writes{until}", lambda d: _mean(d["write_latency_ns"])),
+        of("  median", _latency("p50")),
+        of("  99th percentile", _latency("p99")),
+        of("  99.9th percentile", _latency("p999")),
+        of("  maximum", _latency("max")),
+        *([] if all(memories) else of_stores),
+        *_drive_rows(systems),
+        *_nvm_rows(systems),
+        *_disk_rows(systems),
+        *settling,
+        *(of_memories if any(memories) else []),
+        *energy_rows(data),
+        of("Requests simulated", lambda s: fmt.rate(s["accesses_per_wall_s"])),
+    ]
+
+
+def _settling_s(device: DeviceResult) -> float | None:
+    """How long a store went on working after its last answer; results of before do not tell it."""
+    settling = device.get("settling")
+    return None if settling is None else settling["time_s"]
+
+
+def _settling(device: DeviceResult) -> str:
+    return fmt.seconds(_settling_s(device))
+
+
+def _drive_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """Rows of what drives did; none where there is no drive."""
+
+    def row(label: str, cell: Callable[[DriveResult], str]) -> Row:
+        drives = {name: system.get("drive") for name, system in systems.items()}
+        return label, {
+            name: fmt.ABSENT if drive is None else cell(drive) for name, drive in drives.items()
+        }
+
+    if all(system.get("drive") is None for system in systems.values()):
+        return []
+    return [
+        row("Reads from the drive's buffer", _buffer_share),
+        row("Flash pages read", lambda d: fmt.count(d["flash_reads"])),
+        row("  programmed", lambda d: fmt.count(d["flash_programs"])),
+        row("  blocks erased", lambda d: fmt.count(d["flash_erases"])),
+        row("Write amplification, of pages", lambda d: fmt.factor(d["write_amplification"])),
+        row("  of bytes from the host", lambda d: fmt.factor(d.get("flash_bytes_per_host_byte"))),
+        row("Flash dies busy", lambda d: _mean_share(d["dies_busy"])),
+        row("  channels busy", lambda d: _mean_share(d["channels_busy"])),
+        row("Flash lasts, at this rate", lambda d: fmt.years(d["lifetime_years"])),
+    ]
+
+
+def _nvm_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """Rows of what byte-addressable memories did; none where there is none."""
+
+    def row(label: str, cell: Callable[[NvmResult], str]) -> Row:
+        memories = {name: system.get("nvm") for name, system in systems.items()}
+        return label, {
+            name: fmt.ABSENT if nvm is None else cell(nvm) for name, nvm in memories.items()
+        }
+
+    memories = [nvm for system in systems.values() if (nvm := system.get("nvm")) is not None]
+    if not memories:
+        return []
+    rows = [
+        row("Reads of open rows", lambda m: _part(m["row_hits"], m["row_hits"] + m["row_reads"])),
+        row("Lines written to cells", lambda m: fmt.count(m["line_writes"])),
+        row("  of these, by wear levelling", lambda m: fmt.count(m["gap_moves"])),
+        row("Write amplification of cells", lambda m: fmt.factor(m["write_amplification"])),
+        row("Most writes of a line", lambda m: fmt.count(m["most_writes_of_a_line"])),
+        row("Memory lasts, at this rate", lambda m: fmt.years(m["worst_line_years"])),
+        row("  if all lines wore alike", lambda m: fmt.years(m["levelled_years"])),
+    ]
+    if any(memory["buffer"] for memory in memories):
+        rows.insert(0, row("Reads from the memory's buffer", _nvm_buffer_share))
+    return rows
+
+
+def _disk_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """Rows of what disks did; none where there is no disk."""
+
+    def row(label: str, cell: Callable[[DiskResult], str]) -> Row:
+        disks = {name: system.get("disk") for name, system in systems.items()}
+        return label, {
+            name: fmt.ABSENT if disk is None else cell(disk) for name, disk in disks.items()
+        }
+
+    if all(system.get("disk") is None for system in systems.values()):
+        return []
+    return [
+        row(
+            "Reads from the disk's buffer",
+            lambda d: _part(d["buffer_hits"], d["host_read_pages"]),
+        ),
+        row("Pages read from platters", lambda d: fmt.count(d["platter_reads"])),
+        row("  of these, ahead", lambda d: fmt.count(d["read_ahead"])),
+        row("  written to them", lambda d: fmt.count(d["platter_writes"])),
+        row("Disk positions its heads", lambda d: fmt.percent(d["positioning_share"])),
+        row("  waits for sectors", lambda d: fmt.percent(d["rotation_share"])),
+        row("  moves data", lambda d: fmt.percent(d["transfer_share"])),
+    ]
+
+
+def _part(part: float, whole: float) -> str:
+    """A share of what there was; absent where there was nothing."""
+    return "0 %" if whole and not part else fmt.share(part, whole)
+
+
+def _nvm_buffer_share(nvm: NvmResult) -> str:
+    buffer = nvm["buffer"]
+    if buffer is None:
+        return fmt.ABSENT
+    return _part(buffer["read_hits"], buffer["read_hits"] + buffer["read_misses"])
+
+
+def _buffer_share(drive: DriveResult) -> str:
+    return _part(drive["buffer_hits"], drive["host_read_pages"])
+
+
+def _mean_share(shares: list[float]) -> str:
+    return fmt.percent(sum(shares) / len(shares)) if shares else fmt.ABSENT
+
+
+def _of_peak(device: DeviceResult) -> str:
+    """What the data buses moved as a share of what they can at most, and how much that is."""
+    if device["peak_bytes_per_s"] is None:
+        return fmt.ABSENT
+    return f"{fmt.percent(device['peak_share'])} of {fmt.bandwidth(device['peak_bytes_per_s'])}"
+
+
+def _latency(kind: LatencyFigure) -> Callable[[SystemResult], str]:
+    """A cell with a figure of the latencies; absent where there was no access."""
+
+    def cell(system: SystemResult) -> str:
+        found = system["latency_ns"]
+        return fmt.nanoseconds(None if found is None else found[kind])
+
+    return cell
+
+
+def _mean(latency: Latency | None) -> str:
+    """A mean latency; of a kind of request that did not come, none."""
+    return fmt.nanoseconds(None if latency is None else latency["mean"])
