@@ -21,6 +21,7 @@ from tierscope._shape import (
     DriveResult,
     Latency,
     NvmResult,
+    RecordedWindows,
     ResultData,
     SamplingResult,
     SystemResult,
@@ -415,6 +416,8 @@ def flat(name: str, system: SystemResult) -> dict[str, object]:
             row |= _flat_nvm(system["nvm"])
         elif key == "sampling":
             row |= _flat_sampling(system.get("sampling"))
+        elif key == "recorded_windows":
+            row |= _flat_windows(system.get("recorded_windows"))
         elif key == "device":
             row |= _flat_device(system["device"])
         elif key not in ("areas", "code", "notes"):
@@ -440,6 +443,14 @@ def _flat_sampling(sampling: SamplingResult | None) -> dict[str, object]:
         return {}
     row = {f"sampling_{k}": v for k, v in sampling.items() if k != "half_widths"}
     return row | {f"{k}_half_width": v for k, v in sampling["half_widths"].items()}
+
+
+def _flat_windows(windows: RecordedWindows | None) -> dict[str, object]:
+    """What the windows of a recording tell of all of its program."""
+    if windows is None:
+        return {}
+    row = {f"windows_{k}": v for k, v in windows.items() if k != "half_widths"}
+    return row | {f"windows_{k}_half_width": v for k, v in windows["half_widths"].items()}
 
 
 def _flat_nvm(nvm: NvmResult | None) -> dict[str, object]:

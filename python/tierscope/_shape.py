@@ -261,6 +261,25 @@ class SamplingResult(TypedDict):
     half_widths: HalfWidths
 
 
+class WindowHalfWidths(TypedDict):
+    """Half widths of confidence intervals, as shares of the figures."""
+
+    thread_time: float | None
+    mean_latency: float | None
+
+
+class RecordedWindows(TypedDict):
+    """What a recording of windows tells of its whole program."""
+
+    windows: int
+    program_instructions: int
+    thread_time_s: float | None
+    mean_latency_ns: float | None
+    first_halves: float | None
+    confidence: float
+    half_widths: WindowHalfWidths
+
+
 class SystemResult(TypedDict):
     """What one system did. Units are in the names; shares are of one."""
 
@@ -290,6 +309,7 @@ class SystemResult(TypedDict):
     disk: DiskResult | None
     device: DeviceResult | None
     sampling: SamplingResult | None
+    recorded_windows: RecordedWindows | None
     wall_s: float
     accesses_per_wall_s: float
     notes: list[str]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -17,6 +17,7 @@ from tierscope import causes
 from tierscope import format as fmt
 from tierscope._shape import (
     ProgramInfo,
+    RecordedWindows,
     ResultData,
 )
 from tierscope.breakdown import Group, apportion, where
@@ -185,6 +186,8 @@ def closing_lines(data: ResultData) -> list[str]:
     elif not sampled:
         lines.append("Sampled: the workload is a recording of windows of its program.")
     lines += _sampled_lines(data) if sampled else []
+    windows = {n: one for n, s in data["systems"].items() if (one := s.get("recorded_windows"))}
+    lines += _window_lines(windows) if windows else []
     lines += _skipped_lines(data)
     lines += _left_out_lines(data)
     for name, system in data["systems"].items():
@@ -208,6 +211,26 @@ def _sampled_lines(data: ResultData) -> Iterator[str]:
         "gives, what sampling itself is off by left out. Percentiles, maximum and shares of the "
         "time are of the units alone; bytes moved are counted throughout."
     )
+
+
+def _window_lines(systems: Mapping[str, RecordedWindows]) -> Iterator[str]:
+    """How the replay of a recording of windows is to be read, and how cold its windows begin."""
+    told = (f"{name}: {one['windows']} whole windows" for name, one in systems.items())
+    yield f"Windows: {'; '.join(told)}."
+    yield (
+        "Figures with ± are estimates of the whole program: 95 in 100 of such intervals hold what "
+        "it gives, what sampling itself is off by left out. All others are of the windows and of "
+        "all calls."
+    )
+    halves = {name: one["first_halves"] for name, one in systems.items()}
+    cold = [f"{fmt.factor(each)} on {name}" for name, each in halves.items() if each is not None]
+    if cold:
+        yield (
+            "A window begins as the one before has left caches and memory. The time of an "
+            f"instruction in first halves of windows, against second ones: {', '.join(cold)}; "
+            "where it is far above 1×, windows are too short for these figures. Near 1× they may be "
+            "cold to their end: longer ones, or a whole recording, tell."
+        )
 
 
 def _left_out_lines(data: ResultData) -> Iterator[str]:

@@ -71,10 +71,11 @@ def _machine_rows(data: ResultData) -> list[Row]:
     idle = [row("Threads idle", lambda s: fmt.percent(_idle(s)))] if some_idle else []
     return [
         row("Execution time", lambda s: fmt.seconds(s["time_s"]) + _sure(s, "time")),
+        row("Thread time of the whole program", _thread_time),
         row("Instructions per cycle", lambda s: fmt.plain(s["ipc"]) + _sure(s, "time")),
         *slowdown,
         *(row(f"Misses, {kind}", miss_rate(kind)) for kind in kinds),
-        row("Access latency, mean", lambda s: mean(s) + _sure(s, "mean_latency")),
+        row("Access latency, mean", lambda s: mean(s) + _mean_sure(s)),
         row("  median", _latency("p50")),
         row("  99th percentile", _latency("p99")),
         row("  99.9th percentile", _latency("p999")),
@@ -133,6 +134,26 @@ def _sure(system: SystemResult, figure: SampledFigure) -> str:
     if half is None:
         return "" if figure == "miss_rate" and time is not None else " ±?"
     return f" ±{_half(half)}"
+
+
+def _thread_time(system: SystemResult) -> str:
+    """What the windows of a recording tell of all of its program; absent of other workloads."""
+    windows = system.get("recorded_windows")
+    if windows is None or windows["thread_time_s"] is None:
+        return fmt.ABSENT
+    return fmt.seconds(windows["thread_time_s"]) + _within(windows["half_widths"]["thread_time"])
+
+
+def _mean_sure(system: SystemResult) -> str:
+    """How sure the mean latency is, where it is of a sample of either kind."""
+    windows = system.get("recorded_windows")
+    if windows is None or windows["mean_latency_ns"] is None:
+        return _sure(system, "mean_latency")
+    return _within(windows["half_widths"]["mean_latency"])
+
+
+def _within(half: float | None) -> str:
+    return " ±?" if half is None else f" ±{_half(half)}"
 
 
 def _half(half: float) -> str:

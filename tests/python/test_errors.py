@@ -114,6 +114,20 @@ def test_what_a_case_may_say_is_known() -> None:
     assert len(set(names)) == len(names)
 
 
+def test_the_tables_are_of_all_that_can_be_wrong() -> None:
+    """Descriptions, arguments, programs, and files of traces: a hundred at least."""
+    descriptions = tomllib.loads(DESCRIPTIONS.read_text())["case"]
+    assert len(descriptions) >= 100
+    assert len(CASES) >= 100
+    programs = [case for case in CASES if "--" in case["arguments"] or case.get("needs")]
+    files = [
+        case
+        for case in CASES
+        if any(re.match(r"(trace|[a-z0-9-]+):", one) for one in case["arguments"])
+    ]
+    assert min(len(programs), len(files)) >= 20
+
+
 ORACLE = json.loads(_core.resolve("oracle/quick", "{}", []))["spec"]
 
 

@@ -113,6 +113,22 @@ def test_a_recording_of_windows_is_sampled_wherever_it_is_used(
     assert kept.data["workload"]["parameters"]["sample"] == "10000/100000"
     assert kept["oracle/quick"]["instructions"] == said["instructions"]
     assert "The recording is a sample of its program" in tierscope("show", "kept").stdout
+    told = kept["oracle/quick"]["recorded_windows"]
+    assert told is not None
+    assert told["windows"] == pytest.approx(skipped["windows"], abs=1)
+    assert told["program_instructions"] == instructions
+    assert told["half_widths"]["thread_time"] is not None
+    assert told["first_halves"] is not None
+    assert "whole windows" in kept.report(width=200)
+    assert "Thread time of the whole program" in kept.report(width=200)
+    complete = ts.run("oracle/quick", f"trace:{tmp_path / 'whole.tst'}")["oracle/quick"]
+    assert complete["recorded_windows"] is None
+    times = complete["time_breakdown_ns"]
+    waited_ns = sum(ns for owner, ns in times.items() if owner not in ("blocked", "idle"))
+    estimate, half = told["thread_time_s"], told["half_widths"]["thread_time"]
+    assert estimate is not None
+    # The program is alike from its beginning to its end, but for its start, which windows miss.
+    assert abs(estimate / (waited_ns * 1e-9) - 1) < max(3 * half, 0.1)
     nothing = ts.record(["true"], tmp_path / "none.tst", sample="1M/100M")
     assert nothing.totals["skipped"]["windows"] == 0
     assert any("no window began" in notice for notice in nothing.notices)

@@ -185,9 +185,10 @@ pub fn in_windows(windows: &Windows) -> String {
     });
     format!(
         "The recording is a sample of its program: {window_accesses} of each {period_accesses} \
-         accesses{}. Times, energies and counts are of these windows and of all calls, none is \
-         extrapolated; a window begins with caches and memory as the one before has left them. How \
-         sure the figures are is not told.",
+         accesses{}. Times, energies and counts are of these windows and of all calls; what is told of \
+         the whole program is extrapolated, and ± is sampling's error alone. A window begins with \
+         caches and memory as the one before has left them, so that times are too long, the more so the \
+         shorter windows are.",
         share.unwrap_or_default()
     )
 }

@@ -162,6 +162,10 @@ pub struct SystemResult {
     /// How the run was sampled, and how sure its figures are. Nothing where all was in detail.
     #[serde(default)]
     pub sampling: Option<SamplingResult>,
+    /// What a recording of windows tells of its whole program. Nothing of other workloads, and of runs
+    /// that are sampled themselves or count a part.
+    #[serde(default)]
+    pub recorded_windows: Option<RecordedWindows>,
     /// Wall-clock time of this system's simulation.
     pub wall_s: f64,
     /// Accesses simulated in a second of wall-clock time, those before the region included.
@@ -503,6 +507,38 @@ pub struct HalfWidths {
     pub miss_rate: Option<f64>,
     /// Of the energy.
     pub energy: Option<f64>,
+}
+
+/// What a recording of windows tells of its whole program: estimates of what its threads took for each
+/// instruction, and of the mean latency. Intervals hold sampling's error alone, not that a window begins
+/// with caches and memory as the one before has left them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordedWindows {
+    /// Whole windows that were simulated.
+    pub windows: u64,
+    /// Instructions of the program, those between windows included.
+    pub program_instructions: u64,
+    /// Time that the program's threads are at work or wait for the machine, all together, in seconds:
+    /// what it took in windows for each instruction, times all instructions. Nothing without a window.
+    pub thread_time_s: Option<f64>,
+    /// Mean latency of accesses in whole windows, in nanoseconds. Nothing without a window.
+    pub mean_latency_ns: Option<f64>,
+    /// Time for each instruction in the first halves of windows over that in the second ones: as much
+    /// above 1 as windows begin cold. Nothing without a window.
+    pub first_halves: Option<f64>,
+    /// Share of programs whose figures lie in the intervals.
+    pub confidence: f64,
+    /// Half widths of the confidence intervals.
+    pub half_widths: WindowHalfWidths,
+}
+
+/// Half widths of confidence intervals, as shares of the figures. Nothing with fewer than eight windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WindowHalfWidths {
+    /// Of the thread time.
+    pub thread_time: Option<f64>,
+    /// Of the mean latency.
+    pub mean_latency: Option<f64>,
 }
 
 /// What accesses have cost by where in the program's code they come from.

@@ -46,6 +46,10 @@ pub struct RunOptions {
     /// Files that get the first of these requests through their stages, in the Trace Event Format, one
     /// for each system; none where it is empty.
     pub timelines: Vec<PathBuf>,
+    /// Accesses of a window, of a recording that has windows of its program: not asked for, but known
+    /// of the recording.
+    #[serde(skip)]
+    pub window_accesses: Option<u64>,
 }
 
 /// How a run is sampled: one unit in each period is measured.

@@ -335,7 +335,11 @@ fn latency(unit: &Unit) -> ByCause<f64> {
 /// Student's t of `n − 1` degrees of freedom times the standard error of `n` residuals. Units are one
 /// to a period, at random places: their variance is taken as that of a simple random sample, which is
 /// too large rather than too small where neighbours are alike.
-fn half_width(residuals: impl Iterator<Item = f64>, units: usize, sum: f64) -> Option<f64> {
+pub(crate) fn half_width(
+    residuals: impl Iterator<Item = f64>,
+    units: usize,
+    sum: f64,
+) -> Option<f64> {
     if units < LEAST_UNITS || sum <= 0.0 {
         return None;
     }

@@ -500,6 +500,7 @@ impl Machine {
             disk,
             device: None,
             sampling: None,
+            recorded_windows: self.recorded_windows(),
             wall_s: 0.0,
             accesses_per_wall_s: 0.0,
             notes: self.notes(),

@@ -374,7 +374,8 @@ impl Machine {
                 return Ok(());
             }
             Call::Marker { mark } => self.pass_mark(mark, now_ps),
-            Call::Close { .. } | Call::Other { .. } | Call::Skip { .. } => {}
+            Call::Skip { instructions, .. } => self.pass_skip(instructions),
+            Call::Close { .. } | Call::Other { .. } => {}
         }
         self.apply_effects();
         self.threads[id].do_first(&steps);

@@ -14,6 +14,7 @@ mod core;
 mod kernel;
 mod memory;
 mod prefetch;
+mod recorded_windows;
 mod region;
 mod request_log;
 mod sample;
@@ -31,6 +32,7 @@ use account::Account;
 use coherence::Coherence;
 use memory::{Miss, Outgoing, PageIo, TransferIo};
 use prefetch::Prefetch;
+use recorded_windows::Windows;
 use region::Region;
 use sample::{Sampler, Waits};
 use std::collections::{BTreeMap, VecDeque};
@@ -234,6 +236,8 @@ pub struct Machine {
     store_debt_ps: u64,
     /// Where the run is sampled.
     sampler: Option<Box<Sampler>>,
+    /// Of a recording of windows, where all of it is counted.
+    windows: Option<Windows>,
     responses: Vec<Response>,
     /// Dirty lines that a core's caches, and the shared ones, have just dropped.
     evicted: Vec<DirtyLine>,
@@ -313,6 +317,7 @@ impl Machine {
             store_debt_ps: 0,
             region,
             sampler: sampler(spec, options, private_depth, &fixed)?,
+            windows: windows(options),
             spec: spec.clone(),
             os: os.clone(),
             fixed,
@@ -358,6 +363,7 @@ impl Machine {
         let mut turns = 0u32;
         while !self.finished() {
             self.turn()?;
+            self.mind_windows();
             if self.mind_region() {
                 self.finish_request_log()?;
                 return Ok(true);
@@ -568,6 +574,7 @@ impl Machine {
             warm_moved: PagesMoved::default(),
             store_debt_ps: self.store_debt_ps,
             sampler: self.sampler.as_mut().map(|sampler| Box::new(sampler.fork())),
+            windows: self.windows.clone(),
             responses: Vec::new(),
             evicted: Vec::new(),
             dropped: Vec::new(),
@@ -586,6 +593,12 @@ impl Machine {
 /// Cycles per instruction, in millionths.
 fn millionths(cpi: f64) -> u64 {
     (cpi * 1e6).round() as u64
+}
+
+/// What follows the windows of a recording, where all of it is counted.
+fn windows(options: &RunOptions) -> Option<Windows> {
+    let all = options.start.is_none() && options.sampling.is_none();
+    options.window_accesses.filter(|_| all).map(Windows::new)
 }
 
 /// What samples a run, where that is asked for.
