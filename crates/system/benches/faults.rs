@@ -45,7 +45,7 @@ impl Kernel {
                 if let Work::Submit(id) = work {
                     self.paging.submitted(id);
                     while !self.paging.page_moved(id) {}
-                    self.paging.finish_transfer(id, self.now_ps);
+                    self.paging.finish_transfer(id);
                 }
             }
             drop(self.paging.take_effects());

@@ -14,7 +14,9 @@ use super::{
 use crate::activity::Activity;
 use crate::device::AnyDevice;
 use crate::medium::{DramSpec, dram::Dram};
+use crate::os::paging::SwapReadahead;
 use crate::os::readahead;
+use crate::os::reclaim::{ReclaimPolicy, lists::Lists};
 use crate::request::{
     Completion, Device, Full, LineRequest, LineResponse, PageRequest, PageResponse, Request,
     Response, Traffic,
@@ -22,7 +24,7 @@ use crate::request::{
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use tierscope_kernel::{CowMap, Slab, Stage, Timeline};
-use tierscope_units::{Problems, Size};
+use tierscope_units::{Duration, Problems, Size};
 
 /// `storage`: the operating system pages between DRAM and the store (\[HYB15\] §2.2).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -44,10 +46,25 @@ pub struct StorageSpec {
     pub fault_around: Size,
     /// Pages read at once from swap, a power of two (`page_cluster`); 1 for no readahead.
     pub swap_cluster_pages: u32,
-    /// Share of DRAM that may be dirty file pages before a writer has to wait.
+    /// Which slots are read with one that is needed.
+    pub swap_readahead: SwapReadahead,
+    /// Which pages leave memory when it gets full.
+    pub reclaim: ReclaimPolicy,
+    /// How readily anonymous memory leaves: 0 hardly, 100 as readily as files, 200 alone.
+    pub swappiness: u32,
+    /// Share of DRAM between one watermark of free memory and the next (`watermark_scale_factor`); not
+    /// less than a quarter of the lowest watermark, which is that of Linux before 4.6.
+    pub watermark_scale: f64,
+    /// Share of what is free or holds files that may be dirty file pages. Writers are held back from
+    /// the middle between this and `dirty_background_ratio` on.
     pub dirty_ratio: f64,
-    /// Share of DRAM above which dirty file pages are written in the background.
+    /// Share of what is free or holds files above which dirty file pages are written in the
+    /// background.
     pub dirty_background_ratio: f64,
+    /// Time between two looks for file pages that have been dirty for long; 0 for none.
+    pub dirty_writeback: Duration,
+    /// How long a file may have dirty pages before they are written.
+    pub dirty_expire: Duration,
     /// Page requests that the host has at the device at once (NCQ tags, NVMe queue).
     pub host_queue_depth: u32,
 }
@@ -62,9 +79,10 @@ impl OrganizationDescription for StorageSpec {
         problems.at_least(path, "host_queue_depth", self.host_queue_depth, 1);
         problems.at_least(path, "swap_cluster_pages", self.swap_cluster_pages, 1);
         problems.at_least(path, "largest_request", self.largest_request, Size::from_bytes(1));
-        for (name, ratio) in [
-            ("dirty_ratio", self.dirty_ratio),
-            ("dirty_background_ratio", self.dirty_background_ratio),
+        for (name, ratio, mend) in [
+            ("watermark_scale", self.watermark_scale, "write 0.001"),
+            ("dirty_ratio", self.dirty_ratio, "write 0.2"),
+            ("dirty_background_ratio", self.dirty_background_ratio, "write 0.2"),
         ] {
             if !(0.0..=1.0).contains(&ratio) {
                 problems.add(
@@ -72,9 +90,18 @@ impl OrganizationDescription for StorageSpec {
                     format!("{path}.{name}"),
                     ratio.to_string(),
                     "a share of DRAM lies between 0 and 1".into(),
-                    "write 0.2".into(),
+                    mend.into(),
                 );
             }
+        }
+        if self.swappiness > 200 {
+            problems.add(
+                "impossible-value",
+                format!("{path}.swappiness"),
+                self.swappiness.to_string(),
+                "the kernel takes 0 to 200".into(),
+                "write 60".into(),
+            );
         }
         if !self.swap_cluster_pages.is_power_of_two() {
             problems.add(
@@ -89,6 +116,8 @@ impl OrganizationDescription for StorageSpec {
     fn check_with(&self, path: &str, machine: &Surroundings<'_>, problems: &mut Problems) {
         let Some(page) = machine.page() else { return }; // Said already.
         machine.check_memory(&format!("{path}.dram_capacity"), self.dram_capacity, problems);
+        let most = Size::from_bytes(Lists::<1>::MOST_FRAMES.saturating_mul(page.bytes()));
+        problems.at_most(path, "dram_capacity", self.dram_capacity, most);
         whole(&format!("{path}.readahead"), self.readahead, "pages (os.page)", page, problems);
         let key = format!("{path}.largest_request");
         whole(&key, self.largest_request, "pages (os.page)", page, problems);
@@ -530,15 +559,8 @@ pub(super) mod tests {
     fn storage_behind(depth: u32, link: &dyn LinkDescription, check_data: bool) -> Storage {
         let spec = StorageSpec {
             dram_capacity: Size::from_bytes(1 << 20),
-            initial: InitialContent::Empty,
-            readahead: Size::from_bytes(1 << 17),
-            largest_folio: Size::from_bytes(4096),
-            largest_request: Size::from_bytes(1 << 17),
-            fault_around: Size::from_bytes(1 << 16),
-            swap_cluster_pages: 8,
-            dirty_ratio: 0.2,
-            dirty_background_ratio: 0.1,
             host_queue_depth: depth,
+            ..crate::os::paging::small::storage()
         };
         let us = |n: u64| Duration::from_picoseconds(n * 1_000_000);
         let store = StoreSpec {

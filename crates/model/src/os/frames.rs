@@ -1,8 +1,6 @@
-//! Physical frames: who has them, and in which order they are reclaimed.
+//! Physical frames: who has them.
 
 use super::Allocation;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use tierscope_kernel::cow::CowVec;
 use tierscope_kernel::random::Permutation;
 use tierscope_workload::op::FileId;
@@ -40,8 +38,8 @@ pub struct Frame {
     /// Virtual page that maps it, or [`Frame::UNMAPPED`]; a second mapping of a file page sets
     /// [`Frame::mapped_twice`].
     pub mapped_at: u64,
-    /// When it was last seen used.
-    pub touched_ps: u64,
+    /// A page-table entry that maps it was used since reclaim last asked (the accessed bit).
+    pub young: bool,
     /// Its content is newer than the store's.
     pub dirty: bool,
     /// More than one virtual page maps it.
@@ -54,10 +52,10 @@ pub struct Frame {
     pub reading: bool,
     /// Swap slot that holds a copy of it, plus 1; 0 for none.
     pub slot: u64,
+    /// Reclaim waits until it has been written (`PG_reclaim`).
+    pub leaves: bool,
     /// What readahead knows of it.
     pub cached: Cached,
-    /// Its last use as its entry among the candidates for reclaim has it.
-    entered_ps: u64,
 }
 
 impl Frame {
@@ -67,15 +65,15 @@ impl Frame {
     const FREE: Frame = Frame {
         owner: Owner::Free,
         mapped_at: Frame::UNMAPPED,
-        touched_ps: 0,
+        young: false,
         dirty: false,
         mapped_twice: false,
         sharers: 0,
         transfer: 0,
         reading: false,
         slot: 0,
+        leaves: false,
         cached: Cached { order: 0, marked: false, ahead: false },
-        entered_ps: u64::MAX,
     };
 }
 
@@ -91,9 +89,6 @@ pub struct Frames {
     /// Files lie in memory from the start: a page of one is in no frame that had another owner, whose
     /// lines may still be in a cache.
     files_lie_there: bool,
-    /// Candidates for reclaim by last use as it was when they were entered: the least recently
-    /// used is found by re-entering those that were used since.
-    candidates: BinaryHeap<Reverse<(u64, u64)>>,
 }
 
 impl Frames {
@@ -111,7 +106,6 @@ impl Frames {
             recycled: Vec::new(),
             most_used: 0,
             files_lie_there,
-            candidates: BinaryHeap::new(),
         }
     }
 
@@ -148,7 +142,7 @@ impl Frames {
     }
 
     /// Gives a free frame to an owner.
-    pub fn allocate(&mut self, owner: Owner, now_ps: u64) -> Option<u64> {
+    pub fn allocate(&mut self, owner: Owner) -> Option<u64> {
         let new_first = self.files_lie_there && matches!(owner, Owner::File(..));
         let frame = if new_first {
             self.take_fresh().or_else(|| self.recycled.pop())
@@ -156,10 +150,7 @@ impl Frames {
             self.recycled.pop().or_else(|| self.take_fresh())
         }?;
         self.most_used = self.most_used.max(self.total - self.free());
-        *self.info.get_mut(frame) = Frame { owner, touched_ps: now_ps, ..Frame::FREE };
-        if owner != Owner::Kernel {
-            self.enter(frame);
-        }
+        *self.info.get_mut(frame) = Frame { owner, ..Frame::FREE };
         Some(frame)
     }
 
@@ -180,44 +171,6 @@ impl Frames {
         self.recycled.push(frame);
     }
 
-    /// The frame was used.
-    #[inline]
-    pub fn touch(&mut self, frame: u64, now_ps: u64) {
-        let info = self.info.get_mut(frame);
-        info.touched_ps = info.touched_ps.max(now_ps);
-    }
-
-    /// Enters a frame as a candidate again.
-    pub fn enter(&mut self, frame: u64) {
-        let info = self.info.get_mut(frame);
-        info.entered_ps = info.touched_ps;
-        self.candidates.push(Reverse((info.touched_ps, frame)));
-        // Frames released by their owner leave their entries behind.
-        let bound = 4 * (self.fresh as usize - self.recycled.len()) + 1024;
-        if self.candidates.len() > bound {
-            let info = &self.info;
-            self.candidates.retain(|Reverse((at_ps, frame))| info.get(*frame).entered_ps == *at_ps);
-        }
-    }
-
-    /// Takes the least recently used frame out of the candidates. Frames in transfer are left out:
-    /// the end of the transfer has to enter them again.
-    pub fn least_recent(&mut self) -> Option<u64> {
-        while let Some(Reverse((entered_ps, frame))) = self.candidates.pop() {
-            let info = self.info.get(frame);
-            let stale = info.entered_ps != entered_ps || info.transfer != 0;
-            if stale || matches!(info.owner, Owner::Free | Owner::Kernel) {
-                continue;
-            }
-            if info.touched_ps > entered_ps {
-                self.enter(frame);
-                continue;
-            }
-            return Some(frame);
-        }
-        None
-    }
-
     /// A second one; the states are shared until written.
     pub fn fork(&mut self) -> Self {
         Frames {
@@ -228,7 +181,6 @@ impl Frames {
             recycled: self.recycled.clone(),
             most_used: self.most_used,
             files_lie_there: self.files_lie_there,
-            candidates: self.candidates.clone(),
         }
     }
 }
@@ -236,24 +188,23 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn a_file_that_lies_in_memory_is_in_no_frame_that_had_another_owner() {
         let mut frames = Frames::new(3, Allocation::Contiguous, true, 1);
-        let first = frames.allocate(Owner::Anonymous(0), 0).unwrap();
+        let first = frames.allocate(Owner::Anonymous(0)).unwrap();
         frames.release(first);
-        assert_eq!(frames.allocate(Owner::File(1, 0), 0), Some(1));
-        assert_eq!(frames.allocate(Owner::Anonymous(1), 0), Some(first), "others do not care");
+        assert_eq!(frames.allocate(Owner::File(1, 0)), Some(1));
+        assert_eq!(frames.allocate(Owner::Anonymous(1)), Some(first), "others do not care");
         frames.release(first);
-        assert_eq!(frames.allocate(Owner::File(1, 1), 0), Some(2));
-        assert_eq!(frames.allocate(Owner::File(1, 2), 0), Some(first), "there is no other left");
+        assert_eq!(frames.allocate(Owner::File(1, 1)), Some(2));
+        assert_eq!(frames.allocate(Owner::File(1, 2)), Some(first), "there is no other left");
     }
 
     #[test]
     fn frames_come_in_ascending_order_when_contiguous() {
         let mut frames = Frames::new(4, Allocation::Contiguous, false, 1);
-        let all: Vec<_> = (0..5).map(|i| frames.allocate(Owner::Anonymous(i), 0)).collect();
+        let all: Vec<_> = (0..5).map(|i| frames.allocate(Owner::Anonymous(i))).collect();
         assert_eq!(all, [Some(0), Some(1), Some(2), Some(3), None]);
     }
 
@@ -261,45 +212,9 @@ mod tests {
     fn fragmented_frames_are_a_permutation() {
         let mut frames = Frames::new(1000, Allocation::Fragmented, false, 1);
         let mut all: Vec<_> =
-            (0..1000).map(|i| frames.allocate(Owner::Anonymous(i), 0).unwrap()).collect();
+            (0..1000).map(|i| frames.allocate(Owner::Anonymous(i)).unwrap()).collect();
         assert_ne!(all, (0..1000).collect::<Vec<u64>>());
         all.sort_unstable();
         assert_eq!(all, (0..1000).collect::<Vec<u64>>());
-    }
-
-    proptest! {
-        #[test]
-        fn reclaim_takes_the_least_recently_used_as_a_list_says(
-            steps in proptest::collection::vec((0u8..4, 0u64..20), 1..200)
-        ) {
-            let mut frames = Frames::new(20, Allocation::Contiguous, false, 1);
-            let mut list: Vec<u64> = Vec::new();
-            for (step, (what, pick)) in steps.into_iter().enumerate() {
-                let now_ps = step as u64 + 1;
-                match what {
-                    0 | 1 => {
-                        if let Some(frame) = frames.allocate(Owner::Anonymous(now_ps), now_ps) {
-                            list.push(frame);
-                        } else {
-                            prop_assert_eq!(list.len(), 20);
-                        }
-                    }
-                    2 => if let Some(at) = list.iter().position(|frame| *frame == pick) {
-                        frames.touch(pick, now_ps);
-                        let frame = list.remove(at);
-                        list.push(frame);
-                    },
-                    _ => {
-                        let victim = frames.least_recent();
-                        prop_assert_eq!(victim, list.first().copied());
-                        if let Some(victim) = victim {
-                            list.remove(0);
-                            frames.release(victim);
-                        }
-                    }
-                }
-                prop_assert_eq!(frames.free(), 20 - list.len() as u64);
-            }
-        }
     }
 }

@@ -597,6 +597,7 @@ impl Machine {
         let account = self.counted();
         let report = self.organization_report();
         let os = self.os_counters();
+        let reclaim = self.reclaim_counters();
         let mut counters: BTreeMap<String, u64> = [
             ("tlb_walks", self.in_all(|account| account.walks)),
             ("shared_cache_hits", self.in_all(|account| account.shared_hits)),
@@ -616,6 +617,13 @@ impl Machine {
             ("page_cache_hits", os.page_cache_hits),
             ("page_cache_misses", os.page_cache_misses),
             ("reclaimed_pages", os.reclaimed_pages),
+            ("background_reclaimed_pages", os.background_reclaimed_pages),
+            ("reclaim_scanned_pages", reclaim.scanned_pages),
+            ("refaults", reclaim.refaults),
+            ("refaults_activated", reclaim.refaults_activated),
+            ("activated_pages", reclaim.activations),
+            ("deactivated_pages", reclaim.deactivations),
+            ("throttled_writes", os.throttled_writes),
             ("swap_out_pages", os.swap_outs),
             ("swap_in_pages", os.swap_ins),
             ("file_write_back_pages", os.file_write_backs),

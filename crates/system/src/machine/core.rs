@@ -447,7 +447,7 @@ impl Machine {
         let Pte::Present { frame, writable } = self.paging.entry(page) else {
             return Flow::Continue;
         };
-        self.paging.touch(frame, context.now_ps);
+        self.paging.touch(frame);
         core.tlb.insert(page, Translation { frame, writable });
         let upper_cached = core.tlb.upper_levels_cached(page);
         let area = context.area_of(&self.paging, &self.fixed, &access);

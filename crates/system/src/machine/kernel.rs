@@ -39,6 +39,7 @@ impl Machine {
                 self.dispatch(index, now_ps);
             }
         }
+        self.wake_daemons(index, now_ps);
         Ok(())
     }
 
@@ -76,9 +77,8 @@ impl Machine {
                     return Ok(());
                 }
                 let page = offset >> self.fixed.page_shift;
-                let (next, work) = self.decide(|paging, work, held| {
-                    paging.read_page(file, page, last, now_ps, work, held)
-                })?;
+                let (next, work) = self
+                    .decide(|paging, work, held| paging.read_page(file, page, last, work, held))?;
                 let part = self.part_of_page(offset, left);
                 let rest = Action::Read {
                     file,
@@ -160,7 +160,7 @@ impl Machine {
         Ok((next, work))
     }
 
-    fn apply_effects(&mut self) {
+    pub(super) fn apply_effects(&mut self) {
         for effect in self.paging.take_effects() {
             match effect {
                 Effect::Shootdown(page) => {
@@ -198,7 +198,7 @@ impl Machine {
         self.threads[self.contexts[index].thread].do_first(&steps);
     }
 
-    fn work_steps(&self, work: &[Work]) -> Vec<Step> {
+    pub(super) fn work_steps(&self, work: &[Work]) -> Vec<Step> {
         let shift = self.fixed.page_shift;
         let paths = &self.os.paths;
         let mut steps = Vec::new();
@@ -292,7 +292,7 @@ impl Machine {
             }
             Call::Advise { address, length, advice } => {
                 let (_, work) = self.decide(|paging, work, held| {
-                    let done = paging.advise(address, length, advice, now_ps, work, held);
+                    let done = paging.advise(address, length, advice, work, held);
                     done.map(|()| Next::WaitForFrame)
                 })?;
                 steps.extend(self.work_steps(&work));
@@ -327,7 +327,7 @@ impl Machine {
                     check_process(named, id)?;
                 }
                 self.threads[thread as usize].process = Some(process);
-                steps = self.fork_process(parent, process, now_ps)?;
+                steps = self.fork_process(parent, process)?;
             }
             Call::Exec { process } => {
                 check_process(process, id)?;
@@ -383,15 +383,10 @@ impl Machine {
     }
 
     /// Forks a process; what that costs whoever makes it, before it runs.
-    fn fork_process(
-        &mut self,
-        parent: u64,
-        process: u64,
-        now_ps: u64,
-    ) -> Result<Vec<Step>, MachineError> {
+    fn fork_process(&mut self, parent: u64, process: u64) -> Result<Vec<Step>, MachineError> {
         let mut copied = 0;
         let (_, work) = self.decide(|paging, work, held| {
-            copied = paging.fork_process(parent, process, now_ps, work, held)?;
+            copied = paging.fork_process(parent, process, work, held)?;
             Ok(Next::WaitForFrame)
         })?;
         self.account.forks += 1;
@@ -530,7 +525,7 @@ fn other_has_not_signalled(state: State, signals: u64, sequence: u64) -> bool {
     signals < sequence && state != State::Ended
 }
 
-fn path_steps(stage: Stage, path: PathSpec, times: u32) -> Vec<Step> {
+pub(super) fn path_steps(stage: Stage, path: PathSpec, times: u32) -> Vec<Step> {
     let instructions = u64::from(path.instructions) * u64::from(times);
     let lines = path.lines.saturating_mul(times);
     let mut steps = Vec::new();

@@ -553,7 +553,8 @@ impl Machine {
 
     /// All pages have moved: an interrupt, and the threads that waited become ready.
     pub(super) fn end_transfer(&mut self, id: TransferId, now_ps: u64) {
-        self.paging.finish_transfer(id, now_ps);
+        self.paging.finish_transfer(id);
+        self.wake_flusher(id, now_ps);
         let io = self.transfers.remove(&id).unwrap_or_default();
         let paths = self.os.paths.clone();
         let mut at_ps = now_ps + self.kernel_path_ps(paths.interrupt);

@@ -11,6 +11,7 @@ mod areas;
 mod causes;
 mod coherence;
 mod core;
+mod daemons;
 mod kernel;
 mod memory;
 mod prefetch;
@@ -30,6 +31,7 @@ use crate::run::{RunOptions, TOO_LONG, check_sampling};
 use crate::spec::SystemSpec;
 use account::Account;
 use coherence::Coherence;
+use daemons::{Daemon, Daemons};
 use memory::{Miss, Outgoing, PageIo, TransferIo};
 use prefetch::Prefetch;
 use recorded_windows::Windows;
@@ -104,6 +106,10 @@ enum Event {
     Trap(usize),
     /// A software thread becomes ready.
     Wake(u32),
+    /// A thread of the kernel goes on.
+    Daemon(Daemon),
+    /// It is time to look for pages that have been dirty for long.
+    FlushOld,
     /// A transfer has ended that took no time, in functional warming.
     Transferred(TransferId),
     /// An interval of the result ends.
@@ -223,6 +229,7 @@ pub struct Machine {
     pages_at_device: u64,
     transfers: BTreeMap<TransferId, TransferIo>,
     waiting_for_frame: Vec<usize>,
+    daemons: Daemons,
     /// By 64 lines: those that may be in on-chip caches.
     on_chip: CowMap<u64>,
     account: Account,
@@ -341,6 +348,7 @@ impl Machine {
             pages_at_device: 0,
             transfers: BTreeMap::new(),
             waiting_for_frame: Vec::new(),
+            daemons: Daemons::default(),
             on_chip: CowMap::new(0),
             responses: Vec::new(),
             evicted: Vec::new(),
@@ -470,6 +478,8 @@ impl Machine {
                 Event::Claim(core, line, write) => self.claimed(core as usize, line, write, at_ps),
                 Event::Trap(context) => self.enter_kernel(context, at_ps)?,
                 Event::Wake(thread) => self.make_ready(thread as usize, at_ps),
+                Event::Daemon(which) => self.step_daemon(which, at_ps)?,
+                Event::FlushOld => self.flush_old(at_ps),
                 Event::Transferred(id) => self.end_warm_transfer(id, at_ps),
                 Event::Interval => self.end_interval(at_ps),
                 Event::Bound => self.pass_time_bound(at_ps),
@@ -566,6 +576,7 @@ impl Machine {
             pages_at_device: self.pages_at_device,
             transfers: self.transfers.clone(),
             waiting_for_frame: self.waiting_for_frame.clone(),
+            daemons: self.daemons.clone(),
             on_chip: self.on_chip.fork(),
             account: self.account.fork(),
             region: self.region.clone(),

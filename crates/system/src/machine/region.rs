@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tierscope_model::activity::Activity;
 use tierscope_model::organization::OrganizationReport;
 use tierscope_model::os::paging::OsCounters;
+use tierscope_model::os::reclaim::ReclaimCounters;
 
 /// Where a region begins, counted from the start of the run, or ends, counted from its beginning:
 /// on each machine by itself.
@@ -68,6 +69,7 @@ pub(super) struct Region {
     organization: OrganizationReport,
     pub activity: Activity,
     os: OsCounters,
+    reclaim: ReclaimCounters,
     /// Events of the queue that are bounds.
     pub events: usize,
 }
@@ -210,6 +212,7 @@ impl Machine {
         self.region.organization = self.organization.report();
         self.region.activity = self.organization.activity(start_ps);
         self.region.os = self.paging.counters;
+        self.region.reclaim = self.paging.reclaim_counters();
         self.account.restart();
         self.cores.iter_mut().for_each(|core| core.occupancy.restart(start_ps));
         for thread in &mut self.threads {
@@ -231,5 +234,10 @@ impl Machine {
     /// What the operating system has counted in the region.
     pub(super) fn os_counters(&self) -> OsCounters {
         self.paging.counters.since(&self.region.os)
+    }
+
+    /// What reclaim has done in the region.
+    pub(super) fn reclaim_counters(&self) -> ReclaimCounters {
+        self.paging.reclaim_counters().since(&self.region.reclaim)
     }
 }

@@ -65,7 +65,7 @@ impl Machine {
     /// A walk reads the page table, and the TLB has the translation.
     fn warm_walk(&mut self, core: usize, page: u64, translation: Translation, now_ps: u64) {
         self.account.walks += 1;
-        self.paging.touch(translation.frame, now_ps);
+        self.paging.touch(translation.frame);
         let tlb = &mut self.cores[core].tlb;
         tlb.insert(page, translation);
         let levels = if tlb.upper_levels_cached(page) { 1 } else { self.fixed.walk_levels };

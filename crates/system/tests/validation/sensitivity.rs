@@ -356,6 +356,8 @@ pub enum Feel {
     Parallel,
     /// A file read, written, mapped and forced to the store.
     Files,
+    /// A file read again and again, and between reads updates of more memory than DRAM has.
+    Crowded,
     /// Loads of every page of a mapped file, in a row.
     Mapped,
     /// Loads and stores of the same four lines by four threads.
@@ -423,6 +425,19 @@ fn files() -> Vec<Op> {
     }
     ops.extend(call(Call::Sync { file: 0 }));
     ops.extend(call(Call::Sync { file: 1 }));
+    ops
+}
+
+fn crowded() -> Vec<Op> {
+    let (pages, updates) = (256, updates(1, 800));
+    let mut ops = call(Call::Open { file: 0, size: pages * PAGE });
+    for (number, some) in updates.chunks(2).enumerate() {
+        let offset = number as u64 % (pages / 2) * PAGE;
+        for offset in [offset, offset + pages / 2 * PAGE] {
+            ops.extend(call(Call::Read { file: 0, offset, length: PAGE, address: ANONYMOUS + (16 << 20) }));
+        }
+        ops.extend_from_slice(some);
+    }
     ops
 }
 
@@ -515,6 +530,7 @@ impl Feel {
             Parallel => together((0..4).map(|thread| updates(thread, 200)).collect()),
             Contended => together((0..4).map(|_| contended()).collect()),
             Files => vec![files()],
+            Crowded => vec![crowded()],
             Mapped => vec![mapped()],
             Switches => switches(),
             Forks => forks(),
@@ -987,6 +1003,14 @@ const CASES: &[Case] = &[
     case("storage.largest_request", &[STORAGE], "4KiB", Files, "owner:block_layer", Up),
     case("storage.fault_around", &[STORAGE], "4KiB", Mapped, "minor_faults", Up),
     case("storage.swap_cluster_pages", &[STORAGE], "1", Updates, "readahead_pages", Down),
+    case("storage.swap_readahead", &[STORAGE], "virtual-address", Updates, "major_faults", Either),
+    case("storage.reclaim", &[STORAGE], "lru", Crowded, "activated_pages", Down),
+    case("storage.swappiness", &[STORAGE], "200", Crowded, "swap_out_pages", Up),
+    case("storage.watermark_scale", &[STORAGE], "0.1", Updates, "background_reclaimed_pages", Up),
+    case("storage.dirty_writeback", &[STORAGE], "0s", Files, "file_write_back_pages", Either)
+        .with(&[("storage.dirty_writeback", "100us"), ("storage.dirty_expire", "100us")]),
+    case("storage.dirty_expire", &[STORAGE], "100us", Files, "file_write_back_pages", Either)
+        .with(&[("storage.dirty_writeback", "100us")]),
     case("storage.dirty_ratio", &[STORAGE], "0.01", Files, "time", Up)
         .with(&[("storage.dirty_background_ratio", "0.01")]),
     case("storage.dirty_background_ratio", &[STORAGE], "0.01", Files, "time", Either),

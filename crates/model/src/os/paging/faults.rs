@@ -15,13 +15,13 @@ impl Paging {
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
-        if !self.make_tables(page, now_ps, work, held)? {
+        if !self.make_tables(page, work, held)? {
             return Ok(Next::WaitForFrame);
         }
         let mapping = self.space.find(page);
         match (self.space.get(page), mapping) {
             (Pte::Present { frame, writable }, _) if writable || !write => {
-                self.frames.touch(frame, now_ps);
+                self.touch(frame);
                 Ok(Next::Ready(frame))
             }
             (Pte::Present { frame, .. }, _)
@@ -31,7 +31,7 @@ impl Paging {
             }
             (Pte::Present { frame, .. }, Some((at, m))) => match m.file {
                 Some((file, first)) if m.shared => {
-                    self.make_writable(page, frame, file, first + page - at, work)
+                    self.make_writable(page, frame, (file, first + page - at), now_ps, work)
                 }
                 _ => self.copy_on_write(page, frame, now_ps, work, held),
             },
@@ -46,11 +46,11 @@ impl Paging {
             ) => {
                 let vma = Vma { first, pages, address: at, pattern };
                 if first + page - at >= self.file_pages(file) {
-                    return self.first_touch(page, now_ps, work, held);
+                    return self.first_touch(page, work, held);
                 }
                 self.file_fault(page, (file, &vma), (write, shared), now_ps, work, held)
             }
-            (Pte::None, _) => self.first_touch(page, now_ps, work, held),
+            (Pte::None, _) => self.first_touch(page, work, held),
         }
     }
 
@@ -58,17 +58,17 @@ impl Paging {
     pub(super) fn first_touch(
         &mut self,
         page: u64,
-        now_ps: u64,
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
-        let Some(frame) = self.allocate(Owner::Anonymous(page), now_ps, work, held)? else {
+        let Some(frame) = self.allocate(Owner::Anonymous(page), work, held)? else {
             return Ok(Next::WaitForFrame);
         };
         self.counters.minor_faults += 1;
         let info = self.frames.get_mut(frame);
         info.mapped_at = page;
         info.dirty = true;
+        info.young = true;
         self.space.set(page, Pte::Present { frame, writable: true });
         work.push(Work::Clear(frame));
         Ok(Next::Ready(frame))
@@ -79,21 +79,21 @@ impl Paging {
         &mut self,
         page: u64,
         frame: u64,
-        file: FileId,
-        index: u64,
+        (file, index): (FileId, u64),
+        now_ps: u64,
         work: &mut Vec<Work>,
     ) -> Result<Next, OsError> {
         self.counters.minor_faults += 1;
         self.space.set(page, Pte::Present { frame, writable: true });
         self.effects.push(Effect::Shootdown(page));
         work.push(Work::Path(Stage::PageCache, 1));
-        self.mark_dirty(frame, file, index);
+        self.mark_dirty(frame, file, index, now_ps);
         Ok(self.throttle(work)?.map_or(Next::Ready(frame), Next::Wait))
     }
 
     /// A store to an anonymous page that may not be written: as its swap slot has it, or shared with
     /// other processes.
-    fn write_anonymous(
+    pub(super) fn write_anonymous(
         &mut self,
         page: u64,
         frame: u64,
@@ -115,19 +115,19 @@ impl Paging {
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
-        let Some(frame) = self.allocate(Owner::Anonymous(page), now_ps, work, held)? else {
+        let Some(frame) = self.allocate(Owner::Anonymous(page), work, held)? else {
             return Ok(Next::WaitForFrame);
         };
         // Reclaim for the copy's frame may have taken the original.
         if (self.space.get(page) != Pte::Present { frame: from, writable: false }) {
-            self.frames.get_mut(frame).owner = Owner::Free;
-            self.frames.release(frame);
+            self.release(frame);
             return self.fault(page, true, now_ps, work, held);
         }
         self.counters.minor_faults += 1;
         let info = self.frames.get_mut(frame);
         info.mapped_at = page;
         info.dirty = true;
+        info.young = true;
         self.space.set(page, Pte::Present { frame, writable: true });
         let original = self.frames.get_mut(from);
         if let Owner::Anonymous(_) = original.owner {
@@ -154,18 +154,18 @@ impl Paging {
     ) -> Result<Next, OsError> {
         let index = vma.first + page - vma.address;
         let mapped = if processes::is_object(file) {
-            self.map_object((file, index), now_ps, work, held)?
+            self.map_object((file, index), work, held)?
         } else if self.limits.is_none() {
-            self.map_without_store((file, index), now_ps, work, held)?
+            self.map_without_store((file, index), work, held)?
         } else {
-            self.map_with_readahead((file, index), vma, write, now_ps, work, held)?
+            self.map_with_readahead((file, index), vma, write, work, held)?
         };
         let frame = match mapped {
             Next::Ready(frame) => frame,
             wait => return Ok(wait),
         };
         self.counters.minor_faults += 1;
-        self.use_frame(frame, now_ps);
+        self.use_frame(frame);
         work.push(Work::Path(Stage::PageCache, 1));
         self.map_file_frame(frame, page);
         let writable = write && shared;
@@ -174,7 +174,7 @@ impl Paging {
             return Ok(Next::Ready(frame));
         }
         if shared {
-            self.mark_dirty(frame, file, index);
+            self.mark_dirty(frame, file, index, now_ps);
             return Ok(self.throttle(work)?.map_or(Next::Ready(frame), Next::Wait));
         }
         self.copy_on_write(page, frame, now_ps, work, held)
@@ -184,13 +184,12 @@ impl Paging {
     fn map_without_store(
         &mut self,
         (file, index): (FileId, u64),
-        now_ps: u64,
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
         match self.cached(file, index) {
             Some(frame) => Ok(Next::Ready(frame)),
-            None => self.read_file(file, index, now_ps, work, held),
+            None => self.read_file(file, index, work, held),
         }
     }
 
@@ -202,7 +201,6 @@ impl Paging {
         (file, index): (FileId, u64),
         vma: &Vma,
         write: bool,
-        now_ps: u64,
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
@@ -210,7 +208,7 @@ impl Paging {
         if !around && self.file(file).tried != Some(index) {
             let frame = self.cached(file, index);
             let arriving = frame.is_some_and(|frame| self.frames.get(frame).reading);
-            let need = Need { file, wanted: index..index + 1, now_ps, work, held };
+            let need = Need { file, wanted: index..index + 1, work, held };
             let pattern = vma.pattern;
             if !self.fill(need, |readahead, cache| {
                 readahead.look_up(cache, index, pattern, arriving);
@@ -242,11 +240,10 @@ impl Paging {
         &mut self,
         file: FileId,
         index: u64,
-        now_ps: u64,
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
-        let Some(frame) = self.allocate(Owner::File(file, index), now_ps, work, held)? else {
+        let Some(frame) = self.allocate(Owner::File(file, index), work, held)? else {
             return Ok(Next::WaitForFrame);
         };
         self.cache.set(file_key(file, index), frame + 1);
@@ -265,85 +262,8 @@ impl Paging {
         Ok(Next::Wait(self.start_transfer(pages, false, false, work)))
     }
 
-    pub(super) fn swap_in(
-        &mut self,
-        (page, write): (u64, bool),
-        slot: u64,
-        now_ps: u64,
-        work: &mut Vec<Work>,
-        held: &dyn Fn(u64) -> bool,
-    ) -> Result<Next, OsError> {
-        if let Some(frame) = self.slot_frames.get(slot).checked_sub(1) {
-            let info = self.frames.get(frame);
-            if info.reading {
-                return Ok(Next::Wait(info.transfer - 1));
-            }
-            self.counters.minor_faults += 1;
-            work.push(Work::Path(Stage::PageCache, 1));
-            self.use_frame(frame, now_ps);
-            // Read-only until stored to, so that a page that stays clean keeps its slot.
-            self.space.set(page, Pte::Present { frame, writable: false });
-            self.sharing.leave_slot(slot);
-            self.add_mapper(frame, page);
-            if !write {
-                return Ok(Next::Ready(frame));
-            }
-            return self.write_anonymous(page, frame, now_ps, work, held);
-        }
-        let Some(frame) = self.allocate(Owner::Anonymous(page), now_ps, work, held)? else {
-            return Ok(Next::WaitForFrame);
-        };
-        self.counters.major_faults += 1;
-        let mut pages = vec![self.enter_swap_cache(slot, frame)];
-        let cluster = self.limits.as_ref().map_or(1, |limits| limits.swap_cluster);
-        let first = slot / cluster * cluster;
-        for near in first..first + cluster {
-            let Some(owner) = self.slot_pages.get(near).checked_sub(1) else { continue };
-            if near == slot || self.slot_frames.get(near) != 0 {
-                continue;
-            }
-            let owner = Owner::Anonymous(owner);
-            let Some(frame) = self.allocate(owner, now_ps, work, held)? else { break };
-            self.counters.readahead_pages += 1;
-            self.frames.get_mut(frame).cached.ahead = true;
-            pages.push(self.enter_swap_cache(near, frame));
-        }
-        self.counters.swap_ins += pages.len() as u64;
-        pages.sort_by_key(|page| page.store_address);
-        Ok(Next::Wait(self.start_transfer(pages, false, true, work)))
-    }
-
-    /// A store to an anonymous page that is as its swap slot has it: the slot's copy gets old. The
-    /// slot is kept only while a transfer still writes to it.
-    pub(super) fn rewrite(&mut self, page: u64, frame: u64) -> Next {
-        let info = self.frames.get_mut(frame);
-        info.dirty = true;
-        if info.transfer == 0
-            && let Some(slot) = std::mem::take(&mut info.slot).checked_sub(1)
-        {
-            self.forget_slot(slot);
-        }
-        self.own(frame, page);
-        self.space.set(page, Pte::Present { frame, writable: true });
-        self.effects.push(Effect::Shootdown(page));
-        Next::Ready(frame)
-    }
-
-    pub(super) fn forget_slot(&mut self, slot: u64) {
-        self.slot_frames.set(slot, 0);
-        self.slot_pages.set(slot, 0);
-        self.free_slots.push(slot);
-    }
-
     /// The frame is about to enter a transfer: it may not be reclaimed meanwhile.
     pub(super) fn hold(&mut self, frame: u64) {
         self.frames.get_mut(frame).transfer = u32::MAX;
-    }
-
-    pub(super) fn enter_swap_cache(&mut self, slot: u64, frame: u64) -> PageTransfer {
-        self.hold(frame);
-        self.slot_frames.set(slot, frame + 1);
-        self.frames.get_mut(frame).slot = slot + 1;
-        PageTransfer { frame, store_address: self.slot_address(slot) }
     }
 }

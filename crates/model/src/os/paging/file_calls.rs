@@ -11,24 +11,23 @@ impl Paging {
         file: FileId,
         index: u64,
         last: u64,
-        now_ps: u64,
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
         if self.limits.is_none() {
-            return self.read_without_store(file, index, now_ps, work, held);
+            return self.read_without_store(file, index, work, held);
         }
         if let Some(frame) = self.cached(file, index) {
             let Frame { reading, cached, .. } = self.frames.get(frame);
             if !reading && cached.order == 0 && !cached.marked {
                 self.counters.page_cache_hits += 1;
-                self.use_frame(frame, now_ps);
+                self.use_by_call(file, index, frame);
                 return Ok(Next::Ready(frame));
             }
         }
         let folio = self.folio(file, index);
         if folio.is_none_or(|folio| folio.marked) {
-            let need = Need { file, wanted: index..last + 1, now_ps, work, held };
+            let need = Need { file, wanted: index..last + 1, work, held };
             if !self.fill(need, |readahead, cache| readahead.read(cache, index, last + 1))? {
                 return Ok(Next::WaitForFrame);
             }
@@ -43,8 +42,17 @@ impl Paging {
             return Ok(Next::Wait(info.transfer - 1));
         }
         self.counters.page_cache_hits += 1;
-        self.use_frame(frame, now_ps);
+        self.use_by_call(file, index, frame);
         Ok(Next::Ready(frame))
+    }
+
+    /// A read call uses a page, which counts once however many bytes of it are read in a row
+    /// (`filemap_read`, mm/filemap.c).
+    fn use_by_call(&mut self, file: FileId, index: u64, frame: u64) {
+        self.note_use(frame);
+        if self.file(file).last_read.replace(index) != Some(index) {
+            self.reclaim.mark_accessed(frame);
+        }
     }
 
     /// A page was not there: if the store had it, that is a major fault, or as much as one.
@@ -57,7 +65,6 @@ impl Paging {
         &mut self,
         file: FileId,
         index: u64,
-        now_ps: u64,
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
@@ -66,7 +73,7 @@ impl Paging {
             return Ok(Next::Ready(frame));
         }
         self.counters.page_cache_misses += 1;
-        self.read_file(file, index, now_ps, work, held)
+        self.read_file(file, index, work, held)
     }
 
     /// A read call has ended in front of this byte.
@@ -93,15 +100,16 @@ impl Paging {
                 return Ok(Next::Wait(info.transfer - 1));
             }
             self.counters.page_cache_hits += 1;
-            self.use_frame(frame, now_ps);
-            self.mark_dirty(frame, file, index);
+            // It counts as used by reads only (`generic_perform_write`, since Linux 4.7).
+            self.note_use(frame);
+            self.mark_dirty(frame, file, index, now_ps);
             return Ok(self.throttle(work)?.map_or(Next::Ready(frame), Next::Wait));
         }
         if !whole && self.store_address(file, index).is_some() {
             self.counters.page_cache_misses += 1;
-            return self.read_file(file, index, now_ps, work, held);
+            return self.read_file(file, index, work, held);
         }
-        let Some(frame) = self.allocate(Owner::File(file, index), now_ps, work, held)? else {
+        let Some(frame) = self.allocate(Owner::File(file, index), work, held)? else {
             return Ok(Next::WaitForFrame);
         };
         self.counters.page_cache_misses += 1;
@@ -110,7 +118,7 @@ impl Paging {
         if !whole {
             work.push(Work::Clear(frame));
         }
-        self.mark_dirty(frame, file, index);
+        self.mark_dirty(frame, file, index, now_ps);
         Ok(self.throttle(work)?.map_or(Next::Ready(frame), Next::Wait))
     }
 
@@ -126,9 +134,7 @@ impl Paging {
         file: FileId,
         work: &mut Vec<Work>,
     ) -> Result<Option<TransferId>, OsError> {
-        let range = (file, 0)..=(file, u64::MAX);
-        let batch: Vec<(FileId, u64)> = self.dirty.range(range).take(256).copied().collect();
-        if let Some(id) = self.write_back(&batch, work)? {
+        if let Some(id) = self.write_file(file, work)? {
             return Ok(Some(id));
         }
         Ok(self.writing(file))

@@ -9,7 +9,6 @@ pub(super) struct Need<'a> {
     pub file: FileId,
     /// Pages that are asked for; others are read ahead.
     pub wanted: Range<u64>,
-    pub now_ps: u64,
     pub work: &'a mut Vec<Work>,
     pub held: &'a dyn Fn(u64) -> bool,
 }
@@ -78,8 +77,8 @@ impl Filler<'_, '_> {
             return Some(frame);
         }
         let owner = Owner::File(self.need.file, page);
-        let Need { now_ps, work, held, .. } = &mut self.need;
-        match self.paging.allocate(owner, *now_ps, work, held) {
+        let Need { work, held, .. } = &mut self.need;
+        match self.paging.allocate(owner, work, held) {
             Ok(frame) => {
                 frame.inspect(|frame| self.paging.hold(*frame));
                 frame
@@ -97,7 +96,7 @@ impl Filler<'_, '_> {
             if page == self.need.wanted.start {
                 self.reserve = Some(*frame);
             } else {
-                self.paging.frames.release(*frame);
+                self.paging.release(*frame);
             }
         }
     }
@@ -200,12 +199,7 @@ impl Paging {
         for index in pages {
             let Some(frame) = self.cached(file, *index) else { continue };
             let page = vma.address + index - vma.first;
-            let info = self.frames.get_mut(frame);
-            if info.mapped_at == Frame::UNMAPPED {
-                info.mapped_at = page;
-            } else if info.mapped_at != page {
-                info.mapped_twice = true;
-            }
+            self.map_file_frame(frame, page);
             self.space.set(page, Pte::Present { frame, writable: false });
         }
     }

@@ -38,6 +38,8 @@ impl Paging {
             base_address: 0,
             readahead: Readahead::new(limits),
             tried: None,
+            last_read: None,
+            dirtied_ps: None,
         })
     }
 
@@ -110,13 +112,17 @@ impl Paging {
             let slot = std::mem::take(&mut info.slot);
             info.owner = Owner::Free;
             if info.transfer == 0 {
-                self.frames.release(frame);
+                self.release(frame);
             }
             if let Some(slot) = slot.checked_sub(1) {
                 self.forget_slot(slot);
             }
         } else {
             info.mapped_at = Frame::UNMAPPED;
+            if std::mem::take(&mut info.young) && self.uses_count(page) {
+                // `zap_present_folio_ptes`, mm/memory.c.
+                self.reclaim.mark_accessed(frame);
+            }
         }
     }
 
@@ -186,7 +192,6 @@ impl Paging {
         address: u64,
         length: u64,
         advice: u64,
-        now_ps: u64,
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<(), OsError> {
@@ -202,7 +207,7 @@ impl Paging {
             self.space.advise(start, pages, Pattern::Normal);
         } else if advice == Advice::WillNeed as u64 && self.limits.is_some() {
             for (file, pages) in self.space.files_in(start, pages) {
-                let need = Need { file, wanted: 0..0, now_ps, work, held };
+                let need = Need { file, wanted: 0..0, work, held };
                 let count = pages.end - pages.start;
                 self.fill(need, |readahead, cache| readahead.need(cache, pages.start, count))?;
             }
@@ -216,16 +221,19 @@ impl Paging {
         let old = self.file_size(file).div_ceil(self.page_bytes);
         for index in pages..old {
             let key = file_key(file, index);
+            if self.shadows.get(key) != 0 {
+                self.shadows.set(key, 0);
+            }
             let cached = self.cache.get(key).checked_sub(1).map(|frame| self.frames.get(frame));
             self.cut_off(file, index, cached.is_some_and(|info| info.transfer != 0));
             if let Some(frame) = self.cache.get(key).checked_sub(1) {
                 self.unmap_everywhere(frame);
-                self.dirty.remove(&(file, index));
+                self.forget_dirty(file, index);
                 self.cache.set(key, 0);
                 let info = self.frames.get_mut(frame);
                 info.owner = Owner::Free;
                 if info.transfer == 0 {
-                    self.frames.release(frame);
+                    self.release(frame);
                 }
             }
         }

@@ -6,24 +6,34 @@ use crate::os::OsSpec;
 mod faults;
 mod file_calls;
 mod filling;
+#[cfg(test)]
+mod laws;
 mod mappings;
 mod processes;
 mod reclaim;
 #[cfg(test)]
-mod small;
+pub(crate) mod small;
+mod swap;
 mod transfers;
+mod write_back;
 
 use crate::organization::{InitialContent, StorageSpec};
 use crate::os::address_space::{AddressSpace, Mapping, Pte};
 use crate::os::frames::{Frame, Frames, Owner};
 use crate::os::readahead::{self, Pattern, Readahead};
+use crate::os::reclaim::{Reclaim, ReclaimCounters, ReclaimPolicy};
 use processes::Sharing;
+pub use reclaim::Wakes;
+use reclaim::Watermarks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+pub use swap::SwapReadahead;
+use swap::SwapWindow;
 use tierscope_kernel::cow::CowMap;
 use tierscope_kernel::slab::Slab;
 use tierscope_kernel::stage::Stage;
 use tierscope_workload::op::{Advice, FileId, MAP_HEAP, MAP_SHARED, NO_FILE};
+use write_back::Dirty;
 
 /// Why the operating system cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -133,6 +143,10 @@ counters! {
         pub fork_copies,
         /// Pages reclaimed.
         pub reclaimed_pages,
+        /// Of these, pages that the kernel's own thread reclaimed.
+        pub background_reclaimed_pages,
+        /// Times that a writer had to wait because too much was dirty.
+        pub throttled_writes,
         /// Pages written to the store: swap.
         pub swap_outs,
         /// Pages read from swap.
@@ -178,9 +192,12 @@ struct Limits {
     fault_around: u64,
     largest_request: u64,
     swap_cluster: u64,
-    dirty: u64,
-    dirty_background: u64,
-    low_watermark: u64,
+    swap_readahead: SwapReadahead,
+    dirty_ratio: f64,
+    dirty_background_ratio: f64,
+    dirty_writeback_ps: u64,
+    dirty_expire_ps: u64,
+    watermark_scale: f64,
     store_bytes: u64,
 }
 
@@ -193,10 +210,11 @@ struct FileState {
     readahead: Readahead,
     /// The page of a fault that has read what it needs, and comes again (`FAULT_FLAG_TRIED`).
     tried: Option<u64>,
+    /// The page that the last read call of it ended in (`prev_pos`).
+    last_read: Option<u64>,
+    /// Since when it has dirty pages, if it has.
+    dirtied_ps: Option<u64>,
 }
-
-/// Pages reclaimed at once (Linux `SWAP_CLUSTER_MAX`, mm/vmscan.c).
-const RECLAIM_BATCH: u64 = 32;
 
 /// The operating system's memory management.
 #[derive(Clone, Debug)]
@@ -217,8 +235,18 @@ pub struct Paging {
     slot_pages: CowMap<u64>,
     /// Frame that holds a slot's content, plus 1: the swap cache.
     slot_frames: CowMap<u64>,
-    dirty: BTreeSet<(FileId, u64)>,
+    /// What is left of evicted pages: of files by [`file_key`], of anonymous memory by slot.
+    shadows: CowMap<u64>,
+    slot_shadows: CowMap<u64>,
+    swap_windows: BTreeMap<u64, SwapWindow>,
+    dirty: Dirty,
     sharing: Sharing,
+    policy: ReclaimPolicy,
+    reclaim: Reclaim,
+    watermarks: Watermarks,
+    /// Frames that were not the kernel's from the start.
+    managed: u64,
+    wakes: Wakes,
     limits: Option<Limits>,
     readahead: readahead::Limits,
     prefilled: bool,
@@ -256,16 +284,23 @@ impl Paging {
     ) -> Self {
         let page_bytes = os.page.bytes();
         let total = memory_bytes / page_bytes;
-        let share = |ratio: f64| (total as f64 * ratio) as u64;
         let limits = storage.map(|(spec, store_bytes)| Limits {
             fault_around: (spec.fault_around.bytes() / page_bytes).max(1),
             largest_request: (spec.largest_request.bytes() / page_bytes).max(1),
             swap_cluster: u64::from(spec.swap_cluster_pages),
-            dirty: share(spec.dirty_ratio).max(1),
-            dirty_background: share(spec.dirty_background_ratio).max(1),
-            low_watermark: (total / 256).clamp(1, 4 * RECLAIM_BATCH),
+            swap_readahead: spec.swap_readahead,
+            dirty_ratio: spec.dirty_ratio,
+            dirty_background_ratio: spec.dirty_background_ratio,
+            dirty_writeback_ps: spec.dirty_writeback.picoseconds(),
+            dirty_expire_ps: spec.dirty_expire.picoseconds(),
+            watermark_scale: spec.watermark_scale,
             store_bytes,
         });
+        let policy = storage.map_or(ReclaimPolicy::Fifo, |(spec, _)| spec.reclaim);
+        let reclaim = storage.map_or_else(Reclaim::nothing, |(spec, _)| {
+            Reclaim::new(policy, spec.swappiness, total, page_bytes)
+        });
+        let scale = storage.map_or(0.0, |(spec, _)| spec.watermark_scale);
         let allocation = os.allocation;
         Paging {
             page_bytes,
@@ -280,7 +315,15 @@ impl Paging {
             free_slots: Vec::new(),
             slot_pages: CowMap::new(0),
             slot_frames: CowMap::new(0),
-            dirty: BTreeSet::new(),
+            shadows: CowMap::new(0),
+            slot_shadows: CowMap::new(0),
+            swap_windows: BTreeMap::new(),
+            dirty: Dirty::default(),
+            policy,
+            reclaim,
+            watermarks: Watermarks::new(total, page_bytes, scale),
+            managed: total,
+            wakes: Wakes::default(),
             sharing: Sharing::new(),
             limits,
             readahead: storage
@@ -294,10 +337,10 @@ impl Paging {
     }
 
     /// About the bytes that this computer needs for a page that is used: its frame, its entry in the
-    /// page table, its places among files and swap slots and in their reverse maps (8 bytes each),
-    /// and its entries among candidates for reclaim (two of 16 bytes, in a list that has grown to
-    /// twice its length) and among dirty pages (16 bytes in a tree at least half full).
-    pub const BYTES_PER_PAGE: u64 = size_of::<Frame>() as u64 + 5 * 8 + 64 + 32;
+    /// page table, its places among files and swap slots, in their reverse maps and among what is left
+    /// of evicted pages (8 bytes each), its place in the lists of reclaim, and its entry among dirty
+    /// pages (16 bytes in a tree at least half full).
+    pub const BYTES_PER_PAGE: u64 = size_of::<Frame>() as u64 + 7 * 8 + 12 + 32;
 
     /// Bytes of a page.
     pub fn page_bytes(&self) -> u64 {
@@ -317,21 +360,34 @@ impl Paging {
 
     /// A translation was read by the hardware: its frame counts as used.
     #[inline]
-    pub fn touch(&mut self, frame: u64, now_ps: u64) {
+    pub fn touch(&mut self, frame: u64) {
         if self.limits.is_some() {
-            self.use_frame(frame, now_ps);
+            self.use_frame(frame);
         }
+    }
+
+    /// A page-table entry of a frame is used.
+    #[inline]
+    fn use_frame(&mut self, frame: u64) {
+        self.frames.get_mut(frame).young = true;
+        self.note_use(frame);
     }
 
     /// A frame is used: if it was read ahead, that was right.
     #[inline]
-    fn use_frame(&mut self, frame: u64, now_ps: u64) {
-        let info = self.frames.get_mut(frame);
-        info.touched_ps = info.touched_ps.max(now_ps);
-        if info.cached.ahead {
-            info.cached.ahead = false;
+    fn note_use(&mut self, frame: u64) {
+        if self.frames.get(frame).cached.ahead {
+            self.frames.get_mut(frame).cached.ahead = false;
             self.counters.readahead_hits += 1;
         }
+        if self.reclaim.is_told_of_uses() {
+            self.reclaim.used(frame);
+        }
+    }
+
+    /// What reclaim has done.
+    pub fn reclaim_counters(&self) -> ReclaimCounters {
+        self.reclaim.counters()
     }
 
     /// Takes what the hardware has to be told.
@@ -380,13 +436,12 @@ impl Paging {
     fn make_tables(
         &mut self,
         page: u64,
-        now_ps: u64,
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<bool, OsError> {
         for level in 0..self.levels {
             if self.space.table_frame(level, page).is_none() {
-                let Some(frame) = self.allocate(Owner::Kernel, now_ps, work, held)? else {
+                let Some(frame) = self.allocate(Owner::Kernel, work, held)? else {
                     return Ok(false);
                 };
                 self.space.set_table_frame(level, page, frame);
@@ -397,7 +452,11 @@ impl Paging {
 
     /// A frame for the kernel's own data, taken before anything runs.
     pub fn kernel_frame(&mut self) -> Result<u64, OsError> {
-        self.frames.allocate(Owner::Kernel, 0).ok_or(self.out_of_memory())
+        let frame = self.frames.allocate(Owner::Kernel).ok_or(self.out_of_memory())?;
+        self.managed -= 1;
+        let scale = self.limits.as_ref().map_or(0.0, |limits| limits.watermark_scale);
+        self.watermarks = Watermarks::new(self.managed, self.page_bytes, scale);
+        Ok(frame)
     }
 
     fn out_of_memory(&self) -> OsError {
@@ -415,6 +474,10 @@ impl Paging {
             free_slots: self.free_slots.clone(),
             slot_pages: self.slot_pages.fork(),
             slot_frames: self.slot_frames.fork(),
+            shadows: self.shadows.fork(),
+            slot_shadows: self.slot_shadows.fork(),
+            swap_windows: self.swap_windows.clone(),
+            reclaim: self.reclaim.fork(),
             dirty: self.dirty.clone(),
             sharing: self.sharing.fork(),
             limits: self.limits.clone(),

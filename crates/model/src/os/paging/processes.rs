@@ -173,7 +173,6 @@ impl Paging {
         &mut self,
         parent: u64,
         process: u64,
-        now_ps: u64,
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<u32, OsError> {
@@ -188,7 +187,7 @@ impl Paging {
         for page in self.needing_copy(&touched) {
             let copy = page - from.start + to;
             // What finds no frame for a table now finds it in a fault.
-            self.make_tables(copy, now_ps, work, held)?;
+            self.make_tables(copy, work, held)?;
             copied += u32::from(self.share(page, copy));
         }
         self.effects.push(Effect::Flush(from));
@@ -249,6 +248,7 @@ impl Paging {
         } else if info.mapped_at != page {
             info.mapped_twice = true;
         }
+        info.young = true;
     }
 
     /// A process runs another program, or ends: what it has mapped goes, with its page tables. What
@@ -260,7 +260,7 @@ impl Paging {
         if !tables.is_empty() {
             self.effects.push(Effect::Flush(pages));
         }
-        tables.into_iter().for_each(|frame| self.frames.release(frame));
+        tables.into_iter().for_each(|frame| self.release(frame));
     }
 
     /// A process has ended.
@@ -304,12 +304,11 @@ impl Paging {
     pub(super) fn map_object(
         &mut self,
         (object, index): (FileId, u64),
-        now_ps: u64,
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
         let Some(frame) = self.cached(object, index) else {
-            let next = self.read_file(object, index, now_ps, work, held)?;
+            let next = self.read_file(object, index, work, held)?;
             if let Next::Ready(frame) = next {
                 // The store has no copy of it.
                 self.frames.get_mut(frame).dirty = true;

@@ -1,179 +1,306 @@
-//! Dirty pages, and frames taken back from those who used them least.
+//! Frames given out, and taken back when they get few: watermarks, the kernel's thread for it, and
+//! whoever needs a frame. Which pages go is for [`crate::os::reclaim`] to say.
 
 use super::*;
+use crate::os::reclaim::{Evicted, Kind, Memory, ReclaimPolicy, Reclaimer, Shadow};
 
-impl Paging {
-    pub(super) fn mark_dirty(&mut self, frame: u64, file: FileId, index: u64) {
-        self.frames.get_mut(frame).dirty = true;
-        if self.limits.is_some() && !processes::is_object(file) {
-            self.dirty.insert((file, index));
+/// Pages that whoever needs a frame reclaims at once (`SWAP_CLUSTER_MAX`, include/linux/swap.h).
+pub(super) const RECLAIM_BATCH: u64 = 32;
+
+/// How often it tries before it does without (`MAX_RECLAIM_RETRIES`, mm/page_alloc.c).
+const MOST_TRIES: u32 = 16;
+
+/// Free frames, in pages, at which reclaim begins and ends (mm/page_alloc.c).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Watermarks {
+    /// Whoever needs a frame has to reclaim.
+    pub min: u64,
+    /// The kernel's thread wakes up.
+    pub low: u64,
+    /// It sleeps again.
+    pub high: u64,
+}
+
+impl Watermarks {
+    /// Of so much memory that is given out (`calculate_min_free_kbytes`,
+    /// `__setup_per_zone_wmarks`, mm/page_alloc.c); `scale` is the share between one watermark and
+    /// the next, if that is more than a quarter of the lowest.
+    pub fn new(managed_pages: u64, page_bytes: u64, scale: f64) -> Self {
+        let managed_kib = managed_pages * (page_bytes >> 10);
+        let min_kib = (managed_kib * 16).isqrt().clamp(128, 1 << 18);
+        // Linux runs in no memory so small that this counts.
+        let min = ((min_kib << 10) / page_bytes).min(managed_pages / 8);
+        let step = (min / 4).max((managed_pages as f64 * scale) as u64);
+        Watermarks { min, low: min + step, high: min + 2 * step }
+    }
+}
+
+/// What other threads of the kernel have to do now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wakes {
+    /// Frames are few (`wakeup_kswapd`).
+    pub reclaim: bool,
+    /// Dirty pages are many, or in reclaim's way (`wb_start_background_writeback`,
+    /// `wakeup_flusher_threads`).
+    pub flush: bool,
+    /// Dirty pages are to be looked at by their age then (`wb_wakeup_delayed`).
+    pub flush_at_ps: Option<u64>,
+}
+
+impl Wakes {
+    /// Whether there is anything.
+    #[inline]
+    pub fn any(self) -> bool {
+        self.reclaim || self.flush || self.flush_at_ps.is_some()
+    }
+}
+
+/// Carries out what reclaim decides.
+struct Evictor<'a> {
+    paging: &'a mut Paging,
+    held: &'a dyn Fn(u64) -> bool,
+    /// Dirty pages of files go as others do, at once.
+    writes_files: bool,
+    swapped: Vec<PageTransfer>,
+    written: Vec<PageTransfer>,
+    pages: u64,
+    /// Pages that were to go, and dirty ones of files among them, which have to be written by others.
+    tried: u64,
+    dirty: u64,
+    error: Option<OsError>,
+}
+
+impl Memory for Evictor<'_> {
+    fn take_references(&mut self, folio: u64) -> u64 {
+        if !self.paging.frames.get(folio).young {
+            return 0;
+        }
+        let info = self.paging.frames.get_mut(folio);
+        info.young = false;
+        let page = info.mapped_at;
+        u64::from(self.paging.uses_count(page))
+    }
+
+    fn held(&self, folio: u64) -> bool {
+        let info = self.paging.frames.get(folio);
+        match info.owner {
+            Owner::Anonymous(_) => self.paging.mappers(folio).into_iter().any(self.held),
+            _ => info.mapped_at != Frame::UNMAPPED && (self.held)(info.mapped_at),
         }
     }
 
-    /// Too many dirty pages: starts writing some; past the hard limit the writer has to wait.
-    pub(super) fn throttle(&mut self, work: &mut Vec<Work>) -> Result<Option<TransferId>, OsError> {
-        let Some(limits) = &self.limits else { return Ok(None) };
-        let (hard, soft) = (limits.dirty, limits.dirty_background);
-        let dirty = self.dirty.len() as u64;
-        if dirty <= soft {
-            return Ok(None);
+    fn evict(&mut self, folio: u64, shadow: Shadow) -> Evicted {
+        let info = self.paging.frames.get(folio);
+        if info.transfer != 0 || self.error.is_some() {
+            return Evicted::Busy;
         }
-        let batch: Vec<(FileId, u64)> =
-            self.dirty.iter().take(RECLAIM_BATCH as usize).copied().collect();
-        Ok(self.write_back(&batch, work)?.filter(|_| dirty > hard))
+        self.tried += 1;
+        let evicted = match info.owner {
+            Owner::Anonymous(page) => self.evict_anonymous(folio, page, shadow),
+            Owner::File(file, index) => self.evict_file(folio, file, index, shadow),
+            Owner::Free | Owner::Kernel => Ok(Evicted::Busy),
+        };
+        let evicted = evicted.unwrap_or_else(|error| {
+            self.error = Some(error);
+            Evicted::Busy
+        });
+        if matches!(evicted, Evicted::Freed | Evicted::Writing) {
+            self.pages += 1;
+            self.paging.counters.readahead_wasted += u64::from(info.cached.ahead);
+        }
+        evicted
     }
 
-    pub(super) fn write_back(
+    fn free_pages(&self) -> u64 {
+        let leaving = (self.swapped.len() + self.written.len()) as u64;
+        self.paging.frames.free() + self.paging.leaving + leaving
+    }
+}
+
+impl Evictor<'_> {
+    fn evict_anonymous(
         &mut self,
-        batch: &[(FileId, u64)],
-        work: &mut Vec<Work>,
-    ) -> Result<Option<TransferId>, OsError> {
-        let mut pages = Vec::new();
-        for (file, index) in batch {
-            let Some(frame) = self.cache.get(file_key(*file, *index)).checked_sub(1) else {
-                self.dirty.remove(&(*file, *index));
-                continue;
-            };
-            if self.frames.get(frame).transfer != 0 {
-                continue;
-            }
-            pages.push(self.clean_file_page(frame, *file, *index)?);
+        frame: u64,
+        page: u64,
+        shadow: Shadow,
+    ) -> Result<Evicted, OsError> {
+        let paging = &mut *self.paging;
+        let mappers = paging.mappers(frame);
+        let slot = match paging.frames.get(frame).slot.checked_sub(1) {
+            Some(slot) => slot,
+            None => paging.take_slot(page)?,
+        };
+        for page in &mappers {
+            paging.space.set(*page, Pte::Swapped(slot));
+            paging.effects.push(Effect::Shootdown(*page));
         }
-        if pages.is_empty() {
-            return Ok(None);
+        paging.sharing.enter_slot(slot, mappers.len() as u64);
+        paging.forget_strays(frame);
+        let info = paging.frames.get_mut(frame);
+        info.mapped_at = Frame::UNMAPPED;
+        info.sharers = 0;
+        if info.dirty {
+            info.dirty = false;
+            self.swapped.push(paging.enter_swap_cache(slot, frame));
+            return Ok(Evicted::Writing);
         }
-        Ok(Some(self.start_transfer(pages, true, false, work)))
+        paging.slot_frames.set(slot, 0);
+        paging.slot_shadows.set(slot, shadow.0);
+        paging.frames.release(frame);
+        Ok(Evicted::Freed)
     }
 
-    /// A dirty file page is about to be written: stores to it fault again.
-    pub(super) fn clean_file_page(
+    fn evict_file(
         &mut self,
         frame: u64,
         file: FileId,
         index: u64,
-    ) -> Result<PageTransfer, OsError> {
-        let store_address = self.place_for(file, index)?;
-        self.dirty.remove(&(file, index));
-        self.counters.file_write_backs += 1;
-        let info = self.frames.get_mut(frame);
-        info.dirty = false;
-        let (mapped_at, twice) = (info.mapped_at, info.mapped_twice);
-        if mapped_at != Frame::UNMAPPED {
-            self.protect(mapped_at, frame);
+        shadow: Shadow,
+    ) -> Result<Evicted, OsError> {
+        let paging = &mut *self.paging;
+        paging.unmap_everywhere(frame);
+        if !paging.frames.get(frame).dirty {
+            paging.cache.set(file_key(file, index), 0);
+            paging.shadows.set(file_key(file, index), shadow.0);
+            paging.frames.release(frame);
+            return Ok(Evicted::Freed);
         }
-        if twice {
-            self.other_mappings(frame, mapped_at).into_iter().for_each(|p| self.protect(p, frame));
+        if self.writes_files || processes::is_object(file) {
+            let page = paging.clean_file_page(frame, file, index)?;
+            paging.hold(frame);
+            self.written.push(page);
+            return Ok(Evicted::Writing);
         }
-        Ok(PageTransfer { frame, store_address })
+        paging.frames.get_mut(frame).leaves = true;
+        self.dirty += 1;
+        Ok(Evicted::Dirty)
+    }
+}
+
+impl Paging {
+    /// Whether uses of a virtual page keep it in memory (`vma_has_recency`, include/linux/mm_inline.h).
+    pub(super) fn uses_count(&self, page: u64) -> bool {
+        self.space.find(page).is_none_or(|(_, mapping)| mapping.pattern == Pattern::Normal)
     }
 
-    pub(super) fn protect(&mut self, page: u64, frame: u64) {
-        self.space.set(page, Pte::Present { frame, writable: false });
-        self.effects.push(Effect::Shootdown(page));
-    }
-
-    /// Virtual pages beside `first` that map a file's frame. Rare: a search of the mappings.
-    pub(super) fn other_mappings(&self, frame: u64, first: u64) -> Vec<u64> {
-        let Owner::File(file, index) = self.frames.get(frame).owner else { return Vec::new() };
-        let candidates = self.space.pages_of(file, index);
-        let maps = |page: &u64| {
-            *page != first
-                && matches!(self.space.get(*page), Pte::Present { frame: f, .. } if f == frame)
-        };
-        candidates.into_iter().filter(maps).collect()
-    }
-
-    pub(super) fn unmap_everywhere(&mut self, frame: u64) {
-        let info = self.frames.get(frame);
-        let mut pages = Vec::new();
-        if info.mapped_at != Frame::UNMAPPED {
-            pages.push(info.mapped_at);
-        }
-        if info.mapped_twice {
-            pages.extend(self.other_mappings(frame, info.mapped_at));
-        }
-        for page in pages {
-            self.space.set(page, Pte::None);
-            self.effects.push(Effect::Shootdown(page));
-        }
-        let info = self.frames.get_mut(frame);
-        info.mapped_at = Frame::UNMAPPED;
-        info.mapped_twice = false;
-    }
-
+    /// A frame for a page, which has been evicted before if it left a shadow. `None` where all are in
+    /// transfer.
     pub(super) fn allocate(
         &mut self,
         owner: Owner,
-        now_ps: u64,
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Option<u64>, OsError> {
-        if let Some(limits) = &self.limits {
-            if self.prefilled && self.frames.next_is_fresh() {
-                // It still holds an unrelated clean page, dropped at the cost of its removal.
-                work.push(Work::Path(Stage::PageCache, 1));
-            }
-            // What is on its way out is as good as free: else each page that is wanted while the
-            // store writes would send off another batch, and in the end all of memory.
-            if self.frames.free() + self.leaving <= limits.low_watermark {
-                self.reclaim(RECLAIM_BATCH, now_ps, work, held)?;
-            }
+        let Owner::File(file, index) = owner else {
+            return self.allocate_again(owner, Shadow::default(), work, held);
+        };
+        let key = file_key(file, index);
+        let shadow = Shadow(self.shadows.get(key));
+        let frame = self.allocate_again(owner, shadow, work, held)?;
+        if frame.is_some() && shadow != Shadow::default() {
+            self.shadows.set(key, 0);
         }
-        match self.frames.allocate(owner, now_ps) {
-            Some(frame) => Ok(Some(frame)),
-            None if self.limits.is_some() && !self.transfers.is_empty() => Ok(None),
-            None => Err(self.out_of_memory()),
-        }
+        Ok(frame)
     }
 
-    /// Reclaims the least recently used pages: clean ones at once, dirty ones once written.
-    pub(super) fn reclaim(
+    /// A frame for a page that comes back with the shadow of its last stay.
+    pub(super) fn allocate_again(
         &mut self,
-        count: u64,
-        now_ps: u64,
+        owner: Owner,
+        shadow: Shadow,
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
-    ) -> Result<(), OsError> {
+    ) -> Result<Option<u64>, OsError> {
         if self.limits.is_none() {
-            return Err(self.out_of_memory());
+            return self.frames.allocate(owner).map(Some).ok_or(self.out_of_memory());
         }
-        let (mut swapped, mut written) = (Vec::new(), Vec::new());
-        let mut in_use = Vec::new();
-        let mut taken = 0;
-        while taken < count {
-            let Some(frame) = self.frames.least_recent() else { break };
-            let info = self.frames.get(frame);
-            let used = match info.owner {
-                Owner::Anonymous(_) => self.mappers(frame).into_iter().any(held),
-                _ => info.mapped_at != Frame::UNMAPPED && held(info.mapped_at),
-            };
-            if used && in_use.len() < 64 {
-                self.frames.touch(frame, now_ps);
-                in_use.push(frame);
-                continue;
-            }
-            taken += 1;
-            self.counters.readahead_wasted += u64::from(info.cached.ahead);
-            match info.owner {
-                Owner::Anonymous(page) => self.evict_anonymous(frame, page, &mut swapped)?,
-                Owner::File(file, index) => {
-                    self.unmap_everywhere(frame);
-                    if info.dirty {
-                        written.push(self.clean_file_page(frame, file, index)?);
-                        // It may be among the candidates twice.
-                        self.hold(frame);
-                    } else {
-                        self.cache.set(file_key(file, index), 0);
-                        self.frames.release(frame);
-                    }
-                }
-                Owner::Free | Owner::Kernel => {}
-            }
+        if self.prefilled && self.frames.next_is_fresh() {
+            // It still holds an unrelated clean page, dropped at the cost of its removal.
+            work.push(Work::Path(Stage::PageCache, 1));
         }
-        in_use.into_iter().for_each(|frame| self.frames.enter(frame));
-        self.counters.reclaimed_pages += taken;
-        if taken > 0 {
-            work.push(Work::Path(Stage::PageCache, taken as u32));
+        let Watermarks { min, low, high } = self.watermarks;
+        self.wakes.reclaim |= self.frames.free() <= low;
+        // What is on its way out is as good as free: else each page that is wanted while the store
+        // writes would send off another batch, and in the end all of memory.
+        let mut tries = 0;
+        while self.frames.free() + self.leaving <= min && tries < MOST_TRIES {
+            let reclaimed = self.counters.reclaimed_pages;
+            self.reclaim(Reclaimer::Direct { high_pages: high }, work, held)?;
+            // It tries again where all has been used of late.
+            let progress = self.counters.reclaimed_pages > reclaimed || !self.transfers.is_empty();
+            tries += if progress { MOST_TRIES } else { 1 };
+        }
+        if self.frames.free() <= min && self.leaving > 0 {
+            return Ok(None);
+        }
+        let Some(frame) = self.frames.allocate(owner) else {
+            return if self.transfers.is_empty() { Err(self.out_of_memory()) } else { Ok(None) };
+        };
+        let kind = match owner {
+            Owner::File(file, _) if !processes::is_object(file) => Kind::File,
+            Owner::Kernel => return Ok(Some(frame)),
+            _ => Kind::Anonymous,
+        };
+        self.reclaim.add(frame, 0, kind, shadow);
+        Ok(Some(frame))
+    }
+
+    /// A frame holds nothing any more.
+    pub(super) fn release(&mut self, frame: u64) {
+        if self.limits.is_some() {
+            self.reclaim.remove(frame);
+        }
+        self.frames.release(frame);
+    }
+
+    /// The kernel's thread for reclaim goes on by a pass; whether another follows.
+    pub fn balance(
+        &mut self,
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+    ) -> Result<bool, OsError> {
+        let who = Reclaimer::Background { high_pages: self.watermarks.high };
+        let before = self.counters.reclaimed_pages;
+        let goes_on = self.reclaim(who, work, held)?;
+        self.counters.background_reclaimed_pages += self.counters.reclaimed_pages - before;
+        Ok(goes_on)
+    }
+
+    /// Reclaims: clean pages are free at once, dirty ones once they have been written. Whether the
+    /// kernel's thread has to go on.
+    pub(super) fn reclaim(
+        &mut self,
+        who: Reclaimer,
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+    ) -> Result<bool, OsError> {
+        let mut lists = std::mem::replace(&mut self.reclaim, Reclaim::nothing());
+        let mut evictor = Evictor {
+            writes_files: self.policy != ReclaimPolicy::ActiveInactive,
+            paging: self,
+            held,
+            swapped: Vec::new(),
+            written: Vec::new(),
+            pages: 0,
+            tried: 0,
+            dirty: 0,
+            error: None,
+        };
+        let goes_on = match who {
+            Reclaimer::Background { high_pages } => lists.balance(high_pages, &mut evictor),
+            _ => {
+                lists.shrink(who, RECLAIM_BATCH, &mut evictor);
+                false
+            }
+        };
+        let Evictor { swapped, written, pages, tried, dirty, error, .. } = evictor;
+        self.reclaim = lists;
+        if let Some(error) = error {
+            return Err(error);
+        }
+        self.counters.reclaimed_pages += pages;
+        if pages > 0 {
+            work.push(Work::Path(Stage::PageCache, pages as u32));
         }
         self.counters.swap_outs += swapped.len() as u64;
         for (pages, swap) in [(swapped, true), (written, false)] {
@@ -184,115 +311,38 @@ impl Paging {
                 self.leaving += u64::from(leaving);
             }
         }
-        Ok(())
+        if dirty > 0 && (dirty == tried || pages == 0) {
+            self.flush_all();
+            if pages == 0 && matches!(who, Reclaimer::Direct { .. }) {
+                // Nothing else is left: it does not wait for the flusher to come.
+                self.write_oldest(work)?;
+            }
+        }
+        Ok(goes_on)
     }
 
-    pub(super) fn evict_anonymous(
-        &mut self,
-        frame: u64,
-        page: u64,
-        swapped: &mut Vec<PageTransfer>,
-    ) -> Result<(), OsError> {
+    /// A page that reclaim had written leaves memory.
+    pub(super) fn leave(&mut self, frame: u64) {
+        let shadow = self.reclaim.leave(frame).0;
         let info = self.frames.get(frame);
-        let mappers = self.mappers(frame);
-        let slot = match info.slot.checked_sub(1) {
-            Some(slot) => slot,
-            None => self.take_slot(page)?,
-        };
-        for page in &mappers {
-            self.space.set(*page, Pte::Swapped(slot));
-            self.effects.push(Effect::Shootdown(*page));
-        }
-        self.sharing.enter_slot(slot, mappers.len() as u64);
-        self.forget_strays(frame);
-        let info = self.frames.get_mut(frame);
-        info.mapped_at = Frame::UNMAPPED;
-        info.sharers = 0;
-        if info.dirty {
-            info.dirty = false;
-            swapped.push(self.enter_swap_cache(slot, frame));
-        } else {
-            self.slot_frames.set(slot, 0);
-            self.frames.release(frame);
-        }
-        Ok(())
-    }
-
-    pub(super) fn take_slot(&mut self, page: u64) -> Result<u64, OsError> {
-        let slot = match self.free_slots.pop() {
-            Some(slot) => slot,
-            None => {
-                let store_bytes = self.limits.as_ref().map_or(0, |limits| limits.store_bytes);
-                let next = self.swap_start.checked_sub(self.page_bytes);
-                let Some(address) = next.filter(|address| *address >= self.store_end) else {
-                    return Err(OsError::StoreFull { capacity_bytes: store_bytes });
-                };
-                self.swap_start = address;
-                (store_bytes - address) / self.page_bytes - 1
+        match (info.owner, info.slot.checked_sub(1)) {
+            (Owner::File(file, index), _) => {
+                self.cache.set(file_key(file, index), 0);
+                self.shadows.set(file_key(file, index), shadow);
             }
-        };
-        self.slot_pages.set(slot, page + 1);
-        Ok(slot)
-    }
-
-    pub(super) fn free_slot(&mut self, slot: u64) {
-        if self.sharing.leave_slot(slot) > 0 {
-            return;
-        }
-        if let Some(frame) = self.slot_frames.get(slot).checked_sub(1) {
-            let info = self.frames.get_mut(frame);
-            if info.mapped_at != Frame::UNMAPPED {
-                // Another process has the page again, and the slot its clean copy.
-                return;
+            (_, Some(slot)) => {
+                self.slot_frames.set(slot, 0);
+                self.slot_shadows.set(slot, shadow);
             }
-            info.slot = 0;
-            info.owner = Owner::Free;
-            if info.transfer == 0 && info.mapped_at == Frame::UNMAPPED {
-                self.frames.release(frame);
-            }
+            _ => {}
         }
-        self.forget_slot(slot);
+        self.frames.release(frame);
     }
 
-    /// Swap grows from the store's end downwards, so that neighbours in time are neighbours there.
-    pub(super) fn slot_address(&self, slot: u64) -> u64 {
-        let store_bytes = self.limits.as_ref().map_or(0, |limits| limits.store_bytes);
-        store_bytes - (slot + 1) * self.page_bytes
-    }
-
-    pub(super) fn store_address(&self, file: FileId, index: u64) -> Option<u64> {
-        let state = self.files.get(&file)?;
-        if index < state.stored_pages {
-            return Some(state.base_address + index * self.page_bytes);
-        }
-        let extent = self.extents.get(file_key(file, index));
-        (extent & extent::HOLDS != 0).then_some(extent & !extent::FLAGS)
-    }
-
-    /// Where to write a page of a file: where it is, where it was before it was cut off, or in a
-    /// new place.
-    fn place_for(&mut self, file: FileId, index: u64) -> Result<u64, OsError> {
-        if let Some(address) = self.store_address(file, index) {
-            return Ok(address);
-        }
-        let key = file_key(file, index);
-        let address = match self.extents.get(key) {
-            0 => self.grow_store(1)?,
-            extent => extent & !extent::FLAGS,
-        };
-        self.extents.set(key, address | extent::HOLDS);
-        Ok(address)
-    }
-
-    /// A page of a file is cut off: its place in the store is free to be written again, but not
-    /// while a write to it is under way, which a later one could pass.
-    pub(super) fn cut_off(&mut self, file: FileId, index: u64, being_written: bool) {
-        let key = file_key(file, index);
-        let extent = self.extents.get(key);
-        if extent != 0 {
-            let kept = if being_written { 0 } else { extent & !extent::FLAGS | extent::FREE };
-            self.extents.set(key, kept);
-        }
+    /// What other threads of the kernel have to do now.
+    #[inline]
+    pub fn take_wakes(&mut self) -> Wakes {
+        std::mem::take(&mut self.wakes)
     }
 }
 

@@ -2,12 +2,33 @@
 
 use super::*;
 use crate::os::{KernelPathsSpec, PathSpec};
+use std::collections::HashMap;
 use tierscope_units::{Duration, Size};
 
 /// Frames of main memory.
 pub const FRAMES: u64 = 1024;
-/// Dirty file pages above which they are written in the background.
-pub const SOFT: u64 = 8;
+
+/// A store without readahead behind [`FRAMES`] frames.
+pub fn storage() -> StorageSpec {
+    StorageSpec {
+        dram_capacity: Size::from_bytes(FRAMES * 4096),
+        initial: InitialContent::Empty,
+        readahead: Size::from_bytes(0),
+        largest_folio: Size::from_bytes(4096),
+        largest_request: Size::from_bytes(1 << 17),
+        fault_around: Size::from_bytes(4096),
+        swap_cluster_pages: 1,
+        swap_readahead: SwapReadahead::Cluster,
+        reclaim: ReclaimPolicy::ActiveInactive,
+        swappiness: 60,
+        watermark_scale: 0.0,
+        dirty_ratio: 0.5,
+        dirty_background_ratio: 0.0078125,
+        dirty_writeback: Duration::from_picoseconds(5_000_000_000_000),
+        dirty_expire: Duration::from_picoseconds(30_000_000_000_000),
+        host_queue_depth: 32,
+    }
+}
 
 /// Paging of [`FRAMES`] frames, without readahead but for what is changed.
 pub fn small(change: impl FnOnce(&mut StorageSpec)) -> Paging {
@@ -31,18 +52,116 @@ pub fn small(change: impl FnOnce(&mut StorageSpec)) -> Paging {
             fork_page: path,
         },
     };
-    let mut storage = StorageSpec {
-        dram_capacity: Size::from_bytes(FRAMES * 4096),
-        initial: InitialContent::Empty,
-        readahead: Size::from_bytes(0),
-        largest_folio: Size::from_bytes(4096),
-        largest_request: Size::from_bytes(1 << 17),
-        fault_around: Size::from_bytes(4096),
-        swap_cluster_pages: 1,
-        dirty_ratio: 0.5,
-        dirty_background_ratio: SOFT as f64 / FRAMES as f64,
-        host_queue_depth: 32,
-    };
+    let mut storage = storage();
     change(&mut storage);
     Paging::new(&os, 1, FRAMES * 4096, Some((&storage, 1 << 30)), 1)
+}
+
+/// The transfers under way end.
+pub fn settle(paging: &mut Paging) {
+    let all: Vec<TransferId> = paging.transfers.iter().map(|(id, _)| id).collect();
+    all.into_iter().for_each(|id| finish(paging, id));
+}
+
+/// A transfer is handed to the store and ends.
+pub fn finish(paging: &mut Paging, id: TransferId) {
+    paging.submitted(id);
+    while !paging.page_moved(id) {}
+    paging.finish_transfer(id);
+}
+
+/// A fault of a page; what it has to wait for is under way.
+pub fn fault(paging: &mut Paging, page: u64, write: bool) -> Next {
+    paging.fault(page, write, 0, &mut Vec::new(), &|_| false).expect("there is room")
+}
+
+/// Faults until the page is there.
+pub fn touch(paging: &mut Paging, page: u64, write: bool) -> u64 {
+    loop {
+        match fault(paging, page, write) {
+            Next::Ready(frame) => return frame,
+            Next::Wait(id) => finish(paging, id),
+            Next::WaitForFrame => settle(paging),
+        }
+    }
+}
+
+/// The memory management, with what frames and the store hold.
+pub struct Memory {
+    pub paging: Paging,
+    pub frames: HashMap<u64, u64>,
+    pub store: HashMap<u64, u64>,
+    pub free_at_first: u64,
+}
+
+impl Memory {
+    /// With so many free frames, and a store that holds something at some addresses.
+    pub fn new(mut paging: Paging, free: u64, store: HashMap<u64, u64>) -> Memory {
+        while paging.frames.free() > free {
+            paging.kernel_frame().unwrap();
+        }
+        Memory { paging, frames: HashMap::new(), store, free_at_first: free }
+    }
+
+    /// Kernel work is done.
+    pub fn work(&mut self, work: Vec<Work>) {
+        for item in work {
+            match item {
+                Work::Clear(frame) => drop(self.frames.insert(frame, 0)),
+                Work::CopyFrame(from, to) => drop(self.frames.insert(to, self.frames[&from])),
+                Work::Path(..) | Work::Submit(_) => {}
+            }
+        }
+    }
+
+    /// A transfer ends, which moves what its pages hold then.
+    pub fn end_transfer(&mut self, id: TransferId) {
+        let Transfer { pages, write, .. } = self.paging.transfer(id).clone();
+        for PageTransfer { frame, store_address } in pages {
+            if write {
+                // A page that a call is about to fill may hold anything.
+                let content = self.frames.get(&frame).copied().unwrap_or(0);
+                self.store.insert(store_address, content);
+            } else {
+                self.frames.insert(frame, self.store[&store_address]);
+            }
+        }
+        finish(&mut self.paging, id);
+    }
+
+    /// All transfers end.
+    pub fn end_transfers(&mut self) {
+        let under_way: Vec<TransferId> = self.paging.transfers.iter().map(|(id, _)| id).collect();
+        under_way.into_iter().for_each(|id| self.end_transfer(id));
+    }
+
+    /// Asks until a page is there; its frame.
+    pub fn ask(
+        &mut self,
+        mut ask: impl FnMut(&mut Paging, &mut Vec<Work>) -> Result<Next, OsError>,
+    ) -> u64 {
+        loop {
+            let mut work = Vec::new();
+            let next = ask(&mut self.paging, &mut work).unwrap();
+            self.work(work);
+            match next {
+                Next::Ready(frame) => return frame,
+                Next::Wait(id) => self.end_transfer(id),
+                Next::WaitForFrame => self.end_transfers(),
+            }
+        }
+    }
+
+    /// The frame of a page that is read or written.
+    pub fn access(&mut self, page: u64, write: bool, now_ps: u64) -> u64 {
+        loop {
+            if let Pte::Present { frame, writable } = self.paging.entry(page)
+                && (writable || !write)
+            {
+                self.paging.touch(frame);
+                return frame;
+            }
+            self.ask(|paging, work| paging.fault(page, write, now_ps, work, &|_| false));
+        }
+    }
 }

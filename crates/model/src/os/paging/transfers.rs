@@ -53,30 +53,27 @@ impl Paging {
     }
 
     /// All pages have moved: they can be used, and those evicted are free.
-    pub fn finish_transfer(&mut self, id: TransferId, now_ps: u64) {
+    pub fn finish_transfer(&mut self, id: TransferId) {
         let transfer = self.transfers.remove(id);
+        let evicting = transfer.leaving > 0;
         self.leaving -= u64::from(transfer.leaving);
+        if transfer.write && !transfer.swap && !evicting {
+            self.written(transfer.pages.len() as u64);
+        }
         for page in &transfer.pages {
             let info = self.frames.get_mut(page.frame);
             info.transfer = 0;
             info.reading = false;
-            let (owner, mapped_at, slot, dirty) =
-                (info.owner, info.mapped_at, info.slot, info.dirty);
+            let Frame { owner, mapped_at, dirty, leaves, .. } = *info;
             match owner {
-                Owner::Free => self.frames.release(page.frame),
+                Owner::Free => self.release(page.frame),
                 Owner::Kernel => {}
-                Owner::Anonymous(_) if transfer.write && mapped_at == Frame::UNMAPPED && !dirty => {
-                    if let Some(slot) = slot.checked_sub(1) {
-                        self.slot_frames.set(slot, 0);
-                    }
-                    self.frames.release(page.frame);
+                _ if evicting && mapped_at == Frame::UNMAPPED && !dirty => self.leave(page.frame),
+                _ if leaves && !dirty => {
+                    self.frames.get_mut(page.frame).leaves = false;
+                    self.reclaim.rotate(page.frame);
                 }
-                Owner::Anonymous(_) | Owner::File(..) => {
-                    if !transfer.write {
-                        self.frames.touch(page.frame, now_ps);
-                    }
-                    self.frames.enter(page.frame);
-                }
+                _ => {}
             }
         }
     }

@@ -59,6 +59,8 @@ pub struct ActiveInactive {
     /// There is somewhere to swap to.
     swap: bool,
     pages_per_gib: u64,
+    /// What the kernel's thread has found, while it is awake.
+    balancing: Option<scan::Scan>,
     /// What has been done.
     pub counters: ReclaimCounters,
 }
@@ -76,6 +78,7 @@ impl ActiveInactive {
             swappiness,
             swap,
             pages_per_gib: ((1 << 30) / page_bytes).max(1),
+            balancing: None,
             counters: ReclaimCounters::default(),
         }
     }
@@ -83,6 +86,11 @@ impl ActiveInactive {
     /// Pages of each list, in the order of their numbers.
     pub fn sizes(&self) -> [u64; 4] {
         [0, 1, 2, 3].map(|list| self.lists.pages(list))
+    }
+
+    /// Pages of files.
+    pub fn file_pages(&self) -> u64 {
+        self.lists.pages(INACTIVE_FILE) + self.lists.pages(ACTIVE_FILE)
     }
 
     pub(super) fn lists_mut(&mut self) -> &mut Lists<4> {
@@ -198,9 +206,31 @@ impl ActiveInactive {
         scan.reclaimed()
     }
 
+    /// One pass of the kernel's thread (`balance_pgdat`), which wants so many free frames; whether
+    /// another follows.
+    pub fn balance(&mut self, high_pages: u64, memory: &mut dyn Memory) -> bool {
+        let who = Reclaimer::Background { high_pages };
+        let mut scan = self.balancing.take().unwrap_or_else(|| scan::Scan::new(who, 0));
+        let goes_on = scan.balance(self, memory, high_pages);
+        if goes_on {
+            self.balancing = Some(scan);
+        } else {
+            self.activated_seen = self.activated;
+        }
+        goes_on
+    }
+
+    /// A folio has been written that was to leave, and leaves: as one that [`Memory::evict`] evicts.
+    pub fn leave(&mut self, folio: u64) -> Shadow {
+        let Some((order, flags)) = self.lists.remove(folio) else { return Shadow::default() };
+        let shadow = self.shadow(flags);
+        self.age += 1 << order;
+        shadow
+    }
+
     /// A second one; the nodes are shared until written.
     pub fn fork(&mut self) -> Self {
-        ActiveInactive { lists: self.lists.fork(), ..*self }
+        ActiveInactive { lists: self.lists.fork(), balancing: self.balancing.clone(), ..*self }
     }
 }
 

@@ -178,9 +178,27 @@ impl Reclaim {
         either!(self, policy => policy.shrink(who, pages, memory))
     }
 
+    /// One pass of the kernel's thread, which wants so many free frames; whether another follows.
+    pub fn balance(&mut self, high_pages: u64, memory: &mut dyn Memory) -> bool {
+        either!(self, policy => policy.balance(high_pages, memory))
+    }
+
+    /// What was to leave has been written, and leaves; what is left of it.
+    pub fn leave(&mut self, folio: u64) -> Shadow {
+        either!(self, policy => policy.leave(folio))
+    }
+
     /// What has been done.
     pub fn counters(&self) -> ReclaimCounters {
         either!(self, policy => policy.counters)
+    }
+
+    /// Pages of files, where the policy tells them from anonymous memory.
+    pub fn file_pages(&self) -> Option<u64> {
+        match self {
+            Reclaim::ActiveInactive(policy) => Some(policy.file_pages()),
+            Reclaim::OneList(_) => None,
+        }
     }
 
     /// Pages in all lists.

@@ -1,5 +1,6 @@
 //! Policies that keep all pages in one order: LRU, CLOCK and FIFO.
 
+use super::active_inactive::CLUSTER;
 use super::lists::Lists;
 use super::{Evicted, Kind, Memory, ReclaimCounters, ReclaimPolicy, Reclaimer, Shadow};
 
@@ -104,6 +105,19 @@ impl OneList {
         }
         self.counters.scanned_pages += scanned;
         taken
+    }
+
+    /// One go of the kernel's thread, which wants so many free frames; whether another follows.
+    pub fn balance(&mut self, high_pages: u64, memory: &mut dyn Memory) -> bool {
+        memory.free_pages() < high_pages
+            && self.shrink(Reclaimer::Group, CLUSTER, memory) > 0
+            && memory.free_pages() < high_pages
+    }
+
+    /// A folio has been written that was to leave, and leaves. That it was evicted is all that is kept.
+    pub fn leave(&mut self, folio: u64) -> Shadow {
+        self.lists.remove(folio);
+        Shadow(1)
     }
 
     /// A second one.

@@ -1,7 +1,7 @@
 //! What readahead decides, as the page cache carries it out.
 
 use super::*;
-use crate::os::paging::small::{FRAMES, small};
+use crate::os::paging::small::{FRAMES, finish, settle, small};
 use tierscope_units::Size;
 use tierscope_workload::op::MAP_WRITABLE;
 
@@ -23,7 +23,7 @@ fn with_file(pages: u64, largest_folio: u64) -> Paging {
 }
 
 fn read(paging: &mut Paging, page: u64) -> Next {
-    let next = paging.read_page(FILE, page, page, page, &mut Vec::new(), &|_| false);
+    let next = paging.read_page(FILE, page, page, &mut Vec::new(), &|_| false);
     let next = next.expect("there is room");
     if let Next::Ready(_) = next {
         paging.end_of_read(FILE, (page + 1) * PAGE);
@@ -35,22 +35,10 @@ fn load(paging: &mut Paging, page: u64) -> Next {
     paging.fault(MAPPED + page, false, page, &mut Vec::new(), &|_| false).expect("there is room")
 }
 
-fn finish(paging: &mut Paging, id: TransferId) {
-    paging.submitted(id);
-    while !paging.page_moved(id) {}
-    paging.finish_transfer(id, 0);
-}
-
 /// First page and pages of a transfer: the file lies at the store's start.
 fn run(paging: &Paging, id: TransferId) -> (u64, u64) {
     let pages = &paging.transfer(id).pages;
     (pages[0].store_address / PAGE, pages.len() as u64)
-}
-
-/// Lets everything arrive.
-fn settle(paging: &mut Paging) {
-    let all: Vec<TransferId> = paging.transfers.iter().map(|(id, _)| id).collect();
-    all.into_iter().for_each(|id| finish(paging, id));
 }
 
 #[test]
@@ -106,7 +94,7 @@ fn pages_are_read_when_advised_and_each_once() {
     let advice = Advice::WillNeed as u64;
     let mut advise = |first: u64, pages: u64| {
         let (address, length) = ((MAPPED + first) * PAGE, pages * PAGE);
-        let done = paging.advise(address, length, advice, 0, &mut Vec::new(), &|_| false);
+        let done = paging.advise(address, length, advice, &mut Vec::new(), &|_| false);
         done.expect("there is room");
         let found: Vec<_> = paging.transfers.iter().map(|(id, _)| run(&paging, id)).collect();
         settle(&mut paging);

@@ -1,5 +1,6 @@
-use super::super::small::{FRAMES, small};
+use super::super::small::{FRAMES, Memory, small};
 use super::*;
+use crate::os::reclaim::Reclaimer;
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -19,6 +20,15 @@ const MOVED: u64 = 2;
 /// What a page of the file holds; other things hold smaller numbers.
 fn of_file(place: u64) -> u64 {
     1 << 40 | place
+}
+
+/// Reclaims until everything has left memory that can.
+fn evict_all(paging: &mut Paging) {
+    let who = Reclaimer::Direct { high_pages: 0 };
+    // The first time it finds that all has been used.
+    for _ in 0..2 {
+        paging.reclaim(who, &mut Vec::new(), &|_| false).unwrap();
+    }
 }
 
 /// A process as a user sees it: what it reads at each page.
@@ -68,76 +78,18 @@ impl Process {
     }
 }
 
-/// The memory management, with what frames and the store hold.
-struct Memory {
-    paging: Paging,
-    frames: HashMap<u64, u64>,
-    store: HashMap<u64, u64>,
-    free_at_first: u64,
+/// A process whose file's pages hold what [`of_file`] says.
+fn memory(free: u64) -> Memory {
+    let mut paging = small(|_| {});
+    paging.open(1, 16 * PAGE).unwrap();
+    let length = |pages: &Range<u64>| (pages.end - pages.start) * PAGE;
+    paging.map(FILE_PAGES.start * PAGE, length(&FILE_PAGES), MAP_WRITABLE, 1, 0);
+    let flags = MAP_WRITABLE | MAP_SHARED;
+    paging.map(OBJECT_PAGES.start * PAGE, length(&OBJECT_PAGES), flags, NO_FILE, 0);
+    Memory::new(paging, free, (0..16).map(|page| (page * PAGE, of_file(page))).collect())
 }
 
 impl Memory {
-    fn new(free: u64) -> Memory {
-        let mut paging = small(|_| {});
-        for _ in 0..FRAMES - free {
-            paging.kernel_frame().unwrap();
-        }
-        paging.open(1, 16 * PAGE).unwrap();
-        let length = |pages: &Range<u64>| (pages.end - pages.start) * PAGE;
-        paging.map(FILE_PAGES.start * PAGE, length(&FILE_PAGES), MAP_WRITABLE, 1, 0);
-        let flags = MAP_WRITABLE | MAP_SHARED;
-        paging.map(OBJECT_PAGES.start * PAGE, length(&OBJECT_PAGES), flags, NO_FILE, 0);
-        let store = (0..16).map(|page| (page * PAGE, of_file(page))).collect();
-        Memory { paging, frames: HashMap::new(), store, free_at_first: free }
-    }
-
-    fn work(&mut self, work: Vec<Work>) {
-        for item in work {
-            match item {
-                Work::Clear(frame) => drop(self.frames.insert(frame, 0)),
-                Work::CopyFrame(from, to) => drop(self.frames.insert(to, self.frames[&from])),
-                Work::Path(..) | Work::Submit(_) => {}
-            }
-        }
-    }
-
-    fn end_transfer(&mut self, id: TransferId) {
-        let Transfer { pages, write, .. } = self.paging.transfer(id).clone();
-        for PageTransfer { frame, store_address } in pages {
-            if write {
-                self.store.insert(store_address, self.frames[&frame]);
-            } else {
-                self.frames.insert(frame, self.store[&store_address]);
-            }
-        }
-        while !self.paging.page_moved(id) {}
-        self.paging.finish_transfer(id, 0);
-    }
-
-    fn end_transfers(&mut self) {
-        let under_way: Vec<TransferId> = self.paging.transfers.iter().map(|(id, _)| id).collect();
-        under_way.into_iter().for_each(|id| self.end_transfer(id));
-    }
-
-    /// The frame of a page that is read or written.
-    fn access(&mut self, page: u64, write: bool, now_ps: u64) -> u64 {
-        loop {
-            if let Pte::Present { frame, writable } = self.paging.entry(page)
-                && (writable || !write)
-            {
-                return frame;
-            }
-            let mut work = Vec::new();
-            let next = self.paging.fault(page, write, now_ps, &mut work, &|_| false).unwrap();
-            self.work(work);
-            match next {
-                Next::Ready(_) => {}
-                Next::Wait(id) => self.end_transfer(id),
-                Next::WaitForFrame => self.end_transfers(),
-            }
-        }
-    }
-
     /// Every frame is mapped as often as it is counted, and every slot named as often.
     fn check(&self) {
         let frames = (0..FRAMES).map(|frame| self.paging.frames.get(frame));
@@ -194,7 +146,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn replay(steps: Vec<Step>, free: u64) {
-    let mut memory = Memory::new(free);
+    let mut memory = memory(free);
     let of_file = FILE_PAGES.collect();
     let first = Process { of_file, shared: Some(Rc::default()), ..Process::default() };
     let mut processes = BTreeMap::from([(0u64, first)]);
@@ -220,7 +172,7 @@ fn replay(steps: Vec<Step>, free: u64) {
                 let parent = pick(&processes, process);
                 let mut work = Vec::new();
                 let paging = &mut memory.paging;
-                paging.fork_process(parent, next, now_ps, &mut work, &|_| false).unwrap();
+                paging.fork_process(parent, next, &mut work, &|_| false).unwrap();
                 memory.work(work);
                 processes.insert(next, processes[&parent].clone());
                 next += 1;
@@ -248,7 +200,7 @@ fn replay(steps: Vec<Step>, free: u64) {
                     let advice = Advice::DontNeed as u64;
                     let mut work = Vec::new();
                     let paging = &mut memory.paging;
-                    paging.advise(address, length, advice, now_ps, &mut work, &|_| false).unwrap();
+                    paging.advise(address, length, advice, &mut work, &|_| false).unwrap();
                 }
                 processes.get_mut(&number).unwrap().forget(page..page + pages, unmap);
             }
@@ -284,12 +236,12 @@ proptest! {
 
 #[test]
 fn a_fork_shares_until_either_writes_and_the_last_owner_copies_nothing() {
-    let mut memory = Memory::new(100);
+    let mut memory = memory(100);
     let child = 1u64 << 36;
     let first = memory.access(0, true, 1);
     memory.frames.insert(first, 5);
     let mut work = Vec::new();
-    let copied = memory.paging.fork_process(0, 1, 2, &mut work, &|_| false).unwrap();
+    let copied = memory.paging.fork_process(0, 1, &mut work, &|_| false).unwrap();
     assert_eq!(
         (copied, work),
         (1, vec![]),
@@ -310,15 +262,14 @@ fn a_fork_shares_until_either_writes_and_the_last_owner_copies_nothing() {
 
 #[test]
 fn a_shared_page_is_swapped_once_for_all_that_have_it() {
-    let mut memory = Memory::new(100);
+    let mut memory = memory(100);
     let first = memory.access(3, true, 1);
     memory.frames.insert(first, 7);
     for process in 1..4 {
-        memory.paging.fork_process(0, process, 2, &mut Vec::new(), &|_| false).unwrap();
+        memory.paging.fork_process(0, process, &mut Vec::new(), &|_| false).unwrap();
     }
     assert_eq!(memory.paging.mappers(first).len(), 4);
-    let mut work = Vec::new();
-    memory.paging.reclaim(1, 3, &mut work, &|_| false).unwrap();
+    evict_all(&mut memory.paging);
     memory.end_transfers();
     assert_eq!(memory.paging.counters.swap_outs, 1);
     for process in 0..4u64 {

@@ -1,19 +1,14 @@
-//! Edges of paging: when it begins, and what it must not forget.
+//! Edges of reclaim: when it begins, which pages go, and what it must not forget.
 
 use super::*;
-use crate::os::paging::small::{FRAMES, SOFT, small};
-use tierscope_workload::op::MAP_WRITABLE;
+use crate::os::paging::small::{FRAMES, fault, finish, settle, small, touch};
+use tierscope_units::Size;
 
 const FILE: FileId = 1;
-/// The low watermark is a 256th of the frames.
-const LOW_WATERMARK: u64 = FRAMES / 256;
+const PAGE: u64 = 4096;
 
 fn paging() -> Paging {
     small(|_| {})
-}
-
-fn fault(paging: &mut Paging, page: u64, write: bool) -> Next {
-    paging.fault(page, write, 0, &mut Vec::new(), &|_| false).expect("there is room")
 }
 
 /// Touches page after page until so many frames are free; the next page.
@@ -26,48 +21,99 @@ fn fill(paging: &mut Paging, free: u64) -> u64 {
     page
 }
 
-fn finish(paging: &mut Paging, id: TransferId) {
-    paging.submitted(id);
-    while !paging.page_moved(id) {}
-    paging.finish_transfer(id, 0);
+/// The file's pages, read by calls one after the other.
+fn read(paging: &mut Paging, pages: Range<u64>) {
+    for page in pages {
+        let mut work = Vec::new();
+        while let Next::Wait(id) =
+            paging.read_page(FILE, page, page, &mut work, &|_| false).expect("there is room")
+        {
+            finish(paging, id);
+        }
+        settle(paging);
+        paging.end_of_read(FILE, (page + 1) * PAGE);
+    }
+}
+
+fn balance(paging: &mut Paging) {
+    while paging.balance(&mut Vec::new(), &|_| false).expect("there is room") {}
+    settle(paging);
 }
 
 #[test]
-fn reclaim_begins_at_the_low_watermark_and_not_a_page_before() {
-    let mut paging = paging();
-    let page = fill(&mut paging, LOW_WATERMARK);
-    assert_eq!(paging.counters.reclaimed_pages, 0, "a page was left above it each time");
-    fault(&mut paging, page, true);
-    assert_eq!(paging.counters.reclaimed_pages, RECLAIM_BATCH);
+fn watermarks_are_those_of_the_kernel() {
+    // What /proc/zoneinfo and min_free_kbytes say of memory that is all in one zone: 4 times the root
+    // of its KiB, a quarter of that or a 1000th of memory to the next.
+    let gib = |gib: u64| gib << 18;
+    let old = Watermarks::new(gib(4), PAGE, 0.0);
+    assert_eq!(old, Watermarks { min: 2048, low: 2560, high: 3072 });
+    let new = Watermarks::new(gib(4), PAGE, 0.001);
+    assert_eq!(new, Watermarks { min: 2048, low: 3096, high: 4144 });
+    assert_eq!(Watermarks::new(gib(1 << 14), PAGE, 0.0).min, 65536, "256 MiB at most");
+    assert_eq!(Watermarks::new(gib(4), 4 * PAGE, 0.0).min, 1024, "4 times as much memory");
 }
 
-/// While the store writes what reclaim has chosen, pages that are wanted take what is free, and then
-/// wait: they do not send off all of memory.
+#[test]
+fn whoever_needs_a_frame_reclaims_at_the_lowest_watermark_and_not_a_page_before() {
+    let mut paging = paging();
+    let min = paging.watermarks.min;
+    let page = fill(&mut paging, min);
+    assert_eq!(paging.counters.reclaimed_pages, 0, "a page was left above it each time");
+    fault(&mut paging, page, true);
+    assert!((RECLAIM_BATCH..2 * RECLAIM_BATCH).contains(&paging.counters.reclaimed_pages));
+}
+
+#[test]
+fn the_kernels_thread_wakes_at_the_low_watermark_and_sleeps_at_the_high_one() {
+    let mut paging = paging();
+    let Watermarks { low, high, .. } = paging.watermarks;
+    let page = fill(&mut paging, low);
+    assert!(!paging.take_wakes().reclaim);
+    fault(&mut paging, page, true);
+    assert!(paging.take_wakes().reclaim);
+    // All has been used: it finds nothing, until it is woken again.
+    balance(&mut paging);
+    assert_eq!(paging.counters.reclaimed_pages, 0);
+    balance(&mut paging);
+    // It wants as many as are to be free (`kswapd_shrink_node`).
+    let free = paging.frames.free();
+    assert!((high..low + high + RECLAIM_BATCH).contains(&free), "{free}");
+    let OsCounters { reclaimed_pages, background_reclaimed_pages, .. } = paging.counters;
+    assert_eq!(reclaimed_pages, background_reclaimed_pages);
+    assert!(!paging.balance(&mut Vec::new(), &|_| false).expect("there is room"));
+    assert_eq!(paging.counters.reclaimed_pages, reclaimed_pages, "enough is free");
+}
+
+/// While the store writes what reclaim has chosen, pages that are wanted wait: they do not send off
+/// all of memory.
 #[test]
 fn what_is_on_its_way_out_counts_as_free() {
     let mut paging = paging();
-    let first = fill(&mut paging, LOW_WATERMARK);
-    let mut waits = |page| paging.fault(page, true, 0, &mut Vec::new(), &|_| false).is_ok();
-    assert!((first..first + LOW_WATERMARK + 8).all(&mut waits));
-    assert_eq!(paging.frames.free(), 0);
-    assert_eq!(paging.counters.reclaimed_pages, RECLAIM_BATCH, "one batch, and no other behind it");
-    let id = paging.transfers.iter().map(|(id, _)| id).next().expect("it is on its way");
-    finish(&mut paging, id);
-    assert_eq!((paging.frames.free(), paging.leaving), (RECLAIM_BATCH, 0));
+    let min = paging.watermarks.min;
+    let first = fill(&mut paging, min);
+    for page in first..first + 100 {
+        assert_eq!(fault(&mut paging, page, true), Next::WaitForFrame);
+    }
+    let reclaimed = paging.counters.reclaimed_pages;
+    assert!(reclaimed < 2 * RECLAIM_BATCH, "one batch, and no other behind it");
+    settle(&mut paging);
+    assert_eq!((paging.frames.free(), paging.leaving), (min + reclaimed, 0));
 }
 
 #[test]
 fn a_page_that_only_memory_has_goes_to_swap_and_comes_back_from_there() {
     let mut paging = paging();
-    let page = fill(&mut paging, LOW_WATERMARK);
+    let min = paging.watermarks.min;
+    let page = fill(&mut paging, min);
     paging.take_effects();
     fault(&mut paging, page, true);
-    assert_eq!(paging.counters.swap_outs, RECLAIM_BATCH);
-    assert!(matches!(paging.entry(0), Pte::Swapped(_)), "the page used longest ago");
+    let out = paging.counters.swap_outs;
+    assert_eq!(out, paging.counters.reclaimed_pages);
+    assert!(matches!(paging.entry(0), Pte::Swapped(_)), "the page that came first");
     assert!(paging.take_effects().contains(&Effect::Shootdown(0)));
     let id = paging.transfers.iter().map(|(id, _)| id).next().expect("they are on their way");
     let transfer = paging.transfer(id);
-    assert_eq!((transfer.pages.len() as u64, transfer.write), (RECLAIM_BATCH, true));
+    assert_eq!((transfer.pages.len() as u64, transfer.write), (out, true));
     finish(&mut paging, id);
     let Next::Wait(id) = fault(&mut paging, 0, false) else { panic!("it is in the store alone") };
     assert!(!paging.transfer(id).write);
@@ -76,32 +122,116 @@ fn a_page_that_only_memory_has_goes_to_swap_and_comes_back_from_there() {
     assert_eq!(paging.counters.swap_ins, 1);
 }
 
+/// Pages of a file that are used again and again stay, while those of a long scan go.
 #[test]
-fn dirty_file_pages_are_written_above_the_background_ratio_and_not_at_it() {
-    let mut paging = paging();
-    paging.open(FILE, 0).expect("the store is empty");
-    let mut write = |index| {
-        let next = paging.write_page(FILE, index, true, 0, &mut Vec::new(), &|_| false);
-        assert!(matches!(next, Ok(Next::Ready(_))));
-        paging.counters.file_write_backs
+fn a_scan_does_not_displace_what_is_read_twice() {
+    let hot = |policy| {
+        let mut paging = small(|spec| spec.reclaim = policy);
+        paging.open(FILE, 8 * FRAMES * PAGE).expect("the store has room");
+        for _ in 0..2 {
+            read(&mut paging, 0..100);
+        }
+        read(&mut paging, 100..4 * FRAMES);
+        (0..100).filter(|page| paging.cached(FILE, *page).is_some()).count()
     };
-    assert_eq!((0..SOFT).map(&mut write).max(), Some(0));
-    assert_eq!(write(SOFT), SOFT + 1);
+    assert_eq!(hot(ReclaimPolicy::ActiveInactive), 100);
+    assert_eq!(hot(ReclaimPolicy::Lru), 0);
+    assert_eq!(hot(ReclaimPolicy::Fifo), 0);
+}
+
+/// The shadow of an evicted page says that it was away for a short time: it is active at once.
+#[test]
+fn what_comes_back_soon_is_told_from_what_is_new() {
+    let mut paging = paging();
+    paging.open(FILE, 8 * FRAMES * PAGE).expect("the store has room");
+    for _ in 0..2 {
+        read(&mut paging, 0..FRAMES / 2);
+    }
+    read(&mut paging, FRAMES / 2..FRAMES + 50);
+    assert_eq!(paging.reclaim_counters().refaults, 0);
+    let gone = (FRAMES / 2..FRAMES).find(|page| paging.cached(FILE, *page).is_none());
+    let gone = gone.expect("memory is smaller");
+    read(&mut paging, gone..gone + 1);
+    let ReclaimCounters { refaults, refaults_activated, .. } = paging.reclaim_counters();
+    assert_eq!((refaults, refaults_activated), (1, 1));
+    paging.truncate(FILE, 0);
+    paging.extend_file(FILE, FRAMES * PAGE);
+    let mut work = Vec::new();
+    let next = paging.write_page(FILE, gone + 1, true, 0, &mut work, &|_| false);
+    assert!(matches!(next, Ok(Next::Ready(_))));
+    assert_eq!(paging.reclaim_counters().refaults, 1, "a page that was cut off has left nothing");
 }
 
 #[test]
-fn a_page_being_written_is_made_read_only_and_the_hardware_is_told() {
-    let mut paging = paging();
-    paging.open(FILE, 16 * 4096).expect("the store is empty");
-    paging.map(0, 16 * 4096, MAP_SHARED | MAP_WRITABLE, FILE, 0);
-    let Next::Wait(id) = fault(&mut paging, 3, true) else { panic!("it is in the store alone") };
-    finish(&mut paging, id);
-    assert!(matches!(fault(&mut paging, 3, true), Next::Ready(_)));
-    paging.take_effects();
-    let id = paging.sync(FILE, &mut Vec::new()).expect("it has a place").expect("a dirty page");
-    assert!(matches!(paging.entry(3), Pte::Present { writable: false, .. }));
-    assert_eq!(paging.take_effects(), [Effect::Shootdown(3)]);
-    finish(&mut paging, id);
-    fault(&mut paging, 3, true);
-    assert!(paging.sync(FILE, &mut Vec::new()).is_ok_and(|id| id.is_some()), "dirty once more");
+fn swappiness_says_whether_anonymous_memory_goes_before_files() {
+    let swapped = |swappiness| {
+        let mut paging = small(|spec| spec.swappiness = swappiness);
+        paging.open(FILE, 8 * FRAMES * PAGE).expect("the store has room");
+        for page in 0..FRAMES / 2 {
+            touch(&mut paging, page, true);
+        }
+        // Active pages of files are more than inactive ones, so that files are not plenty.
+        for _ in 0..2 {
+            read(&mut paging, 0..300);
+        }
+        read(&mut paging, 300..2 * FRAMES);
+        paging.counters.swap_outs
+    };
+    let out = [1, 60, 200].map(swapped);
+    assert!(out.is_sorted() && out[0] < out[2], "{out:?}");
+}
+
+/// What a mapping is advised to be read in order or at random does not stay because it was used
+/// (`vma_has_recency`).
+#[test]
+fn uses_under_advice_keep_nothing() {
+    let advised = |advice: Option<Advice>| {
+        let mut paging = small(|spec| spec.fault_around = Size::from_bytes(PAGE));
+        paging.open(FILE, 8 * FRAMES * PAGE).expect("the store has room");
+        paging.map(0, 64 * PAGE, MAP_SHARED, FILE, 0);
+        if let Some(advice) = advice {
+            let done = paging.advise(0, 64 * PAGE, advice as u64, &mut Vec::new(), &|_| false);
+            done.expect("there is room");
+        }
+        for pages in 0..40 {
+            for page in 0..64 {
+                let frame = touch(&mut paging, page, false);
+                paging.touch(frame);
+            }
+            read(&mut paging, 64 + pages * 60..64 + (pages + 1) * 60);
+        }
+        paging.counters.major_faults
+    };
+    assert!(advised(None) < advised(Some(Advice::Random)));
+}
+
+/// Pages of files that are dirty are left to the flusher, and are the first to go once written.
+#[test]
+fn dirty_pages_of_files_are_written_by_others_and_go_then() {
+    let mut paging = small(|spec| {
+        spec.dirty_ratio = 1.0;
+        spec.dirty_background_ratio = 1.0;
+    });
+    paging.open(FILE, 0).expect("the store is empty");
+    let min = paging.watermarks.min;
+    let mut index = 0;
+    while paging.frames.free() > min {
+        let next = paging.write_page(FILE, index, true, 0, &mut Vec::new(), &|_| false);
+        assert!(matches!(next, Ok(Next::Ready(_))));
+        index += 1;
+    }
+    paging.take_wakes();
+    // Nothing else is there: it writes some itself, and asks that the rest be written.
+    let mut work = Vec::new();
+    let next = paging.write_page(FILE, index, true, 0, &mut work, &|_| false).expect("a place");
+    assert!(matches!(next, Next::Ready(_)), "a frame is left");
+    assert!(paging.take_wakes().flush);
+    assert_eq!(paging.counters.reclaimed_pages, 0);
+    assert!(paging.counters.file_write_backs > 0);
+    while paging.flush(&mut Vec::new()).expect("a place").is_some() {
+        settle(&mut paging);
+    }
+    assert_eq!(paging.counters.file_write_backs, index + 1);
+    balance(&mut paging);
+    assert!(paging.frames.free() >= paging.watermarks.high);
 }

@@ -13,6 +13,7 @@ const MOST_SWAPPINESS: u64 = 200;
 const KINDS: [Kind; 2] = [Kind::Anonymous, Kind::File];
 
 /// What a reclaim has found so far (`struct scan_control`).
+#[derive(Clone, Debug)]
 pub(super) struct Scan {
     who: Reclaimer,
     wanted: u64,
@@ -73,7 +74,9 @@ impl Scan {
 
     pub(super) fn run(&mut self, lists: &mut ActiveInactive, memory: &mut dyn Memory) {
         match self.who {
-            Reclaimer::Background { high_pages } => self.balance(lists, memory, high_pages),
+            Reclaimer::Background { high_pages } => {
+                while self.balance(lists, memory, high_pages) {}
+            }
             Reclaimer::Direct { .. } | Reclaimer::Group => self.free_some(lists, memory),
         }
     }
@@ -95,19 +98,27 @@ impl Scan {
         }
     }
 
-    /// `balance_pgdat`: the passes look at more only as long as they find little.
-    fn balance(&mut self, lists: &mut ActiveInactive, memory: &mut dyn Memory, high_pages: u64) {
-        while memory.free_pages() < high_pages && self.priority >= 1 {
-            let (reclaimed, scanned) = (self.reclaimed, self.scanned);
-            self.pass(lists, memory);
-            if self.reclaimed == reclaimed || self.scanned - scanned < self.wanted {
-                self.priority -= 1;
-            }
-            if self.priority == 0 && self.reclaimed == 0 && self.cache_trim {
-                // Again, and anonymous memory is looked at as well.
-                (self.no_cache_trim, self.priority) = (true, FIRST_PRIORITY);
-            }
+    /// One pass of `balance_pgdat`; whether another follows: they look at more only as long as they
+    /// find little.
+    pub(super) fn balance(
+        &mut self,
+        lists: &mut ActiveInactive,
+        memory: &mut dyn Memory,
+        high_pages: u64,
+    ) -> bool {
+        if memory.free_pages() >= high_pages {
+            return false;
         }
+        let (reclaimed, scanned) = (self.reclaimed, self.scanned);
+        self.pass(lists, memory);
+        if self.reclaimed == reclaimed || self.scanned - scanned < self.wanted {
+            self.priority -= 1;
+        }
+        if self.priority == 0 && self.reclaimed == 0 && self.cache_trim {
+            // Again, and anonymous memory is looked at as well.
+            (self.no_cache_trim, self.priority) = (true, FIRST_PRIORITY);
+        }
+        memory.free_pages() < high_pages && self.priority >= 1
     }
 
     /// One pass over all lists (`shrink_node`).

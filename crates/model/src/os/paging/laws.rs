@@ -1,0 +1,184 @@
+//! Page cache, swap and reclaim together against plain lists: every page holds what was last written to
+//! it, and no frame is lost, whoever reclaims, writes back and reads ahead.
+
+use super::small::{FRAMES, Memory, small};
+use super::*;
+use proptest::prelude::*;
+use std::collections::HashMap;
+use tierscope_units::Size;
+use tierscope_workload::op::MAP_WRITABLE;
+
+const FILE: FileId = 1;
+const PAGE: u64 = 4096;
+/// Pages of anonymous memory, and those that the file has at first; its mapping begins at [`MAPPED`].
+const ANONYMOUS: u64 = 96;
+const FILE_PAGES: u64 = 64;
+const MOST_FILE_PAGES: u64 = 96;
+const MAPPED: u64 = 512;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Touch { page: u64, write: bool },
+    Mapped { page: u64, write: bool },
+    Read { page: u64, pages: u64 },
+    Write { page: u64, pages: u64 },
+    Truncate { pages: u64 },
+    Sync,
+    Balance,
+    Flush { old: bool },
+    EndTransfers,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let page = || 0..MOST_FILE_PAGES;
+    prop_oneof![
+        12 => (0..ANONYMOUS, any::<bool>()).prop_map(|(page, write)| Step::Touch { page, write }),
+        6 => (page(), any::<bool>()).prop_map(|(page, write)| Step::Mapped { page, write }),
+        6 => (page(), 1..8u64).prop_map(|(page, pages)| Step::Read { page, pages }),
+        4 => (page(), 1..4u64).prop_map(|(page, pages)| Step::Write { page, pages }),
+        1 => page().prop_map(|pages| Step::Truncate { pages }),
+        1 => Just(Step::Sync),
+        4 => Just(Step::Balance),
+        2 => any::<bool>().prop_map(|old| Step::Flush { old }),
+        3 => Just(Step::EndTransfers),
+    ]
+}
+
+/// What pages hold, as a program knows it.
+#[derive(Default)]
+struct Known {
+    anonymous: HashMap<u64, u64>,
+    file: Vec<u64>,
+}
+
+fn new_memory(policy: ReclaimPolicy, by_address: bool, free: u64) -> (Memory, Known) {
+    let mut paging = small(|spec| {
+        spec.reclaim = policy;
+        spec.readahead = Size::from_bytes(8 * PAGE);
+        spec.fault_around = Size::from_bytes(4 * PAGE);
+        spec.swap_cluster_pages = 4;
+        if by_address {
+            spec.swap_readahead = SwapReadahead::VirtualAddress;
+        }
+        (spec.dirty_ratio, spec.dirty_background_ratio) = (0.4, 0.1);
+    });
+    paging.open(FILE, FILE_PAGES * PAGE).unwrap();
+    paging.map(0, ANONYMOUS * PAGE, MAP_WRITABLE, NO_FILE, 0);
+    let flags = MAP_WRITABLE | MAP_SHARED;
+    paging.map(MAPPED * PAGE, MOST_FILE_PAGES * PAGE, flags, FILE, 0);
+    let file: Vec<u64> = (0..FILE_PAGES).map(|page| 1 << 40 | page).collect();
+    let store = (0..).step_by(PAGE as usize).zip(file.iter().copied()).collect();
+    (Memory::new(paging, free, store), Known { file, ..Known::default() })
+}
+
+/// A frame has an owner or is free, and is in a list where it may be reclaimed.
+fn check(paging: &Paging) {
+    let owners = (0..FRAMES).map(|frame| paging.frames.get(frame).owner);
+    let (mut used, mut listed) = (0, 0);
+    for (frame, owner) in owners.enumerate() {
+        let info = paging.frames.get(frame as u64);
+        used += u64::from(owner != Owner::Free || info.transfer != 0);
+        listed += u64::from(owner != Owner::Kernel && (owner != Owner::Free || info.transfer != 0));
+    }
+    assert_eq!(used + paging.frames.free(), FRAMES);
+    assert_eq!(paging.reclaim.pages(), listed);
+    let leaving = paging.transfers.iter().map(|(_, transfer)| u64::from(transfer.leaving));
+    assert_eq!(paging.leaving, leaving.sum::<u64>());
+}
+
+fn replay(memory: &mut Memory, known: &mut Known, step: &Step, now_ps: u64) {
+    let size = known.file.len() as u64;
+    match *step {
+        Step::Touch { page, write } => {
+            let frame = memory.access(page, write, now_ps);
+            assert_eq!(memory.frames[&frame], known.anonymous.get(&page).copied().unwrap_or(0));
+            if write {
+                known.anonymous.insert(page, now_ps);
+                memory.frames.insert(frame, now_ps);
+            }
+        }
+        Step::Mapped { page, write } if page < size => {
+            let frame = memory.access(MAPPED + page, write, now_ps);
+            assert_eq!(memory.frames[&frame], known.file[page as usize], "page {page}");
+            if write {
+                known.file[page as usize] = now_ps;
+                memory.frames.insert(frame, now_ps);
+            }
+        }
+        Step::Read { page, pages } if page < size => {
+            let end = (page + pages).min(size);
+            for page in page..end {
+                let frame = memory
+                    .ask(|paging, work| paging.read_page(FILE, page, end - 1, work, &|_| false));
+                assert_eq!(memory.frames[&frame], known.file[page as usize], "page {page}");
+            }
+            memory.paging.end_of_read(FILE, end * PAGE);
+        }
+        Step::Write { page, pages } => {
+            let end = (page + pages).min(MOST_FILE_PAGES);
+            for page in page..end {
+                let frame = memory.ask(|paging, work| {
+                    paging.write_page(FILE, page, true, now_ps, work, &|_| false)
+                });
+                memory.frames.insert(frame, now_ps);
+                memory.paging.extend_file(FILE, (page + 1) * PAGE);
+                known.file.resize(known.file.len().max(page as usize + 1), 0);
+                known.file[page as usize] = now_ps;
+            }
+        }
+        Step::Truncate { pages } => {
+            memory.paging.truncate(FILE, pages * PAGE);
+            known.file.resize(pages as usize, 0);
+        }
+        Step::Sync => {
+            while let Some(id) = memory.paging.sync(FILE, &mut Vec::new()).unwrap() {
+                memory.end_transfer(id);
+            }
+        }
+        Step::Balance => {
+            let mut work = Vec::new();
+            memory.paging.balance(&mut work, &|_| false).unwrap();
+        }
+        Step::Flush { old } => {
+            if old {
+                memory.paging.flush_old(now_ps + 40_000_000_000_000);
+            }
+            memory.paging.flush(&mut Vec::new()).unwrap();
+        }
+        Step::EndTransfers => memory.end_transfers(),
+        Step::Mapped { .. } | Step::Read { .. } => {}
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_page_holds_what_was_written_last_and_no_frame_is_lost(
+        policy in prop::sample::select(vec![
+            ReclaimPolicy::ActiveInactive,
+            ReclaimPolicy::ActiveInactive,
+            ReclaimPolicy::Lru,
+            ReclaimPolicy::Clock,
+            ReclaimPolicy::Fifo,
+        ]),
+        by_address in any::<bool>(),
+        free in 32u64..128,
+        steps in prop::collection::vec(step(), 1..400),
+    ) {
+        let (mut memory, mut known) = new_memory(policy, by_address, free);
+        for (now, step) in steps.iter().enumerate() {
+            replay(&mut memory, &mut known, step, now as u64 + 1);
+            memory.paging.take_effects();
+            check(&memory.paging);
+        }
+        // All is read back, and all frames but page tables' are free again in the end.
+        for page in 0..ANONYMOUS {
+            replay(&mut memory, &mut known, &Step::Touch { page, write: false }, 1000);
+        }
+        memory.end_transfers();
+        memory.paging.truncate(FILE, 0);
+        memory.paging.unmap(0, ANONYMOUS * PAGE);
+        memory.paging.drop_process(0);
+        prop_assert_eq!(memory.paging.frames.free(), memory.free_at_first);
+        prop_assert_eq!(memory.paging.reclaim.pages(), 0);
+    }
+}

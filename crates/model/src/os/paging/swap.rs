@@ -1,0 +1,227 @@
+//! Swap: its slots, and what is read from it, ahead of need as well.
+
+use super::*;
+use crate::os::reclaim::Shadow;
+use serde::{Deserialize, Serialize};
+
+/// What the kernel reads from swap beside the page that is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SwapReadahead {
+    /// The slots around its own (`swap_cluster_readahead`, mm/swap_state.c): all of Linux before 4.14,
+    /// and later Linux where a swap device is a disk.
+    Cluster,
+    /// The pages around it in its mapping (`swap_vma_readahead`).
+    VirtualAddress,
+}
+
+/// The key of the one window where readahead is by slots.
+const OF_SLOTS: u64 = u64::MAX;
+
+/// How readahead from swap has gone of late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SwapWindow {
+    /// Slot or virtual page of the last read.
+    last: u64,
+    /// Pages of the last window.
+    pages: u64,
+    /// Pages read ahead that were used since.
+    hits: u64,
+}
+
+impl SwapWindow {
+    /// As `swapin_readahead_hits` and `GET_SWAP_RA_VAL` begin.
+    const NEW: SwapWindow = SwapWindow { last: 0, pages: 0, hits: 4 };
+
+    /// Pages of the next window (`__swapin_nr_pages`, mm/swap_state.c).
+    fn next_pages(self, at: u64, most: u64) -> u64 {
+        let near = at == self.last.wrapping_add(1) || at.wrapping_add(1) == self.last;
+        let pages = match self.hits {
+            0 if !near => 1,
+            0 => 2,
+            hits => (hits + 2).next_power_of_two().max(4),
+        };
+        pages.min(most).max(self.pages / 2)
+    }
+}
+
+impl Paging {
+    /// A page that is in a swap slot faults (`do_swap_page`, mm/memory.c).
+    pub(super) fn swap_in(
+        &mut self,
+        (page, write): (u64, bool),
+        slot: u64,
+        now_ps: u64,
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+    ) -> Result<Next, OsError> {
+        if let Some(frame) = self.slot_frames.get(slot).checked_sub(1) {
+            let info = self.frames.get(frame);
+            if info.reading {
+                return Ok(Next::Wait(info.transfer - 1));
+            }
+            self.counters.minor_faults += 1;
+            work.push(Work::Path(Stage::PageCache, 1));
+            if info.cached.ahead {
+                self.swap_window(page).1.hits += 1;
+            }
+            // Read-only until stored to, so that a page that stays clean keeps its slot.
+            self.space.set(page, Pte::Present { frame, writable: false });
+            self.sharing.leave_slot(slot);
+            self.add_mapper(frame, page);
+            self.use_frame(frame);
+            if !write {
+                return Ok(Next::Ready(frame));
+            }
+            return self.write_anonymous(page, frame, now_ps, work, held);
+        }
+        let shadow = Shadow(self.slot_shadows.get(slot));
+        let Some(frame) = self.allocate_again(Owner::Anonymous(page), shadow, work, held)? else {
+            return Ok(Next::WaitForFrame);
+        };
+        self.counters.major_faults += 1;
+        let mut pages = vec![self.enter_swap_cache(slot, frame)];
+        for near in self.swap_ahead(page, slot) {
+            let Some(owner) = self.slot_pages.get(near).checked_sub(1) else { continue };
+            if near == slot || self.slot_frames.get(near) != 0 {
+                continue;
+            }
+            let shadow = Shadow(self.slot_shadows.get(near));
+            let owner = Owner::Anonymous(owner);
+            let Some(frame) = self.allocate_again(owner, shadow, work, held)? else { break };
+            self.counters.readahead_pages += 1;
+            self.frames.get_mut(frame).cached.ahead = true;
+            pages.push(self.enter_swap_cache(near, frame));
+        }
+        self.counters.swap_ins += pages.len() as u64;
+        pages.sort_by_key(|page| page.store_address);
+        Ok(Next::Wait(self.start_transfer(pages, false, true, work)))
+    }
+
+    /// The window that a page's readahead goes by, and the pages of its mapping.
+    fn swap_window(&mut self, page: u64) -> (Range<u64>, &mut SwapWindow) {
+        let by_address = matches!(
+            &self.limits,
+            Some(limits) if limits.swap_readahead == SwapReadahead::VirtualAddress
+        );
+        let (key, pages) = if by_address {
+            let found = self.space.find(page);
+            let (at, pages) = found.map_or((page & !511, 512), |(at, m)| (at, m.pages));
+            (at, at..at + pages)
+        } else {
+            (OF_SLOTS, 0..0)
+        };
+        (pages, self.swap_windows.entry(key).or_insert(SwapWindow::NEW))
+    }
+
+    /// Slots to be read with one that is needed.
+    fn swap_ahead(&mut self, page: u64, slot: u64) -> Vec<u64> {
+        let most = self.limits.as_ref().map_or(1, |limits| limits.swap_cluster);
+        if most == 1 {
+            return Vec::new();
+        }
+        let (mapping, window) = self.swap_window(page);
+        if mapping.is_empty() {
+            let pages = window.next_pages(slot, most);
+            if std::mem::take(&mut window.hits) == 0 {
+                window.last = slot;
+            }
+            window.pages = pages;
+            let first = slot & !(pages - 1);
+            return (first..first + pages).collect();
+        }
+        let before = *window;
+        let pages = before.next_pages(page, most);
+        *window = SwapWindow { last: page, pages, hits: 0 };
+        // Not beyond the mapping or the page-table page (`swap_vma_ra_win`).
+        let first = if page == before.last + 1 {
+            page
+        } else if page + 1 == before.last {
+            (page + 1).saturating_sub(pages)
+        } else {
+            page.saturating_sub((pages - 1) / 2)
+        };
+        let (table, end) = (page & !511, first + pages);
+        let near = first.max(mapping.start).max(table)..end.min(mapping.end).min(table + 512);
+        let slot_of = |page| match self.space.get(page) {
+            Pte::Swapped(slot) => Some(slot),
+            _ => None,
+        };
+        near.filter_map(slot_of).collect()
+    }
+
+    /// A store to an anonymous page that is as its swap slot has it: the slot's copy gets old. The
+    /// slot is kept only while a transfer still writes to it.
+    pub(super) fn rewrite(&mut self, page: u64, frame: u64) -> Next {
+        let info = self.frames.get_mut(frame);
+        info.dirty = true;
+        if info.transfer == 0
+            && let Some(slot) = std::mem::take(&mut info.slot).checked_sub(1)
+        {
+            self.forget_slot(slot);
+        }
+        self.own(frame, page);
+        self.space.set(page, Pte::Present { frame, writable: true });
+        self.effects.push(Effect::Shootdown(page));
+        Next::Ready(frame)
+    }
+
+    pub(super) fn take_slot(&mut self, page: u64) -> Result<u64, OsError> {
+        let slot = match self.free_slots.pop() {
+            Some(slot) => slot,
+            None => {
+                let store_bytes = self.limits.as_ref().map_or(0, |limits| limits.store_bytes);
+                let next = self.swap_start.checked_sub(self.page_bytes);
+                let Some(address) = next.filter(|address| *address >= self.store_end) else {
+                    return Err(OsError::StoreFull { capacity_bytes: store_bytes });
+                };
+                self.swap_start = address;
+                (store_bytes - address) / self.page_bytes - 1
+            }
+        };
+        self.slot_pages.set(slot, page + 1);
+        Ok(slot)
+    }
+
+    pub(super) fn free_slot(&mut self, slot: u64) {
+        if self.sharing.leave_slot(slot) > 0 {
+            return;
+        }
+        if let Some(frame) = self.slot_frames.get(slot).checked_sub(1) {
+            let info = self.frames.get_mut(frame);
+            if info.mapped_at != Frame::UNMAPPED {
+                // Another process has the page again, and the slot its clean copy.
+                return;
+            }
+            info.slot = 0;
+            info.owner = Owner::Free;
+            if info.transfer == 0 && info.mapped_at == Frame::UNMAPPED {
+                self.release(frame);
+            }
+        }
+        self.forget_slot(slot);
+    }
+
+    pub(super) fn forget_slot(&mut self, slot: u64) {
+        self.slot_frames.set(slot, 0);
+        self.slot_pages.set(slot, 0);
+        self.slot_shadows.set(slot, 0);
+        self.free_slots.push(slot);
+    }
+
+    pub(super) fn enter_swap_cache(&mut self, slot: u64, frame: u64) -> PageTransfer {
+        self.hold(frame);
+        self.slot_frames.set(slot, frame + 1);
+        self.frames.get_mut(frame).slot = slot + 1;
+        PageTransfer { frame, store_address: self.slot_address(slot) }
+    }
+
+    /// Swap grows from the store's end downwards, so that neighbours in time are neighbours there.
+    pub(super) fn slot_address(&self, slot: u64) -> u64 {
+        let store_bytes = self.limits.as_ref().map_or(0, |limits| limits.store_bytes);
+        store_bytes - (slot + 1) * self.page_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! What is read from swap beside what is needed.
+
+use super::*;
+use crate::os::paging::small::{FRAMES, settle, small, touch};
+use tierscope_workload::op::MAP_WRITABLE;
+
+const PAGE: u64 = 4096;
+
+#[test]
+fn windows_grow_with_their_hits_and_shrink_by_half_at_most() {
+    let window = |last, pages, hits| SwapWindow { last, pages, hits };
+    for (before, at, pages) in [
+        (SwapWindow::NEW, 100, 8),
+        (window(100, 0, 0), 200, 1),
+        (window(100, 0, 0), 101, 2),
+        (window(100, 0, 0), 99, 2),
+        (window(100, 0, 1), 500, 4),
+        (window(100, 0, 2), 500, 4),
+        (window(100, 0, 3), 500, 8),
+        (window(100, 0, 7), 500, 8),
+        (window(100, 8, 0), 500, 4),
+    ] {
+        assert_eq!(before.next_pages(at, 8), pages, "{before:?} at {at}");
+    }
+    assert_eq!(window(0, 0, 9).next_pages(1, 32), 16);
+}
+
+/// Anonymous memory of which all but some has left; the pages that one fault brings back.
+fn comes_back(readahead: SwapReadahead, page: u64) -> Vec<u64> {
+    let mut paging = small(|spec| {
+        spec.swap_readahead = readahead;
+        spec.swap_cluster_pages = 8;
+    });
+    paging.map(0, 4 * FRAMES * PAGE, MAP_WRITABLE, NO_FILE, 0);
+    // Every second page first, so that neighbours in swap are none in memory.
+    for first in [0, 1] {
+        for page in (first..2 * FRAMES).step_by(2) {
+            touch(&mut paging, page, true);
+        }
+    }
+    settle(&mut paging);
+    let there = |paging: &Paging, page: &u64| {
+        let Pte::Swapped(slot) = paging.entry(*page) else { return false };
+        paging.slot_frames.get(slot) != 0
+    };
+    assert!(!(0..64).any(|page| there(&paging, &page)), "they went first");
+    touch(&mut paging, page, false);
+    assert_eq!(paging.counters.swap_ins, 8);
+    let found = (0..64).filter(|near| *near != page && there(&paging, near)).collect();
+    // One of them is used, which widens the next window.
+    let used: u64 = [page + 2, page + 1][usize::from(readahead == SwapReadahead::VirtualAddress)];
+    touch(&mut paging, used, false);
+    assert_eq!(paging.counters.readahead_hits, 1);
+    assert_eq!(paging.swap_window(page).1.hits, 1);
+    found
+}
+
+#[test]
+fn the_slots_around_the_needed_one_are_read_or_the_pages_around_it() {
+    let by_slot = comes_back(SwapReadahead::Cluster, 20);
+    assert_eq!(by_slot, [16, 18, 22, 24, 26, 28, 30]);
+    let by_address = comes_back(SwapReadahead::VirtualAddress, 20);
+    assert_eq!(by_address, [17, 18, 19, 21, 22, 23, 24]);
+}

@@ -1,0 +1,272 @@
+//! Dirty pages of files: how many there may be, who writes them and when, and where to.
+
+use super::*;
+
+/// Pages that the flusher has under way at once: a quarter of the least that the kernel's writes of a
+/// file before it turns to another (`MIN_WRITEBACK_PAGES`, fs/fs-writeback.c).
+const FLUSH_BATCH: usize = 256;
+
+/// Dirty pages, and when they have to be written.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Dirty {
+    pages: BTreeSet<(FileId, u64)>,
+    /// Since when each file has dirty pages, the oldest first (`dirtied_when`).
+    files: BTreeSet<(u64, FileId)>,
+    /// Pages under way to the store.
+    under_way: u64,
+    /// Pages that reclaim wants written.
+    asked: u64,
+    /// Files that have been dirty since then or longer are due.
+    due_ps: Option<u64>,
+    /// The next look at ages has been ordered.
+    timed: bool,
+}
+
+impl Dirty {
+    /// Whether a file has been dirty for too long.
+    fn is_due(&self) -> bool {
+        let oldest = self.files.first();
+        oldest
+            .is_some_and(|(dirtied_ps, _)| self.due_ps.is_some_and(|due_ps| *dirtied_ps <= due_ps))
+    }
+
+    pub fn pages_of(&self, file: FileId) -> impl Iterator<Item = (FileId, u64)> + '_ {
+        self.pages.range((file, 0)..=(file, u64::MAX)).copied()
+    }
+}
+
+impl Paging {
+    pub(super) fn mark_dirty(&mut self, frame: u64, file: FileId, index: u64, now_ps: u64) {
+        let info = self.frames.get_mut(frame);
+        info.dirty = true;
+        info.leaves = false;
+        let Some(limits) = self.limits.as_ref().filter(|_| !processes::is_object(file)) else {
+            return;
+        };
+        let interval_ps = limits.dirty_writeback_ps;
+        if !self.dirty.pages.insert((file, index)) {
+            return;
+        }
+        let state = self.file(file);
+        if state.dirtied_ps.is_some() {
+            return;
+        }
+        state.dirtied_ps = Some(now_ps);
+        self.dirty.files.insert((now_ps, file));
+        if !self.dirty.timed && interval_ps > 0 {
+            self.dirty.timed = true;
+            self.wakes.flush_at_ps = Some(now_ps + interval_ps);
+        }
+    }
+
+    /// A page is dirty no more, or gone.
+    pub(super) fn forget_dirty(&mut self, file: FileId, index: u64) {
+        if !self.dirty.pages.remove(&(file, index)) || self.dirty.pages_of(file).next().is_some() {
+            return;
+        }
+        if let Some(dirtied_ps) = self.file(file).dirtied_ps.take() {
+            self.dirty.files.remove(&(dirtied_ps, file));
+        }
+    }
+
+    /// Dirty pages above which a writer waits, and above which they are written in the background: of
+    /// what is free or holds files (`global_dirtyable_memory`, `domain_dirty_limits`,
+    /// mm/page-writeback.c).
+    fn dirty_limits(&self, limits: &Limits) -> (u64, u64) {
+        let free = self.frames.free();
+        let files = self.reclaim.file_pages().unwrap_or(self.reclaim.pages());
+        let dirtyable = free.saturating_sub(self.watermarks.high) + files;
+        let share = |ratio: f64| ((dirtyable as f64 * ratio) as u64).max(1);
+        let (hard, soft) = (share(limits.dirty_ratio), share(limits.dirty_background_ratio));
+        // Writers are held back between the two already (`dirty_freerun_ceiling`).
+        (u64::midpoint(hard, soft), soft)
+    }
+
+    /// Too many dirty pages: the flusher wakes up, and whoever makes more has to wait
+    /// (`balance_dirty_pages`, mm/page-writeback.c).
+    pub(super) fn throttle(&mut self, work: &mut Vec<Work>) -> Result<Option<TransferId>, OsError> {
+        let Some(limits) = &self.limits else { return Ok(None) };
+        let dirty = self.dirty.pages.len() as u64;
+        if dirty == 0 {
+            return Ok(None);
+        }
+        let (hard, soft) = self.dirty_limits(limits);
+        self.wakes.flush |= dirty > soft;
+        if dirty + self.dirty.under_way <= hard {
+            return Ok(None);
+        }
+        self.counters.throttled_writes += 1;
+        let writes = |transfer: &Transfer| transfer.write && !transfer.swap;
+        if let Some((id, _)) = self.transfers.iter().find(|(_, transfer)| writes(transfer)) {
+            return Ok(Some(id));
+        }
+        self.write_oldest(work)
+    }
+
+    /// Reclaim finds dirty pages and nothing else: all are to be written
+    /// (`wakeup_flusher_threads(WB_REASON_VMSCAN)`).
+    pub(super) fn flush_all(&mut self) {
+        self.dirty.asked = self.dirty.pages.len() as u64;
+        self.wakes.flush |= self.dirty.asked > 0;
+    }
+
+    /// The time has come to look for files that have been dirty for long (`wb_check_old_data_flush`).
+    pub fn flush_old(&mut self, now_ps: u64) {
+        let Some(limits) = &self.limits else { return };
+        self.dirty.due_ps = now_ps.checked_sub(limits.dirty_expire_ps);
+        self.wakes.flush |= self.dirty.is_due();
+        self.dirty.timed = !self.dirty.files.is_empty();
+        if self.dirty.timed {
+            self.wakes.flush_at_ps = Some(now_ps + limits.dirty_writeback_ps);
+        }
+    }
+
+    /// The flusher goes on: writes some of what is dirty too long or too much, and has to wait for the
+    /// transfer. `None` once it may sleep.
+    pub fn flush(&mut self, work: &mut Vec<Work>) -> Result<Option<TransferId>, OsError> {
+        let Some(limits) = &self.limits else { return Ok(None) };
+        let dirty = self.dirty.pages.len() as u64;
+        let many = dirty > self.dirty_limits(limits).1 || self.dirty.asked > 0;
+        if !many && !self.dirty.is_due() {
+            return Ok(None);
+        }
+        let written = self.write_oldest(work)?;
+        if written.is_none() {
+            self.dirty.asked = 0;
+        }
+        Ok(written)
+    }
+
+    /// Writes pages of the file that has been dirty for longest.
+    pub(super) fn write_oldest(
+        &mut self,
+        work: &mut Vec<Work>,
+    ) -> Result<Option<TransferId>, OsError> {
+        let Some((_, file)) = self.dirty.files.first().copied() else { return Ok(None) };
+        self.write_file(file, work)
+    }
+
+    /// Writes some of a file's dirty pages; `None` where there are none but those under way.
+    pub(super) fn write_file(
+        &mut self,
+        file: FileId,
+        work: &mut Vec<Work>,
+    ) -> Result<Option<TransferId>, OsError> {
+        let batch: Vec<(FileId, u64)> = self.dirty.pages_of(file).take(FLUSH_BATCH).collect();
+        let mut pages = Vec::new();
+        for (file, index) in batch {
+            let Some(frame) = self.cached(file, index) else {
+                self.forget_dirty(file, index);
+                continue;
+            };
+            if self.frames.get(frame).transfer == 0 {
+                pages.push(self.clean_file_page(frame, file, index)?);
+            }
+        }
+        if pages.is_empty() {
+            return Ok(None);
+        }
+        self.dirty.asked = self.dirty.asked.saturating_sub(pages.len() as u64);
+        self.dirty.under_way += pages.len() as u64;
+        Ok(Some(self.start_transfer(pages, true, false, work)))
+    }
+
+    /// Pages of files have been written.
+    pub(super) fn written(&mut self, pages: u64) {
+        self.dirty.under_way -= pages;
+    }
+
+    /// A dirty file page is about to be written: stores to it fault again.
+    pub(super) fn clean_file_page(
+        &mut self,
+        frame: u64,
+        file: FileId,
+        index: u64,
+    ) -> Result<PageTransfer, OsError> {
+        let store_address = self.place_for(file, index)?;
+        self.forget_dirty(file, index);
+        self.counters.file_write_backs += 1;
+        let info = self.frames.get_mut(frame);
+        info.dirty = false;
+        let (mapped_at, twice) = (info.mapped_at, info.mapped_twice);
+        if mapped_at != Frame::UNMAPPED {
+            self.protect(mapped_at, frame);
+        }
+        if twice {
+            self.other_mappings(frame, mapped_at).into_iter().for_each(|p| self.protect(p, frame));
+        }
+        Ok(PageTransfer { frame, store_address })
+    }
+
+    pub(super) fn protect(&mut self, page: u64, frame: u64) {
+        self.space.set(page, Pte::Present { frame, writable: false });
+        self.effects.push(Effect::Shootdown(page));
+    }
+
+    /// Virtual pages beside `first` that map a file's frame. Rare: a search of the mappings.
+    pub(super) fn other_mappings(&self, frame: u64, first: u64) -> Vec<u64> {
+        let Owner::File(file, index) = self.frames.get(frame).owner else { return Vec::new() };
+        let candidates = self.space.pages_of(file, index);
+        let maps = |page: &u64| {
+            *page != first
+                && matches!(self.space.get(*page), Pte::Present { frame: f, .. } if f == frame)
+        };
+        candidates.into_iter().filter(maps).collect()
+    }
+
+    pub(super) fn unmap_everywhere(&mut self, frame: u64) {
+        let info = self.frames.get(frame);
+        let mut pages = Vec::new();
+        if info.mapped_at != Frame::UNMAPPED {
+            pages.push(info.mapped_at);
+        }
+        if info.mapped_twice {
+            pages.extend(self.other_mappings(frame, info.mapped_at));
+        }
+        for page in pages {
+            self.space.set(page, Pte::None);
+            self.effects.push(Effect::Shootdown(page));
+        }
+        let info = self.frames.get_mut(frame);
+        info.mapped_at = Frame::UNMAPPED;
+        info.mapped_twice = false;
+    }
+
+    pub(super) fn store_address(&self, file: FileId, index: u64) -> Option<u64> {
+        let state = self.files.get(&file)?;
+        if index < state.stored_pages {
+            return Some(state.base_address + index * self.page_bytes);
+        }
+        let extent = self.extents.get(file_key(file, index));
+        (extent & extent::HOLDS != 0).then_some(extent & !extent::FLAGS)
+    }
+
+    /// Where to write a page of a file: where it is, where it was before it was cut off, or in a
+    /// new place.
+    fn place_for(&mut self, file: FileId, index: u64) -> Result<u64, OsError> {
+        if let Some(address) = self.store_address(file, index) {
+            return Ok(address);
+        }
+        let key = file_key(file, index);
+        let address = match self.extents.get(key) {
+            0 => self.grow_store(1)?,
+            extent => extent & !extent::FLAGS,
+        };
+        self.extents.set(key, address | extent::HOLDS);
+        Ok(address)
+    }
+
+    /// A page of a file is cut off: its place in the store is free to be written again, but not
+    /// while a write to it is under way, which a later one could pass.
+    pub(super) fn cut_off(&mut self, file: FileId, index: u64, being_written: bool) {
+        let key = file_key(file, index);
+        let extent = self.extents.get(key);
+        if extent != 0 {
+            let kept = if being_written { 0 } else { extent & !extent::FLAGS | extent::FREE };
+            self.extents.set(key, kept);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

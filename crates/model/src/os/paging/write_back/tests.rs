@@ -1,0 +1,96 @@
+//! When dirty pages are written, and by whom.
+
+use super::*;
+use crate::os::paging::small::{FRAMES, fault, finish, settle, small};
+use tierscope_workload::op::MAP_WRITABLE;
+
+const FILE: FileId = 1;
+const PAGE: u64 = 4096;
+const SECOND_PS: u64 = 1_000_000_000_000;
+
+fn write(paging: &mut Paging, file: FileId, index: u64, now_ps: u64) -> Next {
+    let next = paging.write_page(file, index, true, now_ps, &mut Vec::new(), &|_| false);
+    next.expect("there is room")
+}
+
+/// Files without a page of their own.
+fn with_files(files: Range<FileId>) -> Paging {
+    let mut paging = small(|_| {});
+    files.for_each(|file| paging.open(file, 0).expect("the store is empty"));
+    paging
+}
+
+/// What the flusher writes before it sleeps.
+fn flushed(paging: &mut Paging) -> u64 {
+    let before = paging.counters.file_write_backs;
+    while let Some(id) = paging.flush(&mut Vec::new()).expect("there is room") {
+        finish(paging, id);
+    }
+    paging.counters.file_write_backs - before
+}
+
+#[test]
+fn the_flusher_wakes_above_the_background_ratio_and_not_at_it() {
+    let mut paging = with_files(0..2);
+    let mut wakes = |index| {
+        assert!(matches!(write(&mut paging, FILE, index, 0), Next::Ready(_)));
+        let soft = paging.dirty_limits(paging.limits.as_ref().expect("it has a store")).1;
+        assert_eq!(paging.take_wakes().flush, index + 1 > soft, "{index} of {soft}");
+        index + 1 > soft
+    };
+    assert_eq!((0..FRAMES).map(&mut wakes).filter(|wakes| *wakes).take(3).count(), 3);
+    assert!(flushed(&mut paging) > 3);
+    assert_eq!(flushed(&mut paging), 0, "it writes until no more than that is dirty");
+}
+
+#[test]
+fn a_writer_waits_above_the_middle_of_both_ratios() {
+    let mut paging = with_files(0..2);
+    let middle = paging.dirty_limits(paging.limits.as_ref().expect("it has a store")).0;
+    let ready =
+        (0..).take_while(|index| matches!(write(&mut paging, FILE, *index, 0), Next::Ready(_)));
+    let ready = ready.count() as u64;
+    assert!((middle - 2..=middle).contains(&ready), "{ready} of {middle}");
+    assert_eq!(paging.counters.throttled_writes, 1);
+    let Next::Wait(id) = write(&mut paging, FILE, ready, 0) else { panic!("it is above it still") };
+    assert!(paging.transfer(id).write);
+    settle(&mut paging);
+    assert!(matches!(write(&mut paging, FILE, ready, 0), Next::Ready(_)));
+}
+
+#[test]
+fn a_file_is_written_once_it_has_been_dirty_for_long_and_not_before() {
+    let mut paging = with_files(0..3);
+    write(&mut paging, 1, 0, SECOND_PS);
+    assert_eq!(paging.take_wakes().flush_at_ps, Some(6 * SECOND_PS));
+    write(&mut paging, 2, 0, 4 * SECOND_PS);
+    write(&mut paging, 1, 1, 5 * SECOND_PS);
+    assert_eq!(paging.take_wakes(), Wakes::default());
+    for (now, written) in [(6, 0), (30, 0), (31, 2), (33, 0), (34, 1)] {
+        paging.flush_old(now * SECOND_PS);
+        let at_ps = paging.take_wakes().flush_at_ps;
+        assert_eq!(at_ps, (now + 5 <= 39).then_some((now + 5) * SECOND_PS));
+        assert_eq!(flushed(&mut paging), written, "after {now} s");
+    }
+    paging.flush_old(39 * SECOND_PS);
+    assert_eq!(paging.take_wakes(), Wakes::default(), "nothing is dirty");
+    write(&mut paging, 1, 0, 50 * SECOND_PS);
+    assert_eq!(paging.take_wakes().flush_at_ps, Some(55 * SECOND_PS), "dirty anew");
+}
+
+#[test]
+fn a_page_being_written_is_made_read_only_and_the_hardware_is_told() {
+    let mut paging = small(|_| {});
+    paging.open(FILE, 16 * PAGE).expect("the store is empty");
+    paging.map(0, 16 * PAGE, MAP_SHARED | MAP_WRITABLE, FILE, 0);
+    let Next::Wait(id) = fault(&mut paging, 3, true) else { panic!("it is in the store alone") };
+    finish(&mut paging, id);
+    assert!(matches!(fault(&mut paging, 3, true), Next::Ready(_)));
+    paging.take_effects();
+    let id = paging.sync(FILE, &mut Vec::new()).expect("it has a place").expect("a dirty page");
+    assert!(matches!(paging.entry(3), Pte::Present { writable: false, .. }));
+    assert_eq!(paging.take_effects(), [Effect::Shootdown(3)]);
+    finish(&mut paging, id);
+    fault(&mut paging, 3, true);
+    assert!(paging.sync(FILE, &mut Vec::new()).is_ok_and(|id| id.is_some()), "dirty once more");
+}

@@ -1,0 +1,155 @@
+//! The kernel's own threads: the one that reclaims in the background (`kswapd`, mm/vmscan.c) and the one
+//! that writes dirty pages of files (`wb_workfn`, fs/fs-writeback.c).
+//!
+//! What they decide costs instructions and lines as anything of the kernel. They run where no thread of
+//! the workload does; where all hardware threads are taken, on the one whose thread has woken them, which
+//! they preempt: it is switched away from and back to, and is ready meanwhile.
+
+use super::kernel::path_steps;
+use super::thread::{Action, Step};
+use super::{Doing, Event, Machine, MachineError};
+use tierscope_kernel::Stage;
+use tierscope_model::os::paging::TransferId;
+
+/// A thread of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Daemon {
+    Reclaimer,
+    Flusher,
+}
+
+/// What one of them does.
+#[derive(Clone, Debug, Default)]
+struct Doings {
+    awake: bool,
+    /// It has not run since it was woken.
+    fresh: bool,
+    /// It has more to do after its step.
+    goes_on: bool,
+    /// Hardware thread that has woken it.
+    context: usize,
+    /// What it hands to the device at the end of its step.
+    submits: Vec<TransferId>,
+    /// The transfer that it waits for then.
+    waits: Option<TransferId>,
+}
+
+/// All of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Daemons([Doings; 2]);
+
+impl Machine {
+    fn daemon(&mut self, which: Daemon) -> &mut Doings {
+        &mut self.daemons.0[which as usize]
+    }
+
+    /// What the operating system has found to be done meanwhile is begun.
+    #[inline]
+    pub(super) fn wake_daemons(&mut self, context: usize, now_ps: u64) {
+        let wakes = self.paging.take_wakes();
+        if !wakes.any() {
+            return;
+        }
+        for (which, wanted) in [(Daemon::Reclaimer, wakes.reclaim), (Daemon::Flusher, wakes.flush)]
+        {
+            let doings = self.daemon(which);
+            if wanted && !doings.awake {
+                *doings = Doings { awake: true, fresh: true, context, ..Doings::default() };
+                self.continue_daemon(which, now_ps);
+            }
+        }
+        if let Some(at_ps) = wakes.flush_at_ps {
+            self.queue.push(at_ps.max(now_ps), self.memory_source(), Event::FlushOld);
+        }
+    }
+
+    /// It goes on, once it has been woken.
+    fn continue_daemon(&mut self, which: Daemon, now_ps: u64) {
+        self.daemon(which).goes_on = true;
+        let at_ps = now_ps + self.kernel_path_ps(self.os.paths.wake_up);
+        self.queue.push(at_ps, self.memory_source(), Event::Daemon(which));
+    }
+
+    /// The time has come to look for pages that have been dirty for long.
+    pub(super) fn flush_old(&mut self, now_ps: u64) {
+        self.paging.flush_old(now_ps);
+        self.wake_daemons(self.daemons.0[Daemon::Flusher as usize].context, now_ps);
+    }
+
+    /// A transfer has ended, for which the flusher may have waited.
+    pub(super) fn wake_flusher(&mut self, id: TransferId, now_ps: u64) {
+        let doings = self.daemon(Daemon::Flusher);
+        if doings.waits == Some(id) {
+            doings.waits = None;
+            self.continue_daemon(Daemon::Flusher, now_ps);
+        }
+    }
+
+    /// A thread of the kernel has done a step, and does the next, if there is one.
+    pub(super) fn step_daemon(&mut self, which: Daemon, now_ps: u64) -> Result<(), MachineError> {
+        let doings = self.daemon(which);
+        let (context, goes_on) = (doings.context, doings.goes_on);
+        doings.goes_on = false;
+        for id in std::mem::take(&mut doings.submits) {
+            self.submit_transfer(context, id, now_ps);
+        }
+        if !goes_on {
+            let doings = self.daemon(which);
+            doings.awake = doings.waits.is_some();
+            return Ok(());
+        }
+        let (mut more, mut waits) = (false, None);
+        let mut work = Vec::new();
+        match which {
+            Daemon::Reclaimer => {
+                let cores = &self.cores;
+                let held = |page| cores.iter().any(|core| core.tlb.holds(page));
+                more = self.paging.balance(&mut work, &held)?;
+            }
+            Daemon::Flusher => waits = self.paging.flush(&mut work)?,
+        }
+        self.apply_effects();
+        let mut submits = Vec::new();
+        let mut steps = self.work_steps(&work);
+        steps.retain(|step| match step {
+            Step::Act(Action::Submit(id)) => {
+                submits.push(*id);
+                false
+            }
+            _ => true,
+        });
+        let at_ps = now_ps + self.spend_daemon(which, &steps);
+        let doings = self.daemon(which);
+        (doings.goes_on, doings.submits, doings.waits) = (more, submits, waits);
+        self.queue.push(at_ps, self.memory_source(), Event::Daemon(which));
+        self.wake_daemons(context, now_ps);
+        Ok(())
+    }
+
+    /// A step takes a hardware thread that is free, or is put before what the thread does that runs
+    /// where it was woken; how long it takes.
+    fn spend_daemon(&mut self, which: Daemon, steps: &[Step]) -> u64 {
+        let mut path = tierscope_model::os::PathSpec { instructions: 0, lines: 0 };
+        for step in steps {
+            match *step {
+                Step::Run { instructions, .. } => path.instructions += instructions as u32,
+                Step::Touch { lines, .. } => path.lines += lines,
+                _ => {}
+            }
+        }
+        let duration_ps = self.kernel_path_ps(path);
+        let doings = self.daemon(which);
+        let (context, fresh) = (doings.context, std::mem::take(&mut doings.fresh));
+        if self.contexts.iter().any(|context| context.doing == Doing::Idle) {
+            self.account.kernel_instructions += u64::from(path.instructions);
+            return duration_ps;
+        }
+        let mut steps = path_steps(Stage::Ready, path, 1);
+        if fresh {
+            self.account.context_switches += 2;
+            steps.extend(path_steps(Stage::ContextSwitch, self.os.paths.context_switch, 2));
+        }
+        self.threads[self.contexts[context].thread].do_first(&steps);
+        duration_ps
+    }
+}
