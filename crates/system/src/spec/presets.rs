@@ -70,6 +70,9 @@ presets! {
     "hams-te" = "hams-te.toml",
         "8 GiB of NVDIMM as cache of Z-NAND on its channel, journalled commands ([HAMS21])";
     "hams-te/quick" = "hams-te-quick.toml", "hams-te at 1/256: 32 MiB of NVDIMM";
+    "mmap" = "mmap.toml",
+        "8 GiB of DRAM that the kernel pages to an 800 GB Z-SSD: mapped files ([HAMS21])";
+    "mmap/quick" = "mmap-quick.toml", "mmap at 1/256: 32 MiB of DRAM";
     "nvdimm" = "nvdimm.toml", "512 GiB of NVDIMM and no store: the oracle of [HAMS21]";
     "nvdimm/quick" = "nvdimm-quick.toml", "nvdimm at 1/256: 2 GiB of NVDIMM";
     "flatflash-p" = "flatflash-p.toml",

@@ -148,12 +148,13 @@ fn every_mistake_has_a_place_and_a_mend() {
 }
 
 /// Presets that are not called by their organization, which is the other.
-const CALLED_OTHERWISE: [(&str, &str); 14] = [
+const CALLED_OTHERWISE: [(&str, &str); 15] = [
     ("device", "block-device"),
     ("hams-lp", "hams"),
     ("hams-le", "hams"),
     ("hams-tp", "hams"),
     ("hams-te", "hams"),
+    ("mmap", "storage"),
     ("nvdimm", "oracle"),
     ("flatflash-p", "tiered"),
     ("flatflash-m", "tiered"),
