@@ -1695,11 +1695,54 @@ class Storage(_Spec):
     swap_cluster_pages: int | None = None
     """Pages read at once from swap, a power of two (`page_cluster`); 1 for no readahead."""
 
+    swap_readahead: Literal["cluster", "virtual-address"] | None = None
+    """Which slots are read with one that is needed.
+
+    ``"cluster"``: The slots around its own (`swap_cluster_readahead`, mm/swap_state.c): all of
+    Linux before 4.14, and later Linux where a swap device is a disk. ``"virtual-address"``: The
+    pages around it in its mapping (`swap_vma_readahead`).
+    """
+
+    reclaim: Literal["active-inactive", "lru", "clock", "fifo"] | None = None
+    """Which pages leave memory when it gets full.
+
+    ``"active-inactive"``: As Linux without generations: active and inactive lists of files and of
+    anonymous memory, refault distances, and `swappiness` (mm/vmscan.c, mm/workingset.c, as of Linux
+    6.18). ``"lru"``: The page used longest ago, whatever it is. ``"clock"``: The page that came
+    longest ago, but one that was used since is passed over once. ``"fifo"``: The page that came
+    longest ago.
+    """
+
+    swappiness: int | None = None
+    """How readily anonymous memory leaves: 0 hardly, 100 as readily as files, 200 alone."""
+
+    watermark_scale: float | None = None
+    """Share of DRAM between one watermark of free memory and the next (`watermark_scale_factor`);
+    not less than a quarter of the lowest watermark, which is that of Linux before 4.6.
+    """
+
     dirty_ratio: float | None = None
-    """Share of DRAM that may be dirty file pages before a writer has to wait."""
+    """Share of what is free or holds files that may be dirty file pages.
+
+    Writers are held back from the middle between this and `dirty_background_ratio` on.
+    """
 
     dirty_background_ratio: float | None = None
-    """Share of DRAM above which dirty file pages are written in the background."""
+    """Share of what is free or holds files above which dirty file pages are written in the
+    background.
+    """
+
+    dirty_writeback: str | None = None
+    """Time between two looks for file pages that have been dirty for long; 0 for none.
+
+    A duration such as ``"25us"``.
+    """
+
+    dirty_expire: str | None = None
+    """How long a file may have dirty pages before they are written.
+
+    A duration such as ``"25us"``.
+    """
 
     host_queue_depth: int | None = None
     """Page requests that the host has at the device at once (NCQ tags, NVMe queue)."""

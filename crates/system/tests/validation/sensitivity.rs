@@ -434,7 +434,12 @@ fn crowded() -> Vec<Op> {
     for (number, some) in updates.chunks(2).enumerate() {
         let offset = number as u64 % (pages / 2) * PAGE;
         for offset in [offset, offset + pages / 2 * PAGE] {
-            ops.extend(call(Call::Read { file: 0, offset, length: PAGE, address: ANONYMOUS + (16 << 20) }));
+            ops.extend(call(Call::Read {
+                file: 0,
+                offset,
+                length: PAGE,
+                address: ANONYMOUS + (16 << 20),
+            }));
         }
         ops.extend_from_slice(some);
     }
@@ -605,6 +610,8 @@ const NO_TLB: Sets<'static> = &[
     ("processor.tlb.ways", "1"),
     ("processor.tlb.second_level_entries", "0"),
 ];
+/// Room for a MiB, page tables and what the kernel keeps free.
+const MORE_DRAM: Sets<'static> = &[("storage.dram_capacity", "4MiB")];
 const LINES_OF_128: Sets<'static> = &[
     ("processor.caches.L1D.line", "128B"),
     ("processor.caches.L2.line", "128B"),
@@ -652,10 +659,12 @@ const CASES: &[Case] = &[
     case("processor.caches.L3.shared", ALL, "false", Chase(288), "hits_l3", Up),
     case("processor.tlb.entries", ALL, "16", Steps(4, 64), "stage:tlb", Up),
     case("processor.tlb.ways", ALL, "1", Steps(256, 4), "stage:tlb", Up),
-    case("processor.tlb.second_level_entries", ALL, "64", Steps(4, 256), "tlb_walks", Up),
+    case("processor.tlb.second_level_entries", ALL, "64", Steps(4, 256), "tlb_walks", Up)
+        .with(MORE_DRAM),
     case("processor.tlb.second_level_ways", ALL, "1", Steps(2048, 4), "tlb_walks", Up)
         .with(NO_FIRST_TLB),
-    case("processor.tlb.second_level_latency_cycles", ALL, "20", Steps(4, 256), "stage:tlb", Up),
+    case("processor.tlb.second_level_latency_cycles", ALL, "20", Steps(4, 256), "stage:tlb", Up)
+        .with(MORE_DRAM),
     case("processor.tlb.walk_cache_entries", ALL, "1", Steps(2048, 4), "stage:tlb", Up)
         .with(NO_TLB),
     case("processor.tlb.levels", ALL, "5", Chase(64), "footprint_bytes", Up),
@@ -1004,7 +1013,7 @@ const CASES: &[Case] = &[
     case("storage.fault_around", &[STORAGE], "4KiB", Mapped, "minor_faults", Up),
     case("storage.swap_cluster_pages", &[STORAGE], "1", Updates, "readahead_pages", Down),
     case("storage.swap_readahead", &[STORAGE], "virtual-address", Updates, "major_faults", Either),
-    case("storage.reclaim", &[STORAGE], "lru", Crowded, "activated_pages", Down),
+    case("storage.reclaim", &[STORAGE], "lru", Crowded, "major_faults", Either),
     case("storage.swappiness", &[STORAGE], "200", Crowded, "swap_out_pages", Up),
     case("storage.watermark_scale", &[STORAGE], "0.1", Updates, "background_reclaimed_pages", Up),
     case("storage.dirty_writeback", &[STORAGE], "0s", Files, "file_write_back_pages", Either)
