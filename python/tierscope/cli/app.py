@@ -13,6 +13,7 @@ import tierscope
 from tierscope._interrupts import received
 from tierscope.cli import (
     FAILURE,
+    advise,
     completions,
     describe,
     doctor,
@@ -114,6 +115,7 @@ app.command(
 )
 app.command(_flowing(report.report), usage=report.USAGE, help_epilogue=report.EXAMPLES)
 app.command(_flowing(sweep.sweep), usage=sweep.USAGE, help_epilogue=sweep.EXAMPLES)
+app.command(_flowing(advise.advise), usage=advise.USAGE, help_epilogue=advise.EXAMPLES)
 app.command(_flowing(reproduce.reproduce), usage=reproduce.USAGE, help_epilogue=reproduce.EXAMPLES)
 app.command(
     _flowing(describe.show), usage=describe.SHOW_USAGE, help_epilogue=describe.SHOW_EXAMPLES

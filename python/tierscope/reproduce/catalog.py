@@ -19,7 +19,8 @@ from tierscope.sweeps.study import Study
 
 HERE = Path(__file__).parent.parent / "experiments"
 """The experiments of this package."""
-VIEWS = ("lines", "bars", "stacks", "table", "description", "owners")
+VIEWS = ("lines", "bars", "stacks", "delays", "energies", "table", "description", "owners")
+
 """Forms in which an item can be shown."""
 QUICK, FULL = "quick", "full"
 _PAPER = "paper.toml"
@@ -40,6 +41,7 @@ _ITEM_KEYS: dict[str, type] = {
     "also": list,
     "runs_of": str,
     "relative_to": str,
+    "systems": list,
     "columns": list,
     "readings": list,
     "lacks": list,
@@ -173,6 +175,7 @@ class Item:
         figure: the column that it shows.
         also: further columns that it shows, each in panels of its own.
         relative_to: the system whose figure is 1; empty where figures are shown as they are.
+        systems: the machines that it shows, of those that run; all unless any is named.
         columns: columns of its table of numbers, beside what tells rows apart.
         readings: what the paper leaves open, and is our choice.
         lacks: what of it is left out although it runs.
@@ -194,6 +197,7 @@ class Item:
     figure: str
     also: tuple[str, ...]
     relative_to: str
+    systems: tuple[str, ...]
     columns: tuple[str, ...]
     readings: tuple[str, ...]
     lacks: tuple[str, ...]
@@ -424,6 +428,7 @@ def _item(folder: Path, name: str) -> Item:
         figure=figure,
         also=tuple(said.get("also", ())),
         relative_to=said.get("relative_to", ""),
+        systems=tuple(said.get("systems", ())),
         columns=tuple(said.get("columns", (figure,))),
         readings=tuple(said.get("readings", ())),
         lacks=tuple(said.get("lacks", ())),

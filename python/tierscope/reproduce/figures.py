@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tierscope import format as fmt
+from tierscope.breakdown import GROUPS
 
 Row = Mapping[str, Any]
 """A row of a sweep's table."""
@@ -75,10 +76,20 @@ def _hit_rate(row: Row) -> float | None:
     return None if rate is None else 1.0 - float(rate)
 
 
-def _amount(unit: str) -> Callable[[float | None], str]:
-    return lambda value: fmt.rate(value, unit)
+def _owned(*labels: str) -> Callable[[Row], float | None]:
+    """The share of the threads' time that groups of owners have."""
+    owners = {owner for group in GROUPS if group.label in labels for owner in group.owners}
+
+    def of(row: Row) -> float | None:
+        times = {key: row.get(f"time_{key}_ns") or 0.0 for group in GROUPS for key in group.owners}
+        total = sum(times.values())
+        return sum(times[owner] for owner in owners) / total if total else None
+
+    return of
 
 
+_os_share = _owned("operating system")
+_store_share = _owned("store", "links and DMA")
 _mean_ns = _column("latency_mean_ns")
 _time_s = _column("time_s")
 FIGURES: dict[str, Figure] = {
@@ -93,13 +104,17 @@ FIGURES: dict[str, Figure] = {
     "software_ns": Figure("software, of an access", fmt.nanoseconds, _software_ns),
     "kernel_io_ns": Figure("the kernel's I/O, of an access", fmt.nanoseconds, _kernel_io_ns),
     "software_share": Figure("software's share", fmt.percent, _over(_software_ns, _mean_ns)),
+    "busy_share": Figure("executing", fmt.percent, _owned("busy", "core and on-chip caches")),
+    "os_share": Figure("operating system", fmt.percent, _os_share),
+    "store_share": Figure("store and links", fmt.percent, _store_share),
+    "os_over_store": Figure("system over store", fmt.factor, _over(_os_share, _store_share)),
     "device_bytes_per_s": Figure("bandwidth", fmt.bandwidth, _column("device_bytes_per_s")),
     "accesses_per_s": Figure(
-        "accesses a second", _amount("accesses"), _over(_column("accesses"), _time_s), "time"
+        "accesses a second", fmt.rate, _over(_column("accesses"), _time_s), "time"
     ),
     "instructions_per_s": Figure(
         "instructions a second",
-        _amount("instructions"),
+        fmt.rate,
         _over(_column("instructions"), _time_s),
         "time",
     ),

@@ -8,8 +8,9 @@ from tierscope.pages.chart import Spec, by_system, chart, dashes, shapes, spread
 from tierscope.pages.page import Page, Table
 from tierscope.pages.sweep_charts import Axis
 from tierscope.reproduce import figures
+from tierscope.reproduce.parts import AXES, parts_of
 from tierscope.reproduce.run import Done
-from tierscope.reproduce.tables import grids, groups_of
+from tierscope.reproduce.tables import grids
 
 
 def page(done: Done) -> Page:
@@ -38,7 +39,7 @@ def _charts(done: Done) -> list[Spec]:
     if not done.cells or done.item.view in ("table", "description"):
         return []
     state = f"{'quick' if done.quick else 'full'}, {done.state}"
-    if done.item.view in ("stacks", "owners"):
+    if done.item.view in AXES:
         return [_stacks(done, state)]
     form = _lines if done.item.view == "lines" else _bars
     names = (done.item.figure, *done.item.also)
@@ -153,7 +154,7 @@ def _stacks(done: Done, state: str) -> Spec:
     titles = {(one.label, one.scale): one.title for one in done.panels}
     colours: dict[str, str] = {}
     for cell in done.cells:
-        parts = groups_of(cell)
+        parts = parts_of(cell, done.item.view)
         total = sum(time for _, _, time in parts)
         for place, (label, colour, time) in enumerate(parts):
             colours[label] = colour
@@ -175,7 +176,7 @@ def _stacks(done: Done, state: str) -> Spec:
             "x": {
                 "field": "share",
                 "type": "quantitative",
-                "title": "share of the threads' time",
+                "title": f"share of {AXES[done.item.view]}",
                 "axis": {"format": "~%"},
             },
             "order": {"field": "place"},

@@ -15,8 +15,8 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from tierscope.pages.chart import PALETTE, spread_by_ratio
 from tierscope.pages.sweep_charts import Axis
 from tierscope.reproduce import figures
+from tierscope.reproduce.parts import AXES, parts_of
 from tierscope.reproduce.run import Cell, Done
-from tierscope.reproduce.tables import groups_of
 
 _MARKS = ("o", "s", "^", "D", "P", "v", ">")
 _STROKES = ("-", "--", ":", "-.")
@@ -26,7 +26,7 @@ _ACROSS = 3
 
 def draw(done: Done) -> Figure | None:
     """The figure of an item; nothing of what is a table."""
-    forms = {"lines": _lines, "bars": _bars, "stacks": _stacks, "owners": _stacks}
+    forms = {"lines": _lines, "bars": _bars, **dict.fromkeys(AXES, _stacks)}
     form = forms.get(done.item.view)
     if form is None or not any(cell.rows for cell in done.cells):
         return None
@@ -204,36 +204,32 @@ def _bars(done: Done) -> Figure:
 
 
 def _stacks(done: Done) -> Figure:
-    """A stack a machine: who owned the threads' time, as shares, or against a machine's time."""
-    panels = _panels(done)
-    cells = [(title, cell) for title, members in panels for cell in members]
-    figure = Figure(figsize=(max(6.0, 0.42 * len(cells) + 3.0), 4.8), layout="constrained")
-    axes = figure.subplots()
+    """A stack a machine: parts of its own sum, or of another machine's. A panel a study."""
+    panels = [(title, cells) for title, cells in _panels(done) if cells]
+    widest = max(len(cells) for _, cells in panels)
+    figure, all_axes = _grid(len(panels), max(3.0, 0.34 * widest + 1.6), 2.7)
     seen: dict[str, BarContainer] = {}
-    places, names, place = [], [], 0.0
-    before: str | None = None
-    for title, cell in cells:
-        place += 1.0 if before in (None, title) else 1.6
-        before = title
-        parts = groups_of(cell)
-        total, bottom = _whole(done, cell), 0.0
-        for label, colour, time in parts:
-            share = time / total
-            seen[label] = axes.bar(
-                place, share, 0.8, bottom, color=colour, edgecolor="white", linewidth=0.4
-            )
-            bottom += share
-        places.append(place)
-        over = "" if cell.over is None else f" {cell.over}"
-        names.append(f"{title}\n{cell.system}{over}" if len(panels) > 1 else f"{cell.system}{over}")
-    axes.set_xticks(places, names, rotation=90, fontsize=6.5)
-    base = done.item.relative_to
-    axes.set_ylabel(f"execution time, {base} = 1" if base else "share of the threads' time")
-    axes.spines[["top", "right"]].set_visible(False)
+    base, title_y = done.item.relative_to, AXES[done.item.view]
+    for axes, (title, cells) in zip(all_axes, panels, strict=True):
+        for place, cell in enumerate(cells):
+            total, bottom = _whole(done, cell), 0.0
+            for label, colour, size in parts_of(cell, done.item.view):
+                seen[label] = axes.bar(
+                    place, size / total, 0.8, bottom, color=colour, edgecolor="white", linewidth=0.3
+                )
+                bottom += size / total
+        names = [c.system if c.over is None else f"{c.system} {c.over}" for c in cells]
+        axes.set_xticks(range(len(names)), names, rotation=60, fontsize=7, ha="right")
+        axes.set_title(title, fontsize=9)
+        axes.set_ylabel(f"{title_y}, {base} = 1" if base else f"share of {title_y}", fontsize=7)
+        axes.tick_params(axis="y", labelsize=7)
+        axes.spines[["top", "right"]].set_visible(False)
+    order = list(seen)
     figure.legend(
-        cast("list[Artist]", list(seen.values())),
-        list(seen),
-        loc="outside right center",
+        cast("list[Artist]", [seen[label] for label in order]),
+        order,
+        loc="outside lower center",
+        ncols=5,
         frameon=False,
         fontsize=8,
     )
@@ -241,10 +237,10 @@ def _stacks(done: Done) -> Figure:
 
 
 def _whole(done: Done, cell: Cell) -> float:
-    """What a stack's parts are shares of, in nanoseconds: its own sum, or another machine's."""
+    """What a stack's parts are shares of: its own sum, or another machine's."""
     base = done.item.relative_to
     same = (cell.panel, cell.scale, cell.over)
     of = next(
         (c for c in done.cells if c.system == base and (c.panel, c.scale, c.over) == same), cell
     )
-    return sum(time for _, _, time in groups_of(of)) or math.inf
+    return sum(size for _, _, size in parts_of(of, done.item.view)) or math.inf

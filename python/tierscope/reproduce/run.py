@@ -196,6 +196,7 @@ def _done(item: Item, panels: Sequence[Panel], sweeps: Sequence[Sweep], quick: b
         cell
         for panel, sweep in zip(panels, sweeps, strict=True)
         for cell in cells_of(item, panel, sweep)
+        if not item.systems or cell.system in item.systems
     ]
     scales = {panel.scale for panel in panels}
     findings = tuple(

@@ -10,14 +10,17 @@ from typing import Any, TypeVar
 
 from tierscope import format as fmt
 from tierscope._system import system
-from tierscope.breakdown import GROUPS, grouped
+from tierscope.breakdown import GROUPS
 from tierscope.errors import TierscopeError
 from tierscope.reproduce import figures
 from tierscope.reproduce.catalog import Item
 from tierscope.reproduce.claims import Finding, shown
+from tierscope.reproduce.parts import parts_of
 from tierscope.reproduce.run import Cell, Done
 
 T = TypeVar("T")
+_FEW = 24
+"""Machines and panels of which each figure is told on a terminal; of more, the item's own."""
 _SIDE_BY_SIDE = 5
 """Columns of a narrow table."""
 PUBLISHED = "What the paper says"
@@ -76,7 +79,7 @@ def compact(done: Done) -> list[Grid]:
     """The numbers of its figure for narrow terminals: a column a machine, a few side by side."""
     if done.item.view == "owners":
         return [owners(done.cells)]
-    if not done.item.over and len(done.item.columns) > 1:
+    if not done.item.over and len(done.item.columns) > 1 and len(done.cells) <= _FEW:
         return [_by_figure(done, some) for some in _in_parts(done.cells)]
     systems = list(dict.fromkeys(cell.system for cell in done.cells))
     return [_by_system(done, some) for some in _in_parts(systems)]
@@ -192,28 +195,13 @@ def owners(cells: Sequence[Cell]) -> Grid:
     """Who did what: shares of the threads' time by group of owners, a column a machine."""
     columns = []
     for cell in cells:
-        times = _owners_of(cell)
-        total = sum(times.values())
-        columns.append({group.label: time / total for group, time in grouped(times)})
+        parts = parts_of(cell, "owners")
+        total = sum(size for _, _, size in parts)
+        columns.append({label: size / total for label, _, size in parts})
     labels = [group.label for group in GROUPS if any(group.label in one for one in columns)]
     rows = [[label, *(fmt.percent(one.get(label)) for one in columns)] for label in labels]
     heading = ["time of threads", *(f"{cell.panel}: {cell.system}" for cell in cells)]
     return Grid("Owners", heading, rows, 1)
-
-
-def _owners_of(cell: Cell) -> dict[str, float]:
-    """The time of threads by owner, seeds together, in nanoseconds."""
-    found: dict[str, float] = {}
-    for row in cell.rows:
-        for group in GROUPS:
-            for owner in group.owners:
-                found[owner] = found.get(owner, 0.0) + float(row.get(f"time_{owner}_ns") or 0.0)
-    return found
-
-
-def groups_of(cell: Cell) -> list[tuple[str, str, float]]:
-    """Label, colour and time, in nanoseconds, of each group of owners."""
-    return [(group.label, group.colour, time) for group, time in grouped(_owners_of(cell))]
 
 
 def to_csv(done: Done) -> str:
