@@ -64,8 +64,8 @@ fn off(a: u64, b: u64) -> f64 {
     b as f64 / a as f64 - 1.0
 }
 
-/// They take the same time within 2 %, by as many misses within 1.5 %: 0.0 to 0.7 % and −0.2 to
-/// 0.6 % as measured here.
+/// They take the same time within 2 %, by as many misses within 1.5 %: 0.2 to 0.9 % and −0.3 to
+/// 0.2 % as measured here.
 ///
 /// It is not 0. `storage` enters the kernel five times for a fault, writes the page to DRAM before
 /// it goes on (the hybrid forwards the line first) and then reads the line from there: 0.5 % of a
