@@ -1475,13 +1475,35 @@ class DramCache(_Spec):
     """Associativity, 1 to 64."""
 
     page: str | None = None
-    """Page: the unit of tags and fills. A size such as ``"64GiB"``."""
+    """Page: the unit of tags, and of fills where it has no sectors. A size such as ``"64GiB"``."""
+
+    sector: str | None = None
+    """Sector: the part of a page that comes and goes back by itself, a 64th of the page or more.
+
+    Without it, pages come and go as a whole. A size such as ``"64GiB"``.
+    """
+
+    replacement: Literal["lru", "fifo", "random", "not-most-recent", "plru", "clock", "srrip", "brrip", "drrip"] | None = None  # noqa: E501
+    """Which page of a set goes for a new one.
+
+    ``"lru"``: Least recently used, exactly. ``"fifo"``: First in, first out: a hit changes nothing.
+    ``"random"``: Any way with equal chance, from a seed. ``"not-most-recent"``: Any way but the one
+    used last, from a seed. ``"plru"``: Pseudo-LRU: a binary tree over the ways. ``"clock"``: A hand
+    that passes what was used since it last came by. ``"srrip"``: Static prediction of re-reference
+    (RRIP). ``"brrip"``: Bimodal prediction of re-reference: keeps a part of what is too large.
+    ``"drrip"``: SRRIP or BRRIP, whichever misses less in sets that always follow one.
+    """
 
     tags: Literal["sram", "with-data"] | None = None
     """Where the tags are.
 
     ``"sram"``: In SRAM beside the controller. ``"with-data"``: With the data: tag and data come in
     one DRAM access. Direct-mapped caches only.
+    """
+
+    miss_predictor: bool | None = None
+    """Whether misses are guessed, where tags are with the data, and the store is asked beside them
+    (Alloy cache: Qureshi & Loh, MICRO 2012).
     """
 
     tag_latency: str | None = None
@@ -1520,8 +1542,29 @@ class Hybrid(_Spec):
     write_back_buffer_pages: int | None = None
     """Dirty victims that wait for the store at most. When it is full, misses wait."""
 
+    prefetcher: Literal["sequential", "streams", "stride", "best-offset"] | None = None
+    """What is prefetched.
+
+    ``"sequential"``: The pages behind each demand miss ([HYB15] §2.4). ``"streams"``: Pages behind
+    the misses of several streams, and one more with each that is used (Jouppi, ISCA 1990).
+    ``"stride"``: Pages at the distance that was seen twice, of several streams (minimum delta:
+    Palacharla & Kessler, ISCA 1994). ``"best-offset"``: The page at the offset that would have been
+    in time most often (Michaud, HPCA 2016).
+    """
+
     prefetch_pages: int | None = None
-    """Pages that a demand miss prefetches in physical order; 0 for none."""
+    """Pages, or sectors, that prefetching goes ahead; 0 for none.
+
+    `best-offset` brings one at a time, however many this says.
+    """
+
+    prefetch_streams: int | None = None
+    """Streams that `streams` and `stride` follow at most."""
+
+    eager_write_back: bool | None = None
+    """Whether the page that would go next is written back ahead of need where it is dirty: when a
+    page has come into its set, and the write-back buffer is at most half full.
+    """
 
     critical_line_first: bool | None = None
     """Whether the requested line goes ahead of the rest of its page."""

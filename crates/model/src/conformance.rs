@@ -15,7 +15,7 @@ mod policy;
 
 pub use link::link_laws;
 pub use medium::medium_laws;
-pub use policy::{Reference, policy_follows, policy_laws};
+pub use policy::{Reference, policy_follows, policy_follows_for, policy_laws};
 
 use crate::organization::{Organization, OrganizationReport};
 use crate::request::{

@@ -17,6 +17,12 @@ macro_rules! parts {
                 lru::Lru, "Least recently used, exactly.";
                 fifo::Fifo, "First in, first out: a hit changes nothing.";
                 random::Random, "Any way with equal chance, from a seed.";
+                not_most_recent::NotMostRecent, "Any way but the one used last, from a seed.";
+                plru::Plru, "Pseudo-LRU: a binary tree over the ways.";
+                clock::Clock, "A hand that passes what was used since it last came by.";
+                srrip::Srrip, "Static prediction of re-reference (RRIP).";
+                brrip::Brrip, "Bimodal prediction of re-reference: keeps a part of what is too large.";
+                drrip::Drrip, "SRRIP or BRRIP, whichever misses less in sets that always follow one.";
             }
             media {
                 paged::Paged, "Pages, each with one time to read and one to write.";

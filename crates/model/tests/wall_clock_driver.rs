@@ -10,8 +10,9 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use tierscope_kernel::{Stage, Timeline};
-use tierscope_model::organization::hybrid::{Action, Controller, Place, Token};
+use tierscope_model::organization::hybrid::{Action, Controller, Place, PrefetcherKind, Token};
 use tierscope_model::organization::{DramCacheSpec, HybridSpec, InitialContent, TagStore};
+use tierscope_model::replacement::PolicyKind;
 use tierscope_model::request::LineRequest;
 use tierscope_units::{Duration, Size};
 
@@ -24,6 +25,7 @@ const STORE_PAGES: usize = 64;
 struct Order {
     token: Token,
     address: u64,
+    bytes: usize,
     data: Option<Vec<u8>>,
 }
 
@@ -71,7 +73,7 @@ impl FileStore {
 }
 
 fn serve(file: &mut File, inbox: &Receiver<Order>, outbox: &Sender<Done>) -> std::io::Result<()> {
-    while let Ok(Order { token, address, data }) = inbox.recv() {
+    while let Ok(Order { token, address, bytes, data }) = inbox.recv() {
         file.seek(SeekFrom::Start(address))?;
         let data = match data {
             Some(data) => {
@@ -79,7 +81,7 @@ fn serve(file: &mut File, inbox: &Receiver<Order>, outbox: &Sender<Done>) -> std
                 None
             }
             None => {
-                let mut page = vec![0; PAGE_BYTES];
+                let mut page = vec![0; bytes];
                 file.read_exact(&mut page)?;
                 Some(page)
             }
@@ -150,7 +152,7 @@ impl Driver {
             let index = self.open.iter().position(|open| open.token == token);
             let open = self.open.swap_remove(index.expect("the store answers what was ordered"));
             if let (Some(data), Some(into)) = (data, open.into) {
-                self.place(into, PAGE_BYTES).copy_from_slice(&data);
+                self.place(into, data.len()).copy_from_slice(&data);
             }
             self.complete(token, Stage::Medium, open.since_ps, &mut actions);
         }
@@ -176,14 +178,17 @@ impl Driver {
         for action in actions.drain(..) {
             let since_ps = self.now_ps();
             match action {
-                Action::ReadStore { token, address, into, .. } => {
-                    self.open.push(Open { token, since_ps, into: Some(into) });
-                    self.store.send(Order { token, address, data: None });
+                Action::ReadStore { token, address, bytes, into, .. } => {
+                    let into = Some(into).filter(|into| *into != Place::Nowhere);
+                    self.open.push(Open { token, since_ps, into });
+                    let bytes = bytes as usize;
+                    self.store.send(Order { token, address, bytes, data: None });
                 }
-                Action::WriteStore { token, address, from, .. } => {
+                Action::WriteStore { token, address, bytes, from } => {
                     self.open.push(Open { token, since_ps, into: None });
-                    let data = Some(self.place(from, PAGE_BYTES).to_vec());
-                    self.store.send(Order { token, address, data });
+                    let bytes = bytes as usize;
+                    let data = Some(self.place(from, bytes).to_vec());
+                    self.store.send(Order { token, address, bytes, data });
                 }
                 Action::ReadDram { token, address, bytes, into, .. } => {
                     let (address, bytes) = (address as usize, bytes as usize);
@@ -218,7 +223,9 @@ impl Driver {
             Place::Fill { buffer, offset } => {
                 &mut self.fills[buffer as usize][offset as usize..offset as usize + bytes]
             }
-            Place::WriteBack(buffer) => &mut self.write_backs[buffer as usize][..bytes],
+            Place::WriteBack { buffer, offset } => {
+                &mut self.write_backs[buffer as usize][offset as usize..offset as usize + bytes]
+            }
             Place::Nowhere => panic!("nothing lies nowhere"),
         }
     }
@@ -244,7 +251,10 @@ fn spec(ways: u32, tags: TagStore) -> HybridSpec {
             capacity: Size::from_bytes((FRAMES * PAGE_BYTES) as u64),
             ways,
             page: Size::from_bytes(PAGE_BYTES as u64),
+            sector: None,
+            replacement: PolicyKind::Lru,
             tags,
+            miss_predictor: tags == TagStore::WithData,
             tag_latency: Duration::from_picoseconds(1_000),
             initial: InitialContent::Empty,
         },
@@ -252,7 +262,10 @@ fn spec(ways: u32, tags: TagStore) -> HybridSpec {
         queue_depth: 8,
         fills: 4,
         write_back_buffer_pages: 3,
+        prefetcher: PrefetcherKind::Sequential,
         prefetch_pages: 2,
+        prefetch_streams: 1,
+        eager_write_back: false,
         critical_line_first: true,
     }
 }
@@ -299,7 +312,11 @@ fn data_come_back(spec: &HybridSpec) -> std::io::Result<()> {
 
 #[test]
 fn the_wall_clock_drives_the_controller_as_well() -> std::io::Result<()> {
-    for spec in [spec(4, TagStore::Sram), spec(1, TagStore::Sram), spec(1, TagStore::WithData)] {
+    let mut sectored = spec(4, TagStore::Sram);
+    sectored.cache.sector = Some(Size::from_bytes(512));
+    (sectored.eager_write_back, sectored.prefetcher) = (true, PrefetcherKind::Streams);
+    let whole = [spec(4, TagStore::Sram), spec(1, TagStore::Sram), spec(1, TagStore::WithData)];
+    for spec in whole.into_iter().chain([sectored]) {
         data_come_back(&spec)?;
     }
     Ok(())

@@ -200,13 +200,14 @@ impl<P: Policy> TagStore<P> {
         let set = self.sets.of(line) as usize;
         let record = self.words.slice_mut((set * self.stride) as u64, self.stride as u64);
         let (entries, state) = record.split_at_mut(self.ways);
-        let guess = P::first_guess(state);
-        let way = if matches(entries[guess], key) {
-            guess
-        } else {
-            let way = find(entries, key)?;
-            self.policy.on_hit(state, set, way);
-            way
+        let guess = P::first_guess(state).filter(|guess| matches(entries[*guess], key));
+        let way = match guess {
+            Some(way) => way,
+            None => {
+                let way = find(entries, key)?;
+                self.policy.on_hit(state, set, way);
+                way
+            }
         };
         let before = entries[way];
         // The initial entry is clean: its XOR leaves this bit alone.
@@ -232,7 +233,7 @@ impl<P: Policy> TagStore<P> {
         let record =
             self.words.slice_mut(u64::from(at.set) * self.stride as u64, self.stride as u64);
         let state = &mut record[self.ways..];
-        if P::first_guess(state) != at.way as usize {
+        if P::first_guess(state) != Some(at.way as usize) {
             self.policy.on_hit(state, at.set as usize, at.way as usize);
         }
     }

@@ -4,6 +4,7 @@ use super::check;
 use crate::cache::{Place, TagStore, flag};
 use crate::replacement::{MAX_WAYS, Policy};
 use proptest::prelude::*;
+use std::ops::RangeInclusive;
 
 /// Sets of every script: enough to mix them up.
 const SETS: usize = 3;
@@ -32,19 +33,25 @@ pub fn policy_laws<P: Policy>() {
     for ways in 1..=MAX_WAYS {
         let words = P::words(ways);
         assert!(words <= WORDS_A_WAY * ways, "{words} words of state for {ways} ways");
+        let bits = P::hardware_bits(ways as u32) as usize;
+        assert!(bits <= u64::BITS as usize * words, "{bits} bits in {words} words");
     }
-    check("a victim is a candidate, and asking twice gives it again", histories(), |history| {
-        let mut run = Run::<P>::new(history.ways);
-        for step in &history.steps {
-            let victim = run.take(step);
-            assert_eq!(victim, run.clone().look(step), "{step:?} asked again");
-        }
-    });
-    check("equal calls give equal answers", histories(), |history| {
+    check(
+        "a victim is a candidate, and asking twice gives it again",
+        histories(1..=MAX_WAYS),
+        |history| {
+            let mut run = Run::<P>::new(history.ways);
+            for step in &history.steps {
+                let victim = run.take(step);
+                assert_eq!(victim, run.clone().look(step), "{step:?} asked again");
+            }
+        },
+    );
+    check("equal calls give equal answers", histories(1..=MAX_WAYS), |history| {
         let victims = || Run::<P>::new(history.ways).take_all(&history.steps);
         assert_eq!(victims(), victims());
     });
-    check("a clone goes on identically", histories(), |history| {
+    check("a clone goes on identically", histories(1..=MAX_WAYS), |history| {
         let (head, tail) = history.steps.split_at(history.steps.len() / 2);
         let mut original = Run::<P>::new(history.ways);
         original.take_all(head);
@@ -55,15 +62,16 @@ pub fn policy_laws<P: Policy>() {
         assert_eq!(waiting.clone().take_all(tail), after, "the clone that waited");
         assert_eq!(original.states, clone.states);
     });
-    check("a hit of the first guess changes nothing", histories(), |history| {
+    check("a hit of the first guess changes nothing", histories(1..=MAX_WAYS), |history| {
         let mut plain = Run::<P>::new(history.ways);
         let mut eager = plain.clone();
         for step in &history.steps {
             assert_eq!(plain.take(step), eager.take(step), "{step:?}");
             for set in 0..SETS {
-                let guess = P::first_guess(&eager.states[set]);
-                assert!(guess < history.ways, "way {guess} of {}", history.ways);
-                eager.take(&Step::Hit(set, guess));
+                if let Some(guess) = P::first_guess(&eager.states[set]) {
+                    assert!(guess < history.ways, "way {guess} of {}", history.ways);
+                    eager.take(&Step::Hit(set, guess));
+                }
             }
         }
         assert_eq!(plain.states, eager.states);
@@ -78,7 +86,29 @@ pub fn policy_laws<P: Policy>() {
 /// # Panics
 /// When they differ, with the shortest history that shows it.
 pub fn policy_follows<P: Policy, R: Reference>(reference: impl Fn(usize) -> R) {
-    check("the reference gives the same victims", histories(), |history| {
+    follows::<P, R>(histories(1..=MAX_WAYS), reference);
+}
+
+/// As [`policy_follows`], for sets of `ways` ways that are one set each: for policies that keep
+/// something for all their sets together.
+///
+/// # Panics
+/// When they differ, with the shortest history that shows it.
+pub fn policy_follows_for<P: Policy, R: Reference>(ways: usize, reference: impl Fn(usize) -> R) {
+    let of_one_set = histories(ways..=ways).prop_map(|mut history| {
+        history
+            .steps
+            .retain(|step| matches!(step, Step::Hit(0, _) | Step::Fill(0, _) | Step::Victim(0, _)));
+        history
+    });
+    follows::<P, R>(of_one_set, reference);
+}
+
+fn follows<P: Policy, R: Reference>(
+    histories: impl Strategy<Value = History>,
+    reference: impl Fn(usize) -> R,
+) {
+    check("the reference gives the same victims", histories, |history| {
         let mut run = Run::<P>::new(history.ways);
         let mut references: Vec<R> = (0..SETS).map(|_| reference(history.ways)).collect();
         for step in &history.steps {
@@ -108,8 +138,8 @@ struct History {
     steps: Vec<Step>,
 }
 
-fn histories() -> impl Strategy<Value = History> {
-    (1..=MAX_WAYS).prop_flat_map(|ways| {
+fn histories(ways: RangeInclusive<usize>) -> impl Strategy<Value = History> {
+    ways.prop_flat_map(|ways| {
         let all = u64::MAX >> (MAX_WAYS - ways);
         let candidates = any::<u64>().prop_map(move |mask| match mask & all {
             0 => all,
@@ -243,6 +273,10 @@ mod tests {
             if FAULT == IS_LARGE { 512 * ways } else { Lru::words(ways) }
         }
 
+        fn hardware_bits(ways: u32) -> u32 {
+            Lru::hardware_bits(ways)
+        }
+
         fn on_hit(&mut self, state: &mut [u64], set: usize, way: usize) {
             self.hits.fetch_add(1, Ordering::Relaxed);
             self.lru.on_hit(state, set, way);
@@ -259,15 +293,18 @@ mod tests {
                 SHARES_STATE | COUNTS_GUESSES if self.hits.load(Ordering::Relaxed) % 5 == 2 => {
                     candidates.trailing_zeros() as usize
                 }
-                IS_ANOTHER if candidates >> Lru::first_guess(state) & 1 == 1 => {
-                    Lru::first_guess(state)
+                IS_ANOTHER
+                    if let Some(way) = Lru::first_guess(state)
+                        && candidates >> way & 1 == 1 =>
+                {
+                    way
                 }
                 _ => self.lru.victim(state, set, candidates),
             }
         }
 
-        fn first_guess(state: &[u64]) -> usize {
-            if FAULT == GUESSES_WILDLY { 99 } else { Lru::first_guess(state) }
+        fn first_guess(state: &[u64]) -> Option<usize> {
+            if FAULT == GUESSES_WILDLY { Some(99) } else { Lru::first_guess(state) }
         }
     }
 

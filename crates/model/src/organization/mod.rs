@@ -66,6 +66,12 @@ pub trait Organization: Send {
     /// A page moves in functional warming, as by a page request: only its bytes are counted.
     fn warm_page(&mut self, _bytes: u32, _write: bool) {}
 
+    /// Software will need these bytes soon, and hardware that prefetches may bring them; false where no
+    /// more of them would be remembered, as by default none are.
+    fn will_need(&mut self, _now_ps: u64, _address: u64, _bytes: u64) -> bool {
+        false
+    }
+
     /// Writes every dirty page to the store from now on; true once none is left.
     fn flush(&mut self, now_ps: u64) -> bool;
 

@@ -18,6 +18,10 @@ impl Policy for Fifo {
         recency::words(ways)
     }
 
+    fn hardware_bits(ways: u32) -> u32 {
+        recency::hardware_bits(ways)
+    }
+
     #[inline]
     fn on_hit(&mut self, _state: &mut [u64], _set: usize, _way: usize) {}
 
@@ -32,8 +36,8 @@ impl Policy for Fifo {
     }
 
     #[inline]
-    fn first_guess(state: &[u64]) -> usize {
-        recency::front(state)
+    fn first_guess(state: &[u64]) -> Option<usize> {
+        Some(recency::front(state))
     }
 }
 

@@ -21,6 +21,10 @@ impl Policy for Lru {
         recency::words(ways)
     }
 
+    fn hardware_bits(ways: u32) -> u32 {
+        recency::hardware_bits(ways)
+    }
+
     #[inline]
     fn on_hit(&mut self, state: &mut [u64], _set: usize, way: usize) {
         recency::move_to_front(state, way);
@@ -37,8 +41,8 @@ impl Policy for Lru {
     }
 
     #[inline]
-    fn first_guess(state: &[u64]) -> usize {
-        recency::front(state)
+    fn first_guess(state: &[u64]) -> Option<usize> {
+        Some(recency::front(state))
     }
 }
 

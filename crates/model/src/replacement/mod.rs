@@ -33,6 +33,13 @@ macro_rules! register {
             /// Every policy, in the order of the list.
             pub const ALL: &[PolicyKind] = &[ $( PolicyKind::$policy ),* ];
 
+            /// Bits that hardware keeps of the order of each set of `ways` ways.
+            pub fn hardware_bits(self, ways: u32) -> u32 {
+                match self {
+                    $( PolicyKind::$policy => $policy::hardware_bits(ways) ),*
+                }
+            }
+
             /// Calls `visitor` with the type of this policy: the one place where a name becomes a
             /// type, so that each inner loop is compiled for its policy.
             pub fn visit<V: PolicyVisitor>(self, visitor: V) -> V::Output {
@@ -46,7 +53,14 @@ macro_rules! register {
 
 crate::parts!(register);
 
+mod lot;
 mod recency;
+mod rereference;
+
+/// Bits that tell `count` things apart.
+pub(crate) const fn bits_for(count: u32) -> u32 {
+    u32::BITS - count.saturating_sub(1).leading_zeros()
+}
 
 /// The greatest number of ways of a set.
 pub const MAX_WAYS: usize = 64;
@@ -68,6 +82,9 @@ pub trait Policy: Clone + Send {
     /// Words of state of each set.
     fn words(ways: usize) -> usize;
 
+    /// Bits that hardware keeps of the order of each set, for the size of a tag store.
+    fn hardware_bits(ways: u32) -> u32;
+
     /// The line in `way` was used.
     fn on_hit(&mut self, state: &mut [u64], set: usize, way: usize);
 
@@ -78,9 +95,12 @@ pub trait Policy: Clone + Send {
     /// asked while the set has an invalid way.
     fn victim(&self, state: &[u64], set: usize, candidates: u64) -> usize;
 
-    /// The way whose hit is most likely and changes nothing, for the tag store to try first; any
-    /// valid way number is right.
-    fn first_guess(state: &[u64]) -> usize;
+    /// The way whose hit is most likely and changes nothing, for the tag store to try first; by
+    /// default there is none.
+    #[inline]
+    fn first_guess(_state: &[u64]) -> Option<usize> {
+        None
+    }
 }
 
 /// Something that is to be done with the type of a policy; see [`PolicyKind::visit`].

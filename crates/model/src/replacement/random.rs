@@ -1,6 +1,6 @@
 //! Random replacement.
 
-use super::Policy;
+use super::{Policy, lot};
 
 /// Any candidate with equal chance. The lot is a hash of seed, set and number of fills so far, so
 /// that it can be looked at before it is drawn.
@@ -8,15 +8,6 @@ use super::Policy;
 pub struct Random {
     seed: u64,
     fills: u64,
-}
-
-/// The finalizer of splitmix64 (Steele, Lea & Flood, OOPSLA 2014): every bit of the input reaches
-/// every bit of the output.
-#[inline]
-fn mix(mut x: u64) -> u64 {
-    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ x >> 31
 }
 
 impl Policy for Random {
@@ -29,6 +20,10 @@ impl Policy for Random {
         0
     }
 
+    fn hardware_bits(_ways: u32) -> u32 {
+        0
+    }
+
     #[inline]
     fn on_hit(&mut self, _state: &mut [u64], _set: usize, _way: usize) {}
 
@@ -38,20 +33,8 @@ impl Policy for Random {
     }
 
     #[inline]
-    fn victim(&self, _state: &[u64], set: usize, mut candidates: u64) -> usize {
-        let step = self.fills.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let lot = mix(mix(self.seed ^ set as u64).wrapping_add(step));
-        let count = u64::from(candidates.count_ones());
-        let nth = ((u128::from(lot) * u128::from(count)) >> 64) as u64;
-        for _ in 0..nth {
-            candidates &= candidates - 1;
-        }
-        candidates.trailing_zeros() as usize
-    }
-
-    #[inline]
-    fn first_guess(_state: &[u64]) -> usize {
-        0
+    fn victim(&self, _state: &[u64], set: usize, candidates: u64) -> usize {
+        lot::draw(self.seed, set, self.fills, candidates)
     }
 }
 

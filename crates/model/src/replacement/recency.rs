@@ -20,6 +20,11 @@ pub(super) const fn words(ways: usize) -> usize {
     ways.div_ceil(8)
 }
 
+/// Each way's place in the order.
+pub(super) const fn hardware_bits(ways: u32) -> u32 {
+    ways * super::bits_for(ways)
+}
+
 /// The way at the front.
 #[inline]
 pub(super) fn front(state: &[u64]) -> usize {

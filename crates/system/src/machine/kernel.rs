@@ -5,6 +5,7 @@ use super::{Doing, Event, Machine, MachineError};
 use tierscope_kernel::Stage;
 use tierscope_model::os::PathSpec;
 use tierscope_model::os::paging::{Area, Effect, Next, OsError, Work};
+use tierscope_workload::op::Advice;
 use tierscope_workload::{Call, FileId, OpKind, ThreadId};
 
 impl Machine {
@@ -296,6 +297,9 @@ impl Machine {
                     done.map(|()| Next::WaitForFrame)
                 })?;
                 steps.extend(self.work_steps(&work));
+                if advice == Advice::WillNeed as u64 {
+                    self.will_need(address, length, now_ps);
+                }
             }
             Call::Open { file, size } => {
                 self.paging.open(file, size)?;

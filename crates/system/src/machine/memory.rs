@@ -6,7 +6,9 @@ use super::sample::Waits;
 use super::thread::{Access, Begun, State, Step, tail};
 use super::{Doing, Event, Machine};
 use std::collections::VecDeque;
+use std::ops::Range;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
+use tierscope_model::os::address_space::Pte;
 use tierscope_model::os::paging::TransferId;
 use tierscope_model::processor::on_chip::{DirtyLine, Stack};
 use tierscope_model::request::{LineRequest, LineResponse, PageRequest, PageResponse};
@@ -306,6 +308,35 @@ impl Machine {
             self.outgoing.pop_front();
         }
         self.pump_pages(now_ps);
+    }
+
+    /// What a program says that it will need is brought by memory that can (\[HYB15\] §2.4), in detail:
+    /// the pages that have frames, those beside each other at once.
+    pub(super) fn will_need(&mut self, address: u64, length: u64, now_ps: u64) {
+        if self.functional {
+            return;
+        }
+        let shift = self.fixed.page_shift;
+        let end = address.saturating_add(length).div_ceil(1 << shift);
+        let mut frames = 0..0;
+        for page in address >> shift..end {
+            let Pte::Present { frame, .. } = self.paging.entry(page) else { continue };
+            if frame == frames.end {
+                frames.end += 1;
+            } else if self.organization_will_need(&frames, now_ps) {
+                frames = frame..frame + 1;
+            } else {
+                return;
+            }
+        }
+        self.organization_will_need(&frames, now_ps);
+    }
+
+    /// Whether more would be remembered.
+    fn organization_will_need(&mut self, frames: &Range<u64>, now_ps: u64) -> bool {
+        let shift = self.fixed.page_shift;
+        let bytes = (frames.end - frames.start) << shift;
+        self.organization.will_need(now_ps, frames.start << shift, bytes)
     }
 
     fn pump_pages(&mut self, now_ps: u64) {

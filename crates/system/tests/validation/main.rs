@@ -10,6 +10,7 @@ mod drives;
 mod equivalence;
 mod formulas;
 mod golden;
+mod hybrid;
 mod nvm;
 mod raid;
 mod ramulator2;

@@ -628,6 +628,12 @@ const ONE_BANK_WRITES_SOON: Sets<'static> = &[
     ("dram.write_low", "3"),
 ];
 const ASLEEP: Sets<'static> = &[("dram.power_down_after", "0s")];
+const MISSES_WITH_TAGS_IN_DATA: Sets<'static> = &[
+    ("hybrid.cache.ways", "1"),
+    ("hybrid.cache.tags", "with-data"),
+    ("hybrid.cache.capacity", "128KiB"),
+    ("hybrid.prefetch_pages", "0"),
+];
 const DIRECT_MAPPED: Sets<'static> = &[("hybrid.cache.ways", "1")];
 
 const CASES: &[Case] = &[
@@ -965,16 +971,27 @@ const CASES: &[Case] = &[
     case("hybrid.cache.capacity", &[HYBRID], "4MiB", Updates, "store_read", Down)
         .with(&[("hybrid.prefetch_pages", "0")]),
     case("hybrid.cache.ways", &[HYBRID], "1", Updates, "dram_cache_misses", Either),
+    case("hybrid.cache.replacement", &[HYBRID], "random", Updates, "dram_cache_misses", Either),
+    case("hybrid.cache.replacement", &[HYBRID], "srrip", Updates, "tag_store_bytes", Down),
     case("hybrid.cache.page", &[HYBRID], "8KiB", Updates, "store_read", Up),
+    case("hybrid.cache.sector", &[HYBRID], "512B", Updates, "store_read", Down),
+    case("hybrid.cache.sector", &[HYBRID], "512B", Updates, "tag_store_bytes", Up),
     case("hybrid.cache.tags", &[HYBRID], "with-data", Updates, "tag_store_bytes", Down)
         .with(DIRECT_MAPPED),
     case("hybrid.cache.tags", &[HYBRID], "with-data", Chase(512), "time", Down).with(DIRECT_MAPPED),
+    case("hybrid.cache.miss_predictor", &[HYBRID], "true", Updates, "time", Either)
+        .with(MISSES_WITH_TAGS_IN_DATA),
     case("hybrid.cache.tag_latency", &[HYBRID], "50ns", Chase(512), "time", Up),
     case("hybrid.controller_latency", &[HYBRID], "1us", Chase(512), "time", Up),
     case("hybrid.queue_depth", &[HYBRID], "1", Stream(512), "time", Up),
     case("hybrid.fills", &[HYBRID], "1", Parallel, "time", Up),
     case("hybrid.write_back_buffer_pages", &[HYBRID], "1", Updates, "time", Up),
     case("hybrid.prefetch_pages", &[HYBRID], "0", Updates, "prefetched_pages", Down),
+    case("hybrid.prefetcher", &[HYBRID], "best-offset", Updates, "prefetched_pages", Down),
+    case("hybrid.prefetcher", &[HYBRID], "stride", Stream(512), "prefetched_pages", Either),
+    case("hybrid.prefetch_streams", &[HYBRID], "1", Updates, "prefetched_pages", Either)
+        .with(&[("hybrid.prefetcher", "stride")]),
+    case("hybrid.eager_write_back", &[HYBRID], "true", Updates, "write_back_pages", Up),
     case("hybrid.critical_line_first", &[HYBRID], "true", Updates, "time", Down),
     case("hams.mode", &[HAMS], "persist", Parallel, "time", Up),
     case("hams.capacity", &[HAMS], "4MiB", Updates, "store_read", Down),

@@ -28,9 +28,11 @@ pub(super) enum Purpose {
     Evict,
     /// A page to be written back, to the store.
     WriteBack,
+    /// Nothing any more: a guess was wrong, or only the tag was to be seen.
+    Spare,
 }
 
-const PURPOSES: [Purpose; 8] = [
+const PURPOSES: [Purpose; 9] = [
     Purpose::Line,
     Purpose::Probe,
     Purpose::Tag,
@@ -39,8 +41,9 @@ const PURPOSES: [Purpose; 8] = [
     Purpose::Fill,
     Purpose::Evict,
     Purpose::WriteBack,
+    Purpose::Spare,
 ];
-const PURPOSE_BITS: u32 = 3;
+const PURPOSE_BITS: u32 = 4;
 
 impl Token {
     pub(super) fn new(purpose: Purpose, index: u32) -> Self {
@@ -75,8 +78,13 @@ pub enum Place {
         /// Bytes from the start of the page.
         offset: u32,
     },
-    /// A place in the write-back buffer (a page), from its first byte on.
-    WriteBack(u32),
+    /// A place in the write-back buffer (a page), from this byte on.
+    WriteBack {
+        /// Which place.
+        buffer: u32,
+        /// Bytes from the start of the page.
+        offset: u32,
+    },
     /// Nowhere: only the tag counts.
     Nowhere,
 }
@@ -87,7 +95,7 @@ pub struct Critical {
     /// To be given back when the line is in its buffer, before the page's token. A driver whose
     /// store brings pages only as a whole never gives it back.
     pub token: Token,
-    /// Bytes from the start of the page.
+    /// Bytes from the start of what is read.
     pub offset: u32,
 }
 
@@ -95,10 +103,10 @@ pub struct Critical {
 ///
 /// DRAM must keep the order of accesses that overlap, but may let demand pass what was given out
 /// before it in the background. The store need not keep any order: the controller never has two
-/// accesses to one page under way there.
+/// accesses to the same bytes under way there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Read a page from the store.
+    /// Read a page from the store, or a sector.
     ReadStore {
         /// To be given back at completion.
         token: Token,
@@ -113,7 +121,7 @@ pub enum Action {
         /// Nobody waits for it.
         background: bool,
     },
-    /// Write a page to the store, in the background.
+    /// Write a page to the store, or sectors of one, in the background.
     WriteStore {
         /// To be given back at completion.
         token: Token,
@@ -124,7 +132,7 @@ pub enum Action {
         /// Where the data come from; they stay there until completion.
         from: Place,
     },
-    /// Read a line or a page from DRAM.
+    /// Read a line, a page or sectors of one from DRAM.
     ReadDram {
         /// To be given back at completion.
         token: Token,
@@ -137,7 +145,7 @@ pub enum Action {
         /// Nobody waits for it.
         background: bool,
     },
-    /// Write a line or a page to DRAM.
+    /// Write a line, a page or a sector to DRAM.
     WriteDram {
         /// To be given back at completion.
         token: Token,

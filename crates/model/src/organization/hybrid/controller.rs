@@ -3,18 +3,21 @@
 use super::action::{Action, Place, Purpose, Token};
 use super::flush::Flush;
 use super::miss::Miss;
+use super::miss_predictor::MissPredictor;
 use super::page_map::PageMap;
 use super::prefetch::Prefetcher;
+use super::sector::Sectors;
 use super::warm::Warming;
 use super::write_back::{NONE, WriteBackBuffer};
-use crate::cache::{Hit, TagStore, WayRef, flag};
+use crate::cache::{AnyTagStore, Hit, WayRef, flag};
 use crate::organization::{HybridSpec, InitialContent, OrganizationReport, TagStore as TagPlace};
-use crate::replacement::Lru;
 use crate::request::{Full, LineRequest, LineResponse};
 use tierscope_kernel::{BoundedQueue, Slab, Stage, Timeline};
 
 /// A page whose data are not in DRAM yet: a request for it finds a miss under way.
 pub(super) const FILLING: u8 = flag::OWNER[0];
+/// A page that is read from DRAM to be written back, and stays.
+pub(super) const READING: u8 = flag::OWNER[1];
 
 /// A request between submission and response.
 #[derive(Clone, Copy, Debug)]
@@ -53,14 +56,21 @@ pub(super) struct Held {
 /// - A page in the write-back buffer that is wanted again comes from there.
 #[derive(Debug)]
 pub struct Controller {
-    pub(super) tags: TagStore<Lru>,
+    pub(super) tags: AnyTagStore,
     pub(super) tags_with_data: bool,
     pub(super) line_bytes: u32,
     pub(super) page_bytes: u32,
     pub(super) page_shift: u32,
+    /// Bits of an address within a sector: what comes at once. A page without sectors is one.
+    pub(super) sector_shift: u32,
+    /// Bits of a sector's number within its page.
+    pub(super) sector_bits: u32,
+    /// Where pages have several.
+    pub(super) sectors: Option<Sectors>,
     latency_ps: u64,
     queue_depth: usize,
     pub(super) critical_line_first: bool,
+    pub(super) eager_write_back: bool,
     tag_store_bytes: u64,
 
     pub(super) held: Slab<Held>,
@@ -69,7 +79,7 @@ pub struct Controller {
     /// Requests on the way through the controller, with the time when their tags are looked up.
     pipeline: BoundedQueue<(u64, u32)>,
     pub(super) misses: Slab<Miss>,
-    /// The miss of each page that has one.
+    /// The miss of each sector that has one.
     pub(super) missing: PageMap,
     /// Misses that cannot begin yet, oldest first.
     pub(super) stalled: BoundedQueue<u32>,
@@ -81,6 +91,8 @@ pub struct Controller {
     pub(super) released: Timeline,
     pub(super) write_backs: WriteBackBuffer,
     pub(super) prefetcher: Prefetcher,
+    /// Where misses are guessed before tags that lie with the data have come.
+    pub(super) miss_predictor: Option<MissPredictor>,
     /// Prefetches whose tag is being read from DRAM.
     pub(super) probing_prefetches: usize,
     pub(super) flush: Option<Flush>,
@@ -107,17 +119,24 @@ impl Controller {
         let tags_with_data = cache.tags == TagPlace::WithData;
         assert!(!tags_with_data || ways == 1, "tags lie with the data only when direct-mapped");
         let tag_ps = if tags_with_data { 0 } else { cache.tag_latency.picoseconds() };
+        let sector_shift = cache.sector().trailing_zeros();
+        let sector_bits = page_bytes.trailing_zeros() - sector_shift;
+        assert!(sector_bits == 0 || !tags_with_data, "tags with the data are of whole pages");
         let depth = spec.queue_depth as usize;
         let fills = spec.fills as usize;
         Controller {
-            tags: TagStore::new(sets, ways, prefilled, 0),
+            tags: AnyTagStore::new(cache.replacement, sets, ways, prefilled, 0),
             tags_with_data,
             line_bytes,
             page_bytes: page_bytes as u32,
             page_shift: page_bytes.trailing_zeros(),
+            sector_shift,
+            sector_bits,
+            sectors: (sector_bits > 0).then(|| Sectors::new(sets * ways as u64)),
             latency_ps: spec.controller_latency.picoseconds() + tag_ps,
             queue_depth: depth,
             critical_line_first: spec.critical_line_first,
+            eager_write_back: spec.eager_write_back,
             tag_store_bytes: if tags_with_data { 0 } else { tag_store_bytes(spec, store_bytes) },
             held: Slab::new(),
             prefixes: vec![Timeline::new(); depth],
@@ -130,10 +149,13 @@ impl Controller {
             released: Timeline::new(),
             write_backs: WriteBackBuffer::with_capacity(spec.write_back_buffer_pages as usize),
             prefetcher: Prefetcher::new(
+                spec.prefetcher,
                 u64::from(spec.prefetch_pages),
-                store_bytes >> page_bytes.trailing_zeros(),
+                spec.prefetch_streams as usize,
+                store_bytes >> sector_shift,
                 if Self::fills_kept(fills) < fills { fills } else { 0 },
             ),
+            miss_predictor: cache.miss_predictor.then(|| MissPredictor::new(depth)),
             probing_prefetches: 0,
             flush: None,
             warming: Warming::default(),
@@ -184,6 +206,22 @@ impl Controller {
         self.prefetcher.is_on()
     }
 
+    /// Software will need these bytes: their pages are prefetched as those behind a miss are. False if
+    /// so many are asked for already that these are forgotten.
+    pub fn will_need(
+        &mut self,
+        now_ps: u64,
+        address: u64,
+        bytes: u64,
+        actions: &mut Vec<Action>,
+    ) -> bool {
+        let first = address >> self.sector_shift;
+        let end = address.saturating_add(bytes).div_ceil(self.sector_bytes());
+        let kept = self.prefetcher.will_need(first, end.saturating_sub(first));
+        self.go_on(now_ps, actions);
+        kept
+    }
+
     /// When the controller wants to be advanced next, if it does not wait for completions only.
     #[inline]
     pub fn next_event_ps(&self) -> Option<u64> {
@@ -224,6 +262,7 @@ impl Controller {
             Purpose::Fill => self.filled(now_ps, index, stages, actions),
             Purpose::Evict => self.evicted(now_ps, index, stages, actions),
             Purpose::WriteBack => self.written_back(now_ps, index, stages, actions),
+            Purpose::Spare => return self.spare_ended(index),
         }
         self.go_on(now_ps, actions);
     }
@@ -232,19 +271,26 @@ impl Controller {
     pub fn tokens(&self) -> usize {
         let requests = self.queue_depth;
         let misses = self.queue_depth + 2 * self.fills as usize;
-        let highest = misses.max(requests).max(self.write_backs.capacity()) as u32;
-        Token::new(Purpose::WriteBack, highest).number() as usize + 1
+        let write_backs = self.write_backs.capacity() << self.sector_bits;
+        let highest = misses.max(requests).max(write_backs) as u32;
+        Token::new(Purpose::Spare, highest).number() as usize + 1
     }
 
     /// Requests held, misses and write-backs under way.
     #[inline]
     pub fn in_flight(&self) -> usize {
-        self.held.len() + self.misses.len() + self.write_backs.len()
+        let spares = self.miss_predictor.as_ref().map_or(0, MissPredictor::spares);
+        self.held.len() + self.misses.len() + self.write_backs.len() + spares
     }
 
     /// Bytes of a page.
     pub fn page_bytes(&self) -> u32 {
         self.page_bytes
+    }
+
+    /// Bytes that come at once: a sector, or a page without sectors.
+    pub fn sector_bytes(&self) -> u64 {
+        1 << self.sector_shift
     }
 
     /// Bytes of a line.
@@ -266,6 +312,7 @@ impl Controller {
     pub fn fork(&mut self) -> Self {
         Controller {
             tags: self.tags.fork(),
+            sectors: self.sectors.as_mut().map(Sectors::fork),
             held: self.held.clone(),
             prefixes: self.prefixes.clone(),
             pipeline: self.pipeline.clone(),
@@ -275,6 +322,7 @@ impl Controller {
             buffers: self.buffers.clone(),
             write_backs: self.write_backs.clone(),
             prefetcher: self.prefetcher.clone(),
+            miss_predictor: self.miss_predictor.clone(),
             warming: self.warming.clone(),
             report: self.report.clone(),
             ..*self
@@ -285,30 +333,24 @@ impl Controller {
     fn look_up(&mut self, now_ps: u64, slot: u32, actions: &mut Vec<Action>) {
         let Held { address, write, .. } = self.held[slot];
         let page = address >> self.page_shift;
+        let sector = address >> self.sector_shift;
         self.report.lookups += 1;
-        match self.tags.access(page, write) {
-            Some(hit) if hit.flags & FILLING == 0 => {
-                self.mark_used(hit);
-                self.access_dram(slot, hit.way, actions);
-            }
-            found => {
-                self.report.misses += 1;
-                if let Some(hit) = found {
-                    self.mark_used(hit);
+        let found = self.tags.access(page, write && self.sectors.is_none());
+        if let Some(Hit { way, flags }) = found {
+            let used = self.mark_used(way, flags, sector);
+            if self.is_there(way, flags, sector) {
+                if write && self.sectors.is_some() {
+                    self.set_dirty(way, sector);
                 }
-                self.miss(now_ps, page, slot, actions);
+                self.access_dram(slot, way, actions);
+                if used && self.prefetcher.follows_uses() {
+                    self.go_on(now_ps, actions);
+                }
+                return;
             }
         }
-    }
-
-    /// A demand request has found its page, present or in flight: if a prefetch brought it, that
-    /// was of use.
-    #[inline]
-    pub(super) fn mark_used(&mut self, hit: Hit) {
-        if hit.flags & flag::PREFETCHED != 0 {
-            self.tags.clear_flags(hit.way, flag::PREFETCHED);
-            self.report.prefetch_hits += 1;
-        }
+        self.report.misses += 1;
+        self.miss(now_ps, sector, slot, actions);
     }
 
     /// Reads or writes a request's line in DRAM.
@@ -408,7 +450,7 @@ pub(in crate::organization) fn append_tail(into: &mut Timeline, stages: &Timelin
 
 /// Size of a tag store in SRAM: entries × (b − c + a + s) bits (\[HYB15\] §2.3), where b, c and a are
 /// the bits of the store's address space, of the cache's and of its associativity, and s those of
-/// valid, dirty and the replacement order. Where a size is no power of two, b counts the bits of
+/// valid and dirty, of each sector, and the replacement order, whatever the policy keeps of it. Where a size is no power of two, b counts the bits of
 /// the greatest address and c those that every address has.
 fn tag_store_bytes(spec: &HybridSpec, store_bytes: u64) -> u64 {
     let cache = &spec.cache;
@@ -417,7 +459,10 @@ fn tag_store_bytes(spec: &HybridSpec, store_bytes: u64) -> u64 {
     let store_bits = u64::BITS - store_bytes.saturating_sub(1).leading_zeros();
     let cache_bits = capacity_bytes.max(1).ilog2();
     let way_bits = u32::BITS - (cache.ways.max(1) - 1).leading_zeros();
-    let state_bits = 1 + 1 + way_bits;
-    let bits = (store_bits + way_bits).saturating_sub(cache_bits) + state_bits;
-    u64::try_from((entries * u128::from(bits)).div_ceil(8)).unwrap_or(u64::MAX)
+    let sectors = (cache.page.bytes() / cache.sector()) as u32;
+    let bits = (store_bits + way_bits).saturating_sub(cache_bits) + sectors + sectors;
+    let sets = entries / u128::from(cache.ways.max(1));
+    let order_bits = sets * u128::from(cache.replacement.hardware_bits(cache.ways.max(1)));
+    let all_bits = entries * u128::from(bits) + order_bits;
+    u64::try_from(all_bits.div_ceil(8)).unwrap_or(u64::MAX)
 }

@@ -1,9 +1,9 @@
 //! Flushing dirty pages to the store, on the order of a memory-mapped register (\[HYB15\] §3.2).
 
 use super::action::Action;
-use super::controller::{Controller, FILLING};
+use super::controller::{Controller, FILLING, READING};
 use super::write_back::WriteBack;
-use crate::cache::{WayRef, flag};
+use crate::cache::{Place, WayRef, flag};
 use tierscope_kernel::Timeline;
 
 /// A flush under way.
@@ -136,19 +136,43 @@ impl Controller {
         if in_use || !self.write_backs.has_room(self.places_kept(true)) {
             return false;
         }
-        self.tags.clear_dirty(way);
-        self.tags.set_flags(way, flag::PINNED);
-        let index = self.evict(now_ps, page, way, &Timeline::new(), actions);
-        self.write_backs[index].flush = true;
+        let sectors = self.take_dirty(way);
+        self.tags.set_flags(way, flag::PINNED | READING);
+        let index = self.evict(now_ps, (page, sectors), way, &Timeline::new(), actions);
         self.write_backs[index].invalidate = invalidate;
         if let Some(flush) = &mut self.flush {
             flush.outstanding += 1;
+            self.write_backs[index].flush = true;
         }
         true
     }
 
+    /// Writes the page back that would go next for `sector`, which has just come, if it is dirty and
+    /// the write-back buffer has room to spare: who takes its way then need not wait.
+    pub(super) fn write_back_ahead(&mut self, now_ps: u64, sector: u64, actions: &mut Vec<Action>) {
+        let room = self.write_backs.capacity().div_ceil(2);
+        if !self.eager_write_back || !self.write_backs.has_room(room) {
+            return;
+        }
+        if let Some((way, page)) = self.next_to_go(sector) {
+            self.write_back_in_place(now_ps, (page, way), false, actions);
+        }
+    }
+
+    /// The dirty page that would go next from the set of `sector`, which is there.
+    pub(super) fn next_to_go(&self, sector: u64) -> Option<(WayRef, u64)> {
+        match self.tags.place(self.page_of(sector)) {
+            Place::Taken(way, victim) if victim.dirty() => victim.line.map(|page| (way, page)),
+            _ => None,
+        }
+    }
+
     /// A page that stays in its frame has been read.
     pub(super) fn release_flushed(&mut self, item: &WriteBack) {
+        self.tags.clear_flags(item.way, READING);
+        if self.any_comes(item.way) {
+            return;
+        }
         self.tags.clear_flags(item.way, flag::PINNED);
         if item.invalidate && self.tags.flags(item.way) & flag::DIRTY == 0 {
             self.tags.invalidate(item.page);

@@ -2,7 +2,8 @@
 //! the way of a dirty victim to the store.
 
 use super::action::{Action, Critical, Place, Purpose, Token};
-use super::controller::{Controller, FILLING, Held, append_tail};
+use super::controller::{Controller, FILLING, Held, READING, append_tail};
+use super::sector;
 use super::write_back::NONE;
 use crate::cache::{Place as Way, WayRef, flag};
 use tierscope_kernel::Timeline;
@@ -20,10 +21,11 @@ pub(super) enum Progress {
     Filling,
 }
 
-/// A page that somebody wants in DRAM, and the requests that wait for it.
+/// A sector that somebody wants in DRAM, and the requests that wait for it. A page without sectors is
+/// one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Miss {
-    pub(super) page: u64,
+    pub(super) sector: u64,
     pub(super) progress: Progress,
     /// First and last request that waits, or [`NONE`].
     pub(super) first: u32,
@@ -33,6 +35,10 @@ pub(super) struct Miss {
     pub(super) prefetch: bool,
     /// The page that was in its frame before has not been read yet.
     frame_occupied: bool,
+    /// The miss that waits for the same page to leave the frame, or [`NONE`].
+    next_in_frame: u32,
+    /// The miss that waits for the same page to be in the write-back buffer, or [`NONE`].
+    next_wanting: u32,
     /// The write of the page to DRAM is under way.
     fill_issued: bool,
     pub(super) way: Option<WayRef>,
@@ -55,37 +61,50 @@ pub(super) enum Obstacle {
     Pinned,
 }
 
-/// The way for a missing page, and the dirty page that has to leave it.
-pub(super) type Frame = (WayRef, Option<u64>);
+/// The way for a missing sector, and what has to leave it.
+pub(super) type Frame = (WayRef, Leaves);
+
+/// What leaves the way that a miss takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leaves {
+    /// Nothing: its page is there already, without this sector.
+    Nothing,
+    /// A page that may be forgotten, or none.
+    Clean,
+    /// A dirty page.
+    Dirty(u64),
+}
 
 impl Controller {
-    /// A request has missed: it joins the miss of its page, or begins one.
-    pub(super) fn miss(&mut self, now_ps: u64, page: u64, slot: u32, actions: &mut Vec<Action>) {
-        if let Some(index) = self.missing.get(page) {
+    /// A request has missed: it joins the miss of its sector, or begins one.
+    pub(super) fn miss(&mut self, now_ps: u64, sector: u64, slot: u32, actions: &mut Vec<Action>) {
+        if let Some(index) = self.missing.get(sector) {
             return self.join(now_ps, index, slot, actions);
         }
-        let index = self.new_miss(now_ps, page, Progress::Stalled, false);
+        let index = self.new_miss(now_ps, sector, Progress::Stalled, false);
         self.enqueue(index, slot);
         self.stall(index);
-        self.prefetcher.missed(page);
+        self.prefetcher.missed(sector);
         self.go_on(now_ps, actions);
     }
 
     pub(super) fn new_miss(
         &mut self,
         now_ps: u64,
-        page: u64,
+        sector: u64,
         progress: Progress,
         prefetch: bool,
     ) -> u32 {
         let index = self.misses.insert(Miss {
-            page,
+            sector,
             progress,
             first: NONE,
             last: NONE,
             written: false,
             prefetch,
             frame_occupied: false,
+            next_in_frame: NONE,
+            next_wanting: NONE,
             fill_issued: false,
             way: None,
             buffer: NONE,
@@ -94,7 +113,7 @@ impl Controller {
             charged_ps: now_ps,
             begun_ps: now_ps,
         });
-        self.missing.insert(page, index);
+        self.missing.insert(sector, index);
         index
     }
 
@@ -115,7 +134,7 @@ impl Controller {
             return self.serve_from_fill(now_ps, index, slot, &Timeline::new(), actions);
         }
         if !fill_issued {
-            self.tags.set_dirty(way);
+            self.set_dirty(way, self.misses[index].sector);
             return self.serve_from_fill(now_ps, index, slot, &Timeline::new(), actions);
         }
         // The fill may have taken the line already, and demand may pass it: the line goes to DRAM
@@ -135,7 +154,7 @@ impl Controller {
         }
         miss.last = slot;
         if let Some(way) = miss.way.filter(|_| miss.written) {
-            self.tags.set_dirty(way);
+            self.set_dirty(way, self.misses[index].sector);
         }
     }
 
@@ -154,7 +173,7 @@ impl Controller {
     /// Begins what can begin: demand misses in order, then a flush, then prefetches.
     pub(super) fn go_on(&mut self, now_ps: u64, actions: &mut Vec<Action>) {
         while let Some(&index) = self.stalled.front() {
-            let Ok(frame) = self.frame_for(self.misses[index].page, false) else { break };
+            let Ok(frame) = self.frame_for(self.misses[index].sector, false) else { break };
             self.stalled.pop();
             self.begin(now_ps, index, frame, actions);
         }
@@ -162,30 +181,43 @@ impl Controller {
             self.go_on_flushing(now_ps, actions);
         }
         while self.stalled.is_empty()
-            && let Some(page) = self.prefetcher.next()
+            && let Some(sector) = self.prefetcher.next()
         {
-            if self.prefetch(now_ps, page, actions) == Err(Obstacle::NoRoom) {
+            if self.prefetch(now_ps, sector, actions) == Err(Obstacle::NoRoom) {
                 break;
             }
             self.prefetcher.skip();
         }
     }
 
-    /// Where `page` may go and what must leave for it.
-    pub(super) fn frame_for(&self, page: u64, prefetch: bool) -> Result<Frame, Obstacle> {
+    /// Where `sector` may go and what must leave for it.
+    pub(super) fn frame_for(&self, sector: u64, prefetch: bool) -> Result<Frame, Obstacle> {
         let kept = if prefetch { Self::fills_kept(self.fills as usize) } else { 0 };
         if self.buffers.len() <= kept {
             return Err(Obstacle::NoRoom);
         }
+        let frame = self.way_for(sector).ok_or(Obstacle::Pinned)?;
+        let kept = self.places_kept(prefetch);
+        if matches!(frame.1, Leaves::Dirty(_)) && !self.write_backs.has_room(kept) {
+            return Err(Obstacle::NoRoom);
+        }
+        Ok(frame)
+    }
+
+    /// The way for `sector`, whatever room there is; none if all of its set are in use.
+    pub(super) fn way_for(&self, sector: u64) -> Option<Frame> {
+        let page = self.page_of(sector);
+        if self.sectors.is_some()
+            && let Some(way) = self.tags.lookup(page)
+        {
+            return Some((way, Leaves::Nothing));
+        }
         match self.tags.place(page) {
-            Way::Free(way) => Ok((way, None)),
-            Way::Pinned => Err(Obstacle::Pinned),
-            Way::Taken(way, victim) if !victim.dirty() => Ok((way, None)),
+            Way::Free(way) => Some((way, Leaves::Clean)),
+            Way::Pinned => None,
             Way::Taken(way, victim) => {
-                if !self.write_backs.has_room(self.places_kept(prefetch)) {
-                    return Err(Obstacle::NoRoom);
-                }
-                Ok((way, victim.line))
+                let dirty = victim.line.filter(|_| victim.dirty());
+                Some((way, dirty.map_or(Leaves::Clean, Leaves::Dirty)))
             }
         }
     }
@@ -195,14 +227,14 @@ impl Controller {
         usize::from(background && self.write_backs.capacity() > 1)
     }
 
-    /// Begins to prefetch `page` unless it is present or in flight.
+    /// Begins to prefetch `sector` unless it is present or in flight.
     fn prefetch(
         &mut self,
         now_ps: u64,
-        page: u64,
+        sector: u64,
         actions: &mut Vec<Action>,
     ) -> Result<(), Obstacle> {
-        if self.missing.get(page).is_some() {
+        if self.missing.get(sector).is_some() {
             return Ok(());
         }
         if self.tags_with_data {
@@ -211,25 +243,25 @@ impl Controller {
                 return Err(Obstacle::NoRoom);
             }
             self.probing_prefetches += 1;
-            let index = self.new_miss(now_ps, page, Progress::Probing, true);
+            let index = self.new_miss(now_ps, sector, Progress::Probing, true);
             self.read_tag(index, 0, actions);
             return Ok(());
         }
-        if self.tags.lookup(page).is_some() {
+        if self.is_known(sector) {
             return Ok(());
         }
-        let frame = self.frame_for(page, true)?;
-        let index = self.new_miss(now_ps, page, Progress::Stalled, true);
+        let frame = self.frame_for(sector, true)?;
+        let index = self.new_miss(now_ps, sector, Progress::Stalled, true);
         self.begin(now_ps, index, frame, actions);
         Ok(())
     }
 
-    /// Gives a miss its frame and sends for its page.
+    /// Gives a miss its frame and sends for its sector.
     pub(super) fn begin(
         &mut self,
         now_ps: u64,
         index: u32,
-        (way, victim): Frame,
+        (way, leaves): Frame,
         actions: &mut Vec<Action>,
     ) {
         let released = self.released;
@@ -243,68 +275,102 @@ impl Controller {
         miss.begun_ps = now_ps;
         miss.way = Some(way);
         miss.buffer = buffer;
-        miss.frame_occupied = victim.is_some();
-        let Miss { page, written, prefetch, first, .. } = *miss;
+        miss.frame_occupied = matches!(leaves, Leaves::Dirty(_));
+        let Miss { sector, written, prefetch, first, .. } = *miss;
+        let page = self.page_of(sector);
         let mut flags = flag::PINNED | FILLING;
-        flags |= if written { flag::DIRTY } else { 0 };
         if prefetch {
             flags |= flag::PREFETCHED;
             self.report.prefetched_pages += 1;
         } else {
             self.report.fetched_pages += 1;
         }
-        self.tags.insert_at(way, page, flags);
-        if let Some(victim) = victim {
-            self.report.displaced_pages += u64::from(!prefetch);
-            let waited = self.misses[index].stages;
-            let evicting = self.evict(now_ps, victim, way, &waited, actions);
-            self.write_backs[evicting].replaced_by = index;
+        match leaves {
+            Leaves::Nothing => {
+                self.tags.set_flags(way, flags);
+                if let Some(leaving) = self.write_backs.leaving(way) {
+                    self.follows_in_frame(index, leaving);
+                }
+            }
+            Leaves::Clean => self.takes(way, page, flags),
+            Leaves::Dirty(victim) => {
+                let sectors = self.take_dirty(way);
+                self.takes(way, page, flags);
+                self.report.displaced_pages += u64::from(!prefetch);
+                let waited = self.misses[index].stages;
+                let leaving = self.evict(now_ps, (victim, sectors), way, &waited, actions);
+                self.follows_in_frame(index, leaving);
+            }
         }
-        if let Some(source) = self.write_back_of(page) {
+        self.comes(way, sector, prefetch);
+        if written {
+            self.set_dirty(way, sector);
+        }
+        if let Some(source) = self.write_back_of(sector) {
             return self.fetch_from_write_back(now_ps, index, source, actions);
         }
         let reader = self.waiting(first).filter(|held| self.critical_line_first && !held.write);
         let critical = reader.map(|held| self.line_offset(held.address));
         self.misses[index].critical_line = critical;
+        let offset = self.sector_offset(sector);
         let token = Token::new(Purpose::Critical, index);
         actions.push(Action::ReadStore {
             token: Token::new(Purpose::Fetch, index),
-            address: page << self.page_shift,
-            bytes: self.page_bytes,
-            into: Place::Fill { buffer, offset: 0 },
-            critical: critical.map(|offset| Critical { token, offset }),
+            address: sector << self.sector_shift,
+            bytes: 1 << self.sector_shift,
+            into: Place::Fill { buffer, offset },
+            critical: critical.map(|line| Critical { token, offset: line - offset }),
             background: prefetch,
         });
     }
 
-    /// Begins to write a page back: it is read from DRAM first.
+    /// A page takes a way.
+    pub(super) fn takes(&mut self, way: WayRef, page: u64, flags: u8) {
+        self.tags.insert_at(way, page, flags);
+        self.forget_sectors(way);
+    }
+
+    /// A miss has to wait until the page before has been read from its frame.
+    fn follows_in_frame(&mut self, index: u32, leaving: u32) {
+        let before = std::mem::replace(&mut self.write_backs[leaving].replaced_by, index);
+        let miss = &mut self.misses[index];
+        miss.frame_occupied = true;
+        miss.next_in_frame = before;
+    }
+
+    /// Begins to write sectors of a page back: they are read from DRAM first.
     pub(super) fn evict(
         &mut self,
         now_ps: u64,
-        page: u64,
+        page_and_sectors: (u64, u64),
         way: WayRef,
         waited: &Timeline,
         actions: &mut Vec<Action>,
     ) -> u32 {
         self.report.write_backs += 1;
-        let index = self.write_backs.insert(now_ps, page, way, waited);
-        actions.push(Action::ReadDram {
-            token: Token::new(Purpose::Evict, index),
-            address: self.frame_address(way),
-            bytes: self.page_bytes,
-            into: Place::WriteBack(index),
-            background: true,
-        });
+        let index = self.write_backs.insert(now_ps, page_and_sectors, way, waited);
+        let frame = self.frame_address(way);
+        for (first, count) in sector::runs(page_and_sectors.1) {
+            let offset = first << self.sector_shift;
+            self.write_backs[index].outstanding += 1;
+            actions.push(Action::ReadDram {
+                token: Token::new(Purpose::Evict, index << self.sector_bits | first),
+                address: frame + u64::from(offset),
+                bytes: count << self.sector_shift,
+                into: Place::WriteBack { buffer: index, offset },
+                background: true,
+            });
+        }
         index
     }
 
-    /// The newest copy of a page in the write-back buffer.
-    fn write_back_of(&self, page: u64) -> Option<u32> {
+    /// The newest copy of a sector in the write-back buffer.
+    fn write_back_of(&self, sector: u64) -> Option<u32> {
         #[cfg(test)]
         if self.forgetful {
             return None;
         }
-        self.write_backs.newest(page)
+        self.write_backs.newest(self.page_of(sector), self.bit(sector))
     }
 
     fn fetch_from_write_back(
@@ -315,18 +381,21 @@ impl Controller {
         actions: &mut Vec<Action>,
     ) {
         if !self.write_backs[source].ready {
-            self.write_backs[source].wanted_by = index;
+            let before = std::mem::replace(&mut self.write_backs[source].wanted_by, index);
+            self.misses[index].next_wanting = before;
             return;
         }
-        let into = Place::Fill { buffer: self.misses[index].buffer, offset: 0 };
-        let (from, bytes) = (Place::WriteBack(source), self.page_bytes);
+        let Miss { buffer, sector, .. } = self.misses[index];
+        let offset = self.sector_offset(sector);
+        let into = Place::Fill { buffer, offset };
+        let (from, bytes) = (Place::WriteBack { buffer: source, offset }, 1 << self.sector_shift);
         actions.push(Action::Copy { from, into, bytes });
         // Where it is not there yet, its way into the buffer is what the miss has waited for.
         let read = self.write_backs[source].stages;
         self.arrived(now_ps, index, &read, actions);
     }
 
-    /// A page is in its fill buffer: those that wait are answered, then it goes to DRAM.
+    /// A sector is in its fill buffer: those that wait are answered, then it goes to DRAM.
     pub(super) fn arrived(
         &mut self,
         now_ps: u64,
@@ -390,7 +459,7 @@ impl Controller {
         actions.push(Action::Copy { from, into, bytes: self.line_bytes });
     }
 
-    /// Writes a page from its fill buffer to its frame, which is free by now.
+    /// Writes a sector from its fill buffer to its frame, which is free by now.
     fn fill(&mut self, index: u32, actions: &mut Vec<Action>) {
         let miss = &mut self.misses[index];
         let Some(way) = miss.way else {
@@ -398,17 +467,18 @@ impl Controller {
             return;
         };
         miss.fill_issued = true;
-        let buffer = miss.buffer;
+        let Miss { buffer, sector, .. } = *miss;
+        let offset = self.sector_offset(sector);
         actions.push(Action::WriteDram {
             token: Token::new(Purpose::Fill, index),
-            address: self.frame_address(way),
-            bytes: self.page_bytes,
-            from: Place::Fill { buffer, offset: 0 },
+            address: self.frame_address(way) + u64::from(offset),
+            bytes: 1 << self.sector_shift,
+            from: Place::Fill { buffer, offset },
             background: true,
         });
     }
 
-    /// A page is in DRAM: the miss is over, and writes that came too late for the fill follow it.
+    /// A sector is in DRAM: the miss is over, and writes that came too late for the fill follow it.
     pub(super) fn filled(
         &mut self,
         now_ps: u64,
@@ -425,37 +495,55 @@ impl Controller {
             self.set_prefix(now_ps, slot, stages);
             self.access_dram(slot, way, actions);
         }
-        self.tags.clear_flags(way, flag::PINNED | FILLING);
+        if self.has_come(way, self.misses[index].sector) {
+            let reading = self.tags.flags(way) & READING != 0;
+            self.tags.clear_flags(way, if reading { FILLING } else { flag::PINNED | FILLING });
+        }
         self.charge(now_ps, index, stages);
         let miss = self.misses.remove(index);
+        self.prefetcher.filled(miss.sector, miss.prefetch);
         self.warming.fills.took(now_ps - miss.begun_ps);
         self.released = miss.stages;
-        self.missing.remove(miss.page);
+        self.missing.remove(miss.sector);
         self.buffers.push(miss.buffer);
+        self.write_back_ahead(now_ps, miss.sector, actions);
     }
 
-    /// A page to be written back has been read from DRAM.
+    /// What is to be written back has been read from DRAM, or a part of it.
     pub(super) fn evicted(
         &mut self,
         now_ps: u64,
-        index: u32,
+        part: u32,
         stages: &Timeline,
         actions: &mut Vec<Action>,
     ) {
+        let index = part >> self.sector_bits;
         let item = &mut self.write_backs[index];
-        item.ready = true;
         item.charge(now_ps, stages);
+        item.outstanding -= 1;
+        if item.outstanding > 0 {
+            return;
+        }
+        item.ready = true;
         let item = *item;
         if item.replaced_by == NONE {
             self.release_flushed(&item);
-        } else {
-            self.misses[item.replaced_by].frame_occupied = false;
-            if self.misses[item.replaced_by].progress == Progress::Filling {
-                self.fill(item.replaced_by, actions);
+        }
+        let mut next = item.replaced_by;
+        while next != NONE {
+            let miss = &mut self.misses[next];
+            miss.frame_occupied = false;
+            let (filling, this) = (miss.progress == Progress::Filling, next);
+            next = miss.next_in_frame;
+            if filling {
+                self.fill(this, actions);
             }
         }
-        if item.wanted_by != NONE {
-            self.fetch_from_write_back(now_ps, item.wanted_by, index, actions);
+        let mut next = item.wanted_by;
+        while next != NONE {
+            let this = next;
+            next = self.misses[this].next_wanting;
+            self.fetch_from_write_back(now_ps, this, index, actions);
         }
         if item.older == NONE {
             self.write_store(index, actions);
@@ -463,23 +551,34 @@ impl Controller {
     }
 
     fn write_store(&mut self, index: u32, actions: &mut Vec<Action>) {
-        actions.push(Action::WriteStore {
-            token: Token::new(Purpose::WriteBack, index),
-            address: self.write_backs[index].page << self.page_shift,
-            bytes: self.page_bytes,
-            from: Place::WriteBack(index),
-        });
+        let page = self.write_backs[index].page << self.page_shift;
+        for (first, count) in sector::runs(self.write_backs[index].sectors) {
+            let offset = first << self.sector_shift;
+            self.write_backs[index].outstanding += 1;
+            actions.push(Action::WriteStore {
+                token: Token::new(Purpose::WriteBack, index << self.sector_bits | first),
+                address: page + u64::from(offset),
+                bytes: count << self.sector_shift,
+                from: Place::WriteBack { buffer: index, offset },
+            });
+        }
     }
 
-    /// The store has taken a page.
+    /// The store has taken a page, or a part of it.
     pub(super) fn written_back(
         &mut self,
         now_ps: u64,
-        index: u32,
+        part: u32,
         stages: &Timeline,
         actions: &mut Vec<Action>,
     ) {
-        self.write_backs[index].charge(now_ps, stages);
+        let index = part >> self.sector_bits;
+        let item = &mut self.write_backs[index];
+        item.charge(now_ps, stages);
+        item.outstanding -= 1;
+        if item.outstanding > 0 {
+            return;
+        }
         let (gone, newer) = self.write_backs.remove(index);
         self.warming.write_backs.took(gone.stages.total_ps());
         self.released = gone.stages;

@@ -7,9 +7,11 @@ mod action;
 mod controller;
 mod flush;
 mod miss;
+mod miss_predictor;
 pub(super) mod page_map;
 pub(super) mod port;
 mod prefetch;
+mod sector;
 mod spec;
 mod versions;
 mod warm;
@@ -23,6 +25,7 @@ pub use action::{Action, Critical, Place, Token};
 pub use controller::Controller;
 pub(super) use controller::append_tail;
 pub(super) use port::Port;
+pub use prefetch::PrefetcherKind;
 pub use spec::{DramCacheSpec, HybridSpec, TagStore};
 
 use super::{Organization, OrganizationReport, PagesMoved, bus};
@@ -254,13 +257,19 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
         let asked = self.controller.warm(now_ps, address, write, &mut moved);
         self.traffic.move_dram(u64::from(self.controller.line_bytes()), write);
         if moved.read > 0 {
-            let page_bytes = u64::from(self.controller.page_bytes());
-            self.traffic.move_store(moved.read * page_bytes, false);
-            self.traffic.move_dram(moved.read * page_bytes, true);
-            self.traffic.move_store(moved.written * page_bytes, true);
-            self.traffic.move_dram(moved.written * page_bytes, false);
+            let bytes = self.controller.sector_bytes();
+            self.traffic.move_store(moved.read * bytes, false);
+            self.traffic.move_dram(moved.read * bytes, true);
+            self.traffic.move_store(moved.written * bytes, true);
+            self.traffic.move_dram(moved.written * bytes, false);
         }
         asked
+    }
+
+    fn will_need(&mut self, now_ps: u64, address: u64, bytes: u64) -> bool {
+        let kept = self.controller.will_need(now_ps, address, bytes, &mut self.actions);
+        self.execute(now_ps, &mut Vec::new());
+        kept
     }
 
     fn flush(&mut self, now_ps: u64) -> bool {

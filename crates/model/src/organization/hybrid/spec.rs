@@ -1,11 +1,12 @@
 //! What a user says of a hybrid.
 
-use super::Hybrid;
+use super::{Hybrid, PrefetcherKind};
 use crate::device::DeviceDescription;
 use crate::medium::dram::Dram;
 use crate::organization::{
     DramSize, InitialContent, Organization, OrganizationDescription, Surroundings, whole,
 };
+use crate::replacement::PolicyKind;
 use crate::request::LARGEST_PAGE;
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems, Size};
@@ -24,14 +25,24 @@ pub struct HybridSpec {
     pub fills: u32,
     /// Dirty victims that wait for the store at most. When it is full, misses wait.
     pub write_back_buffer_pages: u32,
-    /// Pages that a demand miss prefetches in physical order; 0 for none.
+    /// What is prefetched.
+    pub prefetcher: PrefetcherKind,
+    /// Pages, or sectors, that prefetching goes ahead; 0 for none. `best-offset` brings one at a time,
+    /// however many this says.
     pub prefetch_pages: u32,
+    /// Streams that `streams` and `stride` follow at most.
+    pub prefetch_streams: u32,
+    /// Whether the page that would go next is written back ahead of need where it is dirty: when a page
+    /// has come into its set, and the write-back buffer is at most half full.
+    pub eager_write_back: bool,
     /// Whether the requested line goes ahead of the rest of its page.
     pub critical_line_first: bool,
 }
 
 /// Ways of a DRAM cache at most.
 const MOST_WAYS: u32 = 64;
+/// Sectors of a page at most.
+const MOST_SECTORS: u64 = 64;
 
 /// DRAM as a set-associative cache of pages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -41,10 +52,19 @@ pub struct DramCacheSpec {
     pub capacity: Size,
     /// Associativity, 1 to 64.
     pub ways: u32,
-    /// Page: the unit of tags and fills.
+    /// Page: the unit of tags, and of fills where it has no sectors.
     pub page: Size,
+    /// Sector: the part of a page that comes and goes back by itself, a 64th of the page or more.
+    /// Without it, pages come and go as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sector: Option<Size>,
+    /// Which page of a set goes for a new one.
+    pub replacement: PolicyKind,
     /// Where the tags are.
     pub tags: TagStore,
+    /// Whether misses are guessed, where tags are with the data, and the store is asked beside them
+    /// (Alloy cache: Qureshi & Loh, MICRO 2012).
+    pub miss_predictor: bool,
     /// Time of a look-up in a tag store of SRAM; nothing where tags are with the data.
     pub tag_latency: Duration,
     /// What the cache holds at the start.
@@ -71,6 +91,8 @@ impl OrganizationDescription for HybridSpec {
         problems.at_least(path, "fills", self.fills, 1);
         problems.at_least(path, "write_back_buffer_pages", self.write_back_buffer_pages, 1);
         problems.at_most(path, "prefetch_pages", self.prefetch_pages, 4096);
+        problems.at_least(path, "prefetch_streams", self.prefetch_streams, 1);
+        problems.at_most(path, "prefetch_streams", self.prefetch_streams, 256);
         self.cache.check(&format!("{path}.cache"), problems);
     }
 
@@ -97,6 +119,38 @@ impl OrganizationDescription for HybridSpec {
 }
 
 impl DramCacheSpec {
+    /// Bytes that come at once: a sector, or a page.
+    pub(super) fn sector(&self) -> u64 {
+        self.sector.unwrap_or(self.page).bytes()
+    }
+
+    /// A sector is a part of a page, and tags beside the data are of whole pages.
+    fn check_sector(&self, path: &str, problems: &mut Problems) {
+        let Some(sector) = self.sector else { return };
+        let least = Size::from_bytes((self.page.bytes() / MOST_SECTORS).max(64));
+        if !sector.bytes().is_power_of_two() || sector < least || sector > self.page {
+            problems.add(
+                "contradiction",
+                format!("{path}.sector"),
+                sector.to_string(),
+                format!(
+                    "a sector is a power of two from {least} to the page, {} ({path}.page): a page has \
+                     up to {MOST_SECTORS}, each of at least 64B",
+                    self.page
+                ),
+                format!("write \"{least}\", or leave it out"),
+            );
+        } else if self.tags == TagStore::WithData && sector < self.page {
+            problems.add(
+                "contradiction",
+                format!("{path}.sector"),
+                sector.to_string(),
+                format!("tags lie with the data ({path}.tags), which come by whole pages"),
+                format!("leave it out, write a {path}.page of {sector}, or tags = \"sram\""),
+            );
+        }
+    }
+
     fn check(&self, path: &str, problems: &mut Problems) {
         problems.at_least(path, "ways", self.ways, 1);
         problems.at_most(path, "ways", self.ways, MOST_WAYS);
@@ -110,6 +164,15 @@ impl DramCacheSpec {
                 "write ways = 1, or tags = \"sram\"".into(),
             );
         }
+        if self.tags == TagStore::Sram && self.miss_predictor {
+            problems.add(
+                "contradiction",
+                format!("{path}.miss_predictor"),
+                "true".into(),
+                format!("tags in SRAM ({path}.tags) say what misses before anything is asked"),
+                "write false, or tags = \"with-data\" and ways = 1".into(),
+            );
+        }
         if !self.page.bytes().is_power_of_two() || self.page.bytes() < 64 {
             problems.add(
                 "impossible-value",
@@ -120,6 +183,7 @@ impl DramCacheSpec {
             );
             return;
         }
+        self.check_sector(path, problems);
         if (1..=MOST_WAYS).contains(&self.ways) {
             self.check_sets(path, problems);
         }
@@ -177,6 +241,18 @@ impl DramCacheSpec {
                 "contradiction",
                 format!("{path}.page"),
                 self.page.to_string(),
+                format!("a line of the on-chip caches has {line}"),
+                format!("write at least \"{line}\""),
+            );
+        }
+        if let Some(sector) = self.sector
+            && let Some(line) =
+                machine.line.filter(|line| (64..line.bytes()).contains(&sector.bytes()))
+        {
+            problems.add(
+                "contradiction",
+                format!("{path}.sector"),
+                sector.to_string(),
                 format!("a line of the on-chip caches has {line}"),
                 format!("write at least \"{line}\""),
             );

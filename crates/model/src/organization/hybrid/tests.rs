@@ -1,15 +1,21 @@
 //! Laws of the hybrid, with devices of any temper.
 
 use super::*;
+use crate::cache::{AnyTagStore, WayRef};
 use crate::conformance::{PAGE_BYTES, SPACE_BYTES, organization_laws};
 use crate::device::StoreSpec;
 use crate::device::store::StoreDevice;
 use crate::link::{LinkDescription, LinkSpec};
 use crate::medium::{DramSpec, dram::Dram};
 use crate::organization::{DramCacheSpec, InitialContent, TagStore};
+use crate::replacement::PolicyKind;
 use proptest::prelude::*;
 use tierscope_kernel::Timeline;
 use tierscope_units::{Bandwidth, Duration, Size};
+
+mod literate;
+mod pressure;
+mod sectors;
 
 const LINE_BYTES: u64 = 64;
 const CONTROLLER_PS: u64 = 1_000;
@@ -87,7 +93,10 @@ fn spec(frames: u64, ways: u32) -> HybridSpec {
             capacity: Size::from_bytes(frames * PAGE_BYTES),
             ways,
             page: Size::from_bytes(PAGE_BYTES),
+            sector: None,
+            replacement: PolicyKind::Lru,
             tags: TagStore::Sram,
+            miss_predictor: false,
             tag_latency: Duration::from_picoseconds(TAGS_PS),
             initial: InitialContent::Empty,
         },
@@ -95,7 +104,10 @@ fn spec(frames: u64, ways: u32) -> HybridSpec {
         queue_depth: 16,
         fills: 4,
         write_back_buffer_pages: 2,
+        prefetcher: PrefetcherKind::Sequential,
         prefetch_pages: 0,
+        prefetch_streams: 4,
+        eager_write_back: false,
         critical_line_first: false,
     }
 }
@@ -108,6 +120,7 @@ fn shapes() -> Vec<HybridSpec> {
             for (fills, buffer, prefetch) in [(1, 1, 0), (4, 1, 3), (3, 2, 1), (8, 4, 0)] {
                 let mut shape = spec(4, ways);
                 shape.cache.tags = tags;
+                shape.cache.miss_predictor = tags == TagStore::WithData && buffer != 2;
                 shape.fills = fills;
                 shape.write_back_buffer_pages = buffer;
                 shape.prefetch_pages = prefetch;
@@ -116,10 +129,28 @@ fn shapes() -> Vec<HybridSpec> {
             }
         }
     }
+    let kinds = [PrefetcherKind::Streams, PrefetcherKind::Stride, PrefetcherKind::BestOffset];
+    let ahead = shapes.iter_mut().filter(|shape| shape.prefetch_pages > 0);
+    for (shape, kind) in ahead.skip(1).step_by(2).zip(kinds) {
+        shape.prefetcher = kind;
+    }
+    shapes.iter_mut().step_by(3).for_each(|shape| shape.eager_write_back = true);
     shapes[1].queue_depth = 1;
     shapes[2].controller_latency = Duration::from_picoseconds(0);
     shapes[2].cache.tag_latency = Duration::from_picoseconds(0);
     shapes[3].cache.initial = InitialContent::Prefilled;
+    for (frames, bytes) in [(2, 512), (4, 1024), (4, 64)] {
+        for mut shape in [shapes[4].clone(), shapes[9].clone(), shapes[14].clone()] {
+            shape.cache.tags = TagStore::Sram;
+            shape.cache.capacity =
+                Size::from_bytes(frames * u64::from(shape.cache.ways) * PAGE_BYTES);
+            shape.cache.sector = Some(Size::from_bytes(bytes));
+            shapes.push(shape);
+        }
+    }
+    for (shape, policy) in shapes.iter_mut().rev().zip(PolicyKind::ALL) {
+        shape.cache.replacement = *policy;
+    }
     shapes
 }
 
@@ -445,6 +476,19 @@ fn a_miss_prefetches_the_next_pages_and_a_prefetched_page_does_not() {
 }
 
 #[test]
+fn what_software_says_it_needs_is_brought_ahead_of_it() {
+    let mut run = Run::new(steady(&spec(64, 4)));
+    assert!(run.hybrid.will_need(0, page(3) + 100, 2 * PAGE_BYTES), "pages 3, 4 and 5");
+    run.drain();
+    for number in 3..7 {
+        run.submit(number, page(u64::from(number)), false);
+    }
+    run.drain();
+    let report = run.hybrid.report();
+    assert_eq!((report.prefetched_pages, report.prefetch_hits, report.misses), (3, 3, 1));
+}
+
+#[test]
 fn prefetches_leave_fills_to_demand() {
     let mut shape = spec(64, 4);
     shape.prefetch_pages = 16;
@@ -557,6 +601,22 @@ fn the_tag_store_has_its_size_from_the_formula() {
     assert_eq!(bits(1, 1 << 40), 4.0 + 2.0);
     assert_eq!(bits(64, 1 << 40), 4.0 + 6.0 + 2.0 + 6.0);
     assert_eq!(bits(16, 1 << 41), 5.0 + 4.0 + 2.0 + 4.0);
+    let of_a_set = |policy: PolicyKind| policy.hardware_bits(16);
+    // A way's place in the order; nothing; the last; a tree; a mark each and a hand; two bits each.
+    assert_eq!(
+        PolicyKind::ALL.iter().map(|policy| of_a_set(*policy)).collect::<Vec<_>>(),
+        [64, 64, 0, 4, 15, 20, 32, 32, 32]
+    );
+}
+
+/// Dirty pages with their places, in order of the frames.
+fn dirty(tags: &AnyTagStore) -> impl Iterator<Item = (WayRef, u64)> + '_ {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let found = tags.next_dirty(from)?;
+        from = tags.frame(found.0) + 1;
+        Some(found)
+    })
 }
 
 /// A number below `bound` from a sequence.
@@ -589,9 +649,10 @@ fn no_read_is_stale_in_long_histories() {
 /// come and go.
 fn long_history(shape: &HybridSpec, mut run: Run<Erratic, Erratic>, mut lots: u64) {
     let requests = 4_000;
+    let step_bytes = LINE_BYTES.max(shape.cache.sector.map_or(0, |sector| sector.bytes() - 64));
     for id in 0..requests {
         let number = draw(&mut lots, if id % 1_000 < 500 { 7 } else { 40 });
-        let line = draw(&mut lots, 3) * LINE_BYTES;
+        let line = draw(&mut lots, 3) * step_bytes / LINE_BYTES * LINE_BYTES;
         run.submit(id, page(number) + line, draw(&mut lots, 2) == 0);
         let gap_ps = [0, 20_000, 1_000_000][draw(&mut lots, 3) as usize];
         run.wait(draw(&mut lots, gap_ps + 1));
@@ -697,6 +758,16 @@ fn every_parameter_changes_an_output_in_its_direction() {
     let saved_ps = first_ps(&sram, true) - first_ps(&data, true);
     assert!((1_500..=4_500).contains(&saved_ps), "no tags to wait for: {saved_ps}");
     assert!(first_ps(&data, false) > first_ps(&sram, false), "a miss pays an access for its tag");
+    let ahead = change(&|s| {
+        s.eager_write_back = true;
+        s.write_back_buffer_pages = 4;
+    });
+    let written = |shape: &HybridSpec| offer(real(shape), 600, 64).hybrid.report().write_backs;
+    assert!(written(&ahead) > written(&change(&|s| s.write_back_buffer_pages = 4)));
+    let read = |shape: &HybridSpec| offer(real(shape), 600, 64).hybrid.report().traffic;
+    let mut guesses = data.clone();
+    guesses.cache.miss_predictor = true;
+    assert!(read(&guesses).store_read_bytes > read(&data).store_read_bytes, "some are wrong");
     let large = change(&|s| s.cache.page = Size::from_bytes(2 * PAGE_BYTES));
     let read_bytes =
         |shape: &HybridSpec| offer(real(shape), 1, 64).hybrid.report().traffic.store_read_bytes;
@@ -853,12 +924,12 @@ proptest! {
             warmed.warm(0, page(number), write);
         }
         let [tags, expected] = [&warmed, &run.hybrid].map(|hybrid| &hybrid.controller().tags);
-        prop_assert!(tags.iter_dirty().eq(expected.iter_dirty()));
+        prop_assert!(dirty(tags).eq(dirty(expected)));
         for number in 0..SPACE_BYTES / PAGE_BYTES {
             let [found, there] = [tags, expected].map(|tags| tags.lookup(number));
             prop_assert_eq!(found, there, "page {}", number);
             if found.is_none() {
-                prop_assert_eq!(tags.victim(number), expected.victim(number), "for {}", number);
+                prop_assert_eq!(tags.place(number), expected.place(number), "for {}", number);
             }
         }
         // What is counted does not depend on time either, where requests come one by one.

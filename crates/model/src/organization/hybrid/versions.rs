@@ -79,10 +79,10 @@ impl Versions {
             Action::ReadStore { token, address, bytes, into, critical, .. } => {
                 let from = Spot::Store(line(address));
                 self.start(token, from, Spot::Inside(into), bytes);
-                let Place::Fill { buffer, .. } = into else { return };
+                let Place::Fill { buffer, offset } = into else { return };
                 if let Some(critical) = critical {
-                    let offset = critical.offset;
-                    let from = Spot::Store(line(address + u64::from(offset)));
+                    let from = Spot::Store(line(address + u64::from(critical.offset)));
+                    let offset = offset + critical.offset;
                     let into = Spot::Inside(Place::Fill { buffer, offset });
                     let early = vec![self.get(from, 0)];
                     self.moves[critical.token.number() as usize] = Some(Move { from, into, early });
@@ -165,7 +165,7 @@ impl Versions {
     fn buffer(&mut self, place: Place, i: usize) -> Option<&mut u64> {
         let (array, index, offset) = match place {
             Place::Fill { buffer, offset } => (&mut self.fills, buffer, offset),
-            Place::WriteBack(buffer) => (&mut self.write_backs, buffer, 0),
+            Place::WriteBack { buffer, offset } => (&mut self.write_backs, buffer, offset),
             Place::Request(_) | Place::Nowhere => return None,
         };
         let line = offset as usize / self.line_bytes as usize;

@@ -2,7 +2,8 @@
 //! write-backs take as long as they took in detail, so that prefetches find as much room as they would.
 
 use super::controller::Controller;
-use crate::cache::{Place as Way, flag};
+use super::miss::Leaves;
+use crate::cache::{Hit, flag};
 use crate::organization::PagesMoved;
 use std::collections::VecDeque;
 
@@ -75,50 +76,83 @@ impl Controller {
         moved: &mut PagesMoved,
     ) -> PagesMoved {
         let page = address >> self.page_shift;
+        let sector = address >> self.sector_shift;
         self.report.lookups += 1;
         if self.prefetcher.is_on() {
             self.warming.fills.settle();
             self.warming.write_backs.settle();
             self.prefetch_until(now_ps, moved);
         }
-        if let Some(hit) = self.tags.access(page, write) {
-            self.mark_used(hit);
-            return PagesMoved::default();
+        if let Some(Hit { way, flags }) = self.tags.access(page, write && self.sectors.is_none()) {
+            if self.mark_used(way, flags, sector) && self.prefetcher.follows_uses() {
+                self.prefetch_until(now_ps, moved);
+            }
+            if self.is_there(way, flags, sector) {
+                if write && self.sectors.is_some() {
+                    self.set_dirty(way, sector);
+                }
+                self.foresee(address, write, true);
+                return PagesMoved::default();
+            }
         }
+        self.foresee(address, write, false);
         self.report.misses += 1;
         self.report.fetched_pages += 1;
-        let flags = if write { flag::DIRTY } else { 0 };
-        let evicts = self.put(page, flags, moved);
+        let written = self.put(sector, write, false, moved);
+        let evicts = written > 0;
         self.report.displaced_pages += u64::from(evicts);
         if self.prefetcher.is_on() {
             self.warming.fills.take(now_ps, self.fills as usize);
             if evicts {
                 self.warming.write_backs.take(now_ps, self.write_backs.capacity());
             }
-            self.prefetcher.missed(page);
+            self.prefetcher.missed(sector);
             self.prefetch_until(now_ps, moved);
         }
-        PagesMoved { read: 1, written: u64::from(evicts) }
+        PagesMoved { read: 1, written }
     }
 
-    /// A page comes, and another may go; whether that one was dirty.
-    fn put(&mut self, page: u64, flags: u8, moved: &mut PagesMoved) -> bool {
-        let (way, dirty) = match self.tags.place(page) {
-            Way::Free(way) => (way, false),
-            Way::Taken(way, victim) => (way, victim.dirty()),
-            Way::Pinned => return false,
+    /// The predictor of misses learns from a read.
+    fn foresee(&mut self, address: u64, write: bool, found: bool) {
+        if let Some(predictor) = self.miss_predictor.as_mut().filter(|_| !write) {
+            predictor.expects_miss(address, !found);
+        }
+    }
+
+    /// A sector comes, and a page may go for it; how many sectors of that were dirty.
+    fn put(&mut self, sector: u64, write: bool, prefetch: bool, moved: &mut PagesMoved) -> u64 {
+        let Some((way, leaves)) = self.way_for(sector) else { return 0 };
+        let written = match leaves {
+            Leaves::Dirty(_) => u64::from(self.take_dirty(way).count_ones()),
+            Leaves::Clean | Leaves::Nothing => 0,
         };
-        self.tags.insert_at(way, page, flags);
-        self.report.write_backs += u64::from(dirty);
+        let flags = if prefetch { flag::PREFETCHED } else { 0 };
+        match leaves {
+            Leaves::Nothing => self.tags.set_flags(way, flags),
+            Leaves::Clean | Leaves::Dirty(_) => self.takes(way, self.page_of(sector), flags),
+        }
+        self.comes(way, sector, prefetch);
+        self.has_come(way, sector);
+        if write {
+            self.set_dirty(way, sector);
+        }
+        self.report.write_backs += u64::from(written > 0);
         moved.read += 1;
-        moved.written += u64::from(dirty);
-        dirty
+        moved.written += written;
+        self.prefetcher.filled(sector, prefetch);
+        if self.eager_write_back
+            && let Some((way, _)) = self.next_to_go(sector)
+        {
+            moved.written += u64::from(self.take_dirty(way).count_ones());
+            self.report.write_backs += 1;
+        }
+        written
     }
 
     /// Prefetches begin as far as they find room, each when it does.
     fn prefetch_until(&mut self, now_ps: u64, moved: &mut PagesMoved) {
-        while let Some(page) = self.prefetcher.next() {
-            if self.tags.lookup(page).is_none() && !self.warm_prefetch(now_ps, page, moved) {
+        while let Some(sector) = self.prefetcher.next() {
+            if !self.is_known(sector) && !self.warm_prefetch(now_ps, sector, moved) {
                 return;
             }
             self.prefetcher.skip();
@@ -126,14 +160,11 @@ impl Controller {
         self.warming.at_ps = now_ps;
     }
 
-    /// Prefetches a page if there is room for it by `now_ps`, or no way that could be had: else it
+    /// Prefetches a sector if there is room for it by `now_ps`, or no way that could be had: else it
     /// has to wait.
-    fn warm_prefetch(&mut self, now_ps: u64, page: u64, moved: &mut PagesMoved) -> bool {
-        let dirty = match self.tags.place(page) {
-            Way::Taken(_, victim) => victim.dirty(),
-            Way::Free(_) => false,
-            Way::Pinned => return true,
-        };
+    fn warm_prefetch(&mut self, now_ps: u64, sector: u64, moved: &mut PagesMoved) -> bool {
+        let Some((_, leaves)) = self.way_for(sector) else { return true };
+        let dirty = matches!(leaves, Leaves::Dirty(_));
         let fills = self.fills as usize - Self::fills_kept(self.fills as usize);
         let places = self.write_backs.capacity() - self.places_kept(true);
         let Warming { fills: filling, write_backs, at_ps } = &mut self.warming;
@@ -148,7 +179,7 @@ impl Controller {
             write_backs.take(begin_ps, self.write_backs.capacity());
         }
         self.report.prefetched_pages += 1;
-        self.put(page, flag::PREFETCHED, moved);
+        self.put(sector, false, true, moved);
         true
     }
 }

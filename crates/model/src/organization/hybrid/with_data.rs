@@ -27,10 +27,13 @@ impl Controller {
         }
         // What the read will find is settled now: DRAM keeps the order of what overlaps.
         let found = self.tags.access(page, false);
-        if let Some(hit) = found {
-            self.mark_used(hit);
+        if let Some(Hit { way, flags }) = found {
+            self.mark_used(way, flags, page);
         }
         self.held[slot].found = found.is_some();
+        if self.asks_store_at_once(now_ps, slot, found.is_some(), actions) {
+            return;
+        }
         actions.push(Action::ReadDram {
             token: Token::new(Purpose::Probe, slot),
             address: self.direct_mapped(page) + u64::from(self.line_offset(address)),
@@ -74,7 +77,7 @@ impl Controller {
         let miss = &self.misses[index];
         actions.push(Action::ReadDram {
             token: Token::new(Purpose::Tag, index),
-            address: self.direct_mapped(miss.page) + u64::from(offset),
+            address: self.direct_mapped(miss.sector) + u64::from(offset),
             bytes: self.line_bytes,
             into: Place::Nowhere,
             background: miss.prefetch,
@@ -90,7 +93,7 @@ impl Controller {
         actions: &mut Vec<Action>,
     ) {
         self.charge(now_ps, index, stages);
-        let Miss { page, first, prefetch, .. } = self.misses[index];
+        let Miss { sector: page, first, prefetch, .. } = self.misses[index];
         self.probing_prefetches -= usize::from(prefetch);
         if self.tags.lookup(page).is_some() {
             self.missing.remove(page);
@@ -102,9 +105,9 @@ impl Controller {
                 // A read that was probed before it joined has been counted.
                 self.report.lookups += u64::from(!held.prefixed);
                 self.set_prefix(now_ps, slot, &miss.stages);
-                if let Some(hit) = self.tags.access(page, held.write) {
-                    self.mark_used(hit);
-                    self.access_dram(slot, hit.way, actions);
+                if let Some(Hit { way, flags }) = self.tags.access(page, held.write) {
+                    self.mark_used(way, flags, page);
+                    self.access_dram(slot, way, actions);
                 }
             }
         } else if first != NONE {
@@ -135,7 +138,7 @@ impl Controller {
     /// A demand request has joined the miss of `page`.
     fn use_in_flight(&mut self, page: u64) {
         if let Some(way) = self.tags.lookup(page) {
-            self.mark_used(Hit { way, flags: self.tags.flags(way) });
+            self.mark_used(way, self.tags.flags(way), page);
         }
     }
 }

@@ -12,6 +12,10 @@ pub(super) const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WriteBack {
     pub page: u64,
+    /// Its sectors that are written back.
+    pub sectors: u64,
+    /// Reads from DRAM, or writes to the store, that are under way.
+    pub outstanding: u32,
     /// The page's way in DRAM.
     pub way: WayRef,
     /// The page has been read from DRAM: its data are in the buffer.
@@ -21,9 +25,11 @@ pub(super) struct WriteBack {
     pub older: u32,
     /// A later write of the same page, or [`NONE`].
     pub newer: u32,
-    /// The miss whose page takes this one's frame, or [`NONE`] if the page stays where it is.
+    /// The last of the misses whose page takes this one's frame, or [`NONE`] if the page stays where it
+    /// is.
     pub replaced_by: u32,
-    /// The miss that takes its page from here instead of from the store, or [`NONE`].
+    /// The last of the misses that take what they want from here instead of from the store, or
+    /// [`NONE`].
     pub wanted_by: u32,
     /// A flush waits for it.
     pub flush: bool,
@@ -69,18 +75,39 @@ impl WriteBackBuffer {
         self.items.len() + kept < self.capacity
     }
 
-    /// The newest write-back of `page`.
-    pub(super) fn newest(&self, page: u64) -> Option<u32> {
-        self.newest.get(page)
+    /// The newest write-back of these sectors of `page`.
+    pub(super) fn newest(&self, page: u64, sectors: u64) -> Option<u32> {
+        let mut index = self.newest.get(page)?;
+        while self.items[index].sectors & sectors == 0 {
+            index = self.items[index].older;
+            if index == NONE {
+                return None;
+            }
+        }
+        Some(index)
+    }
+
+    /// The page that leaves the frame of `way` and has not been read yet.
+    pub(super) fn leaving(&self, way: WayRef) -> Option<u32> {
+        let leaves = |item: &WriteBack| item.way == way && item.replaced_by != NONE && !item.ready;
+        self.items.iter().find(|(_, item)| leaves(item)).map(|(index, _)| index)
     }
 
     /// Takes a page in, behind an earlier write of it if there is one. `stages` are what those have
     /// waited for who make it leave.
-    pub(super) fn insert(&mut self, now_ps: u64, page: u64, way: WayRef, stages: &Timeline) -> u32 {
+    pub(super) fn insert(
+        &mut self,
+        now_ps: u64,
+        (page, sectors): (u64, u64),
+        way: WayRef,
+        stages: &Timeline,
+    ) -> u32 {
         debug_assert!(self.items.len() < self.capacity);
         let older = self.newest.get(page).unwrap_or(NONE);
         let index = self.items.insert(WriteBack {
             page,
+            sectors,
+            outstanding: 0,
             way,
             ready: false,
             older,
