@@ -1776,7 +1776,8 @@ class Storage(_Spec):
     """
 
     dirty_writeback: str | None = None
-    """Time between two looks for file pages that have been dirty for long; 0 for none.
+    """Time between two looks for file pages that have been dirty for long, 1 us at least; 0 for
+    none.
 
     A duration such as ``"25us"``.
     """

@@ -61,7 +61,7 @@ pub struct StorageSpec {
     /// Share of what is free or holds files above which dirty file pages are written in the
     /// background.
     pub dirty_background_ratio: f64,
-    /// Time between two looks for file pages that have been dirty for long; 0 for none.
+    /// Time between two looks for file pages that have been dirty for long, 1 us at least; 0 for none.
     pub dirty_writeback: Duration,
     /// How long a file may have dirty pages before they are written.
     pub dirty_expire: Duration,
@@ -93,6 +93,10 @@ impl OrganizationDescription for StorageSpec {
                     mend.into(),
                 );
             }
+        }
+        if self.dirty_writeback != Duration::default() {
+            let least = Duration::from_picoseconds(1_000_000);
+            problems.at_least(path, "dirty_writeback", self.dirty_writeback, least);
         }
         if self.swappiness > 200 {
             problems.add(
