@@ -1,6 +1,7 @@
 """All that the package `tierscope` offers, under one name."""
 
 from tierscope import _core, _spec
+from tierscope._crash import CrashReport, crash
 from tierscope._mark import include_dir, roi, roi_begin, roi_end
 from tierscope._repeat import Repetitions, load_repetitions, repeat
 from tierscope._result import Result, load
@@ -29,6 +30,7 @@ __version__ = _core.version()
 __all__ = [
     "ArgumentError",
     "Conversion",
+    "CrashReport",
     "Generated",
     "Growth",
     "MemoryTrace",
@@ -53,6 +55,7 @@ __all__ = [
     "__version__",
     "compare",
     "convert",
+    "crash",
     "include_dir",
     "load",
     "load_repetitions",

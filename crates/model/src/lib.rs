@@ -12,6 +12,7 @@ pub mod medium;
 pub mod organization;
 pub mod os;
 pub mod parts;
+pub mod power;
 pub mod processor;
 pub mod replacement;
 pub mod request;

@@ -4,6 +4,7 @@
 //! wants to be asked again. It never sleeps, spawns or reads a clock.
 
 use crate::activity::Activity;
+use crate::power::{Content, Outage, UnderWay, Weaknesses};
 use tierscope_kernel::stage::Timeline;
 use tierscope_units::Size;
 
@@ -66,6 +67,8 @@ pub struct Manner {
     /// Each page of a read is completed by itself as it comes, before the request: page `k` of it under
     /// this id plus `k`.
     pub pages: Option<u32>,
+    /// What a write carries, where the contents of pages are followed: page `k` of it this number plus `k`.
+    pub content: Content,
 }
 
 impl Manner {
@@ -149,6 +152,32 @@ pub trait Device: Clone {
     /// nothing is known of it.
     fn activity(&self, _now_ps: u64) -> Activity {
         Activity::default()
+    }
+
+    /// Whether what it has answered survives a failure of power.
+    fn keeps_answered(&self) -> bool {
+        false
+    }
+
+    /// Follows from now on, with nothing in it yet, what its pages hold, so that its power may fail;
+    /// whether it can.
+    fn follow_contents(&mut self, _weaknesses: Weaknesses) -> bool {
+        false
+    }
+
+    /// Power fails at `now_ps`: requests in flight are gone. Only of a device that follows contents.
+    fn cut_power(&mut self, _now_ps: u64) -> Outage {
+        Outage::default()
+    }
+
+    /// What the page at this byte holds for good, of a device that follows contents.
+    fn content(&self, _address: u64) -> Content {
+        0
+    }
+
+    /// What is under way in it.
+    fn under_way(&self) -> UnderWay {
+        UnderWay::default()
     }
 }
 

@@ -4,6 +4,7 @@
 //! here simulates, validates or prints.
 
 mod assemble;
+mod crash;
 mod describe;
 mod error;
 mod job;
@@ -22,6 +23,8 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The simulator behind the package `tierscope`. Private: use the package.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use crate::crash::crash;
     #[pymodule_export]
     use crate::describe::{
         check_file, check_functional, check_sampling, check_workload, commented, foreseen,

@@ -15,6 +15,7 @@ from tierscope.cli import (
     FAILURE,
     advise,
     completions,
+    crash,
     describe,
     doctor,
     init,
@@ -79,6 +80,10 @@ Presets and workloads; a description to start from, each number with its source:
   tierscope init hybrid/quick > my-machine.toml
   tierscope check my-machine.toml
 
+Power that fails while a workload runs, and what is there after recovery:
+
+  tierscope crash hams-le/quick -w gups --points 1000 --adversarial
+
 What this computer has, and what is missing for what:
 
   tierscope doctor
@@ -123,6 +128,7 @@ app.command(
 app.command(
     _flowing(describe.check), usage=describe.CHECK_USAGE, help_epilogue=describe.CHECK_EXAMPLES
 )
+app.command(_flowing(crash.crash), usage=crash.USAGE, help_epilogue=crash.EXAMPLES)
 app.command(_flowing(init.init), usage=init.USAGE, help_epilogue=init.EXAMPLES)
 app.command(_flowing(doctor.doctor), usage=doctor.USAGE, help_epilogue=doctor.EXAMPLES)
 app.command(

@@ -63,6 +63,18 @@ def assignments(given: Iterable[str]) -> list[tuple[str, str]]:
     return found
 
 
+def divided(given: Iterable[str]) -> tuple[list[tuple[str, str]], dict[str, object]]:
+    """What is set in systems, and what in the workload."""
+    of_systems: list[tuple[str, str]] = []
+    of_workload: dict[str, object] = {}
+    for path, value in assignments(given):
+        if path.startswith("workload."):
+            of_workload[path.removeprefix("workload.")] = workload_value(value)
+        else:
+            of_systems.append((path, value))
+    return of_systems, of_workload
+
+
 def _begin(path: Path) -> bytes:
     """The first bytes of a regular file; none where they cannot be read: then writing says why."""
     try:

@@ -28,7 +28,7 @@ from tierscope._workload import (
 )
 from tierscope.causes import By, kinds, tells
 from tierscope.cli import FAILURE, interrupted_status, names
-from tierscope.cli.options import assignments, check_json, whole, workload_value
+from tierscope.cli.options import check_json, divided, whole
 from tierscope.cli.plan import show_plan
 from tierscope.cli.progress import Display, WithOutlook, display
 from tierscope.cli.repeat import show_repetitions
@@ -162,7 +162,7 @@ def run(
         quiet: Shows no progress.
     """
     check_json(json_)
-    of_systems, of_workload = _sets(set_ or [])
+    of_systems, of_workload = divided(set_ or [])
     work = _workload(workload, program, of_workload, seed, allow_truncated)
     if isinstance(work, Program):
         work = replace(
@@ -285,18 +285,6 @@ def _names(given: list[str]) -> list[str]:
             "usage", "no system is given", "name one: tierscope show systems lists them"
         )
     return names
-
-
-def _sets(given: list[str]) -> tuple[list[tuple[str, str]], dict[str, Any]]:
-    """What is set in systems, and what in the workload."""
-    of_systems: list[tuple[str, str]] = []
-    of_workload: dict[str, Any] = {}
-    for path, value in assignments(given):
-        if path.startswith("workload."):
-            of_workload[path.removeprefix("workload.")] = workload_value(value)
-        else:
-            of_systems.append((path, value))
-    return of_systems, of_workload
 
 
 def _workload(

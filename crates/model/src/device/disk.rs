@@ -364,6 +364,10 @@ impl Disk {
 impl Pages for Disk {
     type Done = DonePage;
 
+    fn keeps_answered(&self) -> bool {
+        !self.write_cache
+    }
+
     #[inline]
     fn pages(&self) -> u64 {
         self.pages

@@ -2,6 +2,7 @@
 
 use crate::activity::Activity;
 use crate::link::{AnyLink, Direction, Flow, Leg, Link, LinkDescription, LinkEnergySpec, Message};
+use crate::power::{Content, Outage, UnderWay, Weaknesses};
 use crate::request::{Ahead, Completion, Control, Device, Full, Manner, Request};
 use std::collections::VecDeque;
 use std::fmt;
@@ -30,6 +31,8 @@ pub struct PageAccess {
     pub ahead_bytes: u32,
     /// Whether a write is done only once it is in the medium, and a read comes from there.
     pub force_unit_access: bool,
+    /// What a write carries, where contents are followed.
+    pub content: Content,
 }
 
 /// What is asked of a device of pages that moves no data.
@@ -125,6 +128,31 @@ pub trait Pages: Clone {
     /// known of it.
     fn activity(&self, _now_ps: u64) -> Activity {
         Activity::default()
+    }
+
+    /// As [`Device::keeps_answered`].
+    fn keeps_answered(&self) -> bool {
+        false
+    }
+
+    /// As [`Device::follow_contents`].
+    fn follow_contents(&mut self, _weaknesses: Weaknesses) -> bool {
+        false
+    }
+
+    /// As [`Device::cut_power`]; what is touched is told in pages.
+    fn cut_power(&mut self, _now_ps: u64) -> Outage {
+        Outage::default()
+    }
+
+    /// What a page holds for good.
+    fn content(&self, _page: u64) -> Content {
+        0
+    }
+
+    /// As [`Device::under_way`].
+    fn under_way(&self) -> UnderWay {
+        UnderWay::default()
     }
 }
 
@@ -457,7 +485,7 @@ impl<P: Pages> Linked<P> {
         let Part { page, bytes, ahead_bytes, held, .. } = *part;
         let Held { request: Request { write, background, .. }, manner, .. } = self.held[held];
         let whole = u64::from(bytes) == self.page_bytes;
-        let force_unit_access = manner.force_unit_access;
+        let first = self.held[held].request.address / self.page_bytes;
         let access = PageAccess {
             token,
             page,
@@ -466,7 +494,8 @@ impl<P: Pages> Linked<P> {
             whole,
             bytes,
             ahead_bytes,
-            force_unit_access,
+            force_unit_access: manner.force_unit_access,
+            content: manner.content + (page - first),
         };
         self.device.submit(at_ps, access);
     }
@@ -706,6 +735,35 @@ impl<P: Pages> Device for Linked<P> {
         let moved_bytes = self.ports.iter().map(|port| port.moved_bytes).sum();
         let of_link = self.link_energy.as_ref().map(|spec| spec.taken(moved_bytes, now_ps));
         self.device.activity(now_ps).with_link(of_link)
+    }
+
+    fn keeps_answered(&self) -> bool {
+        self.device.keeps_answered()
+    }
+
+    fn follow_contents(&mut self, weaknesses: Weaknesses) -> bool {
+        self.device.follow_contents(weaknesses)
+    }
+
+    /// What is on the link, or waits for it, is gone, too.
+    fn cut_power(&mut self, now_ps: u64) -> Outage {
+        self.ports = [Port::new(Direction::Down), Port::new(Direction::Up)].map(|port| Port {
+            moved_bytes: self.ports[port.direction as usize].moved_bytes,
+            ..port
+        });
+        self.pending = EventQueue::new();
+        (self.held, self.parts, self.held_pages) = (Slab::new(), Slab::new(), 0);
+        let mut outage = self.device.cut_power(now_ps);
+        outage.touched.iter_mut().for_each(|page| *page *= self.page_bytes);
+        outage
+    }
+
+    fn content(&self, address: u64) -> Content {
+        self.device.content(address / self.page_bytes)
+    }
+
+    fn under_way(&self) -> UnderWay {
+        self.device.under_way()
     }
 
     fn shared_channel(&self) -> Option<usize> {

@@ -13,6 +13,7 @@ pub use linked::{Linked, PageAccess, PageControl, PageDone, Pages};
 
 use crate::activity::Activity;
 use crate::link::LinkDescription;
+use crate::power::{Content, Outage, UnderWay, Weaknesses};
 use crate::request::{Ahead, Completion, Control, Device, Full, Manner, Request};
 use tierscope_units::{Problems, Size};
 
@@ -157,6 +158,41 @@ macro_rules! register {
                 match self {
                     $( AnyDevice::$device(device) => device.activity(now_ps), )*
                     AnyDevice::Raid(device) => device.activity(now_ps),
+                }
+            }
+
+            fn keeps_answered(&self) -> bool {
+                match self {
+                    $( AnyDevice::$device(device) => device.keeps_answered(), )*
+                    AnyDevice::Raid(device) => device.keeps_answered(),
+                }
+            }
+
+            fn follow_contents(&mut self, weaknesses: Weaknesses) -> bool {
+                match self {
+                    $( AnyDevice::$device(device) => device.follow_contents(weaknesses), )*
+                    AnyDevice::Raid(device) => device.follow_contents(weaknesses),
+                }
+            }
+
+            fn cut_power(&mut self, now_ps: u64) -> Outage {
+                match self {
+                    $( AnyDevice::$device(device) => device.cut_power(now_ps), )*
+                    AnyDevice::Raid(device) => device.cut_power(now_ps),
+                }
+            }
+
+            fn content(&self, address: u64) -> Content {
+                match self {
+                    $( AnyDevice::$device(device) => device.content(address), )*
+                    AnyDevice::Raid(device) => device.content(address),
+                }
+            }
+
+            fn under_way(&self) -> UnderWay {
+                match self {
+                    $( AnyDevice::$device(device) => device.under_way(), )*
+                    AnyDevice::Raid(device) => device.under_way(),
                 }
             }
 

@@ -174,6 +174,11 @@ impl Nvm {
 impl Pages for Nvm {
     type Done = NvmPageDone;
 
+    /// What its controller has taken is within reach of the energy of the power supply (ADR).
+    fn keeps_answered(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn pages(&self) -> u64 {
         self.pages

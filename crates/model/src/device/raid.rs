@@ -213,7 +213,7 @@ impl Raid {
             let taken = match control {
                 None => {
                     let (address, bytes) = (piece.address, piece.bytes as u32);
-                    let manner = Manner { force_unit_access: forced, pages: None };
+                    let manner = Manner { force_unit_access: forced, ..Manner::default() };
                     device.submit_as(now_ps, Request { id, address, bytes, ..request }, manner)
                 }
                 Some(Control::Flush) => device.submit_control(now_ps, id, Control::Flush),
@@ -310,6 +310,10 @@ impl Device for Raid {
 
     fn in_flight(&self) -> usize {
         self.held.len()
+    }
+
+    fn keeps_answered(&self) -> bool {
+        self.drives.iter().all(AnyDevice::keeps_answered)
     }
 
     /// Of all drives together.

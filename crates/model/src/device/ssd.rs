@@ -11,6 +11,7 @@ mod collect;
 mod control;
 mod flush;
 mod force;
+mod power;
 mod report;
 mod shared;
 mod spec;
@@ -24,9 +25,11 @@ use super::linked::{DonePage, Linked, PageAccess, PageControl, Pages};
 use crate::activity::Activity;
 use crate::link::Lane;
 use crate::medium::nand::{self, Kind, Nand, NandPowerSpec};
+use crate::power::{Content, Outage, UnderWay, Weaknesses};
 use buffer::{Buffer, Written};
 use collect::Collection;
 use control::Command;
+use power::Contents;
 use shared::Shared;
 use std::collections::VecDeque;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
@@ -150,10 +153,16 @@ pub struct Ssd {
     flushes: VecDeque<(u32, u32)>,
     /// The turn of the stripe that is next to be written.
     turn: u32,
+    /// Lanes that wait to erase a block, until what is newer than its units is in flash.
+    erases: Vec<u32>,
     events: EventQueue<Event>,
     /// Room for what flash reports, kept to spare the allocation.
     done: Vec<nand::Done>,
     host: HostCounts,
+    /// Where a failure of power is to come: what flash and buffer hold.
+    contents: Option<Box<Contents>>,
+    /// Writes and flushes are answered before they are safe.
+    early: bool,
 }
 
 impl Ssd {
@@ -211,9 +220,12 @@ impl Ssd {
             commands: Slab::new(),
             flushes: VecDeque::new(),
             turn: 0,
+            erases: Vec::new(),
             events: EventQueue::new(),
             done: Vec::new(),
             host: HostCounts::default(),
+            contents: None,
+            early: false,
         }
     }
 
@@ -329,11 +341,12 @@ impl Ssd {
 
     /// Whether a write has an entry of the buffer from now on.
     fn take_entry(&mut self, now_ps: u64, index: u32, out: &mut Vec<DonePage>) -> bool {
-        let page = self.accesses[index].access.page;
+        let PageAccess { page, content, force_unit_access: forced, .. } =
+            self.accesses[index].access;
         let Written::In(entry) = self.buffer.write(page) else { return false };
+        self.note_buffered(page, content);
         self.accesses[index].pass(Stage::StoreQueue, now_ps);
-        let forced = self.accesses[index].access.force_unit_access;
-        if self.write_back && !forced {
+        if self.write_back && !forced || self.early {
             self.answer(now_ps, index, out);
         } else {
             self.forced += u32::from(self.write_back);
@@ -474,6 +487,27 @@ impl Pages for Ssd {
             (Some(own_ps), Some(nand_ps)) => Some(own_ps.min(nand_ps)),
             (own_ps, nand_ps) => own_ps.or(nand_ps),
         }
+    }
+
+    fn keeps_answered(&self) -> bool {
+        self.capacitors || !self.write_back
+    }
+
+    fn follow_contents(&mut self, weaknesses: Weaknesses) -> bool {
+        self.follow(weaknesses);
+        true
+    }
+
+    fn cut_power(&mut self, now_ps: u64) -> Outage {
+        self.fail(now_ps)
+    }
+
+    fn content(&self, page: u64) -> Content {
+        self.kept_content(page)
+    }
+
+    fn under_way(&self) -> UnderWay {
+        self.exposed()
     }
 
     fn activity(&self, now_ps: u64) -> Activity {

@@ -191,6 +191,11 @@ impl Store {
 impl Pages for Store {
     type Done = StorePageDone;
 
+    /// A write is done when the medium has it.
+    fn keeps_answered(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn pages(&self) -> u64 {
         self.pages

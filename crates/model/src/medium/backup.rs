@@ -385,4 +385,4 @@ impl Backup {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

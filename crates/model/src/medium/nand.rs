@@ -240,6 +240,31 @@ impl Nand {
         }
     }
 
+    /// Power fails: what waits, or is under way, never ends. What it did so far stays counted.
+    pub fn cut_power(&mut self) {
+        for die in &mut self.dies {
+            *die = Die { busy_ps: die.busy_ps, ..Die::default() };
+        }
+        for bus in &mut self.buses {
+            let busy_ps = bus.busy_ps;
+            *bus = Bus::default();
+            bus.busy_ps = busy_ps;
+        }
+        (self.held, self.events) = (Slab::new(), EventQueue::new());
+        self.given.clear();
+    }
+
+    /// Picoseconds to read a page of the slowest type in the array, and to program one.
+    pub fn slowest_ps(&self) -> (u64, u64) {
+        let most = |time: fn(&(u64, u64)) -> u64| self.page_ps.iter().map(time).max().unwrap_or(0);
+        (most(|times| times.0), most(|times| times.1))
+    }
+
+    /// Bytes that all channels move in a second.
+    pub fn bytes_per_second(&self) -> u64 {
+        self.bus_bytes_per_second.saturating_mul(self.buses.len() as u64)
+    }
+
     /// Operations taken and not yet done.
     pub fn in_flight(&self) -> usize {
         self.held.len()

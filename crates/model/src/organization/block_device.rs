@@ -7,9 +7,13 @@
 //! done; the wait, and the one for a place at the device, is the stage [`Stage::HostQueue`]. A device that
 //! knows flushes and trims is given them.
 
+mod power;
+
+use super::versions::History;
 use super::{Organization, OrganizationDescription, OrganizationReport, PagesMoved, Surroundings};
 use crate::activity::Activity;
 use crate::device::AnyDevice;
+use crate::power::PowerFailure;
 use crate::request::{
     Completion, Control, Device, Full, LineRequest, LineResponse, PageRequest, PageResponse,
     Request, Response, Traffic,
@@ -104,8 +108,7 @@ struct Access {
 /// Versions of lines, where data are checked.
 #[derive(Debug)]
 struct Data {
-    /// Last written by whoever submits.
-    latest: CowMap<u64>,
+    history: History,
     /// What the store holds.
     content: CowMap<u64>,
     stale_reads: u64,
@@ -137,7 +140,7 @@ impl BlockDevice {
         capacity_bytes: u64,
         check_data: bool,
     ) -> Self {
-        let data = || Data { latest: CowMap::new(0), content: CowMap::new(0), stale_reads: 0 };
+        let data = || Data { history: History::new(), content: CowMap::new(0), stale_reads: 0 };
         BlockDevice {
             device,
             page_bytes,
@@ -335,6 +338,7 @@ impl BlockDevice {
         let line = request.address / LINE_BYTES;
         if request.write {
             data.content.set(line, request.version);
+            data.history.answer(line, request.version);
             return 0;
         }
         let version = data.content.get(line);
@@ -355,9 +359,9 @@ impl Organization for BlockDevice {
             return Err(Full);
         }
         let line = request.address / LINE_BYTES;
-        let oldest = self.data.as_ref().map_or(0, |data| data.latest.get(line));
+        let oldest = self.data.as_ref().map_or(0, |data| data.history.submitted().get(line));
         if let (Some(data), true) = (&mut self.data, request.write) {
-            data.latest.set(line, request.version);
+            data.history.submit(line, request.version);
         }
         let (start, end) = (line * LINE_BYTES, (line + 1) * LINE_BYTES);
         self.take(now_ps, Asked::Line(request, oldest), start, end, (request.write, false));
@@ -414,6 +418,10 @@ impl Organization for BlockDevice {
         self.commands.len()
     }
 
+    fn power(&mut self) -> Option<&mut dyn PowerFailure> {
+        Some(self)
+    }
+
     /// Nothing: where a page lies does not depend on who was used.
     fn warm(&mut self, _now_ps: u64, _address: u64, _write: bool) -> PagesMoved {
         PagesMoved::default()
@@ -448,7 +456,7 @@ impl Organization for BlockDevice {
             waiting: self.waiting.clone(),
             traffic: self.traffic,
             data: self.data.as_mut().map(|data| Data {
-                latest: data.latest.fork(),
+                history: data.history.fork(),
                 content: data.content.fork(),
                 stale_reads: data.stale_reads,
             }),

@@ -11,6 +11,7 @@ pub use surroundings::Surroundings;
 pub use tiered::PromotionSpec;
 
 use crate::activity::Activity;
+use crate::power::PowerFailure;
 use crate::request::{Control, Full, LineRequest, PageRequest, Response, Traffic};
 use serde::{Deserialize, Serialize};
 use surroundings::whole;
@@ -74,6 +75,11 @@ pub trait Organization: Send {
 
     /// Writes every dirty page to the store from now on; true once none is left.
     fn flush(&mut self, now_ps: u64) -> bool;
+
+    /// Itself, where its power may fail.
+    fn power(&mut self) -> Option<&mut dyn PowerFailure> {
+        None
+    }
 
     /// Counters for the result.
     fn report(&self) -> OrganizationReport;

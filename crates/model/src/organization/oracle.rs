@@ -1,13 +1,18 @@
 //! `oracle`: everything is in DRAM, however large. The machine that others are measured against.
 
+mod power;
+
+use super::versions::RequestVersions;
 use super::{
     DramSize, Organization, OrganizationDescription, OrganizationReport, PagesMoved, Surroundings,
 };
 use crate::activity::Activity;
 use crate::medium::{DramSpec, dram::Dram};
+use crate::power::PowerFailure;
 use crate::request::{
     Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response, Traffic,
 };
+use power::Power;
 use serde::{Deserialize, Serialize};
 use tierscope_kernel::{CowMap, Slab};
 use tierscope_units::{Problems, Size};
@@ -48,35 +53,26 @@ impl OrganizationDescription for OracleSpec {
 }
 
 /// All of main memory in DRAM; there is no store.
-#[derive(Clone)]
 pub struct Oracle {
     dram: Dram,
     line_bytes: u32,
     /// Bytes that were moved in functional warming.
     warmed: Traffic,
     data: Option<Data>,
+    /// What becomes of it when power fails.
+    power: Box<Power>,
     /// Room for what the DRAM reports, kept to spare the allocation.
     done: Vec<Completion>,
 }
 
 /// Versions of lines, where data are checked.
-#[derive(Clone)]
 struct Data {
-    /// Last written by whoever submits.
-    latest: CowMap<u64>,
+    /// Those of requests.
+    versions: RequestVersions,
     /// What DRAM holds: changed when a write is done.
     content: CowMap<u64>,
-    pending: Slab<Pending>,
-    stale_reads: u64,
-}
-
-/// A request at the DRAM, where data are checked: the DRAM knows it by its number in the slab.
-#[derive(Clone, Copy)]
-struct Pending {
-    request: LineRequest,
-    line: u64,
-    /// The oldest version that a read may return.
-    oldest: u64,
+    /// Requests at the DRAM, which knows each by its number in the slab.
+    pending: Slab<LineRequest>,
 }
 
 impl Oracle {
@@ -87,59 +83,49 @@ impl Oracle {
             dram: Dram::new(dram, spec.capacity.bytes(), line_bytes),
             line_bytes: line_bytes as u32,
             warmed: Traffic::default(),
-            data: check_data.then(Data::new),
+            data: check_data.then(|| Data::new(line_bytes as u32)),
+            power: Box::new(Power::new(dram.backup.as_ref(), spec.capacity.bytes())),
             done: Vec::new(),
         }
     }
 }
 
 impl Data {
-    fn new() -> Self {
+    fn new(line_bytes: u32) -> Self {
         Data {
-            latest: CowMap::new(0),
+            versions: RequestVersions::new(line_bytes),
             content: CowMap::new(0),
             pending: Slab::new(),
-            stale_reads: 0,
         }
     }
 
     fn fork(&mut self) -> Self {
         Data {
-            latest: self.latest.fork(),
+            versions: self.versions.fork(),
             content: self.content.fork(),
             pending: self.pending.clone(),
-            stale_reads: self.stale_reads,
         }
-    }
-
-    /// Numbers a request that is offered to the DRAM.
-    fn offer(&mut self, line: u64, request: LineRequest) -> u32 {
-        let oldest = self.latest.get(line);
-        self.pending.insert(Pending { request, line, oldest })
     }
 
     /// Notes whether the DRAM has taken the request of this number: one refused leaves no trace.
     fn settle(&mut self, number: u32, taken: bool) {
-        if !taken {
+        if taken {
+            self.versions.submit(number, &self.pending[number]);
+        } else {
             self.pending.remove(number);
-            return;
-        }
-        let Pending { request, line, .. } = self.pending[number];
-        if request.write {
-            self.latest.set(line, request.version);
         }
     }
 
     /// The requester's id, and the version that the DRAM returns.
-    fn complete(&mut self, number: u32) -> (u32, u64) {
-        let Pending { request, line, oldest } = self.pending.remove(number);
-        if request.write {
-            self.content.set(line, request.version);
-            return (request.id, 0);
+    fn complete(&mut self, number: u32, line_bytes: u32) -> (u32, u64) {
+        let LineRequest { id, address, write, version } = self.pending.remove(number);
+        let line = address / u64::from(line_bytes);
+        if write {
+            self.content.set(line, version);
+        } else {
+            self.versions.find(number, self.content.get(line));
         }
-        let version = self.content.get(line);
-        self.stale_reads += u64::from(version < oldest);
-        (request.id, version)
+        (id, self.versions.answer(number))
     }
 }
 
@@ -150,8 +136,7 @@ impl Organization for Oracle {
 
     fn submit(&mut self, now_ps: u64, request: LineRequest) -> Result<(), Full> {
         let LineRequest { id, address, write, .. } = request;
-        let line = address / u64::from(self.line_bytes);
-        let id = self.data.as_mut().map_or(id, |data| data.offer(line, request));
+        let id = self.data.as_mut().map_or(id, |data| data.pending.insert(request));
         let bytes = self.line_bytes;
         let access = Request { id, address, bytes, write, background: false };
         let outcome = self.dram.submit(now_ps, access);
@@ -174,7 +159,8 @@ impl Organization for Oracle {
     fn advance(&mut self, now_ps: u64, out: &mut Vec<Response>) {
         self.dram.advance(now_ps, &mut self.done);
         for Completion { id, at_ps, stages } in self.done.drain(..) {
-            let (id, version) = self.data.as_mut().map_or((id, 0), |data| data.complete(id));
+            let (id, version) =
+                self.data.as_mut().map_or((id, 0), |data| data.complete(id, self.line_bytes));
             out.push(Response::Line(LineResponse { id, at_ps, stages, version }));
         }
     }
@@ -195,13 +181,17 @@ impl Organization for Oracle {
         true
     }
 
+    fn power(&mut self) -> Option<&mut dyn PowerFailure> {
+        Some(self)
+    }
+
     fn report(&self) -> OrganizationReport {
         let (dram_read_bytes, dram_written_bytes) = self.dram.moved_bytes();
         let dram_read_bytes = dram_read_bytes + self.warmed.dram_read_bytes;
         let dram_written_bytes = dram_written_bytes + self.warmed.dram_written_bytes;
         OrganizationReport {
             traffic: Traffic { dram_read_bytes, dram_written_bytes, ..Traffic::default() },
-            stale_reads: self.data.as_ref().map_or(0, |data| data.stale_reads),
+            stale_reads: self.data.as_ref().map_or(0, |data| data.versions.stale_reads),
             ..OrganizationReport::default()
         }
     }
@@ -216,6 +206,7 @@ impl Organization for Oracle {
             line_bytes: self.line_bytes,
             warmed: self.warmed,
             data: self.data.as_mut().map(Data::fork),
+            power: self.power.clone(),
             done: Vec::new(),
         })
     }

@@ -3,69 +3,132 @@
 use crate::request::LineRequest;
 use tierscope_kernel::CowMap;
 
+/// Which versions of lines were ever submitted, and answered.
+#[derive(Debug)]
+pub(super) struct History {
+    /// The last version submitted of each line.
+    submitted: CowMap<u64>,
+    /// The newest version of each line whose write was answered.
+    answered: CowMap<u64>,
+    /// The line of each version, and one more; 0 for those that were not submitted.
+    lines: CowMap<u64>,
+}
+
+impl History {
+    pub fn new() -> Self {
+        History { submitted: CowMap::new(0), answered: CowMap::new(0), lines: CowMap::new(0) }
+    }
+
+    pub fn fork(&mut self) -> Self {
+        History {
+            submitted: self.submitted.fork(),
+            answered: self.answered.fork(),
+            lines: self.lines.fork(),
+        }
+    }
+
+    /// A write of a line has been taken.
+    pub fn submit(&mut self, line: u64, version: u64) {
+        self.submitted.set(line, version);
+        self.lines.set(version, line + 1);
+    }
+
+    /// It has been answered.
+    pub fn answer(&mut self, line: u64, version: u64) {
+        let newest = self.answered.get_mut(line);
+        *newest = version.max(*newest);
+    }
+
+    /// By line: the newest version that was submitted.
+    pub fn submitted(&self) -> &CowMap<u64> {
+        &self.submitted
+    }
+
+    /// By line: the newest version whose write was answered.
+    pub fn answered(&self) -> &CowMap<u64> {
+        &self.answered
+    }
+
+    /// The same, as it is now, to be kept.
+    pub fn fork_answered(&mut self) -> CowMap<u64> {
+        self.answered.fork()
+    }
+
+    /// The line that a version was submitted for.
+    pub fn line_of(&self, version: u64) -> Option<u64> {
+        self.lines.get(version).checked_sub(1)
+    }
+}
+
 /// Versions that requests carry, by a number that the organization gives each.
 #[derive(Debug)]
 pub(super) struct RequestVersions {
     line_bytes: u64,
-    /// The last version submitted of each line.
-    submitted: CowMap<u64>,
-    /// By request: the version of its line, and for a read the oldest that it may return.
-    requests: Vec<(u64, Option<u64>)>,
+    pub history: History,
+    requests: Vec<Carried>,
     /// Reads that returned an older version than they had to.
     pub stale_reads: u64,
+}
+
+/// What a request carries.
+#[derive(Clone, Copy, Debug, Default)]
+struct Carried {
+    line: u64,
+    version: u64,
+    /// The oldest version that it may return, of a read.
+    oldest: Option<u64>,
 }
 
 impl RequestVersions {
     pub fn new(line_bytes: u32) -> Self {
         RequestVersions {
             line_bytes: u64::from(line_bytes),
-            submitted: CowMap::new(0),
+            history: History::new(),
             requests: Vec::new(),
             stale_reads: 0,
         }
     }
 
     pub fn fork(&mut self) -> Self {
-        RequestVersions {
-            submitted: self.submitted.fork(),
-            requests: self.requests.clone(),
-            ..*self
-        }
+        RequestVersions { history: self.history.fork(), requests: self.requests.clone(), ..*self }
     }
 
     /// A request has been taken.
     pub fn submit(&mut self, number: u32, request: &LineRequest) {
         let line = request.address / self.line_bytes;
         if request.write {
-            self.submitted.set(line, request.version);
+            self.history.submit(line, request.version);
         }
-        let oldest = (!request.write).then(|| self.submitted.get(line));
+        let oldest = (!request.write).then(|| self.history.submitted().get(line));
         let number = number as usize;
         if number >= self.requests.len() {
-            self.requests.resize(number + 1, (0, None));
+            self.requests.resize(number + 1, Carried::default());
         }
-        self.requests[number] = (request.version, oldest);
+        self.requests[number] = Carried { line, version: request.version, oldest };
     }
 
     /// Whether it is a read.
     pub fn is_read(&self, number: u32) -> bool {
-        self.requests[number as usize].1.is_some()
+        self.requests[number as usize].oldest.is_some()
     }
 
     /// The version that a request carries: a write from its start, a read once it has found it.
     pub fn carried(&self, number: u32) -> u64 {
-        self.requests[number as usize].0
+        self.requests[number as usize].version
     }
 
     /// A request has found this version of its line.
     pub fn find(&mut self, number: u32, version: u64) {
-        self.requests[number as usize].0 = version;
+        self.requests[number as usize].version = version;
     }
 
     /// A request is answered; the version of its line, if it was a read.
     pub fn answer(&mut self, number: u32) -> u64 {
-        let (version, oldest) = self.requests[number as usize];
-        let Some(oldest) = oldest else { return 0 };
+        let Carried { line, version, oldest } = self.requests[number as usize];
+        let Some(oldest) = oldest else {
+            self.history.answer(line, version);
+            return 0;
+        };
         self.stale_reads += u64::from(version < oldest);
         version
     }

@@ -14,6 +14,7 @@ mod core;
 mod daemons;
 mod kernel;
 mod memory;
+mod power;
 mod prefetch;
 mod recorded_windows;
 mod region;

@@ -74,6 +74,7 @@ pub fn access(token: u32, page: u64, write: bool) -> PageAccess {
         bytes: 4096,
         ahead_bytes: 0,
         force_unit_access: false,
+        content: 0,
     }
 }
 

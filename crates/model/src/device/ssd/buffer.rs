@@ -100,6 +100,11 @@ impl Buffer {
         }
     }
 
+    /// An empty one of the same size.
+    pub fn like(other: &Buffer) -> Self {
+        Buffer::new(other.capacity, other.most_dirty, other.keeps_clean)
+    }
+
     /// Entries that wait to be programmed.
     #[inline]
     pub fn dirty(&self) -> u32 {

@@ -20,6 +20,17 @@ pub struct Collection {
     erasing: bool,
 }
 
+impl Collection {
+    /// Of a block of which nothing has been looked at.
+    pub(super) fn of(block: u32) -> Self {
+        Collection { block, ..Collection::default() }
+    }
+
+    pub(super) fn block(&self) -> u32 {
+        self.block
+    }
+}
+
 impl Ssd {
     /// Begins to collect on a lane, if it has too few erased blocks and nothing is collected yet.
     pub(super) fn collect(&mut self, lane: u32) {
@@ -28,13 +39,13 @@ impl Ssd {
             return;
         }
         if let Some(block) = self.layer.begin_collection(lane) {
-            work.collection = Some(Collection { block, ..Collection::default() });
+            work.collection = Some(Collection::of(block));
             self.go_on_collecting(lane);
         }
     }
 
     /// Reads, programs and erases what can be.
-    fn go_on_collecting(&mut self, lane: u32) {
+    pub(super) fn go_on_collecting(&mut self, lane: u32) {
         let Some(mut collection) = self.work[lane as usize].collection.take() else { return };
         self.read_live(lane, &mut collection);
         self.move_gathered(lane, &mut collection);
@@ -72,6 +83,7 @@ impl Ssd {
             let Some(page) = self.layer.allocate(lane, Stream::Moved) else { return };
             for (n, (unit, _)) in (0..).zip(collection.gathered.drain(..units as usize)) {
                 self.layer.put(unit, geometry.place(page, n), Stream::Moved);
+                self.note_move(unit, geometry.place(page, n));
             }
             self.layer.pad(geometry.page_units - units);
             collection.programs += 1;
@@ -87,10 +99,34 @@ impl Ssd {
         if !looked || !idle || collection.erasing {
             return;
         }
+        if !self.capacitors && self.holds_only_copy(lane, block) {
+            if !self.erases.contains(&lane) {
+                self.erases.push(lane);
+            }
+            return;
+        }
         collection.erasing = true;
+        self.note_erase(lane, block);
         let job = self.jobs.insert(Job::Erase { lane, block, left: self.split });
         let page = Page { lane, block, page: 0 };
         self.operate(job, Kind::Erase, page, 0, false);
+    }
+
+    /// Whether a block may hold the only copy in flash of something, as what is newer is being programmed:
+    /// without capacitors, an erase would lose it if power failed.
+    fn holds_only_copy(&self, lane: u32, block: u32) -> bool {
+        let layer = &self.layer;
+        let first = layer.geometry().place(Page { lane, block, page: 0 }, 0);
+        let units = (first..first + layer.geometry().block_units())
+            .filter_map(|place| layer.last_unit(place).and_then(|unit| layer.place(unit)));
+        units.into_iter().any(|newest| !layer.is_programmed(newest))
+    }
+
+    /// Something has been programmed: erases that may have waited for it are tried again.
+    pub(super) fn retry_erases(&mut self) {
+        for lane in std::mem::take(&mut self.erases) {
+            self.go_on_collecting(lane);
+        }
     }
 
     /// Units of a page have been read: those that are valid still are to be programmed.
@@ -110,9 +146,11 @@ impl Ssd {
     /// A page has been programmed elsewhere.
     pub(super) fn moved(&mut self, page: Page) {
         self.layer.programmed(page);
+        self.note_programmed(page);
         if let Some(collection) = &mut self.work[page.lane as usize].collection {
             collection.programs -= 1;
         }
         self.go_on_collecting(page.lane);
+        self.retry_erases();
     }
 }

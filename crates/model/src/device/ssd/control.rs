@@ -52,7 +52,7 @@ impl Ssd {
                 self.end_flushes(now_ps, out);
                 self.admit(now_ps, out);
             }
-            PageControl::Flush if self.capacitors => {
+            PageControl::Flush if self.capacitors || self.early => {
                 self.host.flushes += 1;
                 self.end_control(now_ps, index, out);
             }

@@ -63,6 +63,7 @@ impl Ssd {
         {
             let place = self.layer.geometry().place(page, count);
             self.layer.put(self.buffer.unit(entry), place, Stream::Host);
+            self.note_program(self.buffer.unit(entry), place);
             if last == NONE {
                 first = entry;
             } else {
@@ -86,6 +87,7 @@ impl Ssd {
         out: &mut Vec<DonePage>,
     ) {
         self.layer.programmed(page);
+        self.note_programmed(page);
         self.work[page.lane as usize].programs -= 1;
         let mut entry = Some(first);
         while let Some(number) = entry {
@@ -93,6 +95,7 @@ impl Ssd {
             self.answer_waiters(done, waiter.unwrap_or(NONE), out);
             entry = next;
         }
+        self.retry_erases();
         self.end_flushes(done.at_ps, out);
         self.admit(done.at_ps, out);
     }

@@ -6,6 +6,7 @@ mod control;
 mod data;
 mod formulas;
 mod laws;
+mod power;
 mod progress;
 
 use super::translation::Translation;
@@ -105,6 +106,7 @@ pub fn page_access(token: u32, page: u64, write: bool) -> PageAccess {
         bytes: 4096,
         ahead_bytes: 0,
         force_unit_access: false,
+        content: 0,
     }
 }
 

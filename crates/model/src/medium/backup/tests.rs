@@ -8,7 +8,7 @@ use proptest::prelude::*;
 const S: u64 = 1_000_000_000_000;
 
 /// A module of 1000 MB in 1 MB/s steps: saved in 10 s, restored in 5 s, with energy for 12 s.
-fn spec() -> BackupSpec {
+pub(crate) fn spec() -> BackupSpec {
     BackupSpec {
         module: Size::from_bytes(1_000_000_000),
         flash: Size::from_bytes(2_000_000_000),

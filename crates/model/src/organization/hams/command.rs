@@ -3,8 +3,9 @@
 use super::action::{Action, Use};
 use super::manager::Manager;
 use super::queues::Submission;
-use super::versions::{Mover, Spot};
+use super::versions::{Mover, Spot, Versions};
 use crate::organization::hybrid::append_tail;
+use crate::power::{Content, Weakness};
 use crate::request::Manner;
 use tierscope_kernel::{Stage, Timeline};
 
@@ -88,6 +89,9 @@ impl Manager {
     ) {
         let it = &self.misses[miss];
         let (page, memory_address) = match (kind, it.victim) {
+            (Kind::Evict, Some((victim, _))) if self.weaknesses.has(Weakness::NoClones) => {
+                (victim, self.layout.frame(it.way.set()))
+            }
             (Kind::Evict, Some((victim, slot))) => (victim, self.layout.slot(slot)),
             _ => (it.page, self.layout.frame(it.way.set())),
         };
@@ -143,7 +147,7 @@ impl Manager {
         self.busy = true;
         let Command { miss, kind, page, memory_address, .. } = self.commands[index];
         let write = kind == Kind::Evict;
-        let journal = !self.is_persistent();
+        let journal = !self.is_persistent() && !self.weaknesses.has(Weakness::NoJournalTags);
         let it = &self.misses[miss];
         let number = self.queues.submit(Submission {
             number: 0,
@@ -215,31 +219,56 @@ impl Manager {
         self.commands[index].step = Step::Drive;
         let Command { kind, page, .. } = self.commands[index];
         let write = kind == Kind::Evict;
-        for part in 0..self.shape.parts() {
-            self.begin_move(index, part);
+        let parts = self.shape.parts();
+        let name = |versions: &mut Box<Versions>| if write { versions.name(parts) } else { 0 };
+        let content = self.versions.as_mut().map_or(0, name);
+        for part in 0..parts {
+            self.begin_move(index, part, content);
+        }
+        if write && self.weaknesses.has(Weakness::EarlyCompletion) {
+            self.complete_early(index);
         }
         if write && !self.is_tight() {
             self.pull_more(index, actions);
         }
-        let pages = (!write).then_some(index * self.shape.parts());
+        let pages = (!write).then_some(index * parts);
         actions.push(Action::Command {
             command: index,
             address: page << self.shape.page_shift,
             bytes: self.layout.page_bytes as u32,
             write,
-            manner: Manner { force_unit_access: self.is_persistent(), pages },
+            manner: Manner { force_unit_access: self.is_persistent(), pages, content },
         });
     }
 
-    fn begin_move(&mut self, index: u32, part: u32) {
+    /// The completion of a write is taken for granted once the drive has been rung: its entry and its clone
+    /// are given up (a weakness).
+    fn complete_early(&mut self, index: u32) {
+        let Command { miss, number, .. } = self.commands[index];
+        self.queues.consume(number);
+        if let Some((_, slot)) = self.misses[miss].victim {
+            self.queues.free_slot(slot);
+        }
+    }
+
+    /// Whether the completion of a command has been taken for granted.
+    fn is_early(&self, kind: Kind) -> bool {
+        kind == Kind::Evict && self.weaknesses.has(Weakness::EarlyCompletion)
+    }
+
+    /// `content` is what the drive calls the first page of what is written.
+    fn begin_move(&mut self, index: u32, part: u32, content: Content) {
         let Command { kind, page, memory_address, .. } = self.commands[index];
         let bytes = u64::from(self.shape.part_bytes);
         let offset = u64::from(part) * bytes;
         let memory = Spot::Memory(memory_address + offset);
         let drive = Spot::Drive((page << self.shape.page_shift) + offset);
         if let Some(versions) = &mut self.versions {
-            let (from, into) = if kind == Kind::Evict { (memory, drive) } else { (drive, memory) };
-            versions.begin(Mover::Command(index, part), from, into, bytes);
+            let (way, content) = match kind {
+                Kind::Evict => ((memory, drive), content + u64::from(part)),
+                Kind::Fill => ((drive, memory), 0),
+            };
+            versions.begin(Mover::Command(index, part), way, bytes, content);
         }
     }
 
@@ -345,7 +374,11 @@ impl Manager {
     fn complete(&mut self, index: u32, actions: &mut Vec<Action>) {
         let command = &mut self.commands[index];
         command.step = Step::Complete;
-        let completion = self.queues.post(command.number);
+        let (number, kind) = (command.number, command.kind);
+        let completion = self.queues.post(number);
+        if self.is_early(kind) {
+            self.queues.take(number);
+        }
         self.commands[index].completion = completion;
         self.queue_access(index, self.layout.completion(completion), true, actions);
         if !self.is_tight() {
@@ -371,7 +404,9 @@ impl Manager {
     /// A completion has been consumed; in persist mode it is the next one's turn.
     fn end(&mut self, now_ps: u64, index: u32, actions: &mut Vec<Action>) {
         let Command { miss, kind, number, stages, mut waited, .. } = self.commands.remove(index);
-        self.queues.consume(number);
+        if !self.is_early(kind) {
+            self.queues.consume(number);
+        }
         self.busy = false;
         for waiting in &self.turn {
             self.commands[*waiting].charge(now_ps, &stages);

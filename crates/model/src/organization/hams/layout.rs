@@ -124,6 +124,11 @@ impl Layout {
         self.clones + u64::from(slot) * self.page_bytes
     }
 
+    /// Where both queues lie, and their bytes.
+    pub(super) fn queue_pair(&self) -> (u64, u64) {
+        (self.submissions, self.queue_entries * (SUBMISSION_BYTES + COMPLETION_BYTES))
+    }
+
     /// The entry of the command with this number since the start.
     pub(super) fn submission(&self, number: u64) -> (u64, u32) {
         let place = self.submissions + number % self.queue_entries * SUBMISSION_BYTES;

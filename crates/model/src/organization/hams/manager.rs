@@ -10,7 +10,9 @@ use super::spec::{Coupling, Mode, Shape};
 use super::versions::Versions;
 use crate::cache::{Place, TagStore, WayRef, flag};
 use crate::organization::hybrid::append_tail;
+use crate::organization::versions::RequestVersions;
 use crate::organization::{InitialContent, OrganizationReport};
+use crate::power::{Weakness, Weaknesses};
 use crate::replacement::Fifo;
 use crate::request::{Full, LineRequest, LineResponse, Traffic};
 use std::collections::VecDeque;
@@ -76,7 +78,7 @@ pub struct Manager {
     /// Stages of requests that did not go straight to their line.
     prefixes: Vec<Timeline>,
     /// Requests on the way through the manager, with the time when they are looked up.
-    pipeline: BoundedQueue<(u64, u32)>,
+    pub(super) pipeline: BoundedQueue<(u64, u32)>,
     pub(super) uses: Slab<Use>,
     pub(super) misses: Slab<Miss>,
     pub(super) commands: Slab<Command>,
@@ -88,9 +90,9 @@ pub struct Manager {
     /// Requests that ever entered it.
     pub(super) waited: u64,
     /// Requests that stand still, the oldest first.
-    stalled: VecDeque<u32>,
+    pub(super) stalled: VecDeque<u32>,
     /// Requests that have been looked up and have not come to their line, the oldest first.
-    delayed: Vec<u32>,
+    pub(super) delayed: Vec<u32>,
     pub(super) queues: Queues,
     /// Evictions of a flush that are under way.
     pub(super) flushing: u32,
@@ -102,6 +104,10 @@ pub struct Manager {
     pub(super) misses_counted: u64,
     /// Where data are checked.
     pub(super) versions: Option<Box<Versions>>,
+    /// What is left out on purpose.
+    pub(super) weaknesses: Weaknesses,
+    /// Entries whose busy bit was set when power failed.
+    pub(super) interrupted: Vec<WayRef>,
 }
 
 impl Manager {
@@ -131,6 +137,8 @@ impl Manager {
             lookups: 0,
             misses_counted: 0,
             versions: check_data.then(|| Box::new(Versions::new(shape.line_bytes))),
+            weaknesses: Weaknesses::default(),
+            interrupted: Vec::new(),
             shape,
             layout,
         }
@@ -224,7 +232,7 @@ impl Manager {
     fn look_up(&mut self, slot: u32, actions: &mut Vec<Action>) {
         let Held { address, write, counted, .. } = self.held[slot];
         let page = address >> self.shape.page_shift;
-        let found = self.tags.lookup(page).filter(|way| self.tags.flags(*way) & BUSY == 0);
+        let found = self.tags.lookup(page).filter(|way| !self.is_busy(*way));
         let tag_first = write && self.shape.tag_before_write;
         if !counted {
             self.held[slot].counted = true;
@@ -240,6 +248,12 @@ impl Manager {
             Some(way) if counted || !tag_first => self.access_in_turn(slot, way, actions),
             _ => self.probe(slot, actions),
         }
+    }
+
+    /// Whether commands for an entry are under way, as requests see it.
+    #[inline]
+    fn is_busy(&self, way: WayRef) -> bool {
+        self.tags.flags(way) & BUSY != 0 && !self.weaknesses.has(Weakness::NoBusyBits)
     }
 
     /// A delayed request whose page is there comes to its line once no older one of its page has to.
@@ -290,7 +304,7 @@ impl Manager {
     fn decide(&mut self, now_ps: u64, slot: u32, actions: &mut Vec<Action>) {
         let page = self.held[slot].address >> self.shape.page_shift;
         if let Some(way) = self.tags.lookup(page) {
-            if self.tags.flags(way) & BUSY == 0 {
+            if !self.is_busy(way) {
                 return self.access_in_turn(slot, way, actions);
             }
             return self.wait(slot, way.set(), actions);
@@ -473,6 +487,17 @@ impl Manager {
         &self.queues
     }
 
+    /// Versions of what was submitted and answered, where data are checked.
+    ///
+    /// # Panics
+    /// If they are not.
+    pub(super) fn followed(&self) -> &RequestVersions {
+        match &self.versions {
+            Some(versions) => &versions.requests,
+            None => unreachable!("whoever follows contents checks data"),
+        }
+    }
+
     /// Whether one command is under way at most.
     pub(super) fn is_persistent(&self) -> bool {
         self.shape.mode == Mode::Persist
@@ -501,6 +526,7 @@ impl Manager {
             delayed: self.delayed.clone(),
             queues: self.queues.clone(),
             versions: self.versions.as_mut().map(|versions| Box::new(versions.fork())),
+            interrupted: self.interrupted.clone(),
             ..*self
         }
     }

@@ -6,6 +6,7 @@ use super::manager::{BUSY, FILLING, Manager};
 use super::versions::{Mover, Spot};
 use crate::cache::WayRef;
 use crate::organization::hybrid::append_tail;
+use crate::power::Weakness;
 use tierscope_kernel::{Stage, Timeline};
 
 /// Evictions of a flush under way at most.
@@ -30,6 +31,33 @@ pub(super) struct Miss {
     /// Stages up to its commands, which were given at `charged_ps`.
     stages: Timeline,
     charged_ps: u64,
+}
+
+impl Miss {
+    /// Of which nothing has been done.
+    pub(super) fn new(
+        now_ps: u64,
+        (page, way): (u64, WayRef),
+        fills: bool,
+        victim: Option<(u64, u32)>,
+    ) -> Self {
+        Miss {
+            page,
+            way,
+            fills,
+            victim,
+            copying: 0,
+            copied: 0,
+            commands_left: u32::from(fills) + u32::from(victim.is_some()),
+            stages: Timeline::new(),
+            charged_ps: now_ps,
+        }
+    }
+
+    /// Whether parts of the page that goes are still to be copied.
+    pub(super) fn is_cloning(&self, parts: u32) -> bool {
+        self.victim.is_some() && self.copied < parts
+    }
 }
 
 impl Manager {
@@ -75,18 +103,8 @@ impl Manager {
             };
             (victim, slot)
         });
-        let index = self.misses.insert(Miss {
-            page,
-            way,
-            fills,
-            victim,
-            copying: 0,
-            copied: 0,
-            commands_left,
-            stages: Timeline::new(),
-            charged_ps: now_ps,
-        });
-        if victim.is_some() {
+        let index = self.misses.insert(Miss::new(now_ps, (page, way), fills, victim));
+        if victim.is_some() && !self.weaknesses.has(Weakness::NoClones) {
             self.copy_more(index, actions);
         } else {
             self.give_commands(now_ps, index, actions);
@@ -113,7 +131,8 @@ impl Manager {
             let (from, into, bytes) = self.clone_part(index, copying);
             if let Some(versions) = &mut self.versions {
                 let mover = Mover::Clone(index, copying);
-                versions.begin(mover, Spot::Memory(from), Spot::Memory(into), u64::from(bytes));
+                let way = (Spot::Memory(from), Spot::Memory(into));
+                versions.begin(mover, way, u64::from(bytes), 0);
             }
             self.report.counts.clone_bytes += 2 * u64::from(bytes);
             let what = Use::CloneRead { miss: index, part: copying };
@@ -143,7 +162,7 @@ impl Manager {
     // ---- Commands -------------------------------------------------------------------------------
 
     /// The write of the victim goes first.
-    fn give_commands(&mut self, now_ps: u64, index: u32, actions: &mut Vec<Action>) {
+    pub(super) fn give_commands(&mut self, now_ps: u64, index: u32, actions: &mut Vec<Action>) {
         let Miss { victim, fills, .. } = self.misses[index];
         if victim.is_some() {
             self.give_command(now_ps, index, Kind::Evict, actions);
@@ -178,6 +197,7 @@ impl Manager {
         let miss = &mut self.misses[index];
         miss.commands_left -= 1;
         if kind == Kind::Evict
+            && !self.weaknesses.has(Weakness::EarlyCompletion)
             && let Some((_, slot)) = miss.victim
         {
             self.queues.free_slot(slot);

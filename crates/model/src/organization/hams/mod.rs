@@ -10,6 +10,7 @@ mod counts;
 mod layout;
 mod manager;
 mod miss;
+mod power;
 mod queues;
 mod spec;
 mod versions;
@@ -27,9 +28,12 @@ pub use spec::{Coupling, HamsSpec, Mode};
 use super::hybrid::Port;
 use super::{Organization, OrganizationReport, PagesMoved, bus};
 use crate::activity::Activity;
+use crate::power::PowerFailure;
 use crate::request::{
     Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response,
 };
+use layout::Layout;
+use power::Nvdimm;
 use std::collections::VecDeque;
 use tierscope_kernel::Stage;
 
@@ -47,6 +51,8 @@ pub struct Hams<D, S> {
     memory_bytes: u64,
     /// The channel of the NVDIMM whose bus the drive shares.
     shared_channel: Option<usize>,
+    /// What the NVDIMM does when power fails.
+    nvdimm: Box<Nvdimm>,
     actions: Vec<Action>,
     completions: Vec<Completion>,
 }
@@ -70,6 +76,7 @@ impl<D: Device, S: Device> Hams<D, S> {
             shared_channel: drive.shared_channel(),
             drive,
             commands: VecDeque::new(),
+            nvdimm: Box::default(),
             memory_bytes: drive_bytes,
             actions: Vec::new(),
             completions: Vec::new(),
@@ -227,6 +234,10 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ha
         done
     }
 
+    fn power(&mut self) -> Option<&mut dyn PowerFailure> {
+        Some(self)
+    }
+
     fn report(&self) -> OrganizationReport {
         self.manager.report()
     }
@@ -241,6 +252,7 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ha
             memory: self.memory.clone(),
             drive: self.drive.clone(),
             commands: self.commands.clone(),
+            nvdimm: self.nvdimm.clone(),
             actions: self.actions.clone(),
             completions: self.completions.clone(),
             ..*self

@@ -104,10 +104,20 @@ impl Queues {
         let first = self.tail - self.submissions.len() as u64;
         let entry = &mut self.submissions[(command - first) as usize];
         (entry.consumed, entry.journal) = (true, false);
-        self.completions.retain(|posted| posted.command != command);
+        self.take(command);
         while self.submissions.front().is_some_and(|entry| entry.consumed) {
             self.submissions.pop_front();
         }
+    }
+
+    /// The completion of a command leaves its queue.
+    pub(super) fn take(&mut self, command: u64) {
+        self.completions.retain(|posted| posted.command != command);
+    }
+
+    /// A slot is taken that has a clone in it.
+    pub(super) fn keep_slot(&mut self, slot: u32) {
+        self.free_slots.retain(|free| *free != slot);
     }
 
     /// The entries between head and tail, the oldest first.

@@ -284,6 +284,7 @@ impl OrganizationDescription for HamsSpec {
         let memory = Dram::new(machine.dram?, self.capacity.bytes(), line_bytes);
         let drive = machine.build_store()?;
         let sizes = (store_bytes, store_page_bytes, line_bytes);
-        Some(Box::new(Hams::new(self, sizes, memory, drive, machine.check_data)))
+        let hams = Hams::new(self, sizes, memory, drive, machine.check_data);
+        Some(Box::new(hams.with_backup(machine.dram?.backup.as_ref(), self.capacity.bytes())))
     }
 }

@@ -2,6 +2,7 @@
 
 mod formulas;
 mod literate;
+mod power;
 mod reference;
 mod rules;
 

@@ -1,6 +1,7 @@
 //! Data checking: which version of each line lies where.
 
 use crate::organization::versions::RequestVersions;
+use crate::power::{Content, LOST};
 use std::collections::BTreeMap;
 use tierscope_kernel::CowMap;
 
@@ -35,7 +36,20 @@ pub(super) struct Versions {
     /// Those of the requests.
     pub(super) requests: RequestVersions,
     moves: BTreeMap<Mover, Move>,
+    /// Where a failure of power is to come: what each page written to the drive has carried.
+    contents: Option<Contents>,
 }
+
+/// Versions of lines by [`Content`], page by page of the drive.
+#[derive(Debug)]
+struct Contents {
+    page_lines: u64,
+    next: Content,
+    lines: CowMap<u64>,
+}
+
+/// The version of a line that is nowhere any more.
+pub(super) const GONE: u64 = u64::MAX;
 
 /// A move under way.
 #[derive(Clone, Debug)]
@@ -44,6 +58,8 @@ struct Move {
     into: Spot,
     /// Versions of its lines as they were when it began.
     early: Vec<u64>,
+    /// What the drive calls it, of a write to the drive.
+    content: Content,
 }
 
 impl Versions {
@@ -54,6 +70,7 @@ impl Versions {
             drive: CowMap::new(0),
             requests: RequestVersions::new(line_bytes),
             moves: BTreeMap::new(),
+            contents: None,
         }
     }
 
@@ -63,6 +80,7 @@ impl Versions {
             drive: self.drive.fork(),
             requests: self.requests.fork(),
             moves: self.moves.clone(),
+            contents: self.contents.as_mut().map(|it| Contents { lines: it.lines.fork(), ..*it }),
             ..*self
         }
     }
@@ -77,28 +95,94 @@ impl Versions {
         }
     }
 
-    /// A move of `bytes` begins.
-    pub(super) fn begin(&mut self, mover: Mover, from: Spot, into: Spot, bytes: u64) {
+    /// A move of `bytes` begins; `content` is what the drive calls it, of a write to the drive.
+    pub(super) fn begin(
+        &mut self,
+        mover: Mover,
+        (from, into): (Spot, Spot),
+        bytes: u64,
+        content: Content,
+    ) {
         let early: Vec<u64> = (0..bytes / self.line_bytes).map(|i| self.get(from, i)).collect();
         for (i, version) in (0..).zip(&early).step_by(3) {
             self.put(into, i, *version);
+            self.carry(content, i, *version);
         }
-        self.moves.insert(mover, Move { from, into, early });
+        self.moves.insert(mover, Move { from, into, early, content });
     }
 
     /// A move has ended.
     pub(super) fn end(&mut self, mover: Mover) {
-        let Some(Move { from, into, early }) = self.moves.remove(&mover) else { return };
-        for (i, early) in (0..).zip(early) {
-            match i % 3 {
-                0 => {}
-                1 => self.put(into, i, early),
-                _ => {
-                    let version = self.get(from, i);
-                    self.put(into, i, version);
+        let Some(Move { from, into, early, content }) = self.moves.remove(&mover) else { return };
+        for (i, early) in (0..).zip(early).filter(|(i, _)| i % 3 != 0) {
+            let version = if i % 3 == 1 { early } else { self.get(from, i) };
+            self.put(into, i, version);
+            self.carry(content, i, version);
+        }
+    }
+
+    // ---- Failures of power ----------------------------------------------------------------------
+
+    /// What pages of `page_bytes` that are written to the drive carry is kept from now on.
+    pub(super) fn follow(&mut self, page_bytes: u64) {
+        let page_lines = page_bytes / self.line_bytes;
+        self.contents = Some(Contents { page_lines, next: 1, lines: CowMap::new(0) });
+    }
+
+    /// Names for the contents of so many pages, one after the other.
+    pub(super) fn name(&mut self, pages: u32) -> Content {
+        let Some(contents) = &mut self.contents else { return 0 };
+        let first = contents.next;
+        contents.next += u64::from(pages);
+        first
+    }
+
+    /// A line of what is called `content`.
+    fn carry(&mut self, content: Content, i: u64, version: u64) {
+        if let Some(contents) = self.contents.as_mut().filter(|_| content > 0) {
+            contents.lines.set(content * contents.page_lines + i, version);
+        }
+    }
+
+    /// Moves end where they stand. What a page of the drive holds is what `kept` names, of those that were
+    /// being written and of those in `touched`, by their first bytes.
+    pub(super) fn cut(&mut self, touched: &[u64], kept: impl Fn(u64) -> Content) {
+        let mut pages = touched.to_vec();
+        for (_, Move { from, into, early, content }) in std::mem::take(&mut self.moves) {
+            if let Spot::Drive(address) = into {
+                pages.push(address);
+                for (i, early) in (0..).zip(early).filter(|(i, _)| i % 3 != 0) {
+                    let version = if i % 3 == 1 { early } else { self.get(from, i) };
+                    self.carry(content, i, version);
                 }
             }
         }
+        for address in pages {
+            self.hold(address, kept(address));
+        }
+    }
+
+    /// A page of the drive holds what is called `content`.
+    fn hold(&mut self, address: u64, content: Content) {
+        let Some(contents) = &self.contents else { return };
+        for i in 0..contents.page_lines {
+            let version = match content {
+                0 => 0,
+                LOST => GONE,
+                content => contents.lines.get(content * contents.page_lines + i),
+            };
+            self.drive.set(address / self.line_bytes + i, version);
+        }
+    }
+
+    /// Nothing of the NVDIMM is there any more.
+    pub(super) fn forget_memory(&mut self) {
+        self.memory = CowMap::new(0);
+    }
+
+    /// The version at a spot.
+    pub(super) fn at(&self, spot: Spot) -> u64 {
+        self.get(spot, 0)
     }
 
     fn get(&self, spot: Spot, i: u64) -> u64 {

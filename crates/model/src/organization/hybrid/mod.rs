@@ -10,6 +10,7 @@ mod miss;
 mod miss_predictor;
 pub(super) mod page_map;
 pub(super) mod port;
+mod power;
 mod prefetch;
 mod sector;
 mod spec;
@@ -30,10 +31,12 @@ pub use spec::{DramCacheSpec, HybridSpec, TagStore};
 
 use super::{Organization, OrganizationReport, PagesMoved, bus};
 use crate::activity::Activity;
+use crate::power::PowerFailure;
 use crate::request::{
     Ahead, Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response,
     Traffic,
 };
+use power::Power;
 use tierscope_kernel::Stage;
 use versions::Versions;
 
@@ -49,6 +52,8 @@ pub struct Hybrid<D, S> {
     shared_channel: Option<usize>,
     /// Where data are checked.
     versions: Option<Box<Versions>>,
+    /// Where a failure of power is to come.
+    power: Option<Box<Power>>,
     actions: Vec<Action>,
     completions: Vec<Completion>,
 }
@@ -75,6 +80,7 @@ impl<D: Device, S: Device> Hybrid<D, S> {
             store: Port::new(store, tokens, Stage::StoreQueue),
             memory_bytes: store_bytes,
             traffic: Traffic::default(),
+            power: None,
             actions: Vec::new(),
             completions: Vec::new(),
             controller,
@@ -274,8 +280,13 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
 
     fn flush(&mut self, now_ps: u64) -> bool {
         let done = self.controller.flush(now_ps, &mut self.actions);
+        self.note_flush(done);
         self.execute(now_ps, &mut Vec::new());
         done
+    }
+
+    fn power(&mut self) -> Option<&mut dyn PowerFailure> {
+        Some(self)
     }
 
     fn report(&self) -> OrganizationReport {
@@ -296,6 +307,7 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
             dram: self.dram.clone(),
             store: self.store.clone(),
             versions: self.versions.as_mut().map(|versions| Box::new(versions.fork())),
+            power: self.power.as_mut().map(|power| Box::new(power.fork())),
             actions: self.actions.clone(),
             completions: self.completions.clone(),
             ..*self

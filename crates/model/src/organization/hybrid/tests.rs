@@ -185,6 +185,11 @@ pub fn behind(link: &dyn LinkDescription, check_data: bool) -> Box<dyn Organizat
     checking(check_data, real_behind(&shapes().remove(0), link))
 }
 
+/// A hybrid whose power may fail.
+pub fn failing() -> Hybrid<Dram, StoreDevice> {
+    real_behind(&shapes().remove(0), &crate::link::packet::tests::spec())
+}
+
 fn real_behind(spec: &HybridSpec, link: &dyn LinkDescription) -> Hybrid<Dram, StoreDevice> {
     let dram = DramSpec {
         row: Some(Size::from_bytes(1024)),

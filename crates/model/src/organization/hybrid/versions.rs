@@ -128,6 +128,19 @@ impl Versions {
         }
     }
 
+    /// Power fails: all but the store is lost, and pages stay as they stand there.
+    pub(super) fn cut(&mut self) {
+        self.dram = CowMap::new(0);
+        self.fills.clear();
+        self.write_backs.clear();
+        self.moves.fill(None);
+    }
+
+    /// The version of the line at this byte in the store.
+    pub(super) fn stored(&self, address: u64) -> u64 {
+        self.store.get(address / self.line_bytes)
+    }
+
     fn start(&mut self, token: Token, from: Spot, into: Spot, bytes: u32) {
         let lines = bytes as usize / self.line_bytes as usize;
         let early: Vec<u64> = (0..lines).map(|i| self.get(from, i)).collect();

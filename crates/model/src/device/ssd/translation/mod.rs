@@ -206,14 +206,23 @@ impl Translation {
 
     /// The unit that is valid at a place, if one is.
     pub fn unit(&self, place: Place) -> Option<u64> {
-        let (block, _) = self.geometry.block_of(place);
-        let unit = if self.blocks[block as usize].initial {
-            self.initial.unit(place)?
-        } else {
-            let unit = self.units.get(u64::from(place));
-            (unit != UNTOUCHED).then_some(u64::from(unit))?
-        };
+        let unit = self.last_unit(place)?;
         (self.place(unit) == Some(place)).then_some(unit)
+    }
+
+    /// The unit that was put at a place last, valid still or not.
+    pub fn last_unit(&self, place: Place) -> Option<u64> {
+        let (block, _) = self.geometry.block_of(place);
+        if self.blocks[block as usize].initial {
+            return self.initial.unit(place);
+        }
+        let unit = self.units.get(u64::from(place));
+        (unit != UNTOUCHED).then_some(u64::from(unit))
+    }
+
+    /// Where a unit lay at the start.
+    pub fn first_place(&self, unit: u64) -> Option<Place> {
+        self.initial.place(unit)
     }
 
     /// Whether what was put at a place has been programmed.

@@ -1,0 +1,284 @@
+//! Failures of power: what flash and buffer hold, page by page, and what a drive does when it starts again.
+//!
+//! Contents are followed by name ([`Content`]). What is programmed counts from the end of the program; before
+//! that, what lay there before is read, as a torn page does not pass its error-correcting code. What is in
+//! the buffer survives where capacitors keep it. Of several pages in flash that hold the same unit, a drive
+//! takes the one that was written last, by the number that each carries in its spare bytes.
+
+use super::translation::{Page, Place};
+use super::{Buffer, Collection, Job, Ssd};
+use crate::medium::nand::NandCounts;
+use crate::power::{Content, LOST, Outage, UnderWay, Weakness, Weaknesses};
+use std::collections::BTreeMap;
+use tierscope_kernel::{CowMap, EventQueue, Slab};
+
+/// A place that no unit has.
+const NOWHERE: Place = Place::MAX;
+/// Bytes of an entry of the table of pages: they name any page of a drive of 16 TiB.
+const ENTRY_BYTES: u64 = 4;
+
+/// What was written to a unit, and its number in the order of writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Written {
+    order: u64,
+    content: Content,
+}
+
+/// What flash holds of a unit, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kept {
+    written: Written,
+    /// [`NOWHERE`] where it has stayed where it was at the start.
+    place: Place,
+}
+
+/// What each unit holds: in flash, on its way there, and in the buffer.
+#[derive(Clone, Debug)]
+pub(super) struct Contents {
+    weaknesses: Weaknesses,
+    orders: u64,
+    kept: CowMap<Kept>,
+    /// What is being programmed where.
+    programs: BTreeMap<Place, (u64, Written)>,
+    /// What was written last to units of which flash does not hold that.
+    buffered: BTreeMap<u64, Written>,
+}
+
+impl Contents {
+    fn new(weaknesses: Weaknesses) -> Self {
+        let initial = Kept { written: Written { order: 0, content: 0 }, place: NOWHERE };
+        Contents {
+            weaknesses,
+            orders: 0,
+            kept: CowMap::new(initial),
+            programs: BTreeMap::new(),
+            buffered: BTreeMap::new(),
+        }
+    }
+
+    /// A write is in the buffer.
+    fn buffer(&mut self, unit: u64, content: Content) {
+        self.orders += 1;
+        self.buffered.insert(unit, Written { order: self.orders, content });
+    }
+
+    /// A place has been programmed: what it holds is found from now on, unless something newer is there.
+    fn program(&mut self, place: Place) {
+        let Some((unit, written)) = self.programs.remove(&place) else { return };
+        let kept = self.kept.get_mut(unit);
+        if kept.written.order <= written.order {
+            *kept = Kept { written, place };
+        }
+        if self.buffered.get(&unit) == Some(&written) {
+            self.buffered.remove(&unit);
+        }
+    }
+
+    /// A place is erased that a unit was put at.
+    fn erase(&mut self, place: Place, unit: u64, first: Option<Place>) {
+        let kept = self.kept.get(unit);
+        let lies = if kept.place == NOWHERE { first } else { Some(kept.place) };
+        if lies == Some(place) {
+            let written = Written { content: LOST, ..kept.written };
+            self.kept.set(unit, Kept { written, place: NOWHERE - 1 });
+        }
+    }
+}
+
+impl Ssd {
+    /// A write is in the buffer.
+    #[inline]
+    pub(super) fn note_buffered(&mut self, unit: u64, content: Content) {
+        if let Some(contents) = &mut self.contents {
+            contents.buffer(unit, content);
+        }
+    }
+
+    /// What the buffer has of a unit is being programmed.
+    #[inline]
+    pub(super) fn note_program(&mut self, unit: u64, place: Place) {
+        if let Some(contents) = &mut self.contents
+            && let Some(written) = contents.buffered.get(&unit)
+        {
+            contents.programs.insert(place, (unit, *written));
+        }
+    }
+
+    /// What flash has of a unit is being programmed elsewhere.
+    #[inline]
+    pub(super) fn note_move(&mut self, unit: u64, place: Place) {
+        if let Some(contents) = &mut self.contents {
+            let written = contents.kept.get(unit).written;
+            contents.programs.insert(place, (unit, written));
+        }
+    }
+
+    /// A page has been programmed.
+    #[inline]
+    pub(super) fn note_programmed(&mut self, page: Page) {
+        if let Some(contents) = &mut self.contents {
+            let geometry = self.layer.geometry();
+            (0..geometry.page_units).for_each(|n| contents.program(geometry.place(page, n)));
+        }
+    }
+
+    /// A block is being erased.
+    pub(super) fn note_erase(&mut self, lane: u32, block: u32) {
+        let Some(contents) = &mut self.contents else { return };
+        let geometry = self.layer.geometry();
+        let first = geometry.place(Page { lane, block, page: 0 }, 0);
+        for place in first..first + geometry.block_units() {
+            if let Some(unit) = self.layer.last_unit(place) {
+                contents.erase(place, unit, self.layer.first_place(unit));
+            }
+        }
+    }
+
+    /// What is held is followed from now on.
+    pub(super) fn follow(&mut self, weaknesses: Weaknesses) {
+        self.early = weaknesses.has(Weakness::EarlyCompletion);
+        self.contents = Some(Box::new(Contents::new(weaknesses)));
+    }
+
+    /// What a unit holds in flash.
+    pub(super) fn kept_content(&self, unit: u64) -> Content {
+        self.contents.as_ref().map_or(0, |contents| contents.kept.get(unit).written.content)
+    }
+
+    /// What could be harmed.
+    pub(super) fn exposed(&self) -> UnderWay {
+        let collecting = self.work.iter().filter(|work| work.collection.is_some()).count();
+        let programs = |job: &&Job| matches!(job, Job::Flush { .. } | Job::Move { .. });
+        UnderWay {
+            barriers: self.flushes.len() as u64 + u64::from(self.forced),
+            programs: self.jobs.iter().map(|(_, job)| job).filter(programs).count() as u64,
+            collections: collecting as u64,
+            buffered: self.contents.as_ref().map_or(0, |contents| contents.buffered.len() as u64),
+            ..UnderWay::default()
+        }
+    }
+
+    /// Power fails: capacitors drain the buffer, and the rest of what is under way is gone.
+    pub(super) fn fail(&mut self, now_ps: u64) -> Outage {
+        let mut outage = self.settle_contents();
+        self.drop_work(now_ps);
+        let (ready_ps, ready_j) = self.start_up();
+        (outage.ready_ps, outage.ready_j) = (ready_ps, ready_j);
+        outage
+    }
+
+    /// What each unit holds once capacitors have done what they can.
+    fn settle_contents(&mut self) -> Outage {
+        let Some(contents) = &mut self.contents else { return Outage::default() };
+        let holds = self.capacitors && !contents.weaknesses.has(Weakness::NoCapacitors);
+        let programs = std::mem::take(&mut contents.programs);
+        let buffered = std::mem::take(&mut contents.buffered);
+        let count = buffered.len() as u64;
+        if holds {
+            for (&unit, &written) in &buffered {
+                contents.kept.get_mut(unit).written = written;
+            }
+        }
+        // What the map of the drive says from now on: a unit lies where it was being put.
+        let touched: Vec<u64> = buffered.keys().copied().collect();
+        for unit in touched.iter().copied().chain(programs.values().map(|(unit, _)| *unit)) {
+            if let Some(place) = self.layer.place(unit)
+                && contents.kept.get(unit).written.content != LOST
+            {
+                contents.kept.get_mut(unit).place = place;
+            }
+        }
+        let (hold_ps, hold_j) = if holds { self.drain(count) } else { (0, Some(0.0)) };
+        Outage {
+            hold_ps,
+            hold_j,
+            saved_pages: if holds { count } else { 0 },
+            lost_pages: if holds { 0 } else { count },
+            torn_pages: if holds { 0 } else { programs.len() as u64 },
+            touched,
+            ..Outage::default()
+        }
+    }
+
+    /// Picoseconds and joules to program so many units on all lanes, in commands of as many pages as one can
+    /// have.
+    fn drain(&self, units: u64) -> (u64, Option<f64>) {
+        let geometry = self.layer.geometry();
+        let pages = units.div_ceil(u64::from(geometry.page_units));
+        let at_once = u64::from(geometry.lanes) * u64::from(self.command_pages);
+        let (_, program_ps) = self.nand.slowest_ps();
+        let page_ps = self.nand.data_ps(self.flash_page_bytes);
+        let dies_of_channel = u64::from(self.channel_dies);
+        let load_ps = page_ps * u64::from(self.command_pages) * dies_of_channel;
+        let time_ps = pages.div_ceil(at_once) * (load_ps + program_ps);
+        let counts = NandCounts {
+            program_ps: pages * u64::from(self.split) * program_ps,
+            bus_ps: pages * u64::from(self.split) * page_ps,
+            ..NandCounts::default()
+        };
+        (time_ps, self.joules(&counts, time_ps))
+    }
+
+    /// What flash that did this and the controller take, where both are known.
+    fn joules(&self, counts: &NandCounts, time_ps: u64) -> Option<f64> {
+        let dies = u64::from(self.layer.geometry().lanes) * u64::from(self.split);
+        let flash = self.power.as_ref()?.energies_j(counts, dies, time_ps);
+        let flash: f64 = flash.iter().map(|(_, joules)| joules).sum();
+        Some(flash + self.controller_w.unwrap_or(0.0) * time_ps as f64 * 1e-12)
+    }
+
+    /// Picoseconds and joules from the return of power until the map is there: its last copy is read from
+    /// flash, and of each lane the pages of the blocks that were being filled, whose spare bytes say what
+    /// came after it.
+    fn start_up(&self) -> (u64, Option<f64>) {
+        let geometry = self.layer.geometry();
+        let (read_ps, _) = self.nand.slowest_ps();
+        let table_bytes = u128::from(self.pages * ENTRY_BYTES);
+        let table_ps =
+            (table_bytes * 1_000_000_000_000).div_ceil(u128::from(self.nand.bytes_per_second()));
+        // A block of each stream on each lane; all lanes at the same time.
+        let pages = 2 * u64::from(geometry.block_pages());
+        let time_ps = table_ps as u64 + pages * read_ps;
+        let lanes = u64::from(geometry.lanes) * u64::from(self.split);
+        let counts = NandCounts {
+            read_ps: pages * read_ps * lanes,
+            bus_ps: table_ps as u64,
+            ..NandCounts::default()
+        };
+        (time_ps, self.joules(&counts, time_ps))
+    }
+
+    /// Requests, operations and the buffer's memory are gone. What collection had begun begins anew.
+    fn drop_work(&mut self, now_ps: u64) {
+        self.nand.cut_power();
+        let jobs = std::mem::replace(&mut self.jobs, Slab::new());
+        for work in &mut self.work {
+            work.programs = 0;
+            work.collection = work.collection.take().map(|was| Collection::of(was.block()));
+        }
+        for (_, job) in jobs.iter() {
+            match *job {
+                Job::Flush { page, .. } | Job::Move { page, .. } => self.layer.programmed(page),
+                Job::Erase { lane, block, .. } => {
+                    self.layer.erased(lane, block);
+                    self.work[lane as usize].collection = None;
+                }
+                Job::Read { .. } | Job::Fill { .. } | Job::Copy { .. } => {}
+            }
+        }
+        (self.accesses, self.commands) = (Slab::new(), Slab::new());
+        self.waiting.clear();
+        self.flushes.clear();
+        self.shared.clear();
+        self.erases.clear();
+        self.forced = 0;
+        self.events = EventQueue::new();
+        self.buffer = Buffer::like(&self.buffer);
+        self.cores.fill(now_ps);
+        for lane in 0..self.work.len() as u32 {
+            self.go_on_collecting(lane);
+            self.collect(lane);
+        }
+        self.nand.start_all(now_ps);
+    }
+}

@@ -1,0 +1,190 @@
+//! Failures of power of a cache in DRAM: it is lost, and what a flush had brought to the store is there.
+
+use super::{Controller, Hybrid, Versions};
+use crate::organization::hybrid::Port;
+use crate::organization::versions::History;
+use crate::power::{
+    Guarantees, Origin, Outage, PowerFailure, Recovery, UnderWay, Weakness, Weaknesses, cut_store,
+};
+use crate::request::Device;
+use tierscope_kernel::{CowMap, Stage};
+
+/// What becomes of a hybrid when power fails.
+#[derive(Debug)]
+pub(super) struct Power {
+    /// The controller as it starts.
+    fresh: Controller,
+    weaknesses: Weaknesses,
+    /// What was answered when the flush began that is under way.
+    flushing: Option<CowMap<u64>>,
+    /// What flushes have promised.
+    promised: CowMap<u64>,
+}
+
+impl Power {
+    pub(super) fn fork(&mut self) -> Self {
+        Power {
+            fresh: self.fresh.fork(),
+            weaknesses: self.weaknesses,
+            flushing: self.flushing.as_mut().map(CowMap::fork),
+            promised: self.promised.fork(),
+        }
+    }
+}
+
+impl<D: Device, S: Device> Hybrid<D, S> {
+    fn followed(&self) -> (&Power, &Versions) {
+        match (&self.power, &self.versions) {
+            (Some(power), Some(versions)) => (power, versions),
+            _ => unreachable!("whoever lets power fail has prepared it"),
+        }
+    }
+
+    fn history(&self) -> &History {
+        &self.followed().1.requests.history
+    }
+
+    /// A flush goes on, or is done: then what had been answered before it is in the store.
+    pub(super) fn note_flush(&mut self, done: bool) {
+        let (Some(power), Some(versions)) = (&mut self.power, &mut self.versions) else { return };
+        let early = power.weaknesses.has(Weakness::EarlyCompletion);
+        let history = &mut versions.requests.history;
+        let begun = power.flushing.take().unwrap_or_else(|| history.fork_answered());
+        match done || early {
+            true => power.promised = begun,
+            false => power.flushing = Some(begun),
+        }
+    }
+}
+
+impl<D: Device + Send + 'static, S: Device + Send + 'static> PowerFailure for Hybrid<D, S> {
+    fn prepare(&mut self, weaknesses: &[Weakness]) -> Result<(), Option<Weakness>> {
+        let means_nothing = |one: &&Weakness| **one != Weakness::EarlyCompletion;
+        if let Some(&one) = weaknesses.iter().find(means_nothing) {
+            return Err(Some(one));
+        }
+        if !self.store.device().keeps_answered() || self.versions.is_none() {
+            return Err(None);
+        }
+        self.store.device_mut().follow_contents(Weaknesses::default());
+        self.power = Some(Box::new(Power {
+            fresh: self.controller.fork(),
+            weaknesses: weaknesses.iter().copied().collect(),
+            flushing: None,
+            promised: CowMap::new(0),
+        }));
+        Ok(())
+    }
+
+    fn promises_by_flush(&self) -> bool {
+        true
+    }
+
+    fn guarantees(&self) -> Guarantees {
+        Guarantees {
+            store: "nothing: on-chip caches and the DRAM cache are lost",
+            flush: "survives, in the store, once the controller's flush of its page is done",
+            fua: "not used",
+        }
+    }
+
+    fn under_way(&self) -> UnderWay {
+        let flushing = self.power.as_ref().is_some_and(|power| power.flushing.is_some());
+        UnderWay {
+            commands: self.controller.in_flight() as u64,
+            barriers: u64::from(flushing),
+            ..self.store.device().under_way()
+        }
+    }
+
+    fn cut(&mut self, now_ps: u64) -> Outage {
+        let outage = cut_store(self.store.device_mut(), now_ps);
+        let _of_dram = cut_store(self.dram.device_mut(), now_ps);
+        let Some(power) = &mut self.power else { return outage };
+        power.flushing = None;
+        self.controller = power.fresh.fork();
+        let tokens = self.controller.tokens();
+        self.dram = Port::new(self.dram.device().clone(), tokens, Stage::DramQueue);
+        self.store = Port::new(self.store.device().clone(), tokens, Stage::StoreQueue);
+        (self.actions, self.completions) = (Vec::new(), Vec::new());
+        if let Some(versions) = &mut self.versions {
+            versions.cut();
+        }
+        outage
+    }
+
+    /// The cache starts anew: there is nothing to be done.
+    fn recover(&mut self, _now_ps: u64) -> Recovery {
+        Recovery::default()
+    }
+
+    fn found(&self, address: u64) -> Option<(u64, Origin)> {
+        Some((self.followed().1.stored(address), Origin::Store))
+    }
+
+    fn promised(&self) -> &CowMap<u64> {
+        &self.followed().0.promised
+    }
+
+    fn written(&self) -> &CowMap<u64> {
+        self.history().submitted()
+    }
+
+    fn line_of(&self, version: u64) -> Option<u64> {
+        self.history().line_of(version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::organization::Organization;
+    use crate::organization::hybrid::tests::failing;
+    use crate::power::{Failure, fail};
+    use crate::request::LineRequest;
+    use tierscope_kernel::Counter;
+
+    /// Random writes, with a flush now and then; power fails at every event.
+    fn fail_everywhere(weaknesses: &[Weakness], flushes: bool) -> Vec<Failure> {
+        let mut hybrid = failing();
+        hybrid.prepare(weaknesses).unwrap();
+        let draw = Counter::stream(3, "hybrid.power");
+        let (mut now_ps, mut asked, mut flushing) = (0, 0, false);
+        let (mut failures, mut out) = (Vec::new(), Vec::new());
+        for turn in 0..40_000 {
+            if asked < 400 && turn % 50 == 0 {
+                let address = draw.below_at(turn, 64) * 4096 + draw.below_at(turn + 50_000, 4) * 64;
+                let version = asked + 1;
+                let request = LineRequest { id: turn as u32, address, write: true, version };
+                asked += u64::from(hybrid.submit(now_ps, request).is_ok());
+            }
+            flushing = flushing || flushes && turn % 997 == 0;
+            flushing = flushing && !hybrid.flush(now_ps);
+            now_ps = hybrid.next_event_ps().unwrap_or(now_ps);
+            hybrid.advance(now_ps, &mut out);
+            if turn % 29 != 0 {
+                continue;
+            }
+            failures.extend(fail(hybrid.fork().as_mut(), now_ps, Some(1), 64));
+        }
+        failures
+    }
+
+    fn faults(failures: &[Failure]) -> usize {
+        failures.iter().map(|one| one.verdict.faults.len()).sum()
+    }
+
+    #[test]
+    fn what_was_flushed_is_in_the_store_and_nothing_else_is_promised() {
+        let failures = fail_everywhere(&[], true);
+        assert_eq!(faults(&failures), 0);
+        assert!(failures.iter().any(|one| one.verdict.promised > 0));
+        let none = fail_everywhere(&[], false);
+        assert!(faults(&none) == 0 && none.iter().all(|one| one.verdict.promised == 0));
+    }
+
+    #[test]
+    fn a_flush_that_is_told_before_it_is_done_shows() {
+        assert!(faults(&fail_everywhere(&[Weakness::EarlyCompletion], true)) > 0);
+    }
+}

@@ -1,0 +1,247 @@
+//! Failures of power: what of a part's state survives one, and what it takes to go on.
+//!
+//! Nothing here is on the path of a request. A device or an organization that was told to follow what it holds
+//! ([`Device::follow_contents`], [`PowerFailure::prepare`]) can
+//! lose its power at any time; `docs/models/power-failure.md` says what is modelled.
+
+mod judge;
+mod saving;
+
+pub use judge::{Failure, Fault, Harm, Verdict, fail, judge};
+pub(crate) use saving::Saving;
+
+use crate::request::Device;
+use serde::{Deserialize, Serialize};
+use tierscope_kernel::CowMap;
+
+/// What is left out on purpose, so that a check of recovery has something to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weakness {
+    /// Submission entries carry no journal tags.
+    NoJournalTags,
+    /// The capacitors of a drive hold nothing, though it relies on them.
+    NoCapacitors,
+    /// A victim is written from its frame, not from a clone.
+    NoClones,
+    /// Requests do not look at the busy bit.
+    NoBusyBits,
+    /// A drive says that a write is done before it is safe.
+    EarlyCompletion,
+    /// The energy source of an NVDIMM is empty.
+    NoBackup,
+}
+
+impl Weakness {
+    /// Every one.
+    pub const ALL: [Weakness; 6] = [
+        Weakness::NoJournalTags,
+        Weakness::NoCapacitors,
+        Weakness::NoClones,
+        Weakness::NoBusyBits,
+        Weakness::EarlyCompletion,
+        Weakness::NoBackup,
+    ];
+
+    /// Its name in commands and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Weakness::NoJournalTags => "no-journal-tags",
+            Weakness::NoCapacitors => "no-capacitors",
+            Weakness::NoClones => "no-clones",
+            Weakness::NoBusyBits => "no-busy-bits",
+            Weakness::EarlyCompletion => "early-completion",
+            Weakness::NoBackup => "no-backup",
+        }
+    }
+}
+
+/// Some weaknesses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Weaknesses(u8);
+
+impl Weaknesses {
+    /// Whether this is among them.
+    #[inline]
+    pub fn has(self, weakness: Weakness) -> bool {
+        self.0 >> weakness as u8 & 1 == 1
+    }
+}
+
+impl FromIterator<Weakness> for Weaknesses {
+    fn from_iter<T: IntoIterator<Item = Weakness>>(all: T) -> Self {
+        Weaknesses(all.into_iter().fold(0, |bits, one| bits | 1 << one as u8))
+    }
+}
+
+/// The content of a page: 0 for what it held at the start, else what its writer called it.
+pub type Content = u64;
+/// The content of a page that is nowhere any more.
+pub const LOST: Content = u64::MAX;
+
+/// What a failure of power did to a device, and what it takes until it is there again.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outage {
+    /// Picoseconds for which it goes on after the failure, on energy of its own.
+    pub hold_ps: u64,
+    /// What that takes, in joules; `None` where that is not known.
+    pub hold_j: Option<f64>,
+    /// Picoseconds from the return of power until it takes requests.
+    pub ready_ps: u64,
+    /// What that takes beyond what it takes while it waits, in joules; `None` where that is not known.
+    pub ready_j: Option<f64>,
+    /// Pages in its volatile memory that its own energy has saved.
+    pub saved_pages: u64,
+    /// Pages in its volatile memory that are gone.
+    pub lost_pages: u64,
+    /// Pages that were being programmed, and cannot be read.
+    pub torn_pages: u64,
+    /// First bytes of pages that may hold something else than was written to them last.
+    pub touched: Vec<u64>,
+}
+
+impl Outage {
+    /// Of two parts that lose their power together.
+    #[must_use]
+    pub fn with(self, other: Outage) -> Outage {
+        let sum = |one: Option<f64>, other: Option<f64>| Some(one? + other?);
+        let mut touched = self.touched;
+        touched.extend(other.touched);
+        Outage {
+            hold_ps: self.hold_ps.max(other.hold_ps),
+            hold_j: sum(self.hold_j, other.hold_j),
+            ready_ps: self.ready_ps.max(other.ready_ps),
+            ready_j: sum(self.ready_j, other.ready_j),
+            saved_pages: self.saved_pages + other.saved_pages,
+            lost_pages: self.lost_pages + other.lost_pages,
+            torn_pages: self.torn_pages + other.torn_pages,
+            touched,
+        }
+    }
+}
+
+/// Power of a store fails that keeps what it has answered: nothing else of it is told to anybody.
+pub(crate) fn cut_store<S: Device>(store: &mut S, now_ps: u64) -> Outage {
+    let outage = store.cut_power(now_ps);
+    let mut dropped = Vec::new();
+    while let Some(at_ps) = store.next_event_ps().filter(|_| store.in_flight() > 0) {
+        store.advance(at_ps, &mut dropped);
+    }
+    outage
+}
+
+counters! {
+    /// What is under way: where a failure of power could do harm.
+    pub struct UnderWay {
+        /// Commands between issue and completion.
+        pub commands,
+        /// Pages that are being cloned.
+        pub clones,
+        /// Pages that are on their way into a cache.
+        pub fills,
+        /// Commands of which others wait for the end, so that one at most is under way; and flushes.
+        pub barriers,
+        /// Pages that a drive is programming.
+        pub programs,
+        /// Blocks that a drive is collecting.
+        pub collections,
+        /// Pages in a drive's memory that are not in flash.
+        pub buffered,
+    }
+}
+
+impl UnderWay {
+    /// The kinds, by name, in a fixed order.
+    pub const KINDS: [&'static str; 7] =
+        ["command", "clone", "fill", "barrier", "program", "collection", "buffered"];
+
+    /// Which kinds are under way, a bit each.
+    pub fn kinds(&self) -> u8 {
+        let counts = [
+            self.commands,
+            self.clones,
+            self.fills,
+            self.barriers,
+            self.programs,
+            self.collections,
+            self.buffered,
+        ];
+        (0..).zip(counts).fold(0, |bits, (kind, count)| bits | u8::from(count > 0) << kind)
+    }
+}
+
+/// Where a line is found after recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// In memory that was saved.
+    Memory,
+    /// In the store.
+    Store,
+}
+
+/// What recovery did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Picoseconds to look through what survived, before anything is done again.
+    pub scan_ps: u64,
+    /// Commands that were given again.
+    pub reissued: u64,
+    /// Lines that only those commands bring to the store.
+    pub reissued_lines: u64,
+}
+
+/// What an organization promises to survive a failure of power, in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Guarantees {
+    /// Of a plain store.
+    pub store: &'static str,
+    /// Of a store whose line was flushed, with a fence behind it.
+    pub flush: &'static str,
+    /// Of what goes to the store with force unit access.
+    pub fua: &'static str,
+}
+
+/// An organization whose power may fail.
+///
+/// The order of calls is [`PowerFailure::prepare`] before the first request; then, at any time and any number
+/// of times, [`PowerFailure::cut`] and [`PowerFailure::recover`], after which the organization is advanced
+/// until nothing is in flight. A second cut may come meanwhile.
+pub trait PowerFailure {
+    /// Follows what each part holds from now on, with these weaknesses.
+    ///
+    /// # Errors
+    /// The first weakness that means nothing here, or `None` where the store cannot lose its power yet.
+    fn prepare(&mut self, weaknesses: &[Weakness]) -> Result<(), Option<Weakness>>;
+
+    /// Whether only a flush of the organization makes a promise ([`Organization::flush`]).
+    ///
+    /// [`Organization::flush`]: crate::organization::Organization::flush
+    fn promises_by_flush(&self) -> bool {
+        false
+    }
+
+    /// What it promises. The judge holds it to that of a flush.
+    fn guarantees(&self) -> Guarantees;
+
+    /// What is under way.
+    fn under_way(&self) -> UnderWay;
+
+    /// Power fails at `now_ps`. What does not survive is gone, requests in flight among it.
+    fn cut(&mut self, now_ps: u64) -> Outage;
+
+    /// Power is there again, and the parts are ready: recovery begins. Time goes on from the cut.
+    fn recover(&mut self, now_ps: u64) -> Recovery;
+
+    /// The version that a read of this line would find, and where; `None` where an error would come, as
+    /// what was there is torn or gone.
+    fn found(&self, address: u64) -> Option<(u64, Origin)>;
+
+    /// By line: the newest version that was promised to survive.
+    fn promised(&self) -> &CowMap<u64>;
+
+    /// By line: the newest version that was written.
+    fn written(&self) -> &CowMap<u64>;
+
+    /// The line that a version was written to, if any. Versions are never given twice.
+    fn line_of(&self, version: u64) -> Option<u64>;
+}

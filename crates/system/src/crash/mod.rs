@@ -1,0 +1,206 @@
+//! Failures of power: a workload runs once, and at each chosen point a fork of what lies below the caches
+//! loses its power, recovers, and is judged. `docs/models/power-failure.md` says what is modelled.
+
+mod points;
+mod report;
+
+pub use points::{Point, Points};
+pub use report::{CrashReport, Failing, FaultyLine, Moment, Range};
+
+use crate::machine::{Machine, MachineError};
+use crate::run::RunOptions;
+use crate::spec::SystemSpec;
+use points::Choice;
+use serde::Deserialize;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tierscope_model::organization::Organization;
+use tierscope_model::power::{UnderWay, Weakness, fail};
+use tierscope_workload::Stream;
+
+/// Events of a point's timeline that come before it.
+const BEFORE: usize = 24;
+
+/// How power is to fail.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CrashOptions {
+    /// At so many points; None for every event of the window.
+    pub points: Option<u64>,
+    /// Points where something is under way that could be harmed, each kind as often as others.
+    pub adversarial: bool,
+    /// From when until when, in picoseconds of simulated time; None for the whole run.
+    pub window_ps: Option<(u64, u64)>,
+    /// Of the choice of points.
+    pub seed: u64,
+    /// What is left out on purpose.
+    pub weaken: Vec<Weakness>,
+    /// This point alone, with its timeline.
+    pub replay: Option<Point>,
+}
+
+/// Why there is nothing to report.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CrashError {
+    /// The machine cannot run the workload.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// There is no model of what survives.
+    #[error(
+        "what survives a failure of power is not modelled for {0}; it is for hams-lp, hams-le, \
+         hams-tp, hams-te, nvdimm, oracle, direct and hybrid, before stores that keep what they answered"
+    )]
+    NotModelled(String),
+    /// A weakness that the machine cannot have.
+    #[error("{0} has nothing that {1} could take away; leave it out")]
+    MeansNothing(String, &'static str),
+    /// No such point.
+    #[error(
+        "the run has no point {0}: it has {1} events; name a point that a run of the same machine, \
+         workload and seed has told"
+    )]
+    NoPoint(Point, u64),
+    /// The window holds nothing.
+    #[error("nothing happens below the caches in the window; the run ends at {0} ps")]
+    EmptyWindow(u64),
+    /// It was told to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Runs a workload on a machine, and lets power fail as `options` say.
+pub fn crash(
+    spec: &SystemSpec,
+    stream: Box<dyn Stream>,
+    options: &CrashOptions,
+    stop: &AtomicBool,
+) -> Result<CrashReport, CrashError> {
+    let began = Instant::now();
+    let spec = SystemSpec { check_data: true, ..spec.clone() };
+    let mut machine = Machine::new(&spec, stream, &RunOptions::default())?;
+    prepare(&spec, machine.organization_mut(), &options.weaken)?;
+    let mut choice = choose(&mut machine, options, stop)?;
+    let mut report = CrashReport::new(&spec.name, options);
+    if let Some(power) = machine.organization_mut().power() {
+        report.guarantees = Some(power.guarantees());
+    }
+    let line_bytes = machine.line_bytes();
+    let mut before: VecDeque<Moment> = VecDeque::new();
+    let mut event = 0;
+    let mut spent = Duration::ZERO;
+    let mut flushes = Flushes::of(machine.organization_mut());
+    while let Some(at_ps) = flushes.go_on(&mut machine)? {
+        let under_way = under_way(machine.organization_mut());
+        if options.replay.is_some() {
+            before.truncate(BEFORE);
+            before.push_front(Moment::event(at_ps, &under_way));
+        }
+        if let Some(second) = choice.take(event, at_ps, &under_way) {
+            let since = Instant::now();
+            let mut fork = machine.organization_mut().fork();
+            let failed = fail(fork.as_mut(), at_ps, second, line_bytes);
+            spent += since.elapsed();
+            if let Some(failure) = failed {
+                let point = Point { event, second };
+                report.add(point, at_ps, &under_way, &failure, line_bytes);
+                if options.replay.is_some() {
+                    report.draw(before.drain(..).rev(), at_ps, &failure);
+                }
+            }
+        }
+        event += 1;
+        if choice.is_done(event, at_ps) {
+            break;
+        }
+        if event % 256 == 0 && stop.load(Ordering::Relaxed) {
+            return Err(CrashError::Interrupted);
+        }
+    }
+    if let Some(point) = options.replay.filter(|_| report.points == 0) {
+        return Err(CrashError::NoPoint(point, event));
+    }
+    report.events = choice.events().unwrap_or(event);
+    report.end(spent, began.elapsed());
+    Ok(report)
+}
+
+/// Events between two flushes of an organization that promises nothing without.
+const FLUSH_EVERY: u64 = 512;
+
+/// Flushes that come by themselves, where only these make a promise.
+#[derive(Clone, Copy, Debug)]
+struct Flushes {
+    wanted: bool,
+    under_way: bool,
+    events: u64,
+}
+
+impl Flushes {
+    fn of(organization: &mut dyn Organization) -> Self {
+        let wanted = organization.power().is_some_and(|power| power.promises_by_flush());
+        Flushes { wanted, under_way: false, events: 0 }
+    }
+
+    /// The machine goes on to its next event, after which a flush may begin, or be done.
+    fn go_on(&mut self, machine: &mut Machine) -> Result<Option<u64>, MachineError> {
+        let at_ps = machine.go_on()?;
+        self.events += 1;
+        self.under_way |= self.wanted && self.events.is_multiple_of(FLUSH_EVERY);
+        if let Some(at_ps) = at_ps.filter(|_| self.under_way) {
+            self.under_way = !machine.organization_mut().flush(at_ps);
+        }
+        Ok(at_ps)
+    }
+}
+
+fn under_way(organization: &mut dyn Organization) -> UnderWay {
+    organization.power().map(|power| power.under_way()).unwrap_or_default()
+}
+
+fn prepare(
+    spec: &SystemSpec,
+    organization: &mut dyn Organization,
+    weaken: &[Weakness],
+) -> Result<(), CrashError> {
+    let unknown = || CrashError::NotModelled(spec.name.clone());
+    match organization.power().ok_or_else(unknown)?.prepare(weaken) {
+        Ok(()) => Ok(()),
+        Err(None) => Err(unknown()),
+        Err(Some(one)) => Err(CrashError::MeansNothing(spec.name.clone(), one.name())),
+    }
+}
+
+/// Which points: where they have to be drawn, a fork runs ahead and looks what there is.
+fn choose(
+    machine: &mut Machine,
+    options: &CrashOptions,
+    stop: &AtomicBool,
+) -> Result<Choice, CrashError> {
+    let points = match (options.replay, options.points) {
+        (Some(point), _) => return Ok(Choice::one(point)),
+        (None, None) => return Ok(Choice::every(options)),
+        (None, Some(points)) => points,
+    };
+    let window = options.window_ps.unwrap_or((0, u64::MAX));
+    let (mut scout, mut kinds, mut first, mut end_ps) = (machine.fork(), Vec::new(), 0, 0);
+    let mut flushes = Flushes::of(scout.organization_mut());
+    while let Some(at_ps) = flushes.go_on(&mut scout)? {
+        end_ps = at_ps;
+        if at_ps >= window.1 {
+            break;
+        }
+        if at_ps < window.0 {
+            first += 1;
+        } else {
+            kinds.push(under_way(scout.organization_mut()).kinds());
+        }
+        if kinds.len() % 256 == 0 && stop.load(Ordering::Relaxed) {
+            return Err(CrashError::Interrupted);
+        }
+    }
+    if kinds.is_empty() {
+        return Err(CrashError::EmptyWindow(end_ps));
+    }
+    Ok(Choice::drawn(options, points, first, &kinds))
+}

@@ -1,0 +1,248 @@
+"""Failures of power: where they come, what recovery makes of them, and what was promised."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from rich.table import Table
+
+from tierscope import _check, _core, _system, _workload
+from tierscope import format as fmt
+from tierscope._call import core_errors, parsed
+from tierscope._system import System
+from tierscope._workload import Program, Workload
+from tierscope.errors import ArgumentError, RunError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Weakness = Literal[
+    "no-journal-tags",
+    "no-capacitors",
+    "no-clones",
+    "no-busy-bits",
+    "early-completion",
+    "no-backup",
+]
+"""What can be left out on purpose, so that the check has something to find."""
+
+_SAVED = {
+    "nvdimm": "lines found in saved NVDIMM",
+    "commands_again": "lines of commands carried out again",
+    "capacitor_pages": "pages kept by capacitors",
+}
+_MOMENTS = {
+    "event": "",
+    "cut": "power fails",
+    "saved": "all is saved that can be",
+    "ready": "power is back, NVDIMM and drive are ready",
+    "scanned": "queues and tags are read",
+    "recovered": "what was interrupted is done again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CrashReport:
+    """What came of failures of power.
+
+    Attributes:
+        data: the report as the simulator gives it: points, faults by kind, failing points, times in
+            seconds, energy in joules; ``docs/models/power-failure.md`` tells of it.
+        command: the command that replays, without its options.
+    """
+
+    data: dict[str, Any]
+    command: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether every promise was kept at every point."""
+        return bool(self.data["failing_points"] == 0)
+
+    def to_json(self) -> str:
+        """The report as a JSON object."""
+        return json.dumps(self.data, ensure_ascii=False, indent=2)
+
+    def table(self) -> Table:
+        """What was tried, what was found, and what it took, for people."""
+        data = self.data
+        table = Table(box=None, show_header=False, title=f"Failures of power: {data['system']}")
+        for label, value in self._rows(data):
+            table.add_row(label, value)
+        return table
+
+    def _rows(self, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        if data["weaken"]:
+            yield "left out on purpose", ", ".join(data["weaken"])
+        for what, promise in (data["guarantees"] or {}).items():
+            yield f"promise of a {what}" if what != "fua" else "promise of FUA", promise
+        yield "points", f"{data['points']} of {data['events']} events, {data['chosen']}"
+        yield "of these failed again in recovery", str(data["second_cuts"])
+        for kind, count in data["under_way"].items():
+            if count:
+                yield f"  with {kind} under way", str(count)
+        yield "lines compared", f"{data['lines']}, {data['promised_lines']} of them promised"
+        for harm, count in data["faults"].items():
+            yield f"lines {harm}", str(count)
+        yield "points that break a promise", str(data["failing_points"])
+        for by, label in _SAVED.items():
+            yield label, str(data["saved"][by])
+        yield "commands carried out again", str(data["reissued"])
+        yield "pages torn, lost from buffers", f"{data['torn_pages']}, {data['lost_pages']}"
+        for key, label in (
+            ("hold_s", "goes on without power"),
+            ("recovery_s", "recovery"),
+            ("reissue_s", "  of it, doing again"),
+        ):
+            yield label, _range(data[key], fmt.seconds)
+        if data["energy_j"] is not None:
+            yield "energy", _range(data["energy_j"], fmt.joules)
+        yield "points a second", fmt.plain(data["points_per_wall_s"])
+
+    def timeline(self) -> str:
+        """Of a point that was replayed, what happened, a line each; else nothing."""
+        moments = self.data["timeline"]
+        cut_ps = next((m["time_ps"] for m in moments if m["what"] == "cut"), 0)
+        lines = []
+        for moment in moments:
+            after_s = (moment["time_ps"] - cut_ps) * 1e-12
+            sign = "-" if after_s < 0 else "+"
+            when = f"{sign}{fmt.seconds(abs(after_s))}"
+            under_way = ", ".join(f"{n} {kind}" for kind, n in moment["under_way"].items())
+            lines.append(f"{when:>12}  {_MOMENTS[moment['what']] or under_way or 'nothing'}")
+        return "\n".join(lines)
+
+    def plot_timeline(self) -> Figure:
+        """The timeline of a point that was replayed: what was under way until power failed.
+
+        Raises:
+            RunError: where no point was replayed.
+        """
+        moments = [m for m in self.data["timeline"] if m["what"] in ("event", "cut")]
+        if not moments:
+            raise RunError("no-timeline", "only a point that is replayed has one", "name a point")
+        from matplotlib.figure import Figure as NewFigure
+
+        figure = NewFigure(figsize=(6.4, 3.2), layout="constrained")
+        axes = figure.subplots()
+        cut_ps = moments[-1]["time_ps"]
+        kinds = [
+            kind for kind in self.data["under_way"] if any(kind in m["under_way"] for m in moments)
+        ]
+        times = [(m["time_ps"] - cut_ps) * 1e-6 for m in moments[:-1]]
+        for row, kind in enumerate(kinds):
+            counts = [m["under_way"].get(kind, 0) for m in moments[:-1]]
+            for at, until, count in zip(times, [*times[1:], 0.0], counts, strict=True):
+                if count:
+                    axes.barh(row, max(until - at, 1e-9), left=at, height=0.6, color=f"C{row}")
+        axes.axvline(0, color="black", label="power fails")
+        axes.set_yticks(range(len(kinds)), kinds)
+        axes.set_xlabel("µs before power fails")
+        axes.legend()
+        return figure
+
+
+def _range(value: Mapping[str, float], shown: Any) -> str:
+    return f"{shown(value['mean'])} ({shown(value['least'])} to {shown(value['most'])})"
+
+
+def crash(
+    machine: System | str,
+    work: Workload | str,
+    *,
+    points: int | None = None,
+    window: str | None = None,
+    seed: int = 0,
+    adversarial: bool = False,
+    weaken: Weakness | Sequence[Weakness] = (),
+    replay: str | None = None,
+) -> CrashReport:
+    """Runs a workload, lets power fail at chosen points, recovers, and compares every line.
+
+    The workload runs once; at each point a copy of what lies below the caches loses its power.
+    Every other point fails again in the middle of its recovery.
+
+    Args:
+        machine: a system, or the name of a preset or file.
+        work: what runs, or its name; not a program, which is recorded first.
+        points: so many, drawn by seed; ``None`` for every event of the window.
+        window: from when until when, in simulated time: ``"2us..5us"``, ``"1ms.."``.
+        seed: of the choice of points.
+        adversarial: points lie where something is under way that could be harmed.
+        weaken: safeguards that are left out.
+        replay: one point, as a report names it, alone and with its timeline.
+
+    Raises:
+        SpecError: with every mistake of a description or workload.
+        ArgumentError: where an argument is of the wrong type.
+        RunError: where the machine has no model of failures of power, or the run cannot be.
+    """
+    loaded = _system.machines([machine])
+    what = _workload.on(_workload.of(work), loaded)
+    if isinstance(what, Program):
+        raise _workload.without_effect("a failure of power", "a program: record it, and replay it")
+    if points is not None and (
+        isinstance(points, bool) or not isinstance(points, int) or points < 1
+    ):
+        raise ArgumentError("wrong-type", f"points is {_check.shown(points)}", "write 1000")
+    weak = [weaken] if isinstance(weaken, str) else list(weaken)
+    for one in weak:
+        if one not in get_args(Weakness):
+            known = ", ".join(get_args(Weakness))
+            raise ArgumentError(
+                "unknown-value", f"no safeguard is called {one!r}", f"write {known}"
+            )
+    options = {
+        "points": points,
+        "adversarial": _check.flag(adversarial, "adversarial points"),
+        "window_ps": _window(window),
+        "seed": _check.seed(seed),
+        "weaken": weak,
+        "replay": None if replay is None else _point(replay),
+    }
+    job = {"system": loaded[0].to_dict(), "workload": what.to_dict(), "options": options}
+    with core_errors():
+        data = parsed(_core.crash(_check.written(job, "the workload")))
+    name = machine if isinstance(machine, str) else machine.name
+    told = work if isinstance(work, str) else getattr(what, "name", "WORKLOAD")
+    return CrashReport(data, f"tierscope crash {name} -w {told}")
+
+
+def _point(text: object) -> str:
+    if isinstance(text, str) and re.fullmatch(r"[0-9]{1,19}(\+[1-9][0-9]{0,18})?", text):
+        return text
+    raise ArgumentError(
+        "bad-point", f"{_check.shown(text)} is no point", "write what a report names, as 1200+37"
+    )
+
+
+def _window(text: object) -> list[int] | None:
+    """Two times, in picoseconds.
+
+    Raises:
+        ArgumentError: where it is no window.
+    """
+    if text is None:
+        return None
+    first, dots, last = text.partition("..") if isinstance(text, str) else ("", "", "")
+    times = [_time_ps(one) for one in (first or "0s", last or "max")]
+    if dots and None not in times and times[0] < times[1]:  # type: ignore[operator]
+        return [int(one) for one in times if one is not None]
+    raise ArgumentError(
+        "bad-window", f"{_check.shown(text)} is no window of time", 'write "2us..5us", or "1ms.."'
+    )
+
+
+_UNITS_PS = {"ps": 1, "ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**12}
+
+
+def _time_ps(text: str) -> int | None:
+    if text == "max":
+        return (1 << 63) - 1
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([num\u00b5p]?s)", text.strip())
+    return None if found is None else int(Decimal(found[1]) * _UNITS_PS[found[2]])

@@ -1,0 +1,113 @@
+"""`tierscope crash`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from tierscope import _files
+from tierscope._crash import CrashReport, Weakness
+from tierscope._crash import crash as crash_run
+from tierscope._system import systems
+from tierscope._workload import named
+from tierscope.cli import names
+from tierscope.cli.options import check_json, divided, whole
+
+USAGE = "Usage: tierscope crash SYSTEM -w WORKLOAD [OPTIONS]"
+EXAMPLES = """\
+A thousand points where something could be harmed, and every event of a window:
+
+  tierscope crash hams-le/quick -w gups --points 1000 --adversarial
+  tierscope crash hams-tp/quick -w gups --window 2us..20us
+
+Whether the check can fail: without journal tags lines are lost, and a point is replayed:
+
+  tierscope crash hams-le/quick -w gups --points 200 --weaken no-journal-tags
+  tierscope crash hams-le/quick -w gups --weaken no-journal-tags --replay 1200+37
+"""
+BROKEN = 1
+"""Exit status where a promise is broken."""
+
+
+def crash(
+    system: Annotated[str, Parameter(completer=names.systems)],
+    *,
+    workload: Annotated[str, Parameter(name=("--workload", "-w"), completer=names.workloads)],
+    set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=False)] = None,
+    points: Annotated[int | None, Parameter(converter=whole)] = None,
+    window: str | None = None,
+    seed: Annotated[int, Parameter(converter=whole)] = 0,
+    adversarial: bool = False,
+    weaken: Annotated[list[Weakness] | None, Parameter(consume_multiple=False)] = None,
+    replay: str | None = None,
+    figure: Path | None = None,
+    json_: Annotated[str | None, Parameter(name="--json")] = None,
+) -> int:
+    """Lets power fail while a workload runs, recovers, and compares every line with its promise.
+
+    The workload runs once; at each point a copy of all that lies below the caches loses its power,
+    saves what it can, recovers, and is compared. Half of the points fail again in the middle of
+    recovery. The exit status is 1 where a promise is broken, and for each such point the command
+    is printed that replays it.
+
+    Args:
+        system: Preset or TOML file.
+        workload: Built-in workload, or a recording as trace:FILE.
+        set_: PATH=VALUE sets one value, such as hams.page=64KiB or workload.updates=10000.
+        points: Draws so many points by seed; every event of the window unless given.
+        window: Simulated time in which points may lie, such as 2us..5us.
+        seed: Seed of the points, and of a built-in workload's random choices.
+        adversarial: Draws points where something is under way: a command, a clone, a fill, a
+            program, a collection, a barrier.
+        weaken: Leaves out a safeguard, so that there is something to find; repeated for several.
+        replay: Lets power fail at this point alone, and prints its timeline.
+        figure: Draws the timeline of the point that is replayed into this file.
+        json_: Prints one JSON object instead of the report; or writes it to a file: --json=FILE.
+    """
+    check_json(json_)
+    of_system, of_workload = divided(set_ or [])
+    recorded = workload.startswith("trace:")
+    work = named(workload, of_workload, None if recorded else seed, allow_truncated=False)
+    (machine,) = systems([system], of_system)
+    report = crash_run(
+        machine,
+        work,
+        points=points,
+        window=window,
+        seed=seed,
+        adversarial=adversarial,
+        weaken=weaken or [],
+        replay=replay,
+    )
+    if figure is not None:
+        report.plot_timeline().savefig(figure)
+    if json_ == "-":
+        print(report.to_json())
+    else:
+        changes = "".join(f" --set {one}" for one in set_ or [])
+        _show(replace(report, command=f"tierscope crash {system} -w {workload}{changes}"), seed)
+    if json_ not in (None, "-"):
+        _files.write_text(Path(str(json_)), report.to_json() + "\n")
+    return 0 if report.holds else BROKEN
+
+
+def _show(report: CrashReport, seed: int) -> None:
+    """The table, the timeline of a point that was replayed, and how to replay those that fail."""
+    Console(highlight=False).print(report.table())
+    if report.data["timeline"]:
+        print(f"\n{report.timeline()}")
+    options = "".join(f" --weaken {one}" for one in report.data["weaken"])
+    options += f" --seed {seed}" if seed else ""
+    for one in report.data["failing"]:
+        lines = "1 line" if one["lines"] == 1 else f"{one['lines']} lines"
+        under_way = ", ".join(one["under_way"]) or "nothing"
+        print(f"point {one['point']}: {lines}, with {under_way} under way")
+        for fault in one["faults"] if report.data["timeline"] else ():
+            found = "nothing" if fault["found"] is None else f"version {fault['found']}"
+            promised = f"version {fault['promised']} was promised"
+            print(f"  {fault['address']:#x} is {fault['harm']}: {found} is there, {promised}")
+        print(f"  {report.command}{options} --replay {one['point']}")
