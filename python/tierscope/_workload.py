@@ -46,6 +46,12 @@ class Generated:
         _check.mapping(self.parameters, "a workload's parameters")
         _check.seed(self.seed)
 
+    @property
+    def file(self) -> Path | None:
+        """The file that describes it, of a workload such as ``filebench:my.f``."""
+        kind, colon, file = self.name.partition(":")
+        return Path(file) if colon and kind == "filebench" else None
+
     def to_dict(self) -> dict[str, Any]:
         """As the simulator takes it."""
         return {
@@ -248,6 +254,9 @@ def workload(
 ) -> Generated | Recorded | MemoryTrace:
     """A built-in workload, a recording as ``trace:FILE``, or requests as ``FORMAT:FILE``.
 
+    ``filebench:FILE`` is a workload that a file in Filebench's language describes; its settings
+    (``set $nfiles=…``) are parameters.
+
     Args:
         name: such as ``gups``, ``random``, ``trace:app.tst`` or ``dramsim3:app.trc``.
         seed: seed of a generator's random choices; 0 unless given.
@@ -293,12 +302,13 @@ def named(
         raise RunError(
             "unknown-value", f"there is no workload {name}", f"did you mean trace:{name}.tst?"
         )
-    if colon:
+    if colon and not (kind == "filebench" and rest):
         traces = ", ".join(f"{one}:FILE" for one in formats)
         raise RunError(
             "unknown-format",
             f"{name} names no recording or trace of requests",
-            f"write trace:FILE for a .tst recording, or {traces} for a trace of requests",
+            f"write trace:FILE for a .tst recording, filebench:FILE for a workload in Filebench's "
+            f"language, or {traces} for a trace of requests",
         )
     if allow_truncated:
         raise without_effect("allowing truncation", f"the generated workload {name}")

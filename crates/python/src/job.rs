@@ -1,12 +1,13 @@
 //! What Python asks to be run, as JSON.
 
 use crate::error::{run_error, spec_error};
+use crate::filebench;
 use crate::requests::{self, Arrivals};
 use pyo3::PyErr;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tierscope_system::result::{WorkloadInfo, WorkloadKind};
 use tierscope_system::run::RunOptions;
 use tierscope_system::spec::{SystemSpec, check_fit};
@@ -179,6 +180,9 @@ fn generated(
     seed: u64,
     alone: Option<bool>,
 ) -> Result<Prepared, PyErr> {
+    if let Some(path) = name.strip_prefix("filebench:") {
+        return filebench::prepare(Path::new(path), parameters, seed);
+    }
     let generator = match (find_pattern(&name), find(&name)) {
         (None, None) => return Err(one(unknown_workload(&name))),
         (None, Some(generator)) => generator,

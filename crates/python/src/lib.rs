@@ -7,6 +7,7 @@ mod assemble;
 mod crash;
 mod describe;
 mod error;
+mod filebench;
 mod job;
 mod kept;
 mod live;

@@ -8,6 +8,7 @@
 pub mod conformance;
 mod counts;
 pub mod feed;
+pub mod filebench;
 pub mod filter;
 pub mod generator;
 pub mod op;

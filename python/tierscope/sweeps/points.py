@@ -245,7 +245,8 @@ class _Expansion:
         at = self._mistakes.places.of("workloads", value=Path(name).name if ":" in name else name)
         try:
             if isinstance(given, tuple):
-                seed = None if ":" in name else study.seed
+                own = ":" not in name or name.startswith("filebench:")
+                seed = study.seed if own else None
                 work = _workload.named(name, {**parameters, **sets}, seed, allow_truncated=False)
             elif sets and not isinstance(given, Recorded):
                 said = {**given.parameters, **sets}
@@ -254,8 +255,9 @@ class _Expansion:
             else:
                 work = given
             self._check_repetitions(work, name)
-            if not isinstance(work, Generated):
-                self._content[name] = _file_digest(Path(work.path))
+            file = work.file if isinstance(work, Generated) else Path(work.path)
+            if file is not None:
+                self._content[name] = _file_digest(file)
                 with core_errors():
                     _core.check_workload(json.dumps(work.to_dict()))
         except SpecError as error:
@@ -298,11 +300,12 @@ class _Expansion:
 
     def _key(self, machine: System, work: Generated | Recorded | MemoryTrace, label: str) -> str:
         said = {k: v for k, v in work.to_dict().items() if k != "path"}
+        has_no_file = isinstance(work, Generated) and work.file is None
         return _digest(
             {
                 "machine": machine_digest(machine),
                 "work": said,
-                "content": None if isinstance(work, Generated) else self._content[label],
+                "content": None if has_no_file else self._content[label],
                 "region": self._study.region,
                 "version": _core.version(),
                 "build": build(),

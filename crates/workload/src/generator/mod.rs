@@ -18,6 +18,7 @@ generators! {
     strided;
     zipf;
     dd;
+    filebench;
     mmap_benchmark;
     sqlite;
     rodinia_bfs;
@@ -35,7 +36,7 @@ generators! {
 mod indexed;
 mod mix;
 mod nest;
-mod prelude;
+pub(crate) mod prelude;
 mod units;
 mod zipfian;
 

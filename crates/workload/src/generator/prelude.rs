@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// The mark with which the region of interest begins: `region::mark::START` of the crate
 /// `tierscope-system`.
-pub(super) const REGION_BEGINS: u64 = 1;
+pub(crate) const REGION_BEGINS: u64 = 1;
 
 /// Whether what a workload has is written to first.
 pub(super) const TOUCHED: super::Parameter = super::Parameter {
@@ -16,7 +16,7 @@ pub(super) const TOUCHED: super::Parameter = super::Parameter {
 };
 
 /// Where tables without a file are mapped.
-pub(super) const BASE_ADDRESS: u64 = 0x10_0000_0000;
+pub(crate) const BASE_ADDRESS: u64 = 0x10_0000_0000;
 
 /// Instructions of a call that maps, of one that opens, and of starting a thread: our assumptions.
 const MAP_INSTRUCTIONS: u32 = 100;
@@ -31,7 +31,7 @@ const PAGE_BYTES: u64 = super::PAGE_BYTES;
 /// interest, which a mark then begins; and starting the other threads. Its place is a number of
 /// operations.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Prelude {
+pub(crate) struct Prelude {
     head: Arc<Vec<Op>>,
     /// First addresses and pages of what is written to.
     touched: Arc<Vec<(u64, u64)>>,
@@ -69,7 +69,7 @@ impl Prelude {
     }
 
     /// Ends with the mark of the region, where pages were written to, and the starts of all threads.
-    pub(super) fn finish(mut self, threads: u32) -> Prelude {
+    pub(crate) fn finish(mut self, threads: u32) -> Prelude {
         let mut tail = Vec::new();
         if self.marks() {
             Call::Marker { mark: REGION_BEGINS }.encode(1, &mut tail);
@@ -93,7 +93,7 @@ impl Prelude {
 
     /// Goes on by up to `count` operations, or to the end of the call that goes beyond; how many those
     /// were. They are appended to `out`, if there is one.
-    pub(super) fn go_on(&mut self, count: u64, mut out: Option<&mut Vec<Op>>) -> u64 {
+    pub(crate) fn go_on(&mut self, count: u64, mut out: Option<&mut Vec<Op>>) -> u64 {
         let from = self.at;
         let (touches, pages) = (self.head.len() as u64, self.pages());
         let tail = touches + pages;
@@ -140,7 +140,7 @@ pub(super) fn whole(ops: &[Op], at: u64, out: &mut Option<&mut Vec<Op>>) -> u64 
 }
 
 /// Operations that one is, with its arguments.
-pub(super) fn length_of(op: Op) -> usize {
+pub(crate) fn length_of(op: Op) -> usize {
     1 + if op.kind_code() == OpKind::Call as u8 { usize::from(op.size()) } else { 0 }
 }
 

@@ -1,0 +1,309 @@
+//! The four personalities of Filebench that \[HYB15\] §3.2 runs, with the parameters of its own files
+//! (filebench/filebench at 22620e6, `workloads/`): servers of mail, web pages, a web cache and files.
+//!
+//! What their threads do is made of the same parts as what [`crate::filebench`] reads from a user's file.
+
+use super::prelude::TOUCHED;
+use super::{Generator, Made, Parameter, flag, integer, size, threads_of, wrong};
+use crate::filebench::{
+    Distribution, Fileset, Flowop, Kind, Model, Options, Thread, Variable, stream,
+};
+use serde_json::Value;
+use std::sync::Arc;
+
+const LOOPS: Parameter = Parameter {
+    name: "loops",
+    default: "20",
+    meaning: "how often each thread does its operations, 0 for as long as the run lasts: Filebench runs for \
+              a time, [HYB15] for 250 ms (`--limit 250ms`)",
+};
+const IO: Parameter = Parameter {
+    name: "io",
+    default: "\"1MiB\"",
+    meaning: "most bytes of a call that reads or writes a whole file ($iosize)",
+};
+const APPEND: Parameter = Parameter {
+    name: "append",
+    default: "\"16KiB\"",
+    meaning: "bound of what is appended at once, evenly drawn below it ($meanappendsize)",
+};
+const MEMORY: Parameter = Parameter {
+    name: "memory",
+    default: "\"10MiB\"",
+    meaning: "memory of each thread, at random places of which its transfers are (memsize)",
+};
+const INSTRUCTIONS: Parameter = Parameter {
+    name: "instructions",
+    default: "1000",
+    meaning: "the program's own instructions of each call; assumption: choice of the file, two readings of \
+              the clock and counters",
+};
+
+/// Parameters in which the personalities differ.
+macro_rules! parameters {
+    ($files:literal, $size:literal, $threads:literal) => {
+        &[
+            Parameter { name: "files", default: $files, meaning: "files of the set ($nfiles)" },
+            Parameter { name: "size", default: $size, meaning: "mean size of a file" },
+            Parameter { name: "threads", default: $threads, meaning: "threads ($nthreads)" },
+            LOOPS,
+            IO,
+            APPEND,
+            MEMORY,
+            INSTRUCTIONS,
+            TOUCHED,
+        ]
+    };
+}
+
+/// Registration.
+pub const GENERATORS: &[Generator] = &[
+    Generator {
+        name: "filebench/varmail",
+        summary: "a mail server: files deleted, created, appended to and forced, read (Filebench)",
+        parameters: parameters!("1000", "\"16KiB\"", "16"),
+        build: |parameters, seed| build(parameters, seed, varmail),
+    },
+    Generator {
+        name: "filebench/webserver",
+        summary: "a web server: files read whole, and a log appended to (Filebench)",
+        parameters: parameters!("1000", "\"16KiB\"", "100"),
+        build: |parameters, seed| build(parameters, seed, webserver),
+    },
+    Generator {
+        name: "filebench/webproxy",
+        summary: "a web cache: a file replaced, then five read whole (Filebench)",
+        parameters: parameters!("10000", "\"16KiB\"", "100"),
+        build: |parameters, seed| build(parameters, seed, webproxy),
+    },
+    Generator {
+        name: "filebench/fileserver",
+        summary: "a file server: files written whole, appended to, read, deleted (Filebench)",
+        parameters: parameters!("10000", "\"128KiB\"", "50"),
+        build: |parameters, seed| build(parameters, seed, fileserver),
+    },
+];
+
+/// What personalities are made of.
+struct Parts {
+    files: u32,
+    mean_bytes: u64,
+    io_bytes: u64,
+    append_bytes: u64,
+}
+
+/// The set that all personalities have.
+const FILES: usize = 0;
+/// That of the web server's log.
+const LOG: usize = 1;
+
+fn build(
+    parameters: &[(String, Value)],
+    seed: u64,
+    personality: fn(&Parts) -> (Vec<Fileset>, Vec<Flowop>),
+) -> Made {
+    let bytes = |name: &str, most: u64| {
+        let bytes = size(parameters, name)?;
+        if (1..=most).contains(&bytes) {
+            return Ok(bytes);
+        }
+        let reason = format!("not from 1B to {}MiB", most >> 20);
+        Err(wrong(name, super::find_value(parameters, name), &reason, "write a size such as 16KiB"))
+    };
+    let memory_bytes = bytes("memory", 1 << 30)?;
+    let parts = Parts {
+        files: integer(parameters, "files", 1..=1 << 24)? as u32,
+        mean_bytes: bytes("size", 1 << 40)?,
+        io_bytes: bytes("io", memory_bytes)?,
+        append_bytes: bytes("append", memory_bytes)?,
+    };
+    let (filesets, flowops) = personality(&parts);
+    let thread = Thread { memory_bytes, flowops };
+    let threads = threads_of(parameters)? as usize;
+    let model = Model {
+        filesets,
+        threads: vec![thread; threads],
+        ends_when_one_ends: true,
+        ..Model::default()
+    };
+    let options = Options {
+        seed,
+        loops: integer(parameters, "loops", 0..=1 << 40)?,
+        instructions: integer(parameters, "instructions", 1..=1_000_000)? as u32,
+        touched: flag(parameters, "touched")?,
+    };
+    stream(Arc::new(model), options, "files").map_err(|what| {
+        wrong("files", super::find_value(parameters, "files"), &what, "write fewer")
+    })
+}
+
+impl Parts {
+    /// Sizes of the gamma distribution of shape 1.5, as three of the personalities have them.
+    fn gamma(&self) -> Variable {
+        let gamma = Distribution::Gamma { mean: self.mean_bytes as f64, shape: 1.5 };
+        Variable::of(gamma).between(0.0, (1u64 << 50) as f64)
+    }
+
+    fn set(&self, size: Variable, preallocated_percent: f64) -> Fileset {
+        Fileset { name: "bigfileset".into(), entries: self.files, size, preallocated_percent }
+    }
+
+    /// An operation on a file of the set, opened as descriptor 1.
+    fn of(&self, kind: Kind) -> Flowop {
+        let io_bytes = match kind {
+            Kind::AppendFileRand => Some(self.append_bytes),
+            Kind::ReadWholeFile | Kind::WriteWholeFile => Some(self.io_bytes),
+            _ => None,
+        };
+        let io_bytes = io_bytes.map(|bytes| Variable::constant(bytes as f64));
+        // A file to be deleted or asked about is the next of the set.
+        let descriptor = usize::from(!matches!(kind, Kind::DeleteFile | Kind::StatFile));
+        let source = usize::from(kind == Kind::WriteWholeFile);
+        Flowop { fileset: Some(FILES), descriptor, source, io_bytes, ..Flowop::new(kind) }
+    }
+
+    fn all(&self, kinds: &[Kind]) -> Vec<Flowop> {
+        kinds.iter().map(|kind| self.of(*kind)).collect()
+    }
+}
+
+use Kind::{
+    AppendFileRand, CloseFile, CreateFile, DeleteFile, Fsync, OpenFile, ReadWholeFile, StatFile,
+    WriteWholeFile,
+};
+
+const READ: [Kind; 3] = [OpenFile, ReadWholeFile, CloseFile];
+
+fn varmail(parts: &Parts) -> (Vec<Fileset>, Vec<Flowop>) {
+    let new = [DeleteFile, CreateFile, AppendFileRand, Fsync, CloseFile];
+    let answered = [OpenFile, ReadWholeFile, AppendFileRand, Fsync, CloseFile];
+    (vec![parts.set(parts.gamma(), 80.0)], parts.all(&[&new[..], &answered, &READ].concat()))
+}
+
+fn webserver(parts: &Parts) -> (Vec<Fileset>, Vec<Flowop>) {
+    let log = Fileset { name: "logfiles".into(), entries: 1, ..parts.set(parts.gamma(), 100.0) };
+    let mut flowops = parts.all(&READ.repeat(10));
+    flowops.push(Flowop { fileset: Some(LOG), descriptor: 2, ..parts.of(AppendFileRand) });
+    (vec![parts.set(parts.gamma(), 100.0), log], flowops)
+}
+
+fn webproxy(parts: &Parts) -> (Vec<Fileset>, Vec<Flowop>) {
+    let replaced = [DeleteFile, CreateFile, AppendFileRand, CloseFile];
+    let flowops = parts.all(&[&replaced[..], &READ.repeat(5)].concat());
+    // Its limit of operations limits nothing without a rate of events, which it does not have.
+    (vec![parts.set(Variable::constant(parts.mean_bytes as f64), 80.0)], flowops)
+}
+
+fn fileserver(parts: &Parts) -> (Vec<Fileset>, Vec<Flowop>) {
+    let new = [CreateFile, WriteWholeFile, CloseFile];
+    let grown = [OpenFile, AppendFileRand, CloseFile];
+    let flowops = parts.all(&[&new[..], &grown, &READ, &[DeleteFile, StatFile]].concat());
+    (vec![parts.set(parts.gamma(), 80.0)], flowops)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::stream_laws;
+    use crate::generator::find;
+    use crate::op::Call;
+    use crate::stream::Pull;
+
+    fn sets(all: &[(&str, Value)]) -> Vec<(String, Value)> {
+        all.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+    }
+
+    fn small() -> Vec<(String, Value)> {
+        sets(&[
+            ("files", 50.into()),
+            ("threads", 3.into()),
+            ("loops", 4.into()),
+            ("memory", "2MiB".into()),
+            ("touched", false.into()),
+        ])
+    }
+
+    /// Calls of a thread.
+    fn calls(name: &str, thread: u32, sets: &[(String, Value)]) -> Vec<Call> {
+        let (mut stream, _) = find(name).unwrap().make(sets, 1).unwrap();
+        let mut ops = Vec::new();
+        while stream.pull(thread, 1000, &mut ops).unwrap() == Pull::More {}
+        let (mut at, mut all) = (0, Vec::new());
+        while let Some(op) = ops.get(at) {
+            all.extend(Call::decode(*op, &ops[at + 1..]).filter(|_| op.kind_code() == 3));
+            at += super::super::prelude::length_of(*op);
+        }
+        all
+    }
+
+    #[test]
+    fn the_streams_laws_hold() {
+        for generator in GENERATORS {
+            stream_laws(|| generator.make(&small(), 7).unwrap().0);
+        }
+    }
+
+    /// What a thread does, a letter a call.
+    fn letters(name: &str) -> String {
+        let letter = |call: &Call| match call {
+            Call::Open { .. } => 'o',
+            Call::Close { .. } => 'c',
+            Call::Read { .. } => 'r',
+            Call::Write { .. } => 'w',
+            Call::Sync { .. } => 's',
+            Call::Truncate { .. } => 't',
+            Call::Other { number: 87 } => 'u',
+            Call::Other { .. } => 'i',
+            other => panic!("{other:?}"),
+        };
+        let once = [small(), sets(&[("loops", 1.into())])].concat();
+        calls(name, 2, &once).iter().map(letter).collect()
+    }
+
+    #[test]
+    fn each_thread_does_what_the_personality_says() {
+        // Files are below 1 MiB: one read has all, and one finds the end.
+        assert_eq!(letters("filebench/varmail"), "tuowscorrwscorrc");
+        assert_eq!(letters("filebench/webserver"), format!("{}ow", "orrc".repeat(10)));
+        assert_eq!(letters("filebench/webproxy"), format!("tuowc{}", "orrc".repeat(5)));
+        assert_eq!(letters("filebench/fileserver"), "owcowcorrctui");
+    }
+
+    #[test]
+    fn a_file_that_is_read_whole_is_read_to_its_end() {
+        let mut size = 0;
+        for call in calls("filebench/webserver", 1, &small()) {
+            match call {
+                Call::Open { size: of, .. } => size = of,
+                Call::Read { offset, length, .. } => {
+                    assert!(offset == 0 || offset == size, "{offset} of {size}");
+                    assert_eq!(length, 1 << 20);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_are_as_the_mean_says() {
+        let (stream, _) = find("filebench/webserver").unwrap().make(&[], 5).unwrap();
+        let files = stream.files();
+        assert_eq!(files.len(), 1001);
+        let mean = files.iter().map(|file| file.size_bytes).sum::<u64>() as f64 / 1001.0;
+        assert!((mean / 16384.0 - 1.0).abs() < 0.1, "{mean}");
+        let (stream, _) = find("filebench/webproxy").unwrap().make(&[], 5).unwrap();
+        let there = stream.files().iter().filter(|file| file.size_bytes == 16384).count();
+        assert!((7_800..8_200).contains(&there), "{there} of 10000 files are there at first");
+    }
+
+    #[test]
+    fn wrong_parameters_are_refused() {
+        for (name, value) in
+            [("io", Value::from("4GiB")), ("files", 0.into()), ("size", "0B".into())]
+        {
+            let given = [(name.to_owned(), value)];
+            let told = find("filebench/varmail").unwrap().make(&given, 0).err().unwrap();
+            assert_eq!(told.name, name);
+        }
+    }
+}
