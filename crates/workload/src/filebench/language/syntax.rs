@@ -210,7 +210,7 @@ fn quoted(input: &mut Input) -> Result<String> {
 }
 
 fn drawn(input: &mut Input) -> Result<Said> {
-    (("cvar", space, '(', blank)).void().parse_next(input)?;
+    ("cvar", space, '(', blank).void().parse_next(input)?;
     let kind = preceded(("type", space, '=', space), word).parse_next(input)?;
     let list = (comma, "parameters", space, '=', space);
     let mut list = opt(preceded(list, alt((delimited('"', parameters, '"'), parameters))));
