@@ -1483,7 +1483,12 @@ class DramCache(_Spec):
     Without it, pages come and go as a whole. A size such as ``"64GiB"``.
     """
 
-    replacement: Literal["lru", "fifo", "random", "not-most-recent", "plru", "clock", "srrip", "brrip", "drrip"] | None = None  # noqa: E501
+    replacement: (
+        Literal[
+            "lru", "fifo", "random", "not-most-recent", "plru", "clock", "srrip", "brrip", "drrip"
+        ]
+        | None
+    ) = None
     """Which page of a set goes for a new one.
 
     ``"lru"``: Least recently used, exactly. ``"fifo"``: First in, first out: a hit changes nothing.

@@ -228,8 +228,8 @@ def _window_lines(systems: Mapping[str, RecordedWindows]) -> Iterator[str]:
         yield (
             "A window begins as the one before has left caches and memory. The time of an "
             f"instruction in first halves of windows, against second ones: {', '.join(cold)}; "
-            "where it is far above 1×, windows are too short for these figures. Near 1× they may be "
-            "cold to their end: longer ones, or a whole recording, tell."
+            "where it is far above 1×, windows are too short for these figures. Near 1× they may "
+            "be cold to their end: longer ones, or a whole recording, tell."
         )
 
 

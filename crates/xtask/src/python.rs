@@ -111,8 +111,19 @@ fn class(module: &mut String, table: &Table) {
 }
 
 fn declaration(field: &Field) -> String {
-    let line = format!("    {}: {} | None = None\n", field.name, python_type(&field.shape));
-    if line.len() <= WIDTH + 1 { line } else { format!("{}  # noqa: E501\n", line.trim_end()) }
+    let (name, of) = (&field.name, python_type(&field.shape));
+    let line = format!("    {name}: {of} | None = None\n");
+    if line.len() <= WIDTH + 1 {
+        return line;
+    }
+    let words = of.strip_prefix("Literal[").and_then(|of| of.strip_suffix(']'));
+    let words = words.unwrap_or_else(|| panic!("{name}: {of} needs a line of its own kind"));
+    let mut items = format!("            {words}\n");
+    if items.len() > WIDTH + 1 {
+        let one = |word: &str| format!("            {word},\n");
+        items = words.split(", ").map(one).collect();
+    }
+    format!("    {name}: (\n        Literal[\n{items}        ]\n        | None\n    ) = None\n")
 }
 
 fn python_type(shape: &Shape) -> String {

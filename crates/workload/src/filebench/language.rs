@@ -32,7 +32,11 @@ fn wrong(line: usize, what: impl Into<String>, mend: impl Into<String>) -> Langu
 /// Most threads of a model, as of other workloads.
 const MOST_THREADS: u64 = 4096;
 /// Most files of a set.
-const MOST_ENTRIES: u64 = 1 << 24;
+const MOST_ENTRIES: u64 = 1 << 20;
+/// Bounds of a rate of events, per second.
+const EVENT_RATES: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
+/// Most turns of `hog`, and seconds of `delay`.
+const MOST_VALUE: [f64; 2] = [1e12, 1e6];
 
 /// Statements that change nothing of what is simulated.
 const WITHOUT_EFFECT: [&str; 9] =
@@ -94,7 +98,12 @@ impl Reader<'_> {
             ["define", "process"] => self.process(statement),
             ["eventgen"] => {
                 let rate = Attributes::new(self, statement, &["rate"])?.number("rate")?;
-                self.model.event_rate = rate.filter(|rate| *rate > 0.0);
+                let rate = rate.filter(|rate| *rate > 0.0);
+                if let Some(rate) = rate.filter(|rate| !EVENT_RATES.contains(rate)) {
+                    let what = format!("there are {rate} events a second");
+                    return Err(wrong(line, what, "write a rate from 0.001 to 1000000000, or 0"));
+                }
+                self.model.event_rate = rate;
                 Ok(())
             }
             ["run"] => Ok(()),
@@ -279,6 +288,21 @@ impl Reader<'_> {
         for inner in &statement.body {
             flowops.push(self.flowop(inner, memory_bytes)?);
         }
+        for (flowop, inner) in flowops.iter().zip(&statement.body) {
+            let Some(target) = &flowop.target else { continue };
+            let moves = flowop.kind == Kind::BwLimit || flowop.kind == Kind::FinishOnBytes;
+            let found = flowops.iter().find(|other| other.name == *target);
+            if found
+                .is_none_or(|other| !other.kind.is_counted() || moves && !other.kind.moves_data())
+            {
+                let what = format!("there is nothing in this thread to count by the name {target}");
+                return Err(wrong(
+                    inner.line,
+                    what,
+                    "name a flowop of the same thread, or leave target out",
+                ));
+            }
+        }
         if flowops.is_empty() {
             return Err(wrong(statement.line, "a thread does nothing", "add flowop … to it"));
         }
@@ -377,6 +401,20 @@ impl Reader<'_> {
             let what = format!("iosize is above the thread's memsize of {memory_bytes} bytes");
             return Err(wrong(line, what, "write a larger memsize"));
         }
+        let iterations = said.variable("iters")?.unwrap_or(Variable::constant(1.0));
+        if iterations.as_constant().is_some_and(|times| times < 1.0) {
+            return Err(wrong(
+                line,
+                "it is done less than once",
+                "write iters=1 or more, or leave it out",
+            ));
+        }
+        let value = said.variable("value")?;
+        let most = MOST_VALUE[usize::from(*kind == Kind::Delay)];
+        let bounded = matches!(kind, Kind::Hog | Kind::Delay);
+        if bounded && value.as_ref().is_some_and(|value| value.most() > most) {
+            return Err(wrong(line, format!("value may be above {most}"), "write a smaller value"));
+        }
         let working_set = match said.find("workingset") {
             Some(_) => said.number("workingset")?,
             None => said.number("wss")?,
@@ -391,8 +429,8 @@ impl Reader<'_> {
             random: said.flag("random")?,
             synchronous: said.flag("dsync")?,
             rotates: said.flag("rotatefd")? || said.flag("opennext")?,
-            iterations: said.variable("iters")?.unwrap_or(Variable::constant(1.0)),
-            value: said.variable("value")?,
+            iterations,
+            value,
             target: match said.find("target") {
                 Some(_) => Some(said.text("target")?),
                 None => None,

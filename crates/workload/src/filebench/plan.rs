@@ -3,7 +3,7 @@
 //! changes them.
 
 use super::state::{DESCRIPTORS, Done, File, Open, Set, ThreadState};
-use super::{Flowop, Kind, Model};
+use super::{Flowop, Kind, Model, Variable};
 use crate::generator::PAGE_BYTES;
 use crate::generator::prelude::{BASE_ADDRESS, Prelude, REGION_BEGINS, length_of};
 use crate::op::{Call, FileId, MAP_WRITABLE, NO_FILE, Op, ThreadId};
@@ -35,6 +35,11 @@ const HOG_INSTRUCTIONS: u64 = 3;
 const PICOSECONDS_PER_SECOND: f64 = 1e12;
 /// What an event of a limit of bandwidth stands for.
 const LIMIT_BYTES: u64 = 1 << 20;
+/// Most bytes of all files, and calls that a whole file is read or written by.
+const MOST_BYTES: f64 = (1u64 << 60) as f64;
+const MOST_CALLS: u64 = 1 << 20;
+/// Turns within which every thread has something to do.
+const MOST_TURNS: u32 = 1 << 14;
 /// Memory of a thread that has none of its own, if no transfer needs more.
 const LEAST_BUFFER_BYTES: u64 = 1 << 20;
 /// Counts of an operation: their bytes (a line), operations that have some, instructions of a count.
@@ -58,6 +63,28 @@ pub fn stream(
         let first = first.ok_or("the sets have more files than 2^32 - 1 in all")?;
         sets.push(Set::new(spec, first, options.seed));
         files += u64::from(spec.entries);
+    }
+    if sets.iter().map(|set| set.nominal().map(|bytes| bytes as f64).sum::<f64>()).sum::<f64>()
+        > MOST_BYTES
+    {
+        return Err("its files are above 1 EiB in all".into());
+    }
+    if files > 1 << 20 {
+        return Err(format!("the sets have {files} files; 2^20 are the most"));
+    }
+    let largest = sets.iter().flat_map(Set::nominal).max().unwrap_or(0);
+    let whole =
+        |flowop: &&Flowop| matches!(flowop.kind, Kind::ReadWholeFile | Kind::WriteWholeFile);
+    for flowop in model.threads.iter().flat_map(|thread| &thread.flowops).filter(whole) {
+        let largest = flowop.fileset.map_or(largest, |set| sets[set].nominal().max().unwrap_or(0));
+        let io = flowop.io_bytes.as_ref().and_then(Variable::as_constant).unwrap_or(0.0) as u64;
+        if io > 0 && largest / io > MOST_CALLS {
+            let name = &flowop.name;
+            return Err(format!(
+                "{name} takes {} calls for a file of {largest} bytes; 2^20 are the most",
+                largest / io
+            ));
+        }
     }
     let info = model.filesets.iter().zip(&sets).flat_map(|(spec, set)| {
         let file = |entry| FileInfo {
@@ -366,7 +393,7 @@ impl FilebenchStream {
         let (size, nominal) = (set.size_bytes(file.entry), set.nominal_bytes(file.entry));
         let working_set = flowop.working_set_bytes.filter(|bytes| *bytes > 0).unwrap_or(nominal);
         let at_once = if io_bytes == 0 { working_set } else { io_bytes };
-        let at_once = at_once.clamp(1, self.buffers[thread]);
+        let at_once = at_once.max(size.max(nominal) / MOST_CALLS).clamp(1, self.buffers[thread]);
         let moved = match flowop.kind {
             Kind::ReadWholeFile => {
                 let mut offset = 0;
@@ -527,7 +554,11 @@ impl FilebenchStream {
     /// Operations of the thread that sends events, one event at a time.
     fn event(&mut self, out: &mut Vec<Op>) -> bool {
         let Some(duration_ps) = self.event_ps else { return false };
-        while self.sent == self.events {
+        // Where nobody asks for long, events come all the same.
+        for _ in 0..MOST_TURNS {
+            if self.sent < self.events {
+                break;
+            }
             if self.ended || self.states.iter().all(|state| state.ended) {
                 return false;
             }
@@ -556,8 +587,16 @@ impl Stream for FilebenchStream {
                 self.prelude.go_on(limit.max(1) as u64, Some(out));
             }
             while out.len() - from < limit.max(1) {
+                let mut turns = 0;
                 while self.queues[index].is_empty() && !self.states[index].ended && !self.ended {
                     self.turn();
+                    turns += 1;
+                    if turns == MOST_TURNS {
+                        let what = format!(
+                            "thread {thread} has found nothing to do {turns} times in turn"
+                        );
+                        return Err(StreamError::Cut(what));
+                    }
                 }
                 let Some(op) = self.queues[index].pop_front() else { break };
                 out.push(op);

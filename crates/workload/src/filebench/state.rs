@@ -105,6 +105,11 @@ impl Set {
         &mut self.openers[entry as usize]
     }
 
+    /// Sizes that the model gives.
+    pub fn nominal(&self) -> impl Iterator<Item = u64> + '_ {
+        self.nominal_bytes.iter().copied()
+    }
+
     /// Bytes of all files at first.
     pub fn bytes(&self) -> u64 {
         self.size_bytes.iter().sum()

@@ -91,6 +91,14 @@ impl Variable {
         }
     }
 
+    /// A value that none is above.
+    pub fn most(&self) -> f64 {
+        self.as_constant().unwrap_or(match self.distribution {
+            Distribution::Uniform { upper, .. } | Distribution::Triangular { upper, .. } => upper,
+            _ => self.most,
+        })
+    }
+
     /// Whether the distribution exists: what is wrong with its parameters.
     pub fn check(&self) -> Result<(), String> {
         let one = self.raw(&mut Random::stream(0, "check"))?;

@@ -112,7 +112,7 @@ fn build(
     };
     let memory_bytes = bytes("memory", 1 << 30)?;
     let parts = Parts {
-        files: integer(parameters, "files", 1..=1 << 24)? as u32,
+        files: integer(parameters, "files", 1..=(1 << 20) - 1)? as u32,
         mean_bytes: bytes("size", 1 << 40)?,
         io_bytes: bytes("io", memory_bytes)?,
         append_bytes: bytes("append", memory_bytes)?,

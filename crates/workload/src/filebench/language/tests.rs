@@ -155,6 +155,11 @@ fn mistakes_are_told_with_their_line() {
             read_of("filename=f,oisize=1k"),
             "line 4: flowop read has no attribute oisize; did you mean iosize?",
         ),
+        (read_of("filename=f,iosize=1k,iters=0"), "line 4: it is done less than once; write iters=1"),
+        (process("flowop hog name=h,value=1e18"), "line 4: value may be above 1000000000000; write a smaller"),
+        (process("flowop delay name=h,value=1e9"), "line 4: value may be above 1000000; write a smaller"),
+        (process("flowop opslimit name=h,target=g"), "line 4: there is nothing in this thread to count by the name g"),
+        ("eventgen rate=1e18".into(), "line 1: there are 1000000000000000000 events a second; write a rate"),
         ("define fileset name=a,entries=0,size=1".into(), "line 1: a has 0 files; write entries"),
         ("define fileset name=a,entries=1e99".into(), "line 1: entries = 1e99 is no number"),
         (
@@ -173,6 +178,30 @@ fn mistakes_are_told_with_their_line() {
         let error = read(&text, &[]).unwrap_err().to_string();
         assert!(error.starts_with(told), "{text}\n{error}\n{told}");
     }
+}
+
+/// What is wrong with a model only when its files are known.
+#[test]
+fn what_would_never_end_is_refused() {
+    let options = crate::filebench::Options { seed: 3, loops: 0, instructions: 10, touched: false };
+    let text = |size: &str, flowop: &str| {
+        format!(
+            "define file name=f,size={size},prealloc\ndefine process name=p {{\n thread name=t,memsize=1m {{\n{flowop}\n}} }}"
+        )
+    };
+    let make = |text: &str| crate::filebench::stream(Arc::new(model(text)), options, "file");
+    let whole = "flowop readwholefile name=r,filename=f,iosize=1k";
+    let told = make(&text("2t", whole)).err().expect("it is refused");
+    assert!(told.contains("r takes 2147483648 calls"), "{told}");
+    let told = make(&text("3000000t", whole)).err().expect("it is refused");
+    assert!(told.contains("above 1 EiB"), "{told}");
+    // A file that is open is not deleted: nothing is done, over and over.
+    let idle = "flowop openfile name=o,filename=f,fd=1,iters=1\nflowop finishoncount name=e,value=9,target=x";
+    assert!(read(&text("1m", idle), &[]).is_err());
+    let idle = "flowop hog name=h,value=0";
+    let mut stream = make(&text("1m", idle)).expect("it can begin");
+    let mut ops = Vec::new();
+    assert!(stream.pull(0, 10, &mut ops).is_ok(), "what is counted is written");
 }
 
 proptest::proptest! {

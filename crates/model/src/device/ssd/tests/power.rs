@@ -6,11 +6,14 @@ use crate::power::{LOST, Weakness};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
+/// A page, its content and whether it was forced.
+type Write = (u64, u64, bool);
+
 /// What was asked of a drive by token, and what it has promised of each page.
 #[derive(Clone, Default)]
 struct Promises {
-    /// Page, content and whether it was forced; none for a flush, which has the answered ones before it.
-    asked: BTreeMap<u32, (Option<(u64, u64, bool)>, BTreeMap<u64, u64>)>,
+    /// A write, or none for a flush, which has the answered ones before it.
+    asked: BTreeMap<u32, (Option<Write>, BTreeMap<u64, u64>)>,
     answered: BTreeMap<u64, u64>,
     promised: BTreeMap<u64, u64>,
     newest: BTreeMap<u64, u64>,
