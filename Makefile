@@ -98,6 +98,10 @@ bench: ## Runs the benchmarks at full size.
 bench-smoke: ## Runs each benchmark at a small size, so that none rots.
 	tools/bench smoke
 
+.PHONY: crash
+crash: build ## A million failures of power (POINTS) on every kind of machine that survives them: hours.
+	tools/crash $(BIN)/tierscope $${POINTS:-1000000}
+
 .PHONY: soak
 soak: ## A billion commands of every part of DRAM under the protocol checker: hours.
 	cargo run --release --quiet -p tierscope-xtask -- dram-soak 1000000000

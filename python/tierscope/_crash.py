@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -161,6 +161,7 @@ def crash(
     adversarial: bool = False,
     weaken: Weakness | Sequence[Weakness] = (),
     replay: str | None = None,
+    watch: Callable[[int, int], None] | None = None,
 ) -> CrashReport:
     """Runs a workload, lets power fail at chosen points, recovers, and compares every line.
 
@@ -176,11 +177,14 @@ def crash(
         adversarial: points lie where something is under way that could be harmed.
         weaken: safeguards that are left out.
         replay: one point, as a report names it, alone and with its timeline.
+        watch: is called while it goes on, with the events that were looked at to choose points, and
+            the points that were judged.
 
     Raises:
         SpecError: with every mistake of a description or workload.
         ArgumentError: where an argument is of the wrong type.
-        RunError: where the machine has no model of failures of power, or the run cannot be.
+        RunError: where the machine has no model of failures of power, the run cannot be, or nothing
+            was compared.
     """
     loaded = _system.machines([machine])
     what = _workload.on(_workload.of(work), loaded)
@@ -207,7 +211,14 @@ def crash(
     }
     job = {"system": loaded[0].to_dict(), "workload": what.to_dict(), "options": options}
     with core_errors():
-        data = parsed(_core.crash(_check.written(job, "the workload")))
+        data = parsed(_core.crash(_check.written(job, "the workload"), watch))
+    if not data["lines"]:
+        raise RunError(
+            "nothing-compared",
+            "nothing was compared: no line that was written had left the on-chip caches",
+            "let the workload write more than they hold, or make them smaller (--set "
+            "processor.caches.NAME.capacity=…)",
+        )
     name = machine if isinstance(machine, str) else machine.name
     told = work if isinstance(work, str) else getattr(what, "name", "WORKLOAD")
     return CrashReport(data, f"tierscope crash {name} -w {told}")

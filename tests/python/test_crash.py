@@ -56,8 +56,8 @@ def test_a_broken_promise_is_the_exit_status_and_its_point_replays(
 
 
 def test_python_gives_the_same_report() -> None:
-    machine = ts.system("nvdimm/quick")
-    work = ts.workload("gups", table="1MiB", updates=100)
+    machine = ts.system("nvdimm/quick").with_sets([("processor.caches.L2.capacity", "64KiB")])
+    work = ts.workload("gups", table="4MiB", updates=200)
     report = ts.crash(machine, work, points=5, seed=3)
     assert report.holds
     assert report.data["points"] == 5

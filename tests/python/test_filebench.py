@@ -19,7 +19,7 @@ def test_a_file_runs_on_every_kind_of_machine() -> None:
         assert counters["system_calls"] > 150
     used = result.data["workload"]
     assert used["name"] == NOTES
-    assert used["parameters"]["nnotes"] == 40
+    assert used["parameters"]["nnotes"] == "40"
     assert used["parameters"]["readers"] == "12"
     assert used["seed"] == 3
 

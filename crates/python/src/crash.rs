@@ -5,10 +5,10 @@ use crate::job::{Prepared, Source, Workload, check_not_alone};
 use pyo3::prelude::*;
 use serde::Deserialize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
-use tierscope_system::crash::{CrashError, CrashOptions, crash as run};
+use tierscope_system::crash::{CrashError, CrashOptions, Watch, crash as run};
 use tierscope_system::spec::SystemSpec;
 
 /// How often the keyboard is looked at.
@@ -26,9 +26,11 @@ struct CrashJob {
     options: CrashOptions,
 }
 
-/// Runs a workload on a machine and lets power fail; the report, as JSON.
+/// Runs a workload on a machine and lets power fail; the report, as JSON. `tell` is called with the events
+/// that were looked at and the points that were judged, while it goes on.
 #[pyfunction]
-pub fn crash(py: Python<'_>, job: &str) -> PyResult<String> {
+#[pyo3(signature = (job, tell=None))]
+pub fn crash(py: Python<'_>, job: &str, tell: Option<Bound<'_, PyAny>>) -> PyResult<String> {
     let CrashJob { system, workload, options } =
         serde_json::from_str(job).map_err(|e| run_error("bad-job", e))?;
     let systems = [system];
@@ -38,15 +40,19 @@ pub fn crash(py: Python<'_>, job: &str) -> PyResult<String> {
     let Prepared { source: Source::Stream(stream), .. } = prepared else {
         return Err(run_error("wrong-workload", "requests for devices alone run on no machine"));
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    let stops = Arc::clone(&stop);
-    let under_way = thread::spawn(move || run(&systems[0], stream, &options, &stops));
+    let watch = Arc::new(Watch::default());
+    let watched = Arc::clone(&watch);
+    let under_way = thread::spawn(move || run(&systems[0], stream, &options, &watched));
     let mut interrupt = Ok(());
     while !under_way.is_finished() {
         py.detach(|| thread::sleep(POLL));
         if interrupt.is_ok() {
             interrupt = py.check_signals();
-            stop.store(interrupt.is_err(), Ordering::Relaxed);
+            if let Some(tell) = tell.as_ref().filter(|_| interrupt.is_ok()) {
+                let events = watch.events.load(Ordering::Relaxed);
+                interrupt = tell.call1((events, watch.points.load(Ordering::Relaxed))).map(|_| ());
+            }
+            watch.stop.store(interrupt.is_err(), Ordering::Relaxed);
         }
     }
     let result =

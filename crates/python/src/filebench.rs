@@ -59,6 +59,14 @@ pub fn prepare(path: &Path, parameters: Map<String, Value>, seed: u64) -> Result
     let model = language::read(&text, &settings).map_err(|error| {
         run_error("bad-workload", format!("{shown}:{}: {}; {}", error.line, error.what, error.mend))
     })?;
+    if let Some((name, _)) =
+        OPTIONS.iter().find(|(option, _)| model.settings.iter().any(|(set, _)| set == option))
+    {
+        let what = format!(
+            "{shown}: it sets ${name}, and {name} is an option of every such workload; give the setting another name"
+        );
+        return Err(run_error("bad-workload", what));
+    }
     used.extend(model.settings.iter().cloned());
     let stream = stream(Arc::new(model), options, "file").map_err(|what| unreadable(&what))?;
     let info = WorkloadInfo {
@@ -69,15 +77,7 @@ pub fn prepare(path: &Path, parameters: Map<String, Value>, seed: u64) -> Result
         seed,
         threads: 0,
     };
-    Ok(Prepared {
-        source: Source::Stream(stream),
-        info,
-        damage: None,
-        cut: None,
-        missing: Vec::new(),
-        filter: None,
-        windows: None,
-    })
+    Ok(Prepared::whole(Source::Stream(stream), info))
 }
 
 fn refused(name: &str, value: &Value, what: &str) -> PyErr {

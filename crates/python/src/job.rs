@@ -126,6 +126,19 @@ pub fn check_names(systems: &[SystemSpec]) -> Result<(), PyErr> {
 }
 
 impl Prepared {
+    /// All of something, to its end.
+    pub fn whole(source: Source, info: WorkloadInfo) -> Prepared {
+        Prepared {
+            source,
+            info,
+            damage: None,
+            cut: None,
+            missing: Vec::new(),
+            filter: None,
+            windows: None,
+        }
+    }
+
     /// Refuses a workload that is known not to fit a machine, or is of another kind than it takes.
     pub fn check_fit(&self, systems: &[SystemSpec]) -> Result<(), PyErr> {
         let footprint = match &self.source {
@@ -201,15 +214,7 @@ fn generated(
         seed,
         threads: 0,
     };
-    Ok(Prepared {
-        source: Source::Stream(stream),
-        info,
-        damage: None,
-        cut: None,
-        missing: Vec::new(),
-        filter: None,
-        windows: None,
-    })
+    Ok(Prepared::whole(Source::Stream(stream), info))
 }
 
 /// Whether parameters may be those of a pattern that has the name of a generator: where one of them is

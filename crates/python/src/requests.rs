@@ -202,15 +202,7 @@ pub fn prepare_program(
         seed: 0,
         threads: 0,
     };
-    Ok(Prepared {
-        source: Source::Stream(Box::new(trace)),
-        info,
-        damage: None,
-        cut: None,
-        missing: Vec::new(),
-        filter: None,
-        windows: None,
-    })
+    Ok(Prepared::whole(Source::Stream(Box::new(trace)), info))
 }
 
 /// Makes the requests of a pattern.
@@ -254,15 +246,7 @@ fn prepared(
         seed,
         threads: 0,
     };
-    Prepared {
-        source: Source::Requests(arrivals),
-        info,
-        damage: None,
-        cut: None,
-        missing: Vec::new(),
-        filter: None,
-        windows: None,
-    }
+    Prepared::whole(Source::Requests(arrivals), info)
 }
 
 /// A volume may look like a number.

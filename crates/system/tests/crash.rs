@@ -1,9 +1,8 @@
 //! Failures of power on whole machines: every promise holds, and the check can fail.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::AtomicBool;
 use tierscope_model::power::Weakness;
-use tierscope_system::crash::{CrashError, CrashOptions, CrashReport, Points, crash};
+use tierscope_system::crash::{CrashError, CrashOptions, CrashReport, Points, Watch, crash};
 use tierscope_system::spec::{SystemSpec, load};
 use tierscope_workload::Stream;
 use tierscope_workload::generator::find;
@@ -34,7 +33,7 @@ fn gups(seed: u64) -> Box<dyn Stream> {
 }
 
 fn run(name: &str, options: &CrashOptions) -> Result<CrashReport, CrashError> {
-    crash(&system(name), gups(1), options, &AtomicBool::new(false))
+    crash(&system(name), gups(1), options, &Watch::default())
 }
 
 fn adversarial(points: u64, weaken: &[Weakness]) -> CrashOptions {
@@ -111,13 +110,13 @@ fn nvdimm_and_stores_keep_what_they_answered_and_dram_promises_what_was_flushed_
         ("oracle/quick", false),
     ] {
         let options = CrashOptions { points: Some(100), seed: 5, ..CrashOptions::default() };
-        let report = crash(&shrink(name), gups(1), &options, &AtomicBool::new(false)).unwrap();
+        let report = crash(&shrink(name), gups(1), &options, &Watch::default()).unwrap();
         assert!(report.holds(), "{name}: {:?}", report.failing);
         assert_eq!((report.points, report.promised_lines > 0), (100, promises), "{name}");
         assert!(report.lines > 0, "{name}");
     }
     let early = adversarial(200, &[Weakness::EarlyCompletion]);
-    let report = crash(&shrink("hybrid/quick"), gups(1), &early, &AtomicBool::new(false)).unwrap();
+    let report = crash(&shrink("hybrid/quick"), gups(1), &early, &Watch::default()).unwrap();
     assert!(!report.holds(), "a flush that is told early loses nothing");
 }
 
@@ -145,6 +144,6 @@ fn what_cannot_be_asked_is_refused() {
     let late = CrashOptions { window_ps: Some((1 << 60, 1 << 61)), ..adversarial(1, &[]) };
     assert!(matches!(wrong(HAMS[0], late), CrashError::EmptyWindow(_)));
     let paged = load("storage/quick", &[]).unwrap().spec;
-    let unknown = crash(&paged, gups(1), &adversarial(1, &[]), &AtomicBool::new(false));
+    let unknown = crash(&paged, gups(1), &adversarial(1, &[]), &Watch::default());
     assert!(matches!(unknown, Err(CrashError::NotModelled(_))));
 }

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tierscope import _files
 from tierscope._crash import CrashReport, Weakness
@@ -16,18 +17,21 @@ from tierscope._system import systems
 from tierscope._workload import named
 from tierscope.cli import names
 from tierscope.cli.options import check_json, divided, whole
+from tierscope.errors import ArgumentError
 
 USAGE = "Usage: tierscope crash SYSTEM -w WORKLOAD [OPTIONS]"
 EXAMPLES = """\
 A thousand points where something could be harmed, and every event of a window:
 
-  tierscope crash hams-le/quick -w gups --points 1000 --adversarial
-  tierscope crash hams-tp/quick -w gups --window 2us..20us
+  tierscope crash hams-le/quick -w gups --set workload.table=16MiB --set workload.updates=20000 \\
+    --points 1000 --adversarial
+  tierscope crash hams-tp/quick -w gups --window 900us..901us
 
 Whether the check can fail: without journal tags lines are lost, and a point is replayed:
 
-  tierscope crash hams-le/quick -w gups --points 200 --weaken no-journal-tags
-  tierscope crash hams-le/quick -w gups --weaken no-journal-tags --replay 1200+37
+  tierscope crash hams-le/quick -w gups --set workload.table=16MiB --set workload.updates=20000 \\
+    --points 200 --adversarial --weaken no-journal-tags
+  tierscope crash hams-le/quick -w gups … --weaken no-journal-tags --replay 1200+37
 """
 BROKEN = 1
 """Exit status where a promise is broken."""
@@ -51,8 +55,8 @@ def crash(
 
     The workload runs once; at each point a copy of all that lies below the caches loses its power,
     saves what it can, recovers, and is compared. Half of the points fail again in the middle of
-    recovery. The exit status is 1 where a promise is broken, and for each such point the command
-    is printed that replays it.
+    recovery, where that is long enough. The exit status is 1 where a promise is broken, and for
+    such points, up to 20, the commands are printed that replay them.
 
     Args:
         system: Preset or TOML file.
@@ -69,20 +73,28 @@ def crash(
         json_: Prints one JSON object instead of the report; or writes it to a file: --json=FILE.
     """
     check_json(json_)
+    if figure is not None:
+        if replay is None:
+            raise ArgumentError(
+                "no-timeline", "only a point that is replayed has one", "name a point: --replay POINT"
+            )
+        _check_figure(figure)
     of_system, of_workload = divided(set_ or [])
     recorded = workload.startswith("trace:")
     work = named(workload, of_workload, None if recorded else seed, allow_truncated=False)
     (machine,) = systems([system], of_system)
-    report = crash_run(
-        machine,
-        work,
-        points=points,
-        window=window,
-        seed=seed,
-        adversarial=adversarial,
-        weaken=weaken or [],
-        replay=replay,
-    )
+    with _Bar(points) as bar:
+        report = crash_run(
+            machine,
+            work,
+            points=points,
+            window=window,
+            seed=seed,
+            adversarial=adversarial,
+            weaken=weaken or [],
+            replay=replay,
+            watch=bar,
+        )
     if figure is not None:
         report.plot_timeline().savefig(figure)
     if json_ == "-":
@@ -93,6 +105,39 @@ def crash(
     if json_ not in (None, "-"):
         _files.write_text(Path(str(json_)), report.to_json() + "\n")
     return 0 if report.holds else BROKEN
+
+
+def _check_figure(figure: Path) -> None:
+    """Refuses what no figure can be written to, before anything runs."""
+    mend = "name a file ending in .png, .svg or .pdf, in a directory that is there"
+    if figure.suffix not in {".png", ".svg", ".pdf"}:
+        raise ArgumentError("bad-figure", f"--figure {figure} says no format", mend)
+    if figure.is_dir() or not figure.parent.is_dir():
+        raise ArgumentError("bad-figure", f"--figure {figure} can be no file", mend)
+
+
+class _Bar:
+    """How far it is, on a terminal."""
+
+    def __init__(self, points: int | None) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        console = Console(stderr=True)
+        self._bar = Progress(
+            *columns, console=console, transient=True, disable=not console.is_terminal
+        )
+        self._task = self._bar.add_task("begins", total=points)
+
+    def __enter__(self) -> _Bar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, events: int, points: int) -> None:
+        """Shows the events that were looked at, then the points that were judged."""
+        told = f"{points} points judged" if points else f"{events} events looked at"
+        self._bar.update(self._task, completed=points, description=told)
 
 
 def _show(report: CrashReport, seed: int) -> None:
@@ -111,3 +156,6 @@ def _show(report: CrashReport, seed: int) -> None:
             promised = f"version {fault['promised']} was promised"
             print(f"  {fault['address']:#x} is {fault['harm']}: {found} is there, {promised}")
         print(f"  {report.command}{options} --replay {one['point']}")
+    more = report.data["failing_points"] - len(report.data["failing"])
+    if more > 0:
+        print(f"{more} further points break a promise")

@@ -13,7 +13,7 @@ use crate::spec::SystemSpec;
 use points::Choice;
 use serde::Deserialize;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tierscope_model::organization::Organization;
 use tierscope_model::power::{UnderWay, Weakness, fail};
@@ -69,18 +69,29 @@ pub enum CrashError {
     Interrupted,
 }
 
+/// What another thread may see of a run, and say to it.
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// The run is to end.
+    pub stop: AtomicBool,
+    /// Events that were looked at to choose points, then points that were judged.
+    pub events: AtomicU64,
+    /// See above.
+    pub points: AtomicU64,
+}
+
 /// Runs a workload on a machine, and lets power fail as `options` say.
 pub fn crash(
     spec: &SystemSpec,
     stream: Box<dyn Stream>,
     options: &CrashOptions,
-    stop: &AtomicBool,
+    watch: &Watch,
 ) -> Result<CrashReport, CrashError> {
     let began = Instant::now();
     let spec = SystemSpec { check_data: true, ..spec.clone() };
     let mut machine = Machine::new(&spec, stream, &RunOptions::default())?;
     prepare(&spec, machine.organization_mut(), &options.weaken)?;
-    let mut choice = choose(&mut machine, options, stop)?;
+    let mut choice = choose(&mut machine, options, watch)?;
     let mut report = CrashReport::new(&spec.name, options);
     if let Some(power) = machine.organization_mut().power() {
         report.guarantees = Some(power.guarantees());
@@ -104,6 +115,7 @@ pub fn crash(
             if let Some(failure) = failed {
                 let point = Point { event, second };
                 report.add(point, at_ps, &under_way, &failure, line_bytes);
+                watch.points.fetch_add(1, Ordering::Relaxed);
                 if options.replay.is_some() {
                     report.draw(before.drain(..).rev(), at_ps, &failure);
                 }
@@ -113,7 +125,7 @@ pub fn crash(
         if choice.is_done(event, at_ps) {
             break;
         }
-        if event % 256 == 0 && stop.load(Ordering::Relaxed) {
+        if event % 256 == 0 && watch.stop.load(Ordering::Relaxed) {
             return Err(CrashError::Interrupted);
         }
     }
@@ -175,7 +187,7 @@ fn prepare(
 fn choose(
     machine: &mut Machine,
     options: &CrashOptions,
-    stop: &AtomicBool,
+    watch: &Watch,
 ) -> Result<Choice, CrashError> {
     let points = match (options.replay, options.points) {
         (Some(point), _) => return Ok(Choice::one(point)),
@@ -195,12 +207,16 @@ fn choose(
         } else {
             kinds.push(under_way(scout.organization_mut()).kinds());
         }
-        if kinds.len() % 256 == 0 && stop.load(Ordering::Relaxed) {
+        watch.events.fetch_add(1, Ordering::Relaxed);
+        if kinds.len() % 256 == 0 && watch.stop.load(Ordering::Relaxed) {
             return Err(CrashError::Interrupted);
         }
     }
     if kinds.is_empty() {
         return Err(CrashError::EmptyWindow(end_ps));
+    }
+    if points >= kinds.len() as u64 {
+        return Ok(Choice::every(options));
     }
     Ok(Choice::drawn(options, points, first, &kinds))
 }

@@ -33,6 +33,8 @@ fn wrong(line: usize, what: impl Into<String>, mend: impl Into<String>) -> Langu
 const MOST_THREADS: u64 = 4096;
 /// Most files of a set.
 const MOST_ENTRIES: u64 = 1 << 20;
+/// Most bytes of a working set.
+const MOST_WORKING_SET: f64 = (1u64 << 40) as f64;
 /// Bounds of a rate of events, per second.
 const EVENT_RATES: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
 /// Most turns of `hog`, and seconds of `delay`.
@@ -419,6 +421,9 @@ impl Reader<'_> {
             Some(_) => said.number("workingset")?,
             None => said.number("wss")?,
         };
+        if working_set.is_some_and(|bytes| bytes > MOST_WORKING_SET) {
+            return Err(wrong(line, "the working set is above 1t", "write a smaller one"));
+        }
         Ok(Flowop {
             name: said.text("name").unwrap_or_default(),
             fileset,

@@ -77,6 +77,7 @@ pub fn stream(
         |flowop: &&Flowop| matches!(flowop.kind, Kind::ReadWholeFile | Kind::WriteWholeFile);
     for flowop in model.threads.iter().flat_map(|thread| &thread.flowops).filter(whole) {
         let largest = flowop.fileset.map_or(largest, |set| sets[set].nominal().max().unwrap_or(0));
+        let largest = largest.max(flowop.working_set_bytes.unwrap_or(0));
         let io = flowop.io_bytes.as_ref().and_then(Variable::as_constant).unwrap_or(0.0) as u64;
         if io > 0 && largest / io > MOST_CALLS {
             let name = &flowop.name;
@@ -393,7 +394,9 @@ impl FilebenchStream {
         let (size, nominal) = (set.size_bytes(file.entry), set.nominal_bytes(file.entry));
         let working_set = flowop.working_set_bytes.filter(|bytes| *bytes > 0).unwrap_or(nominal);
         let at_once = if io_bytes == 0 { working_set } else { io_bytes };
-        let at_once = at_once.max(size.max(nominal) / MOST_CALLS).clamp(1, self.buffers[thread]);
+        let at_once = at_once
+            .max(size.max(nominal).max(working_set) / MOST_CALLS)
+            .clamp(1, self.buffers[thread]);
         let moved = match flowop.kind {
             Kind::ReadWholeFile => {
                 let mut offset = 0;

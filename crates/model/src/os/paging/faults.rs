@@ -83,12 +83,15 @@ impl Paging {
         now_ps: u64,
         work: &mut Vec<Work>,
     ) -> Result<Next, OsError> {
+        if let Some(id) = self.throttle(file, index, work)? {
+            return Ok(Next::Wait(id));
+        }
         self.counters.minor_faults += 1;
         self.space.set(page, Pte::Present { frame, writable: true });
         self.effects.push(Effect::Shootdown(page));
         work.push(Work::Path(Stage::PageCache, 1));
         self.mark_dirty(frame, file, index, now_ps);
-        Ok(self.throttle(work)?.map_or(Next::Ready(frame), Next::Wait))
+        Ok(Next::Ready(frame))
     }
 
     /// A store to an anonymous page that may not be written: as its swap slot has it, or shared with
@@ -164,6 +167,9 @@ impl Paging {
             Next::Ready(frame) => frame,
             wait => return Ok(wait),
         };
+        if let Some(id) = if write && shared { self.throttle(file, index, work)? } else { None } {
+            return Ok(Next::Wait(id));
+        }
         self.counters.minor_faults += 1;
         self.use_frame(frame);
         work.push(Work::Path(Stage::PageCache, 1));
@@ -175,7 +181,7 @@ impl Paging {
         }
         if shared {
             self.mark_dirty(frame, file, index, now_ps);
-            return Ok(self.throttle(work)?.map_or(Next::Ready(frame), Next::Wait));
+            return Ok(Next::Ready(frame));
         }
         self.copy_on_write(page, frame, now_ps, work, held)
     }

@@ -99,15 +99,21 @@ impl Paging {
             if info.reading {
                 return Ok(Next::Wait(info.transfer - 1));
             }
+            if let Some(id) = self.throttle(file, index, work)? {
+                return Ok(Next::Wait(id));
+            }
             self.counters.page_cache_hits += 1;
             // It counts as used by reads only (`generic_perform_write`, since Linux 4.7).
             self.note_use(frame);
             self.mark_dirty(frame, file, index, now_ps);
-            return Ok(self.throttle(work)?.map_or(Next::Ready(frame), Next::Wait));
+            return Ok(Next::Ready(frame));
         }
         if !whole && self.store_address(file, index).is_some() {
             self.counters.page_cache_misses += 1;
             return self.read_file(file, index, work, held);
+        }
+        if let Some(id) = self.throttle(file, index, work)? {
+            return Ok(Next::Wait(id));
         }
         let Some(frame) = self.allocate(Owner::File(file, index), work, held)? else {
             return Ok(Next::WaitForFrame);
@@ -119,7 +125,7 @@ impl Paging {
             work.push(Work::Clear(frame));
         }
         self.mark_dirty(frame, file, index, now_ps);
-        Ok(self.throttle(work)?.map_or(Next::Ready(frame), Next::Wait))
+        Ok(Next::Ready(frame))
     }
 
     /// A write call has ended at this byte.

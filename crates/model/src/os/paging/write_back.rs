@@ -70,11 +70,11 @@ impl Paging {
     }
 
     /// Dirty pages above which a writer waits, and above which they are written in the background: of
-    /// what is free or holds files (`global_dirtyable_memory`, `domain_dirty_limits`,
+    /// what is free or holds files, once a page or none has come to these (`global_dirtyable_memory`, `domain_dirty_limits`,
     /// mm/page-writeback.c).
-    fn dirty_limits(&self, limits: &Limits) -> (u64, u64) {
-        let free = self.frames.free();
-        let files = self.reclaim.file_pages().unwrap_or(self.reclaim.pages());
+    fn dirty_limits(&self, limits: &Limits, coming: u64) -> (u64, u64) {
+        let free = self.frames.free().saturating_sub(coming);
+        let files = self.reclaim.file_pages().unwrap_or(self.reclaim.pages()) + coming;
         let dirtyable = free.saturating_sub(self.watermarks.high) + files;
         let share = |ratio: f64| ((dirtyable as f64 * ratio) as u64).max(1);
         let (hard, soft) = (share(limits.dirty_ratio), share(limits.dirty_background_ratio));
@@ -82,15 +82,23 @@ impl Paging {
         (u64::midpoint(hard, soft), soft)
     }
 
-    /// Too many dirty pages: the flusher wakes up, and whoever makes more has to wait
-    /// (`balance_dirty_pages`, mm/page-writeback.c).
-    pub(super) fn throttle(&mut self, work: &mut Vec<Work>) -> Result<Option<TransferId>, OsError> {
+    /// A page is about to become dirty. With too many, the flusher wakes up, and whoever makes more has to
+    /// wait (`balance_dirty_pages`, mm/page-writeback.c): here before the page is dirty, not behind it, so
+    /// that of many who wait for few pages none makes his own dirty anew each time.
+    pub(super) fn throttle(
+        &mut self,
+        file: FileId,
+        index: u64,
+        work: &mut Vec<Work>,
+    ) -> Result<Option<TransferId>, OsError> {
         let Some(limits) = &self.limits else { return Ok(None) };
-        let dirty = self.dirty.pages.len() as u64;
-        if dirty == 0 {
+        let none = self.dirty.pages.is_empty() && self.dirty.under_way == 0;
+        if none || self.dirty.pages.contains(&(file, index)) {
             return Ok(None);
         }
-        let (hard, soft) = self.dirty_limits(limits);
+        let dirty = self.dirty.pages.len() as u64 + 1;
+        let coming = u64::from(self.cache.get(file_key(file, index)) == 0);
+        let (hard, soft) = self.dirty_limits(limits, coming);
         self.wakes.flush |= dirty > soft;
         if dirty + self.dirty.under_way <= hard {
             return Ok(None);
@@ -126,7 +134,7 @@ impl Paging {
     pub fn flush(&mut self, work: &mut Vec<Work>) -> Result<Option<TransferId>, OsError> {
         let Some(limits) = &self.limits else { return Ok(None) };
         let dirty = self.dirty.pages.len() as u64;
-        let many = dirty > self.dirty_limits(limits).1 || self.dirty.asked > 0;
+        let many = dirty > self.dirty_limits(limits, 0).1 || self.dirty.asked > 0;
         if !many && !self.dirty.is_due() {
             return Ok(None);
         }

@@ -155,6 +155,7 @@ fn mistakes_are_told_with_their_line() {
             read_of("filename=f,oisize=1k"),
             "line 4: flowop read has no attribute oisize; did you mean iosize?",
         ),
+        (read_of("filename=f,iosize=1k,workingset=1000t"), "line 4: the working set is above 1t; write a smaller"),
         (read_of("filename=f,iosize=1k,iters=0"), "line 4: it is done less than once; write iters=1"),
         (process("flowop hog name=h,value=1e18"), "line 4: value may be above 1000000000000; write a smaller"),
         (process("flowop delay name=h,value=1e9"), "line 4: value may be above 1000000; write a smaller"),
@@ -193,6 +194,9 @@ fn what_would_never_end_is_refused() {
     let whole = "flowop readwholefile name=r,filename=f,iosize=1k";
     let told = make(&text("2t", whole)).err().expect("it is refused");
     assert!(told.contains("r takes 2147483648 calls"), "{told}");
+    let own = "flowop writewholefile name=w,filename=f,iosize=1,workingset=1t";
+    let told = make(&text("1m", own)).err().expect("it is refused");
+    assert!(told.contains("w takes 1099511627776 calls"), "{told}");
     let told = make(&text("3000000t", whole)).err().expect("it is refused");
     assert!(told.contains("above 1 EiB"), "{told}");
     // A file that is open is not deleted: nothing is done, over and over.

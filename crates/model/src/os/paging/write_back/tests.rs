@@ -34,7 +34,7 @@ fn the_flusher_wakes_above_the_background_ratio_and_not_at_it() {
     let mut paging = with_files(0..2);
     let mut wakes = |index| {
         assert!(matches!(write(&mut paging, FILE, index, 0), Next::Ready(_)));
-        let soft = paging.dirty_limits(paging.limits.as_ref().expect("it has a store")).1;
+        let soft = paging.dirty_limits(paging.limits.as_ref().expect("it has a store"), 0).1;
         assert_eq!(paging.take_wakes().flush, index + 1 > soft, "{index} of {soft}");
         index + 1 > soft
     };
@@ -46,7 +46,7 @@ fn the_flusher_wakes_above_the_background_ratio_and_not_at_it() {
 #[test]
 fn a_writer_waits_above_the_middle_of_both_ratios() {
     let mut paging = with_files(0..2);
-    let middle = paging.dirty_limits(paging.limits.as_ref().expect("it has a store")).0;
+    let middle = paging.dirty_limits(paging.limits.as_ref().expect("it has a store"), 0).0;
     let ready =
         (0..).take_while(|index| matches!(write(&mut paging, FILE, *index, 0), Next::Ready(_)));
     let ready = ready.count() as u64;
@@ -56,6 +56,23 @@ fn a_writer_waits_above_the_middle_of_both_ratios() {
     assert!(paging.transfer(id).write);
     settle(&mut paging);
     assert!(matches!(write(&mut paging, FILE, ready, 0), Next::Ready(_)));
+}
+
+#[test]
+fn more_writers_than_pages_may_be_dirty_all_get_on() {
+    let mut paging = with_files(0..2);
+    let middle = paging.dirty_limits(paging.limits.as_ref().expect("it has a store"), 0).0;
+    let mut left: Vec<u64> = (0..2 * middle).collect();
+    for round in 0..=2 * middle {
+        // Each tries again when the first transfer is done, as whoever waits for it does.
+        left.retain(|index| !matches!(write(&mut paging, FILE, *index, 0), Next::Ready(_)));
+        if left.is_empty() {
+            return;
+        }
+        assert!(round < 2 * middle, "{left:?} never get on");
+        let first = paging.transfers.iter().map(|(id, _)| id).next().expect("one is under way");
+        finish(&mut paging, first);
+    }
 }
 
 #[test]
