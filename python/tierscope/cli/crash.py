@@ -76,7 +76,7 @@ def crash(
     if figure is not None:
         if replay is None:
             raise ArgumentError(
-                "no-timeline", "only a point that is replayed has one", "name a point: --replay POINT"
+                "no-timeline", "only a point that is replayed has one", "name it: --replay POINT"
             )
         _check_figure(figure)
     of_system, of_workload = divided(set_ or [])

@@ -875,6 +875,8 @@ const CASES: &[Case] = &[
     case("ssd.buffer.read_cache", &[SSD], "false", Updates, "time", Up),
     case("ssd.buffer.latency", &[SSD], "10us", Updates, "stage:device", Up),
     case("ssd.buffer.bandwidth", &[SSD], "100MB/s", Updates, "time", Up),
+    // Without them an erase waits until what has been moved from its block is programmed.
+    case("ssd.buffer.capacitors", &[SSD], "true", Parallel, "time", Either),
     case("ssd.firmware.cores", &[SSD], "1", Parallel, "time", Up)
         .with(&[("ssd.firmware.page_time", "300us")]),
     case("ssd.firmware.page_time", &[SSD], "10us", Updates, "stage:device", Up),
@@ -1059,7 +1061,6 @@ const INERT: &[(&str, &[&str], &str, &str)] = &[
     ("os.paths.interrupt.instructions", &[ORACLE, HYBRID], "90000", NO_REQUESTS),
     ("os.paths.interrupt.lines", &[ORACLE, HYBRID], "512", NO_REQUESTS),
     ("dram.backup.flash", &[NVDIMM], "512MiB", "what it has beyond the module's DRAM is not used"),
-    ("ssd.buffer.capacitors", &[SSD], "true", "no machine asks its drive for a flush"),
     ("hams.initial", &[HAMS], "prefilled", UNRELATED),
     ("dram.t_ccd_l", ALL, "8", NO_GROUPS),
     ("dram.t_rrd_l", ALL, "8", NO_GROUPS),
@@ -1382,8 +1383,9 @@ const ALONE: [&str; 15] = [
 fn the_presets_here_are_all_presets_but_for_their_capacities() {
     let quick = list().into_iter().filter(|(name, _)| {
         // Drives alone have no other parts than machines with drives, the four of HAMS are one with other
-        // values and the link of another, and so is the oracle of NVDIMMs.
-        let others = ["device/", "hams-", "nvdimm", "flatflash-", "optane-", "ull", "cxl-"];
+        // values and the link of another, and so is the oracle of NVDIMMs; `mmap` is `storage`
+        // with other values.
+        let others = ["device/", "hams-", "nvdimm", "flatflash-", "optane-", "ull", "cxl-", "mmap"];
         name.ends_with("/quick") && !others.iter().any(|other| name.starts_with(other))
     });
     assert_eq!(quick.map(|(name, _)| name).collect::<BTreeSet<_>>(), PRESETS.into_iter().collect());
