@@ -1,7 +1,7 @@
 //! The workload model language: text to a [`Model`].
 //!
 //! A statement is words, attributes and a body in braces: `define fileset name=set,entries=100`. It ends
-//! with its line, unless a comma or a brace comes next. [`syntax`] reads statements; this module knows
+//! with its line, unless a comma or a brace comes next. `syntax` reads statements; this module knows
 //! what they mean. What has no effect on a simulated run (`echo`, `usage`, `stats`, paths, widths of
 //! directories) is read and passed over; what is not simulated is refused.
 

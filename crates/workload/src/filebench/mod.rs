@@ -2,7 +2,7 @@
 //! each thread does over and over (filebench/filebench at 22620e6).
 //!
 //! [`language`] reads its workload model language, the `.f` files; a [`Model`] may also be made by hand,
-//! as the built-in personalities are. [`plan`] turns it into the operations of threads.
+//! as the built-in personalities are. `plan` turns it into the operations of threads.
 
 pub mod language;
 mod plan;
