@@ -187,6 +187,8 @@ def test_the_sample_and_the_types_follow_the_schema(sample: ResultData) -> None:
         "Skipped": _shape.Skipped,
         "SamplingResult": _shape.SamplingResult,
         "HalfWidths": _shape.HalfWidths,
+        "RecordedWindows": _shape.RecordedWindows,
+        "WindowHalfWidths": _shape.WindowHalfWidths,
     }
     assert set(shapes) == {name for name in definitions if "properties" in definitions[name]}
     for name, shape in shapes.items():
