@@ -75,12 +75,12 @@ impl OrganizationDescription for StorageSpec {
     }
 
     fn check(&self, path: &str, problems: &mut Problems) {
-        problems.at_least(path, "dram_capacity", self.dram_capacity, Size::from_bytes(1 << 20));
+        // The data of the kernel itself take 1 MiB.
+        problems.at_least(path, "dram_capacity", self.dram_capacity, Size::from_bytes(2 << 20));
         problems.at_least(path, "host_queue_depth", self.host_queue_depth, 1);
         problems.at_least(path, "swap_cluster_pages", self.swap_cluster_pages, 1);
         problems.at_least(path, "largest_request", self.largest_request, Size::from_bytes(1));
         for (name, ratio, mend) in [
-            ("watermark_scale", self.watermark_scale, "write 0.001"),
             ("dirty_ratio", self.dirty_ratio, "write 0.2"),
             ("dirty_background_ratio", self.dirty_background_ratio, "write 0.2"),
         ] {
@@ -93,6 +93,15 @@ impl OrganizationDescription for StorageSpec {
                     mend.into(),
                 );
             }
+        }
+        if !(0.0..=0.3).contains(&self.watermark_scale) {
+            problems.add(
+                "impossible-value",
+                format!("{path}.watermark_scale"),
+                self.watermark_scale.to_string(),
+                "the kernel takes a share of up to 0.3, a watermark_scale_factor of 3000".into(),
+                "write 0.001".into(),
+            );
         }
         if self.dirty_writeback != Duration::default() {
             let least = Duration::from_picoseconds(1_000_000);

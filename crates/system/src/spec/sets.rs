@@ -209,17 +209,19 @@ impl Setter<'_> {
         Box::new(self.problem("unknown-key", reason, mend))
     }
 
-    /// Up to three paths whose last name is the one given or close to it; those that share the
-    /// most names with the path come first.
+    /// Up to three paths whose last name is the one given or close to it, or is that of the last two
+    /// in one (`dram_capacity` for `dram.capacity`), which comes first; then those that share the most
+    /// names with the path.
     fn near(&self) -> Vec<String> {
-        let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
-        let given = last(self.path);
-        let Some(name) = nearest(&given, self.leaves.iter().map(|path| tail(path))) else {
-            return Vec::new();
-        };
         let parts: Vec<_> = self.path.split('.').collect();
-        let mut near: Vec<_> = self.leaves.iter().filter(|path| tail(path) == name).collect();
+        let joined = parts[parts.len().saturating_sub(2)..].join("_");
+        let name = nearest(tail(self.path), self.leaves.iter().map(|path| tail(path)));
+        let fits = |path: &&String| tail(path) == joined || Some(tail(path)) == name;
+        let mut near: Vec<_> = self.leaves.iter().filter(fits).collect();
         near.sort_by_key(|path| {
+            if tail(path) == joined {
+                return std::cmp::Reverse(usize::MAX);
+            }
             std::cmp::Reverse(path.split('.').filter(|part| parts.contains(part)).count())
         });
         // Of the items of a list, one is enough.
