@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -12,6 +14,7 @@ from typing import Any
 from tierscope import _check, _core, _sampling, _scale
 from tierscope import format as fmt
 from tierscope._call import core_errors, parsed
+from tierscope._interrupts import received
 from tierscope._region import Extent, Warming, bound
 from tierscope._result import Result
 from tierscope._run import (
@@ -94,7 +97,7 @@ class Plan:
             return f"not known: {self.data['wall_unknown']}{speed.replace(':', ';', 1)}"
         if wall["measured"]:
             return f"{fmt.seconds(wall['least'])}: the whole of it was run to see"
-        return f"between {_round(wall['least'])} and {_round(wall['most'])}{speed}"
+        return f"between {fmt.wall(wall['least'])} and {fmt.wall(wall['most'])}{speed}"
 
     def _memory(self) -> str:
         memory = self.data["memory"]
@@ -246,6 +249,7 @@ def _wall(
         spent_s = max(system["wall_s"] for system in tried.data["systems"].values())
         return _bounds(spent_s, spent_s, time_limit_s, runs, measured=runs == 1), None, None
     quicker = 1.0
+    first = trial.speeds()
     if region["skip"] is not None or region["roi"]:
         # Only the region's own speed is a bound: functional warming is quicker.
         trial, tried = _tried(machines, work)
@@ -266,18 +270,44 @@ def _wall(
     slowest, fastest = speeds
     # A trace may end before a limit is reached.
     least_s = PROBE_S if foreign else max(PROBE_S, accesses / fastest / _APART / quicker)
-    return _bounds(least_s, accesses / slowest * _APART, time_limit_s, runs), None, slowest
+    likely_s = _likely(accesses, region["skip"], first or speeds, speeds)
+    bounds = _bounds(least_s, accesses / slowest * _APART, time_limit_s, runs, likely_s=likely_s)
+    return bounds, None, slowest
+
+
+def _likely(
+    accesses: int,
+    skip: Extent | None,
+    first: tuple[float, float],
+    later: tuple[float, float],
+) -> float:
+    """Seconds that accesses take, those that are skipped at the speed that the first trial had.
+
+    Where it is not known how many are skipped, all go at a speed between.
+    """
+    before, after = (math.sqrt(slowest * fastest) for slowest, fastest in (first, later))
+    extent = {} if skip is None else bound("the extent", skip)
+    if skip is not None and "accesses" not in extent:
+        return accesses / math.sqrt(before * after)
+    skipped = min(int(extent.get("accesses", 0)), accesses)
+    return skipped / before + (accesses - skipped) / after
 
 
 def _tried(
     machines: Sequence[System], work: Workload, **region: Any
 ) -> tuple[_Trial, Result | None]:
-    """What a trial has seen and found; nothing found where nothing was simulated."""
-    trial = _Trial()
-    try:
-        return trial, compare(machines, work, time_limit_s=PROBE_S, watch=trial, **region)
-    except NoResultError:
-        return trial, None
+    """What a trial has seen and found; nothing found where nothing was simulated.
+
+    Raises:
+        KeyboardInterrupt: where a request to end came meanwhile: a trial's result is nobody's wish.
+    """
+    trial, heard = _Trial(), len(received)
+    found: Result | None = None
+    with contextlib.suppress(NoResultError):
+        found = compare(machines, work, time_limit_s=PROBE_S, watch=trial, **region)
+    if len(received) > heard or (found is not None and found.interrupted):
+        raise KeyboardInterrupt
+    return trial, found
 
 
 class _Trial:
@@ -309,11 +339,24 @@ class _Trial:
 
 
 def _bounds(
-    least_s: float, most_s: float, limit_s: float | None, runs: int, *, measured: bool = False
+    least_s: float,
+    most_s: float,
+    limit_s: float | None,
+    runs: int,
+    *,
+    measured: bool = False,
+    likely_s: float | None = None,
 ) -> dict[str, Any]:
+    """Bounds of the time of all runs, and what is likely: between them unless it is given."""
     if limit_s is not None:
         least_s, most_s = min(least_s, limit_s), min(most_s, limit_s)
-    return {"least": least_s * runs, "most": most_s * runs, "measured": measured}
+    middle_s = math.sqrt(least_s * most_s) if likely_s is None else likely_s
+    return {
+        "least": least_s * runs,
+        "likely": min(max(middle_s, least_s), most_s) * runs,
+        "most": most_s * runs,
+        "measured": measured,
+    }
 
 
 def _memory(machines: Sequence[System], mapped_bytes: int | None) -> dict[str, Any]:
@@ -332,12 +375,3 @@ def _memory(machines: Sequence[System], mapped_bytes: int | None) -> dict[str, A
             for bound in bounds
         )
     return {"bytes_per_gib_touched": per_million * (1 << 30) // 1_000_000, "about_bytes": most}
-
-
-def _round(seconds: float) -> str:
-    """A time to one digit: more would claim to know more."""
-    if seconds >= 3600:
-        return f"{float(f'{seconds / 3600:.1g}'):g} h"
-    if seconds >= 60:
-        return f"{float(f'{seconds / 60:.1g}'):g} min"
-    return f"{float(f'{seconds:.1g}'):g} s"

@@ -18,6 +18,7 @@ from tierscope._run import (
 from tierscope._spec import *  # noqa: F403
 from tierscope._system import System, system
 from tierscope._trace import Conversion, Passed, TraceInfo, convert, trace_info
+from tierscope._why import Why, why
 from tierscope._workload import Generated, MemoryTrace, Program, Recorded, program, workload
 from tierscope.errors import ArgumentError, Problem, RunError, SpecError, TierscopeError
 from tierscope.pages.report import write_report
@@ -52,6 +53,7 @@ __all__ = [
     "System",
     "TierscopeError",
     "TraceInfo",
+    "Why",
     "__version__",
     "compare",
     "convert",
@@ -72,6 +74,7 @@ __all__ = [
     "sweep",
     "system",
     "trace_info",
+    "why",
     "workload",
     "write_report",
 ]

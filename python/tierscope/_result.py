@@ -40,6 +40,8 @@ _SCHEMA = 1
 _RESULT_FILE = "result.json"
 _INTERVALS_FILE = "intervals.parquet"
 REPETITIONS_FILE = "repetitions.json"
+WHY_FILE = "why.json"
+"""What says why the systems take as long as they do, where that was asked for."""
 """What repetitions keep beside the directory of each result."""
 
 INTERVAL_COLUMNS = (
@@ -329,7 +331,7 @@ def check_target(target: Path) -> None:
 
 
 def _is_ours(name: str) -> bool:
-    return name in (_RESULT_FILE, _INTERVALS_FILE) or (
+    return name in (_RESULT_FILE, _INTERVALS_FILE, WHY_FILE) or (
         name.startswith("system-") and name.endswith(".toml")
     )
 

@@ -10,44 +10,28 @@ from __future__ import annotations
 import json
 import math
 import statistics
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-from tierscope import _check, _core
+from tierscope import _core
 from tierscope import format as fmt
 from tierscope._call import parsed
-from tierscope._files import read_text, toml_mistake
 from tierscope._repeat import student_t
 from tierscope._system import System, from_toml, system
-from tierscope.errors import TierscopeError
+from tierscope.advise_budget import DRAM, of_store
+from tierscope.advise_budget import Budget as Budget
+from tierscope.errors import SpecError, TierscopeError
+from tierscope.sweeps.points import points
 from tierscope.sweeps.study import Study
 from tierscope.sweeps.sweep import Sweep
 
-KEYS = ("dram_limit", "slowdown", "usd_per_gb")
-"""What a budget may say."""
-_MEND = 'write dram_limit = "256MiB", slowdown = 2.0, [usd_per_gb] with dram = 3.0, hybrid = 0.1'
 _GB = 1e9
 OBJECTIVES = ("slowdown", "cost", "energy_j", "lifetime_years")
 """What is weighed: less is better of all but the last."""
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """What a machine may cost, and how slow it may be.
-
-    Attributes:
-        dram_limit_bytes: the most DRAM; none where any will do.
-        slowdown: the most slowdown against the reference; none where any will do.
-        usd_per_gb: price of a GB (10^9 bytes) of ``dram``, and of each system's store by its name.
-    """
-
-    dram_limit_bytes: int | None = None
-    slowdown: float | None = None
-    usd_per_gb: Mapping[str, float] | None = None
+_NEAR = 0.02
+"""Slowdowns of one seed that are no further apart are not told apart: seeds differ by as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +72,13 @@ class Candidate:
         """The upper end of it."""
         return self.slowdown + (self.half_width or 0.0)
 
+    def told_apart(self, other: Candidate) -> bool:
+        """Whether the runs tell the time of one from that of another."""
+        if self.half_width is None or other.half_width is None:
+            low, high = sorted((self.slowdown, other.slowdown))
+            return high > low * (1 + _NEAR)
+        return self.high < other.low or other.high < self.low
+
 
 @dataclass(frozen=True, slots=True)
 class Crossover:
@@ -121,6 +112,8 @@ class Advice:
         seeds: how many seeds each ran with.
         workload: what ran.
         state: ``complete``, ``sampled`` or ``partial``.
+        touched_bytes: how much the workload touches.
+        powers: whether energy is that of the budget's powers, and not that of the simulation.
     """
 
     candidates: tuple[Candidate, ...]
@@ -131,6 +124,15 @@ class Advice:
     seeds: int
     workload: str
     state: str
+    touched_bytes: int = 0
+    powers: bool = False
+
+    @property
+    def like_the_best(self) -> tuple[Candidate, ...]:
+        """Candidates within the budget whose time the runs do not tell from that of the best."""
+        best = self.best
+        others = [one for one in self.candidates if one is not best and one.fits != "no"]
+        return tuple(one for one in others if best is not None and not best.told_apart(one))
 
     @property
     def best(self) -> Candidate | None:
@@ -149,52 +151,13 @@ class Advice:
             "seeds": self.seeds,
             "weighed": list(self.weighed),
             "cost_unit": self.cost_unit,
+            "touched_bytes": self.touched_bytes,
+            "energy_by": "powers" if self.powers else "simulation",
             "best": None if best is None else asdict(best),
+            "like_the_best": [[one.system, one.dram] for one in self.like_the_best],
             "candidates": [asdict(one) for one in self.candidates],
             "crossovers": [asdict(one) for one in self.crossovers],
         }
-
-
-def read_budget(path: Path) -> Budget:
-    """A budget that a TOML file says.
-
-    Raises:
-        TierscopeError: with the first mistake of it.
-    """
-    text = read_text(path, "a budget", _MEND)
-    try:
-        said = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        told = f"{path} is not TOML: {toml_mistake(error)}"
-        raise TierscopeError("unreadable", told, _MEND) from None
-    for key in said:
-        if key not in KEYS:
-            mend = _check.meant(key, KEYS, f"its keys are {', '.join(KEYS)}")
-            raise TierscopeError("unknown-key", f"{path}: a budget has no key `{key}`", mend)
-    limit, slowdown, prices = (said.get(key) for key in KEYS)
-    quantity = _core.quantity(limit) if isinstance(limit, str) else None
-    if limit is not None and (quantity is None or quantity[0] != "size"):
-        raise _impossible(path, "dram_limit", limit)
-    if slowdown is not None and not _is_number(slowdown, 1.0):
-        raise _impossible(path, "slowdown", slowdown)
-    if prices is not None and not isinstance(prices, dict):
-        raise _impossible(path, "usd_per_gb", prices)
-    for name, price in (prices or {}).items():
-        if not _is_number(price, 0.0):
-            raise _impossible(path, f"usd_per_gb.{name}", price)
-    if prices is not None and "dram" not in prices:
-        raise _impossible(path, "usd_per_gb.dram", None)
-    return Budget(None if quantity is None else int(quantity[1]), slowdown, prices)
-
-
-def _is_number(value: object, least: float) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(float(str(value))) and float(str(value)) >= least
-
-
-def _impossible(path: Path, key: str, value: object) -> TierscopeError:
-    told = "is missing" if value is None else f"is {_check.shown(value)}"
-    return TierscopeError("impossible-value", f"{path}: {key} {told}", _MEND)
 
 
 def dram_path(machine: System) -> str | None:
@@ -217,26 +180,56 @@ def study_of(
 
     Raises:
         SpecError: with every mistake of it.
-        TierscopeError: where no machine has DRAM before a store.
+        TierscopeError: where a size is none, or no machine has DRAM before a store.
     """
     from tierscope.sweeps.study import study
 
+    _check_sizes(sizes)
     machines = [system(name) for name in dict.fromkeys([*systems, reference])]
     paths = list(dict.fromkeys(path for one in machines if (path := dram_path(one)) is not None))
     if not paths:
         mend = "name machines such as hybrid/quick and storage/quick"
         raise TierscopeError("no-effect", "no machine has DRAM before a store to size", mend)
-    return study(
+    asked = study(
         list(machines),
         [workload],
         {"dram": {"paths": paths, "values": list(sizes)}},
         name="advice",
         **options,
     )
+    try:
+        points(asked)
+    except SpecError as error:
+        placed = [replace(p, place=p.place or _DRAM_AT * (p.path in paths)) for p in error.problems]
+        raise SpecError(placed) from None
+    return asked
+
+
+_DRAM_AT = "--dram"
+"""Where sizes of DRAM come from, for messages."""
+
+
+def _check_sizes(sizes: Sequence[str]) -> None:
+    """Refuses what is no size of DRAM, and the same one twice.
+
+    Raises:
+        TierscopeError: with the first mistake.
+    """
+    mend = "write --dram 64MiB,256MiB"
+    if not sizes:
+        raise TierscopeError("missing", f"{_DRAM_AT} names no size", mend)
+    seen: set[int] = set()
+    for text in sizes:
+        quantity = _core.quantity(text)
+        if quantity is None or quantity[0] != "size" or not quantity[1]:
+            raise TierscopeError("impossible-value", f"{_DRAM_AT}: `{text}` is no size", mend)
+        if quantity[1] in seen:
+            raise TierscopeError("contradiction", f"{_DRAM_AT} names {text} twice", mend)
+        seen.add(quantity[1])
 
 
 def advise(done: Sweep, reference: str, budget: Budget) -> Advice:
-    """What a sweep of :func:`study_of` says.
+    """What a sweep of :func:`study_of` says. :meth:`Budget.check` comes before it runs.
 
     Args:
         done: the sweep.
@@ -257,9 +250,8 @@ def advise(done: Sweep, reference: str, budget: Budget) -> Advice:
             groups.setdefault((row["system"], row["dram"]), []).append(row)
     if not groups:
         raise TierscopeError("no-result", "no candidate gave a result")
-    prices = budget.usd_per_gb
     touched = max(int(row.get("footprint_bytes") or 0) for row in rows)
-    found = [_candidate(members, ours, prices, touched) for members in _distinct(groups)]
+    found = [_candidate(members, ours, budget, touched) for members in _distinct(groups)]
     found.sort(key=lambda one: (one.cost, one.slowdown))
     weighed = _weighed(found)
     placed = [_placed(one, found, weighed, budget) for one in found]
@@ -268,24 +260,34 @@ def advise(done: Sweep, reference: str, budget: Budget) -> Advice:
         crossovers=tuple(_crossovers(placed)),
         reference=reference,
         weighed=weighed,
-        cost_unit="GB of DRAM" if prices is None else "USD",
+        cost_unit="GB of DRAM" if budget.usd_per_gb is None else "USD",
         seeds=max(row["repetition"] for row in rows),
         workload=str(rows[0]["workload"]),
         state=done.completeness,
+        touched_bytes=touched,
+        powers=budget.w_per_gb is not None,
     )
 
 
 def _rows(done: Sweep) -> list[dict[str, Any]]:
-    """Rows of what has run, each with whether its machine's DRAM varies."""
+    """Rows of what has run, each with whether its machine's DRAM varies, and what it has else."""
     frame = done.table()
     rows = [row for row in frame.iter_rows(named=True) if row.get("time_s") is not None]
-    sized: dict[str, bool] = {}
+    known: dict[str, tuple[bool, int]] = {}
     for row in rows:
         name = row["system"]
-        if name not in sized:
-            sized[name] = dram_path(from_toml(name, row["machine"])) is not None
-        row["sized"] = sized[name]
+        if name not in known:
+            machine = from_toml(name, row["machine"])
+            known[name] = (dram_path(machine) is not None, _memory_bytes(machine))
+        row["sized"], row["memory_bytes"] = known[name]
     return rows
+
+
+def _memory_bytes(machine: System) -> int:
+    """All of a machine's memory where there is no store behind it; else 0."""
+    capacity = machine.to_dict().get("oracle", {}).get("capacity")
+    quantity = _core.quantity(capacity) if isinstance(capacity, str) else None
+    return int(quantity[1]) if quantity is not None else 0
 
 
 def _distinct(
@@ -302,7 +304,7 @@ def _distinct(
 def _candidate(
     rows: Sequence[Mapping[str, Any]],
     reference: Mapping[tuple[str, Any], float],
-    prices: Mapping[str, float] | None,
+    budget: Budget,
     touched_bytes: int,
 ) -> Candidate:
     first = rows[0]
@@ -311,10 +313,15 @@ def _candidate(
     if len(ratios) > 1:
         half = student_t(len(ratios) - 1) * statistics.stdev(ratios) / math.sqrt(len(ratios))
     quantity = _core.quantity(first["dram"])
-    # Without DRAM before a store, all that is touched has to be in it, or there is none.
-    whole_bytes = touched_bytes if first["organization"] == "oracle" else 0
-    dram_bytes = int(quantity[1]) if quantity and first["sized"] else whole_bytes
-    cost = _cost(first, dram_bytes, prices, touched_bytes)
+    # Without a store, all memory of the machine is DRAM, of the size that it is described with.
+    dram_bytes = int(quantity[1]) if quantity and first["sized"] else int(first["memory_bytes"])
+    cost = dram_bytes / _GB
+    if budget.usd_per_gb is not None:
+        cost = _total(first, budget.usd_per_gb, dram_bytes, touched_bytes)
+    energy_j = _mean(rows, "energy_j")
+    if budget.w_per_gb is not None:
+        power_w = _total(first, budget.w_per_gb, dram_bytes, touched_bytes)
+        energy_j = power_w * statistics.fmean(float(row["time_s"]) for row in rows)
     return Candidate(
         system=str(first["system"]),
         dram=str(first["dram"]) if first["sized"] else fmt.size(dram_bytes),
@@ -322,30 +329,24 @@ def _candidate(
         slowdown=statistics.fmean(ratios),
         half_width=half,
         cost=cost,
-        energy_j=_mean(rows, "energy_j"),
+        energy_j=energy_j,
         lifetime_years=_mean(rows, "drive_lifetime_years") or _mean(rows, "nvm_levelled_years"),
     )
 
 
-def _cost(
-    row: Mapping[str, Any],
-    dram_bytes: int,
-    prices: Mapping[str, float] | None,
-    touched_bytes: int,
+def _total(
+    row: Mapping[str, Any], figures: Mapping[str, float], dram_bytes: int, touched_bytes: int
 ) -> float:
-    """USD of DRAM for its size and of the store for what is touched; or GB of DRAM.
+    """A figure a GB, of DRAM for its size and of the store for what is touched.
 
     Raises:
-        TierscopeError: where the budget has no price of the system's store.
+        TierscopeError: where there is no figure of the system's store.
     """
-    if prices is None:
-        return dram_bytes / _GB
-    name = str(row["system"])
-    price = prices.get(name, prices.get(name.removesuffix("/quick")))
-    if price is None and row["organization"] != "oracle":
-        mend = f'write its price below [usd_per_gb]: "{name}" = 0.1'
-        raise TierscopeError("missing", f"the budget has no price of the store of {name}", mend)
-    return (dram_bytes * prices["dram"] + touched_bytes * (price or 0.0)) / _GB
+    store = 0.0 if row["organization"] == "oracle" else of_store(figures, str(row["system"]))
+    if store is None:
+        told = f"the budget has no figure of the store of {row['system']}"
+        raise TierscopeError("missing", told, f'write it by its name: "{row["system"]}" = 0.1')
+    return (dram_bytes * figures[DRAM] + touched_bytes * store) / _GB
 
 
 def _mean(rows: Sequence[Mapping[str, Any]], key: str) -> float | None:
@@ -417,6 +418,7 @@ def lines(advice: Advice) -> list[str]:
         cost = f"{best.cost:.3g} {advice.cost_unit}"
         told = f"Take {best.system} with {best.dram} of DRAM: {fmt.factor(best.slowdown)} the time"
         found.append(f"{told} of {advice.reference}, for {cost}.")
+    found += _alike(advice)
     for one in advice.crossovers:
         sure = "" if one.sure else " (not sure: the intervals overlap, or one seed ran)"
         found.append(
@@ -424,7 +426,8 @@ def lines(advice: Advice) -> list[str]:
             f"on{sure}."
         )
     left = [name for name in OBJECTIVES if name not in advice.weighed]
-    found.append(f"Weighed: {', '.join(advice.weighed)}.")
+    by = "; energy is the budget's powers over the time" * advice.powers
+    found.append(f"Weighed: {', '.join(advice.weighed)}{by}.")
     if left:
         found.append(f"Not weighed, as not known of all: {', '.join(left)}.")
     if advice.seeds == 1:
@@ -434,6 +437,21 @@ def lines(advice: Advice) -> list[str]:
             f"Means of {advice.seeds} seeds; ± is half of the 95 % confidence interval (Student t)."
         )
     return found
+
+
+def _alike(advice: Advice) -> list[str]:
+    """What the runs do not tell apart by time, in words."""
+    alike = advice.like_the_best
+    if not alike:
+        return []
+    named = "; ".join(f"{one.system} with {one.dram}" for one in alike)
+    why = "their intervals overlap"
+    if advice.seeds == 1:
+        why = f"they are within {_NEAR:.0%} of it, and one seed ran"
+    sizes = [one.dram_bytes for one in advice.candidates]
+    fits = f"; the {fmt.size(advice.touched_bytes)} that it touches fit in the smallest DRAM"
+    why += fits if 0 < advice.touched_bytes <= min(sizes) else ""
+    return [f"By time it cannot be told from {named}: {why}."]
 
 
 def rows(advice: Advice) -> list[list[str]]:

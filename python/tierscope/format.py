@@ -39,6 +39,16 @@ def seconds(value: float | None) -> str:
     return f"{digits(value / scale)} {unit}"
 
 
+def wall(value: float) -> str:
+    """A time, given in seconds, that is known roughly: one digit, as more would claim more."""
+    for unit_s, unit in ((3600.0, "h"), (60.0, "min"), (1.0, "s")):
+        # A value that would round to a whole unit is one.
+        rounded = float(f"{value / unit_s:.1g}")
+        if rounded >= 1 or unit_s == 1:
+            return f"{rounded:g} {unit}"
+    raise AssertionError("the last unit takes all")
+
+
 def joules(value: float | None) -> str:
     """An energy given in joules."""
     return _small(value, "J")

@@ -14,14 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tierscope.advise import (
     OBJECTIVES,
+    Advice,
     Budget,
     Candidate,
     _crossovers,
     _placed,
     advise,
-    read_budget,
+    lines,
     study_of,
 )
+from tierscope.advise_budget import read_budget
 
 ARGUMENTS = (
     *("advise", "-s", "hybrid/quick,storage/quick", "-w", "gups"),
@@ -122,8 +124,11 @@ def test_advice_without_prices_counts_dram(tmp_path: Path) -> None:
     assert found.cost_unit == "GB of DRAM"
     assert [one.cost for one in found.candidates] == [(16 << 20) / 1e9, (32 << 20) / 1e9]
     assert all(one.half_width is None for one in found.candidates)
-    with pytest.raises(ts.TierscopeError, match="no price of the store of hybrid/quick"):
-        advise(ts.load_sweep(tmp_path / "out"), "oracle/quick", Budget(usd_per_gb={"dram": 1.0}))
+    lacking = Budget(usd_per_gb={"dram": 1.0})
+    with pytest.raises(ts.SpecError, match="the figure of the store of hybrid/quick is missing"):
+        lacking.check([ts.system("hybrid/quick")], ts.system("oracle/quick"))
+    with pytest.raises(ts.TierscopeError, match="no figure of the store of hybrid/quick"):
+        advise(ts.load_sweep(tmp_path / "out"), "oracle/quick", lacking)
     with pytest.raises(ts.TierscopeError, match="gave no time"):
         advise(ts.load_sweep(tmp_path / "out"), "nvdimm/quick", Budget())
 
@@ -132,3 +137,76 @@ def test_a_budget_is_read(tmp_path: Path) -> None:
     path = tmp_path / "budget.toml"
     path.write_text('dram_limit = "1GiB"\nslowdown = 2\n[usd_per_gb]\ndram = 3.5\n')
     assert read_budget(path) == Budget(1 << 30, 2, {"dram": 3.5})
+
+
+def test_a_budget_by_technology_is_one_by_part(tmp_path: Path) -> None:
+    path = tmp_path / "budget.toml"
+    path.write_text(
+        "[technologies]\nddr4 = { usd_per_gb = 3, w_per_gb = 0.4 }\n"
+        "slc = { usd_per_gb = 0.5, w_per_gb = 0.01 }\n"
+        '[made_of]\ndram = "ddr4"\nhybrid = "slc"\n[usd_per_gb]\nstorage = 0.25\n'
+    )
+    usd = {"dram": 3, "hybrid": 0.5, "storage": 0.25}
+    found = read_budget(path)
+    assert found == Budget(usd_per_gb=usd, w_per_gb={"dram": 0.4, "hybrid": 0.01})
+    reference = ts.system("oracle/quick")
+    with pytest.raises(ts.SpecError) as raised:
+        found.check([ts.system("hybrid/quick"), ts.system("storage/quick")], reference)
+    (problem,) = raised.value.problems
+    assert problem.path == "w_per_gb.storage/quick", "only the power of one store is missing"
+    found.check([ts.system("hybrid/quick")], reference)
+    typed = Budget(usd_per_gb={"dram": 1.0, "hybird": 0.1})
+    with pytest.raises(ts.SpecError, match="did you mean `hybrid`"):
+        typed.check([reference], reference)
+
+
+def test_nothing_runs_before_the_budget_is_right(tierscope: Runner, tmp_path: Path) -> None:
+    (tmp_path / "budget.toml").write_text("[usd_per_gb]\ndram = 4\nhybrid = 0.5\n")
+    run = tierscope(*ARGUMENTS, "--budget", "budget.toml")
+    assert run.returncode == 125
+    assert "the figure of the store of storage/quick is missing" in run.stderr
+    assert "--> budget.toml:1:2" in run.stderr
+    assert not (tmp_path / "advice").exists()
+
+
+def test_energy_by_powers_is_power_times_time(tmp_path: Path) -> None:
+    sets = {"workload.updates": 300}
+    asked = study_of(["hybrid/quick"], "oracle/quick", "gups", ["16MiB"], set=sets)
+    done = ts.sweep(asked, tmp_path / "out")
+    powers = {"dram": 2.0, "hybrid": 0.5}
+    found = advise(done, "oracle/quick", Budget(w_per_gb=powers))
+    (one,) = found.candidates
+    row = next(r for r in done.table().iter_rows(named=True) if r["system"] == "hybrid/quick")
+    power_w = ((16 << 20) * 2.0 + row["footprint_bytes"] * 0.5) / 1e9
+    assert one.energy_j == pytest.approx(power_w * row["time_s"])
+    assert found.to_dict()["energy_by"] == "powers"
+    simulated = advise(done, "oracle/quick", Budget())
+    assert simulated.candidates[0].energy_j == pytest.approx(row["energy_j"])
+
+
+def test_a_machine_without_a_store_has_the_memory_that_it_is_described_with(tmp_path: Path) -> None:
+    sets = {"workload.updates": 300}
+    systems = ["nvdimm/quick", "hybrid/quick"]
+    asked = study_of(systems, "oracle/quick", "gups", ["16MiB"], set=sets)
+    found = advise(ts.sweep(asked, tmp_path / "out"), "oracle/quick", Budget())
+    whole = next(one for one in found.candidates if one.system == "nvdimm/quick")
+    assert (whole.dram, whole.dram_bytes) == ("2.00 GiB", 2 << 30)
+    assert whole.cost == (2 << 30) / 1e9
+
+
+@pytest.mark.parametrize(("half", "apart"), [(None, 2.05), (0.1, 2.3)])
+def test_what_the_runs_do_not_tell_apart_is_told(half: float | None, apart: float) -> None:
+    def found(slowdown: float) -> Advice:
+        both = [candidate(2.0, 1.0, 1.0, half), candidate(slowdown, 2.0, 1.0, half)]
+        placed = [_placed(one, both, OBJECTIVES[:3], Budget()) for one in both]
+        seeds = 1 if half is None else 3
+        weighed = OBJECTIVES[:3]
+        return Advice(tuple(placed), (), "oracle", weighed, "USD", seeds, "gups", "complete")
+
+    near = found(2.02)
+    assert [one.slowdown for one in near.like_the_best] == [2.02]
+    assert any(
+        line.startswith("By time it cannot be told from a with 1MiB") for line in lines(near)
+    )
+    assert not found(apart).like_the_best
+    assert not any("cannot be told" in line for line in lines(found(apart)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -14,8 +15,9 @@ import pytest
 import tierscope as ts
 from conftest import Runner
 from tierscope.reproduce import figures
-from tierscope.reproduce.catalog import Item, papers
+from tierscope.reproduce.catalog import Item, chosen, papers
 from tierscope.reproduce.claims import AGREES
+from tierscope.reproduce.estimate import estimate
 from tierscope.reproduce.run import Done, reproduce
 from tierscope.sweeps.points import points
 
@@ -44,7 +46,6 @@ paths = ["hybrid.cache.ways"]
 values = [1, 16]
 
 [[claims]]
-id = "OWN-1"
 says = "storage takes longer than it should"
 where = "Fig. 1"
 kind = "predicted"
@@ -52,7 +53,6 @@ ratio = ["storage", "hybrid"]
 above = 0.0
 
 [[claims]]
-id = "OWN-2"
 says = "nothing takes any time"
 where = "Fig. 1"
 kind = "predicted"
@@ -86,6 +86,15 @@ def kept(directory: Path) -> dict[str, tuple[int, int]]:
     """Each run that there is, with what tells whether it was made again."""
     found = {path.name: path.stat() for path in (directory / "points").glob("[0-9a-f]*.json")}
     return {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in found.items()}
+
+
+def threads_of(pid: int) -> set[str]:
+    """Names of a process's threads: a run under way has one of its own."""
+    names = set()
+    for path in Path(f"/proc/{pid}/task").glob("*/comm"):
+        with contextlib.suppress(OSError):
+            names.add(path.read_text().strip())
+    return names
 
 
 def test_all_tables_and_figures_of_the_four_papers_are_listed(tierscope: Runner) -> None:
@@ -136,7 +145,7 @@ def test_an_item_runs_from_end_to_end(own: Path, tmp_path: Path, tierscope: Runn
         "reproduce", "own", "--quick", "-o", "out", "--experiments", str(own), "--json=all.json"
     )
     assert run.returncode == 0, run.stderr
-    assert "OWN-1" in run.stdout
+    assert "Fig. 1 (predicted): storage takes longer than it should" in run.stdout
     assert "agrees" in run.stdout
     assert "disagrees" in run.stdout
     out = tmp_path / "out"
@@ -161,7 +170,7 @@ def test_an_item_runs_from_end_to_end(own: Path, tmp_path: Path, tierscope: Runn
     assert cell["time_s"] == pytest.approx(sum(alone) / 2, rel=1e-12)
     assert cell["bounds"]["time_s"] == [min(alone), max(alone)]
     page = (out / "own/first/report.html").read_text()
-    assert "OWN-1" in page
+    assert "storage takes longer than it should" in page
     assert "own/first" in page
     ratio, value = first["published"]
     assert ratio["verdict"] == AGREES
@@ -205,6 +214,71 @@ def test_an_estimate_counts_what_is_left(own: Path, tmp_path: Path, tierscope: R
     assert not list(tmp_path.glob("out/*/*/.*-*"))
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_request_to_end_ends_the_trials_of_an_estimate(
+    number: signal.Signals, own: Path, tmp_path: Path
+) -> None:
+    """Forty trials of most of a second each: it does not wait for those that are left."""
+    text = FIRST.replace('"workload.updates" = 600', '"workload.updates" = 1000000000')
+    text += "".join(
+        f'[[studies]]\npanel = "{n}"\nworkloads = ["gups"]\nset = {{ "os.time_slice" = "{n}ms" }}\n'
+        for n in range(1, 20)
+    )
+    (own / "own" / "first.toml").write_text(text)
+    command = [sys.executable, "-m", "tierscope", "reproduce", "own/first"]
+    command += ["-o", str(tmp_path / "out"), "--experiments", str(own), "--dry-run"]
+    begun = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 100
+    while "tierscope-run" not in threads_of(begun.pid) and time.monotonic() < until:
+        time.sleep(0.01)
+    begun.send_signal(number)
+    said, told = begun.communicate(timeout=30)
+    assert begun.returncode == 130
+    assert said == ""
+    assert told == "interrupted: nothing more is printed or kept\n"
+
+
+def test_an_estimate_tells_of_its_trials(own: Path, tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def watch(progress: ts.SweepProgress) -> None:
+        seen.append((progress.done, progress.total))
+
+    items = chosen(["own"], own)
+    found = estimate(items, tmp_path, quick=True, on="threads", workers=2, watch=watch)
+    assert seen == [(done, 4) for done in range(5)], "the first and last point of either machine"
+    first, second = found.data["items"]
+    assert first["by"] == "trials"
+    wall = first["wall_s"]
+    assert 0 < wall["least"] < wall["likely"] < wall["most"] < 10 * wall["least"]
+    assert second["runs"] == 0
+    assert "own/second: 0 runs of 6, nothing to run" in found.lines()
+
+
+def test_a_directory_of_something_else_is_left_alone(
+    own: Path, tmp_path: Path, tierscope: Runner
+) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "thesis.tex").write_text("years of work")
+    arguments = ("reproduce", "own", "--quick", "--experiments", str(own))
+    for further in ((), ("--dry-run",)):
+        refused = tierscope(*arguments, "-o", str(foreign), *further)
+        assert refused.returncode == 125
+        assert "it holds thesis.tex) and is left alone" in refused.stderr
+    assert [path.name for path in foreign.iterdir()] == ["thesis.tex"]
+    refused = tierscope(*arguments, "-o", str(foreign / "thesis.tex"))
+    assert refused.returncode == 125
+    assert "is a file" in refused.stderr
+
+
+def test_tables_alone_are_gone_on_with(tmp_path: Path) -> None:
+    """They run nothing, and their directory is known all the same."""
+    for _ in range(2):
+        (done,) = reproduce(["hybrid-against-ssd/table2"], tmp_path / "out", quick=True)
+        assert not done.sweeps
+
+
 @pytest.fixture(scope="module")
 def hyb15(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
     """The tables of [HYB15], which are cheap."""
@@ -226,14 +300,14 @@ def test_tags_take_what_the_formula_says(hyb15: dict[str, Done]) -> None:
 
 def test_an_access_of_storage_is_half_software(hyb15: dict[str, Done]) -> None:
     """[HYB15] Table 3, 54.43 %: within 25 points, which DEVIATIONS.md tells of."""
-    found = {one.claim.id + one.claim.figure: one for one in hyb15["table3"].findings}
-    total = found["HYB-102latency_mean_ns"].ratio
+    found = {one.claim.says: one for one in hyb15["table3"].findings}
+    total = found["mean time of an access, SLC at 25 us"].ratio
     assert total is not None
     assert abs(total - 1) < 0.15
-    hardware = found["HYB-103hardware_ns"].ratio
+    hardware = found["mean time of hardware"].ratio
     assert hardware is not None
     assert 1.3 < hardware < 1.6, "readahead of 128 KiB waits for more than one page"
-    share = found["HYB-104software_share"].mean
+    share = found["software's share"].mean
     assert share is not None
     assert abs(share - 0.5443) < 0.25
     by_panel = {cell.panel: cell for cell in hyb15["table3"].cells}

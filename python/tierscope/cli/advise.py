@@ -15,12 +15,13 @@ from rich.text import Text
 from tierscope import _files
 from tierscope import format as fmt
 from tierscope._interrupts import received
-from tierscope.advise import Budget, headings, lines, read_budget, rows, study_of
+from tierscope._system import system as system_of
 from tierscope.advise import advise as decide
+from tierscope.advise import headings, lines, rows, study_of
+from tierscope.advise_budget import Budget, read_budget
 from tierscope.cli import FAILURE, interrupted_status, names
 from tierscope.cli.options import assignments, check_json, whole, workload_value
 from tierscope.cli.sweep import Display
-from tierscope.errors import TierscopeError
 from tierscope.sweeps.sweep import sweep
 
 USAGE = "Usage: tierscope advise -s SYSTEM... -w WORKLOAD --dram SIZE,SIZE... [OPTIONS]"
@@ -66,7 +67,8 @@ def advise(
         dram: Sizes of DRAM, separated by commas.
         reference: The machine that slowdowns are against.
         set_: Changes a value by its path in machines that have it; workload.NAME of the workload.
-        budget: A TOML file: dram_limit, slowdown, and prices below [usd_per_gb].
+        budget: A TOML file: dram_limit, slowdown, and prices and powers of a GB, of DRAM and of
+            each machine's store, or by technology.
         seeds: How many seeds each point of a built-in workload runs with.
         skip: Leaves out the beginning, as of `tierscope run`.
         limit: Ends after so much, as of `tierscope run`.
@@ -77,6 +79,7 @@ def advise(
     check_json(json_)
     limits = Budget() if budget is None else read_budget(budget)
     chosen = [name for part in system for name in part.split(",") if name]
+    against = system_of(reference)
     region = {key: value for key, value in (("skip", skip), ("limit", limit)) if value is not None}
     asked = study_of(
         chosen,
@@ -87,15 +90,12 @@ def advise(
         repetitions=seeds,
         **region,
     )
+    limits.check([system_of(name) for name in chosen], against)
     with Display("Advise", "runs", quiet=quiet or not sys.stderr.isatty()) as watch:
         done = sweep(asked, output, watch=watch)
     if received or done.interrupted:
         return interrupted_status()
-    names_of = {row["system"] for row in done.data["points"]}
-    if reference not in names_of:
-        mend = "name a preset, such as oracle/quick"
-        raise TierscopeError("unknown-value", f"{reference} is no machine's name", mend)
-    found = decide(done, reference, limits)
+    found = decide(done, against.name, limits)
     from tierscope.advise_plots import front
 
     figure = front(found)

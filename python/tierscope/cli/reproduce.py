@@ -18,7 +18,8 @@ from tierscope.cli.options import check_json, whole
 from tierscope.cli.sweep import Display
 from tierscope.reproduce import show
 from tierscope.reproduce.catalog import chosen, papers
-from tierscope.reproduce.estimate import Estimate, estimate
+from tierscope.reproduce.estimate import estimate
+from tierscope.reproduce.run import check_directory
 from tierscope.reproduce.run import reproduce as run_items
 from tierscope.sweeps.execute import THREADS, check_on
 
@@ -78,12 +79,16 @@ def reproduce(
         )
     asked = chosen(items, experiments)
     check_on(on, workers)
-    if dry_run:
-        found = estimate(asked, output, quick=quick, on=on, workers=workers)
-        return _tell(json_, found.data, lambda: print("\n".join(found.lines())))
-    if not quick and not quiet:
-        _warn(estimate(asked, output, quick=quick, on=on, workers=workers))
-    with Display("Reproduce", "runs", quiet=quiet or not sys.stderr.isatty()) as watch:
+    check_directory(output)
+    unseen = quiet or not sys.stderr.isatty()
+    if dry_run or not (quick or quiet):
+        with Display("Estimate", "trials", quiet=unseen) as watch:
+            found = estimate(asked, output, quick=quick, on=on, workers=workers, watch=watch)
+        if dry_run:
+            return _tell(json_, found.data, lambda: print("\n".join(found.lines())))
+        for line in found.lines():
+            print(fmt.visible(line), file=sys.stderr)
+    with Display("Reproduce", "runs", quiet=unseen) as watch:
         done = run_items(
             items,
             output,
@@ -94,22 +99,21 @@ def reproduce(
             retry_failed=retry_failed,
             watch=watch,
         )
+    none = [one.item.full_name for one in done if not one.begun]
+    done = [one for one in done if one.begun]
     kept = [show.keep(one, output / one.item.full_name) for one in done]
 
     def told() -> None:
         for one, paths in zip(done, kept, strict=True):
             console.print(show.render(one, paths, console))
             console.print()
+        if none:
+            console.print(f"Not begun: {', '.join(none)}")
 
     _tell(json_, {"items": [one.to_dict() for one in done]}, told)
-    if received or any(one.interrupted for one in done):
+    if received or none or any(one.interrupted for one in done):
         return interrupted_status()
     return FAILURE if any(one.failed for one in done) else 0
-
-
-def _warn(found: Estimate) -> None:
-    for line in found.lines():
-        print(fmt.visible(line), file=sys.stderr)
 
 
 def _tell(json_: str | None, data: object, told: object) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,7 @@ from rich.text import Text
 from tierscope import _files, causes, report
 from tierscope._compare import Comparison
 from tierscope._result import Result, load
+from tierscope._why import Why, lines
 from tierscope.causes import By
 from tierscope.cli.options import check_json
 from tierscope.errors import TierscopeError
@@ -31,16 +33,32 @@ ByOption = Annotated[list[By] | None, Parameter(name="--by", consume_multiple=Fa
 """What misses and stalls are told by; repeated for several."""
 
 
-def show_result(result: Result, json_: str | None, by: Sequence[By] = ()) -> None:
+def show_result(
+    result: Result, json_: str | None, by: Sequence[By] = (), reasons: Why | None = None
+) -> None:
     """Prints a result's report, or its JSON object where ``json_`` is ``-``.
 
-    Any other ``json_`` names a file, to which the object goes beside the report.
+    Any other ``json_`` names a file, to which the object goes beside the report. What says why the
+    systems take as long as they do stands below the report, and below ``why`` of the object.
 
     Raises:
         RunError: where the result does not tell what ``by`` asks for.
     """
     causes.check_told(result.data, by)
-    _show(json_, result.to_json, lambda console: report.render(result.data, console, by=by))
+
+    def to_json() -> str:
+        if reasons is None:
+            return result.to_json()
+        whole = {**result.data, "why": reasons.to_dict()}
+        return json.dumps(whole, ensure_ascii=False, indent=2)
+
+    def render(console: Console) -> Text:
+        found = report.render(result.data, console, by=by)
+        for reason in reasons.reasons if reasons is not None else ():
+            found.append("\n".join(["", "", *lines(reason)]))
+        return found
+
+    _show(json_, to_json, render)
 
 
 def compare(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +11,17 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from tierscope._files import write_text
 from tierscope._interrupts import received
 from tierscope._plan import accesses_of, plan
 from tierscope._region import Warming
 from tierscope._repeat import Repetitions, check_count, check_repetitions_target, works_of
 from tierscope._repeat import repeat as repeat_run
-from tierscope._result import INTERRUPTED, Result, check_target
+from tierscope._result import INTERRUPTED, WHY_FILE, Result, check_target
 from tierscope._run import RunFailedError, compare, sites_of
 from tierscope._system import systems
+from tierscope._why import POINTS, Why, explain
+from tierscope._why import check as check_why
 from tierscope._workload import (
     Program,
     Workload,
@@ -33,6 +37,7 @@ from tierscope.cli.plan import show_plan
 from tierscope.cli.progress import Display, WithOutlook, display
 from tierscope.cli.repeat import show_repetitions
 from tierscope.cli.results import ByOption, show_result
+from tierscope.cli.sweep import Display as Bar
 from tierscope.errors import TierscopeError
 
 USAGE = "Usage: tierscope run -s SYSTEM... [OPTIONS] (-w WORKLOAD | -- PROGRAM [ARGS...])"
@@ -53,6 +58,10 @@ A run that is too long for all of it, estimated from parts, its time within 3 %:
 Which functions of a program wait for memory:
 
   tierscope run -s hybrid,storage --by function -- ./simulate
+
+Which parameters of either machine its time depends on:
+
+  tierscope run -s hybrid/quick,storage/quick -w gups --set workload.updates=2000 --why
 
 A workload with five seeds, means with their confidence; DRAM for half of what is touched:
 
@@ -107,6 +116,8 @@ def run(
     closed_loop: Annotated[int | None, Parameter(converter=whole)] = None,
     sample: bool = False,
     precision: str | None = None,
+    why: bool = False,
+    why_runs: Annotated[int, Parameter(converter=whole)] = POINTS,
     quiet: Annotated[bool, Parameter(name=("--quiet", "-q"))] = False,
 ) -> int:
     """Runs a workload or a program on one or more systems and compares them.
@@ -159,6 +170,10 @@ def run(
             fast: figures are estimates, and the report tells how sure each is.
         precision: Samples, and a second time with more parts if it takes them, until the time of
             each system is known within this, such as 3%. Not for programs.
+        why: Also tells which parameters weigh most: raises each number of each system by a tenth,
+            it alone, and runs again, those of the parts first that most of the time goes to. Not
+            for programs, which are recorded first.
+        why_runs: How many parameters of each system --why tries, at most; --time-limit counts too.
         quiet: Shows no progress.
     """
     check_json(json_)
@@ -197,6 +212,9 @@ def run(
         (check_target if repeat is None else check_repetitions_target)(output)
     told = kinds(by)
     sites_of(work, told)
+    if why:
+        others = {"--repeat": repeat, "--sample": sample, "--precision": precision}
+        _check_why(work, limit, why_runs, {**others, "--scale-to-footprint": scale_to_footprint})
     machines = systems(_names(system), of_systems)
     how: dict[str, Any] = {
         "skip": skip,
@@ -217,6 +235,7 @@ def run(
             kept = repeat_run(machines, work, repeat, watch=watch, **how)
         return _deliver_repetitions(kept, output, json_)
     failure: RunFailedError | None = None
+    begun_s = time.monotonic()
     with shown as watch:
         try:
             result = compare(
@@ -231,7 +250,22 @@ def run(
             )
         except RunFailedError as error:
             failure, result = error, error.result
-    return _deliver(result, failure, output, json_, told)
+    if not why or failure is not None:
+        return _deliver(result, failure, output, json_, told)
+    asked = {key: how[key] for key in ("skip", "limit", "roi", "warming")}
+    left_s = None if time_limit is None else time_limit - (time.monotonic() - begun_s)
+    with Bar("Why", "runs", quiet=quiet or not sys.stderr.isatty()) as hears:
+        reasons = explain(result, machines, work, asked, why_runs, left_s, None, hears)
+    return _deliver(result, failure, output, json_, told, reasons)
+
+
+def _check_why(work: Workload, limit: str | None, runs: int, others: dict[str, object]) -> None:
+    """Refuses what --why cannot explain, before anything runs."""
+    for option, value in others.items():
+        if value:
+            mend = "leave one of them out"
+            raise TierscopeError("usage", f"--why is for one whole run, without {option}", mend)
+    check_why(work, limit, runs)
 
 
 def _deliver_repetitions(kept: Repetitions, output: Path | None, json_: str | None) -> int:
@@ -248,12 +282,15 @@ def _deliver(
     output: Path | None,
     json_: str | None,
     by: Sequence[By],
+    reasons: Why | None = None,
 ) -> int:
     """Prints and keeps a result, and gives the exit status."""
     if result.simulated_anything:
-        show_result(result, json_, _told(result, by))
+        show_result(result, json_, _told(result, by), reasons)
         if output is not None:
             result.save(output)
+            if reasons is not None:
+                write_text(output / WHY_FILE, reasons.to_json() + "\n")
     if failure is not None:
         sys.stdout.flush()
         for line in failure.lines():

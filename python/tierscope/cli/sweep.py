@@ -75,9 +75,12 @@ def sweep(
     check_on(on, workers)
     target = output if output is not None else Path(study.stem)
     Store(target).check()
+    unseen = quiet or not sys.stderr.isatty()
     if dry_run:
-        return _show_estimate(estimate.estimate(asked, target, on, workers, retry_failed), json_)
-    with Display("Sweep", "points", quiet=quiet or not sys.stderr.isatty()) as watch:
+        with Display("Estimate", "trials", quiet=unseen) as watch:
+            found = estimate.estimate(asked, target, on, workers, retry_failed, watch)
+        return _show_estimate(found, json_)
+    with Display("Sweep", "points", quiet=unseen) as watch:
         done = run_sweep(
             asked, target, on=on, workers=workers, retry_failed=retry_failed, watch=watch
         )

@@ -54,7 +54,6 @@ _ITEM_KEYS: dict[str, type] = {
     "values": list,
 }
 _CLAIM_KEYS: dict[str, type | tuple[type, ...]] = {
-    "id": str,
     "says": str,
     "where": str,
     "kind": str,
@@ -71,9 +70,7 @@ _CLAIM_KEYS: dict[str, type | tuple[type, ...]] = {
     "published": (int, float),
     "because": str,
 }
-_VALUE_KEYS: dict[str, type] = dict.fromkeys(
-    ("id", "says", "published", "where", "system", "path"), str
-)
+_VALUE_KEYS: dict[str, type] = dict.fromkeys(("says", "published", "where", "system", "path"), str)
 KINDS = ("input", "derived", "predicted")
 """What a published figure is to the model: put in, following from what was, or neither."""
 _MEND_FORM = "docs/guide/reproduce.md tells the form of an item"
@@ -104,7 +101,6 @@ class Claim:
     """What a paper says of an item, in a form that a run can be compared with.
 
     Attributes:
-        id: its number in the list of parameters, such as ``HYB-120``.
         says: it in words.
         where: place in the paper.
         kind: one of :data:`KINDS`.
@@ -122,7 +118,6 @@ class Claim:
         because: why it differs, where that is known.
     """
 
-    id: str
     says: str
     where: str
     kind: str
@@ -145,7 +140,6 @@ class Value:
     """A published value that is an input of the model: it stands in a description.
 
     Attributes:
-        id: its number in the list of parameters.
         says: what it is.
         published: as the paper has it.
         where: place in the paper.
@@ -153,7 +147,6 @@ class Value:
         path: where it stands there; several with commas.
     """
 
-    id: str
     says: str
     published: str
     where: str
@@ -298,9 +291,12 @@ def chosen(names: Sequence[str], folder: Path | None = None) -> list[Item]:
     known = papers(folder)
     found: dict[str, Item] = {}
     for name in names:
-        of, _, what = name.partition("/")
+        of, slash, what = name.partition("/")
         paper = _paper_of(of, known)
-        if not what:
+        if slash and not what:
+            mend = f"write {of} for all of its items, or {of}/{paper.items[0].name} for one"
+            raise TierscopeError("unknown-item", f"`{name}` names no item", mend)
+        if not slash:
             found |= {one.full_name: one for one in _all_of(paper)}
             continue
         item = paper.item(what)
@@ -465,7 +461,7 @@ def _with_runs_of(
 
 
 def _claim(said: Mapping[str, Any], figure: str, mistakes: Mistakes) -> Claim:
-    _check_keys(said, _CLAIM_KEYS, ("id", "says", "where", "kind"), mistakes, "claims")
+    _check_keys(said, _CLAIM_KEYS, ("says", "where", "kind"), mistakes, "claims")
     if said.get("kind") not in KINDS:
         mend = f"write one of {', '.join(KINDS)}"
         mistakes.problem("unknown-value", ["claims", "kind"], "there is no such kind", mend)

@@ -62,7 +62,6 @@ class Finding:
         """It, for JSON."""
         claim = self.claim
         return {
-            "id": claim.id,
             "says": claim.says,
             "where": claim.where,
             "kind": claim.kind,

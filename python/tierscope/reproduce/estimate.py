@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tierscope import _core
-from tierscope import format as fmt
 from tierscope.reproduce.catalog import FULL, QUICK, Item
 from tierscope.reproduce.run import POINTS
-from tierscope.sweeps.estimate import wall
+from tierscope.sweeps.estimate import counted, span, trials, wall
 from tierscope.sweeps.execute import THREADS, processors
 from tierscope.sweeps.points import Point, points
 from tierscope.sweeps.store import Store
-from tierscope.sweeps.sweep import to_run
+from tierscope.sweeps.sweep import SweepWatcher, to_run
+
+MEASURED, TRIED, NOTHING = "measured", "trials", "nothing"
+"""What a time is known by: whole runs on two processors, short trials here, or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,37 +34,58 @@ class Estimate:
         """The same in words."""
         data = self.data
         lines = [
-            f"{one['item']}: {one['runs']} runs of {one['points']}, {_time(one['wall_s'])}"
+            f"{one['item']}: {one['runs']} runs of {one['points']}, {_time(one)}"
             for one in data["items"]
         ]
         known = [one["wall_s"] for one in data["items"] if one["wall_s"] is not None]
-        least, most = sum(one["least"] for one in known), sum(one["most"] for one in known)
-        total = f"Wall time of all: {_time({'least': least, 'most': most} if known else None)}"
-        if len(known) < len(data["items"]):
-            total += ", and of those that are not known"
+        total = {end: sum(one[end] for one in known) for end in ("least", "likely", "most")}
+        told = f"Wall time of all: {span(total) if known else 'not known beforehand'}"
+        if known and len(known) < len(data["items"]):
+            told += ", and of those that are not known"
         where = f", in {data['workers']} threads" if data["workers"] else f", on {data['on']}"
-        return [*lines, total + where]
+        return [*lines, told + where]
 
 
-def _time(bounds: dict[str, float] | None) -> str:
-    if bounds is None:
-        return "for a time that is not known beforehand"
-    least, most = fmt.seconds(bounds["least"]), fmt.seconds(bounds["most"])
-    return f"about {most}" if least == most else f"{least} to {most}"
+def _time(one: dict[str, Any]) -> str:
+    """How long an item takes, and what that is known by."""
+    if not one["runs"]:
+        return "nothing to run"
+    if one["wall_s"] is None:
+        why = f": {one['unknown']}" if one["unknown"] else ""
+        return f"for a time that is not known beforehand{why}"
+    by = {MEASURED: "by whole runs on two processors", TRIED: "by short trials"}[one["by"]]
+    return f"{span(one['wall_s'])}, {by}"
 
 
 def estimate(
-    items: Sequence[Item], directory: Path, *, quick: bool, on: str, workers: int | None
+    items: Sequence[Item],
+    directory: Path,
+    *,
+    quick: bool,
+    on: str,
+    workers: int | None,
+    watch: SweepWatcher | None = None,
 ) -> Estimate:
     """What items would run, and how long: by measured times where there are, or by short trials.
 
+    Args:
+        items: the items.
+        directory: where they are kept: what is there is not run again.
+        quick: whether they run at the small scale.
+        on: where they run.
+        workers: how many run at a time; as many as there are processors unless given.
+        watch: hears of the trials.
+
     Raises:
         SpecError: with every mistake of an experiment.
+        KeyboardInterrupt: where a request to end came during a trial.
     """
     store = Store(directory, directory / POINTS)
     threads = (workers or processors()) if on == THREADS else None
     seen: set[str] = set()
-    told = [_of(item, store, quick, threads, seen) for item in items]
+    found = [_Left(item, store, quick, seen) for item in items]
+    tried = sum(left.trials for left in found if threads is not None)
+    tell = counted(watch, tried) if tried else None
     return Estimate(
         {
             "version": _core.version(),
@@ -70,33 +93,55 @@ def estimate(
             "directory": str(directory),
             "on": on,
             "workers": threads,
-            "items": told,
+            "items": [left.told(threads, tell) for left in found],
         }
     )
 
 
-def _of(
-    item: Item, store: Store, quick: bool, threads: int | None, seen: set[str]
-) -> dict[str, Any]:
-    """What one item would run that no other before it has."""
-    found = [(panel.study, points(panel.study)) for panel in item.panels(quick)]
-    own = {point.key for _, each in found for point in each}
-    rest = [(study, _unseen(to_run(store, each, False), seen)) for study, each in found]
-    runs = sum(len(each) for _, each in rest)
-    measured = item.wall_s.get(QUICK if quick else FULL)
-    bounds: dict[str, float] | None = None
-    if threads is None:
-        bounds = None
-    elif measured is not None:
-        spent = measured * runs / max(1, len(own)) * 2 / threads
-        bounds = {"least": spent, "most": spent}
-    else:
-        tried = [wall(each, study, threads)[0] for study, each in rest if each]
-        if None not in tried:
-            bounds = {
-                end: sum(one[end] for one in tried if one is not None) for end in ("least", "most")
-            }
-    return {"item": item.full_name, "points": len(own), "runs": runs, "wall_s": bounds}
+class _Left:
+    """What an item would run that has not run and that no other before it runs."""
+
+    def __init__(self, item: Item, store: Store, quick: bool, seen: set[str]) -> None:
+        found = [(panel.study, points(panel.study)) for panel in item.panels(quick)]
+        self._item = item
+        self._points = len({point.key for _, each in found for point in each})
+        self._rest = [(study, _unseen(to_run(store, each, False), seen)) for study, each in found]
+        self._runs = sum(len(each) for _, each in self._rest)
+        self._measured = item.wall_s.get(QUICK if quick else FULL)
+
+    @property
+    def trials(self) -> int:
+        """How many runs are tried."""
+        known = self._measured is not None
+        return 0 if known else sum(trials(each) for _, each in self._rest)
+
+    def told(self, threads: int | None, tell: Callable[[], None] | None) -> dict[str, Any]:
+        """Its runs and their time, for JSON."""
+        bounds, unknown, by = self._wall(threads, tell)
+        return {
+            "item": self._item.full_name,
+            "points": self._points,
+            "runs": self._runs,
+            "wall_s": bounds,
+            "by": by,
+            "unknown": unknown,
+        }
+
+    def _wall(
+        self, threads: int | None, tell: Callable[[], None] | None
+    ) -> tuple[dict[str, float] | None, str | None, str]:
+        if threads is None:
+            return None, "it is a cluster's", NOTHING
+        if self._measured is not None:
+            spent = self._measured * self._runs / max(1, self._points) * 2 / threads
+            return dict.fromkeys(("least", "likely", "most"), spent), None, MEASURED
+        total = dict.fromkeys(("least", "likely", "most"), 0.0)
+        for study, each in self._rest:
+            found, unknown = wall(each, study, threads, tell) if each else (total, None)
+            if found is None:
+                return None, unknown, NOTHING
+            total = {end: total[end] + (found[end] if each else 0.0) for end in total}
+        return total, None, TRIED
 
 
 def _unseen(found: Sequence[Point], seen: set[str]) -> list[Point]:

@@ -22,7 +22,11 @@ def page(done: Done) -> Page:
             machines.setdefault(system, text or "")
     notes = [f"Our reading: {one}" for one in item.readings]
     notes += [f"Left out: {one}" for one in item.lacks]
-    notes += [f"{one.claim.id}: {one.claim.because}" for one in done.findings if one.claim.because]
+    notes += [
+        f"{one.claim.where}: {one.claim.says}: {one.claim.because}"
+        for one in done.findings
+        if one.claim.because
+    ]
     notes += [f"Failed: {what}: {why}" for what, why in done.failed]
     return Page(
         title=f"{item.full_name}, {item.where}",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.container import BarContainer, ErrorbarContainer
+from matplotlib.container import BarContainer, Container, ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
@@ -99,15 +99,23 @@ def _lines(done: Done) -> Figure:
         _place(axes, axis, order)
         _label(axes, name, drawn)
         axes.set_title(title, fontsize=9)
+    _legend(figure, seen, 9)
+    return figure
+
+
+def _legend(figure: Figure, seen: Mapping[str, Artist | Container], size: int) -> None:
+    """A legend below all panels, of as many columns as the figure has room for."""
+    # A letter is about half as wide as it is high; beside it are the mark and the gaps, in points.
+    entry = max(map(len, seen), default=1) * 0.55 * size + 4.5 * size
+    room = int(figure.get_figwidth() * 72 / entry)
     figure.legend(
         cast("list[Artist]", list(seen.values())),
         list(seen),
         loc="outside lower center",
-        ncols=4,
+        ncols=max(1, min(5, room)),
         frameon=False,
-        fontsize=9,
+        fontsize=size,
     )
-    return figure
 
 
 def _errors(cells: Sequence[Cell], name: str) -> list[list[float]] | None:
@@ -224,15 +232,7 @@ def _stacks(done: Done) -> Figure:
         axes.set_ylabel(f"{title_y}, {base} = 1" if base else f"share of {title_y}", fontsize=7)
         axes.tick_params(axis="y", labelsize=7)
         axes.spines[["top", "right"]].set_visible(False)
-    order = list(seen)
-    figure.legend(
-        cast("list[Artist]", [seen[label] for label in order]),
-        order,
-        loc="outside lower center",
-        ncols=5,
-        frameon=False,
-        fontsize=8,
-    )
+    _legend(figure, seen, 8)
     return figure
 
 

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from tierscope import _core
+from tierscope.errors import TierscopeError
 from tierscope.reproduce import figures
 from tierscope.reproduce.catalog import FULL, QUICK, Item, Panel, chosen
 from tierscope.reproduce.claims import Finding, judged
 from tierscope.sweeps.execute import THREADS
+from tierscope.sweeps.store import lock, was_locked
 from tierscope.sweeps.sweep import Sweep, SweepWatcher, sweep_all
 
 POINTS = "points"
@@ -91,6 +93,11 @@ class Done:
         return any(one.interrupted for one in self.sweeps)
 
     @property
+    def begun(self) -> bool:
+        """Whether any of its runs has ended, or it has none."""
+        return not self.sweeps or any(len(one) > one.counts()["missing"] for one in self.sweeps)
+
+    @property
     def failed(self) -> list[tuple[str, str]]:
         """What failed, and why."""
         return [failure for one in self.sweeps for failure in one.failures()]
@@ -153,10 +160,12 @@ def reproduce(
 
     Raises:
         SpecError: with every mistake of an experiment, before anything runs.
-        TierscopeError: where there is no such item, or the models lack what it needs.
+        TierscopeError: where there is no such item, the models lack what it needs, or the directory
+            holds something else.
     """
     items = chosen(names, experiments)
     target = Path(directory).absolute()
+    check_directory(target)
     panels = {item.full_name: item.panels(quick) for item in items}
     places = {
         (item.full_name, number): folder_of(target, item, number, panel)
@@ -165,7 +174,10 @@ def reproduce(
     }
     asked = {place: panels[name][number].study for (name, number), place in places.items()}
     ran: dict[Path, Sweep] = {}
-    if asked:
+    if not asked:
+        with lock(target / POINTS):
+            pass  # Tables alone run nothing; the directory is known by its lock all the same.
+    else:
         ran = sweep_all(
             asked,
             target / POINTS,
@@ -183,6 +195,26 @@ def reproduce(
         )
         for item in items
     ]
+
+
+def check_directory(target: Path) -> None:
+    """Refuses a directory that holds anything but what was reproduced before.
+
+    Raises:
+        TierscopeError: where it does.
+    """
+    if target.exists() and not target.is_dir():
+        mend = "name a directory for what is reproduced"
+        raise TierscopeError("not-a-directory", f"{target} is a file", mend)
+    if not target.exists() or was_locked(target / POINTS):
+        return
+    held = sorted(path.name for path in target.iterdir() if path.name != POINTS)
+    if held:
+        raise TierscopeError(
+            "foreign-directory",
+            f"{target} is not of tierscope reproduce (it holds {held[0]}) and is left alone",
+            "name a new directory, or an earlier one to go on with",
+        )
 
 
 def folder_of(target: Path, item: Item, number: int, panel: Panel) -> Path:

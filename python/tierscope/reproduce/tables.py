@@ -128,10 +128,10 @@ def published(findings: Sequence[Finding]) -> Grid:
         claim = one.claim
         said = fmt.ABSENT if claim.published is None else shown(claim, claim.published)
         ratio = fmt.ABSENT if one.ratio is None else fmt.factor(one.ratio)
-        about = [claim.id, claim.says, claim.where, claim.kind]
+        about = [claim.says, claim.where, claim.kind]
         rows.append([*about, said, found_of(one), ratio, verdict_of(one)])
-    heading = ["", "the paper says", "where", "kind", "published", "here", "ratio", "verdict"]
-    return Grid(PUBLISHED, heading, rows, 4)
+    heading = ["the paper says", "where", "kind", "published", "here", "ratio", "verdict"]
+    return Grid(PUBLISHED, heading, rows, 3)
 
 
 def found_of(one: Finding) -> str:
@@ -157,7 +157,7 @@ def lines_of(one: Finding) -> list[str]:
         told.insert(0, f"published {shown(claim, claim.published)}")
     told += [] if one.ratio is None else [f"ratio {fmt.factor(one.ratio)}"]
     told += [verdict_of(one)] if one.verdict else []
-    lines = [f"{claim.id} ({claim.where}, {claim.kind}): {claim.says}", f"  {'; '.join(told)}"]
+    lines = [f"{claim.where} ({claim.kind}): {claim.says}", f"  {'; '.join(told)}"]
     return [*lines, f"  because {claim.because}"] if claim.because else lines
 
 
@@ -174,9 +174,9 @@ def described(item: Item) -> Grid:
             machines[value.system] = system(value.system).to_dict()
         machine = machines[value.system]
         held = ", ".join(_value(machine, path.strip()) for path in value.path.split(","))
-        rows.append([value.id, value.says, value.published, held, value.path, value.where])
-    heading = ["", "what", "published", "here", "path", "where"]
-    return Grid("Inputs", heading, rows, 6)
+        rows.append([value.says, value.published, held, value.path, value.where])
+    heading = ["what", "published", "here", "path", "where"]
+    return Grid("Inputs", heading, rows, 5)
 
 
 def _value(machine: dict[str, Any], path: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from tierscope.sweeps.execute import THREADS, processors
 from tierscope.sweeps.points import Point, points
 from tierscope.sweeps.store import Store
 from tierscope.sweeps.study import Study
-from tierscope.sweeps.sweep import to_run
+from tierscope.sweeps.sweep import SweepProgress, SweepWatcher, to_run
 
 _MOST_SHOWN = 24
 """Points that are listed; of more, the first ones."""
+APART = 2.5
+"""Most runs as a whole are no more than so many times faster or slower than their trials."""
 _TRIALS = 2
 """Points that are tried for each pair of a system and a workload: the first and the last."""
 
@@ -63,14 +66,17 @@ class Estimate:
             return "none"
         if wall is None:
             return f"not known: {self.data['wall_unknown']}"
-        least, most = fmt.seconds(wall["least"]), fmt.seconds(wall["most"])
         by = "short trials of the first and last point of each system and workload"
-        spread = f"about {most}" if least == most else f"between {least} and {most}"
-        return f"{spread}, by {by}"
+        return f"{span(wall)}, by {by}"
 
 
 def estimate(
-    study: Study, directory: Path, on: str, workers: int | None, retry_failed: bool
+    study: Study,
+    directory: Path,
+    on: str,
+    workers: int | None,
+    retry_failed: bool,
+    watch: SweepWatcher | None = None,
 ) -> Estimate:
     """What a sweep would run. A point or two of each system and workload are tried.
 
@@ -81,7 +87,10 @@ def estimate(
     rest = to_run(Store(directory), found, retry_failed)
     distinct = len({point.key for point in found})
     threads = workers or processors()
-    wall_s, unknown = wall(rest, study, threads) if on == THREADS else (None, "it is a cluster's")
+    wall_s: dict[str, float] | None = None
+    unknown: str | None = "it is a cluster's"
+    if on == THREADS:
+        wall_s, unknown = wall(rest, study, threads, counted(watch, trials(rest)))
     return Estimate(
         {
             "version": _core.version(),
@@ -102,6 +111,21 @@ def estimate(
     )
 
 
+def counted(watch: SweepWatcher | None, total: int) -> Callable[[], None] | None:
+    """What tells a watcher of each of so many trials that has ended."""
+    if watch is None:
+        return None
+    ended = 0
+
+    def tell() -> None:
+        nonlocal ended
+        ended += 1
+        watch(SweepProgress(ended, total, 0))
+
+    watch(SweepProgress(0, total, 0))
+    return tell
+
+
 def _told(point: Point) -> str:
     parts = [point.machine.name, point.label]
     parts += [f"{name} = {value}" for name, value in point.choice.items()]
@@ -109,23 +133,49 @@ def _told(point: Point) -> str:
     return ", ".join(parts)
 
 
-def wall(
-    rest: Sequence[Point], study: Study, workers: int
-) -> tuple[dict[str, float] | None, str | None]:
-    """Bounds of the wall-clock time, by trials; or why there are none."""
+def span(wall: Mapping[str, float]) -> str:
+    """A time with its bounds, in words."""
+    least, likely, most = (fmt.wall(wall[end]) for end in ("least", "likely", "most"))
+    return f"about {likely}" if least == most else f"about {likely} ({least} to {most})"
+
+
+def to_try(rest: Sequence[Point]) -> list[tuple[list[Point], list[Point]]]:
+    """Points by system and workload, and of each the few that are tried."""
     groups: dict[tuple[str, str], list[Point]] = {}
     for point in rest:
         groups.setdefault((point.machine.name, point.label), []).append(point)
-    least = most = 0.0
-    for members in groups.values():
-        tried = members[:: max(1, len(members) - 1)][:_TRIALS]
+    return [(own, own[:: max(1, len(own) - 1)][:_TRIALS]) for own in groups.values()]
+
+
+def trials(rest: Sequence[Point]) -> int:
+    """How many runs :func:`wall` tries."""
+    return sum(len(tried) for _, tried in to_try(rest))
+
+
+def wall(
+    rest: Sequence[Point], study: Study, workers: int, tell: Callable[[], None] | None = None
+) -> tuple[dict[str, float] | None, str | None]:
+    """Bounds of the wall-clock time, by trials; or why there are none.
+
+    Args:
+        rest: the points that have to run.
+        study: the study that they are of.
+        workers: how many run at a time.
+        tell: called after each trial.
+
+    Raises:
+        KeyboardInterrupt: where a request to end came during a trial.
+    """
+    likely = 0.0
+    for members, tried in to_try(rest):
         walls = []
         for one in tried:
             found = plan([one.machine], one.work, **study.region).data
             if found["wall_s"] is None:
                 return None, found["wall_unknown"]
-            walls.append(found["wall_s"])
-        least += min(wall["least"] for wall in walls) * len(members)
-        most += max(wall["most"] for wall in walls) * len(members)
-    longest = min(workers, max(1, len(rest)))
-    return {"least": least / longest, "most": most / longest}, None
+            walls.append(found["wall_s"]["likely"])
+            if tell is not None:
+                tell()
+        likely += statistics.fmean(walls) * len(members)
+    likely /= min(workers, max(1, len(rest)))
+    return {"least": likely / APART, "likely": likely, "most": likely * APART}, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -123,22 +124,27 @@ def check_on(on: object, workers: int | None) -> str:
     return text
 
 
-def run_all(tasks: Sequence[dict[str, Any]], on: str, workers: int | None) -> Generator[Record]:
+def run_all(
+    tasks: Sequence[dict[str, Any]], on: str, workers: int | None, until: float | None = None
+) -> Generator[Record]:
     """Runs tasks, and gives each record as it comes.
 
-    Whoever stops listening ends the sweep: what runs is ended, what waits is dropped.
+    Whoever stops listening ends the sweep: what runs is ended, what waits is dropped. In threads it
+    ends by itself when ``time.monotonic()`` is past ``until``.
     """
     if on == THREADS:
-        yield from _in_threads(tasks, workers or processors())
+        yield from _in_threads(tasks, workers or processors(), until)
     else:
         yield from _on_dask(tasks, on.removeprefix(_DASK))
 
 
-def _in_threads(tasks: Sequence[dict[str, Any]], workers: int) -> Generator[Record]:
+def _in_threads(
+    tasks: Sequence[dict[str, Any]], workers: int, until: float | None
+) -> Generator[Record]:
     stop = threading.Event()
     pool = ThreadPoolExecutor(workers, thread_name_prefix="tierscope-sweep")
     try:
-        for future in _completed(pool, tasks, workers * _AHEAD, stop):
+        for future in _completed(pool, tasks, workers * _AHEAD, until, stop):
             yield future.result()
     finally:
         stop.set()
@@ -146,7 +152,11 @@ def _in_threads(tasks: Sequence[dict[str, Any]], workers: int) -> Generator[Reco
 
 
 def _completed(
-    pool: Executor, tasks: Sequence[dict[str, Any]], ahead: int, *further: Any
+    pool: Executor,
+    tasks: Sequence[dict[str, Any]],
+    ahead: int,
+    until: float | None,
+    *further: Any,
 ) -> Iterator[Future[Record]]:
     """Futures as they are done; few are handed out at a time, so that an end is soon."""
     rest, heard = iter(tasks), len(received)
@@ -161,6 +171,8 @@ def _completed(
         done, under_way = wait(under_way, timeout=_POLL_S, return_when=FIRST_COMPLETED)
         yield from done
         _heed(heard)
+        if until is not None and time.monotonic() >= until:
+            return
 
 
 def _heed(heard: int) -> None:

@@ -199,6 +199,11 @@ def lock(directory: Path, *folders: Path) -> Iterator[None]:
         yield
 
 
+def was_locked(directory: Path) -> bool:
+    """Whether :func:`lock` has ever had a directory."""
+    return (directory / _LOCK).is_file()
+
+
 def _opened(directory: Path, folders: Sequence[Path]) -> IO[str]:
     try:
         for folder in (directory, *folders):
