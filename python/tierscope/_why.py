@@ -363,7 +363,7 @@ def lines(reason: Reason, most: int = 10) -> list[str]:
     groups = ", ".join(f"{label} {fmt.percent(share)}" for label, share in reason.groups[:4])
     told = [f"Why {reason.system}: {groups}."]
     if reason.stage:
-        told[0] += f" Most of it is one stage's: {reason.stage}, {fmt.percent(reason.share)}."
+        told[0] += f" The stage with the most: {reason.stage}, {fmt.percent(reason.share)}."
     felt = [one for one in reason.effects if abs(one.time_change) >= _FELT]
     found = felt[:most]
     width = max((len(f"{one.path} = {one.value}") for one in found), default=0)
@@ -372,6 +372,11 @@ def lines(reason: Reason, most: int = 10) -> list[str]:
         told.append(
             f"  {named}  to {one.tried}: {100 * one.time_change:+.2f} % of the time, "
             f"elasticity {one.elasticity:+.3f}"
+        )
+    if any(abs(one.elasticity) > 1 for one in found):
+        told.append(
+            "  More than 1 is more than proportion: events have come in another order, which a "
+            "longer run or another seed may not repeat."
         )
     if not found and reason.effects:
         told.append("  No parameter that was tried changes the time.")
