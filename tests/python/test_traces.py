@@ -69,6 +69,21 @@ def test_a_file_that_is_there_is_replaced_only_if_asked(trace: Path) -> None:
     assert target.read_text(encoding="utf-8").startswith("0x0 W\n")
 
 
+@pytest.mark.parametrize("replace", [False, True])
+def test_what_has_the_name_of_a_half_written_file_is_left_alone(trace: Path, replace: bool) -> None:
+    target = trace.with_name("new.trc")
+    partial = trace.with_name("new.trc.partial")
+    partial.write_text("mine", encoding="utf-8")
+    with pytest.raises(ts.RunError, match=r"new\.trc\.partial is there") as refused:
+        ts.convert(f"dramsim3:{trace}", f"ramulator:{target}", replace=replace)
+    assert refused.value.code == "unwritable"
+    assert partial.read_text(encoding="utf-8") == "mine"
+    assert not target.exists()
+    partial.unlink()
+    ts.convert(f"dramsim3:{trace}", f"ramulator:{target}")
+    assert not partial.exists()
+
+
 def test_nothing_is_left_of_a_conversion_that_failed(trace: Path) -> None:
     trace.write_text(f"{TRACE}0x40 NOTHING 99999\n", encoding="utf-8")
     with pytest.raises(ts.RunError, match="line 3001"):
@@ -87,11 +102,12 @@ def test_an_interrupted_conversion_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_look_tells_what_was_found() -> None:
-    seen = []
+    seen: list[Passed] = []
 
     def interrupt(passed: Passed) -> None:
+        before = any(one.requests for one in seen)
         seen.append(passed)
-        if passed.requests:
+        if passed.requests and not before:
             raise KeyboardInterrupt
 
     info = ts.trace_info(ts.workload("zipf", requests=200_000_000), watch=interrupt)

@@ -58,7 +58,8 @@ impl Output {
     /// Begins a file that is to be at `path`. One that is there stays until it is finished.
     ///
     /// # Errors
-    /// Where it cannot be made, or where there is a directory.
+    /// Where it cannot be made, or where there is a directory, or something that has the name until it
+    /// is finished.
     pub fn create(path: &Path) -> Result<Output, Error> {
         let packing = Packing::of(path);
         let kind = std::fs::metadata(path).map(|found| found.file_type());
@@ -79,7 +80,14 @@ impl Output {
         // Where there is a link, what it leads to is replaced, not the link.
         let place = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let partial = crate::trace::partial_path(&place);
-        let encoder = Encoder::new(File::create(&partial)?, packing)?;
+        let file = File::create_new(&partial).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => Error::other(format!(
+                "{} is there, of a file that is under way or that was given up; wait for it, or remove it",
+                partial.display()
+            )),
+            _ => error,
+        })?;
+        let encoder = Encoder::new(file, packing)?;
         Ok(Output { encoder, renamed: Some((partial, place)) })
     }
 
