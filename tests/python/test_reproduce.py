@@ -203,6 +203,35 @@ def test_what_was_killed_goes_on_and_nothing_runs_twice(own: Path, tmp_path: Pat
     assert {name: after[name] for name in before} == before
 
 
+def test_what_was_interrupted_tells_what_there_is_and_goes_on(own: Path, tmp_path: Path) -> None:
+    text = FIRST.replace('"workload.updates" = 300', '"workload.updates" = 20000')
+    (own / "own" / "first.toml").write_text(text)
+    third = text.replace('"workload.updates" = 20000', '"workload.updates" = 30000')
+    (own / "own" / "third.toml").write_text(third)
+    (own / "own" / "paper.toml").write_text(PAPER.replace('"second"', '"third"'))
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "tierscope", "reproduce", "own", "--quick"]
+    command += ["-o", str(out), "--experiments", str(own), "--workers", "1"]
+    begun = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 100
+    while len(kept(out)) < 1 and time.monotonic() < until:
+        time.sleep(0.01)
+    begun.send_signal(signal.SIGTERM)
+    said, told = begun.communicate(timeout=60)
+    before = kept(out)
+    assert begun.returncode == 130, told
+    assert 1 <= len(before) < DISTINCT
+    assert "Partial, at quick scale." in said
+    assert "Not begun: own/third" in said
+    assert not (out / "own/third/item.json").exists()
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "Not begun" not in done.stdout
+    after = kept(out)
+    assert len(after) == 2 * DISTINCT
+    assert {name: after[name] for name in before} == before
+
+
 def test_an_estimate_counts_what_is_left(own: Path, tmp_path: Path, tierscope: Runner) -> None:
     arguments = ("reproduce", "own", "--quick", "-o", "out", "--experiments", str(own))
     whole = json.loads(tierscope(*arguments, "--dry-run", "--json").stdout)
