@@ -151,6 +151,22 @@ impl Timeline {
         Timeline { length: 0, segments: [0; SEGMENTS] }
     }
 
+    /// The stages of a request that passed these, no two of them the same, in this order.
+    #[inline]
+    pub fn of<const N: usize>(stages: [(Stage, u64); N]) -> Self {
+        const { assert!(N <= SEGMENTS) };
+        let mut timeline = Timeline::new();
+        for (stage, duration_ps) in stages {
+            debug_assert!(duration_ps <= MOST_TIME_PS, "{duration_ps} ps in {stage:?}");
+            // Without a branch: a stage of no time is overwritten, and leaves nothing.
+            let segment = (stage as u64) << DURATION_BITS | duration_ps;
+            let passed = duration_ps > 0;
+            timeline.segments[usize::from(timeline.length)] = if passed { segment } else { 0 };
+            timeline.length += u8::from(passed);
+        }
+        timeline
+    }
+
     /// Adds `duration_ps` in `stage` at the end.
     #[inline]
     pub fn push(&mut self, stage: Stage, duration_ps: u64) {
@@ -264,6 +280,19 @@ mod tests {
         let all: Vec<_> = t.iter().collect();
         assert_eq!(all, [(Stage::Cache, 10), (Stage::Dram, 25), (Stage::Cache, 1)]);
         assert_eq!(t.total_ps(), 36);
+    }
+
+    #[test]
+    fn stages_at_once_are_those_pushed_one_after_the_other() {
+        for times in [[0, 0, 0], [0, 0, 7], [0, 5, 0], [0, 5, 7], [3, 0, 0], [3, 0, 7], [3, 5, 7]] {
+            let all = [Stage::Controller, Stage::DramQueue, Stage::Dram];
+            let mut pushed = Timeline::new();
+            for (stage, time_ps) in all.into_iter().zip(times) {
+                pushed.push(stage, time_ps);
+            }
+            let at_once = [0, 1, 2].map(|place| (all[place], times[place]));
+            assert!(Timeline::of(at_once) == pushed, "{times:?}");
+        }
     }
 
     #[test]

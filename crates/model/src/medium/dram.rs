@@ -259,7 +259,7 @@ impl Dram {
         }
         if !self.channels[index].is_busy() {
             self.catch_up(now_ps, index);
-        } else if !request.write && self.channels[index].may_be_written(line) {
+        } else if !request.write & self.channels[index].may_be_written(line) {
             self.catch_up(now_ps, index);
             if self.channels[index].forward(&self.rules, now_ps, line, place.bank, request.id) {
                 self.set_earliest(index);
@@ -355,21 +355,19 @@ impl Dram {
             id = self.groups.remove(flight.owner).id;
         }
         self.in_flight -= 1;
-        // The stages are written where they stay: a completion is large.
-        out.push(Completion { id, at_ps: flight.end_ps, stages: Timeline::new() });
-        if let Some(completion) = out.last_mut() {
-            self.write_stages(flight, &mut completion.stages);
-        }
+        out.push(Completion { id, at_ps: flight.end_ps, stages: self.stages(flight) });
     }
 
     #[inline]
-    fn write_stages(&self, flight: &Flight, stages: &mut Timeline) {
+    fn stages(&self, flight: &Flight) -> Timeline {
         let controller_ps = self.rules.controller_ps;
         let latency_ps = flight.end_ps - flight.submitted_ps - controller_ps;
         let own_ps = self.rules.clock.cycles_to_ps(u64::from(flight.own_clocks)).min(latency_ps);
-        stages.push(Stage::Controller, controller_ps);
-        stages.push(Stage::DramQueue, latency_ps - own_ps);
-        stages.push(Stage::Dram, own_ps);
+        Timeline::of([
+            (Stage::Controller, controller_ps),
+            (Stage::DramQueue, latency_ps - own_ps),
+            (Stage::Dram, own_ps),
+        ])
     }
 }
 

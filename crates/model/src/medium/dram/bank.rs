@@ -98,13 +98,21 @@ impl Bank {
         self.lists.iter().any(|list| list.hit != NONE)
     }
 
-    /// Whether its row is closed now that nobody waits for it.
+    /// Whether its row is closed because nobody waits for it.
     #[inline]
     pub fn leaves_closed(&mut self, rules: &Rules) -> bool {
         match rules.page_policy {
             PagePolicy::Open | PagePolicy::Timeout => false,
-            PagePolicy::Closed => true,
-            PagePolicy::Adaptive => self.predictor.leaves(self.row),
+            PagePolicy::Closed => !self.has_hits(),
+            PagePolicy::Adaptive => !self.has_hits() && self.predictor.leaves(self.row),
+        }
+    }
+
+    /// An entry gets its first column command.
+    #[inline]
+    pub fn begins(&mut self, rules: &Rules, row: u64) {
+        if rules.page_policy == PagePolicy::Adaptive {
+            self.predictor.wants(row);
         }
     }
 
@@ -203,9 +211,7 @@ impl Bank {
         self.row = row;
         self.unused_by = slot;
         for list in self.lists.iter_mut() {
-            if !list.is_empty() {
-                list.open(entries, row);
-            }
+            list.open(entries, row);
         }
     }
 

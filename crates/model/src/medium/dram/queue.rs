@@ -1,7 +1,7 @@
 //! Requests that wait in a channel's controller: entries, and the lists of each bank.
 
-/// No entry.
-pub const NONE: u32 = u32::MAX;
+/// No entry: the slot of one that never waits, so that what is next to none may be written without asking.
+pub const NONE: u32 = 0;
 
 /// The place of an entry that the controller has not seen: no other's.
 const UNSEEN: u64 = u64::MAX;
@@ -29,7 +29,8 @@ impl Class {
     /// Its place in a bank's lists.
     #[inline]
     pub const fn index(self) -> usize {
-        self.0 as usize
+        // Masked only so that no bounds are checked.
+        self.0 as usize % Self::COUNT
     }
 
     /// Whether it goes towards DRAM.
@@ -138,15 +139,16 @@ impl Entry {
 #[derive(Clone, Debug)]
 pub struct Touched {
     /// By line, of requests of one line: entries that read and that write.
-    lines: Vec<[u32; 2]>,
+    lines: Box<[[u32; 2]; Self::PLACES]>,
     /// By row, of larger requests.
-    rows: Vec<[u32; 2]>,
+    rows: Box<[[u32; 2]; Self::PLACES]>,
     /// How many are of larger requests.
     larger: u32,
 }
 
 impl Touched {
     const BITS: u32 = 8;
+    const PLACES: usize = 1 << Self::BITS;
 
     #[inline]
     fn place(what: u64) -> usize {
@@ -207,16 +209,23 @@ impl Touched {
 
 impl Default for Touched {
     fn default() -> Self {
-        let none = vec![[0; 2]; 1 << Self::BITS];
+        let none = Box::new([[0; 2]; Self::PLACES]);
         Touched { lines: none.clone(), rows: none, larger: 0 }
     }
 }
 
 /// The entries of a channel, in slots that are used again.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Entries {
     slots: Vec<Entry>,
     free: Vec<u32>,
+}
+
+impl Default for Entries {
+    fn default() -> Self {
+        let none = Entry::new(0, 0, 0, Class::new(false, false), 0, 0, (0, false), 0, (0, 0));
+        Entries { slots: vec![none], free: Vec::new() }
+    }
 }
 
 impl Entries {
@@ -262,11 +271,13 @@ pub struct List {
     tail: u32,
     /// The oldest for the open row.
     pub hit: u32,
+    /// Rows that were waited for since the list was empty: a bit each, which several share.
+    rows: u64,
 }
 
 impl List {
     /// An empty list.
-    pub const EMPTY: List = List { head: NONE, tail: NONE, hit: NONE };
+    pub const EMPTY: List = List { head: NONE, tail: NONE, hit: NONE, rows: 0 };
 
     /// Whether nothing waits.
     #[inline]
@@ -277,42 +288,42 @@ impl List {
     /// Adds the youngest; `open_row` is the bank's.
     #[inline]
     pub fn push(&mut self, entries: &mut Entries, slot: u32, open_row: u64) {
+        // Without a branch, as nobody knows what comes.
         let tail = self.tail;
+        entries[tail].next = slot;
         let entry = &mut entries[slot];
         entry.previous = tail;
-        if self.hit == NONE && entry.row == open_row {
-            self.hit = slot;
-        }
+        self.rows |= bit_of(entry.row);
+        let hits = (self.hit == NONE) & (entry.row == open_row);
+        self.hit = if hits { slot } else { self.hit };
+        self.head = if tail == NONE { slot } else { self.head };
         self.tail = slot;
-        if tail == NONE {
-            self.head = slot;
-        } else {
-            entries[tail].next = slot;
-        }
     }
 
     /// Takes out the oldest hit, which is done, and finds the next.
     #[inline]
     pub fn remove_hit(&mut self, entries: &mut Entries) {
         let Entry { row, previous, next, .. } = entries[self.hit];
-        if previous == NONE {
-            self.head = next;
-        } else {
-            entries[previous].next = next;
-        }
-        if next == NONE {
-            self.tail = previous;
-        } else {
-            entries[next].previous = previous;
-        }
+        entries[previous].next = next;
+        entries[next].previous = previous;
+        self.head = if previous == NONE { next } else { self.head };
+        self.tail = if next == NONE { previous } else { self.tail };
+        self.rows = if self.head == NONE { 0 } else { self.rows };
         self.hit = first_of(entries, next, row);
     }
 
-    /// A row was opened.
+    /// A row was opened, while none was.
     #[inline]
     pub fn open(&mut self, entries: &Entries, row: u64) {
-        self.hit = first_of(entries, self.head, row);
+        if self.rows & bit_of(row) != 0 {
+            self.hit = first_of(entries, self.head, row);
+        }
     }
+}
+
+#[inline]
+fn bit_of(row: u64) -> u64 {
+    1 << (row % 64)
 }
 
 #[inline]

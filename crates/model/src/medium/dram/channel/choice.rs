@@ -62,12 +62,14 @@ impl Channel {
             [rank] => self.candidates.search_all(&self.floors_of(rank, floors)),
             ranks => self.search(ranks, floors),
         };
-        self.best = match self.candidates.first(keys) {
-            First::Bank(index, start, order) => Choice { start, order, what: What::Bank(index) },
-            First::Far => self.choose_far(rules, floors),
-            First::Nothing => Choice::NOTHING,
-        };
-        let against = !self.against.is_empty();
+        match self.candidates.first(keys) {
+            First::Bank(index, start, order) => {
+                self.best = Choice { start, order, what: What::Bank(index) };
+            }
+            First::Far => self.best = self.choose_far(rules, floors),
+            First::Nothing => self.best = Choice::NOTHING,
+        }
+        let against = !self.against.is_empty() && self.against_start(floors) <= self.best.start;
         if self.refreshing != 0 || against || rules.page_policy == PagePolicy::Timeout {
             self.choose_besides(rules, floors);
         }
@@ -124,6 +126,14 @@ impl Channel {
             self.choose_timeout(rules, floor, &mut best);
         }
         self.best = best;
+    }
+
+    /// No column command against the direction starts sooner.
+    #[inline]
+    fn against_start(&self, [_, columns]: [u64; 2]) -> u64 {
+        let next = column(!self.writing) as usize % USUAL;
+        let ranks = self.ranks.iter().map(|rank| rank.earliest[next]);
+        ranks.min().unwrap_or(0).max(columns)
     }
 
     /// Chooses the first use of a row that was opened before the turn, and forgets who wants none.

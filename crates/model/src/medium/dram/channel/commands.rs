@@ -89,7 +89,7 @@ impl Channel {
         let (class, write) = (entry.class, entry.class.writes());
         if entry.bursts_left == entry.bursts {
             self.counts.add(entry);
-            self.banks[index].predictor.wants(entry.row);
+            self.banks[index].begins(rules, entry.row);
         }
         self.left[left(entry.bursts_left)] -= 1;
         entry.bursts_left -= 1;
@@ -109,7 +109,7 @@ impl Channel {
             return;
         }
         bank.lists[class.index()].remove_hit(&mut self.entries);
-        let closes = !bank.has_hits() && bank.leaves_closed(rules);
+        let closes = bank.leaves_closed(rules);
         let command = match (write, closes) {
             (false, false) => Command::Read,
             (false, true) => Command::ReadPrecharge,

@@ -52,7 +52,7 @@ impl Channel {
         }
         if entry.bursts_left == entry.bursts {
             self.counts.add(entry);
-            self.banks[index].predictor.wants(entry.row);
+            self.banks[index].begins(rules, entry.row);
         }
         let further = (count - 1) * apart;
         self.now = self.now.max(start + further);
