@@ -159,7 +159,10 @@ impl Account {
             self.bytes.read += flight.bytes;
         }
         for (sum_ps, stage_ps) in self.stages.iter_mut().zip(stages) {
-            *sum_ps += u128::from(*stage_ps);
+            // Of most stages a request has none.
+            if *stage_ps > 0 {
+                *sum_ps += u128::from(*stage_ps);
+            }
         }
         self.end_intervals(at_ps - self.start_ps);
         self.under_way.accesses += 1;

@@ -147,7 +147,8 @@ enum Takes {
 /// What times are counted in.
 #[derive(Clone, Copy, Debug)]
 enum Ticks {
-    Cycles(Clock),
+    /// Of a clock, up to so many.
+    Cycles(Clock, u64),
     Ps(u64),
 }
 
@@ -351,8 +352,8 @@ impl Alone {
 
     fn time_of(&self, ticks: u64) -> Result<u64, AloneError> {
         let (at_ps, what, at) = match self.ticks {
-            Ticks::Cycles(clock) => {
-                let counted = ticks <= clock.ps_to_cycles_ceil(MOST_TIME_PS);
+            Ticks::Cycles(clock, most) => {
+                let counted = ticks <= most;
                 (counted.then(|| clock.cycles_to_ps(ticks)), "cycle", "the trace's clock")
             }
             Ticks::Ps(unit_ps) => (ticks.checked_mul(unit_ps), "time", "the unit of its times"),
@@ -709,7 +710,7 @@ fn ticks(
 ) -> Result<Ticks, AloneError> {
     match (times, clock.or_else(|| spec.dram_clock())) {
         (Times::Ps(unit_ps), _) => Ok(Ticks::Ps(unit_ps)),
-        (_, Some(clock)) => Ok(Ticks::Cycles(clock)),
+        (_, Some(clock)) => Ok(Ticks::Cycles(clock, clock.ps_to_cycles_ceil(MOST_TIME_PS))),
         (Times::Cycles, None) if outstanding.is_none() => {
             Err(AloneError::NoClock(spec.name.clone()))
         }

@@ -47,15 +47,15 @@ fn some(count: usize, what: &str) -> String {
 /// A number of hexadecimal digits, `0x` before them or not.
 #[inline]
 pub(super) fn hexadecimal(word: &str) -> Result<u64, String> {
-    number(word, without_prefix(word).unwrap_or(word), 16, "a hexadecimal address")
+    number::<16>(word, without_prefix(word).unwrap_or(word), "a hexadecimal address")
 }
 
 /// An address: hexadecimal behind `0x`, else decimal.
 #[inline]
 pub(super) fn address(word: &str) -> Result<u64, String> {
     match without_prefix(word) {
-        Some(digits) => number(word, digits, 16, "an address"),
-        None => number(word, word, 10, "an address"),
+        Some(digits) => number::<16>(word, digits, "an address"),
+        None => number::<10>(word, word, "an address"),
     }
 }
 
@@ -66,13 +66,13 @@ fn without_prefix(word: &str) -> Option<&str> {
 /// A count of cycles.
 #[inline]
 pub(super) fn cycle(word: &str) -> Result<u64, String> {
-    number(word, word, 10, "a cycle, a whole number from 0")
+    number::<10>(word, word, "a cycle, a whole number from 0")
 }
 
 /// A whole number from 0, decimal; `what` it is, for errors: `an offset in bytes`.
 #[inline]
 pub(super) fn whole(word: &str, what: &str) -> Result<u64, String> {
-    number(word, word, 10, what)
+    number::<10>(word, word, what)
 }
 
 /// A size in bytes, of a request that moves some: at most 1 GiB, beyond which lie slips of units.
@@ -125,7 +125,7 @@ pub(super) fn seconds(word: &str) -> Result<u64, String> {
     const NANOSECONDS: u64 = 1_000_000_000;
     let what = "a time in seconds, such as 12.000345";
     let (whole, fraction) = word.split_once('.').unwrap_or((word, "0"));
-    let seconds = number(word, whole, 10, what)?;
+    let seconds = number::<10>(word, whole, what)?;
     if fraction.is_empty() || !fraction.bytes().all(|digit| digit.is_ascii_digit()) {
         return Err(format!("`{word}` is not {what}"));
     }
@@ -142,14 +142,29 @@ pub(super) fn seconds(word: &str) -> Result<u64, String> {
 
 /// Signs are no part of a number here, though Rust would take a plus.
 #[inline]
-fn number(word: &str, digits: &str, radix: u32, what: &str) -> Result<u64, String> {
-    let plain = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
-    match u64::from_str_radix(digits, radix) {
+fn number<const RADIX: u32>(word: &str, digits: &str, what: &str) -> Result<u64, String> {
+    if let Some(number) = short_number::<RADIX>(digits) {
+        return Ok(number);
+    }
+    let plain = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(RADIX));
+    match u64::from_str_radix(digits, RADIX) {
         Ok(number) if plain => Ok(number),
         // Digits alone, of which there are too many.
         Err(_) if plain => Err(format!("`{word}` is too large for {what}: the most is 2^64 - 1")),
         _ => Err(format!("`{word}` is not {what}")),
     }
+}
+
+/// A number of so few digits that it fits whatever they are: nearly all are.
+#[inline]
+fn short_number<const RADIX: u32>(digits: &str) -> Option<u64> {
+    const { assert!(RADIX <= 16) };
+    if digits.is_empty() || digits.len() > 16 {
+        return None;
+    }
+    digits.bytes().try_fold(0, |number, digit| {
+        Some(number * u64::from(RADIX) + u64::from(char::from(digit).to_digit(RADIX)?))
+    })
 }
 
 #[cfg(test)]
