@@ -226,10 +226,9 @@ def _window_lines(systems: Mapping[str, RecordedWindows]) -> Iterator[str]:
     cold = [f"{fmt.factor(each)} on {name}" for name, each in halves.items() if each is not None]
     if cold:
         yield (
-            "A window begins as the one before has left caches and memory. The time of an "
-            f"instruction in first halves of windows, against second ones: {', '.join(cold)}; "
-            "where it is far above 1×, windows are too short for these figures. Near 1× they may "
-            "be cold to their end: longer ones, or a whole recording, tell."
+            "The time of an instruction in first halves of windows, against second ones: "
+            f"{', '.join(cold)}; where it is far above 1×, windows begin colder than the program "
+            "would: longer ones, or a whole recording, tell."
         )
 
 

@@ -183,12 +183,17 @@ pub fn in_windows(windows: &Windows) -> String {
             totals.instructions.saturating_add(skipped.instructions),
         ))
     });
+    let warm = if windows.warm {
+        "What was used between windows has warmed caches and memory, where a machine can be warmed so."
+    } else {
+        "A window begins with caches and memory as the one before has left them, so that times are too \
+         long, the more so the shorter windows are: record it again, for this version tells what was \
+         used in between."
+    };
     format!(
         "The recording is a sample of its program: {window_accesses} of each {period_accesses} \
          accesses{}. Times, energies and counts are of these windows and of all calls; what is told of \
-         the whole program is extrapolated, and ± is sampling's error alone. A window begins with \
-         caches and memory as the one before has left them, so that times are too long, the more so the \
-         shorter windows are.",
+         the whole program is extrapolated, and ± is sampling's error alone. {warm}",
         share.unwrap_or_default()
     )
 }

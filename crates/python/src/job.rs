@@ -100,6 +100,8 @@ pub struct Windows {
     pub spec: WindowSpec,
     /// What is there, and what is not; None where the recording is cut short.
     pub totals: Option<TstTotals>,
+    /// Whether it tells what was used between them.
+    pub warm: bool,
 }
 
 impl Job {
@@ -255,7 +257,8 @@ fn recorded(path: PathBuf, allow_truncated: bool) -> Result<Prepared, PyErr> {
     };
     let filter = reader.metadata().filter;
     let totals = reader.totals().cloned();
-    let windows = reader.metadata().windows.map(|spec| Windows { spec, totals });
+    let warm = reader.tells_uses();
+    let windows = reader.metadata().windows.map(|spec| Windows { spec, totals, warm });
     let damage = reader.damage().map(|damage| format!("the recording is cut short: {damage}"));
     let cut = reader.cut().map(ended_early);
     let missing = reader.missing().to_vec();

@@ -510,8 +510,8 @@ pub struct HalfWidths {
 }
 
 /// What a recording of windows tells of its whole program: estimates of what its threads took for each
-/// instruction, and of the mean latency. Intervals hold sampling's error alone, not that a window begins
-/// with caches and memory as the one before has left them.
+/// instruction, and of the mean latency. Intervals hold sampling's error alone, not what warming leaves
+/// out between windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedWindows {
     /// Whole windows that were simulated.
@@ -523,8 +523,9 @@ pub struct RecordedWindows {
     pub thread_time_s: Option<f64>,
     /// Mean latency of accesses in whole windows, in nanoseconds. Nothing without a window.
     pub mean_latency_ns: Option<f64>,
-    /// Time for each instruction in the first halves of windows over that in the second ones: as much
-    /// above 1 as windows begin cold. Nothing without a window.
+    /// Time for each instruction in the first halves of windows over that in the second ones: above 1 where
+    /// windows begin colder than they should, or with queues still empty below it. Nothing without a
+    /// window.
     pub first_halves: Option<f64>,
     /// Share of programs whose figures lie in the intervals.
     pub confidence: f64,

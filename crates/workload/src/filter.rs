@@ -113,6 +113,7 @@ impl Filter {
                     thread.keep(*op, kept);
                     kept.extend_from_slice(&ops[at + 1..end]);
                 }
+                Some(OpKind::Used) => kept.push(*op),
                 Some(OpKind::Compute) => thread.waiting += u64::from(op.instructions()),
                 _ => thread.keep(*op, kept),
             }

@@ -13,6 +13,7 @@ pub mod filter;
 pub mod generator;
 pub mod op;
 mod order;
+mod recency;
 pub mod requests;
 pub mod site;
 pub mod stream;

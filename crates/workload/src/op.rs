@@ -24,12 +24,17 @@ pub enum OpKind {
     /// What follows in the thread comes from the site of the program's code with the number `word`:
     /// see [`crate::site`]. It does nothing.
     Site = 5,
+    /// A line of memory, that of the address `word`, was used in a part of the program that is not
+    /// recorded: see [`crate::windows`]. It warms machines, and is no access of the program.
+    Used = 6,
 }
 
 /// The address of this access depends on the value of the thread's previous load.
 pub const FLAG_DEPENDENT: u8 = 1;
 /// The access is atomic (a locked read-modify-write).
 pub const FLAG_ATOMIC: u8 = 2;
+/// What was used was written, once at least.
+pub const FLAG_WRITTEN: u8 = 4;
 
 /// One operation: 16 bytes.
 ///
@@ -77,6 +82,13 @@ impl Op {
         Op::new(OpKind::Site, 0, 0, 0, number as u64)
     }
 
+    /// A line was used in what is not recorded, and perhaps written.
+    #[inline]
+    pub const fn used(address: u64, written: bool) -> Self {
+        let flags = if written { FLAG_WRITTEN } else { 0 };
+        Op::new(OpKind::Used, flags, 0, 0, address)
+    }
+
     /// The kind's code; compare with `OpKind::… as u8`.
     #[inline]
     pub const fn kind_code(self) -> u8 {
@@ -93,11 +105,12 @@ impl Op {
             3 => Some(OpKind::Call),
             4 => Some(OpKind::Argument),
             5 => Some(OpKind::Site),
+            6 => Some(OpKind::Used),
             _ => None,
         }
     }
 
-    /// Flags: [`FLAG_DEPENDENT`], [`FLAG_ATOMIC`].
+    /// Flags: [`FLAG_DEPENDENT`], [`FLAG_ATOMIC`], [`FLAG_WRITTEN`].
     #[inline]
     pub const fn flags(self) -> u8 {
         (self.meta >> 8) as u8

@@ -6,7 +6,7 @@ mod pages;
 #[cfg(test)]
 mod tests;
 
-use crate::op::{Advice, Call, Op, OpKind, ThreadId};
+use crate::op::{Advice, Call, FLAG_WRITTEN, Op, OpKind, ThreadId};
 use crate::order::Order;
 use crate::stream::{Pull, Stream, StreamError};
 use mappings::{Backing, Mappings};
@@ -122,6 +122,7 @@ impl Count {
             match op.kind() {
                 Some(OpKind::Load) => self.access(op.word, u64::from(op.size()), false),
                 Some(OpKind::Store) => self.access(op.word, u64::from(op.size()), true),
+                Some(OpKind::Used) => self.access(op.word, 1, op.flags() & FLAG_WRITTEN != 0),
                 Some(OpKind::Call) => {
                     let arguments = &ops[at..];
                     match Call::decode(*op, arguments) {

@@ -3,17 +3,25 @@
 //! Of each period of so many accesses of the program, all threads together, the recording holds a window
 //! in the period's middle, so that a trend over the program weighs alike before and behind. Calls and
 //! marks are kept wherever they are: what memory is mapped, what files hold and who waits for whom is as
-//! in the whole. [`Call::Skip`] counts what a thread did in between. Systematic samples of programs:
-//! Wunderlich, Wenisch, Falsafi, Hoe, SMARTS, ISCA 2003, section 3.
+//! in the whole. [`Call::Skip`] counts what a thread did in between, and [`OpKind::Used`] behind it tells
+//! what memory it used there, so that a machine begins a window as warm as if it had done all of it.
+//! Systematic samples of programs with functional warming in between: Wunderlich, Wenisch, Falsafi, Hoe,
+//! SMARTS, ISCA 2003, section 3.
 
 use crate::counts::Counts;
-use crate::op::{Call, Op, OpKind, ThreadId};
+use crate::op::{Advice, Call, Op, OpKind, ThreadId};
+use crate::recency::{MOST_USE_BYTES, Ranges, Recency};
 use crate::site::SiteId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Accesses of a window at least: caches of a core are warm after some of it.
 const LEAST_WINDOW: u64 = 1000;
+
+/// Address bits of a process, whose number is above them.
+const PROCESS_SHIFT: u32 = 48;
+/// Ranges of memory given up that are remembered for threads that have not looked at them yet.
+const MOST_GONE: usize = 1 << 12;
 
 /// Which accesses of a program are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,11 +77,19 @@ pub struct Windows {
     passed: u64,
     begun: u64,
     skipped: Counts,
+    /// Ranges of memory that were given up: what was used there is not told any more.
+    gone: Vec<(u64, u64)>,
+    /// Lines that are told of a thread at most; 0 for as many as there are by default.
+    most_lines: usize,
 }
 
 /// What is known of a thread.
 #[derive(Default)]
 struct Thread {
+    /// What it used since the last operation that was kept, and how many of the ranges that were given
+    /// up are not in there any more.
+    used: Recency,
+    seen: usize,
     /// What it did since the last operation that was kept.
     waiting: Counts,
     /// The site at which it is, and the one that was told last; 0 where there is none.
@@ -84,8 +100,20 @@ struct Thread {
 impl Windows {
     /// Of a program about to start.
     pub fn new(spec: WindowSpec) -> Windows {
-        let (passed, begun) = (0, 0);
-        Windows { spec, threads: BTreeMap::new(), passed, begun, skipped: Counts::default() }
+        let (passed, begun, most_lines) = (0, 0, 0);
+        let (threads, skipped, gone) = (BTreeMap::new(), Counts::default(), Vec::new());
+        Windows { spec, threads, passed, begun, skipped, gone, most_lines }
+    }
+
+    /// Lets what a thread used between two windows take a small part of so many bytes at most.
+    pub fn bound(&mut self, most_bytes: u64) {
+        const PART: u64 = 16;
+        self.most_lines = (most_bytes / PART / MOST_USE_BYTES).max(1) as usize;
+    }
+
+    /// Bytes of a recording, before compression, that is told at most of what was used so far.
+    pub fn most_used_bytes(&self) -> u64 {
+        MOST_USE_BYTES * self.threads.values().map(|it| it.used.most_uses()).sum::<u64>()
     }
 
     /// Threads that it has seen.
@@ -105,7 +133,9 @@ impl Windows {
 
     /// Appends what is kept of the next operations of a thread, whole calls only, to `kept`.
     pub fn apply(&mut self, thread: ThreadId, ops: &[Op], kept: &mut Vec<Op>) {
-        let thread = self.threads.entry(thread).or_default();
+        self.forget_gone();
+        let most = self.most_lines;
+        let thread = self.threads.entry(thread).or_insert_with(|| Thread::new(most, &self.gone));
         let mut at = 0;
         while let Some(op) = ops.get(at) {
             let kind = op.kind();
@@ -120,15 +150,28 @@ impl Windows {
                         u64::from(self.passed % self.spec.period_accesses == self.spec.start());
                     self.passed += 1;
                     if inside {
+                        thread.tell_used(&self.gone, kept);
                         thread.keep(&ops[at..end], kept);
                     } else {
+                        thread.used.access(*op, kind == Some(OpKind::Store));
                         self.skipped += thread.skip(*op);
                     }
                 }
                 Some(OpKind::Site) => thread.site = op.word as SiteId,
                 Some(OpKind::Compute) if inside => thread.keep(&ops[at..end], kept),
                 Some(OpKind::Compute) => self.skipped += thread.skip(*op),
-                Some(OpKind::Call) if !inside => {
+                Some(OpKind::Call) => {
+                    let call = Call::decode(*op, &ops[at + 1..end]);
+                    if call.is_none_or(needs_what_was_used) {
+                        thread.tell_used(&self.gone, kept);
+                        self.gone.extend(call.and_then(gives_up));
+                        thread.seen = self.gone.len();
+                    }
+                    if inside {
+                        thread.keep(&ops[at..end], kept);
+                        at = end;
+                        continue;
+                    }
                     // The call is one instruction; the others before it are skipped.
                     let before = op.instructions().saturating_sub(1);
                     self.skipped += thread.skip(Op::compute(before));
@@ -140,6 +183,17 @@ impl Windows {
                 _ => thread.keep(&ops[at..end], kept),
             }
             at = end;
+        }
+    }
+
+    /// Lets all threads forget what is gone, where there is much of it.
+    fn forget_gone(&mut self) {
+        if self.gone.len() >= MOST_GONE {
+            self.threads.values_mut().for_each(|thread| {
+                thread.forget(&self.gone);
+                thread.seen = 0;
+            });
+            self.gone.clear();
         }
     }
 
@@ -157,7 +211,59 @@ impl Windows {
     }
 }
 
+/// Whether a call does to memory what depends on whether it has been used before.
+fn needs_what_was_used(call: Call) -> bool {
+    gives_up(call).is_some()
+        || matches!(
+            call,
+            Call::Sync { .. } | Call::SyncRange { .. } | Call::Truncate { .. } | Call::Fork { .. }
+        )
+}
+
+/// The addresses whose memory a call gives up, from the first to that behind the last.
+fn gives_up(call: Call) -> Option<(u64, u64)> {
+    let (address, length) = match call {
+        Call::Unmap { address, length } => (address, length),
+        Call::Advise { address, length, advice } if advice == Advice::DontNeed as u64 => {
+            (address, length)
+        }
+        Call::Remap { old_address, old_length, .. } => (old_address, old_length),
+        Call::Exec { process } | Call::Exit { process } => {
+            (process << PROCESS_SHIFT, 1 << PROCESS_SHIFT)
+        }
+        _ => return None,
+    };
+    Some((address, address.saturating_add(length)))
+}
+
 impl Thread {
+    /// One that begins, and whose uses are all after what is gone.
+    fn new(most_lines: usize, gone: &[(u64, u64)]) -> Thread {
+        let used = match most_lines {
+            0 => Recency::default(),
+            most => Recency::with_most(most),
+        };
+        Thread { used, seen: gone.len(), ..Thread::default() }
+    }
+
+    /// Tells what it used since the last operation that was kept, behind what it skipped.
+    fn tell_used(&mut self, gone: &[(u64, u64)], kept: &mut Vec<Op>) {
+        if self.used.most_uses() == 0 {
+            return;
+        }
+        self.forget(gone);
+        self.tell_skipped(kept);
+        self.used.tell(kept);
+    }
+
+    /// Forgets what it used where memory is gone since it looked.
+    fn forget(&mut self, gone: &[(u64, u64)]) {
+        if let Some(new) = gone.get(self.seen..).filter(|new| !new.is_empty()) {
+            self.used.forget(&Ranges::of(new.to_vec()));
+            self.seen = gone.len();
+        }
+    }
+
     /// Passes over an operation that is no call; what it counts for.
     fn skip(&mut self, op: Op) -> Counts {
         let counts = Counts::of(&[op]);
@@ -233,6 +339,7 @@ mod tests {
         expected.push(Op::site(5));
         expected.extend(&short);
         expected.extend(skip(2000, 1000, 0));
+        expected.extend((0..188).map(|line| Op::used(line * 64, false)));
         expected.extend(&loads[1500..2000]);
         expected.extend(&call);
         expected.extend(&loads[2000..2500]);
@@ -242,6 +349,37 @@ mod tests {
         assert_eq!(windows.begun(), 1);
         let Counts { instructions, loads, stores, .. } = windows.skipped();
         assert_eq!((instructions, loads, stores), (6006, 3000, 0));
+    }
+
+    #[test]
+    fn what_was_used_is_told_before_its_memory_goes_and_others_forget_it() {
+        let mut windows = Windows::new(WindowSpec::new(1000, 100_000).unwrap());
+        let (mut one, mut other) = (Vec::new(), Vec::new());
+        let mut unmap = Vec::new();
+        Call::Unmap { address: 4096, length: 8192 }.encode(1, &mut unmap);
+        let mut sync = Vec::new();
+        Call::Sync { file: 3 }.encode(1, &mut sync);
+        let uses = [Op::store(64, 8, 1), Op::load(4100, 8, 1), Op::load(12_286, 4, 1)];
+        let told = [0x40, 0x1000, 0x2fc0, 0x3000].map(|line| Op::used(line, line == 0x40));
+        windows.apply(1, &uses, &mut other);
+        windows.apply(0, &uses, &mut one);
+        windows.apply(0, &unmap, &mut one);
+        assert_eq!(one, [&skip(3, 2, 1)[..], &sorted(&told), &unmap].concat());
+        windows.apply(1, &sync, &mut other);
+        assert_eq!(other, [&skip(3, 2, 1)[..], &[told[0], told[3]], &sync].concat());
+        // What is used later, is there again.
+        other.clear();
+        windows.apply(1, &[uses[1]], &mut other);
+        windows.apply(1, &sync, &mut other);
+        assert_eq!(other, [&skip(1, 1, 0)[..], &[told[1]], &sync].concat());
+        assert_eq!(windows.most_used_bytes(), 0);
+    }
+
+    /// In the order of their places in the cache in front: none of them has left it.
+    fn sorted(told: &[Op]) -> Vec<Op> {
+        let mut told = told.to_vec();
+        told.sort_by_key(|op| op.word / 64 % 512);
+        told
     }
 
     #[test]

@@ -107,6 +107,12 @@ impl Occupancy {
         self.until_ps = self.until_ps.max(start_ps);
     }
 
+    /// As if it had run so long by `now_ps`.
+    pub fn restart_with(&mut self, now_ps: u64, total_ps: u64) {
+        self.restart(now_ps);
+        self.total_ps = total_ps;
+    }
+
     /// The time up to `now_ps`.
     pub fn running_ps(&self, now_ps: u64) -> u64 {
         let open_ps = if self.busy > 0 { now_ps.saturating_sub(self.since_ps) } else { 0 };
@@ -137,6 +143,9 @@ mod tests {
         assert_eq!(core.running_ps(900), 40);
         core.restart(1000);
         assert_eq!(core.running_ps(2000), 0);
+        core.restart_with(2500, 7);
+        core.begin(2600);
+        assert_eq!((core.running_ps(2500), core.running_ps(2650)), (7, 57));
     }
 
     /// By hand: 2 s of 10 W; of 4 cores 3 s of 3 W and 5 s of 1 W; 1e9 instructions of 2 nJ.

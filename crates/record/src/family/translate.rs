@@ -54,7 +54,8 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
                     at = next;
                     continue;
                 }
-                Some(OpKind::Argument) | None => break,
+                // The recorder tells uses where it writes.
+                Some(OpKind::Argument | OpKind::Used) | None => break,
             }
             counts.instructions += u64::from(ops[at - 1].instructions());
         }

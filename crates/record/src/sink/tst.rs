@@ -76,7 +76,7 @@ impl TstSink {
         let state = Arc::new(State::default());
         let (theirs, their_state) = (job.clone(), state.clone());
         let writer = isolate::spawn("tst-writer", move || {
-            let writer = match TstWriter::create(&theirs.path, &theirs.metadata) {
+            let mut writer = match TstWriter::create(&theirs.path, &theirs.metadata) {
                 Ok(writer) => writer,
                 Err(error) => {
                     // The starter hears of it by the thread's result as well.
@@ -85,6 +85,7 @@ impl TstSink {
                 }
             };
             let _ = opened.send(Ok(()));
+            writer.bound(theirs.max_bytes.unwrap_or(u64::MAX));
             write(writer, theirs.max_bytes, &receiver, &their_state)
         })
         .map_err(|error| format!("cannot start the thread that writes the recording: {error}"))?;

@@ -52,6 +52,9 @@ pub(super) struct SlowHit {
     pub fault: Option<Box<StageTimes>>,
 }
 
+/// Counters of what the program's accesses bring about, as they stood.
+pub(super) type Incidental = [u64; 13];
+
 /// Counters.
 #[derive(Debug)]
 pub(super) struct Account {
@@ -270,6 +273,34 @@ impl Account {
         }
     }
 
+    fn incidental_counters(&mut self) -> [&mut u64; 13] {
+        [
+            &mut self.kernel_instructions,
+            &mut self.walks,
+            &mut self.shared_hits,
+            &mut self.prefetches,
+            &mut self.late_prefetches,
+            &mut self.memory_reads,
+            &mut self.invalidations,
+            &mut self.cache_transfers,
+            &mut self.upgrades,
+            &mut self.beyond_first,
+            &mut self.faults,
+            &mut self.interrupts,
+            &mut self.shootdowns,
+        ]
+    }
+
+    /// Counters of what accesses bring about, which functional warming does too.
+    pub fn incidental(&mut self) -> Incidental {
+        self.incidental_counters().map(|counter| *counter)
+    }
+
+    /// What was counted since they stood so is forgotten.
+    pub fn set_incidental(&mut self, counts: Incidental) {
+        self.incidental_counters().into_iter().zip(counts).for_each(|(to, count)| *to = count);
+    }
+
     /// Begins to count anew; what data are stays known.
     pub fn restart(&mut self) {
         let fresh = Account::new(self.hits.len(), false, self.causes.sites.is_some());
@@ -339,7 +370,8 @@ impl Machine {
         if self.finished() {
             return;
         }
-        if self.sampling().is_none() && self.region.has_begun() && now_ps > self.region.start_ps {
+        let counts = self.sampling().is_none() && !self.between.is_warming();
+        if counts && self.region.has_begun() && now_ps > self.region.start_ps {
             self.take_interval(now_ps - self.region.start_ps);
             if self.account.intervals.len().is_multiple_of(INTERVALS_OF_A_LENGTH) {
                 self.account.interval_ps *= 2;

@@ -9,7 +9,7 @@ use tierscope_model::os::address_space::Pte;
 use tierscope_model::os::paging::Paging;
 use tierscope_model::processor::tlb::{Tlb, TlbHit, Translation};
 use tierscope_model::processor::window::{Block, NO_MISS, Outstanding, UNKNOWN};
-use tierscope_workload::op::FLAG_DEPENDENT;
+use tierscope_workload::op::{FLAG_DEPENDENT, FLAG_WRITTEN};
 use tierscope_workload::{OpKind, Pull, SiteId};
 
 /// Operations pulled from the stream at once.
@@ -110,7 +110,7 @@ impl Machine {
         let Some(op) = thread.buffer.get(thread.position).copied() else {
             return self.refill(index);
         };
-        let kind = op.kind_code();
+        let (kind, id) = (op.kind_code(), context.thread);
         if kind == OpKind::Call as u8 {
             let instructions = u64::from(op.instructions());
             self.account.instructions += instructions;
@@ -121,6 +121,18 @@ impl Machine {
         if kind == OpKind::Site as u8 {
             thread.position += 1;
             thread.site = op.word as SiteId;
+            return Ok(Flow::Continue);
+        }
+        if kind == OpKind::Used as u8 {
+            thread.position += 1;
+            let write = op.flags() & FLAG_WRITTEN != 0;
+            thread.access = Some(Access::kernel(Place::Virtual(op.word), write));
+            return Ok(Flow::Continue);
+        }
+        if thread.between {
+            let now_ps = context.now_ps;
+            let duration_ps = self.leave_between(id, now_ps);
+            self.threads[id].do_first(&[Step::StandStill { duration_ps }]);
             return Ok(Flow::Continue);
         }
         if kind > OpKind::Store as u8 {
@@ -154,7 +166,7 @@ impl Machine {
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
         let waiting = thread.access.is_some() || !thread.steps.is_empty() || context.trap.is_some();
-        if waiting || self.fixed.check_data {
+        if waiting || thread.between || self.fixed.check_data {
             return;
         }
         let core = &mut self.cores[context.core];
@@ -260,6 +272,7 @@ impl Machine {
             Step::Copy { stage, from, to, bytes } => self.copy_line(index, stage, from, to, bytes),
             Step::Act(action) => context.trap = Some(Trap::Act(action)),
             Step::Retry => thread.retry(),
+            Step::StandStill { duration_ps } => self.stand_still(index, duration_ps),
             Step::StartSlice => {
                 // How far the batch may go depends on it.
                 context.slice_end_ps = context.now_ps + self.fixed.time_slice_ps;

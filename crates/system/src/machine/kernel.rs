@@ -35,6 +35,7 @@ impl Machine {
             }
             Trap::End => {
                 let thread = self.contexts[index].thread;
+                self.leave_between(thread, now_ps);
                 self.leave(index, State::Ended);
                 self.wake_for_signals(thread, now_ps);
                 self.dispatch(index, now_ps);
@@ -257,6 +258,10 @@ impl Machine {
         })?;
         thread.position += 1 + usize::from(header.size());
         thread.call_area = Area::REST;
+        let mut stands_ps = 0;
+        if !matches!(call, Call::Skip { .. }) {
+            stands_ps = self.leave_between(id, now_ps);
+        }
         // What makes and ends threads and processes is told beside the calls that do so.
         let quiet = matches!(
             call,
@@ -267,10 +272,10 @@ impl Machine {
                 | Call::Exec { .. }
                 | Call::Exit { .. }
         );
-        let mut steps = Vec::new();
+        let mut steps = stand_still(stands_ps);
         if !quiet {
             self.account.calls += 1;
-            steps = path_steps(Stage::SystemCall, self.os.paths.system_call, 1);
+            steps.extend(path_steps(Stage::SystemCall, self.os.paths.system_call, 1));
         }
         if matches!(
             call,
@@ -331,7 +336,7 @@ impl Machine {
                     check_process(named, id)?;
                 }
                 self.threads[thread as usize].process = Some(process);
-                steps = self.fork_process(parent, process)?;
+                steps.extend(self.fork_process(parent, process)?);
             }
             Call::Exec { process } => {
                 check_process(process, id)?;
@@ -378,7 +383,11 @@ impl Machine {
                 return Ok(());
             }
             Call::Marker { mark } => self.pass_mark(mark, now_ps),
-            Call::Skip { instructions, .. } => self.pass_skip(instructions),
+            Call::Skip { instructions, .. } => {
+                self.pass_skip(instructions);
+                let times_ps = self.enter_between(id, instructions, now_ps);
+                steps.extend(times_ps.into_iter().flat_map(stand_still));
+            }
             Call::Close { .. } | Call::Other { .. } => {}
         }
         self.apply_effects();
@@ -527,6 +536,11 @@ fn check_process(process: u64, named_by: usize) -> Result<(), MachineError> {
 
 fn other_has_not_signalled(state: State, signals: u64, sequence: u64) -> bool {
     signals < sequence && state != State::Ended
+}
+
+/// What a thread does that stands still so long.
+fn stand_still(duration_ps: u64) -> Vec<Step> {
+    if duration_ps == 0 { Vec::new() } else { vec![Step::StandStill { duration_ps }] }
 }
 
 pub(super) fn path_steps(stage: Stage, path: PathSpec, times: u32) -> Vec<Step> {

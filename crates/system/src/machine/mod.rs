@@ -8,6 +8,7 @@
 
 mod account;
 mod areas;
+mod between;
 mod causes;
 mod coherence;
 mod core;
@@ -31,6 +32,7 @@ use self::thread::{Access, State, Thread, Trap};
 use crate::run::{RunOptions, TOO_LONG, check_sampling};
 use crate::spec::SystemSpec;
 use account::Account;
+use between::Between;
 use coherence::Coherence;
 use daemons::{Daemon, Daemons};
 use memory::{Miss, Outgoing, PageIo, TransferIo};
@@ -119,6 +121,8 @@ enum Event {
     Bound,
     /// A sampled machine goes on to its next phase.
     Sample,
+    /// What lies between the windows of a recording begins, or ends.
+    Between,
 }
 
 /// What a hardware thread does now.
@@ -246,6 +250,7 @@ pub struct Machine {
     sampler: Option<Box<Sampler>>,
     /// Of a recording of windows, where all of it is counted.
     windows: Option<Windows>,
+    between: Between,
     responses: Vec<Response>,
     /// Dirty lines that a core's caches, and the shared ones, have just dropped.
     evicted: Vec<DirtyLine>,
@@ -315,7 +320,8 @@ impl Machine {
         };
         let ps = |cycles| clock.cycles_to_ps(u64::from(cycles));
         let coherence = Coherence::new(processor, fixed.lookahead_ps, ps);
-        let region = Region::new(options, spec.check_data || !organization.can_warm());
+        let can_warm = !spec.check_data && organization.can_warm();
+        let region = Region::new(options, !can_warm);
         let mut machine = Machine {
             contexts: contexts(processor, &fixed),
             account: Account::new(private_depth, spec.check_data, options.sites.is_some()),
@@ -325,7 +331,8 @@ impl Machine {
             store_debt_ps: 0,
             region,
             sampler: sampler(spec, options, private_depth, &fixed)?,
-            windows: windows(options),
+            windows: windows(options, processor),
+            between: Between::new(can_warm && options.sampling.is_none()),
             spec: spec.clone(),
             os: os.clone(),
             fixed,
@@ -374,6 +381,7 @@ impl Machine {
             self.turn()?;
             self.mind_windows();
             if self.mind_region() {
+                self.close_between();
                 self.finish_request_log()?;
                 return Ok(true);
             }
@@ -386,6 +394,7 @@ impl Machine {
                 }
             }
         }
+        self.close_between();
         self.finish_request_log()?;
         self.close_sample();
         if self.sampler.is_none() {
@@ -398,6 +407,9 @@ impl Machine {
     fn turn(&mut self) -> Result<(), MachineError> {
         if self.settles() {
             return self.settle();
+        }
+        if self.between.settles() {
+            return self.settle_between();
         }
         let event_ps = self.next_event_ps();
         let Some(first) = self.first_running() else {
@@ -485,6 +497,7 @@ impl Machine {
                 Event::Interval => self.end_interval(at_ps),
                 Event::Bound => self.pass_time_bound(at_ps),
                 Event::Sample => self.change_phase(at_ps),
+                Event::Between => self.change_between(at_ps),
             }
         }
         Ok(())
@@ -587,6 +600,7 @@ impl Machine {
             store_debt_ps: self.store_debt_ps,
             sampler: self.sampler.as_mut().map(|sampler| Box::new(sampler.fork())),
             windows: self.windows.clone(),
+            between: self.between.clone(),
             responses: Vec::new(),
             evicted: Vec::new(),
             dropped: Vec::new(),
@@ -608,9 +622,12 @@ fn millionths(cpi: f64) -> u64 {
 }
 
 /// What follows the windows of a recording, where all of it is counted.
-fn windows(options: &RunOptions) -> Option<Windows> {
+fn windows(options: &RunOptions, processor: &ProcessorSpec) -> Option<Windows> {
     let all = options.start.is_none() && options.sampling.is_none();
-    options.window_accesses.filter(|_| all).map(Windows::new)
+    // Each is an instruction of a reorder window.
+    let contexts = u64::from(processor.cores * processor.threads_per_core);
+    let in_flight = contexts * u64::from(processor.reorder_window);
+    options.window_accesses.filter(|_| all).map(|accesses| Windows::new(accesses, in_flight))
 }
 
 /// What samples a run, where that is asked for.

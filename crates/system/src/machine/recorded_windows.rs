@@ -1,8 +1,9 @@
 //! What a recording of windows tells of its whole program: each window is a unit of a systematic
 //! sample, and the ratios of what they took are those of the program, as far as sampling goes.
 //!
-//! Ratio estimates of a sample: Cochran, *Sampling Techniques*, 3rd ed., ch. 6. Nothing warms a machine
-//! between windows, which no interval tells: so it is told how much longer their first halves took.
+//! Ratio estimates of a sample: Cochran, *Sampling Techniques*, 3rd ed., ch. 6. What warms a machine between
+//! windows is less than the program ([`super::between`]), which no interval tells: so it is told how much
+//! longer their first halves took.
 
 use super::Machine;
 use super::thread::{BLOCKED, IDLE};
@@ -13,16 +14,25 @@ use std::ops::Sub;
 /// A machine's windows so far.
 #[derive(Clone, Debug)]
 pub(super) struct Windows {
-    /// Accesses of a window.
+    /// Accesses of a window, and those that may be under way when it ends, at most.
     accesses: u64,
+    in_flight: u64,
     /// Accesses when the one under way, or the next, began.
     since: u64,
+    /// It has ended, but for what of it is under way.
+    closed: bool,
     /// How things stood at its beginning and in its middle, once it came there.
     began: Option<Sums>,
     middle: Option<Sums>,
     units: Vec<Unit>,
     /// Instructions of the program that lay between windows.
     skipped_instructions: u64,
+    /// What was done in part by functional warming, since some thread was between windows while others
+    /// were not; and where it began, while it lasts.
+    warmed: Sums,
+    paused: Sums,
+    /// Sums of all units.
+    taken: Sums,
 }
 
 /// What one window took, and the first half of it.
@@ -47,7 +57,8 @@ impl Sub for Sums {
 
     fn sub(self, before: Sums) -> Sums {
         Sums {
-            live_ps: self.live_ps - before.live_ps,
+            // Where warming ends, threads that were ahead of others stand nanoseconds further back.
+            live_ps: self.live_ps.saturating_sub(before.live_ps),
             instructions: self.instructions - before.instructions,
             accesses: self.accesses - before.accesses,
             latency_ps: self.latency_ps - before.latency_ps,
@@ -56,15 +67,20 @@ impl Sub for Sums {
 }
 
 impl Windows {
-    /// Of a recording with windows of so many accesses.
-    pub fn new(accesses: u64) -> Windows {
+    /// Of a recording with windows of so many accesses, on a machine that has so many under way at most.
+    pub fn new(accesses: u64, in_flight: u64) -> Windows {
         Windows {
             accesses,
+            in_flight,
             since: 0,
+            closed: false,
             began: None,
             middle: None,
             units: Vec::new(),
             skipped_instructions: 0,
+            warmed: Sums::default(),
+            paused: Sums::default(),
+            taken: Sums::default(),
         }
     }
 
@@ -72,10 +88,24 @@ impl Windows {
     #[inline]
     fn is_due(&self, accesses: u64) -> bool {
         match (&self.began, &self.middle) {
-            (None, _) => accesses > self.since,
+            (None, _) => !self.closed && accesses > self.since,
             (Some(_), None) => accesses >= self.since + self.accesses / 2,
             _ => false,
         }
+    }
+
+    /// The time that so many instructions take at the pace of the units so far, in picoseconds; none
+    /// without one.
+    pub fn time_of(&self, instructions: u64) -> Option<u64> {
+        let Sums { live_ps, instructions: counted, .. } = self.taken;
+        let time_ps = u128::from(instructions) * u128::from(live_ps);
+        time_ps.checked_div(counted.into())?.try_into().ok()
+    }
+
+    fn add(&mut self, unit: Unit) {
+        self.taken.live_ps += unit.whole.live_ps;
+        self.taken.instructions += unit.whole.instructions;
+        self.units.push(unit);
     }
 
     /// What they come to, of a program of which the machine has executed so many instructions.
@@ -114,28 +144,34 @@ impl Windows {
 impl Machine {
     /// The program did so much here that is not recorded.
     pub(super) fn pass_skip(&mut self, instructions: u64) {
-        let sums = self.window_sums();
+        let (sums, accesses) = (self.window_sums(), self.account.accesses());
+        let closes = self.between.warms_at_once();
         let Some(windows) = &mut self.windows else { return };
         windows.skipped_instructions = windows.skipped_instructions.saturating_add(instructions);
-        let made = sums.accesses - windows.since;
-        // Of several threads each says so where it leaves a window: the last one ends it.
-        if made < windows.accesses {
+        let made = accesses - windows.since;
+        // Of several threads each says so where it leaves a window: the last one ends it, while its latest
+        // accesses are under way.
+        if windows.closed {
+            return;
+        }
+        if made + windows.in_flight < windows.accesses {
             if made == 0 {
                 windows.began = None;
             }
             return;
         }
         if let (Some(began), Some(middle)) = (windows.began.take(), windows.middle.take()) {
-            windows.units.push(Unit { whole: sums - began, first: middle - began });
+            windows.add(Unit { whole: sums - began, first: middle - began });
         }
-        windows.since = sums.accesses;
+        windows.since = accesses;
+        windows.closed = closes;
     }
 
     /// Looks whether a window has begun, or has come to its middle, after something has happened.
     #[inline]
     pub(super) fn mind_windows(&mut self) {
         let Some(windows) = &self.windows else { return };
-        if !windows.is_due(self.account.accesses()) {
+        if self.between.is_warming() || !windows.is_due(self.account.accesses()) {
             return;
         }
         let sums = self.window_sums();
@@ -146,7 +182,38 @@ impl Machine {
         }
     }
 
+    /// What comes is not of windows.
+    pub(super) fn pause_windows(&mut self) {
+        let sums = self.sums_in_all();
+        if let Some(windows) = &mut self.windows {
+            windows.paused = sums;
+            // What was under way has ended.
+            if std::mem::take(&mut windows.closed) {
+                windows.since = sums.accesses;
+            }
+        }
+    }
+
+    /// What comes is of windows again; time goes on where it stood.
+    pub(super) fn resume_windows(&mut self) {
+        let sums = self.sums_in_all();
+        if let Some(windows) = &mut self.windows {
+            let Sums { instructions, accesses, latency_ps, .. } = windows.paused;
+            windows.warmed.instructions += sums.instructions - instructions;
+            windows.warmed.accesses += sums.accesses - accesses;
+            windows.warmed.latency_ps += sums.latency_ps - latency_ps;
+        }
+    }
+
+    /// What was done in detail.
     fn window_sums(&self) -> Sums {
+        let Some(windows) = &self.windows else { return Sums::default() };
+        let warming = self.between.is_warming();
+        let sums = if warming { windows.paused } else { self.sums_in_all() };
+        sums - windows.warmed
+    }
+
+    fn sums_in_all(&self) -> Sums {
         let live = |thread: &super::Thread| {
             thread.times.iter().sum::<u64>() - thread.times[BLOCKED] - thread.times[IDLE]
         };
@@ -184,7 +251,7 @@ mod tests {
     #[test]
     fn the_program_takes_for_each_instruction_what_windows_take() {
         let units = (0..8).map(|n| unit(3000 + 1000 * (n % 2), 2000, 4000)).collect();
-        let windows = Windows { units, skipped_instructions: 984_000, ..Windows::new(1000) };
+        let windows = Windows { units, skipped_instructions: 984_000, ..Windows::new(1000, 100) };
         let found = windows.estimate(16_000);
         assert_eq!((found.windows, found.program_instructions), (8, 1_000_000));
         // 28,000 ps for 16,000 instructions.
@@ -201,12 +268,12 @@ mod tests {
 
     #[test]
     fn of_no_window_nothing_is_told_and_of_few_no_interval() {
-        let none = Windows::new(1000).estimate(0);
+        let none = Windows::new(1000, 100).estimate(0);
         assert_eq!(
             (none.thread_time_s, none.mean_latency_ns, none.first_halves),
             (None, None, None)
         );
-        let few = Windows { units: vec![unit(3000, 2000, 4000); 7], ..Windows::new(1000) };
+        let few = Windows { units: vec![unit(3000, 2000, 4000); 7], ..Windows::new(1000, 100) };
         let found = few.estimate(14_000);
         assert!(found.thread_time_s.is_some());
         assert_eq!(found.half_widths.thread_time, None);

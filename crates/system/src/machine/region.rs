@@ -66,10 +66,10 @@ pub(super) struct Region {
     pub start_ps: u64,
     pub skipped: Option<Skipped>,
     /// What had been counted when it began.
-    organization: OrganizationReport,
+    pub organization: OrganizationReport,
     pub activity: Activity,
-    os: OsCounters,
-    reclaim: ReclaimCounters,
+    pub os: OsCounters,
+    pub reclaim: ReclaimCounters,
     /// Events of the queue that are bounds.
     pub events: usize,
 }
@@ -171,6 +171,10 @@ impl Machine {
     /// The time of a bound has come.
     pub(super) fn pass_time_bound(&mut self, now_ps: u64) {
         self.region.events -= 1;
+        // Time between windows does not count; when it ends, bounds are looked for anew.
+        if self.between.is_warming() {
+            return;
+        }
         let bound = Bound::TimePs(now_ps - self.region.start_ps);
         // A time of a region that has not begun by then is not one of these.
         if self.region.next().contains(&bound) {

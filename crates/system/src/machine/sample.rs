@@ -14,7 +14,6 @@ use crate::sampling::{ByCause, Cause, Skimmed, Totals, Unit};
 use tierscope_kernel::{Random, Stage};
 use tierscope_model::activity::Activity;
 use tierscope_model::organization::OrganizationReport;
-use tierscope_model::processor::window::UNKNOWN;
 
 /// Where a sampled machine stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -338,9 +337,7 @@ impl Machine {
 
     /// Lets the next of what is under way end, or goes on without detail once nothing is.
     pub(super) fn settle(&mut self) -> Result<(), MachineError> {
-        let outside = self.outgoing.len() + self.posted.len() + self.organization.in_flight();
-        let entering = self.contexts.iter().any(|context| context.doing == Doing::Entering);
-        if outside + self.misses.len() + self.pages.len() == 0 && !entering {
+        if self.is_quiet() {
             self.skim();
             return Ok(());
         }
@@ -366,23 +363,15 @@ impl Machine {
             write_back_ps: work_ps(sampler.work_ns.write),
         };
         self.functional = true;
-        let (mut running, mut waited_ps) = (0, 0);
-        for context in &mut self.contexts {
-            // The core's own caches have answered by then: their times were known in advance.
-            context.window.retire(UNKNOWN - 1);
-            if context.doing == Doing::Running {
-                running += 1;
-                waited_ps += context.now_ps.saturating_sub(ended_ps);
-                if context.now_ps < settled_ps {
-                    context.now_ps = settled_ps;
-                    let thread = &mut self.threads[context.thread];
-                    thread.charge_until(thread.waits_on(), settled_ps);
-                }
-            }
-        }
+        let running = self.contexts.iter().filter(|context| context.doing == Doing::Running);
+        let waited_ps = running.clone().map(|context| context.now_ps.saturating_sub(ended_ps));
+        let (running, waited_ps) = (running.count() as u64, waited_ps.sum::<u64>());
+        self.resume_at(settled_ps);
         // What threads still had to wait for is time of the run; that nobody goes on until all is
         // quiet is not.
-        sampler.detailed_ps += waited_ps / running.max(1);
+        if let Some(sampler) = &mut self.sampler {
+            sampler.detailed_ps += waited_ps / running.max(1);
+        }
         let began = self.unit_sums(settled_ps);
         if let Some(sampler) = &mut self.sampler {
             sampler.skim_began = began;
@@ -476,7 +465,7 @@ impl Machine {
     }
 
     /// Charges what waits up to now, so that each unit has its own time.
-    fn charge_all(&mut self, now_ps: u64) {
+    pub(super) fn charge_all(&mut self, now_ps: u64) {
         for thread in &mut self.threads {
             if thread.clock_ps < now_ps {
                 thread.charge_until(thread.waits_on(), now_ps);

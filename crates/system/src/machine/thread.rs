@@ -83,6 +83,8 @@ pub enum Step {
     Act(Action),
     /// The access that faulted is repeated.
     Retry,
+    /// The thread stands still: what it did in this time is not recorded.
+    StandStill { duration_ps: u64 },
     /// The time slice begins, once the thread has been switched to: however short it is, the
     /// thread gets on.
     StartSlice,
@@ -237,6 +239,8 @@ pub struct Thread {
     pub call_area: u32,
     /// Hardware thread on which it ran last.
     pub last_context: usize,
+    /// It is between the windows of a recording.
+    pub between: bool,
 }
 
 impl Thread {
@@ -265,6 +269,7 @@ impl Thread {
             site: UNKNOWN_SITE,
             call_area: 0,
             last_context: 0,
+            between: false,
         }
     }
 

@@ -1,5 +1,9 @@
 //! Sampled runs: their laws, and what they give against complete runs.
 
+mod windows;
+#[allow(dead_code, reason = "the benchmark names them all")]
+mod work;
+
 use std::sync::atomic::AtomicBool;
 use tierscope_system::machine::{Machine, MachineError};
 use tierscope_system::result::SystemResult;

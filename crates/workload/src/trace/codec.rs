@@ -183,7 +183,7 @@ impl Encoder {
         while at < ops.len().min(room) {
             let op = ops[at];
             match op.kind_code() {
-                LOAD | STORE => self.access(op),
+                LOAD | STORE | USED => self.access(op),
                 COMPUTE => self.compute(op),
                 SITE => self.site(op),
                 CALL => {
@@ -249,9 +249,8 @@ impl Encoder {
 
     #[inline]
     fn access(&mut self, op: Op) {
-        let store = u64::from(op.kind_code() == STORE);
-        self.counts.stores += store;
-        self.counts.loads += 1 - store;
+        self.counts.stores += u64::from(op.kind_code() == STORE);
+        self.counts.loads += u64::from(op.kind_code() == LOAD);
         self.counts.instructions += u64::from(op.instructions());
         let predicted = self.predictor.shape(op.meta);
         if !predicted {
@@ -333,6 +332,7 @@ const LOAD: u8 = OpKind::Load as u8;
 const STORE: u8 = OpKind::Store as u8;
 const CALL: u8 = OpKind::Call as u8;
 const SITE: u8 = OpKind::Site as u8;
+const USED: u8 = OpKind::Used as u8;
 const SPLIT_CALL: &str = "a call without all of its arguments";
 
 /// Four-bit codes, sixteen to a word.
@@ -388,7 +388,8 @@ fn significant_bytes(value: u64) -> usize {
 fn push_shape(out: &mut Vec<u8>, meta: u64) {
     let op = Op { word: 0, meta };
     let size = op.size();
-    let usual = op.flags() < 4 && (size.is_power_of_two() && size <= 64 || size == 0);
+    let usual =
+        op.kind_code() < 4 && op.flags() < 4 && (size.is_power_of_two() && size <= 64 || size == 0);
     if !usual {
         out.push(WHOLE_META);
         return push_number(out, meta);
@@ -465,7 +466,7 @@ impl Decoder {
         };
         self.predictor.shape(meta);
         match meta as u8 {
-            LOAD | STORE => {}
+            LOAD | STORE | USED => {}
             COMPUTE if code & 3 == control::STRIDE => return Ok(Op { word: 0, meta }),
             _ => return Err(CodecError("an operation of an unknown kind")),
         }
@@ -649,6 +650,7 @@ mod tests {
             6 => usual,
             1 => any::<u32>().prop_map(|n| vec![Op::compute(n)]),
             1 => any::<u32>().prop_map(|n| vec![Op::site(n)]),
+            1 => any::<(u64, bool)>().prop_map(|(at, written)| vec![Op::used(at, written)]),
             2 => (0u32..5).prop_map(|n| vec![Op::site(n)]),
             1 => call,
         ]

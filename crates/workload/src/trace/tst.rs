@@ -32,9 +32,13 @@ use tierscope_units::reason;
 /// The first bytes of every recording. The high bit and the line ends show whether a transfer
 /// took it for text.
 pub const MAGIC: [u8; 8] = *b"\x89TST\r\n\x1a\n";
-/// The version of the format that is written, and the newest that is read: it may hold windows of a
-/// program.
-pub const VERSION: u32 = 5;
+/// The version of the format that is written, and the newest that is read: of a program of which it holds
+/// windows it tells what was used between them.
+pub const VERSION: u32 = USES_VERSION;
+/// The oldest version that tells what was used between windows.
+pub const USES_VERSION: u32 = 6;
+/// The oldest version that may hold windows of a program.
+pub const WINDOWS_VERSION: u32 = 5;
 /// The oldest version that is read: without sites, and without a filter.
 pub const OLDEST_VERSION: u32 = 1;
 /// The version of a recording that tells its sites, and has no filter.
@@ -101,7 +105,7 @@ impl TstMetadata {
             }
             SITES_VERSION if !sites => "it is of version 2, and says of no sites",
             FILTER_VERSION if !filter => "it is of version 3, and says of no filter",
-            OLDEST_VERSION..VERSION if self.windows.is_some() => {
+            OLDEST_VERSION..WINDOWS_VERSION if self.windows.is_some() => {
                 "it holds windows, which come with version 5"
             }
             _ => "",

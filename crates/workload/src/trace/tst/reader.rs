@@ -87,6 +87,11 @@ impl TstReader {
         self.recording.damage.as_ref()
     }
 
+    /// Whether it tells what was used between its windows: version 6 on.
+    pub fn tells_uses(&self) -> bool {
+        self.version() >= USES_VERSION && self.metadata().windows.is_some()
+    }
+
     /// Threads that have operations, in order.
     pub fn threads(&self) -> Vec<ThreadId> {
         self.recording.blocks.keys().copied().collect()

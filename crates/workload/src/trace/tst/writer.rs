@@ -127,6 +127,14 @@ impl TstWriter {
         appended
     }
 
+    /// The recording is to have no more than so many bytes: what is told of uses between windows is little
+    /// against it.
+    pub fn bound(&mut self, most_bytes: u64) {
+        if let Some(windows) = &mut self.windows {
+            windows.bound(most_bytes);
+        }
+    }
+
     fn append_filtered(&mut self, thread: ThreadId, ops: &[Op]) -> Result<(), TstError> {
         let Some(filter) = &mut self.filter else { return self.append_all(thread, ops) };
         let mut kept = std::mem::take(&mut self.kept);
@@ -218,7 +226,9 @@ impl TstWriter {
         // Sites, and what the filter or the end of a window has kept back, may make further ones.
         let filtered = self.filter.as_ref().map_or(0, Filter::threads);
         let with_rest = filtered.max(self.windows.as_ref().map_or(0, Windows::threads));
-        blocks += 1 + with_rest;
+        let used = self.windows.as_ref().map_or(0, Windows::most_used_bytes);
+        blocks += 1 + with_rest + used as usize / MAX_BLOCK_OPS;
+        most += most_block_bytes(used as usize) + used / 256;
         most += most_block_bytes(self.pending_site_bytes);
         most += with_rest as u64 * most_block_bytes(192);
         most += most_block_bytes(blocks * INDEX_ENTRY_BYTES);
