@@ -122,6 +122,10 @@ class DriveResult(TypedDict):
     trimmed_pages: int
     flushed_pages: int
     moved_pages: int
+    map_writes: int
+    map_reads: int
+    map_hits: int
+    map_misses: int
     padded_pages: int
     write_amplification: float | None
     flash_bytes_per_host_byte: float | None
@@ -130,6 +134,8 @@ class DriveResult(TypedDict):
     flash_erases: int
     suspends: int
     collections: int
+    idle_collections: int
+    idle_erases: int
     levelled: int
     erases_min: int
     erases_mean: float

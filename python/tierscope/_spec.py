@@ -25,11 +25,13 @@ __all__ = [
     "DramCache",
     "Hams",
     "Hybrid",
+    "Idle",
     "Interface",
     "KernelPaths",
     "LinePrefetch",
     "Link",
     "LinkEnergy",
+    "Map",
     "Nand",
     "NandPower",
     "Nvm",
@@ -794,6 +796,23 @@ class SsdFirmware(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Idle(_Spec):
+    """Collection ahead of need, while the host wants nothing."""
+
+    after: str | None = None
+    """Time from the end of the host's last command until it begins.
+
+    A duration such as ``"25us"``.
+    """
+
+    free_blocks: int | None = None
+    """Erased blocks of each die with which it ends.
+
+    More than `free_blocks`, at which collection begins in any case.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class Collection(_Spec):
     """How space is won back."""
 
@@ -818,6 +837,9 @@ class Collection(_Spec):
     copies: int | None = None
     """Pages that a die's collection has under way at once."""
 
+    idle: Idle | None = None
+    """Collection ahead of need, while the host wants nothing; without it there is none."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Wear(_Spec):
@@ -833,6 +855,23 @@ class Wear(_Spec):
 
     factory_bad: float | None = None
     """Share of blocks that are bad from the factory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Map(_Spec):
+    """The map of pages, in flash, of which the drive's memory has a part (DFTL)."""
+
+    cache: str | None = None
+    """What of the map is in memory at once, in whole pages: the page used least recently gives way.
+
+    A size such as ``"64GiB"``.
+    """
+
+    entry: str | None = None
+    """What the map has of each page of the drive: a power of two, at most a page.
+
+    A size such as ``"64GiB"``.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -912,6 +951,9 @@ class Ssd(_Spec):
 
     wear: Wear | None = None
     """How flash wears."""
+
+    map: Map | None = None
+    """The map of pages in flash; without it the drive's memory has all of the map."""
 
     controller_power: str | None = None
     """What controller, memory and interface take at all times; without it their energy is not

@@ -288,6 +288,7 @@ def _drive_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
         return []
     return [
         row("Reads from the drive's buffer", _buffer_share),
+        row("Map entries from its memory", _map_share),
         row("Flash pages read", lambda d: fmt.count(d["flash_reads"])),
         row("  programmed", lambda d: fmt.count(d["flash_programs"])),
         row("  blocks erased", lambda d: fmt.count(d["flash_erases"])),
@@ -364,6 +365,11 @@ def _nvm_buffer_share(nvm: NvmResult) -> str:
 
 def _buffer_share(drive: DriveResult) -> str:
     return _part(drive["buffer_hits"], drive["host_read_pages"])
+
+
+def _map_share(drive: DriveResult) -> str:
+    hits = drive.get("map_hits", 0)
+    return _part(hits, hits + drive.get("map_misses", 0))
 
 
 def _mean_share(shares: list[float]) -> str:

@@ -114,8 +114,10 @@ fn ssd() -> SsdDevice {
             window: 0,
             free_blocks: 4,
             copies: 16,
+            idle: None,
         },
         wear: WearSpec { endurance: 50_000, difference: 100, factory_bad: 0.005 },
+        map: None,
         controller_power: None,
         raid: None,
     };

@@ -13,7 +13,7 @@ pub(crate) fn drive_result(
     let report: &SsdReport = activity.drive.as_deref()?;
     // What has begun is booked to its end, which may lie behind that of the run.
     let share = |busy_ps: &u64| (*busy_ps as f64 / time_ps.max(1) as f64).min(1.0);
-    let SsdReport { host, nand, translation, erases, .. } = report;
+    let SsdReport { host, nand, translation, map, idle, erases, .. } = report;
     let (erases_min, erases_mean, erases_max) = *erases;
     Some(DriveResult {
         page_bytes: report.page_bytes,
@@ -24,6 +24,10 @@ pub(crate) fn drive_result(
         trimmed_pages: translation.trimmed_units,
         flushed_pages: translation.host_units,
         moved_pages: translation.moved_units,
+        map_writes: map.writes,
+        map_reads: map.reads,
+        map_hits: map.hits,
+        map_misses: map.misses,
         padded_pages: translation.padded_units,
         write_amplification: report.write_amplification(),
         flash_bytes_per_host_byte: (host_written_bytes > 0)
@@ -33,6 +37,8 @@ pub(crate) fn drive_result(
         flash_erases: nand.erases,
         suspends: nand.suspends,
         collections: translation.collections,
+        idle_collections: idle.collections,
+        idle_erases: idle.erases,
         levelled: translation.levelled,
         erases_min: u64::from(erases_min),
         erases_mean,

@@ -328,12 +328,24 @@ pub struct DriveResult {
     pub flushed_pages: u64,
     /// Pages that collection moved.
     pub moved_pages: u64,
+    /// Pages of the map programmed, where that lies in flash (`[ssd.map]`).
+    #[serde(default)]
+    pub map_writes: u64,
+    /// Pages of it read from flash.
+    #[serde(default)]
+    pub map_reads: u64,
+    /// Look-ups and changes of which the drive's memory had the page of the map.
+    #[serde(default)]
+    pub map_hits: u64,
+    /// Those for which it was read, or was being read.
+    #[serde(default)]
+    pub map_misses: u64,
     /// Pages of flash programmed without content, in pages of the drive.
     pub padded_pages: u64,
-    /// Pages programmed, moved and padding included, for each that left the buffer. Nothing where none
+    /// Pages programmed, moved, of the map and padding included, for each that left the buffer. Nothing where none
     /// did. What the buffer makes of the host's writes is not in it.
     pub write_amplification: Option<f64>,
-    /// Bytes programmed, moved and padding included, for each byte that the host wrote: small writes to
+    /// Bytes programmed, moved, of the map and padding included, for each byte that the host wrote: small writes to
     /// a page that leaves the buffer in between each program it anew, and several that meet in the
     /// buffer program it once. Nothing where the host wrote nothing; what is still in the buffer counts
     /// as written, and not as programmed.
@@ -349,7 +361,13 @@ pub struct DriveResult {
     pub suspends: u64,
     /// Blocks collected.
     pub collections: u64,
-    /// Of these, those chosen for having been erased least.
+    /// Of these, those that were begun ahead of need, in a pause of the host (`[ssd.collection.idle]`).
+    #[serde(default)]
+    pub idle_collections: u64,
+    /// Of the erases, those that were begun ahead of need.
+    #[serde(default)]
+    pub idle_erases: u64,
+    /// Of the blocks collected, those chosen for having been erased least.
     pub levelled: u64,
     /// Erases of a block in use since the start of the run, the fewest.
     pub erases_min: u64,

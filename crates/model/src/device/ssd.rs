@@ -11,14 +11,20 @@ mod collect;
 mod control;
 mod flush;
 mod force;
+mod idle;
+mod map;
 mod power;
 mod report;
 mod shared;
 mod spec;
 pub mod translation;
 
+pub use idle::IdleCounts;
+pub use map::MapCounts;
 pub use report::{HostCounts, SsdReport};
-pub use spec::{CollectionSpec, SsdBufferSpec, SsdFirmwareSpec, SsdSpec, WearSpec};
+pub use spec::{
+    CollectionSpec, IdleSpec, MapSpec, SsdBufferSpec, SsdFirmwareSpec, SsdSpec, WearSpec,
+};
 pub use translation::{InitialFlash, VictimPolicy};
 
 use super::linked::{DonePage, Linked, PageAccess, PageControl, Pages};
@@ -29,6 +35,8 @@ use crate::power::{Content, Outage, UnderWay, Weaknesses};
 use buffer::{Buffer, Written};
 use collect::Collection;
 use control::Command;
+use idle::Idle;
+use map::Map;
 use power::Contents;
 use shared::Shared;
 use std::collections::VecDeque;
@@ -49,6 +57,8 @@ struct Access {
     stages: Timeline,
     /// The next of those who wait for the same entry of the buffer, or [`NONE`].
     next: u32,
+    /// What the map says of its page is known.
+    mapped: bool,
 }
 
 impl Access {
@@ -83,6 +93,10 @@ enum Job {
     Move { page: Page, left: u32 },
     /// Collection erases a block.
     Erase { lane: u32, block: u32, left: u32 },
+    /// A page of the map is read.
+    ReadMap { map: u32, left: u32 },
+    /// Pages of the map are programmed.
+    WriteMap { page: Page, left: u32 },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +109,8 @@ enum Event {
     Answer(u32),
     /// Firmware hands on a flush or a trim.
     Control(u32),
+    /// Nothing may have been asked for a while.
+    Pause,
 }
 
 /// What is under way on a lane.
@@ -117,6 +133,8 @@ pub struct Ssd {
     nand: Nand,
     layer: Translation,
     stripe: Stripe,
+    /// The part of the map in memory, where the rest lies in flash.
+    map: Option<Box<Map>>,
     buffer: Buffer,
     flush_above: u32,
     write_back: bool,
@@ -129,6 +147,8 @@ pub struct Ssd {
     lane_programs: u32,
     free_blocks: u32,
     copies: u32,
+    /// What a drive that collects in pauses knows of them.
+    idle: Option<Idle>,
     endurance: u32,
     /// What flash takes, where it is known, and what controller, memory and interface take, in watts.
     power: Option<NandPowerSpec>,
@@ -173,7 +193,10 @@ impl Ssd {
         let stripe = Stripe::new(&spec.striping, &spec.nand, spec.split, &geometry);
         let pages = spec.capacity.bytes() / spec.page.bytes();
         let free = spec.collection.free_blocks;
-        let initial = Initial::new(spec.initial, pages, &geometry, stripe.clone(), &usable, free);
+        let units = (pages, spec.map_pages());
+        let initial = Initial::new(spec.initial, units, &geometry, stripe.clone(), &usable, free);
+        let page_bytes = spec.page.bytes();
+        let map = spec.map.as_ref().map(|map| Box::new(Map::new(map, pages, page_bytes)));
         let policy = Policy {
             victims: spec.collection.policy,
             window: spec.collection.window,
@@ -192,6 +215,7 @@ impl Ssd {
             nand: Nand::new(&spec.nand),
             layer: Translation::new(geometry, policy, initial, &usable),
             stripe,
+            map,
             buffer: Buffer::new(
                 entries(buffer.capacity.bytes()),
                 entries(buffer.dirty.bytes()),
@@ -204,6 +228,7 @@ impl Ssd {
             lane_programs: 2 * spec.nand.planes,
             free_blocks: free,
             copies: spec.collection.copies,
+            idle: Idle::new(&spec.collection),
             endurance: spec.wear.endurance,
             power: spec.nand.power.clone(),
             controller_w: spec.controller_power.map(|power| power.nanowatts() as f64 * 1e-9),
@@ -263,12 +288,17 @@ impl Ssd {
 
     /// Firmware hands on an access.
     fn ready(&mut self, now_ps: u64, index: u32, out: &mut Vec<DonePage>) {
-        let PageAccess { page, write, force_unit_access, .. } = self.accesses[index].access;
-        if write {
+        if self.accesses[index].access.write {
             let end_ps = self.cross_memory(now_ps, index);
             self.events.push(end_ps, 0, Event::Come(index));
             return;
         }
+        self.read(now_ps, index, out);
+    }
+
+    /// Reads a page, from where it is.
+    fn read(&mut self, now_ps: u64, index: u32, out: &mut Vec<DonePage>) {
+        let PageAccess { page, force_unit_access, .. } = self.accesses[index].access;
         if force_unit_access && self.read_forced(index) {
             return;
         }
@@ -276,6 +306,9 @@ impl Ssd {
             self.host.buffer_hits += 1;
             let end_ps = self.cross_memory(now_ps, index);
             self.events.push(end_ps, 0, Event::Answer(index));
+            return;
+        }
+        if !self.knows_place(index) {
             return;
         }
         let Some(place) = self.layer.place(page) else {
@@ -306,8 +339,11 @@ impl Ssd {
     /// The data of a write are in the buffer's memory, and want an entry.
     fn come(&mut self, now_ps: u64, index: u32, out: &mut Vec<DonePage>) {
         let PageAccess { page, whole, .. } = self.accesses[index].access;
-        if !whole
-            && !self.buffer.holds(page)
+        let fills = !whole && !self.buffer.holds(page);
+        if fills && !self.knows_place(index) {
+            return;
+        }
+        if fills
             && let Some(place) = self.layer.place(page)
             && self.layer.is_programmed(place)
         {
@@ -366,6 +402,7 @@ impl Ssd {
             self.host.read_pages += 1;
         }
         out.push(DonePage { token: access.token, at_ps, stages });
+        self.begin_pause(at_ps);
     }
 
     // ---- Flash ----------------------------------------------------------------------------------
@@ -404,7 +441,9 @@ impl Ssd {
         | Job::Flush { left, .. }
         | Job::Copy { left, .. }
         | Job::Move { left, .. }
-        | Job::Erase { left, .. }) = &mut self.jobs[done.token];
+        | Job::Erase { left, .. }
+        | Job::ReadMap { left, .. }
+        | Job::WriteMap { left, .. }) = &mut self.jobs[done.token];
         *left -= 1;
         if *left > 0 {
             return;
@@ -435,6 +474,8 @@ impl Ssd {
                 self.collect(lane);
                 self.admit(done.at_ps, out);
             }
+            Job::ReadMap { map, .. } => self.loaded(done.at_ps, map, Some(done), out),
+            Job::WriteMap { page, .. } => self.map_written(page),
         }
     }
 
@@ -461,12 +502,13 @@ impl Pages for Ssd {
     fn submit(&mut self, now_ps: u64, access: PageAccess) {
         let (page, pages) = (access.page, self.pages);
         assert!(page < pages, "page {page} of a drive of {pages}");
+        self.end_pause();
         let (start_ps, free_ps) = self.occupy_core(now_ps);
         let firmware = &self.firmware;
         let delay = if access.write { firmware.write_latency } else { firmware.read_latency };
         let ready_ps = free_ps + delay.picoseconds();
         let (clock_ps, stages) = (now_ps, Timeline::new());
-        let mut it = Access { access, clock_ps, stages, next: NONE };
+        let mut it = Access { access, clock_ps, stages, next: NONE, mapped: false };
         it.pass(Stage::StoreQueue, start_ps);
         it.pass(Stage::Device, ready_ps);
         let index = self.accesses.insert(it);
@@ -537,8 +579,10 @@ impl Pages for Ssd {
                     Event::Come(index) => self.come(at_ps, index, out),
                     Event::Answer(index) => self.answer(at_ps, index, out),
                     Event::Control(index) => self.control(at_ps, index, out),
+                    Event::Pause => self.pause(at_ps),
                 }
             }
+            self.go_on_mapping(at_ps, out);
             self.nand.start_all(at_ps);
         }
     }

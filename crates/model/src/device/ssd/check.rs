@@ -33,6 +33,9 @@ impl SsdSpec {
             );
         }
         self.check_buffer(path, problems);
+        let map_before = problems.len();
+        self.check_map(path, problems);
+        let map_is_right = problems.len() == map_before;
         let shape_before = problems.len();
         self.check_page(path, problems);
         if self.nand.channels > 0 {
@@ -43,7 +46,7 @@ impl SsdSpec {
         }
         self.check_capacity(path, problems);
         let shape_is_right = problems.len() == shape_before;
-        if nand_is_right && collection_is_right && shape_is_right {
+        if nand_is_right && collection_is_right && map_is_right && shape_is_right {
             self.check_space(path, problems);
         } else if nand_is_right && u128::from(self.capacity.bytes()) > self.nand.bytes() {
             self.tell_too_little_flash(path, problems);
@@ -63,6 +66,18 @@ impl SsdSpec {
         let collection = format!("{path}.collection");
         problems.at_least(&collection, "free_blocks", self.collection.free_blocks, 2);
         problems.at_least(&collection, "copies", self.collection.copies, 1);
+        if let Some(idle) = &self.collection.idle
+            && idle.free_blocks <= self.collection.free_blocks
+        {
+            let free = self.collection.free_blocks;
+            problems.add(
+                "contradiction",
+                format!("{collection}.idle.free_blocks"),
+                idle.free_blocks.to_string(),
+                format!("as many are erased in any case ({collection}.free_blocks = {free})"),
+                format!("write {} or more", free.saturating_add(1)),
+            );
+        }
         let wear = format!("{path}.wear");
         problems.at_least(&wear, "factory_bad", self.wear.factory_bad, 0.0);
         problems.at_most(&wear, "factory_bad", self.wear.factory_bad, 0.5);
@@ -114,6 +129,36 @@ impl SsdSpec {
         };
         let code = if self.split == 0 { "impossible-value" } else { "contradiction" };
         problems.add(code, format!("{path}.split"), self.split.to_string(), reason, mend);
+    }
+
+    /// A page holds whole entries of the map, and memory whole pages of it.
+    fn check_map(&self, path: &str, problems: &mut Problems) {
+        let Some(map) = &self.map else { return };
+        let path = format!("{path}.map");
+        let entry_bytes = map.entry.bytes();
+        if !entry_bytes.is_power_of_two() || self.page_is_right() && map.entry > self.page {
+            problems.add(
+                "impossible-value",
+                format!("{path}.entry"),
+                map.entry.to_string(),
+                format!(
+                    "a page of {} holds whole entries: their size is a power of two",
+                    self.page
+                ),
+                "write 4B".into(),
+            );
+        }
+        // What is programmed at once leaves the memory at once.
+        let least = self.nand.page.max(self.page);
+        if map.cache < least {
+            problems.add(
+                "impossible-value",
+                format!("{path}.cache"),
+                map.cache.to_string(),
+                format!("the memory has as much of the map as a page of flash, {least}, at least"),
+                format!("write {least} or more"),
+            );
+        }
     }
 
     /// Pages of the drive and of flash fit each other.

@@ -34,22 +34,43 @@ impl Collection {
 impl Ssd {
     /// Begins to collect on a lane, if it has too few erased blocks and nothing is collected yet.
     pub(super) fn collect(&mut self, lane: u32) {
-        let work = &mut self.work[lane as usize];
-        if work.collection.is_some() || self.layer.free_blocks(lane) >= self.free_blocks {
+        let free = self.layer.free_blocks(lane);
+        if free >= self.wanted_blocks() {
             return;
         }
-        if let Some(block) = self.layer.begin_collection(lane) {
-            work.collection = Some(Collection::of(block));
+        // Wear is levelled as flash is needed: ahead of need only what wins a page is begun, so that it ends.
+        let needs = free < self.free_blocks;
+        if self.work[lane as usize].collection.is_some() {
+            // One that was begun in a pause may have waited for the next.
+            if self.idle.is_some() {
+                self.go_on_collecting(lane);
+            }
+        } else if let Some(block) = self.layer.begin_collection(lane, needs && self.may_level(lane))
+        {
+            self.note_idle_work(lane, false);
+            self.work[lane as usize].collection = Some(Collection::of(block));
             self.go_on_collecting(lane);
         }
+    }
+
+    /// Whether wear may be levelled now. That wins no page, and changes the map: where that lies in flash, the
+    /// host's writes go before it, lest it feed itself.
+    fn may_level(&self, lane: u32) -> bool {
+        let writes = self.work[lane as usize].programs > 0 || !self.waiting.is_empty();
+        self.map.is_none() || writes && !self.map_is_behind()
     }
 
     /// Reads, programs and erases what can be.
     pub(super) fn go_on_collecting(&mut self, lane: u32) {
         let Some(mut collection) = self.work[lane as usize].collection.take() else { return };
-        self.read_live(lane, &mut collection);
+        let goes_on = self.may_collect(lane);
+        if goes_on {
+            self.read_live(lane, &mut collection);
+        }
         self.move_gathered(lane, &mut collection);
-        self.erase_empty(lane, &mut collection);
+        if goes_on {
+            self.erase_empty(lane, &mut collection);
+        }
         self.work[lane as usize].collection = Some(collection);
     }
 
@@ -80,10 +101,16 @@ impl Ssd {
                 return;
             }
             // Collection begins with as much room as a block needs.
-            let Some(page) = self.layer.allocate(lane, Stream::Moved) else { return };
+            // A block has pages of the map, or others.
+            let of_map = collection.gathered.front().is_some_and(|(unit, _)| *unit >= self.pages);
+            let stream = if of_map { Stream::Map } else { Stream::Moved };
+            let Some(page) = self.layer.allocate_to_move(lane, stream) else { return };
             for (n, (unit, _)) in (0..).zip(collection.gathered.drain(..units as usize)) {
                 self.layer.put(unit, geometry.place(page, n), Stream::Moved);
-                self.note_move(unit, geometry.place(page, n));
+                if !of_map {
+                    self.change_map(unit);
+                    self.note_move(unit, geometry.place(page, n));
+                }
             }
             self.layer.pad(geometry.page_units - units);
             collection.programs += 1;
@@ -106,6 +133,7 @@ impl Ssd {
             return;
         }
         collection.erasing = true;
+        self.note_idle_work(lane, true);
         self.note_erase(lane, block);
         let job = self.jobs.insert(Job::Erase { lane, block, left: self.split });
         let page = Page { lane, block, page: 0 };

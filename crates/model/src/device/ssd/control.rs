@@ -29,6 +29,7 @@ impl Command {
 impl Ssd {
     /// Takes a flush or a trim: firmware is busy with it as with a page that is written.
     pub(super) fn take_control(&mut self, now_ps: u64, token: u32, control: PageControl) {
+        self.end_pause();
         let (start_ps, free_ps) = self.occupy_core(now_ps);
         let ready_ps = free_ps + self.firmware.write_latency.picoseconds();
         let stages = Timeline::new();
@@ -47,6 +48,7 @@ impl Ssd {
                     self.buffer.drop_unit(page);
                     self.layer.trim(page);
                 }
+                self.trim_map(first, count);
                 self.end_control(now_ps, index, out);
                 // Entries have become free, and flushes may wait for nothing more.
                 self.end_flushes(now_ps, out);
@@ -71,6 +73,7 @@ impl Ssd {
         let mut command = self.commands.remove(index);
         command.pass(Stage::StoreQueue, at_ps);
         out.push(DonePage { token: command.token, at_ps, stages: command.stages });
+        self.begin_pause(at_ps);
     }
 
     /// Flushes end for which nothing is missing in flash any more.

@@ -17,7 +17,7 @@ impl Ssd {
             let presses = !self.write_back || waits;
             let full = page_units * self.command_pages;
             let least = if presses { 1 } else { full.max(self.flush_above + 1) };
-            if self.buffer.dirty() < least {
+            if self.buffer.dirty() < least || self.map_is_behind() {
                 return;
             }
             let Some(first) = self.next_page() else { return };
@@ -62,8 +62,10 @@ impl Ssd {
             && let Some(entry) = self.buffer.flush()
         {
             let place = self.layer.geometry().place(page, count);
-            self.layer.put(self.buffer.unit(entry), place, Stream::Host);
-            self.note_program(self.buffer.unit(entry), place);
+            let unit = self.buffer.unit(entry);
+            self.layer.put(unit, place, Stream::Host);
+            self.change_map(unit);
+            self.note_program(unit, place);
             if last == NONE {
                 first = entry;
             } else {

@@ -18,6 +18,9 @@ impl Ssd {
             self.flush();
             return true;
         }
+        if !self.knows_place(index) {
+            return true;
+        }
         let place = self.layer.place(page).filter(|place| self.layer.is_programmed(*place));
         if let Some(place) = place {
             self.read_flash(index, place);

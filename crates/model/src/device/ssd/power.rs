@@ -258,12 +258,14 @@ impl Ssd {
         }
         for (_, job) in jobs.iter() {
             match *job {
-                Job::Flush { page, .. } | Job::Move { page, .. } => self.layer.programmed(page),
+                Job::Flush { page, .. } | Job::Move { page, .. } | Job::WriteMap { page, .. } => {
+                    self.layer.programmed(page);
+                }
                 Job::Erase { lane, block, .. } => {
                     self.layer.erased(lane, block);
                     self.work[lane as usize].collection = None;
                 }
-                Job::Read { .. } | Job::Fill { .. } | Job::Copy { .. } => {}
+                Job::Read { .. } | Job::Fill { .. } | Job::Copy { .. } | Job::ReadMap { .. } => {}
             }
         }
         (self.accesses, self.commands) = (Slab::new(), Slab::new());
@@ -271,7 +273,11 @@ impl Ssd {
         self.flushes.clear();
         self.shared.clear();
         self.erases.clear();
+        if let Some(map) = &mut self.map {
+            map.cut_power();
+        }
         self.forced = 0;
+        self.forget_pause();
         self.events = EventQueue::new();
         self.buffer = Buffer::like(&self.buffer);
         self.cores.fill(now_ps);

@@ -1,7 +1,7 @@
 //! What a drive did, and what that took.
 
-use super::Ssd;
 use super::translation::TranslationCounts;
+use super::{IdleCounts, MapCounts, Ssd};
 use crate::activity::Energy;
 use crate::medium::nand::NandCounts;
 
@@ -30,6 +30,10 @@ pub struct SsdReport {
     pub nand: NandCounts,
     /// What was written, moved and erased.
     pub translation: TranslationCounts,
+    /// What the map did, where it lies in flash.
+    pub map: MapCounts,
+    /// What collection did in pauses.
+    pub idle: IdleCounts,
     /// Erases of the blocks in use since the start, whatever the report begins with: least, mean and
     /// most. A block is here one of each plane, erased together.
     pub erases: (u32, f64, u32),
@@ -54,6 +58,8 @@ impl SsdReport {
             host: self.host.since(&before.host),
             nand: self.nand.since(&before.nand),
             translation: self.translation.since(&before.translation),
+            map: self.map.since(&before.map),
+            idle: self.idle.since(&before.idle),
             channels_busy_ps: left(&self.channels_busy_ps, &before.channels_busy_ps),
             dies_busy_ps: left(&self.dies_busy_ps, &before.dies_busy_ps),
             ..*self
@@ -70,6 +76,8 @@ impl SsdReport {
             host: self.host.together(&other.host),
             nand: self.nand.together(&other.nand),
             translation: self.translation.together(&other.translation),
+            map: self.map.together(&other.map),
+            idle: self.idle.together(&other.idle),
             erases: (
                 self.erases.0.min(other.erases.0),
                 erased / blocks.max(1) as f64,
@@ -88,14 +96,14 @@ impl SsdReport {
         (left > 0).then(|| self.programmed_units() as f64 / left as f64)
     }
 
-    /// Bytes programmed in flash: what left the buffer, what collection moved, and padding.
+    /// Bytes programmed in flash: what left the buffer, what collection moved, the map, and padding.
     pub fn programmed_bytes(&self) -> u64 {
         self.programmed_units().saturating_mul(self.page_bytes)
     }
 
     fn programmed_units(&self) -> u64 {
         let it = &self.translation;
-        it.host_units + it.moved_units + it.padded_units
+        it.host_units + it.moved_units + it.map_units + it.padded_units
     }
 
     /// How long flash that is new would stand what it was given in `time_ps`, until its blocks have been
@@ -115,6 +123,8 @@ impl Ssd {
             page_bytes: u64::from(self.page_bytes),
             nand: self.nand.counts(),
             translation: self.layer.counts(),
+            map: self.map_counts(),
+            idle: self.idle_counts(),
             erases: self.layer.wear(),
             blocks: self.layer.blocks_in_use(),
             endurance: self.endurance,

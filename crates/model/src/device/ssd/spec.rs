@@ -37,6 +37,9 @@ pub struct SsdSpec {
     pub collection: CollectionSpec,
     /// How flash wears.
     pub wear: WearSpec,
+    /// The map of pages in flash; without it the drive's memory has all of the map.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map: Option<MapSpec>,
     /// What controller, memory and interface take at all times; without it their energy is not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller_power: Option<Power>,
@@ -97,6 +100,30 @@ pub struct CollectionSpec {
     pub free_blocks: u32,
     /// Pages that a die's collection has under way at once.
     pub copies: u32,
+    /// Collection ahead of need, while the host wants nothing; without it there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<IdleSpec>,
+}
+
+/// Collection ahead of need, while the host wants nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IdleSpec {
+    /// Time from the end of the host's last command until it begins.
+    pub after: Duration,
+    /// Erased blocks of each die with which it ends. More than `free_blocks`, at which collection begins
+    /// in any case.
+    pub free_blocks: u32,
+}
+
+/// The map of pages, in flash, of which the drive's memory has a part (DFTL).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MapSpec {
+    /// What of the map is in memory at once, in whole pages: the page used least recently gives way.
+    pub cache: Size,
+    /// What the map has of each page of the drive: a power of two, at most a page.
+    pub entry: Size,
 }
 
 /// How flash wears.
@@ -116,10 +143,21 @@ pub struct WearSpec {
 /// 600 MB, and a hundred times as many as drives of a TiB have.
 pub(super) const MOST_BLOCKS: u64 = 1 << 24;
 /// Blocks of a die that are neither free nor filled: one is filled for the host, one by collection,
-/// and one is collected.
+/// and one is collected; and one for the map, where that lies in flash.
 const UNFILLED: u32 = 3;
 
 impl SsdSpec {
+    /// Pages of the drive.
+    fn pages(&self) -> u64 {
+        self.capacity.bytes() / self.page.bytes()
+    }
+
+    /// Pages of the map that lie in flash.
+    pub(super) fn map_pages(&self) -> u64 {
+        let reach = |map: &MapSpec| self.page.bytes() / map.entry.bytes();
+        self.map.as_ref().map_or(0, |map| self.pages().div_ceil(reach(map)))
+    }
+
     /// Usable blocks of each lane: those that the worst of its planes has. Which of the others stand
     /// in for a bad one is of no matter for time.
     pub(super) fn usable(&self, geometry: &Geometry) -> Vec<u32> {
@@ -143,14 +181,15 @@ impl SsdSpec {
     /// with as much room as keeps them from being worth collecting, and those that cannot be filled.
     /// With as many on each lane, one of all lanes has a block that is worth it.
     pub(super) fn least_blocks(&self, geometry: &Geometry) -> u32 {
-        let units = self.capacity.bytes() / self.page.bytes();
-        let share = units.div_ceil(u64::from(geometry.lanes));
+        let share = self.pages().div_ceil(u64::from(geometry.lanes));
         // A round of pages more, as capacities seldom are a multiple of it.
         let share = share + u64::from(geometry.planes) * u64::from(geometry.page_units);
+        let map_share = self.map_pages().div_ceil(u64::from(geometry.lanes));
         // In the worst case every block has one valid unit too many to be worth collecting.
         let stuck_units = u64::from(geometry.most_gaining()) + 1;
-        let filled = u32::try_from(share.div_ceil(stuck_units)).unwrap_or(u32::MAX / 2);
-        filled + self.collection.free_blocks + UNFILLED
+        let filled = share.div_ceil(stuck_units) + map_share.div_ceil(stuck_units);
+        let filled = u32::try_from(filled).unwrap_or(u32::MAX / 2);
+        filled + self.collection.free_blocks + UNFILLED + u32::from(self.map.is_some())
     }
 }
 

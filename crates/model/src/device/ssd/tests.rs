@@ -81,11 +81,18 @@ pub fn spec() -> SsdSpec {
             window: 0,
             free_blocks: 2,
             copies: 2,
+            idle: None,
         },
         wear: WearSpec { endurance: 100_000, difference: 0, factory_bad: 0.0 },
+        map: None,
         controller_power: None,
         raid: None,
     }
+}
+
+/// A map of eight entries a page, and so many of its pages in memory.
+pub fn small_map(pages: u64) -> MapSpec {
+    MapSpec { cache: Size::from_bytes(pages * 4096), entry: Size::from_bytes(512) }
 }
 
 /// The description has no mistake.

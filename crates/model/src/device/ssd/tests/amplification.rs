@@ -35,7 +35,7 @@ fn amplification(spec: &SsdSpec, overwrites: u64) -> f64 {
             half = layer.counts();
         }
         while layer.free_blocks(0) < spec.collection.free_blocks {
-            let Some(block) = layer.begin_collection(0) else { break };
+            let Some(block) = layer.begin_collection(0, true) else { break };
             for page in 0..geometry.block_pages() {
                 let page = Page { lane: 0, block, page };
                 if let Some(unit) = layer.unit(geometry.place(page, 0)) {

@@ -98,11 +98,13 @@ proptest! {
         write_back in any::<bool>(),
         read_cache in any::<bool>(),
         flush_above in 0..8u64,
+        map in prop::option::of(1..40u64),
     ) {
         let script: Script = script;
         let flush_above = Size::from_bytes(flush_above * 4096);
         let buffer = SsdBufferSpec { write_back, read_cache, flush_above, ..spec().buffer };
-        let spec = checked(SsdSpec { buffer, initial: InitialFlash::Written, ..spec() });
+        let map = map.map(small_map);
+        let spec = checked(SsdSpec { buffer, map, initial: InitialFlash::Written, ..spec() });
         let pages = spec.capacity.bytes() / 4096;
         let mut drive = Ssd::new(&spec);
         let mut out = Vec::new();
@@ -149,7 +151,7 @@ proptest! {
         prop_assert_eq!(out.len(), script.len());
         prop_assert!(drive.jobs.is_empty() && drive.accesses.is_empty());
         prop_assert!(drive.commands.is_empty() && drive.flushes.is_empty());
-        drive.layer.check(pages);
+        drive.layer.check(pages + spec.map_pages());
         for (page, is_held) in held {
             let found = drive.layer.place(page).is_some() || drive.buffer.holds(page);
             prop_assert_eq!(found, is_held, "page {}", page);

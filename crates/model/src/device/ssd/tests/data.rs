@@ -42,7 +42,7 @@ impl Flash {
     fn collect(&mut self, lane: u32) {
         let geometry = *self.layer.geometry();
         while self.layer.free_blocks(lane) < self.free_blocks {
-            let Some(block) = self.layer.begin_collection(lane) else { return };
+            let Some(block) = self.layer.begin_collection(lane, true) else { return };
             let mut gathered = Vec::new();
             for page in 0..geometry.block_pages() {
                 let page = Page { lane, block, page };
@@ -85,8 +85,14 @@ fn drives() -> impl Strategy<Value = SsdSpec> {
     let policy = prop_oneof![Just(VictimPolicy::Greedy), Just(VictimPolicy::CostBenefit)];
     let shape = (1..3u32, 1..3u32, 0..3u32, prop_oneof![Just(2048u64), Just(4096), Just(16_384)]);
     let striping = prop_oneof![Just("c-w-d-p"), Just("p-d-w-c"), Just("w-p-c-d")];
-    (initial, policy, 0..4u32, shape, striping, prop_oneof![Just(0u32), 1..4u32]).prop_map(
-        |(initial, policy, window, (planes, dies, bad, page), striping, difference)| {
+    let difference = prop_oneof![Just(0u32), 1..4u32];
+    let idle = prop::option::of((0..2000u64, 3..9u32));
+    let maps = prop::option::of((0..20u64, prop_oneof![Just(4u64), Just(512), Just(1024)]));
+    let levels = (difference, idle);
+    (initial, policy, 0..4u32, shape, striping, levels, maps).prop_map(
+        |(initial, policy, window, (planes, dies, bad, page), striping, levels, map)| {
+            let (difference, idle) = levels;
+            let idle = idle.map(|(after, free_blocks)| IdleSpec { after: us(after), free_blocks });
             let flash = NandSpec {
                 planes,
                 dies,
@@ -103,7 +109,11 @@ fn drives() -> impl Strategy<Value = SsdSpec> {
                 nand: flash,
                 initial,
                 striping: striping.into(),
-                collection: CollectionSpec { policy, window, ..spec().collection },
+                collection: CollectionSpec { policy, window, idle, ..spec().collection },
+                map: map.map(|(more, entry)| MapSpec {
+                    cache: Size::from_bytes(page.max(4096) + more * 4096),
+                    entry: Size::from_bytes(entry),
+                }),
                 wear: WearSpec { difference, factory_bad: f64::from(bad) * 0.01, endurance: 3 },
                 ..spec()
             }
@@ -131,7 +141,8 @@ proptest! {
         let mut flash = Flash::new(&spec);
         let filled = spec.initial != InitialFlash::Erased;
         let mut plain: HashMap<u64, Option<u64>> = HashMap::new();
-        flash.layer.check(units);
+        let of_map = spec.map_pages();
+        flash.layer.check(units + of_map);
         for (version, (pages, lane, trims)) in (1..).zip(script) {
             let mut pages: Vec<_> = pages.iter().map(|page| page % units).collect();
             pages.sort_unstable();
@@ -146,7 +157,7 @@ proptest! {
             flash.write(lane, &writes);
             plain.extend(writes.iter().map(|&(page, version)| (page, Some(version))));
         }
-        flash.layer.check(units);
+        flash.layer.check(units + of_map);
         for unit in 0..units {
             let expected = plain.get(&unit).copied().unwrap_or(filled.then_some(0));
             prop_assert_eq!(flash.read(unit), expected, "unit {}", unit);
@@ -170,16 +181,17 @@ proptest! {
         }).collect();
         let done = run(&mut drive, &accesses);
         prop_assert_eq!(done.len(), accesses.len());
-        drive.layer.check(units);
+        drive.layer.check(units + spec.map_pages());
         let report = drive.report();
         let writes = script.iter().filter(|(_, write, _)| *write).count() as u64;
         prop_assert_eq!(report.host.written_pages, writes);
         prop_assert_eq!(report.host.read_pages + writes, script.len() as u64);
         let it = report.translation;
         // Every unit that was programmed was put or is padding, and every die did its part.
-        let programmed = (it.host_units + it.moved_units + it.padded_units)
+        let programmed = (it.host_units + it.moved_units + it.map_units + it.padded_units)
             / u64::from(drive.layer.geometry().page_units);
         prop_assert_eq!(report.nand.programs, programmed * u64::from(spec.split));
+        prop_assert_eq!(it.map_units, report.map.writes);
         prop_assert_eq!(report.nand.erases, it.erases * u64::from(spec.split));
         prop_assert!(it.host_units <= writes, "overwritten in the buffer, or written once");
         prop_assert!(drive.jobs.is_empty() && drive.accesses.is_empty());

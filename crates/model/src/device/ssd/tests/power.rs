@@ -105,6 +105,14 @@ fn tight(write_back: bool, capacitors: bool, initial: InitialFlash) -> SsdSpec {
     checked(it)
 }
 
+/// With a page of the map for eight of its pages, and two in memory.
+fn with_map(mut it: SsdSpec) -> SsdSpec {
+    it.nand.blocks += 4;
+    it.map = Some(small_map(2));
+    it.collection.idle = Some(IdleSpec { after: us(20), free_blocks: 4 });
+    checked(it)
+}
+
 /// Many writes to few pages.
 fn busy_steps(seed: u64) -> Vec<Step> {
     let draw = tierscope_kernel::Counter::stream(seed, "steps");
@@ -123,6 +131,11 @@ fn what_a_drive_promised_survives_a_failure_at_every_event() {
         let (points, lost) = fail_everywhere(&drive, &[], &busy_steps(1));
         assert!(points > 2_000, "{points}");
         assert_eq!(lost, 0, "write_back {write_back}, capacitors {capacitors}");
+        // Four pages of the map, of which two are in memory.
+        let mapped = with_map(drive);
+        let (points, lost) = fail_everywhere(&mapped, &[], &busy_steps(1));
+        assert!(points > 2_000, "{points}");
+        assert_eq!(lost, 0, "write_back {write_back}, capacitors {capacitors}, map in flash");
     }
 }
 
@@ -166,11 +179,13 @@ proptest! {
         write_back in any::<bool>(),
         capacitors in any::<bool>(),
         steady in any::<bool>(),
+        mapped in any::<bool>(),
         steps in prop::collection::vec(
             (0..40u64, any::<bool>(), prop::bool::weighted(0.1), 0..200 * US), 1..150),
     ) {
         let initial = if steady { InitialFlash::Steady } else { InitialFlash::Erased };
         let drive = tight(write_back, capacitors && write_back, initial);
+        let drive = if mapped { with_map(drive) } else { drive };
         prop_assert_eq!(fail_everywhere(&drive, &[], &steps).1, 0);
     }
 }

@@ -26,13 +26,15 @@ fn overwrite(spec: &SsdSpec) -> u64 {
     let mut drive = Ssd::new(spec);
     let mut random = Random::stream(7, "overwrite");
     let (mut sent, mut now_ps) = (0, 0);
-    let mut out = Vec::new();
+    let (mut out, mut steps) = (Vec::new(), 0);
     while out.len() < count as usize {
+        steps += 1;
+        assert!(steps < 2000 * count, "it hardly goes on: {spec:?}");
         while sent < count && sent < out.len() as u32 + 16 {
             drive.submit(now_ps, page_access(sent, random.below(pages), true));
             sent += 1;
         }
-        now_ps = drive.next_event_ps().expect("writes wait, and nothing will happen");
+        now_ps = drive.next_event_ps().unwrap_or_else(|| panic!("nothing will happen: {spec:?}"));
         drive.advance(now_ps, &mut out);
     }
     let mut steps = 0;
@@ -41,7 +43,7 @@ fn overwrite(spec: &SsdSpec) -> u64 {
         steps += 1;
         assert!(steps < 200_000, "it collects for ever: {spec:?}");
     }
-    drive.layer.check(pages);
+    drive.layer.check(pages + spec.map_pages());
     steps
 }
 
@@ -69,15 +71,26 @@ fn a_drive_of_tiny_blocks_comes_to_rest() {
                     let collection = CollectionSpec { policy, window, ..spec().collection };
                     let wear = WearSpec { difference, ..spec().wear };
                     let shape = SsdSpec { split, nand, initial, collection, wear, ..spec() };
-                    if let Some(spec) = fullest(&shape) {
-                        overwrite(&spec);
-                        checked += 1;
+                    // The least of the map that may be in memory, and all of it; collection in pauses for ever
+                    // more erased blocks.
+                    let idle = Some(IdleSpec { after: us(50), free_blocks: 1000 });
+                    let least = Some(page.max(4096) / 4096);
+                    let maps = [(None, None), (least, idle), (Some(1 << 12), None)];
+                    let several = if [1, 3, 8].contains(&pages) { 3 } else { 1 };
+                    for (map, idle) in maps.into_iter().take(several) {
+                        let (map, collection) = (map.map(small_map), shape.collection.clone());
+                        let collection = CollectionSpec { idle, ..collection };
+                        let shape = SsdSpec { map, collection, ..shape.clone() };
+                        if let Some(spec) = fullest(&shape) {
+                            overwrite(&spec);
+                            checked += 1;
+                        }
                     }
                 }
             }
         }
     }
-    assert!(checked > 200, "{checked} shapes");
+    assert!(checked > 400, "{checked} shapes");
 }
 
 #[test]

@@ -31,28 +31,34 @@ pub struct Initial {
     blocks: u32,
     stripe: Stripe,
     order: Option<Permutation>,
+    /// Pages of the map, which are the units after those, and the block of each lane from which on they lie.
+    map_units: u64,
+    map_blocks: Arc<[u32]>,
     /// For each lane the valid units before each of its blocks, and of all: `blocks` + 1 numbers.
     before: Arc<[u32]>,
 }
 
 impl Initial {
-    /// The first `units` hold something, on lanes that have so many usable blocks each, of which
-    /// `free` are to be erased in the steady state.
+    /// The first `units` hold something, and so do the pages of the map after them, on lanes that have so
+    /// many usable blocks each, of which `free` are to be erased in the steady state.
     pub fn new(
         kind: InitialFlash,
-        units: u64,
+        (units, map_units): (u64, u64),
         geometry: &Geometry,
         stripe: Stripe,
         usable: &[u32],
         free: u32,
     ) -> Self {
-        let units = if kind == InitialFlash::Erased { 0 } else { units };
+        let (units, map_units) =
+            if kind == InitialFlash::Erased { (0, 0) } else { (units, map_units) };
+        let of_map = map_units.div_ceil(u64::from(geometry.lanes));
+        let of_map = of_map.div_ceil(u64::from(geometry.block_units())) as u32;
         let steady = kind == InitialFlash::Steady;
         let mut before = Vec::with_capacity((geometry.lanes * (geometry.blocks + 1)) as usize);
         for (lane, &usable) in (0..).zip(usable) {
             let share = lane_units(units, lane, geometry, &stripe);
             let valid = if steady {
-                steady_blocks(share, usable - free, geometry.block_units())
+                steady_blocks(share, usable - free - of_map, geometry.block_units())
             } else {
                 full_blocks(share, geometry.block_units())
             };
@@ -68,6 +74,8 @@ impl Initial {
             block_units: geometry.block_units(),
             blocks: geometry.blocks,
             stripe,
+            map_units,
+            map_blocks: usable.iter().map(|usable| usable - of_map).collect(),
             order: steady.then(|| Permutation::new(0, "ssd.initial", units)),
             before: before.into(),
         }
@@ -75,6 +83,13 @@ impl Initial {
 
     /// How many units of a block are valid at the start.
     pub fn valid(&self, lane: u32, block: u32) -> u32 {
+        if block >= self.map_blocks[lane as usize] {
+            let lanes = self.map_blocks.len() as u64;
+            let of_lane = (self.map_units + lanes - 1 - u64::from(lane)) / lanes;
+            let before = block - self.map_blocks[lane as usize];
+            let left = of_lane.saturating_sub(u64::from(before) * u64::from(self.block_units));
+            return left.min(u64::from(self.block_units)) as u32;
+        }
         let before = self.lane(lane);
         before[block as usize + 1] - before[block as usize]
     }
@@ -88,7 +103,7 @@ impl Initial {
     /// Where a unit lies at the start, if it holds something.
     pub fn place(&self, unit: u64) -> Option<Place> {
         if unit >= self.units {
-            return None;
+            return self.map_place(unit - self.units);
         }
         let rank = self.order.map_or(unit, |order| order.at(unit));
         let page_units = u64::from(self.page_units);
@@ -101,10 +116,29 @@ impl Initial {
         Some((lane * self.blocks + block) * self.block_units + unit)
     }
 
+    /// Where a page of the map lies at the start: dealt to all lanes in turn, into blocks of their own, the
+    /// last ones.
+    fn map_place(&self, number: u64) -> Option<Place> {
+        if number >= self.map_units {
+            return None;
+        }
+        let lanes = self.map_blocks.len() as u64;
+        let (lane, nth) = ((number % lanes) as u32, (number / lanes) as u32);
+        let block = self.map_blocks[lane as usize] + nth / self.block_units;
+        Some((lane * self.blocks + block) * self.block_units + nth % self.block_units)
+    }
+
     /// Which unit lies at a place at the start, if one does.
     pub fn unit(&self, place: Place) -> Option<u64> {
         let (block, unit) = (place / self.block_units, place % self.block_units);
-        let (lane, block) = (block / self.blocks, (block % self.blocks) as usize);
+        let lane = block / self.blocks;
+        if block % self.blocks >= self.map_blocks[lane as usize] {
+            let first = lane * self.blocks + self.map_blocks[lane as usize];
+            let nth = u64::from(place - first * self.block_units);
+            let number = nth * self.map_blocks.len() as u64 + u64::from(lane);
+            return (number < self.map_units).then_some(self.units + number);
+        }
+        let block = (block % self.blocks) as usize;
         let before = self.lane(lane);
         let valid = before[block + 1] - before[block];
         let number = self.gather(unit, valid)?;

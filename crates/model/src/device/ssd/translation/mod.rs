@@ -34,6 +34,8 @@ pub enum Stream {
     Host,
     /// What collection moves.
     Moved,
+    /// Pages of the map.
+    Map,
 }
 
 /// What a block is.
@@ -71,7 +73,7 @@ struct Open {
 #[derive(Clone, Debug, Default)]
 struct Lane {
     /// What each stream fills.
-    open: [Option<Open>; 2],
+    open: [Option<Open>; 3],
     /// Blocks that are full, but whose last pages are not programmed yet.
     closing: Vec<Open>,
     /// Erased blocks, those with the fewest erases first.
@@ -89,6 +91,8 @@ counters! {
         pub host_units,
         /// Units that collection moved.
         pub moved_units,
+        /// Pages of the map that were written as they were changed.
+        pub map_units,
         /// Units of pages that were programmed without content.
         pub padded_units,
         /// Units given back by the host.
@@ -248,8 +252,14 @@ impl Translation {
     /// Whether the lane has a page for a stream.
     #[inline]
     pub fn has_room(&self, lane: u32, stream: Stream) -> bool {
-        let kept = if stream == Stream::Host { RESERVE } else { 0 };
-        self.lanes[lane as usize].open[stream as usize].is_some() || self.free_blocks(lane) > kept
+        let is_open = self.lanes[lane as usize].open[stream as usize].is_some();
+        let free = self.free_blocks(lane);
+        match stream {
+            Stream::Host => is_open || free > RESERVE,
+            Stream::Moved => is_open || free > 0,
+            // Collection moves pages of the map into the same blocks: what they have left may be needed for it.
+            Stream::Map => free > RESERVE,
+        }
     }
 
     /// Gives out the next page of a stream on a lane, if there is room.
@@ -257,6 +267,11 @@ impl Translation {
         if !self.has_room(lane, stream) {
             return None;
         }
+        self.allocate_to_move(lane, stream)
+    }
+
+    /// The same for what collection moves, which has all the room there is.
+    pub fn allocate_to_move(&mut self, lane: u32, stream: Stream) -> Option<Page> {
         let pages = self.geometry.block_pages();
         let state = &mut self.lanes[lane as usize];
         let slot = &mut state.open[stream as usize];
@@ -276,7 +291,8 @@ impl Translation {
         Some(page)
     }
 
-    /// Puts `unit` at a place of a page that was given out; where it lay before is invalid now.
+    /// Puts `unit` at a place of a page that was given out, for `stream`; where it lay before is invalid
+    /// now.
     pub fn put(&mut self, unit: u64, place: Place, stream: Stream) {
         self.forget(unit);
         self.map.set(unit, place);
@@ -285,6 +301,7 @@ impl Translation {
         match stream {
             Stream::Host => self.counts.host_units += 1,
             Stream::Moved => self.counts.moved_units += 1,
+            Stream::Map => self.counts.map_units += 1,
         }
     }
 
@@ -295,10 +312,16 @@ impl Translation {
 
     /// The host gives a unit back: it holds nothing from now on.
     pub fn trim(&mut self, unit: u64) {
-        if self.forget(unit) {
-            self.counts.trimmed_units += 1;
+        self.counts.trimmed_units += u64::from(self.release(unit));
+    }
+
+    /// A unit holds nothing from now on; whether it held something.
+    pub fn release(&mut self, unit: u64) -> bool {
+        let held = self.forget(unit);
+        if held {
             self.map.set(unit, TRIMMED);
         }
+        held
     }
 
     /// Makes invalid what a unit holds; whether it held something.
@@ -316,7 +339,7 @@ impl Translation {
 
     /// The next page of its block, in the order in which they were given out, has been programmed.
     pub fn programmed(&mut self, page: Page) {
-        let pages = self.geometry.block_pages();
+        let (pages, written) = (self.geometry.block_pages(), self.written());
         let lane = &mut self.lanes[page.lane as usize];
         if let Some(open) = lane.open.iter_mut().flatten().find(|open| open.block == page.block) {
             open.programmed += 1;
@@ -331,15 +354,19 @@ impl Translation {
             let number = self.geometry.block_number(page.lane, page.block);
             let block = &mut self.blocks[number as usize];
             block.state = State::Filled;
-            let written = self.counts.host_units + self.counts.moved_units;
             self.victims.insert(page.lane, number, block.valid, written);
         }
     }
 
-    /// Takes the next block of a lane to collect; none where that gains nothing.
-    pub fn begin_collection(&mut self, lane: u32) -> Option<u32> {
-        let written = self.counts.host_units + self.counts.moved_units;
-        let levelled = self.least_worn(lane);
+    /// Units written so far.
+    fn written(&self) -> u64 {
+        self.counts.host_units + self.counts.moved_units + self.counts.map_units
+    }
+
+    /// Takes the next block of a lane to collect; none where that gains nothing, unless it levels wear.
+    pub fn begin_collection(&mut self, lane: u32, levels: bool) -> Option<u32> {
+        let written = self.written();
+        let levelled = if levels { self.least_worn(lane) } else { None };
         let blocks = &self.blocks;
         let number = levelled.or_else(|| {
             self.victims.choose(lane, written, |number| blocks[number as usize].valid)

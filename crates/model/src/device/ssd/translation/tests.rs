@@ -13,8 +13,9 @@ proptest! {
         ways in 1..3u32,
         planes in 1..4u32,
         page_units in prop_oneof![Just(1u64), Just(2), Just(4)],
-        share in 0.1..0.75f64,
+        share in 0.1..0.65f64,
         steady in any::<bool>(),
+        map_units in 0..20u64,
         free in 2..5u32,
         striping in prop_oneof![Just("c-w-d-p"), Just("p-w-c-d"), Just("w-p-d-c"), Just("d-c-p-w")],
     ) {
@@ -25,20 +26,20 @@ proptest! {
         let usable = vec![geometry.blocks; geometry.lanes as usize];
         let units = (geometry.units() as f64 * share) as u64;
         let kind = if steady { InitialFlash::Steady } else { InitialFlash::Written };
-        let initial = Initial::new(kind, units, &geometry, stripe, &usable, free);
+        let initial = Initial::new(kind, (units, map_units), &geometry, stripe, &usable, free);
         let mut taken = vec![0; (geometry.lanes * geometry.blocks) as usize];
-        for unit in 0..units {
+        for unit in 0..units + map_units {
             let place = initial.place(unit).expect("the drive is full");
             prop_assert_eq!(initial.unit(place), Some(unit));
             taken[geometry.block_of(place).0 as usize] += 1;
         }
-        prop_assert_eq!(initial.place(units), None);
+        prop_assert_eq!(initial.place(units + map_units), None);
         let valid = (0..geometry.lanes)
             .flat_map(|lane| (0..geometry.blocks).map(move |block| (lane, block)));
         let valid: Vec<_> = valid.map(|(lane, block)| initial.valid(lane, block)).collect();
         prop_assert_eq!(taken, valid);
         let all = (0..geometry.units() as u32).filter(|&place| initial.unit(place).is_some());
-        prop_assert_eq!(all.count() as u64, units);
+        prop_assert_eq!(all.count() as u64, units + map_units);
     }
 
     #[test]
