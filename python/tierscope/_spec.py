@@ -13,6 +13,7 @@ __all__ = [
     "Arm",
     "Backup",
     "BlockDevice",
+    "BufferCache",
     "Coherence",
     "Collection",
     "CxlMem",
@@ -1746,6 +1747,73 @@ class Tiered(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BufferCache(_Spec):
+    """A second level of the page cache, in flash on the memory bus ([EBC11])."""
+
+    capacity: str | None = None
+    """What it holds; 0 for none, which is the unmodified kernel. A size such as ``"64GiB"``."""
+
+    ways: int | None = None
+    """Pages of a set."""
+
+    replacement: (
+        Literal[
+            "lru", "fifo", "random", "not-most-recent", "plru", "clock", "srrip", "brrip", "drrip"
+        ]
+        | None
+    ) = None
+    """Which page of a set goes when another comes.
+
+    ``"lru"``: Least recently used, exactly. ``"fifo"``: First in, first out: a hit changes nothing.
+    ``"random"``: Any way with equal chance, from a seed. ``"not-most-recent"``: Any way but the one
+    used last, from a seed. ``"plru"``: Pseudo-LRU: a binary tree over the ways. ``"clock"``: A hand
+    that passes what was used since it last came by. ``"srrip"``: Static prediction of re-reference
+    (RRIP). ``"brrip"``: Bimodal prediction of re-reference: keeps a part of what is too large.
+    ``"drrip"``: SRRIP or BRRIP, whichever misses less in sets that always follow one.
+    """
+
+    read_slowdown: float | None = None
+    """Time to read a page, as a multiple of what the DRAM takes to move as much at its peak rate.
+    """
+
+    program_slowdown: float | None = None
+    """Time to program a page, as a multiple of the same."""
+
+    read_time: str | None = None
+    """Time to read a page, in place of what `read_slowdown` says. A duration such as ``"25us"``."""
+
+    program_time: str | None = None
+    """Time to program a page, in place of what `program_slowdown` says.
+
+    A duration such as ``"25us"``.
+    """
+
+    on_hit: Literal["move", "copy"] | None = None
+    """What becomes of a page that is found.
+
+    ``"move"``: It leaves for the page cache. ``"copy"``: It stays, too, as in the L2ARC of ZFS: if
+    it is not written it need not be programmed again.
+    """
+
+    insertion: Literal["synchronous", "asynchronous"] | None = None
+    """Who waits while a page is programmed.
+
+    ``"synchronous"``: Whoever evicts it from the page cache. ``"asynchronous"``: Nobody: pages are
+    programmed one after the other, from a queue.
+    """
+
+    queue_pages: int | None = None
+    """Pages that may wait to be programmed, where nobody waits for them; others do not enter."""
+
+    readahead: Literal["ignore", "consult"] | None = None
+    """Whether readahead asks what is held.
+
+    ``"ignore"``: It reads them from the store, as it does not know. ``"consult"``: It passes over
+    them.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class Storage(_Spec):
     """`storage`: the operating system pages between DRAM and the store ([HYB15] §2.2)."""
 
@@ -1837,6 +1905,9 @@ class Storage(_Spec):
 
     host_queue_depth: int | None = None
     """Page requests that the host has at the device at once (NCQ tags, NVMe queue)."""
+
+    buffer_cache: BufferCache | None = None
+    """A second level of the page cache, in flash on the memory bus; none, where it is not said."""
 
 
 @dataclass(frozen=True, kw_only=True)

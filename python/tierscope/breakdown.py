@@ -63,7 +63,7 @@ GROUPS: tuple[Group, ...] = (
     Group("links and DMA", ("link", "dma"), "=", "=", "#009e73", "green"),
     Group(
         "store",
-        ("host_queue", "store_queue", "device", "medium"),
+        ("host_queue", "store_queue", "device", "medium", "buffer_cache"),
         "░",
         "o",
         "#d55e00",

@@ -17,6 +17,8 @@ pub enum Stage {
     SystemCall,
     /// Page cache and swap cache, copies included.
     PageCache,
+    /// Extended buffer cache: look-ups, and pages read from and programmed into its flash.
+    BufferCache,
     /// File system.
     FileSystem,
     /// Block layer.
@@ -55,13 +57,14 @@ pub enum Stage {
 
 impl Stage {
     /// All stages, in order from the core to the medium.
-    pub const ALL: [Stage; 23] = [
+    pub const ALL: [Stage; 24] = [
         Stage::Core,
         Stage::Cache,
         Stage::Tlb,
         Stage::Fault,
         Stage::SystemCall,
         Stage::PageCache,
+        Stage::BufferCache,
         Stage::FileSystem,
         Stage::BlockLayer,
         Stage::Driver,
@@ -90,6 +93,7 @@ impl Stage {
             Stage::Fault => "fault",
             Stage::SystemCall => "system_call",
             Stage::PageCache => "page_cache",
+            Stage::BufferCache => "buffer_cache",
             Stage::FileSystem => "file_system",
             Stage::BlockLayer => "block_layer",
             Stage::Driver => "driver",

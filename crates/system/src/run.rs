@@ -159,6 +159,11 @@ pub fn check_sampling(systems: &[SystemSpec]) -> Result<(), String> {
                  collection, a memory's queues), and what is passed over does not reach it",
                 "",
             ),
+            _ if system.build_buffer_cache().is_some() => (
+                "has an extended buffer cache, whose pages are read and programmed in no time in what is \
+                 passed over",
+                "set storage.buffer_cache.capacity=0B, or ",
+            ),
             _ if in_time && !system.prefetches() => (
                 "has a memory behind a link, whose pages move when they are asked for often, and what is \
                  passed over does not move them in time",

@@ -52,6 +52,7 @@ impl Cause {
             Stage::Fault
             | Stage::SystemCall
             | Stage::PageCache
+            | Stage::BufferCache
             | Stage::FileSystem
             | Stage::BlockLayer
             | Stage::Driver => Cause::Entry,

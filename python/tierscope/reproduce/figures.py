@@ -88,6 +88,18 @@ def _owned(*labels: str) -> Callable[[Row], float | None]:
     return of
 
 
+def _page_cache_miss_rate(row: Row) -> float | None:
+    """Of the pages of 4 KiB that calls read, those that the page cache lacked."""
+    pages = float(row.get("file_read_bytes") or 0.0) / 4096
+    missed = float(row.get("major_faults") or 0.0) + float(row.get("buffer_cache_hits") or 0.0)
+    return missed / pages if pages else None
+
+
+def _buffer_cache_miss_rate(row: Row) -> float | None:
+    rate = _over(_column("buffer_cache_hits"), _column("buffer_cache_lookups"))(row)
+    return None if rate is None else 1.0 - float(rate)
+
+
 _os_share = _owned("operating system")
 _store_share = _owned("store", "links and DMA")
 _mean_ns = _column("latency_mean_ns")
@@ -121,6 +133,16 @@ FIGURES: dict[str, Figure] = {
     "energy_j": Figure("energy", fmt.joules, _column("energy_j"), "energy"),
     "store_read_bytes": Figure("read from the store", fmt.size, _column("store_read_bytes")),
     "store_written_bytes": Figure("written to the store", fmt.size, _column("store_written_bytes")),
+    "file_read_bytes_per_s": Figure(
+        "read rate", fmt.bandwidth, _over(_column("file_read_bytes"), _time_s), "time"
+    ),
+    "file_written_bytes_per_s": Figure(
+        "write rate", fmt.bandwidth, _over(_column("file_written_bytes"), _time_s), "time"
+    ),
+    "page_cache_miss_rate": Figure("misses of the page cache", fmt.percent, _page_cache_miss_rate),
+    "buffer_cache_miss_rate": Figure(
+        "misses of the extended cache", fmt.percent, _buffer_cache_miss_rate
+    ),
     "tag_store_bytes": Figure("tag store", fmt.size, _column("tag_store_bytes")),
 }
 

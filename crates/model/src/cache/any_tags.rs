@@ -14,7 +14,7 @@ macro_rules! any {
     ) => {
         /// A [`TagStore`] of any policy. Each inner loop is that of its policy: what is chosen by a
         /// branch, always the same, is which.
-        #[derive(Debug)]
+        #[derive(Clone, Debug)]
         pub enum AnyTagStore {
             $( #[doc = $summary] $policy(TagStore<replacement::$policy>) ),*
         }

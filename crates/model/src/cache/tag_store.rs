@@ -116,7 +116,7 @@ pub enum Place {
 /// one word (56 bits of line number, 8 of flags); a set's entries and its policy's state lie beside
 /// each other, in chunks that exist only once they are written: a store for 64 GiB of 4 KiB pages
 /// costs what it touches, and a fork costs what is written after it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct TagStore<P: Policy> {
     /// For each set `ways` entries, XORed with `initial`, then the policy's words.
     words: CowVec<u64>,

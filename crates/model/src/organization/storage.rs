@@ -14,6 +14,7 @@ use super::{
 use crate::activity::Activity;
 use crate::device::AnyDevice;
 use crate::medium::{DramSpec, dram::Dram};
+use crate::os::buffer_cache::BufferCacheSpec;
 use crate::os::paging::SwapReadahead;
 use crate::os::readahead;
 use crate::os::reclaim::{ReclaimPolicy, lists::Lists};
@@ -67,6 +68,9 @@ pub struct StorageSpec {
     pub dirty_expire: Duration,
     /// Page requests that the host has at the device at once (NCQ tags, NVMe queue).
     pub host_queue_depth: u32,
+    /// A second level of the page cache, in flash on the memory bus; none, where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffer_cache: Option<BufferCacheSpec>,
 }
 
 impl OrganizationDescription for StorageSpec {
@@ -125,7 +129,11 @@ impl OrganizationDescription for StorageSpec {
                 "write 8".into(),
             );
         }
+        if let Some(cache) = &self.buffer_cache {
+            cache.check(&format!("{path}.buffer_cache"), problems);
+        }
     }
+
     fn check_with(&self, path: &str, machine: &Surroundings<'_>, problems: &mut Problems) {
         let Some(page) = machine.page() else { return }; // Said already.
         machine.check_memory(&format!("{path}.dram_capacity"), self.dram_capacity, problems);
@@ -138,6 +146,9 @@ impl OrganizationDescription for StorageSpec {
             [("largest_folio", self.largest_folio), ("fault_around", self.fault_around)]
         {
             check_group(&format!("{path}.{name}"), size, page, problems);
+        }
+        if let Some(cache) = &self.buffer_cache {
+            cache.check_with(&format!("{path}.buffer_cache"), page, problems);
         }
         if let Some((store, device)) = machine.store {
             let what = format!("pages of the store ({store}.page)");

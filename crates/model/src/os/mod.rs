@@ -1,6 +1,7 @@
 //! The operating system: address spaces, frames, page cache, swap.
 
 pub mod address_space;
+pub mod buffer_cache;
 pub mod frames;
 pub mod paging;
 pub mod readahead;

@@ -27,6 +27,8 @@ const INTERVALS_OF_A_LENGTH: usize = 512;
 struct Golden {
     memory: CowMap<u64>,
     store: CowMap<u64>,
+    /// What the extended buffer cache holds, by place in the store.
+    kept: CowMap<u64>,
     next: u64,
 }
 
@@ -89,6 +91,9 @@ pub(super) struct Account {
     pub calls: u64,
     /// Calls that ask for the durability of a file (fsync, fdatasync, msync).
     pub syncs: u64,
+    /// Bytes that calls read from files, and wrote to them.
+    pub file_read_bytes: u64,
+    pub file_written_bytes: u64,
     pub interrupts: u64,
     pub context_switches: u64,
     pub shootdowns: u64,
@@ -126,6 +131,8 @@ impl Account {
             faults: 0,
             calls: 0,
             syncs: 0,
+            file_read_bytes: 0,
+            file_written_bytes: 0,
             interrupts: 0,
             context_switches: 0,
             shootdowns: 0,
@@ -135,6 +142,7 @@ impl Account {
             golden: check_data.then(|| Golden {
                 memory: CowMap::new(0),
                 store: CowMap::new(0),
+                kept: CowMap::new(0),
                 next: 0,
             }),
             intervals: Vec::new(),
@@ -301,6 +309,22 @@ impl Account {
         self.incidental_counters().into_iter().zip(counts).for_each(|(to, count)| *to = count);
     }
 
+    /// The extended buffer cache has a page as the store has it now.
+    pub fn page_kept(&mut self, store_address: u64, fixed: &Fixed) {
+        let Some(golden) = &mut self.golden else { return };
+        for (_, stored) in page_lines(0, store_address, fixed) {
+            golden.kept.set(stored, golden.store.get(stored));
+        }
+    }
+
+    /// The extended buffer cache gives a page, which must be what the store has.
+    pub fn page_given(&mut self, store_address: u64, fixed: &Fixed) {
+        let Some(golden) = &mut self.golden else { return };
+        let lines = page_lines(0, store_address, fixed);
+        let stale = lines.filter(|(_, at)| golden.kept.get(*at) != golden.store.get(*at)).count();
+        self.stale_loads += stale as u64;
+    }
+
     /// Begins to count anew; what data are stays known.
     pub fn restart(&mut self) {
         let fresh = Account::new(self.hits.len(), false, self.causes.sites.is_some());
@@ -330,6 +354,7 @@ impl Account {
             golden: self.golden.as_mut().map(|golden| Golden {
                 memory: golden.memory.fork(),
                 store: golden.store.fork(),
+                kept: golden.kept.fork(),
                 next: golden.next,
             }),
             intervals: self.intervals.clone(),
@@ -597,6 +622,10 @@ impl Machine {
             Some(spec) => energy.with(spec.parts(&self.processor_use(running_ps, time_ps))),
             None => energy.without("processor", "the description has no [processor.energy]"),
         };
+        let energy = match self.buffer_cache_counters() {
+            Some(_) => energy.without("buffer_cache", "no source says what its flash takes"),
+            None => energy,
+        };
         energy_result(&energy, time_ps as f64 / 1e12)
     }
 
@@ -659,6 +688,8 @@ impl Machine {
             ("swap_out_pages", os.swap_outs),
             ("swap_in_pages", os.swap_ins),
             ("file_write_back_pages", os.file_write_backs),
+            ("file_read_bytes", self.in_all(|account| account.file_read_bytes)),
+            ("file_written_bytes", self.in_all(|account| account.file_written_bytes)),
             ("system_calls", self.in_all(|account| account.calls)),
             ("interrupts", account.interrupts),
             ("context_switches", account.context_switches),
@@ -679,6 +710,19 @@ impl Machine {
         if forks > 0 {
             let of_processes = [("forks", forks), ("fork_copies", os.fork_copies)];
             counters.extend(of_processes.map(|(name, count)| (name.to_string(), count)));
+        }
+        if let Some(cache) = self.buffer_cache_counters() {
+            let of_cache = [
+                ("buffer_cache_lookups", cache.lookups),
+                ("buffer_cache_hits", cache.hits),
+                ("buffer_cache_insertions", cache.insertions),
+                ("buffer_cache_kept", cache.kept),
+                ("buffer_cache_dropped", cache.dropped),
+                ("buffer_cache_evictions", cache.evictions),
+                ("buffer_cache_invalidations", cache.invalidations),
+                ("buffer_cache_bypassed", cache.bypassed),
+            ];
+            counters.extend(of_cache.map(|(name, count)| (name.to_string(), count)));
         }
         let caches = self.spec.processor.iter().flat_map(|processor| &processor.caches);
         counters.extend(dram_counters(&activity.dram));

@@ -7,6 +7,7 @@ use super::thread::{BUSY, IDLE, OWNERS, Thread};
 use super::{Doing, Event, Machine, MachineError};
 use tierscope_model::activity::Activity;
 use tierscope_model::organization::OrganizationReport;
+use tierscope_model::os::buffer_cache::BufferCacheCounters;
 use tierscope_model::os::paging::OsCounters;
 use tierscope_model::os::reclaim::ReclaimCounters;
 use tierscope_model::processor::window::UNKNOWN;
@@ -47,6 +48,7 @@ struct Kept {
     activity: Activity,
     os: OsCounters,
     reclaim: ReclaimCounters,
+    buffer_cache: BufferCacheCounters,
     counts: Incidental,
 }
 
@@ -172,6 +174,7 @@ impl Machine {
             activity: self.organization.activity(at_ps).since(&self.region.activity),
             os: self.os_counters(),
             reclaim: self.reclaim_counters(),
+            buffer_cache: self.buffer_cache_counters().unwrap_or_default(),
             counts: self.account.incidental(),
         };
         self.pause_windows();
@@ -192,6 +195,7 @@ impl Machine {
             activity,
             os,
             reclaim,
+            buffer_cache,
             counts,
         } = *kept;
         let at_ps = at_ps.max(began_ps);
@@ -221,6 +225,8 @@ impl Machine {
         self.region.activity = self.organization.activity(at_ps).since(&activity);
         self.region.os = self.paging.counters.since(&os);
         self.region.reclaim = self.paging.reclaim_counters().since(&reclaim);
+        let now = self.paging.buffer_cache_counters().unwrap_or_default();
+        self.region.buffer_cache = now.since(&buffer_cache);
         self.resume_windows();
         self.account.set_incidental(counts);
         self.schedule_bounds();

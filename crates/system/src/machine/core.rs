@@ -270,6 +270,12 @@ impl Machine {
                 thread.access = Some(Access::kernel(place, false));
             }
             Step::Copy { stage, from, to, bytes } => self.copy_line(index, stage, from, to, bytes),
+            Step::Stall { stage, duration_ps } => {
+                if !self.functional {
+                    context.now_ps += duration_ps;
+                    thread.charge_until(stage as usize, context.now_ps);
+                }
+            }
             Step::Act(action) => context.trap = Some(Trap::Act(action)),
             Step::Retry => thread.retry(),
             Step::StandStill { duration_ps } => self.stand_still(index, duration_ps),
@@ -575,7 +581,12 @@ impl Machine {
 fn kernel_line(thread: &Thread, stage: Stage, left: u32) -> u64 {
     const OWN_LINES: u64 = KERNEL_LINES / 32;
     const _: () = assert!(Stage::ALL.len() <= 32);
-    let (place, left) = (stage as u64 * OWN_LINES, u64::from(left));
+    // The data of the extended buffer cache, which few machines have, lie behind all others.
+    let number = match stage as u64 {
+        _ if stage == Stage::BufferCache => Stage::ALL.len() as u64 - 1,
+        number => number - u64::from(number > Stage::BufferCache as u64),
+    };
+    let (place, left) = (number * OWN_LINES, u64::from(left));
     if left.is_multiple_of(2) {
         return place + left / 2 % OWN_LINES;
     }

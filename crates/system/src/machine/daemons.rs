@@ -98,6 +98,7 @@ impl Machine {
             doings.awake = doings.waits.is_some();
             return Ok(());
         }
+        self.paging.tell_time(now_ps);
         let (mut more, mut waits) = (false, None);
         let mut work = Vec::new();
         match which {
@@ -130,14 +131,16 @@ impl Machine {
     /// where it was woken; how long it takes.
     fn spend_daemon(&mut self, which: Daemon, steps: &[Step]) -> u64 {
         let mut path = tierscope_model::os::PathSpec { instructions: 0, lines: 0 };
+        let mut stall_ps = 0;
         for step in steps {
             match *step {
                 Step::Run { instructions, .. } => path.instructions += instructions as u32,
                 Step::Touch { lines, .. } => path.lines += lines,
+                Step::Stall { duration_ps, .. } if !self.functional => stall_ps += duration_ps,
                 _ => {}
             }
         }
-        let duration_ps = self.kernel_path_ps(path);
+        let duration_ps = self.kernel_path_ps(path) + stall_ps;
         let doings = self.daemon(which);
         let (context, fresh) = (doings.context, std::mem::take(&mut doings.fresh));
         if self.contexts.iter().any(|context| context.doing == Doing::Idle) {
@@ -145,6 +148,9 @@ impl Machine {
             return duration_ps;
         }
         let mut steps = path_steps(Stage::Ready, path, 1);
+        if stall_ps > 0 {
+            steps.push(Step::Stall { stage: Stage::Ready, duration_ps: stall_ps });
+        }
         if fresh {
             self.account.context_switches += 2;
             steps.extend(path_steps(Stage::ContextSwitch, self.os.paths.context_switch, 2));

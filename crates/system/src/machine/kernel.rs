@@ -51,7 +51,9 @@ impl Machine {
         {
             self.threads[self.contexts[index].thread].call_area = Area::FILES + file;
         }
+        self.paging.tell_time(now_ps);
         match action {
+            Action::Arrive(id) => self.end_own_transfer(index, id, now_ps),
             Action::Resolve { page, write } => {
                 let (next, work) = self
                     .decide(|paging, work, held| paging.fault(page, write, now_ps, work, held))?;
@@ -173,6 +175,8 @@ impl Machine {
                     self.account.shootdowns += 1;
                     self.cores.iter_mut().for_each(|core| core.tlb.forget(&pages));
                 }
+                Effect::Kept(place) => self.account.page_kept(place, &self.fixed),
+                Effect::Given(place) => self.account.page_given(place, &self.fixed),
             }
         }
     }
@@ -229,6 +233,17 @@ impl Machine {
                     bytes: 1 << shift,
                 }),
                 Work::Submit(id) => steps.push(Step::Act(Action::Submit(id))),
+                Work::Program { stall_ps, .. } => steps.push(stall_at_flash(stall_ps)),
+                Work::Fetch { transfer, frame, stall_ps } => steps.extend([
+                    stall_at_flash(stall_ps),
+                    Step::Copy {
+                        stage: Stage::BufferCache,
+                        from: Place::Nowhere,
+                        to: Place::Physical(frame << shift),
+                        bytes: 1 << shift,
+                    },
+                    Step::Act(Action::Arrive(transfer)),
+                ]),
             }
         }
         steps
@@ -315,12 +330,14 @@ impl Machine {
                 let asked_end = offset.saturating_add(length);
                 let end = self.paging.file_size(file).min(asked_end);
                 if let Some(left) = end.checked_sub(offset).filter(|left| *left > 0) {
+                    self.account.file_read_bytes += left;
                     let last = (asked_end - 1) >> self.fixed.page_shift;
                     steps.push(Step::Act(Action::Read { file, offset, left, address, last }));
                 }
             }
             Call::Write { file, offset, length, address } => {
                 if length > 0 {
+                    self.account.file_written_bytes += length;
                     steps.push(Step::Act(Action::Write { file, offset, left: length, address }));
                 }
             }
@@ -541,6 +558,11 @@ fn other_has_not_signalled(state: State, signals: u64, sequence: u64) -> bool {
 /// What a thread does that stands still so long.
 fn stand_still(duration_ps: u64) -> Vec<Step> {
     if duration_ps == 0 { Vec::new() } else { vec![Step::StandStill { duration_ps }] }
+}
+
+/// A thread stands still while the extended buffer cache reads or programs a page.
+fn stall_at_flash(duration_ps: u64) -> Step {
+    Step::Stall { stage: Stage::BufferCache, duration_ps }
 }
 
 pub(super) fn path_steps(stage: Stage, path: PathSpec, times: u32) -> Vec<Step> {

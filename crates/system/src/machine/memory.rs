@@ -1,6 +1,7 @@
 //! What happens beyond the cores: shared caches, main memory, and pages between memory and store.
 
 use super::causes::Cause;
+use super::kernel::path_steps;
 use super::prefetch::PREFETCH;
 use super::sample::Waits;
 use super::thread::{Access, Begun, State, Step, tail};
@@ -584,7 +585,9 @@ impl Machine {
 
     /// All pages have moved: an interrupt, and the threads that waited become ready.
     pub(super) fn end_transfer(&mut self, id: TransferId, now_ps: u64) {
+        self.paging.tell_time(now_ps);
         self.paging.finish_transfer(id);
+        self.apply_effects();
         self.wake_flusher(id, now_ps);
         let io = self.transfers.remove(&id).unwrap_or_default();
         let paths = self.os.paths.clone();
@@ -623,6 +626,36 @@ impl Machine {
         self.account.kernel_instructions += u64::from(paths.interrupt.instructions)
             + u64::from(paths.wake_up.instructions) * u64::from(wake_ups);
         self.interrupt(io.context, at_ps - now_ps, &touches, first);
+    }
+
+    /// A page has come that a thread has carried itself: no interrupt, but those that waited for it, or for
+    /// any frame, become ready.
+    pub(super) fn end_own_transfer(&mut self, index: usize, id: TransferId, now_ps: u64) {
+        self.paging.page_moved(id);
+        self.paging.finish_transfer(id);
+        let waiters = self.transfers.remove(&id).unwrap_or_default().waiters;
+        let frames = std::mem::take(&mut self.waiting_for_frame);
+        let path = self.os.paths.wake_up;
+        let (mut at_ps, mut wake_ups) = (now_ps, 0);
+        for id in waiters.into_iter().chain(frames) {
+            let thread = &mut self.threads[id];
+            if !matches!(thread.state, State::OnTransfer(_) | State::OnFrame) {
+                continue;
+            }
+            if thread.fault.is_none() {
+                let waited_ps = now_ps - thread.clock_ps;
+                self.account.causes.wait_in_call(thread.call_cause(), waited_ps, false);
+            }
+            thread.charge_until(Stage::BufferCache as usize, now_ps);
+            at_ps += self.kernel_path_ps(path);
+            let thread = &mut self.threads[id];
+            thread.charge_until(Stage::WakeUp as usize, at_ps);
+            thread.state = State::Waking;
+            self.queue.push(at_ps, self.memory_source(), Event::Wake(id as u32));
+            wake_ups += 1;
+        }
+        let steps = path_steps(Stage::WakeUp, path, wake_ups);
+        self.threads[self.contexts[index].thread].do_first(&steps);
     }
 
     /// The hardware thread that takes an interrupt loses the time, if it is running. What the

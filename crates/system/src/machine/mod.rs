@@ -297,6 +297,9 @@ impl Machine {
         let pages_to = spec.paging();
         let mut paging =
             Paging::new(os, processor.tlb.levels, organization.memory_bytes(), pages_to, spec.seed);
+        if let Some(cache) = spec.build_buffer_cache() {
+            paging.add_buffer_cache(cache);
+        }
         let kernel_line = reserve_kernel(&mut paging, line_shift, page_shift)?;
         let private_depth = cores[0].caches.depth();
         let fixed = Fixed {

@@ -8,6 +8,7 @@ use crate::run::RunOptions;
 use serde::{Deserialize, Serialize};
 use tierscope_model::activity::Activity;
 use tierscope_model::organization::OrganizationReport;
+use tierscope_model::os::buffer_cache::BufferCacheCounters;
 use tierscope_model::os::paging::OsCounters;
 use tierscope_model::os::reclaim::ReclaimCounters;
 
@@ -70,6 +71,7 @@ pub(super) struct Region {
     pub activity: Activity,
     pub os: OsCounters,
     pub reclaim: ReclaimCounters,
+    pub buffer_cache: BufferCacheCounters,
     /// Events of the queue that are bounds.
     pub events: usize,
 }
@@ -217,6 +219,7 @@ impl Machine {
         self.region.activity = self.organization.activity(start_ps);
         self.region.os = self.paging.counters;
         self.region.reclaim = self.paging.reclaim_counters();
+        self.region.buffer_cache = self.paging.buffer_cache_counters().unwrap_or_default();
         self.account.restart();
         self.cores.iter_mut().for_each(|core| core.occupancy.restart(start_ps));
         for thread in &mut self.threads {
@@ -243,5 +246,11 @@ impl Machine {
     /// What reclaim has done in the region.
     pub(super) fn reclaim_counters(&self) -> ReclaimCounters {
         self.paging.reclaim_counters().since(&self.region.reclaim)
+    }
+
+    /// What the extended buffer cache has done in the region, where there is one.
+    pub(super) fn buffer_cache_counters(&self) -> Option<BufferCacheCounters> {
+        let counters = self.paging.buffer_cache_counters()?;
+        Some(counters.since(&self.region.buffer_cache))
     }
 }

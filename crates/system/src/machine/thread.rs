@@ -79,6 +79,8 @@ pub enum Step {
     Touch { stage: Stage, lines: u32 },
     /// A copy, line by line.
     Copy { stage: Stage, from: Place, to: Place, bytes: u64 },
+    /// Standing still at a memory that nothing else waits for.
+    Stall { stage: Stage, duration_ps: u64 },
     /// Something that concerns others: done as an event.
     Act(Action),
     /// The access that faulted is repeated.
@@ -101,6 +103,8 @@ pub enum Action {
     Wait(TransferId),
     /// Waits for a free frame.
     WaitForFrame,
+    /// A transfer that the thread has carried out itself ends.
+    Arrive(TransferId),
     /// A read call goes on.
     Read { file: FileId, offset: u64, left: u64, address: u64, last: u64 },
     /// A write call goes on.

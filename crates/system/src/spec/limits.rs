@@ -59,9 +59,10 @@ impl Limits<'_> {
                     self.value(items, item, &format!("{path}[{index}]"));
                 }
             }
-            // What cells stand has a limit of its own.
+            // What has a limit of its own.
             _ if path == "seed"
                 || path == "nvm.wear.endurance"
+                || path.starts_with("storage.buffer_cache.") && path.ends_with("_slowdown")
                 || self.problems.iter().any(|known| known.path == path) => {}
             Shape::Integer { .. } => {
                 let value = json.as_u64().unwrap_or_default();

@@ -3,7 +3,7 @@
 use super::SystemSpec;
 use tierscope_model::os::paging::Paging;
 
-/// Bytes of tags and order of use of a page in a DRAM cache at most.
+/// Bytes of tags and order of use of a page in a DRAM cache, or an extended buffer cache, at most.
 const TAG_BYTES: u64 = 16;
 /// Maps of versions of an organization and of on-chip caches at most, where data are checked.
 const VERSION_MAPS: u64 = 4;
@@ -24,7 +24,11 @@ impl SystemSpec {
     /// The estimate for a description that has been checked; `None` of one that lacks a part.
     pub fn memory_estimate(&self) -> Option<MemoryEstimate> {
         let page_bytes = self.os.as_ref().map_or(4096, |os| os.page.bytes());
-        let tags = if self.paging().is_none() && !self.stores().is_empty() { TAG_BYTES } else { 0 };
+        let cached = match self.paging() {
+            Some((paging, _)) => paging.buffer_cache.is_some(),
+            None => !self.stores().is_empty(),
+        };
+        let tags = if cached { TAG_BYTES } else { 0 };
         let lines = self.line().map_or(0, |line| page_bytes / line.bytes());
         let versions = if self.check_data { 8 * VERSION_MAPS * lines } else { 0 };
         let paging = if self.os.is_some() { Paging::BYTES_PER_PAGE } else { 0 };

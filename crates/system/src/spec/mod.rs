@@ -38,6 +38,7 @@ use tierscope_model::organization::{
     self, Organization, OrganizationDescription, StorageSpec, Surroundings,
 };
 use tierscope_model::os::OsSpec;
+use tierscope_model::os::buffer_cache::BufferCache;
 use tierscope_model::processor::ProcessorSpec;
 use tierscope_units::{Problems, Size};
 
@@ -154,6 +155,14 @@ impl SystemSpec {
         let paging = self.the_organization()?.paging()?;
         let (_, store) = *self.stores().first()?;
         Some((paging, store.capacity().bytes()))
+    }
+
+    /// The level between page cache and store, of a description that has been checked; `None` where there
+    /// is none.
+    pub fn build_buffer_cache(&self) -> Option<BufferCache> {
+        let spec = self.paging()?.0.buffer_cache.as_ref()?;
+        let page_bytes = self.os.as_ref()?.page.bytes();
+        BufferCache::new(spec, page_bytes, self.peak_bytes_per_s()?, self.seed)
     }
 
     /// Builds the organization of a description that has been checked; `None` where it has none, or

@@ -52,6 +52,10 @@ presets! {
         "storage with a 512 GB Samsung 970 PRO as its drive";
     "storage/disk-7200" = "storage-disk-7200.toml" "drives/disk-7200.toml",
         "storage with a 500 GB disk of 7200 revolutions a minute as its drive";
+    "buffer-cache" = "buffer-cache.toml" "drives/disk-7200.toml",
+        "20 GiB of DRAM, 4 GiB of flash beside it as a second page cache, and a disk ([EBC11])";
+    "buffer-cache/quick" = "buffer-cache-quick.toml",
+        "buffer-cache at 1/256: 80 MiB of DRAM and 16 MiB of flash";
     "direct" = "direct.toml",
         "64 GiB of phase-change memory as main memory, without DRAM (Lee et al., ISCA 2009)";
     "direct/optane" = "direct-optane.toml",

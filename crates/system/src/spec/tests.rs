@@ -148,13 +148,14 @@ fn every_mistake_has_a_place_and_a_mend() {
 }
 
 /// Presets that are not called by their organization, which is the other.
-const CALLED_OTHERWISE: [(&str, &str); 15] = [
+const CALLED_OTHERWISE: [(&str, &str); 16] = [
     ("device", "block-device"),
     ("hams-lp", "hams"),
     ("hams-le", "hams"),
     ("hams-tp", "hams"),
     ("hams-te", "hams"),
     ("mmap", "storage"),
+    ("buffer-cache", "storage"),
     ("nvdimm", "oracle"),
     ("flatflash-p", "tiered"),
     ("flatflash-m", "tiered"),
@@ -186,6 +187,9 @@ fn every_value_of_every_preset_names_its_source() {
         "[HYB15]",
         "[NVM10]",
         "[HAMS21]",
+        "[EBC11]",
+        "[AMD64]",
+        "Hennessy and Patterson, ",
         "HPE ",
         "Micron ",
         "Viking ",

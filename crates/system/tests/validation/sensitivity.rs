@@ -30,8 +30,9 @@ const HAMS: &str = "hams-le/small";
 
 /// Machines with parts that no preset here has, other kinds of links and stores and a backup of DRAM:
 /// name, base, and the tables.
-const LINKED: [(&str, &str, &str); 12] = [
+const LINKED: [(&str, &str, &str); 13] = [
     (AHEAD, ORACLE, AHEAD_TABLES),
+    (BUFFERED, STORAGE, BUFFERED_TABLE),
     (DDR, HYBRID, DDR_TABLE),
     (NVDIMM, ORACLE, BACKUP_TABLE),
     (NVME, STORAGE, PCIE_TABLE),
@@ -111,6 +112,11 @@ counted_pages = 4096
 lookaside_entries = 8
 mapping_latency = "1us"
 "#;
+const BUFFERED: &str = "storage/buffered";
+/// A second level of the page cache, as small as the first.
+const BUFFERED_TABLE: &str = "[storage.buffer_cache]\ncapacity = \"1MiB\"\nways = 16\n\
+    replacement = \"lru\"\nread_slowdown = 400.0\nprogram_slowdown = 1000.0\n\
+    on_hit = \"move\"\ninsertion = \"synchronous\"\nqueue_pages = 32\nreadahead = \"ignore\"";
 const AHEAD: &str = "oracle/ahead";
 /// A prefetcher that is not far ahead.
 const AHEAD_TABLES: &str = "[processor.prefetch]\nkind = \"stream\"\ndegree = 2\ndistance = 2\n\
@@ -364,6 +370,8 @@ pub enum Feel {
     Files,
     /// A file read again and again, and between reads updates of more memory than DRAM has.
     Crowded,
+    /// Eight pages of a file in a row, at random places, so often that they come back.
+    Again,
     /// Loads of every page of a mapped file, in a row.
     Mapped,
     /// Loads and stores of the same four lines by four threads.
@@ -448,6 +456,15 @@ fn crowded() -> Vec<Op> {
             }));
         }
         ops.extend_from_slice(some);
+    }
+    ops
+}
+
+fn again() -> Vec<Op> {
+    let mut ops = call(Call::Open { file: 0, size: 512 * PAGE });
+    for page in (0..300).flat_map(|run| (0..8).map(move |page| mixed(run) % 64 * 8 + page)) {
+        let offset = page * PAGE;
+        ops.extend(call(Call::Read { file: 0, offset, length: PAGE, address: ANONYMOUS }));
     }
     ops
 }
@@ -542,6 +559,7 @@ impl Feel {
             Contended => together((0..4).map(|_| contended()).collect()),
             Files => vec![files()],
             Crowded => vec![crowded()],
+            Again => vec![again()],
             Mapped => vec![mapped()],
             Switches => switches(),
             Forks => forks(),
@@ -785,6 +803,40 @@ const CASES: &[Case] = &[
     case("dram.t_cke", ALL, "800", Chase(512), "time", Up).with(ASLEEP),
     case("dram.t_refi", ALL, "1us", Stream(512), "time", Up).with(ONE_BANK),
     case("dram.t_rfc", ALL, "2us", Chase(512), "time", Up),
+    // The extended buffer cache.
+    case("storage.buffer_cache.capacity", &[BUFFERED], "256KiB", Files, "store_read", Up),
+    case("storage.buffer_cache.ways", &[BUFFERED], "1", Again, "buffer_cache_hits", Either),
+    case("storage.buffer_cache.replacement", &[BUFFERED], "random", Files, "store_read", Either),
+    case(
+        "storage.buffer_cache.read_slowdown",
+        &[BUFFERED],
+        "4000.0",
+        Files,
+        "owner:buffer_cache",
+        Up,
+    ),
+    case("storage.buffer_cache.program_slowdown", &[BUFFERED], "90000.0", Files, "time", Either),
+    case("storage.buffer_cache.read_time", &[BUFFERED], "1ms", Files, "owner:buffer_cache", Up),
+    case("storage.buffer_cache.program_time", &[BUFFERED], "9ms", Files, "time", Either),
+    case("storage.buffer_cache.on_hit", &[BUFFERED], "copy", Again, "buffer_cache_kept", Up),
+    case(
+        "storage.buffer_cache.insertion",
+        &[BUFFERED],
+        "asynchronous",
+        Files,
+        "buffer_cache_dropped",
+        Up,
+    ),
+    case("storage.buffer_cache.queue_pages", &[BUFFERED], "1", Files, "buffer_cache_dropped", Up)
+        .with(&[("storage.buffer_cache.insertion", "asynchronous")]),
+    case(
+        "storage.buffer_cache.readahead",
+        &[BUFFERED],
+        "consult",
+        Again,
+        "buffer_cache_bypassed",
+        Down,
+    ),
     // The store.
     case("store.capacity", &[HYBRID], "128MiB", Updates, "tag_store_bytes", Up),
     case("store.capacity", &[STORAGE], "1MiB", Updates, "ends", Down),
@@ -1396,8 +1448,18 @@ fn the_presets_here_are_all_presets_but_for_their_capacities() {
     let quick = list().into_iter().filter(|(name, _)| {
         // Drives alone have no other parts than machines with drives, the four of HAMS are one with other
         // values and the link of another, and so is the oracle of NVDIMMs; `mmap` is `storage`
-        // with other values.
-        let others = ["device/", "hams-", "nvdimm", "flatflash-", "optane-", "ull", "cxl-", "mmap"];
+        // with other values, `buffer-cache` the one with a second page cache.
+        let others = [
+            "device/",
+            "hams-",
+            "nvdimm",
+            "flatflash-",
+            "optane-",
+            "ull",
+            "cxl-",
+            "mmap",
+            "buffer-cache",
+        ];
         name.ends_with("/quick") && !others.iter().any(|other| name.starts_with(other))
     });
     assert_eq!(quick.map(|(name, _)| name).collect::<BTreeSet<_>>(), PRESETS.into_iter().collect());

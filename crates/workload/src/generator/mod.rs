@@ -19,6 +19,7 @@ generators! {
     zipf;
     dd;
     filebench;
+    postmark;
     mmap_benchmark;
     sqlite;
     rodinia_bfs;

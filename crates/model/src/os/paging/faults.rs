@@ -213,6 +213,14 @@ impl Paging {
         let around = !write && self.map_around(file, vma, index);
         if !around && self.file(file).tried != Some(index) {
             let frame = self.cached(file, index);
+            if frame.is_none()
+                && let Some(next) = self.fetch(file, index, work, held)?
+            {
+                if let Next::Wait(_) = next {
+                    self.file(file).tried = Some(index);
+                }
+                return Ok(next);
+            }
             let arriving = frame.is_some_and(|frame| self.frames.get(frame).reading);
             let need = Need { file, wanted: index..index + 1, work, held };
             let pattern = vma.pattern;
@@ -249,6 +257,9 @@ impl Paging {
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
+        if let Some(next) = self.fetch(file, index, work, held)? {
+            return Ok(next);
+        }
         let Some(frame) = self.allocate(Owner::File(file, index), work, held)? else {
             return Ok(Next::WaitForFrame);
         };
@@ -262,7 +273,7 @@ impl Paging {
             work.push(Work::Path(Stage::PageCache, 1));
             return Ok(Next::Ready(frame));
         };
-        self.counters.major_faults += 1;
+        self.count_read(file, index);
         self.hold(frame);
         let pages = vec![PageTransfer { frame, store_address }];
         Ok(Next::Wait(self.start_transfer(pages, false, false, work)))

@@ -26,6 +26,12 @@ impl Paging {
             }
         }
         let folio = self.folio(file, index);
+        if folio.is_none()
+            && let Some(next) = self.fetch(file, index, work, held)?
+        {
+            self.counters.page_cache_misses += u64::from(next != Next::WaitForFrame);
+            return Ok(next);
+        }
         if folio.is_none_or(|folio| folio.marked) {
             let need = Need { file, wanted: index..last + 1, work, held };
             if !self.fill(need, |readahead, cache| readahead.read(cache, index, last + 1))? {
@@ -57,7 +63,10 @@ impl Paging {
 
     /// A page was not there: if the store had it, that is a major fault, or as much as one.
     pub(super) fn count_read(&mut self, file: FileId, index: u64) {
-        self.counters.major_faults += u64::from(self.store_address(file, index).is_some());
+        if self.store_address(file, index).is_some() {
+            self.counters.major_faults += 1;
+            self.note_miss();
+        }
     }
 
     /// Where nothing is paged, a page is there, or comes to be.

@@ -37,6 +37,9 @@ impl PageCache for Filler<'_, '_> {
 impl Filling for Filler<'_, '_> {
     fn add(&mut self, folio: Folio) -> bool {
         let pages = folio.first..folio.first + folio.pages();
+        if self.paging.spares(self.need.file, pages.clone()) {
+            return true;
+        }
         let mut frames = Vec::new();
         for page in pages.clone() {
             match self.frame_for(page) {
@@ -111,7 +114,12 @@ impl Filler<'_, '_> {
         self.paging.cache.set(file_key(*file, page), frame + 1);
         self.paging.counters.readahead_pages += u64::from(ahead);
         match self.paging.store_address(*file, page) {
-            Some(store_address) => self.request.push(PageTransfer { frame, store_address }),
+            Some(store_address) => {
+                if wanted.is_empty() || page != wanted.start {
+                    self.paging.note_bypass(store_address);
+                }
+                self.request.push(PageTransfer { frame, store_address });
+            }
             None => {
                 self.paging.frames.get_mut(frame).transfer = 0;
                 work.extend([Work::Clear(frame), Work::Path(Stage::PageCache, 1)]);

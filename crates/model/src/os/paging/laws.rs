@@ -3,6 +3,7 @@
 
 use super::small::{FRAMES, Memory, small};
 use super::*;
+use crate::os::buffer_cache::{self, BufferCacheSpec, HeldPages, OnHit};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use tierscope_units::Size;
@@ -51,7 +52,12 @@ struct Known {
     file: Vec<u64>,
 }
 
-fn new_memory(policy: ReclaimPolicy, by_address: bool, free: u64) -> (Memory, Known) {
+fn new_memory(
+    policy: ReclaimPolicy,
+    by_address: bool,
+    buffers: Option<(OnHit, HeldPages)>,
+    free: u64,
+) -> (Memory, Known) {
     let mut paging = small(|spec| {
         spec.reclaim = policy;
         spec.readahead = Size::from_bytes(8 * PAGE);
@@ -62,6 +68,11 @@ fn new_memory(policy: ReclaimPolicy, by_address: bool, free: u64) -> (Memory, Kn
         }
         (spec.dirty_ratio, spec.dirty_background_ratio) = (0.4, 0.1);
     });
+    if let Some((on_hit, readahead)) = buffers {
+        // As much as memory has for files, more or less.
+        let spec = BufferCacheSpec { on_hit, readahead, ..buffer_cache::tests::spec() };
+        paging.add_buffer_cache(BufferCache::new(&spec, PAGE, 1e9, 1).unwrap());
+    }
     paging.open(FILE, FILE_PAGES * PAGE).unwrap();
     paging.map(0, ANONYMOUS * PAGE, MAP_WRITABLE, NO_FILE, 0);
     let flags = MAP_WRITABLE | MAP_SHARED;
@@ -138,6 +149,7 @@ fn replay(memory: &mut Memory, known: &mut Known, step: &Step, now_ps: u64) {
         Step::Balance => {
             let mut work = Vec::new();
             memory.paging.balance(&mut work, &|_| false).unwrap();
+            memory.work(work);
         }
         Step::Flush { old } => {
             if old {
@@ -161,10 +173,16 @@ proptest! {
             ReclaimPolicy::Fifo,
         ]),
         by_address in any::<bool>(),
+        buffers in prop::sample::select(vec![
+            None,
+            Some((OnHit::Move, HeldPages::Ignore)),
+            Some((OnHit::Copy, HeldPages::Ignore)),
+            Some((OnHit::Copy, HeldPages::Consult)),
+        ]),
         free in 32u64..128,
         steps in prop::collection::vec(step(), 1..400),
     ) {
-        let (mut memory, mut known) = new_memory(policy, by_address, free);
+        let (mut memory, mut known) = new_memory(policy, by_address, buffers, free);
         for (now, step) in steps.iter().enumerate() {
             replay(&mut memory, &mut known, step, now as u64 + 1);
             memory.paging.take_effects();

@@ -224,6 +224,7 @@ impl Paging {
             if self.shadows.get(key) != 0 {
                 self.shadows.set(key, 0);
             }
+            self.invalidate_buffered(file, index);
             let cached = self.cache.get(key).checked_sub(1).map(|frame| self.frames.get(frame));
             self.cut_off(file, index, cached.is_some_and(|info| info.transfer != 0));
             if let Some(frame) = self.cache.get(key).checked_sub(1) {

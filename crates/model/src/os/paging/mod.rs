@@ -3,6 +3,7 @@
 //! paths and stops the threads.
 
 use crate::os::OsSpec;
+mod buffer_cache;
 mod faults;
 mod file_calls;
 mod filling;
@@ -19,6 +20,7 @@ mod write_back;
 
 use crate::organization::{InitialContent, StorageSpec};
 use crate::os::address_space::{AddressSpace, Mapping, Pte};
+use crate::os::buffer_cache::BufferCache;
 use crate::os::frames::{Frame, Frames, Owner};
 use crate::os::readahead::{self, Pattern, Readahead};
 use crate::os::reclaim::{Reclaim, ReclaimCounters, ReclaimPolicy};
@@ -98,6 +100,25 @@ pub enum Work {
     CopyFrame(u64, u64),
     /// Handing a transfer to the device.
     Submit(TransferId),
+    /// Programming a page into the extended buffer cache, for which the thread stands still.
+    Program {
+        /// Frame that holds it, unless it has left that already.
+        frame: Option<u64>,
+        /// Byte address of its place in the store.
+        store_address: u64,
+        /// Picoseconds.
+        stall_ps: u64,
+    },
+    /// Reading the page of a transfer from the extended buffer cache, for which the thread stands
+    /// still; it fills the frame, and the transfer ends.
+    Fetch {
+        /// The transfer, which is of this page.
+        transfer: TransferId,
+        /// Frame that it fills.
+        frame: u64,
+        /// Picoseconds.
+        stall_ps: u64,
+    },
 }
 
 /// What is to be done next for a fault or a file page.
@@ -118,6 +139,10 @@ pub enum Effect {
     Shootdown(u64),
     /// No translation of these virtual pages is valid any more (`flush_tlb_mm`, arch/x86/mm/tlb.c).
     Flush(Range<u64>),
+    /// The extended buffer cache has the page of this place in the store, as the store has it now.
+    Kept(u64),
+    /// It gives the page of this place.
+    Given(u64),
 }
 
 counters! {
@@ -253,6 +278,12 @@ pub struct Paging {
     transfers: Slab<Transfer>,
     /// Pages that reclaim has being written.
     leaving: u64,
+    /// The level between page cache and store, where there is one.
+    buffer_cache: Option<BufferCache>,
+    /// Work for it that nobody was there to do.
+    owed: Vec<Work>,
+    /// The time, as far as it has been told.
+    now_ps: u64,
     effects: Vec<Effect>,
     /// Counters for the result.
     pub counters: OsCounters,
@@ -332,6 +363,9 @@ impl Paging {
             transfers: Slab::new(),
             effects: Vec::new(),
             leaving: 0,
+            buffer_cache: None,
+            owed: Vec::new(),
+            now_ps: 0,
             counters: OsCounters::default(),
         }
     }
@@ -483,6 +517,8 @@ impl Paging {
             limits: self.limits.clone(),
             transfers: self.transfers.clone(),
             effects: self.effects.clone(),
+            buffer_cache: self.buffer_cache.as_mut().map(BufferCache::fork),
+            owed: self.owed.clone(),
             ..*self
         }
     }

@@ -63,6 +63,8 @@ struct Evictor<'a> {
     writes_files: bool,
     swapped: Vec<PageTransfer>,
     written: Vec<PageTransfer>,
+    /// What pages that enter the extended buffer cache take.
+    programs: Vec<Work>,
     pages: u64,
     /// Pages that were to go, and dirty ones of files among them, which have to be written by others.
     tried: u64,
@@ -162,6 +164,7 @@ impl Evictor<'_> {
         if !paging.frames.get(frame).dirty {
             paging.cache.set(file_key(file, index), 0);
             paging.shadows.set(file_key(file, index), shadow.0);
+            self.programs.extend(paging.enter_buffer_cache(file, index, Some(frame)));
             paging.frames.release(frame);
             return Ok(Evicted::Freed);
         }
@@ -281,6 +284,7 @@ impl Paging {
             held,
             swapped: Vec::new(),
             written: Vec::new(),
+            programs: Vec::new(),
             pages: 0,
             tried: 0,
             dirty: 0,
@@ -293,7 +297,7 @@ impl Paging {
                 false
             }
         };
-        let Evictor { swapped, written, pages, tried, dirty, error, .. } = evictor;
+        let Evictor { swapped, written, programs, pages, tried, dirty, error, .. } = evictor;
         self.reclaim = lists;
         if let Some(error) = error {
             return Err(error);
@@ -301,6 +305,10 @@ impl Paging {
         self.counters.reclaimed_pages += pages;
         if pages > 0 {
             work.push(Work::Path(Stage::PageCache, pages as u32));
+        }
+        let programs = self.owed.drain(..).chain(programs);
+        for program in programs {
+            work.extend([Work::Path(Stage::BufferCache, 1), program]);
         }
         self.counters.swap_outs += swapped.len() as u64;
         for (pages, swap) in [(swapped, true), (written, false)] {
@@ -329,6 +337,8 @@ impl Paging {
             (Owner::File(file, index), _) => {
                 self.cache.set(file_key(file, index), 0);
                 self.shadows.set(file_key(file, index), shadow);
+                let program = self.enter_buffer_cache(file, index, None);
+                self.owed.extend(program);
             }
             (_, Some(slot)) => {
                 self.slot_frames.set(slot, 0);

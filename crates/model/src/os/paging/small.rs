@@ -27,6 +27,7 @@ pub fn storage() -> StorageSpec {
         dirty_writeback: Duration::from_picoseconds(5_000_000_000_000),
         dirty_expire: Duration::from_picoseconds(30_000_000_000_000),
         host_queue_depth: 32,
+        buffer_cache: None,
     }
 }
 
@@ -91,6 +92,8 @@ pub struct Memory {
     pub paging: Paging,
     pub frames: HashMap<u64, u64>,
     pub store: HashMap<u64, u64>,
+    /// What the extended buffer cache was given, by place in the store.
+    pub flash: HashMap<u64, u64>,
     pub free_at_first: u64,
 }
 
@@ -100,7 +103,8 @@ impl Memory {
         while paging.frames.free() > free {
             paging.kernel_frame().unwrap();
         }
-        Memory { paging, frames: HashMap::new(), store, free_at_first: free }
+        let (frames, flash) = (HashMap::new(), HashMap::new());
+        Memory { paging, frames, store, flash, free_at_first: free }
     }
 
     /// Kernel work is done.
@@ -110,6 +114,16 @@ impl Memory {
                 Work::Clear(frame) => drop(self.frames.insert(frame, 0)),
                 Work::CopyFrame(from, to) => drop(self.frames.insert(to, self.frames[&from])),
                 Work::Path(..) | Work::Submit(_) => {}
+                Work::Program { frame, store_address, .. } => {
+                    if let Some(frame) = frame {
+                        self.flash.insert(store_address, self.frames[&frame]);
+                    }
+                }
+                Work::Fetch { transfer, frame, .. } => {
+                    let store_address = self.paging.transfer(transfer).pages[0].store_address;
+                    self.frames.insert(frame, self.flash[&store_address]);
+                    finish(&mut self.paging, transfer);
+                }
             }
         }
     }
@@ -127,6 +141,12 @@ impl Memory {
             }
         }
         finish(&mut self.paging, id);
+        // What has left memory so enters the extended buffer cache as it is in the store now.
+        for work in &self.paging.owed {
+            if let Work::Program { frame: None, store_address, .. } = work {
+                self.flash.insert(*store_address, self.store[store_address]);
+            }
+        }
     }
 
     /// All transfers end.
@@ -146,7 +166,8 @@ impl Memory {
             self.work(work);
             match next {
                 Next::Ready(frame) => return frame,
-                Next::Wait(id) => self.end_transfer(id),
+                Next::Wait(id) if self.paging.transfer_exists(id) => self.end_transfer(id),
+                Next::Wait(_) => {} // It was read at once.
                 Next::WaitForFrame => self.end_transfers(),
             }
         }

@@ -44,6 +44,7 @@ impl Paging {
             return;
         };
         let interval_ps = limits.dirty_writeback_ps;
+        self.invalidate_buffered(file, index);
         if !self.dirty.pages.insert((file, index)) {
             return;
         }

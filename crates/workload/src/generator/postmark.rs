@@ -1,0 +1,565 @@
+//! `postmark`: a pool of files that are created, read, appended to and deleted at random, as by a server of
+//! mail or news (J. Katcher, "PostMark: A New File System Benchmark", NetApp TR3022, 1997; its version 1.5
+//! has the parameters below). `postmark/series` has those of \[EBC11\]: five processes, one after the other.
+//!
+//! Files are created first. Each transaction is then two things: a file is read whole or appended to, and a
+//! file is created or deleted; which, and of which file, is drawn. In the end all files are deleted, unless
+//! that is asked not to be. What is written is text from a place drawn in a table of twice the largest file.
+//! With buffering, calls move a block of the file system, by way of a buffer of the C library; without,
+//! they move what the program asks for. All processes draw the same numbers, so that they use the same names.
+
+use super::prelude::{BASE_ADDRESS, Prelude, TOUCHED};
+use super::units::{Units, in_units};
+use super::{Generator, Made, PAGE_BYTES, Parameter, find_value, flag, integer, size, wrong};
+use crate::op::{Call, MAP_WRITABLE, NO_FILE, Op, ThreadId};
+use crate::stream::{FileInfo, Footprint};
+use serde_json::Value;
+use std::sync::Arc;
+use tierscope_kernel::random::Random;
+
+/// Parameters in which the two differ.
+macro_rules! parameters {
+    ($processes:literal, $files:literal, $transactions:literal, $least:literal, $most:literal, $read:literal,
+     $create:literal, $seed:literal) => {
+        &[
+            Parameter {
+                name: "processes",
+                default: $processes,
+                meaning: "processes that do all of it, one after the other",
+            },
+            Parameter { name: "files", default: $files, meaning: "files created first (`set number`)" },
+            Parameter {
+                name: "transactions",
+                default: $transactions,
+                meaning: "transactions (`set transactions`)",
+            },
+            Parameter { name: "least", default: $least, meaning: "smallest file (`set size`)" },
+            Parameter { name: "most", default: $most, meaning: "largest file (`set size`)" },
+            Parameter {
+                name: "subdirectories",
+                default: "0",
+                meaning: "folders that the files are in, which are made and removed (`set subdirectories`)",
+            },
+            Parameter {
+                name: "read_block",
+                default: "\"512B\"",
+                meaning: "what the program reads at once (`set read`)",
+            },
+            Parameter {
+                name: "write_block",
+                default: "\"512B\"",
+                meaning: "what the program writes at once (`set write`)",
+            },
+            Parameter {
+                name: "bias_read",
+                default: $read,
+                meaning: "transactions of ten that read; the others append, with -1 none does either \
+                          (`set bias read`)",
+            },
+            Parameter {
+                name: "bias_create",
+                default: $create,
+                meaning: "transactions of ten that create a file; the others delete one, with -1 none does \
+                          either (`set bias create`)",
+            },
+            Parameter {
+                name: "buffered",
+                default: "true",
+                meaning: "whether the C library buffers (`set buffering`)",
+            },
+            Parameter {
+                name: "delete",
+                default: "true",
+                meaning: "whether the files that are left are deleted in the end, as PostMark does",
+            },
+            Parameter {
+                name: "seed",
+                default: $seed,
+                meaning: "of the numbers that are drawn (`set seed`)",
+            },
+            INSTRUCTIONS,
+            TOUCHED,
+        ]
+    };
+}
+
+const INSTRUCTIONS: Parameter = Parameter {
+    name: "instructions",
+    default: "200",
+    meaning: "the program's own instructions of each call; assumption: a loop around it, its share of \
+              names and draws",
+};
+
+/// Registration.
+pub const GENERATORS: &[Generator] = &[
+    Generator {
+        name: "postmark",
+        summary: "files created, read, appended to and deleted at random (PostMark 1.5)",
+        parameters: parameters!("1", "500", "500", "\"500B\"", "\"10000B\"", "5", "5", "42"),
+        build,
+    },
+    Generator {
+        name: "postmark/series",
+        summary: "five PostMark processes one after the other, of 10,000 files each ([EBC11])",
+        // The talk's; favoured: our reading, by the least that does.
+        parameters: parameters!(
+            "5",
+            "10000",
+            "50000",
+            "\"400000B\"",
+            "\"800000B\"",
+            "6",
+            "6",
+            "42"
+        ),
+        build,
+    },
+];
+
+const LINE_BYTES: u64 = 64;
+/// What the C library's buffer holds: a block of the file system (`st_blksize`).
+const BUFFER_BYTES: u64 = 4096;
+/// Instructions of copying a line in the program: a string operation, our assumption.
+const COPY_INSTRUCTIONS: u32 = 4;
+/// Numbers of system calls (Linux, x86-64).
+const MKDIR: u64 = 83;
+const RMDIR: u64 = 84;
+const UNLINK: u64 = 87;
+const MOST_FILES: u64 = 1 << 20;
+
+/// What is done to one file, or folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    MakeFolder,
+    RemoveFolder,
+    /// It comes to have so many bytes, of the text from this place on.
+    Create {
+        file: u32,
+        bytes: u64,
+        text: u64,
+    },
+    /// So many bytes of it are read: all.
+    Read {
+        file: u32,
+        bytes: u64,
+    },
+    /// Bytes are added behind those that it has.
+    Append {
+        file: u32,
+        has: u64,
+        bytes: u64,
+        text: u64,
+    },
+    Delete {
+        file: u32,
+    },
+}
+
+struct Pool {
+    random: Random,
+    least: u64,
+    most: u64,
+    /// Files that exist, and their sizes.
+    files: Vec<(u32, u64)>,
+    next: u32,
+    /// Bytes that they have, and the most that they had at once.
+    bytes: u64,
+    peak_bytes: u64,
+    deeds: Vec<Deed>,
+}
+
+impl Pool {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.random.below(bound.max(1))
+    }
+
+    fn create(&mut self) {
+        let bytes = self.least + self.below(self.most - self.least + 1);
+        let text = self.below(self.most + 1);
+        let file = self.next;
+        self.next += 1;
+        self.files.push((file, bytes));
+        self.deeds.push(Deed::Create { file, bytes, text });
+        self.grow(bytes);
+    }
+
+    fn any(&mut self) -> Option<usize> {
+        let count = self.files.len() as u64;
+        (count > 0).then(|| self.below(count) as usize)
+    }
+
+    fn read(&mut self) {
+        let Some(at) = self.any() else { return };
+        let (file, bytes) = self.files[at];
+        self.deeds.push(Deed::Read { file, bytes });
+    }
+
+    fn append(&mut self) {
+        let Some(at) = self.any() else { return };
+        let (file, has) = self.files[at];
+        if has < self.most {
+            let bytes = 1 + self.below(self.most - has);
+            let text = self.below(self.most + 1);
+            self.files[at].1 += bytes;
+            self.deeds.push(Deed::Append { file, has, bytes, text });
+            self.grow(bytes);
+        }
+    }
+
+    fn delete(&mut self, at: usize) {
+        let (file, has) = self.files.swap_remove(at);
+        self.bytes -= has;
+        self.deeds.push(Deed::Delete { file });
+    }
+
+    fn grow(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        self.peak_bytes = self.peak_bytes.max(self.bytes);
+    }
+}
+
+/// A bias: transactions of ten, or none.
+fn bias(parameters: &[(String, Value)], name: &str) -> Result<Option<u64>, super::ParameterError> {
+    let value = find_value(parameters, name);
+    match value.as_i64() {
+        Some(-1) => Ok(None),
+        Some(of_ten @ 0..=10) => Ok(Some(of_ten as u64)),
+        _ => {
+            Err(wrong(name, value, "no number of ten", "write one from 0 to 10, or -1 for neither"))
+        }
+    }
+}
+
+fn build(parameters: &[(String, Value)], seed: u64) -> Made {
+    let bytes = |name: &str, most: u64| {
+        let bytes = size(parameters, name)?;
+        if (1..=most).contains(&bytes) {
+            return Ok(bytes);
+        }
+        let reason = format!("not from 1B to {}MiB", most >> 20);
+        Err(wrong(name, find_value(parameters, name), &reason, "write a size such as 512B"))
+    };
+    let (least, most) = (bytes("least", 1 << 30)?, bytes("most", 1 << 30)?);
+    if least > most {
+        let reason = "less than workload.least";
+        return Err(wrong("most", find_value(parameters, "most"), reason, "write as much or more"));
+    }
+    let (read_block, write_block) = (bytes("read_block", 1 << 24)?, bytes("write_block", 1 << 24)?);
+    let files = integer(parameters, "files", 1..=MOST_FILES / 2)?;
+    let transactions = integer(parameters, "transactions", 0..=MOST_FILES / 2)?;
+    let (reads, creates) = (bias(parameters, "bias_read")?, bias(parameters, "bias_create")?);
+    let folders = integer(parameters, "subdirectories", 0..=1 << 20)?;
+    let own = integer(parameters, "seed", 0..=u64::from(u32::MAX))?;
+    let mut pool = Pool {
+        random: Random::stream(seed ^ own, "postmark"),
+        least,
+        most,
+        files: Vec::new(),
+        next: 0,
+        bytes: 0,
+        peak_bytes: 0,
+        deeds: vec![Deed::MakeFolder; folders as usize],
+    };
+    for _ in 0..files {
+        pool.create();
+    }
+    for _ in 0..transactions {
+        if let Some(reads) = reads {
+            if pool.below(10) < reads { pool.read() } else { pool.append() }
+        }
+        if let Some(creates) = creates {
+            if pool.below(10) < creates {
+                pool.create();
+            } else if let Some(at) = pool.any() {
+                pool.delete(at);
+            }
+        }
+    }
+    if flag(parameters, "delete")? {
+        while !pool.files.is_empty() {
+            pool.delete(0);
+        }
+        pool.deeds.extend(vec![Deed::RemoveFolder; folders as usize]);
+    }
+    let postmark = PostMark {
+        processes: integer(parameters, "processes", 1..=1 << 20)?,
+        files: pool.next,
+        peak_bytes: pool.peak_bytes,
+        deeds: Arc::new(pool.deeds),
+        text_bytes: (2 * most).next_multiple_of(PAGE_BYTES),
+        read_block,
+        write_block,
+        buffered: flag(parameters, "buffered")?,
+        instructions: integer(parameters, "instructions", 1..=1_000_000)? as u32,
+        touched: flag(parameters, "touched")?,
+    };
+    Ok(in_units(postmark))
+}
+
+#[derive(Clone)]
+struct PostMark {
+    processes: u64,
+    files: u32,
+    peak_bytes: u64,
+    /// What a process does.
+    deeds: Arc<Vec<Deed>>,
+    text_bytes: u64,
+    read_block: u64,
+    write_block: u64,
+    buffered: bool,
+    instructions: u32,
+    touched: bool,
+}
+
+impl PostMark {
+    /// Where the C library buffers, and where the program has what it reads.
+    fn buffer(&self) -> u64 {
+        BASE_ADDRESS + self.text_bytes
+    }
+
+    fn block(&self) -> u64 {
+        self.buffer() + BUFFER_BYTES
+    }
+
+    /// Bytes of a call where the program asks for so many.
+    fn call_bytes(&self, block: u64) -> u64 {
+        if self.buffered { block.max(BUFFER_BYTES) } else { block }
+    }
+
+    /// Whether what the program asks for goes by way of the C library's buffer.
+    fn copies(&self, block: u64) -> bool {
+        self.buffered && block < BUFFER_BYTES
+    }
+
+    fn copy(from: u64, to: u64, bytes: u64, out: &mut Vec<Op>) {
+        for at in (0..bytes).step_by(LINE_BYTES as usize) {
+            let part = LINE_BYTES.min(bytes - at) as u16;
+            out.push(Op::load(from + at, part, COPY_INSTRUCTIONS / 2));
+            out.push(Op::store(to + at, part, COPY_INSTRUCTIONS / 2));
+        }
+    }
+
+    fn write(&self, file: u32, from: u64, bytes: u64, text: u64, out: &mut Vec<Op>) {
+        let most = self.call_bytes(self.write_block);
+        let mut at = 0;
+        while at < bytes {
+            let length = most.min(bytes - at);
+            let mut address = BASE_ADDRESS + text + at;
+            if self.copies(self.write_block) {
+                Self::copy(address, self.buffer(), length, out);
+                address = self.buffer();
+            }
+            let offset = from + at;
+            Call::Write { file, offset, length, address }.encode(self.instructions, out);
+            at += length;
+        }
+    }
+
+    fn read(&self, file: u32, bytes: u64, out: &mut Vec<Op>) {
+        let length = self.call_bytes(self.read_block);
+        let copies = self.copies(self.read_block);
+        let address = if copies { self.buffer() } else { self.block() };
+        // The last call finds the end.
+        for offset in (0..bytes + 1).step_by(length as usize) {
+            Call::Read { file, offset, length, address }.encode(self.instructions, out);
+            if copies {
+                let read = length.min(bytes.saturating_sub(offset));
+                Self::copy(self.buffer(), self.block(), read, out);
+            }
+        }
+    }
+
+    fn deed(&self, deed: Deed, process: u64, out: &mut Vec<Op>) {
+        let instructions = self.instructions;
+        let call = |call: Call, out: &mut Vec<Op>| call.encode(instructions, out);
+        match deed {
+            Deed::MakeFolder => call(Call::Other { number: MKDIR }, out),
+            Deed::RemoveFolder => call(Call::Other { number: RMDIR }, out),
+            Deed::Create { file, bytes, text } => {
+                call(Call::Open { file, size: 0 }, out);
+                if process > 0 && self.buffered {
+                    // What an earlier process left under this name is cut off (`fopen`, "w+").
+                    call(Call::Truncate { file, length: 0 }, out);
+                }
+                self.write(file, 0, bytes, text, out);
+                call(Call::Close { file }, out);
+            }
+            Deed::Read { file, bytes } => {
+                call(Call::Open { file, size: bytes }, out);
+                self.read(file, bytes, out);
+                call(Call::Close { file }, out);
+            }
+            Deed::Append { file, has, bytes, text } => {
+                call(Call::Open { file, size: has }, out);
+                self.write(file, has, bytes, text, out);
+                call(Call::Close { file }, out);
+            }
+            Deed::Delete { file } => {
+                call(Call::Truncate { file, length: 0 }, out);
+                call(Call::Other { number: UNLINK }, out);
+            }
+        }
+    }
+}
+
+impl Units for PostMark {
+    fn threads(&self) -> u32 {
+        1
+    }
+
+    fn prelude(&self) -> Prelude {
+        let block_bytes = self.read_block.max(BUFFER_BYTES).next_multiple_of(PAGE_BYTES);
+        let bytes = self.text_bytes + BUFFER_BYTES + block_bytes;
+        let mapped = Prelude::default().map(BASE_ADDRESS, bytes, MAP_WRITABLE, NO_FILE);
+        mapped.touch(BASE_ADDRESS, bytes, self.touched)
+    }
+
+    fn units(&self, _thread: ThreadId) -> u64 {
+        self.processes * self.deeds.len() as u64
+    }
+
+    fn unit(&self, _thread: ThreadId, unit: u64, out: &mut Vec<Op>) {
+        let deeds = self.deeds.len() as u64;
+        self.deed(self.deeds[(unit % deeds) as usize], unit / deeds, out);
+    }
+
+    fn footprint(&self) -> Footprint {
+        Footprint { bytes: self.peak_bytes + self.text_bytes, parameter: "files" }
+    }
+
+    fn files(&self) -> Vec<FileInfo> {
+        let file = |number| FileInfo { name: format!("postmark/{number}"), size_bytes: 0 };
+        (0..self.files).map(file).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::stream_laws;
+    use crate::generator::find;
+    use crate::stream::Pull;
+    use std::collections::BTreeMap;
+
+    fn sets(all: &[(&str, Value)]) -> Vec<(String, Value)> {
+        let small =
+            [("files", Value::from(8)), ("transactions", 40.into()), ("touched", false.into())];
+        let given = small.iter().chain(all);
+        given.map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+    }
+
+    fn calls(name: &str, all: &[(&str, Value)]) -> Vec<Call> {
+        let (mut stream, _) = find(name).unwrap().make(&sets(all), 1).unwrap();
+        let mut ops = Vec::new();
+        while stream.pull(0, 1000, &mut ops).unwrap() == Pull::More {}
+        let (mut at, mut all) = (0, Vec::new());
+        while let Some(op) = ops.get(at) {
+            all.extend(Call::decode(*op, &ops[at + 1..]).filter(|_| op.kind_code() == 3));
+            at += super::super::prelude::length_of(*op);
+        }
+        all
+    }
+
+    /// Sizes of the files that are left, by what the calls did; reads stay within files.
+    fn left(calls: &[Call]) -> BTreeMap<u32, u64> {
+        let mut files = BTreeMap::new();
+        let mut cut = None;
+        for call in calls {
+            match *call {
+                Call::Open { file, .. } => drop(files.entry(file).or_insert(0)),
+                Call::Write { file, offset, length, .. } => {
+                    let size = files.get_mut(&file).expect("it is open");
+                    assert!(offset <= *size, "without holes");
+                    *size = (offset + length).max(*size);
+                }
+                Call::Read { file, offset, .. } => assert!(offset <= files[&file]),
+                Call::Truncate { file, length } => {
+                    files.insert(file, length);
+                    cut = Some(file);
+                }
+                Call::Other { number: UNLINK } => drop(files.remove(&cut.expect("it was cut"))),
+                _ => {}
+            }
+        }
+        files
+    }
+
+    #[test]
+    fn the_streams_laws_hold() {
+        for buffered in [true, false] {
+            let given = sets(&[("buffered", buffered.into()), ("processes", 2.into())]);
+            stream_laws(|| find("postmark").unwrap().make(&given, 7).unwrap().0);
+        }
+    }
+
+    #[test]
+    fn all_files_are_deleted_unless_they_are_to_stay() {
+        assert!(left(&calls("postmark", &[])).is_empty());
+        let stay =
+            left(&calls("postmark", &[("delete", false.into()), ("bias_create", 10.into())]));
+        assert_eq!(stay.len(), 48, "8 at first, and one each transaction");
+        assert!(stay.values().all(|size| (500..=10_000).contains(size)), "{stay:?}");
+    }
+
+    #[test]
+    fn biases_say_what_transactions_do() {
+        let count = |all: &[(&str, Value)], what: fn(&Call) -> bool| {
+            calls("postmark", all).iter().filter(|call| what(call)).count()
+        };
+        let opens = |call: &Call| matches!(call, Call::Open { .. });
+        let reads = |call: &Call| matches!(call, Call::Read { offset: 0, .. });
+        let neither = [("bias_read", Value::from(-1)), ("bias_create", (-1).into())];
+        assert_eq!((count(&neither, opens), count(&neither, reads)), (8, 0));
+        let only_reads = [("bias_read", Value::from(10)), ("bias_create", (-1).into())];
+        assert_eq!((count(&only_reads, opens), count(&only_reads, reads)), (48, 40));
+        let many = [("transactions", Value::from(1000)), ("bias_read", 6.into())];
+        assert!((550..650).contains(&count(&many, reads)));
+    }
+
+    #[test]
+    fn buffered_calls_move_blocks_of_the_file_system_and_others_what_is_asked() {
+        let longest = |buffered: bool, block: &str| {
+            let given = [("buffered", buffered.into()), ("write_block", block.into())];
+            let lengths = calls("postmark", &given).into_iter().filter_map(|call| match call {
+                Call::Write { length, .. } => Some(length),
+                _ => None,
+            });
+            lengths.max()
+        };
+        assert_eq!(longest(true, "512B"), Some(4096));
+        assert_eq!(longest(false, "512B"), Some(512));
+        assert_eq!(longest(true, "8KiB"), Some(8192));
+    }
+
+    #[test]
+    fn processes_of_a_series_do_the_same_and_find_what_was_left() {
+        let one = calls("postmark", &[("delete", false.into())]);
+        let two = calls("postmark", &[("delete", false.into()), ("processes", 2.into())]);
+        assert_eq!(left(&one), left(&two));
+        assert_eq!(two[..one.len()], one[..]);
+        assert!(two.len() > 2 * one.len(), "the second cuts off what it finds");
+    }
+
+    #[test]
+    fn the_series_is_that_of_the_talk() {
+        let (stream, used) = find("postmark/series").unwrap().make(&[], 1).unwrap();
+        let footprint = stream.footprint().unwrap();
+        // 6 GB at first, and what is created beyond what is deleted.
+        assert!((6 << 30..16 << 30).contains(&footprint.bytes), "{}", footprint.bytes);
+        assert_eq!(used[0], ("processes".to_owned(), 5.into()));
+    }
+
+    #[test]
+    fn wrong_parameters_are_refused() {
+        for (name, value) in [
+            ("bias_read", Value::from(11)),
+            ("bias_create", "half".into()),
+            ("most", "1B".into()),
+            ("files", 0.into()),
+            ("read_block", "0B".into()),
+        ] {
+            let told = find("postmark").unwrap().make(&sets(&[(name, value)]), 0).err().unwrap();
+            assert_eq!(told.name, name);
+        }
+    }
+}
