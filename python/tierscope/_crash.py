@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from rich.table import Table
 
-from tierscope import _check, _core, _system, _workload
+from tierscope import _check, _core, _crash_timeline, _system, _workload
 from tierscope import format as fmt
 from tierscope._call import core_errors, parsed
 from tierscope._system import System
@@ -36,15 +36,6 @@ _SAVED = {
     "commands_again": "lines of commands carried out again",
     "capacitor_pages": "pages kept by capacitors",
 }
-_MOMENTS = {
-    "event": "",
-    "cut": "power fails",
-    "saved": "all is saved that can be",
-    "ready": "power is back, NVDIMM and drive are ready",
-    "scanned": "queues and tags are read",
-    "recovered": "what was interrupted is done again",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class CrashReport:
@@ -94,60 +85,37 @@ class CrashReport:
             yield label, str(data["saved"][by])
         yield "commands carried out again", str(data["reissued"])
         yield "pages torn, lost from buffers", f"{data['torn_pages']}, {data['lost_pages']}"
-        for key, label in (
-            ("hold_s", "goes on without power"),
-            ("recovery_s", "recovery"),
-            ("reissue_s", "  of it, doing again"),
+        for key, label, shown in (
+            ("hold_s", "goes on without power", fmt.seconds),
+            ("recovery_s", "recovery", fmt.seconds),
+            ("reissue_s", "  of it, doing again", fmt.seconds),
+            ("energy_j", "energy", fmt.joules),
         ):
-            yield label, _range(data[key], fmt.seconds)
-        if data["energy_j"] is not None:
-            yield "energy", _range(data["energy_j"], fmt.joules)
+            yield label, _range(data[key], shown, data["untold"] or "a part does not tell its power")
         yield "points a second", fmt.plain(data["points_per_wall_s"])
 
     def timeline(self) -> str:
-        """Of a point that was replayed, what happened, a line each; else nothing."""
-        moments = self.data["timeline"]
-        cut_ps = next((m["time_ps"] for m in moments if m["what"] == "cut"), 0)
-        lines = []
-        for moment in moments:
-            after_s = (moment["time_ps"] - cut_ps) * 1e-12
-            sign = "-" if after_s < 0 else "+"
-            when = f"{sign}{fmt.seconds(abs(after_s))}"
-            under_way = ", ".join(f"{n} {kind}" for kind, n in moment["under_way"].items())
-            lines.append(f"{when:>12}  {_MOMENTS[moment['what']] or under_way or 'nothing'}")
-        return "\n".join(lines)
+        """Of a point that was replayed, its last requests, the failure and the recovery; else nothing.
+
+        A line a request: what it is, where, when it was issued, acknowledged and from when on it was
+        promised to survive, each as time before the cut, and what recovery has left of it.
+        """
+        return _crash_timeline.text(self.data)
 
     def plot_timeline(self) -> Figure:
-        """The timeline of a point that was replayed: what was under way until power failed.
+        """The timeline of a point that was replayed, a row a request, and what was under way.
 
         Raises:
             RunError: where no point was replayed.
         """
-        moments = [m for m in self.data["timeline"] if m["what"] in ("event", "cut")]
-        if not moments:
+        if not self.data["timeline"]:
             raise RunError("no-timeline", "only a point that is replayed has one", "name a point")
-        from matplotlib.figure import Figure as NewFigure
-
-        figure = NewFigure(figsize=(6.4, 3.2), layout="constrained")
-        axes = figure.subplots()
-        cut_ps = moments[-1]["time_ps"]
-        kinds = [
-            kind for kind in self.data["under_way"] if any(kind in m["under_way"] for m in moments)
-        ]
-        times = [(m["time_ps"] - cut_ps) * 1e-6 for m in moments[:-1]]
-        for row, kind in enumerate(kinds):
-            counts = [m["under_way"].get(kind, 0) for m in moments[:-1]]
-            for at, until, count in zip(times, [*times[1:], 0.0], counts, strict=True):
-                if count:
-                    axes.barh(row, max(until - at, 1e-9), left=at, height=0.6, color=f"C{row}")
-        axes.axvline(0, color="black", label="power fails")
-        axes.set_yticks(range(len(kinds)), kinds)
-        axes.set_xlabel("µs before power fails")
-        axes.legend()
-        return figure
+        return _crash_timeline.figure(self.data)
 
 
-def _range(value: Mapping[str, float], shown: Any) -> str:
+def _range(value: Mapping[str, float] | None, shown: Any, untold: str) -> str:
+    if value is None:
+        return f"\u2013 ({untold})"
     return f"{shown(value['mean'])} ({shown(value['least'])} to {shown(value['most'])})"
 
 
@@ -190,10 +158,13 @@ def crash(
     what = _workload.on(_workload.of(work), loaded)
     if isinstance(what, Program):
         raise _workload.without_effect("a failure of power", "a program: record it, and replay it")
-    if points is not None and (
-        isinstance(points, bool) or not isinstance(points, int) or points < 1
-    ):
-        raise ArgumentError("wrong-type", f"points is {_check.shown(points)}", "write 1000")
+    _check_points(points)
+    if replay is not None and (points is not None or window is not None or adversarial):
+        raise ArgumentError(
+            "both",
+            "a point that is replayed is the only one",
+            "leave points, window and adversarial points out; or replay",
+        )
     weak = [weaken] if isinstance(weaken, str) else list(weaken)
     for one in weak:
         if one not in get_args(Weakness):
@@ -222,6 +193,24 @@ def crash(
     name = machine if isinstance(machine, str) else machine.name
     told = work if isinstance(work, str) else getattr(what, "name", "WORKLOAD")
     return CrashReport(data, f"tierscope crash {name} -w {told}")
+
+
+def _check_points(points: object) -> None:
+    """Refuses what is no number of points.
+
+    Raises:
+        ArgumentError: where it is none.
+    """
+    if points is None:
+        return
+    if isinstance(points, bool) or not isinstance(points, int):
+        raise ArgumentError("wrong-type", f"points is {_check.shown(points)}", "write 1000")
+    if points < 1:
+        raise ArgumentError(
+            "out-of-range",
+            f"at {points} points nothing is tried",
+            "write 1 or more, or leave it out for every event of the window",
+        )
 
 
 def _point(text: object) -> str:

@@ -2,8 +2,15 @@
 //!
 //! A vector and a map over an implicit base value. Memory is taken in chunks, when they are first
 //! written; a fork shares all chunks with its origin, and each copies a chunk when it first writes
-//! to it. Reads never allocate, and writes to a chunk of one's own do no atomic operations.
+//! to it. Chunks are shared by groups, so that a fork of much costs little. Reads never allocate, and
+//! writes to a chunk of one's own do no atomic operations.
 
+mod cell;
+mod chunks;
+
+pub use cell::CowCell;
+
+use chunks::Chunks;
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,82 +18,6 @@ const CHUNK_ELEMENTS: u64 = 4096;
 const LEAF_BITS: u32 = 9;
 const LEAF: usize = 1 << LEAF_BITS;
 const LEAF_MASK: u64 = LEAF as u64 - 1;
-
-/// A run of elements, all chunks of a structure having the same length.
-enum Chunk<T> {
-    /// Never written: every element is the base value.
-    Base,
-    Owned(Box<[T]>),
-    Shared(Arc<Box<[T]>>),
-}
-
-impl<T: Copy> Clone for Chunk<T> {
-    fn clone(&self) -> Self {
-        match self {
-            Chunk::Base => Chunk::Base,
-            Chunk::Owned(elements) => Chunk::Owned(elements.clone()),
-            Chunk::Shared(elements) => Chunk::Owned(elements.as_ref().clone()),
-        }
-    }
-}
-
-impl<T: Copy> Chunk<T> {
-    /// The elements; `blank` is a chunk of base values.
-    #[inline]
-    fn read<'a>(&'a self, blank: &'a [T]) -> &'a [T] {
-        match self {
-            Chunk::Owned(elements) => elements,
-            Chunk::Shared(elements) => elements,
-            Chunk::Base => blank,
-        }
-    }
-
-    /// The elements, to be written.
-    #[inline]
-    fn write(&mut self, blank: &[T]) -> &mut [T] {
-        if !matches!(self, Chunk::Owned(_)) {
-            self.own(blank);
-        }
-        match self {
-            Chunk::Owned(elements) => elements,
-            _ => unreachable!("the chunk is owned by now"),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn own(&mut self, blank: &[T]) {
-        *self = match std::mem::replace(self, Chunk::Base) {
-            Chunk::Base => Chunk::Owned(blank.into()),
-            Chunk::Owned(elements) => Chunk::Owned(elements),
-            Chunk::Shared(elements) => Chunk::Owned(Arc::unwrap_or_clone(elements)),
-        };
-    }
-
-    /// A second handle on the same elements; from now on both copy before they write.
-    fn share(&mut self) -> Self {
-        *self = match std::mem::replace(self, Chunk::Base) {
-            Chunk::Owned(elements) => Chunk::Shared(Arc::new(elements)),
-            other => other,
-        };
-        match self {
-            Chunk::Shared(elements) => Chunk::Shared(Arc::clone(elements)),
-            _ => Chunk::Base,
-        }
-    }
-
-    fn bytes(&self) -> u64 {
-        match self {
-            Chunk::Base => 0,
-            Chunk::Owned(elements) => size_of_val::<[T]>(elements) as u64,
-            Chunk::Shared(elements) => size_of_val::<[T]>(elements.as_ref()) as u64,
-        }
-    }
-}
-
-fn touched_bytes<T: Copy>(chunks: &[Chunk<T>]) -> u64 {
-    chunks.iter().map(Chunk::bytes).sum()
-}
 
 /// A vector of fixed length over an implicit base value, in chunks that are copied on write.
 ///
@@ -107,7 +38,7 @@ pub struct CowVec<T: Copy> {
     /// ⌈2⁶⁴ / `chunk_len`⌉: division by multiplication.
     reciprocal: u64,
     blank: Arc<[T]>,
-    chunks: Vec<Chunk<T>>,
+    chunks: Chunks<T>,
 }
 
 impl<T: Copy> CowVec<T> {
@@ -135,7 +66,7 @@ impl<T: Copy> CowVec<T> {
             chunk_len,
             reciprocal: reciprocal(chunk_len),
             blank: vec![base; chunk_len as usize].into(),
-            chunks: (0..chunks).map(|_| Chunk::Base).collect(),
+            chunks: Chunks::new(chunks),
         }
     }
 
@@ -158,7 +89,7 @@ impl<T: Copy> CowVec<T> {
     #[inline]
     pub fn get(&self, i: u64) -> T {
         let (chunk, place) = self.place(i, 1);
-        self.chunks[chunk].read(&self.blank)[place]
+        self.chunks.read(chunk, &self.blank)[place]
     }
 
     /// Element `i`, to be written: its chunk is copied first if it is shared, allocated if it was
@@ -169,7 +100,7 @@ impl<T: Copy> CowVec<T> {
     #[inline]
     pub fn get_mut(&mut self, i: u64) -> &mut T {
         let (chunk, place) = self.place(i, 1);
-        &mut self.chunks[chunk].write(&self.blank)[place]
+        &mut self.chunks.write(chunk, &self.blank)[place]
     }
 
     /// Elements `i` to `i + n` − 1. They lie in one chunk where `n` divides the length of a chunk
@@ -180,7 +111,7 @@ impl<T: Copy> CowVec<T> {
     #[inline]
     pub fn slice(&self, i: u64, n: u64) -> &[T] {
         let (chunk, place) = self.place(i, n);
-        &self.chunks[chunk].read(&self.blank)[place..][..n as usize]
+        &self.chunks.read(chunk, &self.blank)[place..][..n as usize]
     }
 
     /// Elements `i` to `i + n` − 1, to be written. As for [`slice`](CowVec::slice) and
@@ -191,23 +122,25 @@ impl<T: Copy> CowVec<T> {
     #[inline]
     pub fn slice_mut(&mut self, i: u64, n: u64) -> &mut [T] {
         let (chunk, place) = self.place(i, n);
-        &mut self.chunks[chunk].write(&self.blank)[place..][..n as usize]
+        &mut self.chunks.write(chunk, &self.blank)[place..][..n as usize]
     }
 
     /// A second vector with the same elements: all chunks are shared until one of the two writes
-    /// to them. Costs a few nanoseconds per chunk.
+    /// to them. Costs a few nanoseconds per 64 chunks, and as much per chunk of those written since the last.
     #[must_use]
     pub fn fork(&mut self) -> Self {
-        CowVec {
-            blank: Arc::clone(&self.blank),
-            chunks: self.chunks.iter_mut().map(Chunk::share).collect(),
-            ..*self
-        }
+        CowVec { blank: Arc::clone(&self.blank), chunks: self.chunks.fork(), ..*self }
+    }
+
+    /// All elements, from the first on.
+    pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
+        let all = (0..self.chunks.len).flat_map(|chunk| self.chunks.read(chunk, &self.blank));
+        all.copied().take(self.len as usize)
     }
 
     /// Bytes of all chunks that were ever written, those shared with forks included.
     pub fn touched_bytes(&self) -> u64 {
-        touched_bytes(&self.chunks)
+        self.chunks.touched_bytes()
     }
 
     /// Chunk, and place in it, of element `i`, the first of `n`.
@@ -258,11 +191,11 @@ pub struct CowMap<T: Copy> {
     root: u32,
     /// All nodes, one after another; node 0 is the empty node, from which nothing is reached but
     /// itself and leaf 0. An entry is the number of a node, or of a leaf in the lowest nodes.
-    nodes: Vec<u32>,
+    nodes: Arc<Vec<u32>>,
     /// Leaf 0 is never written.
-    leaves: Vec<Chunk<T>>,
+    leaves: Chunks<T>,
     /// The keys of each leaf, without their lowest bits.
-    prefixes: Vec<u64>,
+    prefixes: Arc<Vec<u64>>,
 }
 
 impl<T: Copy> CowMap<T> {
@@ -272,9 +205,9 @@ impl<T: Copy> CowMap<T> {
             blank: vec![default; LEAF].into(),
             height: 0,
             root: 0,
-            nodes: vec![0; LEAF],
-            leaves: vec![Chunk::Base],
-            prefixes: vec![0],
+            nodes: Arc::new(vec![0; LEAF]),
+            leaves: Chunks::new(1),
+            prefixes: Arc::new(vec![0]),
         }
     }
 
@@ -289,7 +222,7 @@ impl<T: Copy> CowMap<T> {
         for level in (0..self.height).rev() {
             number = self.nodes[entry(number, prefix, level)];
         }
-        self.leaves[number as usize].read(&self.blank)[place(key)]
+        self.leaves.read(number as usize, &self.blank)[place(key)]
     }
 
     /// Gives `key` the value `value`.
@@ -310,26 +243,31 @@ impl<T: Copy> CowMap<T> {
         if number == 0 {
             number = self.add_leaf(prefix);
         }
-        &mut self.leaves[number as usize].write(&self.blank)[place(key)]
+        &mut self.leaves.write(number as usize, &self.blank)[place(key)]
     }
 
     /// A second map with the same values: all leaves are shared until one of the two writes to
-    /// them. Costs a few nanoseconds per leaf, and four bytes per entry of a node.
+    /// them. Costs a few nanoseconds per 64 leaves, and as much per leaf of those written since the last.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         CowMap {
             blank: Arc::clone(&self.blank),
             height: self.height,
             root: self.root,
-            nodes: self.nodes.clone(),
-            leaves: self.leaves.iter_mut().map(Chunk::share).collect(),
-            prefixes: self.prefixes.clone(),
+            nodes: Arc::clone(&self.nodes),
+            leaves: self.leaves.fork(),
+            prefixes: Arc::clone(&self.prefixes),
         }
     }
 
     /// Bytes of all leaves that were ever written, those shared with forks included.
     pub fn touched_bytes(&self) -> u64 {
-        touched_bytes(&self.leaves)
+        self.leaves.touched_bytes()
+    }
+
+    /// Whether no key was ever written.
+    pub fn is_blank(&self) -> bool {
+        self.leaves.len == 1
     }
 
     /// Keys and values, in order of the keys, where the value is not the default.
@@ -337,7 +275,7 @@ impl<T: Copy> CowMap<T> {
     where
         T: PartialEq,
     {
-        let mut order: Vec<usize> = (1..self.leaves.len()).collect();
+        let mut order: Vec<usize> = (1..self.leaves.len).collect();
         order.sort_unstable_by_key(|&leaf| self.prefixes[leaf]);
         order
             .into_iter()
@@ -347,7 +285,7 @@ impl<T: Copy> CowMap<T> {
 
     fn leaf(&self, leaf: usize) -> impl Iterator<Item = (u64, T)> + '_ {
         let first = self.prefixes[leaf] << LEAF_BITS;
-        (first..=first | LEAF_MASK).zip(self.leaves[leaf].read(&self.blank).iter().copied())
+        (first..=first | LEAF_MASK).zip(self.leaves.read(leaf, &self.blank).iter().copied())
     }
 
     /// Whether the tree is too low for `prefix`.
@@ -360,9 +298,9 @@ impl<T: Copy> CowMap<T> {
     #[cold]
     #[inline(never)]
     fn add_leaf(&mut self, prefix: u64) -> u32 {
-        let leaf = number(self.leaves.len());
-        self.leaves.push(Chunk::Base);
-        self.prefixes.push(prefix);
+        let leaf = number(self.leaves.len);
+        self.leaves.push();
+        Arc::make_mut(&mut self.prefixes).push(prefix);
         self.grow(prefix);
         if self.height == 0 {
             self.root = leaf;
@@ -372,7 +310,7 @@ impl<T: Copy> CowMap<T> {
         for level in (1..self.height).rev() {
             node = self.child_or_new(entry(node, prefix, level));
         }
-        self.nodes[entry(node, prefix, 0)] = leaf;
+        Arc::make_mut(&mut self.nodes)[entry(node, prefix, 0)] = leaf;
         leaf
     }
 
@@ -380,7 +318,7 @@ impl<T: Copy> CowMap<T> {
     fn grow(&mut self, prefix: u64) {
         while self.is_beyond(prefix) {
             let above = self.add_node();
-            self.nodes[entry(above, 0, 0)] = self.root;
+            Arc::make_mut(&mut self.nodes)[entry(above, 0, 0)] = self.root;
             self.root = above;
             self.height += 1;
         }
@@ -388,14 +326,16 @@ impl<T: Copy> CowMap<T> {
 
     fn child_or_new(&mut self, entry: usize) -> u32 {
         if self.nodes[entry] == 0 {
-            self.nodes[entry] = self.add_node();
+            let node = self.add_node();
+            Arc::make_mut(&mut self.nodes)[entry] = node;
         }
         self.nodes[entry]
     }
 
     fn add_node(&mut self) -> u32 {
-        let node = number(self.nodes.len() >> LEAF_BITS);
-        self.nodes.resize(self.nodes.len() + LEAF, 0);
+        let nodes = Arc::make_mut(&mut self.nodes);
+        let node = number(nodes.len() >> LEAF_BITS);
+        nodes.resize(nodes.len() + LEAF, 0);
         node
     }
 }
@@ -403,7 +343,7 @@ impl<T: Copy> CowMap<T> {
 impl<T: Copy> fmt::Debug for CowMap<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CowMap")
-            .field("leaves", &(self.leaves.len() - 1))
+            .field("leaves", &(self.leaves.len - 1))
             .field("touched_bytes", &self.touched_bytes())
             .finish_non_exhaustive()
     }
@@ -515,7 +455,7 @@ mod tests {
                 chunk_len,
                 reciprocal: reciprocal(chunk_len),
                 blank: vec![(); 0].into(),
-                chunks: Vec::new(),
+                chunks: Chunks::new(0),
             };
             let expected = ((i / chunk_len) as usize, (i % chunk_len) as usize);
             prop_assert_eq!(vec.place(i, 1), expected);
@@ -590,10 +530,8 @@ mod tests {
         (0..1 << 20).step_by(4096).for_each(|i| *vec.get_mut(i) = i);
         let mut fork = vec.fork();
         *fork.get_mut(5) = 1;
-        let owned = |vec: &CowVec<u64>| {
-            vec.chunks.iter().filter(|chunk| matches!(chunk, Chunk::Owned(_))).count()
-        };
-        assert_eq!((owned(&vec), owned(&fork), fork.touched_bytes()), (0, 1, 8 << 20));
+        assert_eq!((vec.chunks.owned(), fork.chunks.owned()), (0, 1));
+        assert_eq!(fork.touched_bytes(), 8 << 20);
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub mod slab;
 pub mod stage;
 
 pub use clock::{Clock, Pace};
-pub use cow::{CowMap, CowVec};
+pub use cow::{CowCell, CowMap, CowVec};
 pub use event::EventQueue;
 pub use histogram::LatencyHistogram;
 pub use queue::BoundedQueue;

@@ -167,7 +167,13 @@ pub trait Device: Clone {
 
     /// Power fails at `now_ps`: requests in flight are gone. Only of a device that follows contents.
     fn cut_power(&mut self, _now_ps: u64) -> Outage {
-        Outage::default()
+        Outage::untold("how long the store takes to start is not described")
+    }
+
+    /// The same as a clone, of which what is large is shared until one of the two changes it.
+    #[must_use]
+    fn fork(&mut self) -> Self {
+        self.clone()
     }
 
     /// What the page at this byte holds for good, of a device that follows contents.

@@ -67,7 +67,7 @@ fn code(error: &CrashError) -> &'static str {
         CrashError::Machine(_) => "run-failed",
         CrashError::NotModelled(_) => "not-modelled",
         CrashError::MeansNothing(..) => "no-effect",
-        CrashError::NoPoint(..) => "no-point",
+        CrashError::NoPoint(..) | CrashError::NoSecond(..) => "no-point",
         CrashError::EmptyWindow(_) => "empty-window",
         CrashError::Interrupted => "interrupted",
     }

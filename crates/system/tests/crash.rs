@@ -1,8 +1,11 @@
 //! Failures of power on whole machines: every promise holds, and the check can fail.
 
 use std::collections::BTreeSet;
-use tierscope_model::power::Weakness;
+use tierscope_kernel::Random;
+use tierscope_model::power::{Judge, Weakness, cut_and_recover, judge as full_judge};
 use tierscope_system::crash::{CrashError, CrashOptions, CrashReport, Points, Watch, crash};
+use tierscope_system::machine::Machine;
+use tierscope_system::run::RunOptions;
 use tierscope_system::spec::{SystemSpec, load};
 use tierscope_workload::Stream;
 use tierscope_workload::generator::find;
@@ -27,7 +30,11 @@ fn system(name: &str) -> SystemSpec {
 }
 
 fn gups(seed: u64) -> Box<dyn Stream> {
-    let given = [("table", "8MiB".into()), ("updates", 2_000.into())]
+    sized_gups("8MiB", 2_000, seed)
+}
+
+fn sized_gups(table: &str, updates: u64, seed: u64) -> Box<dyn Stream> {
+    let given = [("table", table.into()), ("updates", updates.into())]
         .map(|(name, value): (&str, serde_json::Value)| (name.to_owned(), value));
     find("gups").unwrap().make(&given, seed).unwrap().0
 }
@@ -56,7 +63,7 @@ fn a_thousand_failures_break_no_promise_of_hams_and_hit_all_that_is_under_way() 
         assert!(report.holds(), "{name}: {:?}", report.failing);
         assert_eq!((report.points, report.chosen), (250, Points::Adversarial));
         assert!(report.second_cuts > 20 && report.reissued > 0, "{report:?}");
-        assert!(report.promised_lines > 0 && report.recovery_s.least > 0.0);
+        assert!(report.promised_lines > 0 && report.recovery_s.unwrap().least > 0.0);
         assert!(report.saved["nvdimm"] > 0 && report.saved["commands_again"] > 0, "{report:?}");
         kinds.extend(report.under_way.iter().filter(|(_, n)| **n > 0).map(|(kind, _)| *kind));
     }
@@ -86,23 +93,93 @@ fn whatever_safeguard_is_missing_is_found_and_one_point_replays_it() {
         let cut = replayed.timeline.iter().find(|moment| moment.what == "cut").unwrap();
         assert_eq!(cut.time_ps, first.time_ps);
         assert!(replayed.timeline.windows(2).all(|two| two[0].time_ps <= two[1].time_ps));
+        let tracks = &replayed.requests;
+        assert!(tracks.iter().any(|track| track.what == "write" && track.outcome.is_some()));
+        assert!(tracks.iter().any(|track| track.what != "write"), "{tracks:?}");
+        assert!(tracks.iter().all(|track| track.issued_ps <= cut.time_ps));
     }
+}
+
+/// At random events: what the judge finds who looks at what changed, and one who looks at everything.
+fn judge_twice(spec: &SystemSpec, seed: u64, weaken: &[Weakness]) -> (u64, u64) {
+    let spec = SystemSpec { check_data: true, ..spec.clone() };
+    let stream = sized_gups("4MiB", 500, seed);
+    let mut machine = Machine::new(&spec, stream, &RunOptions::default()).unwrap();
+    let line_bytes = machine.line_bytes();
+    machine.organization_mut().power().unwrap().prepare(weaken).unwrap();
+    let mut judge = Judge::new(line_bytes);
+    let mut draws = Random::stream(seed, "crash.judges");
+    let (mut left, mut points, mut broken) = (0, 0, 0);
+    let mut flushing = false;
+    while let Some(at_ps) = machine.go_on().unwrap() {
+        flushing |= draws.below(500) == 0;
+        flushing = flushing && !machine.organization_mut().flush(at_ps);
+        if left > 0 {
+            left -= 1;
+            continue;
+        }
+        // Points side by side, and far apart.
+        let most = 1 << draws.below(14);
+        left = draws.below(most);
+        judge.follow(machine.organization_mut().power().unwrap());
+        let mut fork = machine.organization_mut().fork();
+        let second = (draws.below(3) == 0).then(|| 1 + draws.below(500));
+        cut_and_recover(fork.as_mut(), at_ps, second).unwrap();
+        let verdict = judge.judge(fork.power().unwrap());
+        assert_eq!(
+            verdict,
+            full_judge(fork.power().unwrap(), line_bytes),
+            "{} at {at_ps}",
+            spec.name
+        );
+        points += 1;
+        broken += verdict.broken();
+    }
+    (points, broken)
+}
+
+#[test]
+fn who_looks_at_what_changed_finds_what_one_finds_who_looks_at_everything() {
+    for (name, weakness) in [
+        ("hams-lp/quick", None),
+        ("hams-le/quick", None),
+        ("hams-tp/quick", None),
+        ("hams-te/quick", None),
+        ("hams-le/quick", Some(Weakness::NoJournalTags)),
+        ("hams-le/quick", Some(Weakness::NoCapacitors)),
+        ("hams-le/quick", Some(Weakness::NoClones)),
+        ("hams-le/quick", Some(Weakness::NoBusyBits)),
+        ("hams-te/quick", Some(Weakness::EarlyCompletion)),
+        ("hams-lp/quick", Some(Weakness::NoBackup)),
+        ("nvdimm/quick", None),
+        ("nvdimm/quick", Some(Weakness::NoBackup)),
+        ("oracle/quick", None),
+        ("optane-p/quick", None),
+        ("hybrid/quick", None),
+        ("hybrid/quick", Some(Weakness::EarlyCompletion)),
+    ] {
+        let spec = if name.starts_with("hams") { system(name) } else { shrunk(name) };
+        let weaken: Vec<_> = weakness.into_iter().collect();
+        let (points, broken) = judge_twice(&spec, 3, &weaken);
+        assert!(points > 20, "{name}: {points}");
+        assert_eq!(broken > 0, weakness.is_some(), "{name} {weakness:?}");
+    }
+}
+
+/// A machine of which little is kept from what lies below the caches.
+fn shrunk(name: &str) -> SystemSpec {
+    let sets: &[(&str, &str)] = match name {
+        "hybrid/quick" => &[("hybrid.cache.capacity", "2MiB")],
+        _ => &[],
+    };
+    let sets: Vec<_> = sets.iter().map(|(path, to)| (path.to_string(), to.to_string())).collect();
+    let mut spec = load(name, &sets).unwrap_or_else(|problems| panic!("{problems}")).spec;
+    spec.processor.as_mut().unwrap().caches.truncate(1);
+    spec
 }
 
 #[test]
 fn nvdimm_and_stores_keep_what_they_answered_and_dram_promises_what_was_flushed_at_most() {
-    let shrink = |name: &str| -> SystemSpec {
-        let sets: &[(&str, &str)] = match name {
-            "hybrid/quick" => &[("hybrid.cache.capacity", "2MiB")],
-            _ => &[],
-        };
-        let sets: Vec<_> =
-            sets.iter().map(|(path, to)| (path.to_string(), to.to_string())).collect();
-        let mut spec = load(name, &sets).unwrap_or_else(|problems| panic!("{problems}")).spec;
-        let caches = &mut spec.processor.as_mut().unwrap().caches;
-        caches.truncate(1);
-        spec
-    };
     for (name, promises) in [
         ("nvdimm/quick", true),
         ("optane-p/quick", true),
@@ -110,13 +187,16 @@ fn nvdimm_and_stores_keep_what_they_answered_and_dram_promises_what_was_flushed_
         ("oracle/quick", false),
     ] {
         let options = CrashOptions { points: Some(100), seed: 5, ..CrashOptions::default() };
-        let report = crash(&shrink(name), gups(1), &options, &Watch::default()).unwrap();
+        let report = crash(&shrunk(name), gups(1), &options, &Watch::default()).unwrap();
         assert!(report.holds(), "{name}: {:?}", report.failing);
         assert_eq!((report.points, report.promised_lines > 0), (100, promises), "{name}");
         assert!(report.lines > 0, "{name}");
+        // What nobody has described is no zero.
+        assert_eq!(report.recovery_s.is_none(), name != "nvdimm/quick", "{name}");
+        assert_eq!(report.untold.is_some(), name != "nvdimm/quick", "{name}");
     }
     let early = adversarial(200, &[Weakness::EarlyCompletion]);
-    let report = crash(&shrink("hybrid/quick"), gups(1), &early, &Watch::default()).unwrap();
+    let report = crash(&shrunk("hybrid/quick"), gups(1), &early, &Watch::default()).unwrap();
     assert!(!report.holds(), "a flush that is told early loses nothing");
 }
 
@@ -141,6 +221,9 @@ fn what_cannot_be_asked_is_refused() {
     let replay = Some("999999999".parse().unwrap());
     let beyond = wrong(HAMS[0], CrashOptions { replay, ..CrashOptions::default() });
     assert!(matches!(beyond, CrashError::NoPoint(..)), "{beyond:?}");
+    let replay = Some("100+99999999999".parse().unwrap());
+    let beyond = wrong(HAMS[0], CrashOptions { replay, ..CrashOptions::default() });
+    assert!(matches!(beyond, CrashError::NoSecond(..)), "{beyond:?}");
     let late = CrashOptions { window_ps: Some((1 << 60, 1 << 61)), ..adversarial(1, &[]) };
     assert!(matches!(wrong(HAMS[0], late), CrashError::EmptyWindow(_)));
     let paged = load("storage/quick", &[]).unwrap().spec;

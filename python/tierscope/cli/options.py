@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -92,7 +93,15 @@ def check_json(to: str | None) -> None:
         raise TierscopeError("usage", "--json= names no file", "write --json=FILE, or --json")
     if to is None or to == "-":
         return
-    begin = _begin(Path(to)).lstrip()
+    path = Path(to)
+    if path.is_dir():
+        raise TierscopeError("unwritable", f"{to} is a directory", "name a file in it")
+    # A file is replaced by one that is written beside it; a device or a pipe is written to.
+    written = path if path.exists() and not path.is_file() else path.resolve().parent
+    if not os.access(written, os.W_OK):
+        mend = "name a file in a directory that is there, and that you may write to"
+        raise TierscopeError("unwritable", f"{to} cannot be written", mend)
+    begin = _begin(path).lstrip()
     if begin and not begin.startswith(b"{"):
         mend = "name a new file, or an earlier JSON object to replace"
         raise TierscopeError("unwritable", f"{to} is no JSON object, and is left alone", mend)

@@ -142,7 +142,13 @@ pub trait Pages: Clone {
 
     /// As [`Device::cut_power`]; what is touched is told in pages.
     fn cut_power(&mut self, _now_ps: u64) -> Outage {
-        Outage::default()
+        Outage::untold("how long the store takes to start is not described")
+    }
+
+    /// As [`Device::fork`].
+    #[must_use]
+    fn fork(&mut self) -> Self {
+        self.clone()
     }
 
     /// What a page holds for good.
@@ -756,6 +762,24 @@ impl<P: Pages> Device for Linked<P> {
         let mut outage = self.device.cut_power(now_ps);
         outage.touched.iter_mut().for_each(|page| *page *= self.page_bytes);
         outage
+    }
+
+    fn fork(&mut self) -> Self {
+        Linked {
+            device: self.device.fork(),
+            link: self.link.clone(),
+            link_energy: self.link_energy.clone(),
+            flows: self.flows.clone(),
+            ports: self.ports.clone(),
+            pending: self.pending.clone(),
+            held: self.held.clone(),
+            parts: self.parts.clone(),
+            page_bytes: self.page_bytes,
+            queue_depth: self.queue_depth,
+            commands: self.commands,
+            held_pages: self.held_pages,
+            done: Vec::new(),
+        }
     }
 
     fn content(&self, address: u64) -> Content {

@@ -182,6 +182,13 @@ macro_rules! register {
                 }
             }
 
+            fn fork(&mut self) -> Self {
+                match self {
+                    $( AnyDevice::$device(device) => AnyDevice::$device(device.fork()), )*
+                    AnyDevice::Raid(device) => AnyDevice::Raid(device.fork()),
+                }
+            }
+
             fn content(&self, address: u64) -> Content {
                 match self {
                     $( AnyDevice::$device(device) => device.content(address), )*

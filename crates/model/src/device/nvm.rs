@@ -179,6 +179,18 @@ impl Pages for Nvm {
         true
     }
 
+    fn fork(&mut self) -> Self {
+        Nvm {
+            held: self.held.clone(),
+            arriving: self.arriving.clone(),
+            array: self.array.fork(),
+            buffer: self.buffer.clone(),
+            lines: Vec::new(),
+            answers: Vec::new(),
+            ..*self
+        }
+    }
+
     #[inline]
     fn pages(&self) -> u64 {
         self.pages

@@ -40,7 +40,7 @@ use map::Map;
 use power::Contents;
 use shared::Shared;
 use std::collections::VecDeque;
-use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
+use tierscope_kernel::{CowCell, EventQueue, Slab, Stage, Timeline};
 use translation::{Geometry, Initial, Page, Place, Policy, Stripe, Translation};
 
 /// A drive behind its link.
@@ -135,7 +135,7 @@ pub struct Ssd {
     stripe: Stripe,
     /// The part of the map in memory, where the rest lies in flash.
     map: Option<Box<Map>>,
-    buffer: Buffer,
+    buffer: CowCell<Buffer>,
     flush_above: u32,
     write_back: bool,
     /// Whether what the buffer has survives a failure of power.
@@ -216,11 +216,11 @@ impl Ssd {
             layer: Translation::new(geometry, policy, initial, &usable),
             stripe,
             map,
-            buffer: Buffer::new(
+            buffer: CowCell::new(Buffer::new(
                 entries(buffer.capacity.bytes()),
                 entries(buffer.dirty.bytes()),
                 buffer.read_cache,
-            ),
+            )),
             flush_above: (buffer.flush_above.bytes() / spec.page.bytes()).min(1 << 30) as u32,
             write_back: buffer.write_back,
             capacitors: buffer.capacitors,
@@ -542,6 +542,31 @@ impl Pages for Ssd {
 
     fn cut_power(&mut self, now_ps: u64) -> Outage {
         self.fail(now_ps)
+    }
+
+    fn fork(&mut self) -> Self {
+        Ssd {
+            nand: self.nand.clone(),
+            layer: self.layer.fork(),
+            stripe: self.stripe.clone(),
+            buffer: self.buffer.fork(),
+            power: self.power.clone(),
+            cores: self.cores.clone(),
+            firmware: self.firmware.clone(),
+            memory: self.memory.clone(),
+            accesses: self.accesses.clone(),
+            jobs: self.jobs.clone(),
+            work: self.work.clone(),
+            waiting: self.waiting.clone(),
+            shared: self.shared.clone(),
+            commands: self.commands.clone(),
+            flushes: self.flushes.clone(),
+            erases: self.erases.clone(),
+            events: self.events.clone(),
+            done: Vec::new(),
+            contents: self.contents.as_mut().map(|contents| Box::new(contents.fork())),
+            ..*self
+        }
     }
 
     fn content(&self, page: u64) -> Content {

@@ -110,6 +110,18 @@ pub struct NvmArray {
 }
 
 impl NvmArray {
+    /// The same, of which wear is shared until one of the two changes it.
+    #[must_use]
+    pub fn fork(&mut self) -> Self {
+        NvmArray {
+            rules: self.rules.clone(),
+            channels: self.channels.iter_mut().map(Channel::fork).collect(),
+            board: self.board.clone(),
+            energy: self.energy.clone(),
+            ..*self
+        }
+    }
+
     /// A memory of `capacity_bytes` with nothing to do and no row open. The descriptions have been
     /// checked.
     pub fn new(

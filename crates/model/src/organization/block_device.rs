@@ -338,6 +338,7 @@ impl BlockDevice {
         let line = request.address / LINE_BYTES;
         if request.write {
             data.content.set(line, request.version);
+            data.history.touch(line, 1);
             data.history.answer(line, request.version);
             return 0;
         }
@@ -446,7 +447,7 @@ impl Organization for BlockDevice {
 
     fn fork(&mut self) -> Box<dyn Organization> {
         Box::new(BlockDevice {
-            device: self.device.clone(),
+            device: self.device.fork(),
             page_bytes: self.page_bytes,
             capacity_bytes: self.capacity_bytes,
             most: self.most,

@@ -122,6 +122,7 @@ impl Data {
         let line = address / u64::from(line_bytes);
         if write {
             self.content.set(line, version);
+            self.versions.history.touch(line, 1);
         } else {
             self.versions.find(number, self.content.get(line));
         }

@@ -534,7 +534,7 @@ impl Organization for Storage {
     fn fork(&mut self) -> Box<dyn Organization> {
         Box::new(Storage {
             dram: self.dram.clone(),
-            store: self.store.clone(),
+            store: self.store.fork(),
             shared_channel: self.shared_channel,
             line_bytes: self.line_bytes,
             at_dram: self.at_dram.clone(),

@@ -1,6 +1,8 @@
 //! Data checking: which version of a line each request carries, and which a read may return.
 
 use crate::request::LineRequest;
+use crate::power::Touched;
+use std::ops::Range;
 use tierscope_kernel::CowMap;
 
 /// Which versions of lines were ever submitted, and answered.
@@ -12,11 +14,18 @@ pub(super) struct History {
     answered: CowMap<u64>,
     /// The line of each version, and one more; 0 for those that were not submitted.
     lines: CowMap<u64>,
+    /// Where a failure of power is to come: what the judge has to look at anew.
+    touched: Touched,
 }
 
 impl History {
     pub fn new() -> Self {
-        History { submitted: CowMap::new(0), answered: CowMap::new(0), lines: CowMap::new(0) }
+        History {
+            submitted: CowMap::new(0),
+            answered: CowMap::new(0),
+            lines: CowMap::new(0),
+            touched: Touched::default(),
+        }
     }
 
     pub fn fork(&mut self) -> Self {
@@ -24,6 +33,7 @@ impl History {
             submitted: self.submitted.fork(),
             answered: self.answered.fork(),
             lines: self.lines.fork(),
+            touched: self.touched.clone(),
         }
     }
 
@@ -31,12 +41,36 @@ impl History {
     pub fn submit(&mut self, line: u64, version: u64) {
         self.submitted.set(line, version);
         self.lines.set(version, line + 1);
+        self.touched.add(line, 1);
     }
 
     /// It has been answered.
     pub fn answer(&mut self, line: u64, version: u64) {
         let newest = self.answered.get_mut(line);
         *newest = version.max(*newest);
+        self.touched.add(line, 1);
+    }
+
+    /// What changes is noted from now on, as [`PowerFailure::touched`](crate::power::PowerFailure::touched)
+    /// wants it.
+    pub fn follow(&mut self) {
+        self.touched.begin();
+    }
+
+    /// Something else of so many lines may have changed.
+    #[inline]
+    pub fn touch(&mut self, first: u64, lines: u64) {
+        self.touched.add(first, lines);
+    }
+
+    /// As [`History::touch`], of all that `lines` has.
+    pub fn touch_all(&mut self, lines: &mut Touched) {
+        self.touched.append(lines);
+    }
+
+    /// Lines of which something may have changed since the last call.
+    pub fn take_touched(&mut self) -> Vec<Range<u64>> {
+        self.touched.take()
     }
 
     /// By line: the newest version that was submitted.
@@ -110,6 +144,11 @@ impl RequestVersions {
     /// Whether it is a read.
     pub fn is_read(&self, number: u32) -> bool {
         self.requests[number as usize].oldest.is_some()
+    }
+
+    /// The line that a request concerns.
+    pub fn line(&self, number: u32) -> u64 {
+        self.requests[number as usize].line
     }
 
     /// The version that a request carries: a write from its start, a read once it has found it.

@@ -1,7 +1,11 @@
 //! The judge: what an organization has after recovery against what was promised, and what was ever written.
 
+use super::touched::{Touched, join};
 use super::{Origin, Outage, PowerFailure, Recovery};
 use crate::organization::Organization;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use tierscope_kernel::CowMap;
 
 /// What is wrong with a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,6 +19,9 @@ pub enum Harm {
 }
 
 impl Harm {
+    /// Every one.
+    pub const ALL: [Harm; 3] = [Harm::Lost, Harm::Unreadable, Harm::Invented];
+
     /// Its name in results.
     pub fn name(self) -> &'static str {
         match self {
@@ -38,6 +45,9 @@ pub struct Fault {
     pub found: Option<u64>,
 }
 
+/// Faults that a verdict tells one by one.
+const MOST_FAULTS: usize = 64;
+
 /// What the judge found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
@@ -47,42 +57,154 @@ pub struct Verdict {
     pub promised: u64,
     /// Of these, those that were found in memory that was saved.
     pub in_memory: u64,
-    /// What is not as it was promised.
+    /// Lines that are not as they were promised, by what is wrong.
+    pub harmed: [u64; 3],
+    /// The first of them, by number.
     pub faults: Vec<Fault>,
+}
+
+impl Verdict {
+    /// Lines that are not as they were promised.
+    pub fn broken(&self) -> u64 {
+        self.harmed.iter().sum()
+    }
+
+    /// Lines of which this is wrong.
+    pub fn of(&self, harm: Harm) -> u64 {
+        self.harmed[harm as usize]
+    }
+
+    fn count(&mut self, finding: Finding) {
+        self.lines += 1;
+        self.promised += u64::from(finding.promised);
+        self.in_memory += u64::from(finding.in_memory);
+        if let Some(harm) = finding.harm {
+            self.harmed[harm as usize] += 1;
+        }
+    }
+
+    fn forget(&mut self, finding: Finding) {
+        self.lines -= 1;
+        self.promised -= u64::from(finding.promised);
+        self.in_memory -= u64::from(finding.in_memory);
+        if let Some(harm) = finding.harm {
+            self.harmed[harm as usize] -= 1;
+        }
+    }
+}
+
+/// What the judge found of one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Finding {
+    /// A version of it was promised.
+    promised: bool,
+    /// That was found in memory that was saved.
+    in_memory: bool,
+    harm: Option<Harm>,
+}
+
+/// Looks at a line, of which `newest` was written last.
+fn look(
+    organization: &dyn PowerFailure,
+    line: u64,
+    newest: u64,
+    line_bytes: u64,
+) -> (Finding, Option<Fault>) {
+    let promised = organization.promised().get(line);
+    let found = organization.found(line * line_bytes);
+    let is_own = |version| version == newest || organization.line_of(version) == Some(line);
+    let harm = match found {
+        None => Some(Harm::Unreadable),
+        Some((0, _)) => (promised > 0).then_some(Harm::Lost),
+        // What is older may be another line's, too, which is worse.
+        Some((version, _)) if version > newest || !is_own(version) => Some(Harm::Invented),
+        Some((version, _)) => (version < promised).then_some(Harm::Lost),
+    };
+    let saved = matches!(found, Some((version, Origin::Memory)) if version > 0);
+    let in_memory = promised > 0 && saved && harm.is_none();
+    let found = found.map(|(version, _)| version);
+    let fault = harm.map(|harm| Fault { line, harm, promised, found });
+    (Finding { promised: promised > 0, in_memory, harm }, fault)
 }
 
 /// Compares every line that was ever written.
 pub fn judge(organization: &dyn PowerFailure, line_bytes: u64) -> Verdict {
-    let promises = organization.promised();
     let mut verdict = Verdict::default();
     for (line, newest) in organization.written().iter() {
-        let promised = promises.get(line);
-        verdict.lines += 1;
-        verdict.promised += u64::from(promised > 0);
-        let found = organization.found(line * line_bytes);
-        let harm = match found {
-            None => Harm::Unreadable,
-            Some((0, _)) if promised == 0 => continue,
-            Some((version, _)) if version < promised => Harm::Lost,
-            Some((version, origin)) => {
-                let own = version <= newest && organization.line_of(version) == Some(line);
-                if own {
-                    let saved = promised > 0 && origin == Origin::Memory;
-                    verdict.in_memory += u64::from(saved);
-                    continue;
-                }
-                Harm::Invented
-            }
-        };
-        // What is older may be another line's, too, which is worse.
-        let foreign = |&(version, _): &(u64, Origin)| {
-            version > 0 && organization.line_of(version) != Some(line)
-        };
-        let harm = if found.as_ref().is_some_and(foreign) { Harm::Invented } else { harm };
-        let found = found.map(|(version, _)| version);
-        verdict.faults.push(Fault { line, harm, promised, found });
+        let (finding, fault) = look(organization, line, newest, line_bytes);
+        verdict.count(finding);
+        let room = MOST_FAULTS - verdict.faults.len();
+        verdict.faults.extend(fault.into_iter().take(room));
     }
     verdict
+}
+
+/// Judges one failure after the other of forks of one run: only lines that changed since the last are looked
+/// at, and what is found is the same as by [`judge`].
+#[derive(Debug)]
+pub struct Judge {
+    line_bytes: u64,
+    /// What was found of each line last.
+    findings: CowMap<Option<Finding>>,
+    faults: BTreeMap<u64, Fault>,
+    verdict: Verdict,
+    /// What failure and recovery changed in the last fork, and lines of the run that changed since.
+    again: Touched,
+}
+
+impl Judge {
+    /// Of a run that has not begun.
+    pub fn new(line_bytes: u64) -> Self {
+        Judge {
+            line_bytes,
+            findings: CowMap::new(None),
+            faults: BTreeMap::new(),
+            verdict: Verdict::default(),
+            again: Touched::following(),
+        }
+    }
+
+    /// What changed in the run up to now: to be told before each fork, and at any time besides.
+    pub fn follow(&mut self, run: &mut dyn PowerFailure) -> Vec<Range<u64>> {
+        let lines = run.touched();
+        self.again.extend(&lines);
+        lines
+    }
+
+    /// Compares the lines of a fork that has recovered.
+    pub fn judge(&mut self, fork: &mut dyn PowerFailure) -> Verdict {
+        let mut lines = self.again.take();
+        let of_fork = fork.touched();
+        self.again.extend(&of_fork);
+        lines.extend(of_fork);
+        join(&mut lines);
+        for line in lines.into_iter().flatten() {
+            let newest = fork.written().get(line);
+            if newest > 0 {
+                self.look(fork, line, newest);
+            }
+        }
+        self.verdict.faults.clear();
+        self.verdict.faults.extend(self.faults.values().take(MOST_FAULTS));
+        self.verdict.clone()
+    }
+
+    fn look(&mut self, fork: &dyn PowerFailure, line: u64, newest: u64) {
+        let (finding, fault) = look(fork, line, newest, self.line_bytes);
+        let before = self.findings.get(line);
+        if before != Some(finding) {
+            before.into_iter().for_each(|before| self.verdict.forget(before));
+            self.verdict.count(finding);
+            self.findings.set(line, Some(finding));
+        }
+        match fault {
+            Some(fault) => drop(self.faults.insert(line, fault)),
+            None if before.is_some_and(|before| before.harm.is_some()) => {
+                self.faults.remove(&line);
+            }
+            None => {}
+        }
+    }
 }
 
 /// A failure of power, and what came of it.
@@ -94,6 +216,8 @@ pub struct Failure {
     pub recovery: Recovery,
     /// Picoseconds in which it carried out again what was interrupted.
     pub reissue_ps: u64,
+    /// Events in which recovery carried out again what was interrupted, those before a second cut among them.
+    pub events: u64,
     /// Times that power failed: two where the second came in the middle of recovery.
     pub cuts: u32,
     /// What the judge found.
@@ -120,6 +244,17 @@ pub fn fail(
     second: Option<u64>,
     line_bytes: u64,
 ) -> Option<Failure> {
+    let failure = cut_and_recover(organization, now_ps, second)?;
+    let verdict = judge(organization.power()?, line_bytes);
+    Some(Failure { verdict, ..failure })
+}
+
+/// As [`fail`], without the verdict.
+pub fn cut_and_recover(
+    organization: &mut dyn Organization,
+    now_ps: u64,
+    second: Option<u64>,
+) -> Option<Failure> {
     let mut failure = Failure { cuts: 1, ..Failure::default() };
     let (mut since_ps, mut left) = (now_ps, second);
     failure.outage = organization.power()?.cut(now_ps);
@@ -131,6 +266,7 @@ pub fn fail(
         at_ps = next_ps.max(at_ps);
         organization.advance(at_ps, &mut out);
         left = left.map(|events| events.saturating_sub(1));
+        failure.events += 1;
         if left == Some(0) {
             left = None;
             failure.cuts += 1;
@@ -146,6 +282,5 @@ pub fn fail(
         }
     }
     failure.reissue_ps = at_ps - since_ps;
-    failure.verdict = judge(organization.power()?, line_bytes);
     Some(failure)
 }

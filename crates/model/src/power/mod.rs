@@ -6,12 +6,15 @@
 
 mod judge;
 mod saving;
+mod touched;
 
-pub use judge::{Failure, Fault, Harm, Verdict, fail, judge};
+pub use judge::{Failure, Fault, Harm, Judge, Verdict, cut_and_recover, fail, judge};
 pub(crate) use saving::Saving;
+pub(crate) use touched::Touched;
 
 use crate::request::Device;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use tierscope_kernel::CowMap;
 
 /// What is left out on purpose, so that a check of recovery has something to find.
@@ -96,7 +99,9 @@ pub struct Outage {
     pub lost_pages: u64,
     /// Pages that were being programmed, and cannot be read.
     pub torn_pages: u64,
-    /// First bytes of pages that may hold something else than was written to them last.
+    /// Why times and energies are not told, where they are not: 0 stands for them.
+    pub untold: Option<&'static str>,
+    /// First bytes of pages that may hold something else than was written to them last and taken.
     pub touched: Vec<u64>,
 }
 
@@ -115,8 +120,14 @@ impl Outage {
             saved_pages: self.saved_pages + other.saved_pages,
             lost_pages: self.lost_pages + other.lost_pages,
             torn_pages: self.torn_pages + other.torn_pages,
+            untold: self.untold.or(other.untold),
             touched,
         }
+    }
+
+    /// Of what keeps its content, or loses it, in times that nobody knows.
+    pub(crate) fn untold(why: &'static str) -> Self {
+        Outage { untold: Some(why), ..Outage::default() }
     }
 }
 
@@ -190,6 +201,17 @@ pub struct Recovery {
     pub reissued_lines: u64,
 }
 
+/// Something that is under way, as a timeline shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Step {
+    /// What it is.
+    pub what: &'static str,
+    /// Which one: no two that are under way at a time have the same.
+    pub number: u64,
+    /// The first byte that it concerns.
+    pub address: u64,
+}
+
 /// What an organization promises to survive a failure of power, in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Guarantees {
@@ -226,6 +248,11 @@ pub trait PowerFailure {
     /// What is under way.
     fn under_way(&self) -> UnderWay;
 
+    /// What is under way, one by one, as far as it can be told.
+    fn steps(&self) -> Vec<Step> {
+        Vec::new()
+    }
+
     /// Power fails at `now_ps`. What does not survive is gone, requests in flight among it.
     fn cut(&mut self, now_ps: u64) -> Outage;
 
@@ -239,8 +266,17 @@ pub trait PowerFailure {
     /// By line: the newest version that was promised to survive.
     fn promised(&self) -> &CowMap<u64>;
 
+    /// By line: the newest version whose writer was told that it was done, promised or not.
+    fn answered(&self) -> &CowMap<u64> {
+        self.promised()
+    }
+
     /// By line: the newest version that was written.
     fn written(&self) -> &CowMap<u64>;
+
+    /// Lines, by number, of which what is found, promised or written may have changed since the last call,
+    /// or since [`PowerFailure::prepare`]: as it is right after a recovery, with respect to such a state.
+    fn touched(&mut self) -> Vec<Range<u64>>;
 
     /// The line that a version was written to, if any. Versions are never given twice.
     fn line_of(&self, version: u64) -> Option<u64>;

@@ -3,20 +3,23 @@
 
 mod points;
 mod report;
+mod timeline;
 
 pub use points::{Point, Points};
 pub use report::{CrashReport, Failing, FaultyLine, Moment, Range};
+pub use timeline::Track;
 
 use crate::machine::{Machine, MachineError};
 use crate::run::RunOptions;
 use crate::spec::SystemSpec;
 use points::Choice;
+use timeline::Timeline;
 use serde::Deserialize;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tierscope_model::organization::Organization;
-use tierscope_model::power::{UnderWay, Weakness, fail};
+use tierscope_model::power::{Failure, Judge, UnderWay, Weakness, cut_and_recover};
 use tierscope_workload::Stream;
 
 /// Events of a point's timeline that come before it.
@@ -61,6 +64,12 @@ pub enum CrashError {
          workload and seed has told"
     )]
     NoPoint(Point, u64),
+    /// The recovery is over before power is to fail again.
+    #[error(
+        "power cannot fail again at {0}: the recovery after its first event has {1} events; name a point \
+         that a run of the same machine, workload and seed has told"
+    )]
+    NoSecond(Point, u64),
     /// The window holds nothing.
     #[error("nothing happens below the caches in the window; the run ends at {0} ps")]
     EmptyWindow(u64),
@@ -97,27 +106,37 @@ pub fn crash(
         report.guarantees = Some(power.guarantees());
     }
     let line_bytes = machine.line_bytes();
+    let mut judge = Judge::new(line_bytes);
+    let mut timeline = options.replay.map(|_| Timeline::new(line_bytes));
     let mut before: VecDeque<Moment> = VecDeque::new();
     let mut event = 0;
     let mut spent = Duration::ZERO;
     let mut flushes = Flushes::of(machine.organization_mut());
     while let Some(at_ps) = flushes.go_on(&mut machine)? {
         let under_way = under_way(machine.organization_mut());
-        if options.replay.is_some() {
+        if let Some(timeline) = &mut timeline {
             before.truncate(BEFORE);
             before.push_front(Moment::event(at_ps, &under_way));
+            if let Some(power) = machine.organization_mut().power() {
+                let touched = judge.follow(power);
+                timeline.look(at_ps, power, &touched);
+            }
         }
         if let Some(second) = choice.take(event, at_ps, &under_way) {
             let since = Instant::now();
-            let mut fork = machine.organization_mut().fork();
-            let failed = fail(fork.as_mut(), at_ps, second, line_bytes);
+            let failed = fail_a_fork(machine.organization_mut(), (at_ps, second), &mut judge);
             spent += since.elapsed();
-            if let Some(failure) = failed {
-                let point = Point { event, second };
+            if let Some((failure, mut fork)) = failed {
+                // A recovery that ends before the second cut is as one without.
+                let point = Point { event, second: second.filter(|_| failure.cuts > 1) };
                 report.add(point, at_ps, &under_way, &failure, line_bytes);
                 watch.points.fetch_add(1, Ordering::Relaxed);
-                if options.replay.is_some() {
+                if let (Some(timeline), Some(power)) = (timeline.take(), fork.power()) {
                     report.draw(before.drain(..).rev(), at_ps, &failure);
+                    report.requests = timeline.end(power);
+                    if point.second != second {
+                        return Err(CrashError::NoSecond(Point { event, second }, failure.events));
+                    }
                 }
             }
         }
@@ -135,6 +154,19 @@ pub fn crash(
     report.events = choice.events().unwrap_or(event);
     report.end(spent, began.elapsed());
     Ok(report)
+}
+
+/// Lets the power of a fork fail, and judges it.
+fn fail_a_fork(
+    run: &mut dyn Organization,
+    (at_ps, second): (u64, Option<u64>),
+    judge: &mut Judge,
+) -> Option<(Failure, Box<dyn Organization>)> {
+    judge.follow(run.power()?);
+    let mut fork = run.fork();
+    let failure = cut_and_recover(fork.as_mut(), at_ps, second)?;
+    let verdict = judge.judge(fork.power()?);
+    Some((Failure { verdict, ..failure }, fork))
 }
 
 /// Events between two flushes of an organization that promises nothing without.

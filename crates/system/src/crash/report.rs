@@ -1,10 +1,10 @@
 //! What came of failures of power.
 
-use super::{CrashOptions, Point, Points};
+use super::{CrashOptions, Point, Points, Track};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tierscope_model::power::{Failure, Guarantees, UnderWay};
+use tierscope_model::power::{Failure, Guarantees, Harm, UnderWay};
 
 /// Failing points that are told.
 const MOST_FAILING: usize = 20;
@@ -120,18 +120,22 @@ pub struct CrashReport {
     pub torn_pages: u64,
     /// See `torn_pages`.
     pub lost_pages: u64,
-    /// Seconds for which parts go on after the failure.
-    pub hold_s: Range,
+    /// Seconds for which parts go on after the failure; None, as those below, where `untold` says why.
+    pub hold_s: Option<Range>,
     /// Seconds from the return of power until nothing is to be done again.
-    pub recovery_s: Range,
+    pub recovery_s: Option<Range>,
     /// Of these, those in which what was interrupted is carried out again.
-    pub reissue_s: Range,
+    pub reissue_s: Option<Range>,
+    /// Why times are not told, where they are not.
+    pub untold: Option<&'static str>,
     /// Joules of both together, where parts tell theirs.
     pub energy_j: Option<Range>,
     /// The first failing points.
     pub failing: Vec<Failing>,
     /// Of a point that was replayed.
     pub timeline: Vec<Moment>,
+    /// The last requests before it, and what became of each.
+    pub requests: Vec<Track>,
     /// Points forked, failed, recovered and judged in a second of the wall's clock, without the run.
     pub points_per_wall_s: f64,
     /// Seconds of the wall's clock, in all.
@@ -164,12 +168,14 @@ impl CrashReport {
             reissued: 0,
             torn_pages: 0,
             lost_pages: 0,
-            hold_s: Range::default(),
-            recovery_s: Range::default(),
-            reissue_s: Range::default(),
+            hold_s: None,
+            recovery_s: None,
+            reissue_s: None,
+            untold: None,
             energy_j: None,
             failing: Vec::new(),
             timeline: Vec::new(),
+            requests: Vec::new(),
             points_per_wall_s: 0.0,
             wall_s: 0.0,
         }
@@ -206,11 +212,17 @@ impl CrashReport {
         self.reissued += recovery.reissued;
         self.torn_pages += outage.torn_pages;
         self.lost_pages += outage.lost_pages;
-        self.hold_s.add(outage.hold_ps as f64 * 1e-12);
-        self.recovery_s.add(failure.recovery_ps() as f64 * 1e-12);
-        self.reissue_s.add(failure.reissue_ps as f64 * 1e-12);
-        if let Some(joules) = failure.energy_j() {
-            self.energy_j.get_or_insert_default().add(joules);
+        self.untold = self.untold.or(outage.untold);
+        if outage.untold.is_none() {
+            let add = |range: &mut Option<Range>, ps: u64| {
+                range.get_or_insert_default().add(ps as f64 * 1e-12);
+            };
+            add(&mut self.hold_s, outage.hold_ps);
+            add(&mut self.recovery_s, failure.recovery_ps());
+            add(&mut self.reissue_s, failure.reissue_ps);
+            if let Some(joules) = failure.energy_j() {
+                self.energy_j.get_or_insert_default().add(joules);
+            }
         }
         self.add_faults(point, time_ps, under_way, failure, line_bytes);
     }
@@ -224,8 +236,8 @@ impl CrashReport {
         line_bytes: u64,
     ) {
         let faults = &failure.verdict.faults;
-        for fault in faults {
-            *self.faults.entry(fault.harm.name()).or_default() += 1;
+        for harm in Harm::ALL {
+            *self.faults.entry(harm.name()).or_default() += failure.verdict.of(harm);
         }
         self.failing_points += u64::from(!faults.is_empty());
         if faults.is_empty() || self.failing.len() >= MOST_FAILING {
@@ -241,7 +253,7 @@ impl CrashReport {
             point,
             time_ps,
             under_way: kinds(under_way).collect(),
-            lines: faults.len() as u64,
+            lines: failure.verdict.broken(),
             faults: told.collect(),
         });
     }

@@ -10,14 +10,14 @@ use super::{Buffer, Collection, Job, Ssd};
 use crate::medium::nand::NandCounts;
 use crate::power::{Content, LOST, Outage, UnderWay, Weakness, Weaknesses};
 use std::collections::BTreeMap;
-use tierscope_kernel::{CowMap, EventQueue, Slab};
+use tierscope_kernel::{CowCell, CowMap, EventQueue, Slab};
 
 /// A place that no unit has.
 const NOWHERE: Place = Place::MAX;
 /// Bytes of an entry of the table of pages: they name any page of a drive of 16 TiB.
 const ENTRY_BYTES: u64 = 4;
 
-/// What was written to a unit, and its number in the order of writing.
+/// What was written to a unit, and its number in the order of writing; 0 where nothing was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Written {
     order: u64,
@@ -32,51 +32,76 @@ struct Kept {
     place: Place,
 }
 
+const NOTHING: Written = Written { order: 0, content: 0 };
+
 /// What each unit holds: in flash, on its way there, and in the buffer.
 #[derive(Clone, Debug)]
 pub(super) struct Contents {
     weaknesses: Weaknesses,
     orders: u64,
     kept: CowMap<Kept>,
+    /// What capacitors have brought to flash, where `kept` has nothing newer.
+    drained: CowMap<Written>,
     /// What is being programmed where.
     programs: BTreeMap<Place, (u64, Written)>,
-    /// What was written last to units of which flash does not hold that.
-    buffered: BTreeMap<u64, Written>,
+    /// What was written last to units of which flash does not hold that, and how many these are.
+    buffered: CowMap<Written>,
+    count: u64,
 }
 
 impl Contents {
     fn new(weaknesses: Weaknesses) -> Self {
-        let initial = Kept { written: Written { order: 0, content: 0 }, place: NOWHERE };
         Contents {
             weaknesses,
             orders: 0,
-            kept: CowMap::new(initial),
+            kept: CowMap::new(Kept { written: NOTHING, place: NOWHERE }),
+            drained: CowMap::new(NOTHING),
             programs: BTreeMap::new(),
-            buffered: BTreeMap::new(),
+            buffered: CowMap::new(NOTHING),
+            count: 0,
+        }
+    }
+
+    /// The same, shared until one of the two changes it.
+    pub(super) fn fork(&mut self) -> Self {
+        Contents {
+            kept: self.kept.fork(),
+            drained: self.drained.fork(),
+            programs: self.programs.clone(),
+            buffered: self.buffered.fork(),
+            ..*self
         }
     }
 
     /// A write is in the buffer.
     fn buffer(&mut self, unit: u64, content: Content) {
         self.orders += 1;
-        self.buffered.insert(unit, Written { order: self.orders, content });
+        let written = Written { order: self.orders, content };
+        let before = std::mem::replace(self.buffered.get_mut(unit), written);
+        self.count += u64::from(before == NOTHING);
+    }
+
+    /// What flash holds of a unit.
+    fn kept(&self, unit: u64) -> Kept {
+        let (kept, drained) = (self.kept.get(unit), self.drained.get(unit));
+        if drained.order > kept.written.order { Kept { written: drained, ..kept } } else { kept }
     }
 
     /// A place has been programmed: what it holds is found from now on, unless something newer is there.
     fn program(&mut self, place: Place) {
         let Some((unit, written)) = self.programs.remove(&place) else { return };
-        let kept = self.kept.get_mut(unit);
-        if kept.written.order <= written.order {
-            *kept = Kept { written, place };
+        if self.kept(unit).written.order <= written.order {
+            self.kept.set(unit, Kept { written, place });
         }
-        if self.buffered.get(&unit) == Some(&written) {
-            self.buffered.remove(&unit);
+        if written != NOTHING && self.buffered.get(unit) == written {
+            self.buffered.set(unit, NOTHING);
+            self.count -= 1;
         }
     }
 
     /// A place is erased that a unit was put at.
     fn erase(&mut self, place: Place, unit: u64, first: Option<Place>) {
-        let kept = self.kept.get(unit);
+        let kept = self.kept(unit);
         let lies = if kept.place == NOWHERE { first } else { Some(kept.place) };
         if lies == Some(place) {
             let written = Written { content: LOST, ..kept.written };
@@ -98,9 +123,10 @@ impl Ssd {
     #[inline]
     pub(super) fn note_program(&mut self, unit: u64, place: Place) {
         if let Some(contents) = &mut self.contents
-            && let Some(written) = contents.buffered.get(&unit)
+            && let written = contents.buffered.get(unit)
+            && written != NOTHING
         {
-            contents.programs.insert(place, (unit, *written));
+            contents.programs.insert(place, (unit, written));
         }
     }
 
@@ -108,7 +134,7 @@ impl Ssd {
     #[inline]
     pub(super) fn note_move(&mut self, unit: u64, place: Place) {
         if let Some(contents) = &mut self.contents {
-            let written = contents.kept.get(unit).written;
+            let written = contents.kept(unit).written;
             contents.programs.insert(place, (unit, written));
         }
     }
@@ -142,7 +168,7 @@ impl Ssd {
 
     /// What a unit holds in flash.
     pub(super) fn kept_content(&self, unit: u64) -> Content {
-        self.contents.as_ref().map_or(0, |contents| contents.kept.get(unit).written.content)
+        self.contents.as_ref().map_or(0, |contents| contents.kept(unit).written.content)
     }
 
     /// What could be harmed.
@@ -153,7 +179,7 @@ impl Ssd {
             barriers: self.flushes.len() as u64 + u64::from(self.forced),
             programs: self.jobs.iter().map(|(_, job)| job).filter(programs).count() as u64,
             collections: collecting as u64,
-            buffered: self.contents.as_ref().map_or(0, |contents| contents.buffered.len() as u64),
+            buffered: self.contents.as_ref().map_or(0, |contents| contents.count),
             ..UnderWay::default()
         }
     }
@@ -172,20 +198,23 @@ impl Ssd {
         let Some(contents) = &mut self.contents else { return Outage::default() };
         let holds = self.capacitors && !contents.weaknesses.has(Weakness::NoCapacitors);
         let programs = std::mem::take(&mut contents.programs);
-        let buffered = std::mem::take(&mut contents.buffered);
-        let count = buffered.len() as u64;
-        if holds {
-            for (&unit, &written) in &buffered {
-                contents.kept.get_mut(unit).written = written;
-            }
+        let buffered = std::mem::replace(&mut contents.buffered, CowMap::new(NOTHING));
+        let count = std::mem::take(&mut contents.count);
+        let mut touched = Vec::new();
+        if !holds {
+            touched.extend(buffered.iter().map(|(unit, _)| unit));
+        } else if contents.drained.is_blank() {
+            contents.drained = buffered;
+        } else {
+            buffered.iter().for_each(|(unit, written)| contents.drained.set(unit, written));
         }
         // What the map of the drive says from now on: a unit lies where it was being put.
-        let touched: Vec<u64> = buffered.keys().copied().collect();
-        for unit in touched.iter().copied().chain(programs.values().map(|(unit, _)| *unit)) {
+        for unit in programs.values().map(|(unit, _)| *unit) {
+            let kept = contents.kept(unit);
             if let Some(place) = self.layer.place(unit)
-                && contents.kept.get(unit).written.content != LOST
+                && kept.written.content != LOST
             {
-                contents.kept.get_mut(unit).place = place;
+                contents.kept.set(unit, Kept { place, ..kept });
             }
         }
         let (hold_ps, hold_j) = if holds { self.drain(count) } else { (0, Some(0.0)) };
@@ -279,7 +308,7 @@ impl Ssd {
         self.forced = 0;
         self.forget_pause();
         self.events = EventQueue::new();
-        self.buffer = Buffer::like(&self.buffer);
+        self.buffer = CowCell::new(Buffer::like(&self.buffer));
         self.cores.fill(now_ps);
         for lane in 0..self.work.len() as u32 {
             self.go_on_collecting(lane);

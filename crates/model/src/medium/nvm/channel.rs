@@ -101,6 +101,15 @@ struct Bank {
 }
 
 impl Bank {
+    fn fork(&mut self) -> Self {
+        Bank {
+            cells: self.cells.fork(),
+            reads: self.reads.clone(),
+            writes: self.writes.clone(),
+            ..*self
+        }
+    }
+
     /// The line whose pulse is on, or about to be, or stopped.
     fn written_line(&self) -> Option<u64> {
         match self.state {
@@ -172,6 +181,18 @@ impl Channel {
             write_door: VecDeque::new(),
             draining: false,
             counts: NvmCounts::default(),
+        }
+    }
+
+    /// As [`NvmArray::fork`](super::NvmArray::fork).
+    #[must_use]
+    pub fn fork(&mut self) -> Self {
+        Channel {
+            banks: self.banks.iter_mut().map(Bank::fork).collect(),
+            bus: self.bus.clone(),
+            read_door: self.read_door.clone(),
+            write_door: self.write_door.clone(),
+            ..*self
         }
     }
 

@@ -41,6 +41,12 @@ impl Wear {
         Wear { writes: CowMap::new(0), most: 0, written_lines: 0, total: 0 }
     }
 
+    /// The same, shared until one of the two changes it.
+    #[must_use]
+    pub fn fork(&mut self) -> Self {
+        Wear { writes: self.writes.fork(), ..*self }
+    }
+
     /// The line at `place` is written.
     #[inline]
     pub fn write(&mut self, place: u64) {

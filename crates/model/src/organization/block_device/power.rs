@@ -5,6 +5,7 @@ use crate::power::{
     Guarantees, Origin, Outage, PowerFailure, Recovery, UnderWay, Weakness, Weaknesses, cut_store,
 };
 use crate::request::Device;
+use std::ops::Range;
 use tierscope_kernel::{CowMap, Slab};
 
 impl BlockDevice {
@@ -22,9 +23,10 @@ impl PowerFailure for BlockDevice {
         if let Some(&one) = weaknesses.first() {
             return Err(Some(one));
         }
-        if !self.device.keeps_answered() || self.data.is_none() {
+        let Some(data) = self.data.as_mut().filter(|_| self.device.keeps_answered()) else {
             return Err(None);
-        }
+        };
+        data.history.follow();
         self.device.follow_contents(Weaknesses::default());
         Ok(())
     }
@@ -64,6 +66,10 @@ impl PowerFailure for BlockDevice {
 
     fn written(&self) -> &CowMap<u64> {
         self.followed().history.submitted()
+    }
+
+    fn touched(&mut self) -> Vec<Range<u64>> {
+        self.data.as_mut().map(|data| data.history.take_touched()).unwrap_or_default()
     }
 
     fn line_of(&self, version: u64) -> Option<u64> {

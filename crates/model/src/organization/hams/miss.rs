@@ -76,7 +76,7 @@ impl Manager {
         self.report.counts.fills += 1;
         let page = self.held[slot].address >> self.shape.page_shift;
         if dirty.is_none() {
-            self.tags.insert_at(way, page, BUSY | FILLING);
+            self.begin_filling(way, page);
         }
         self.enter_wait_queue(slot, way.set(), actions);
         self.start(now_ps, (page, way), true, dirty, actions);
@@ -178,7 +178,7 @@ impl Manager {
         let Miss { page, way, fills, .. } = self.misses[index];
         if fills {
             self.tags.clear_flags(way, BUSY);
-            self.tags.insert_at(way, page, BUSY | FILLING);
+            self.begin_filling(way, page);
         } else {
             self.tags.clear_dirty(way);
         }
@@ -208,6 +208,7 @@ impl Manager {
         let Miss { way, fills, charged_ps, stages: mut all, .. } = self.misses.remove(index);
         append_tail(&mut all, stages, now_ps - charged_ps);
         self.flushing -= u32::from(!fills);
+        self.touch_frame(way);
         self.tags.clear_flags(way, BUSY | FILLING);
         self.write_tag(way.set(), actions);
         self.wake(now_ps, way.set(), &all, actions);

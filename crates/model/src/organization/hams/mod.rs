@@ -249,8 +249,8 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ha
     fn fork(&mut self) -> Box<dyn Organization> {
         Box::new(Hams {
             manager: self.manager.fork(),
-            memory: self.memory.clone(),
-            drive: self.drive.clone(),
+            memory: self.memory.fork(),
+            drive: self.drive.fork(),
             commands: self.commands.clone(),
             nvdimm: self.nvdimm.clone(),
             actions: self.actions.clone(),

@@ -15,10 +15,11 @@ use crate::cache::{TagStore, WayRef};
 use crate::medium::BackupSpec;
 use crate::organization::hybrid::Port;
 use crate::power::{
-    Guarantees, Origin, Outage, PowerFailure, Recovery, Saving, UnderWay, Weakness, Weaknesses,
+    Guarantees, Origin, Outage, PowerFailure, Recovery, Saving, Step, UnderWay, Weakness, Weaknesses,
 };
 use crate::request::{Completion, Device, Request};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use tierscope_kernel::{BoundedQueue, CowMap, Slab, Stage};
 
 /// What is to be done again for a frame.
@@ -46,6 +47,23 @@ impl Manager {
         }
     }
 
+    /// The same, one by one: commands between issue and consumption, and clones.
+    fn steps(&self) -> Vec<Step> {
+        let open = self.queues.submissions().filter(|entry| !entry.consumed);
+        let commands = open.map(|entry| Step {
+            what: if entry.write { "evict" } else { "fill" },
+            number: entry.number,
+            address: entry.page << self.shape.page_shift,
+        });
+        let clones = self.misses.iter().filter(|(_, miss)| miss.is_cloning(self.shape.parts()));
+        let clones = clones.map(|(index, miss)| Step {
+            what: "clone",
+            number: u64::from(index),
+            address: miss.victim.map_or(miss.page, |(page, _)| page) << self.shape.page_shift,
+        });
+        commands.chain(clones).collect()
+    }
+
     /// What was under way is gone: requests, misses, and what the engine did for them. Of tags and queues
     /// nothing changes.
     fn drop_work(&mut self) {
@@ -58,6 +76,28 @@ impl Manager {
         self.stalled.clear();
         self.delayed.clear();
         (self.busy, self.flushing) = (false, 0);
+    }
+
+    /// Where the lines of a page are found may have changed.
+    pub(super) fn touch_page(&mut self, page: u64) {
+        if let Some(versions) = &mut self.versions {
+            let lines = self.layout.page_bytes / u64::from(self.shape.line_bytes);
+            versions.requests.history.touch(page * lines, lines);
+        }
+    }
+
+    /// Where the lines of the page in a frame are found changes.
+    pub(super) fn touch_frame(&mut self, way: WayRef) {
+        if let Some(page) = self.tags.line(way) {
+            self.touch_page(page);
+        }
+    }
+
+    /// A frame is another page's, which is on its way.
+    pub(super) fn begin_filling(&mut self, way: WayRef, page: u64) {
+        self.touch_frame(way);
+        self.tags.insert_at(way, page, BUSY | FILLING);
+        self.touch_page(page);
     }
 
     fn fresh_queues(&self) -> Queues {
@@ -127,6 +167,7 @@ impl Manager {
     fn settle_frame(&mut self, now_ps: u64, way: WayRef, it: Interrupted) -> Option<Miss> {
         let filling = self.tags.flags(way) & FILLING != 0;
         let holds = self.tags.line(way);
+        self.touch_frame(way);
         self.tags.clear_flags(way, BUSY);
         if filling && it.fill.is_none() {
             match holds {
@@ -136,9 +177,10 @@ impl Manager {
             }
         }
         if let Some(page) = it.fill {
+            self.touch_page(page);
             self.tags.invalidate(page);
             if it.evict.is_none() {
-                self.tags.insert_at(way, page, BUSY | FILLING);
+                self.begin_filling(way, page);
             }
             return Some(Miss::new(now_ps, (page, way), true, it.evict));
         }
@@ -278,6 +320,10 @@ impl<D: Device, S: Device> PowerFailure for Hams<D, S> {
         self.manager.under_way().together(&self.drive.under_way())
     }
 
+    fn steps(&self) -> Vec<Step> {
+        self.manager.steps()
+    }
+
     /// What the NVDIMM's controller has taken is written before the NVDIMM is saved.
     fn cut(&mut self, now_ps: u64) -> Outage {
         let mut dropped = Vec::new();
@@ -323,6 +369,11 @@ impl<D: Device, S: Device> PowerFailure for Hams<D, S> {
 
     fn written(&self) -> &CowMap<u64> {
         self.manager.followed().history.submitted()
+    }
+
+    fn touched(&mut self) -> Vec<Range<u64>> {
+        let versions = self.manager.versions.as_mut();
+        versions.map(|it| it.requests.history.take_touched()).unwrap_or_default()
     }
 
     fn line_of(&self, version: u64) -> Option<u64> {

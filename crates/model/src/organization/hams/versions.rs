@@ -92,6 +92,7 @@ impl Versions {
             self.requests.find(slot, self.memory.get(line));
         } else {
             self.memory.set(line, self.requests.carried(slot));
+            self.requests.history.touch(self.requests.line(slot), 1);
         }
     }
 
@@ -108,12 +109,14 @@ impl Versions {
             self.put(into, i, *version);
             self.carry(content, i, *version);
         }
+        self.touch(into, early.len());
         self.moves.insert(mover, Move { from, into, early, content });
     }
 
     /// A move has ended.
     pub(super) fn end(&mut self, mover: Mover) {
         let Some(Move { from, into, early, content }) = self.moves.remove(&mover) else { return };
+        self.touch(into, early.len());
         for (i, early) in (0..).zip(early).filter(|(i, _)| i % 3 != 0) {
             let version = if i % 3 == 1 { early } else { self.get(from, i) };
             self.put(into, i, version);
@@ -126,6 +129,7 @@ impl Versions {
     /// What pages of `page_bytes` that are written to the drive carry is kept from now on.
     pub(super) fn follow(&mut self, page_bytes: u64) {
         let page_lines = page_bytes / self.line_bytes;
+        self.requests.history.follow();
         self.contents = Some(Contents { page_lines, next: 1, lines: CowMap::new(0) });
     }
 
@@ -135,6 +139,13 @@ impl Versions {
         let first = contents.next;
         contents.next += u64::from(pages);
         first
+    }
+
+    /// So many lines at a spot change; those of the NVDIMM are its frame's, and change with its tag.
+    fn touch(&mut self, spot: Spot, lines: usize) {
+        if let Spot::Drive(address) = spot {
+            self.requests.history.touch(address / self.line_bytes, lines as u64);
+        }
     }
 
     /// A line of what is called `content`.
@@ -165,6 +176,7 @@ impl Versions {
     /// A page of the drive holds what is called `content`.
     fn hold(&mut self, address: u64, content: Content) {
         let Some(contents) = &self.contents else { return };
+        self.requests.history.touch(address / self.line_bytes, contents.page_lines);
         for i in 0..contents.page_lines {
             let version = match content {
                 0 => 0,

@@ -206,6 +206,7 @@ impl<D: Device, S: Device> Hybrid<D, S> {
     fn respond(&mut self, request: u32, response: &LineResponse, out: &mut Vec<Response>) {
         let version =
             self.versions.as_mut().map_or(0, |versions| versions.requests.answer(request));
+        self.note_answered(request);
         out.push(Response::Line(LineResponse { version, ..*response }));
     }
 }
@@ -304,8 +305,8 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
     fn fork(&mut self) -> Box<dyn Organization> {
         Box::new(Hybrid {
             controller: self.controller.fork(),
-            dram: self.dram.clone(),
-            store: self.store.clone(),
+            dram: self.dram.fork(),
+            store: self.store.fork(),
             versions: self.versions.as_mut().map(|versions| Box::new(versions.fork())),
             power: self.power.as_mut().map(|power| Box::new(power.fork())),
             actions: self.actions.clone(),

@@ -49,6 +49,17 @@ impl<D: Device> Port<D> {
         }
     }
 
+    /// The same, with a fork of the device.
+    pub(in crate::organization) fn fork(&mut self) -> Self {
+        Port {
+            device: self.device.fork(),
+            demand: self.demand.clone(),
+            background: self.background.clone(),
+            waits_ps: self.waits_ps.clone(),
+            ..*self
+        }
+    }
+
     pub(in crate::organization) fn device(&self) -> &D {
         &self.device
     }

@@ -4,9 +4,11 @@ use super::{Controller, Hybrid, Versions};
 use crate::organization::hybrid::Port;
 use crate::organization::versions::History;
 use crate::power::{
-    Guarantees, Origin, Outage, PowerFailure, Recovery, UnderWay, Weakness, Weaknesses, cut_store,
+    Guarantees, Origin, Outage, PowerFailure, Recovery, Touched, UnderWay, Weakness, Weaknesses,
+    cut_store,
 };
 use crate::request::Device;
+use std::ops::Range;
 use tierscope_kernel::{CowMap, Stage};
 
 /// What becomes of a hybrid when power fails.
@@ -17,6 +19,9 @@ pub(super) struct Power {
     weaknesses: Weaknesses,
     /// What was answered when the flush began that is under way.
     flushing: Option<CowMap<u64>>,
+    /// Lines that were answered between the flush before it and that, and since.
+    flushed: Touched,
+    answered: Touched,
     /// What flushes have promised.
     promised: CowMap<u64>,
 }
@@ -27,6 +32,8 @@ impl Power {
             fresh: self.fresh.fork(),
             weaknesses: self.weaknesses,
             flushing: self.flushing.as_mut().map(CowMap::fork),
+            flushed: self.flushed.clone(),
+            answered: self.answered.clone(),
             promised: self.promised.fork(),
         }
     }
@@ -44,14 +51,27 @@ impl<D: Device, S: Device> Hybrid<D, S> {
         &self.followed().1.requests.history
     }
 
+    /// A write of the line at this byte has been answered.
+    pub(super) fn note_answered(&mut self, request: u32) {
+        if let (Some(power), Some(versions)) = (&mut self.power, &self.versions) {
+            power.answered.add(versions.requests.line(request), 1);
+        }
+    }
+
     /// A flush goes on, or is done: then what had been answered before it is in the store.
     pub(super) fn note_flush(&mut self, done: bool) {
         let (Some(power), Some(versions)) = (&mut self.power, &mut self.versions) else { return };
         let early = power.weaknesses.has(Weakness::EarlyCompletion);
         let history = &mut versions.requests.history;
-        let begun = power.flushing.take().unwrap_or_else(|| history.fork_answered());
+        let begun = power.flushing.take().unwrap_or_else(|| {
+            power.flushed.append(&mut power.answered);
+            history.fork_answered()
+        });
         match done || early {
-            true => power.promised = begun,
+            true => {
+                power.promised = begun;
+                history.touch_all(&mut power.flushed);
+            }
             false => power.flushing = Some(begun),
         }
     }
@@ -63,14 +83,16 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> PowerFailure for Hy
         if let Some(&one) = weaknesses.iter().find(means_nothing) {
             return Err(Some(one));
         }
-        if !self.store.device().keeps_answered() || self.versions.is_none() {
-            return Err(None);
-        }
+        let keeps = self.store.device().keeps_answered();
+        let Some(versions) = self.versions.as_mut().filter(|_| keeps) else { return Err(None) };
+        versions.requests.history.follow();
         self.store.device_mut().follow_contents(Weaknesses::default());
         self.power = Some(Box::new(Power {
             fresh: self.controller.fork(),
             weaknesses: weaknesses.iter().copied().collect(),
             flushing: None,
+            flushed: Touched::following(),
+            answered: Touched::following(),
             promised: CowMap::new(0),
         }));
         Ok(())
@@ -126,8 +148,16 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> PowerFailure for Hy
         &self.followed().0.promised
     }
 
+    fn answered(&self) -> &CowMap<u64> {
+        self.history().answered()
+    }
+
     fn written(&self) -> &CowMap<u64> {
         self.history().submitted()
+    }
+
+    fn touched(&mut self) -> Vec<Range<u64>> {
+        self.versions.as_mut().map(|it| it.requests.history.take_touched()).unwrap_or_default()
     }
 
     fn line_of(&self, version: u64) -> Option<u64> {
@@ -170,8 +200,8 @@ mod tests {
         failures
     }
 
-    fn faults(failures: &[Failure]) -> usize {
-        failures.iter().map(|one| one.verdict.faults.len()).sum()
+    fn faults(failures: &[Failure]) -> u64 {
+        failures.iter().map(|one| one.verdict.broken()).sum()
     }
 
     #[test]

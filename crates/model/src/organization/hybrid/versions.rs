@@ -164,7 +164,10 @@ impl Versions {
     fn put(&mut self, spot: Spot, i: usize, version: u64) {
         match spot {
             Spot::Dram(line) => self.dram.set(line + i as u64, version),
-            Spot::Store(line) => self.store.set(line + i as u64, version),
+            Spot::Store(line) => {
+                self.store.set(line + i as u64, version);
+                self.requests.history.touch(line + i as u64, 1);
+            }
             Spot::Inside(Place::Request(request)) => self.requests.find(request, version),
             Spot::Inside(place) => {
                 if let Some(place) = self.buffer(place, i) {

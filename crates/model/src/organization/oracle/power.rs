@@ -6,6 +6,7 @@ use crate::power::{
     Guarantees, Origin, Outage, PowerFailure, Recovery, Saving, UnderWay, Weakness, Weaknesses,
 };
 use crate::request::Device;
+use std::ops::Range;
 use tierscope_kernel::{CowMap, Slab};
 
 /// What becomes of an oracle's memory.
@@ -41,7 +42,9 @@ impl PowerFailure for Oracle {
             return Err(Some(one));
         }
         self.power.weaknesses = weaknesses.iter().copied().collect();
-        if self.data.is_some() { Ok(()) } else { Err(None) }
+        let Some(data) = &mut self.data else { return Err(None) };
+        data.versions.history.follow();
+        Ok(())
     }
 
     fn guarantees(&self) -> Guarantees {
@@ -69,12 +72,13 @@ impl PowerFailure for Oracle {
                 let line = request.address / u64::from(self.line_bytes);
                 let content = data.content.get_mut(line);
                 *content = request.version.max(*content);
+                data.versions.history.touch(line, 1);
             }
             if saved.is_none() {
                 data.content = CowMap::new(0);
             }
         }
-        saved.unwrap_or_default()
+        saved.unwrap_or_else(|| Outage::untold("DRAM that is not saved has nothing to recover"))
     }
 
     /// There is nothing to be done.
@@ -94,8 +98,16 @@ impl PowerFailure for Oracle {
         }
     }
 
+    fn answered(&self) -> &CowMap<u64> {
+        self.followed().versions.history.answered()
+    }
+
     fn written(&self) -> &CowMap<u64> {
         self.followed().versions.history.submitted()
+    }
+
+    fn touched(&mut self) -> Vec<Range<u64>> {
+        self.data.as_mut().map(|data| data.versions.history.take_touched()).unwrap_or_default()
     }
 
     fn line_of(&self, version: u64) -> Option<u64> {
@@ -109,7 +121,7 @@ mod tests {
     use crate::medium::dram::tests::spec as dram_spec;
     use crate::medium::{DramSpec, backup::tests::spec as backup};
     use crate::organization::{OracleSpec, Organization};
-    use crate::power::fail;
+    use crate::power::{Harm, fail};
     use crate::request::LineRequest;
     use tierscope_units::Size;
 
@@ -139,7 +151,7 @@ mod tests {
             let failure = fail(&mut oracle, 1_000_000, Some(1), 64).unwrap();
             let verdict = failure.verdict;
             assert_eq!((verdict.lines, verdict.promised), (2, promised));
-            assert_eq!(verdict.faults.len(), lost);
+            assert_eq!(verdict.of(Harm::Lost), lost);
         }
     }
 

@@ -420,7 +420,7 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ti
 
     fn fork(&mut self) -> Box<dyn Organization> {
         Box::new(Tiered {
-            store: self.store.clone(),
+            store: self.store.fork(),
             held: self.held.clone(),
             timers: self.timers.clone(),
             near: self.near.as_mut().map(|near| Box::new(near.fork())),

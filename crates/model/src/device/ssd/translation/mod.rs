@@ -15,7 +15,7 @@ pub use victims::VictimPolicy;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use tierscope_kernel::{CowMap, CowVec};
+use tierscope_kernel::{CowCell, CowMap, CowVec};
 use victims::Victims;
 
 /// In the map: nothing has been said of the unit since the start.
@@ -77,7 +77,7 @@ struct Lane {
     /// Blocks that are full, but whose last pages are not programmed yet.
     closing: Vec<Open>,
     /// Erased blocks, those with the fewest erases first.
-    free: BinaryHeap<Reverse<(u32, u32)>>,
+    free: CowCell<BinaryHeap<Reverse<(u32, u32)>>>,
     usable: u32,
     most_erases: u32,
     /// No block has had fewer, when last looked.
@@ -136,7 +136,7 @@ pub struct Translation {
     map: CowMap<u32>,
     /// The unit of each place, in blocks that were erased since the start.
     units: CowVec<u32>,
-    blocks: Vec<Block>,
+    blocks: CowVec<Block>,
     lanes: Vec<Lane>,
     victims: Victims,
     counts: TranslationCounts,
@@ -153,7 +153,7 @@ impl Translation {
             initial,
             map: CowMap::new(UNTOUCHED),
             units: CowVec::new(geometry.units(), UNTOUCHED),
-            blocks: vec![nothing; blocks as usize],
+            blocks: CowVec::new(u64::from(blocks), nothing),
             lanes: vec![Lane::default(); geometry.lanes as usize],
             victims: Victims::new(
                 policy.victims,
@@ -177,7 +177,7 @@ impl Translation {
     fn fill(&mut self, lane: u32, block: u32) {
         let valid = self.initial.valid(lane, block);
         let number = self.geometry.block_number(lane, block);
-        let it = &mut self.blocks[number as usize];
+        let it = self.blocks.get_mut(u64::from(number));
         it.valid = valid;
         if valid > 0 {
             it.state = State::Filled;
@@ -185,6 +185,25 @@ impl Translation {
         } else {
             it.state = State::Free;
             self.lanes[lane as usize].free.push(Reverse((0, block)));
+        }
+    }
+
+    /// The same, of which what is large is shared until one of the two changes it.
+    #[must_use]
+    pub fn fork(&mut self) -> Self {
+        let fork_lane = |lane: &mut Lane| Lane {
+            closing: lane.closing.clone(),
+            free: lane.free.fork(),
+            ..*lane
+        };
+        Translation {
+            initial: self.initial.clone(),
+            map: self.map.fork(),
+            units: self.units.fork(),
+            blocks: self.blocks.fork(),
+            lanes: self.lanes.iter_mut().map(fork_lane).collect(),
+            victims: self.victims.fork(),
+            ..*self
         }
     }
 
@@ -217,7 +236,7 @@ impl Translation {
     /// The unit that was put at a place last, valid still or not.
     pub fn last_unit(&self, place: Place) -> Option<u64> {
         let (block, _) = self.geometry.block_of(place);
-        if self.blocks[block as usize].initial {
+        if self.blocks.get(u64::from(block)).initial {
             return self.initial.unit(place);
         }
         let unit = self.units.get(u64::from(place));
@@ -233,7 +252,7 @@ impl Translation {
     #[inline]
     pub fn is_programmed(&self, place: Place) -> bool {
         let (block, unit) = self.geometry.block_of(place);
-        if self.blocks[block as usize].state != State::Open {
+        if self.blocks.get(u64::from(block)).state != State::Open {
             return true;
         }
         let (lane, block) = (block / self.geometry.blocks, block % self.geometry.blocks);
@@ -279,8 +298,8 @@ impl Translation {
             let Reverse((_, block)) = state.free.pop()?;
             *slot = Some(Open { block, next: 0, programmed: 0 });
             let number = self.geometry.block_number(lane, block);
-            self.blocks[number as usize].state = State::Open;
-            self.blocks[number as usize].initial = false;
+            let it = self.blocks.get_mut(u64::from(number));
+            (it.state, it.initial) = (State::Open, false);
         }
         let open = slot.as_mut()?;
         let page = Page { lane, block: open.block, page: open.next };
@@ -297,7 +316,7 @@ impl Translation {
         self.forget(unit);
         self.map.set(unit, place);
         *self.units.get_mut(u64::from(place)) = unit as u32;
-        self.blocks[self.geometry.block_of(place).0 as usize].valid += 1;
+        self.blocks.get_mut(u64::from(self.geometry.block_of(place).0)).valid += 1;
         match stream {
             Stream::Host => self.counts.host_units += 1,
             Stream::Moved => self.counts.moved_units += 1,
@@ -328,7 +347,7 @@ impl Translation {
     fn forget(&mut self, unit: u64) -> bool {
         let Some(place) = self.place(unit) else { return false };
         let (number, _) = self.geometry.block_of(place);
-        let block = &mut self.blocks[number as usize];
+        let block = self.blocks.get_mut(u64::from(number));
         debug_assert!(block.valid > 0, "block {number} holds nothing, but unit {unit} is there");
         if block.state == State::Filled {
             self.victims.lose(number / self.geometry.blocks, number, block.valid);
@@ -352,7 +371,7 @@ impl Translation {
         if lane.closing[at].programmed == pages {
             lane.closing.remove(at);
             let number = self.geometry.block_number(page.lane, page.block);
-            let block = &mut self.blocks[number as usize];
+            let block = self.blocks.get_mut(u64::from(number));
             block.state = State::Filled;
             self.victims.insert(page.lane, number, block.valid, written);
         }
@@ -369,9 +388,9 @@ impl Translation {
         let levelled = if levels { self.least_worn(lane) } else { None };
         let blocks = &self.blocks;
         let number = levelled.or_else(|| {
-            self.victims.choose(lane, written, |number| blocks[number as usize].valid)
+            self.victims.choose(lane, written, |number| blocks.get(u64::from(number)).valid)
         })?;
-        let block = &mut self.blocks[number as usize];
+        let block = self.blocks.get_mut(u64::from(number));
         self.victims.remove(lane, number, block.valid);
         block.state = State::Victim;
         self.counts.collections += 1;
@@ -387,14 +406,16 @@ impl Translation {
             return None;
         }
         let first = self.geometry.block_number(lane, 0);
-        let all = &self.blocks[first as usize..][..self.geometry.blocks as usize];
-        let in_use = |block: &Block| block.state != State::Bad;
-        let erases = all.iter().filter(|block| in_use(block)).map(|block| block.erases);
+        let blocks = &self.blocks;
+        let all =
+            || (first..first + self.geometry.blocks).map(|one| (one, blocks.get(u64::from(one))));
+        let in_use = all().filter(|(_, block)| block.state != State::Bad);
+        let erases = in_use.map(|(_, block)| block.erases);
         state.least_erases = erases.min().unwrap_or(0);
         if state.most_erases <= state.least_erases + difference {
             return None;
         }
-        let filled = (first..).zip(all).filter(|(_, block)| block.state == State::Filled);
+        let filled = all().filter(|(_, block)| block.state == State::Filled);
         let (number, block) = filled.min_by_key(|(_, block)| block.erases)?;
         (state.most_erases > block.erases + difference).then_some(number)
     }
@@ -402,7 +423,7 @@ impl Translation {
     /// Valid units of a page, a bit each.
     pub fn live(&self, page: Page) -> u32 {
         let number = self.geometry.block_number(page.lane, page.block);
-        if self.blocks[number as usize].valid == 0 {
+        if self.blocks.get(u64::from(number)).valid == 0 {
             return 0;
         }
         let is_live = |&unit: &u32| self.unit(self.geometry.place(page, unit)).is_some();
@@ -412,7 +433,7 @@ impl Translation {
     /// A block that was being collected, and holds nothing any more, has been erased.
     pub fn erased(&mut self, lane: u32, block: u32) {
         let number = self.geometry.block_number(lane, block);
-        let it = &mut self.blocks[number as usize];
+        let it = self.blocks.get_mut(u64::from(number));
         debug_assert!(it.valid == 0 && it.state == State::Victim, "{it:?} of {number} is erased");
         it.erases += 1;
         let state = &mut self.lanes[lane as usize];
@@ -449,7 +470,7 @@ impl Translation {
     /// count what they hold.
     #[cfg(test)]
     pub fn check(&self, units: u64) {
-        let mut valid = vec![0u32; self.blocks.len()];
+        let mut valid = vec![0u32; self.blocks.len() as usize];
         for unit in 0..units {
             if let Some(place) = self.place(unit) {
                 assert_eq!(self.unit(place), Some(unit), "what lies at {place}");

@@ -1,6 +1,7 @@
 //! Which block is collected next.
 
 use serde::{Deserialize, Serialize};
+use tierscope_kernel::CowVec;
 
 /// By what a block is chosen for collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -27,11 +28,11 @@ pub struct Victims {
     /// The most valid units of a block that is worth collecting.
     most_gaining: u32,
     /// First and last of each list.
-    ends: Vec<(u32, u32)>,
+    ends: CowVec<(u32, u32)>,
     /// Neighbours of each block in its list.
-    links: Vec<(u32, u32)>,
+    links: CowVec<(u32, u32)>,
     /// When each was filled, in units written by then. Empty where nobody asks.
-    filled: Vec<u64>,
+    filled: CowVec<u64>,
     /// No block of the lane has fewer valid units.
     least: Vec<u32>,
 }
@@ -54,10 +55,22 @@ impl Victims {
             window,
             block_units,
             most_gaining,
-            ends: vec![(NONE, NONE); lists as usize],
-            links: vec![(NONE, NONE); blocks as usize],
-            filled: vec![0; if aged { blocks as usize } else { 0 }],
+            ends: CowVec::new(u64::from(lists), (NONE, NONE)),
+            links: CowVec::new(u64::from(blocks), (NONE, NONE)),
+            filled: CowVec::new(if aged { u64::from(blocks) } else { 0 }, 0),
             least: vec![block_units; lanes as usize],
+        }
+    }
+
+    /// The same, shared until one of the two changes it.
+    #[must_use]
+    pub fn fork(&mut self) -> Self {
+        Victims {
+            ends: self.ends.fork(),
+            links: self.links.fork(),
+            filled: self.filled.fork(),
+            least: self.least.clone(),
+            ..*self
         }
     }
 
@@ -67,27 +80,27 @@ impl Victims {
     }
 
     #[inline]
-    fn list(&self, lane: u32, valid: u32) -> usize {
-        (if self.by_units() { lane * (self.block_units + 1) + valid } else { lane }) as usize
+    fn list(&self, lane: u32, valid: u32) -> u64 {
+        u64::from(if self.by_units() { lane * (self.block_units + 1) + valid } else { lane })
     }
 
     /// Adds a block that has been filled with `valid` units when so many had been written.
     pub fn insert(&mut self, lane: u32, block: u32, valid: u32, written: u64) {
-        if let Some(filled) = self.filled.get_mut(block as usize) {
-            *filled = written;
+        if self.policy == VictimPolicy::CostBenefit {
+            *self.filled.get_mut(u64::from(block)) = written;
         }
         self.push(lane, block, valid);
     }
 
     fn push(&mut self, lane: u32, block: u32, valid: u32) {
         let list = self.list(lane, valid);
-        let (_, last) = self.ends[list];
-        self.links[block as usize] = (last, NONE);
+        let (_, last) = self.ends.get(list);
+        *self.links.get_mut(u64::from(block)) = (last, NONE);
         match last {
-            NONE => self.ends[list] = (block, block),
+            NONE => *self.ends.get_mut(list) = (block, block),
             _ => {
-                self.links[last as usize].1 = block;
-                self.ends[list].1 = block;
+                self.links.get_mut(u64::from(last)).1 = block;
+                self.ends.get_mut(list).1 = block;
             }
         }
         let least = &mut self.least[lane as usize];
@@ -97,14 +110,14 @@ impl Victims {
     /// Takes a block out that has `valid` units.
     pub fn remove(&mut self, lane: u32, block: u32, valid: u32) {
         let list = self.list(lane, valid);
-        let (before, behind) = self.links[block as usize];
+        let (before, behind) = self.links.get(u64::from(block));
         match before {
-            NONE => self.ends[list].0 = behind,
-            _ => self.links[before as usize].1 = behind,
+            NONE => self.ends.get_mut(list).0 = behind,
+            _ => self.links.get_mut(u64::from(before)).1 = behind,
         }
         match behind {
-            NONE => self.ends[list].1 = before,
-            _ => self.links[behind as usize].0 = before,
+            NONE => self.ends.get_mut(list).1 = before,
+            _ => self.links.get_mut(u64::from(behind)).0 = before,
         }
     }
 
@@ -130,7 +143,7 @@ impl Victims {
             VictimPolicy::Greedy => blocks.min_by_key(|&block| valid(block)),
             VictimPolicy::CostBenefit => {
                 let worth = |block: u32| {
-                    let age = u128::from(written - self.filled[block as usize]) + 1;
+                    let age = u128::from(written - self.filled.get(u64::from(block))) + 1;
                     let (units, all) = (valid(block), self.block_units);
                     (age * u128::from(all - units), u128::from(units))
                 };
@@ -144,7 +157,7 @@ impl Victims {
 
     fn fewest(&mut self, lane: u32) -> Option<u32> {
         while self.least[lane as usize] <= self.most_gaining {
-            let (first, _) = self.ends[self.list(lane, self.least[lane as usize])];
+            let (first, _) = self.ends.get(self.list(lane, self.least[lane as usize]));
             if first != NONE {
                 return Some(first);
             }
@@ -156,7 +169,7 @@ impl Victims {
     /// The blocks of a lane's list, the oldest first; not where they lie by units.
     fn iter(&self, lane: u32) -> impl Iterator<Item = u32> {
         let some = |block| (block != NONE).then_some(block);
-        let first = some(self.ends[lane as usize].0);
-        std::iter::successors(first, move |&block| some(self.links[block as usize].1))
+        let first = some(self.ends.get(u64::from(lane)).0);
+        std::iter::successors(first, move |&block| some(self.links.get(u64::from(block)).1))
     }
 }
