@@ -37,6 +37,7 @@ _SAVED = {
     "capacitor_pages": "pages kept by capacitors",
 }
 
+
 @dataclass(frozen=True, slots=True)
 class CrashReport:
     """What came of failures of power.
@@ -91,14 +92,18 @@ class CrashReport:
             ("reissue_s", "  of it, doing again", fmt.seconds),
             ("energy_j", "energy", fmt.joules),
         ):
-            yield label, _range(data[key], shown, data["untold"] or "a part does not tell its power")
+            yield (
+                label,
+                _range(data[key], shown, data["untold"] or "a part does not tell its power"),
+            )
         yield "points a second", fmt.plain(data["points_per_wall_s"])
 
     def timeline(self) -> str:
-        """Of a point that was replayed, its last requests, the failure and the recovery; else nothing.
+        """Of a point that was replayed, its last requests, the failure and the recovery.
 
-        A line a request: what it is, where, when it was issued, acknowledged and from when on it was
-        promised to survive, each as time before the cut, and what recovery has left of it.
+        A line a request: what it is, where, when it was issued, acknowledged and from when on it
+        was promised to survive, each as time before the cut, and what recovery has left of it.
+        Nothing where no point was replayed.
         """
         return _crash_timeline.text(self.data)
 
@@ -131,14 +136,16 @@ def crash(
     replay: str | None = None,
     watch: Callable[[int, int], None] | None = None,
 ) -> CrashReport:
-    """Runs a workload, lets power fail at chosen points, recovers, and compares every line.
+    """Lets power fail at chosen points of a run, recovers, and compares every line.
 
-    The workload runs once; at each point a copy of what lies below the caches loses its power.
+    The workload runs once; at each point a copy of what lies below the caches loses its power, or
+    of a drive alone, which is judged page by page.
     Every other point fails again in the middle of its recovery.
 
     Args:
-        machine: a system, or the name of a preset or file.
-        work: what runs, or its name; not a program, which is recorded first.
+        machine: a system, or the name of a preset or file: a machine, or a drive alone.
+        work: what runs, or its name; not a program, which is recorded first. Of a drive alone a
+            pattern or a trace of requests, with flushes, trims and forced writes added.
         points: so many, drawn by seed; ``None`` for every event of the window.
         window: from when until when, in simulated time: ``"2us..5us"``, ``"1ms.."``.
         seed: of the choice of points.
@@ -183,6 +190,12 @@ def crash(
     job = {"system": loaded[0].to_dict(), "workload": what.to_dict(), "options": options}
     with core_errors():
         data = parsed(_core.crash(_check.written(job, "the workload"), watch))
+    if not data["lines"] and "processor" not in loaded[0].to_dict():
+        raise RunError(
+            "nothing-compared",
+            "nothing was compared: nothing had been written",
+            "let the workload write (--set workload.reads=0.5), and more points lie behind",
+        )
     if not data["lines"]:
         raise RunError(
             "nothing-compared",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from tierscope import format as fmt
@@ -12,10 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _AFTER = {
-    "saved": "all is saved that can be",
-    "ready": "power is back, and memory and store are ready",
-    "scanned": "what survived is read",
-    "recovered": "what was interrupted is done again",
+    "saved": "until all is saved that can be",
+    "ready": "from the return of power until memory and store are ready",
+    "scanned": "to read what survived",
+    "recovered": "to do again what was interrupted",
 }
 _OUTCOMES = {
     "kept": "kept",
@@ -25,7 +26,6 @@ _OUTCOMES = {
     None: "had ended",
 }
 _COLOURS = {"write": "C0", "evict": "C1", "fill": "C2", "clone": "C4", "flush": "C5", "trim": "C6"}
-_SCALES = ((1e-3, "s"), (1e-6, "ms"), (1e-9, "\u00b5s"), (0.0, "ns"))
 _UNITS_S = {"s": 1.0, "ms": 1e-3, "\u00b5s": 1e-6, "ns": 1e-9}
 
 
@@ -35,7 +35,9 @@ def text(data: Mapping[str, Any]) -> str:
     if not moments:
         return ""
     cut_ps = _cut_ps(moments)
-    rows = [("request", "issued", "acknowledged", "durable", "after recovery")]
+    rows: list[tuple[str, ...]] = [
+        ("request", "issued", "acknowledged", "durable", "after recovery")
+    ]
     for track in data["requests"]:
         times = (track[key] for key in ("issued_ps", "acknowledged_ps", "durable_ps"))
         rows.append((_label(track), *(_before(at, cut_ps) for at in times), _outcome(track)))
@@ -46,10 +48,10 @@ def text(data: Mapping[str, Any]) -> str:
     ]
     under_way = _under_way(moments)
     lines.append(f"power fails, with {under_way or 'nothing'} under way")
-    for moment in moments:
+    for before, moment in pairwise(moments):
         if moment["what"] in _AFTER and data["untold"] is None:
-            after = fmt.seconds((moment["time_ps"] - cut_ps) * 1e-12)
-            lines.append(f"+{after}  {_AFTER[moment['what']]}")
+            took = fmt.seconds((moment["time_ps"] - before["time_ps"]) * 1e-12)
+            lines.append(f"{took:>9}  {_AFTER[moment['what']]}")
     return "\n".join(lines)
 
 
@@ -79,6 +81,7 @@ def figure(data: Mapping[str, Any]) -> Figure:
     span = -at(first_ps) or 1.0
     above.set_xlim(-1.03 * span, 0.45 * span)
     above.text(0, -0.9, " power fails", va="bottom", fontsize=8, fontweight="bold")
+    below.set_xticks([tick for tick in below.get_xticks() if -1.03 * span <= tick <= 0])
     below.set_xlabel(f"{unit} from the failure of power")
     above.set_title(f"{data['system']}: the last requests before power fails", fontsize=10)
     return drawn
@@ -98,10 +101,9 @@ def _draw_tracks(axes: Axes, tracks: Sequence[Mapping[str, Any]], at: Any, cut_p
                     where, row, marker=marker, color="black", markerfacecolor=fill, markersize=4
                 )
         lost = track["outcome"] == "lost"
-        style = {"color": "C3", "fontweight": "bold"} if lost else {"color": "0.25"}
         axes.annotate(
             _outcome(track), (0, row), (6, 0), textcoords="offset points", va="center",
-            fontsize=7, **style,
+            fontsize=7, color="C3" if lost else "0.25", fontweight="bold" if lost else "normal",
         )  # fmt: skip
     axes.set_yticks(range(len(tracks)), [_label(track) for track in tracks], fontsize=7)
     axes.set_ylim(len(tracks) - 0.3, -1.6)
@@ -162,6 +164,6 @@ def _under_way(moments: Sequence[Mapping[str, Any]]) -> str:
 
 def _scale(span_ps: int) -> tuple[float, str]:
     """Picoseconds of a unit in which so many are a handy number, and its name."""
-    span_s = span_ps * 1e-12
-    unit = next(unit for least, unit in _SCALES if span_s >= least or not least)
+    handy = (unit for unit, seconds in _UNITS_S.items() if span_ps * 1e-12 >= seconds)
+    unit = next(handy, "ns")
     return _UNITS_S[unit] * 1e12, unit

@@ -51,6 +51,10 @@ def test_a_broken_promise_is_the_exit_status_and_its_point_replays(
     assert crash(*weak, "--replay", first["point"], "--figure", str(figure)) == 1
     told = capsys.readouterr().out
     assert "power fails" in told
+    lines = told.splitlines()
+    requests = lines[lines.index(next(line for line in lines if line.startswith("request"))) :]
+    assert any(line.startswith("evict 0x") for line in requests)
+    assert any("LOST, though it was promised" in line for line in requests)
     assert f"{first['faults'][0]['address']:#x} is lost" in told
     assert figure.stat().st_size > 0
 
@@ -65,3 +69,29 @@ def test_python_gives_the_same_report() -> None:
     assert again.data["events"] == report.data["events"]
     with pytest.raises(ts.ArgumentError):
         ts.crash(machine, work, weaken="no-luck")  # type: ignore[arg-type]
+
+
+def test_a_drive_alone_keeps_its_promises_and_loses_them_without_capacitors(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    drive = ["crash", "device/z-ssd/quick", "-w", "random", "--points", "40", "--adversarial"]
+    for path, value in (("requests", "2000"), ("footprint", "2MiB"), ("reads", "0.2")):
+        drive += ["--set", f"workload.{path}={value}"]
+    drive += ["--set", "ssd.buffer.flush_above=256KiB"]
+    assert main(drive) == 0
+    assert "which capacitors keep" in capsys.readouterr().out
+    assert main([*drive, "--weaken", "no-capacitors", "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["faults"]["lost"] > 0
+    assert main([*drive, "--set", "ssd.buffer.capacitors=false"]) == 0
+    assert "the drive's buffer is lost" in capsys.readouterr().out
+
+
+def test_what_nobody_has_described_is_a_dash_and_no_zero(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    small = ("--set", "workload.table=8MiB", "--set", "workload.updates=500", "--points", "3")
+    small += ("--set", "processor.caches.L2.capacity=64KiB")
+    assert main(["crash", "optane-p/quick", "-w", "gups", *small]) == 0
+    told = capsys.readouterr().out
+    assert "\u2013 (how long the store takes to start is not described)" in told

@@ -4,7 +4,7 @@
 //! wants to be asked again. It never sleeps, spawns or reads a clock.
 
 use crate::activity::Activity;
-use crate::power::{Content, Outage, UnderWay, Weaknesses};
+use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
 use tierscope_kernel::stage::Timeline;
 use tierscope_units::Size;
 
@@ -168,6 +168,11 @@ pub trait Device: Clone {
     /// Power fails at `now_ps`: requests in flight are gone. Only of a device that follows contents.
     fn cut_power(&mut self, _now_ps: u64) -> Outage {
         Outage::untold("how long the store takes to start is not described")
+    }
+
+    /// Whether it has a safeguard that this would take away.
+    fn can_lack(&self, _weakness: Weakness) -> bool {
+        false
     }
 
     /// The same as a clone, of which what is large is shared until one of the two changes it.

@@ -1,15 +1,19 @@
 //! Failures of power: a workload, a machine, and where power fails.
 
 use crate::error::run_error;
-use crate::job::{Prepared, Source, Workload, check_not_alone};
+use crate::job::{Source, Workload};
 use pyo3::prelude::*;
 use serde::Deserialize;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
-use tierscope_system::crash::{CrashError, CrashOptions, Watch, crash as run};
+use tierscope_system::alone::Requests;
+use tierscope_system::crash::{
+    CrashError, CrashOptions, Watch, crash as crash_machine, crash_alone,
+};
 use tierscope_system::spec::SystemSpec;
+use tierscope_workload::Stream;
 
 /// How often the keyboard is looked at.
 const POLL: Duration = Duration::from_millis(20);
@@ -26,6 +30,12 @@ struct CrashJob {
     options: CrashOptions,
 }
 
+/// A workload that is about to run.
+enum Given {
+    Stream(Box<dyn Stream>),
+    Requests(Box<[Requests; 2]>),
+}
+
 /// Runs a workload on a machine and lets power fail; the report, as JSON. `tell` is called with the events
 /// that were looked at and the points that were judged, while it goes on.
 #[pyfunction]
@@ -34,15 +44,24 @@ pub fn crash(py: Python<'_>, job: &str, tell: Option<Bound<'_, PyAny>>) -> PyRes
     let CrashJob { system, workload, options } =
         serde_json::from_str(job).map_err(|e| run_error("bad-job", e))?;
     let systems = [system];
-    check_not_alone(&systems)?;
     let prepared = py.detach(|| workload.prepare_for(&systems))?;
     prepared.check_fit(&systems)?;
-    let Prepared { source: Source::Stream(stream), .. } = prepared else {
-        return Err(run_error("wrong-workload", "requests for devices alone run on no machine"));
+    let given = match prepared.source {
+        Source::Stream(stream) => Given::Stream(stream),
+        Source::Requests(arrivals) => {
+            let twice =
+                arrivals.for_each(2).map_err(|error| run_error("unreadable-trace", error))?;
+            let twice =
+                <[Requests; 2]>::try_from(twice).map_err(|_| run_error("internal", "two"))?;
+            Given::Requests(Box::new(twice))
+        }
     };
     let watch = Arc::new(Watch::default());
     let watched = Arc::clone(&watch);
-    let under_way = thread::spawn(move || run(&systems[0], stream, &options, &watched));
+    let under_way = thread::spawn(move || match given {
+        Given::Stream(stream) => crash_machine(&systems[0], stream, &options, &watched),
+        Given::Requests(twice) => crash_alone(&systems[0], *twice, &options, &watched),
+    });
     let mut interrupt = Ok(());
     while !under_way.is_finished() {
         py.detach(|| thread::sleep(POLL));
@@ -64,7 +83,7 @@ pub fn crash(py: Python<'_>, job: &str, tell: Option<Bound<'_, PyAny>>) -> PyRes
 
 fn code(error: &CrashError) -> &'static str {
     match error {
-        CrashError::Machine(_) => "run-failed",
+        CrashError::Machine(_) | CrashError::Alone(_) => "run-failed",
         CrashError::NotModelled(_) => "not-modelled",
         CrashError::MeansNothing(..) => "no-effect",
         CrashError::NoPoint(..) | CrashError::NoSecond(..) => "no-point",

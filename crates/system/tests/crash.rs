@@ -3,12 +3,16 @@
 use std::collections::BTreeSet;
 use tierscope_kernel::Random;
 use tierscope_model::power::{Judge, Weakness, cut_and_recover, judge as full_judge};
-use tierscope_system::crash::{CrashError, CrashOptions, CrashReport, Points, Watch, crash};
+use tierscope_system::alone::Requests;
+use tierscope_system::crash::{
+    CrashError, CrashOptions, CrashReport, Points, Watch, crash, crash_alone,
+};
 use tierscope_system::machine::Machine;
 use tierscope_system::run::RunOptions;
 use tierscope_system::spec::{SystemSpec, load};
 use tierscope_workload::Stream;
 use tierscope_workload::generator::find;
+use tierscope_workload::requests::find_pattern;
 
 /// So small that a table of a few MiB makes every machine evict: 128 frames of 16 KiB.
 const SMALL: [(&str, &str); 8] = [
@@ -122,10 +126,11 @@ fn judge_twice(spec: &SystemSpec, seed: u64, weaken: &[Weakness]) -> (u64, u64) 
         let most = 1 << draws.below(14);
         left = draws.below(most);
         judge.follow(machine.organization_mut().power().unwrap());
+        let since = judge.since();
         let mut fork = machine.organization_mut().fork();
         let second = (draws.below(3) == 0).then(|| 1 + draws.below(500));
         cut_and_recover(fork.as_mut(), at_ps, second).unwrap();
-        let verdict = judge.judge(fork.power().unwrap());
+        let verdict = judge.judge(&since, fork.power().unwrap());
         assert_eq!(
             verdict,
             full_judge(fork.power().unwrap(), line_bytes),
@@ -155,6 +160,7 @@ fn who_looks_at_what_changed_finds_what_one_finds_who_looks_at_everything() {
         ("nvdimm/quick", Some(Weakness::NoBackup)),
         ("oracle/quick", None),
         ("optane-p/quick", None),
+        ("flatflash-p/quick", None),
         ("hybrid/quick", None),
         ("hybrid/quick", Some(Weakness::EarlyCompletion)),
     ] {
@@ -183,6 +189,7 @@ fn nvdimm_and_stores_keep_what_they_answered_and_dram_promises_what_was_flushed_
     for (name, promises) in [
         ("nvdimm/quick", true),
         ("optane-p/quick", true),
+        ("flatflash-p/quick", true),
         ("hybrid/quick", true),
         ("oracle/quick", false),
     ] {
@@ -192,8 +199,8 @@ fn nvdimm_and_stores_keep_what_they_answered_and_dram_promises_what_was_flushed_
         assert_eq!((report.points, report.promised_lines > 0), (100, promises), "{name}");
         assert!(report.lines > 0, "{name}");
         // What nobody has described is no zero.
-        assert_eq!(report.recovery_s.is_none(), name != "nvdimm/quick", "{name}");
-        assert_eq!(report.untold.is_some(), name != "nvdimm/quick", "{name}");
+        let told = ["nvdimm/quick", "flatflash-p/quick"].contains(&name);
+        assert_eq!((report.recovery_s.is_some(), report.untold.is_none()), (told, told), "{name}");
     }
     let early = adversarial(200, &[Weakness::EarlyCompletion]);
     let report = crash(&shrunk("hybrid/quick"), gups(1), &early, &Watch::default()).unwrap();
@@ -227,6 +234,82 @@ fn what_cannot_be_asked_is_refused() {
     let late = CrashOptions { window_ps: Some((1 << 60, 1 << 61)), ..adversarial(1, &[]) };
     assert!(matches!(wrong(HAMS[0], late), CrashError::EmptyWindow(_)));
     let paged = load("storage/quick", &[]).unwrap().spec;
-    let unknown = crash(&paged, gups(1), &adversarial(1, &[]), &Watch::default());
-    assert!(matches!(unknown, Err(CrashError::NotModelled(_))));
+    let promoting = load("flatflash-m/quick", &[]).unwrap().spec;
+    let volatile = [("ssd.buffer.capacitors".to_owned(), "false".to_owned())];
+    let forgetful = load("flatflash-p/quick", &volatile).unwrap().spec;
+    for spec in [paged, promoting, forgetful] {
+        let unknown = crash(&spec, gups(1), &adversarial(1, &[]), &Watch::default());
+        assert!(matches!(unknown, Err(CrashError::NotModelled(_))), "{}", spec.name);
+    }
+}
+
+/// A drive alone whose little buffer is rewritten all the time.
+fn drive(name: &str, more: &[(&str, &str)]) -> SystemSpec {
+    let small = [("ssd.buffer.flush_above", "256KiB"), ("ssd.buffer.dirty", "1MiB")];
+    let sets = small.iter().chain(more);
+    let sets: Vec<_> = sets.map(|(path, value)| (path.to_string(), value.to_string())).collect();
+    load(name, &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
+}
+
+fn fail_drive(spec: &SystemSpec, options: &CrashOptions) -> Result<CrashReport, CrashError> {
+    let requests = || {
+        let given =
+            [("requests", 3000.into()), ("footprint", "2MiB".into()), ("reads", 0.2.into())]
+                .map(|(name, value): (&str, serde_json::Value)| (name.to_owned(), value));
+        let (source, _) = find_pattern("random").unwrap().make(&given, 1).unwrap();
+        Requests { source: Box::new(source), clock: None, outstanding: Some(16) }
+    };
+    crash_alone(spec, [requests(), requests()], options, &Watch::default())
+}
+
+const VOLATILE: (&str, &str) = ("ssd.buffer.capacitors", "false");
+const THROUGH: (&str, &str) = ("ssd.buffer.write_back", "false");
+
+#[test]
+fn a_drive_alone_keeps_what_its_buffer_its_flushes_and_forced_writes_promise() {
+    for (name, more) in [
+        ("device/z-ssd/quick", &[][..]),
+        ("device/z-ssd/quick", &[VOLATILE]),
+        ("device/z-ssd/quick", &[VOLATILE, THROUGH]),
+        ("device/970-pro/quick", &[]),
+    ] {
+        let spec = drive(name, more);
+        let report = fail_drive(&spec, &adversarial(300, &[])).unwrap();
+        assert!(report.holds(), "{name} {more:?}: {:?}", report.failing);
+        assert!(report.promised_lines > 0 && report.promised_lines < report.lines, "{report:?}");
+        assert!(report.recovery_s.unwrap().least > 0.0);
+        let keeps = report.saved["capacitor_pages"] > 0;
+        assert_eq!(keeps, name.contains("z-ssd") && more.is_empty(), "{name} {more:?}");
+        // Of a drive that writes through, pages that nobody was told of.
+        assert_eq!(report.lost_pages > 0, !keeps, "{name} {more:?}");
+    }
+}
+
+#[test]
+fn a_drive_alone_without_its_capacitors_or_that_answers_early_loses_what_it_promised() {
+    for (more, weakness) in [
+        (&[][..], Weakness::NoCapacitors),
+        (&[VOLATILE], Weakness::EarlyCompletion),
+        (&[VOLATILE, THROUGH], Weakness::EarlyCompletion),
+    ] {
+        let spec = drive("device/z-ssd/quick", more);
+        let report = fail_drive(&spec, &adversarial(100, &[weakness])).unwrap();
+        assert!(!report.holds(), "{more:?} {weakness:?} loses nothing");
+        let first = &report.failing[0];
+        let alone = CrashOptions { replay: Some(first.point), ..adversarial(1, &[weakness]) };
+        let replayed = fail_drive(&spec, &alone).unwrap();
+        assert_eq!(replayed.failing, std::slice::from_ref(first), "{more:?} {weakness:?}");
+        assert!(replayed.requests.iter().any(|track| track.outcome == Some("lost")));
+    }
+    for (more, weakness) in [
+        (&[][..], Weakness::EarlyCompletion),
+        (&[VOLATILE], Weakness::NoCapacitors),
+        (&[], Weakness::NoClones),
+    ] {
+        let refused = fail_drive(&drive("device/z-ssd/quick", more), &adversarial(1, &[weakness]));
+        assert!(matches!(refused, Err(CrashError::MeansNothing(..))), "{more:?} {weakness:?}");
+    }
+    let flat = load("device/haste", &[]).unwrap().spec;
+    let refused = fail_drive(&flat, &adversarial(1, &[]));
+    assert!(matches!(refused, Err(CrashError::NotModelled(_))), "{refused:?}");
 }

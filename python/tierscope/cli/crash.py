@@ -27,6 +27,10 @@ A thousand points where something could be harmed, and every event of a window:
     --points 1000 --adversarial
   tierscope crash hams-tp/quick -w gups --window 900us..901us
 
+A drive alone, without capacitors, with flushes, forced writes and trims among its requests:
+
+  tierscope crash device/970-pro/quick -w random --set workload.reads=0.3 --points 1000
+
 Whether the check can fail: without journal tags lines are lost, and a point is replayed:
 
   tierscope crash hams-le/quick -w gups --set workload.table=16MiB --set workload.updates=20000 \\
@@ -55,12 +59,14 @@ def crash(
 
     The workload runs once; at each point a copy of all that lies below the caches loses its power,
     saves what it can, recovers, and is compared. Half of the points fail again in the middle of
-    recovery, where that is long enough. The exit status is 1 where a promise is broken, and for
-    such points, up to 20, the commands are printed that replay them.
+    recovery, where that is long enough. A drive alone gets flushes, forced writes and trims among
+    its requests, and is judged page by page. The exit status is 1 where a promise is broken, and
+    for such points, up to 20, the commands are printed that replay them.
 
     Args:
-        system: Preset or TOML file.
-        workload: Built-in workload, or a recording as trace:FILE.
+        system: Preset or TOML file: a machine, or a drive alone.
+        workload: Built-in workload, or a recording as trace:FILE; of a drive alone, a pattern or
+            a trace of requests.
         set_: PATH=VALUE sets one value, such as hams.page=64KiB or workload.updates=10000.
         points: Draws so many points by seed; every event of the window unless given.
         window: Simulated time in which points may lie, such as 2us..5us.
@@ -68,7 +74,8 @@ def crash(
         adversarial: Draws points where something is under way: a command, a clone, a fill, a
             program, a collection, a barrier.
         weaken: Leaves out a safeguard, so that there is something to find; repeated for several.
-        replay: Lets power fail at this point alone, and prints its timeline.
+        replay: Lets power fail at this point alone, and prints its timeline: the last requests, and
+            what recovery has left of each.
         figure: Draws the timeline of the point that is replayed into this file.
         json_: Prints one JSON object instead of the report; or writes it to a file: --json=FILE.
     """

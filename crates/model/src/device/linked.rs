@@ -2,7 +2,7 @@
 
 use crate::activity::Activity;
 use crate::link::{AnyLink, Direction, Flow, Leg, Link, LinkDescription, LinkEnergySpec, Message};
-use crate::power::{Content, Outage, UnderWay, Weaknesses};
+use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
 use crate::request::{Ahead, Completion, Control, Device, Full, Manner, Request};
 use std::collections::VecDeque;
 use std::fmt;
@@ -143,6 +143,11 @@ pub trait Pages: Clone {
     /// As [`Device::cut_power`]; what is touched is told in pages.
     fn cut_power(&mut self, _now_ps: u64) -> Outage {
         Outage::untold("how long the store takes to start is not described")
+    }
+
+    /// As [`Device::can_lack`].
+    fn can_lack(&self, _weakness: Weakness) -> bool {
+        false
     }
 
     /// As [`Device::fork`].
@@ -762,6 +767,10 @@ impl<P: Pages> Device for Linked<P> {
         let mut outage = self.device.cut_power(now_ps);
         outage.touched.iter_mut().for_each(|page| *page *= self.page_bytes);
         outage
+    }
+
+    fn can_lack(&self, weakness: Weakness) -> bool {
+        self.device.can_lack(weakness)
     }
 
     fn fork(&mut self) -> Self {

@@ -13,7 +13,7 @@ pub use linked::{Linked, PageAccess, PageControl, PageDone, Pages};
 
 use crate::activity::Activity;
 use crate::link::LinkDescription;
-use crate::power::{Content, Outage, UnderWay, Weaknesses};
+use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
 use crate::request::{Ahead, Completion, Control, Device, Full, Manner, Request};
 use tierscope_units::{Problems, Size};
 
@@ -179,6 +179,13 @@ macro_rules! register {
                 match self {
                     $( AnyDevice::$device(device) => device.cut_power(now_ps), )*
                     AnyDevice::Raid(device) => device.cut_power(now_ps),
+                }
+            }
+
+            fn can_lack(&self, weakness: Weakness) -> bool {
+                match self {
+                    $( AnyDevice::$device(device) => device.can_lack(weakness), )*
+                    AnyDevice::Raid(device) => device.can_lack(weakness),
                 }
             }
 

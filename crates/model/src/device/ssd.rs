@@ -31,7 +31,7 @@ use super::linked::{DonePage, Linked, PageAccess, PageControl, Pages};
 use crate::activity::Activity;
 use crate::link::Lane;
 use crate::medium::nand::{self, Kind, Nand, NandPowerSpec};
-use crate::power::{Content, Outage, UnderWay, Weaknesses};
+use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
 use buffer::{Buffer, Written};
 use collect::Collection;
 use control::Command;
@@ -540,6 +540,14 @@ impl Pages for Ssd {
         true
     }
 
+    fn can_lack(&self, weakness: Weakness) -> bool {
+        match weakness {
+            Weakness::NoCapacitors => self.capacitors && self.write_back,
+            Weakness::EarlyCompletion => !self.capacitors,
+            _ => false,
+        }
+    }
+
     fn cut_power(&mut self, now_ps: u64) -> Outage {
         self.fail(now_ps)
     }
@@ -549,6 +557,7 @@ impl Pages for Ssd {
             nand: self.nand.clone(),
             layer: self.layer.fork(),
             stripe: self.stripe.clone(),
+            map: self.map.clone(),
             buffer: self.buffer.fork(),
             power: self.power.clone(),
             cores: self.cores.clone(),

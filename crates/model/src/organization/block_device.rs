@@ -7,6 +7,7 @@
 //! done; the wait, and the one for a place at the device, is the stage [`Stage::HostQueue`]. A device that
 //! knows flushes and trims is given them.
 
+mod pages;
 mod power;
 
 use super::versions::History;
@@ -14,10 +15,12 @@ use super::{Organization, OrganizationDescription, OrganizationReport, PagesMove
 use crate::activity::Activity;
 use crate::device::AnyDevice;
 use crate::power::PowerFailure;
+use crate::request::Manner;
 use crate::request::{
     Completion, Control, Device, Full, LineRequest, LineResponse, PageRequest, PageResponse,
     Request, Response, Traffic,
 };
+use pages::{Brings, Pages};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use tierscope_kernel::{CowMap, Slab, Stage, Timeline};
@@ -84,6 +87,8 @@ struct Command {
     end: u64,
     write: bool,
     background: bool,
+    /// What a write brings where a failure of power is to come, and whether it is forced.
+    brings: Brings,
     /// Earlier requests that must end first.
     blocked_by: u32,
     /// Pages that are still to be read before it is written.
@@ -128,6 +133,8 @@ pub struct BlockDevice {
     waiting: VecDeque<u32>,
     traffic: Traffic,
     data: Option<Data>,
+    /// Where a failure of power is to come, of a drive alone: what its pages hold.
+    followed: Option<Box<Pages>>,
     done: Vec<Completion>,
 }
 
@@ -152,6 +159,7 @@ impl BlockDevice {
             waiting: VecDeque::new(),
             traffic: Traffic::default(),
             data: check_data.then(data),
+            followed: None,
             done: Vec::new(),
         }
     }
@@ -182,11 +190,18 @@ impl BlockDevice {
             end,
             write,
             background,
+            brings: Brings::default(),
             blocked_by: 0,
             reads_left: 0,
             clock_ps: now_ps,
             stages: Timeline::new(),
         };
+        if let (Some(pages), Asked::Bytes(_)) = (&mut self.followed, asked)
+            && write
+        {
+            let (first, last) = (start / self.page_bytes, (end - 1) / self.page_bytes);
+            command.brings = pages.submit(first..last + 1);
+        }
         let earlier = self.commands.iter().filter(|(_, it)| self.in_conflict(&command, it)).count();
         command.blocked_by = earlier as u32;
         let id = self.commands.insert(command);
@@ -200,6 +215,9 @@ impl BlockDevice {
         let command = self.commands[id];
         let Command { start, end, write, .. } = command;
         if let Asked::Control(_, control) = command.asked {
+            if let Some(pages) = &mut self.followed {
+                pages.begin_control(id, control, self.page_bytes);
+            }
             return self.ask(now_ps, id, control);
         }
         if !write {
@@ -251,9 +269,14 @@ impl BlockDevice {
 
     /// Offers an access to the device; whether it takes it.
     fn submit_access(&mut self, now_ps: u64, number: u32) -> bool {
-        let Access { request, control, .. } = self.accesses[number];
+        let Access { request, control, command, .. } = self.accesses[number];
         let taken = match control {
             Some(control) => self.device.submit_control(now_ps, number, control),
+            None if self.followed.is_some() && request.write => {
+                let Brings { content, forced: force_unit_access } = self.commands[command].brings;
+                let manner = Manner { force_unit_access, content, ..Manner::default() };
+                self.device.submit_as(now_ps, Request { id: number, ..request }, manner)
+            }
             None => self.device.submit(now_ps, Request { id: number, ..request }),
         };
         if taken.is_err() {
@@ -303,6 +326,16 @@ impl BlockDevice {
     /// A request has ended: those that waited for it may start.
     fn end(&mut self, now_ps: u64, id: u32, out: &mut Vec<Response>) {
         let command = self.commands.remove(id);
+        if let Some(pages) = &mut self.followed {
+            match command.asked {
+                Asked::Bytes(_) if command.write => {
+                    let (start, end) = (command.start / self.page_bytes, command.end - 1);
+                    pages.answer(start..end / self.page_bytes + 1, command.brings);
+                }
+                Asked::Control(..) => pages.end_control(id),
+                Asked::Bytes(_) | Asked::Line(..) => {}
+            }
+        }
         out.push(self.response(&command));
         let mut free: Vec<(u64, u32)> = Vec::new();
         let later = self.commands.iter().filter(|(_, it)| {
@@ -461,6 +494,7 @@ impl Organization for BlockDevice {
                 content: data.content.fork(),
                 stale_reads: data.stale_reads,
             }),
+            followed: self.followed.as_mut().map(|pages| Box::new(pages.fork())),
             done: Vec::new(),
         })
     }

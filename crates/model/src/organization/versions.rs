@@ -1,7 +1,7 @@
 //! Data checking: which version of a line each request carries, and which a read may return.
 
-use crate::request::LineRequest;
 use crate::power::Touched;
+use crate::request::LineRequest;
 use std::ops::Range;
 use tierscope_kernel::CowMap;
 
@@ -48,6 +48,12 @@ impl History {
     pub fn answer(&mut self, line: u64, version: u64) {
         let newest = self.answered.get_mut(line);
         *newest = version.max(*newest);
+        self.touched.add(line, 1);
+    }
+
+    /// What was answered of a line is nothing that its requester relies on.
+    pub fn retract(&mut self, line: u64) {
+        self.answered.set(line, 0);
         self.touched.add(line, 1);
     }
 

@@ -148,8 +148,10 @@ pub struct Judge {
     findings: CowMap<Option<Finding>>,
     faults: BTreeMap<u64, Fault>,
     verdict: Verdict,
-    /// What failure and recovery changed in the last fork, and lines of the run that changed since.
-    again: Touched,
+    /// What failure and recovery changed in the last fork.
+    again: Vec<Range<u64>>,
+    /// What changed in the run.
+    since: Touched,
 }
 
 impl Judge {
@@ -160,23 +162,29 @@ impl Judge {
             findings: CowMap::new(None),
             faults: BTreeMap::new(),
             verdict: Verdict::default(),
-            again: Touched::following(),
+            again: Vec::new(),
+            since: Touched::following(),
         }
     }
 
     /// What changed in the run up to now: to be told before each fork, and at any time besides.
     pub fn follow(&mut self, run: &mut dyn PowerFailure) -> Vec<Range<u64>> {
         let lines = run.touched();
-        self.again.extend(&lines);
+        self.since.extend(&lines);
         lines
     }
 
-    /// Compares the lines of a fork that has recovered.
-    pub fn judge(&mut self, fork: &mut dyn PowerFailure) -> Verdict {
-        let mut lines = self.again.take();
+    /// What changed in the run since the last call: what the judge wants to know with a fork that is made now.
+    pub fn since(&mut self) -> Vec<Range<u64>> {
+        self.since.take()
+    }
+
+    /// Compares the lines of a fork that has recovered; forks come in the order in which they were made.
+    pub fn judge(&mut self, since: &[Range<u64>], fork: &mut dyn PowerFailure) -> Verdict {
         let of_fork = fork.touched();
-        self.again.extend(&of_fork);
+        let mut lines = std::mem::replace(&mut self.again, of_fork.clone());
         lines.extend(of_fork);
+        lines.extend_from_slice(since);
         join(&mut lines);
         for line in lines.into_iter().flatten() {
             let newest = fork.written().get(line);

@@ -13,12 +13,15 @@
 
 mod account;
 mod latencies;
+mod power;
 
 use crate::machine::Bound;
 use crate::request_log::RequestFiles;
 use crate::result::{Interval, SystemResult};
 use crate::run::{RunOptions, TOO_LONG};
 use crate::spec::{SystemSpec, limits};
+pub(crate) use power::with_barriers;
+
 use account::Account;
 use latencies::Latencies;
 use std::cmp::Reverse;

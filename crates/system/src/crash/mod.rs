@@ -1,6 +1,7 @@
 //! Failures of power: a workload runs once, and at each chosen point a fork of what lies below the caches
 //! loses its power, recovers, and is judged. `docs/models/power-failure.md` says what is modelled.
 
+mod failures;
 mod points;
 mod report;
 mod timeline;
@@ -9,18 +10,21 @@ pub use points::{Point, Points};
 pub use report::{CrashReport, Failing, FaultyLine, Moment, Range};
 pub use timeline::Track;
 
+use crate::alone::{Alone, AloneError, Requests, with_barriers};
 use crate::machine::{Machine, MachineError};
 use crate::run::RunOptions;
 use crate::spec::SystemSpec;
+use failures::{Cut, Failures, Judged};
 use points::Choice;
-use timeline::Timeline;
 use serde::Deserialize;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 use tierscope_model::organization::Organization;
-use tierscope_model::power::{Failure, Judge, UnderWay, Weakness, cut_and_recover};
+use tierscope_model::power::{Judge, UnderWay, Weakness};
 use tierscope_workload::Stream;
+use timeline::Timeline;
 
 /// Events of a point's timeline that come before it.
 const BEFORE: usize = 24;
@@ -49,10 +53,14 @@ pub enum CrashError {
     /// The machine cannot run the workload.
     #[error(transparent)]
     Machine(#[from] MachineError),
+    /// The device alone cannot go on.
+    #[error(transparent)]
+    Alone(#[from] AloneError),
     /// There is no model of what survives.
     #[error(
         "what survives a failure of power is not modelled for {0}; it is for hams-lp, hams-le, \
-         hams-tp, hams-te, nvdimm, oracle, direct and hybrid, before stores that keep what they answered"
+         hams-tp, hams-te, nvdimm, oracle, direct, hybrid and flatflash-p, before stores that keep what they \
+         answered, and for drives alone whose flash is described ([ssd])"
     )]
     NotModelled(String),
     /// A weakness that the machine cannot have.
@@ -89,6 +97,35 @@ pub struct Watch {
     pub points: AtomicU64,
 }
 
+/// What runs while power may fail.
+trait Running: Sized {
+    /// Goes on until something happens below: when; `None` at the end.
+    fn go_on(&mut self) -> Result<Option<u64>, CrashError>;
+
+    /// Of whose parts power fails.
+    fn organization_mut(&mut self) -> &mut dyn Organization;
+}
+
+impl Running for Machine {
+    fn go_on(&mut self) -> Result<Option<u64>, CrashError> {
+        Ok(Machine::go_on(self)?)
+    }
+
+    fn organization_mut(&mut self) -> &mut dyn Organization {
+        Machine::organization_mut(self)
+    }
+}
+
+impl Running for Alone {
+    fn go_on(&mut self) -> Result<Option<u64>, CrashError> {
+        Ok(Alone::go_on(self)?)
+    }
+
+    fn organization_mut(&mut self) -> &mut dyn Organization {
+        Alone::organization_mut(self)
+    }
+}
+
 /// Runs a workload on a machine, and lets power fail as `options` say.
 pub fn crash(
     spec: &SystemSpec,
@@ -96,77 +133,107 @@ pub fn crash(
     options: &CrashOptions,
     watch: &Watch,
 ) -> Result<CrashReport, CrashError> {
-    let began = Instant::now();
     let spec = SystemSpec { check_data: true, ..spec.clone() };
     let mut machine = Machine::new(&spec, stream, &RunOptions::default())?;
     prepare(&spec, machine.organization_mut(), &options.weaken)?;
-    let mut choice = choose(&mut machine, options, watch)?;
-    let mut report = CrashReport::new(&spec.name, options);
+    let scout = machine.fork();
+    let line_bytes = machine.line_bytes();
+    let_power_fail(&spec.name, (machine, scout), line_bytes, options, watch)
+}
+
+/// Gives a drive alone requests, twice the same, with flushes and trims among them, and lets power fail as
+/// `options` say.
+pub fn crash_alone(
+    spec: &SystemSpec,
+    requests: [Requests; 2],
+    options: &CrashOptions,
+    watch: &Watch,
+) -> Result<CrashReport, CrashError> {
+    let spec = SystemSpec { check_data: false, ..spec.clone() };
+    let made = |requests| -> Result<Alone, CrashError> {
+        let mut alone = Alone::new(&spec, with_barriers(requests), &RunOptions::default())?;
+        prepare(&spec, alone.organization_mut(), &options.weaken)?;
+        Ok(alone)
+    };
+    let [one, other] = requests;
+    let (alone, scout) = (made(one)?, made(other)?);
+    let unit_bytes = alone.unit_bytes();
+    let_power_fail(&spec.name, (alone, scout), unit_bytes, options, watch)
+}
+
+/// Lets the power of `run` fail; `scout` is the same, to look ahead.
+fn let_power_fail<R: Running>(
+    name: &str,
+    (mut machine, scout): (R, R),
+    line_bytes: u64,
+    options: &CrashOptions,
+    watch: &Watch,
+) -> Result<CrashReport, CrashError> {
+    let all = Instant::now();
+    let mut choice = choose(scout, options, watch)?;
+    let mut report = CrashReport::new(name, options);
     if let Some(power) = machine.organization_mut().power() {
         report.guarantees = Some(power.guarantees());
     }
-    let line_bytes = machine.line_bytes();
-    let mut judge = Judge::new(line_bytes);
-    let mut timeline = options.replay.map(|_| Timeline::new(line_bytes));
-    let mut before: VecDeque<Moment> = VecDeque::new();
-    let mut event = 0;
-    let mut spent = Duration::ZERO;
-    let mut flushes = Flushes::of(machine.organization_mut());
-    while let Some(at_ps) = flushes.go_on(&mut machine)? {
-        let under_way = under_way(machine.organization_mut());
-        if let Some(timeline) = &mut timeline {
-            before.truncate(BEFORE);
-            before.push_front(Moment::event(at_ps, &under_way));
-            if let Some(power) = machine.organization_mut().power() {
-                let touched = judge.follow(power);
-                timeline.look(at_ps, power, &touched);
-            }
-        }
-        if let Some(second) = choice.take(event, at_ps, &under_way) {
-            let since = Instant::now();
-            let failed = fail_a_fork(machine.organization_mut(), (at_ps, second), &mut judge);
-            spent += since.elapsed();
-            if let Some((failure, mut fork)) = failed {
-                // A recovery that ends before the second cut is as one without.
-                let point = Point { event, second: second.filter(|_| failure.cuts > 1) };
-                report.add(point, at_ps, &under_way, &failure, line_bytes);
-                watch.points.fetch_add(1, Ordering::Relaxed);
-                if let (Some(timeline), Some(power)) = (timeline.take(), fork.power()) {
-                    report.draw(before.drain(..).rev(), at_ps, &failure);
-                    report.requests = timeline.end(power);
-                    if point.second != second {
-                        return Err(CrashError::NoSecond(Point { event, second }, failure.events));
-                    }
+    thread::scope(|scope| {
+        let mut failures = Failures::new(scope, Judge::new(line_bytes));
+        let mut timeline = options.replay.map(|_| Timeline::new(line_bytes));
+        let mut before: VecDeque<Moment> = VecDeque::new();
+        let (mut event, mut spent) = (0, Duration::ZERO);
+        let mut flushes = Flushes::of(machine.organization_mut());
+        let mut add = |judged: &Judged| {
+            report.add(judged, line_bytes);
+            watch.points.fetch_add(1, Ordering::Relaxed);
+        };
+        while let Some(at_ps) = flushes.go_on(&mut machine)? {
+            let under_way = under_way(machine.organization_mut());
+            if let Some(timeline) = &mut timeline {
+                before.truncate(BEFORE);
+                before.push_front(Moment::event(at_ps, &under_way));
+                if let Some(power) = machine.organization_mut().power() {
+                    let touched = failures.judge.follow(power);
+                    timeline.look(at_ps, power, &touched);
                 }
             }
+            if let Some(second) = choice.take(event, at_ps, &under_way) {
+                let began = Instant::now();
+                let cut = Cut { point: Point { event, second }, at_ps, under_way };
+                failures.begin(machine.organization_mut(), cut);
+                if options.replay.is_none() && failures.are_enough() {
+                    failures.next().iter().for_each(&mut add);
+                }
+                spent += began.elapsed();
+            }
+            event += 1;
+            if choice.is_done(event, at_ps) {
+                break;
+            }
+            if event % 256 == 0 && watch.stop.load(Ordering::Relaxed) {
+                return Err(CrashError::Interrupted);
+            }
         }
-        event += 1;
-        if choice.is_done(event, at_ps) {
-            break;
+        let began = Instant::now();
+        let mut last = None;
+        while let Some(judged) = failures.next() {
+            add(&judged);
+            last = Some(judged);
         }
-        if event % 256 == 0 && watch.stop.load(Ordering::Relaxed) {
-            return Err(CrashError::Interrupted);
+        spent += began.elapsed();
+        if let Some(point) = options.replay {
+            let judged = last.as_mut().ok_or(CrashError::NoPoint(point, event))?;
+            if judged.point().second != point.second {
+                return Err(CrashError::NoSecond(point, judged.failure.events));
+            }
+            report.draw(before.drain(..).rev(), judged.cut.at_ps, &judged.failure);
+            if let (Some(timeline), Some(power)) = (timeline, judged.fork.power()) {
+                report.requests = timeline.end(power, &judged.failure.verdict.faults);
+            }
         }
-    }
-    if let Some(point) = options.replay.filter(|_| report.points == 0) {
-        return Err(CrashError::NoPoint(point, event));
-    }
-    report.events = choice.events().unwrap_or(event);
-    report.end(spent, began.elapsed());
+        report.events = choice.events().unwrap_or(event);
+        report.end(spent, all.elapsed());
+        Ok(())
+    })?;
     Ok(report)
-}
-
-/// Lets the power of a fork fail, and judges it.
-fn fail_a_fork(
-    run: &mut dyn Organization,
-    (at_ps, second): (u64, Option<u64>),
-    judge: &mut Judge,
-) -> Option<(Failure, Box<dyn Organization>)> {
-    judge.follow(run.power()?);
-    let mut fork = run.fork();
-    let failure = cut_and_recover(fork.as_mut(), at_ps, second)?;
-    let verdict = judge.judge(fork.power()?);
-    Some((Failure { verdict, ..failure }, fork))
 }
 
 /// Events between two flushes of an organization that promises nothing without.
@@ -187,7 +254,7 @@ impl Flushes {
     }
 
     /// The machine goes on to its next event, after which a flush may begin, or be done.
-    fn go_on(&mut self, machine: &mut Machine) -> Result<Option<u64>, MachineError> {
+    fn go_on<R: Running>(&mut self, machine: &mut R) -> Result<Option<u64>, CrashError> {
         let at_ps = machine.go_on()?;
         self.events += 1;
         self.under_way |= self.wanted && self.events.is_multiple_of(FLUSH_EVERY);
@@ -215,9 +282,9 @@ fn prepare(
     }
 }
 
-/// Which points: where they have to be drawn, a fork runs ahead and looks what there is.
-fn choose(
-    machine: &mut Machine,
+/// Which points: where they have to be drawn, a scout runs ahead and looks what there is.
+fn choose<R: Running>(
+    mut scout: R,
     options: &CrashOptions,
     watch: &Watch,
 ) -> Result<Choice, CrashError> {
@@ -227,7 +294,7 @@ fn choose(
         (None, Some(points)) => points,
     };
     let window = options.window_ps.unwrap_or((0, u64::MAX));
-    let (mut scout, mut kinds, mut first, mut end_ps) = (machine.fork(), Vec::new(), 0, 0);
+    let (mut kinds, mut first, mut end_ps) = (Vec::new(), 0, 0);
     let mut flushes = Flushes::of(scout.organization_mut());
     while let Some(at_ps) = flushes.go_on(&mut scout)? {
         end_ps = at_ps;

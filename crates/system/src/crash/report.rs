@@ -1,5 +1,6 @@
 //! What came of failures of power.
 
+use super::failures::{Cut, Judged};
 use super::{CrashOptions, Point, Points, Track};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -136,7 +137,7 @@ pub struct CrashReport {
     pub timeline: Vec<Moment>,
     /// The last requests before it, and what became of each.
     pub requests: Vec<Track>,
-    /// Points forked, failed, recovered and judged in a second of the wall's clock, without the run.
+    /// Points in a second of the wall's clock that they took: to be forked, judged and waited for, without the run.
     pub points_per_wall_s: f64,
     /// Seconds of the wall's clock, in all.
     pub wall_s: f64,
@@ -186,14 +187,8 @@ impl CrashReport {
         self.failing_points == 0
     }
 
-    pub(super) fn add(
-        &mut self,
-        point: Point,
-        time_ps: u64,
-        under_way: &UnderWay,
-        failure: &Failure,
-        line_bytes: u64,
-    ) {
+    pub(super) fn add(&mut self, judged: &Judged, line_bytes: u64) {
+        let (Cut { at_ps, under_way, .. }, failure) = (&judged.cut, &judged.failure);
         let Failure { outage, recovery, verdict, .. } = failure;
         self.points += 1;
         self.second_cuts += u64::from(failure.cuts > 1);
@@ -224,7 +219,7 @@ impl CrashReport {
                 self.energy_j.get_or_insert_default().add(joules);
             }
         }
-        self.add_faults(point, time_ps, under_way, failure, line_bytes);
+        self.add_faults(judged.point(), *at_ps, under_way, failure, line_bytes);
     }
 
     fn add_faults(

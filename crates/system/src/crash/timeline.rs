@@ -1,13 +1,15 @@
 //! What came before a failure of power, request by request.
 
 use serde::Serialize;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use tierscope_kernel::CowMap;
-use tierscope_model::power::{PowerFailure, Step};
+use tierscope_model::power::{Fault, PowerFailure, Step};
 
 /// Writes of lines that are told, those before the cut.
 const MOST_WRITES: usize = 12;
+/// Writes of lines that are told because they were lost.
+const MOST_FAULTS: usize = 4;
 /// What ended before the cut and is told.
 const MOST_ENDED: usize = 8;
 
@@ -31,13 +33,28 @@ pub struct Track {
     pub outcome: Option<&'static str>,
 }
 
+/// A time that has not come.
+const NEVER: u64 = u64::MAX;
+
+/// The newest write of a line.
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    version: u64,
+    issued_ps: u64,
+    acknowledged_ps: u64,
+    durable_ps: u64,
+}
+
+const NOTHING: Write =
+    Write { version: 0, issued_ps: 0, acknowledged_ps: NEVER, durable_ps: NEVER };
+
 /// The last requests of a run.
 #[derive(Debug)]
 pub(super) struct Timeline {
     line_bytes: u64,
-    /// The newest version of each line that has been seen.
-    seen: CowMap<u64>,
-    writes: VecDeque<Track>,
+    writes: CowMap<Write>,
+    /// The lines that were written last.
+    lines: VecDeque<u64>,
     open: BTreeMap<(&'static str, u64), Track>,
     ended: VecDeque<Track>,
 }
@@ -46,8 +63,8 @@ impl Timeline {
     pub(super) fn new(line_bytes: u64) -> Self {
         Timeline {
             line_bytes,
-            seen: CowMap::new(0),
-            writes: VecDeque::new(),
+            writes: CowMap::new(NOTHING),
+            lines: VecDeque::new(),
             open: BTreeMap::new(),
             ended: VecDeque::new(),
         }
@@ -57,22 +74,21 @@ impl Timeline {
     pub(super) fn look(&mut self, at_ps: u64, power: &dyn PowerFailure, touched: &[Range<u64>]) {
         for line in touched.iter().cloned().flatten() {
             let newest = power.written().get(line);
-            if newest > self.seen.get(line) {
-                self.seen.set(line, newest);
-                let address = line * self.line_bytes;
-                let version = Some(newest);
-                push(
-                    &mut self.writes,
-                    MOST_WRITES,
-                    Track { version, ..begun("write", address, at_ps) },
-                );
+            if newest == 0 {
+                continue;
             }
-        }
-        for write in self.writes.iter_mut().filter(|write| write.durable_ps.is_none()) {
-            let (line, version) = (write.address / self.line_bytes, write.version.unwrap_or(0));
-            let has = |all: &CowMap<u64>| (all.get(line) >= version).then_some(at_ps);
-            write.acknowledged_ps = write.acknowledged_ps.or_else(|| has(power.answered()));
-            write.durable_ps = has(power.promised());
+            let write = self.writes.get_mut(line);
+            if newest > write.version {
+                *write = Write { version: newest, issued_ps: at_ps, ..NOTHING };
+                self.lines.retain(|other| *other != line);
+                push(&mut self.lines, MOST_WRITES, line);
+            }
+            if power.answered().get(line) >= newest {
+                write.acknowledged_ps = write.acknowledged_ps.min(at_ps);
+            }
+            if power.promised().get(line) >= newest {
+                write.durable_ps = write.durable_ps.min(at_ps);
+            }
         }
         self.look_at_steps(at_ps, &power.steps());
     }
@@ -91,23 +107,36 @@ impl Timeline {
         }
     }
 
-    /// What there is to tell of a failure from which `power` has recovered, in the order of beginnings.
-    pub(super) fn end(self, power: &dyn PowerFailure) -> Vec<Track> {
-        let line_bytes = self.line_bytes;
-        let writes = self.writes.into_iter().map(|track| {
-            let version = track.version.unwrap_or(0);
-            let found = power.found(track.address / line_bytes * line_bytes);
-            let outcome = match found {
-                Some((found, _)) if found >= version => "kept",
-                _ if track.durable_ps.is_some() => "lost",
-                _ => "gone",
-            };
-            Track { outcome: Some(outcome), ..track }
-        });
+    /// What there is to tell of a failure from which `power` has recovered, in the order of beginnings; what
+    /// was lost is among it.
+    pub(super) fn end(mut self, power: &dyn PowerFailure, faults: &[Fault]) -> Vec<Track> {
+        let mut lines: BTreeSet<u64> = std::mem::take(&mut self.lines).into_iter().collect();
+        lines.extend(faults.iter().take(MOST_FAULTS).map(|fault| fault.line));
+        let writes = lines.into_iter().map(|line| self.write(line, power));
+        let writes: Vec<Track> = writes.collect();
         let cut = self.open.into_values().map(|track| Track { outcome: Some("cut"), ..track });
-        let mut tracks: Vec<Track> = writes.chain(self.ended).chain(cut).collect();
+        let mut tracks: Vec<Track> = writes.into_iter().chain(self.ended).chain(cut).collect();
         tracks.sort_by_key(|track| (track.issued_ps, track.what, track.address));
         tracks
+    }
+
+    /// What there is to tell of the newest write of a line.
+    fn write(&self, line: u64, power: &dyn PowerFailure) -> Track {
+        let Write { version, issued_ps, acknowledged_ps, durable_ps } = self.writes.get(line);
+        let address = line * self.line_bytes;
+        let some = |time_ps| (time_ps != NEVER).then_some(time_ps);
+        let outcome = match power.found(address) {
+            Some((found, _)) if found >= version => "kept",
+            _ if durable_ps != NEVER => "lost",
+            _ => "gone",
+        };
+        Track {
+            version: Some(version),
+            acknowledged_ps: some(acknowledged_ps),
+            durable_ps: some(durable_ps),
+            outcome: Some(outcome),
+            ..begun("write", address, issued_ps)
+        }
     }
 }
 
@@ -123,9 +152,9 @@ fn begun(what: &'static str, address: u64, issued_ps: u64) -> Track {
     }
 }
 
-fn push(tracks: &mut VecDeque<Track>, most: usize, track: Track) {
-    if tracks.len() >= most {
-        tracks.pop_front();
+fn push<T>(last: &mut VecDeque<T>, most: usize, one: T) {
+    if last.len() >= most {
+        last.pop_front();
     }
-    tracks.push_back(track);
+    last.push_back(one);
 }

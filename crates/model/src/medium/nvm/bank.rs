@@ -63,12 +63,7 @@ impl Cells {
     /// The same, of which wear is shared until one of the two changes it.
     #[must_use]
     pub fn fork(&mut self) -> Self {
-        Cells {
-            open: self.open.clone(),
-            gap: self.gap.clone(),
-            wear: self.wear.fork(),
-            ..*self
-        }
+        Cells { open: self.open.clone(), gap: self.gap.clone(), wear: self.wear.fork(), ..*self }
     }
 
     /// Whether a row buffer holds the line.

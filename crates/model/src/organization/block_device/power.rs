@@ -1,10 +1,14 @@
-//! Failures of power of a store that is main memory: what it has answered is there, if it keeps that.
+//! Failures of power of a store: as main memory, of which lines are asked for, what it has answered is there,
+//! if it keeps that; a drive alone keeps what its buffer, flushes and forced writes promise.
 
-use super::{BlockDevice, Data, LINE_BYTES};
+use super::pages::Pages;
+use super::{Asked, BlockDevice, Data, LINE_BYTES};
+use crate::organization::versions::History;
 use crate::power::{
-    Guarantees, Origin, Outage, PowerFailure, Recovery, UnderWay, Weakness, Weaknesses, cut_store,
+    Guarantees, LOST, Origin, Outage, PowerFailure, Recovery, Step, UnderWay, Weakness, Weaknesses,
+    cut_store,
 };
-use crate::request::Device;
+use crate::request::{Control, Device};
 use std::ops::Range;
 use tierscope_kernel::{CowMap, Slab};
 
@@ -15,27 +19,66 @@ impl BlockDevice {
             None => unreachable!("whoever lets power fail checks data"),
         }
     }
+
+    /// Versions of lines, or of the pages of a drive alone.
+    fn history(&self) -> &History {
+        match &self.followed {
+            Some(pages) => &pages.history,
+            None => &self.followed().history,
+        }
+    }
+
+    /// Follows the pages of a drive alone.
+    fn prepare_drive(&mut self, weaknesses: &[Weakness]) -> Result<(), Option<Weakness>> {
+        let device = &mut self.device;
+        if let Some(&one) = weaknesses.iter().find(|one| !device.can_lack(**one)) {
+            return Err(Some(one));
+        }
+        if !device.follow_contents(weaknesses.iter().copied().collect()) {
+            return Err(None);
+        }
+        self.followed = Some(Box::new(Pages::new(device.keeps_answered())));
+        Ok(())
+    }
 }
 
 impl PowerFailure for BlockDevice {
-    /// Nothing can be left out: the store is taken at its word.
+    /// Of main memory nothing can be left out: the store is taken at its word.
     fn prepare(&mut self, weaknesses: &[Weakness]) -> Result<(), Option<Weakness>> {
+        let keeps = self.device.keeps_answered();
+        let Some(data) = &mut self.data else { return self.prepare_drive(weaknesses) };
         if let Some(&one) = weaknesses.first() {
             return Err(Some(one));
         }
-        let Some(data) = self.data.as_mut().filter(|_| self.device.keeps_answered()) else {
+        if !keeps {
             return Err(None);
-        };
+        }
         data.history.follow();
         self.device.follow_contents(Weaknesses::default());
         Ok(())
     }
 
     fn guarantees(&self) -> Guarantees {
-        Guarantees {
-            store: "nothing while its line is in on-chip caches",
-            flush: "survives, in the store, once its line is written back",
-            fua: "as a flush",
+        if self.followed.is_none() {
+            return Guarantees {
+                store: "nothing while its line is in on-chip caches",
+                flush: "survives, in the store, once its line is written back",
+                fua: "as a flush",
+            };
+        }
+        let fua = "in flash once answered";
+        match (self.device.can_lack(Weakness::NoCapacitors), self.device.keeps_answered()) {
+            (true, _) => Guarantees {
+                store: "in the drive's buffer, which capacitors keep, once answered",
+                flush: "ends at once: all that was answered is kept",
+                fua,
+            },
+            (false, true) => Guarantees { store: fua, flush: "ends at once", fua },
+            (false, false) => Guarantees {
+                store: "nothing: the drive's buffer is lost",
+                flush: "all that was answered before it is in flash once it is answered",
+                fua,
+            },
         }
     }
 
@@ -44,10 +87,24 @@ impl PowerFailure for BlockDevice {
         UnderWay { commands, ..self.device.under_way() }
     }
 
+    fn steps(&self) -> Vec<Step> {
+        let controls = self.commands.iter().filter_map(|(id, command)| {
+            let Asked::Control(_, control) = command.asked else { return None };
+            let what = if control == Control::Flush { "flush" } else { "trim" };
+            Some(Step { what, number: u64::from(id), address: command.start })
+        });
+        controls.collect()
+    }
+
     fn cut(&mut self, now_ps: u64) -> Outage {
         let outage = cut_store(&mut self.device, now_ps);
         (self.commands, self.accesses) = (Slab::new(), Slab::new());
         self.waiting.clear();
+        if let Some(pages) = &mut self.followed {
+            // What the drive holds of these is no longer what it was given last.
+            let touched = outage.touched.iter().map(|address| address / self.page_bytes);
+            touched.for_each(|page| pages.history.touch(page, 1));
+        }
         outage
     }
 
@@ -57,22 +114,37 @@ impl PowerFailure for BlockDevice {
     }
 
     fn found(&self, address: u64) -> Option<(u64, Origin)> {
-        Some((self.followed().content.get(address / LINE_BYTES), Origin::Store))
+        let version = match self.followed {
+            Some(_) => self.device.content(address),
+            None => self.followed().content.get(address / LINE_BYTES),
+        };
+        (version != LOST).then_some((version, Origin::Store))
     }
 
     fn promised(&self) -> &CowMap<u64> {
-        self.followed().history.answered()
+        match &self.followed {
+            Some(pages) => &pages.promised,
+            None => self.history().answered(),
+        }
+    }
+
+    fn answered(&self) -> &CowMap<u64> {
+        self.history().answered()
     }
 
     fn written(&self) -> &CowMap<u64> {
-        self.followed().history.submitted()
+        self.history().submitted()
     }
 
     fn touched(&mut self) -> Vec<Range<u64>> {
-        self.data.as_mut().map(|data| data.history.take_touched()).unwrap_or_default()
+        match (&mut self.followed, &mut self.data) {
+            (Some(pages), _) => pages.history.take_touched(),
+            (None, Some(data)) => data.history.take_touched(),
+            (None, None) => Vec::new(),
+        }
     }
 
     fn line_of(&self, version: u64) -> Option<u64> {
-        self.followed().history.line_of(version)
+        self.history().line_of(version)
     }
 }

@@ -15,7 +15,8 @@ use crate::cache::{TagStore, WayRef};
 use crate::medium::BackupSpec;
 use crate::organization::hybrid::Port;
 use crate::power::{
-    Guarantees, Origin, Outage, PowerFailure, Recovery, Saving, Step, UnderWay, Weakness, Weaknesses,
+    Guarantees, Origin, Outage, PowerFailure, Recovery, Saving, Step, UnderWay, Weakness,
+    Weaknesses,
 };
 use crate::request::{Completion, Device, Request};
 use std::collections::BTreeMap;
@@ -333,7 +334,7 @@ impl<D: Device, S: Device> PowerFailure for Hams<D, S> {
             self.nvdimm.drained_ps = at_ps.max(now_ps);
             self.memory.device_mut().advance(at_ps, &mut dropped);
         }
-        let memory = self.memory.device().clone();
+        let memory = self.memory.device_mut().fork();
         self.memory = Port::new(memory, self.manager.tokens(), Stage::DramQueue);
         self.commands.clear();
         let of_drive = self.drive.cut_power(now_ps);

@@ -126,8 +126,8 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> PowerFailure for Hy
         power.flushing = None;
         self.controller = power.fresh.fork();
         let tokens = self.controller.tokens();
-        self.dram = Port::new(self.dram.device().clone(), tokens, Stage::DramQueue);
-        self.store = Port::new(self.store.device().clone(), tokens, Stage::StoreQueue);
+        self.dram = Port::new(self.dram.device_mut().fork(), tokens, Stage::DramQueue);
+        self.store = Port::new(self.store.device_mut().fork(), tokens, Stage::StoreQueue);
         (self.actions, self.completions) = (Vec::new(), Vec::new());
         if let Some(versions) = &mut self.versions {
             versions.cut();

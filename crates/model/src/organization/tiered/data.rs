@@ -1,12 +1,13 @@
 //! Data checking: which version of each line lies where.
 
+use crate::organization::versions::History;
 use tierscope_kernel::CowMap;
 
 /// Versions of lines, numbered in the far memory and in DRAM.
 #[derive(Debug)]
 pub(super) struct Data {
-    /// Last submitted.
-    submitted: CowMap<u64>,
+    /// What was submitted, and answered.
+    pub(super) history: History,
     pub(super) far: CowMap<u64>,
     pub(super) near: CowMap<u64>,
     pub(super) stale_reads: u64,
@@ -14,20 +15,15 @@ pub(super) struct Data {
 
 impl Data {
     pub(super) fn new() -> Self {
-        Data {
-            submitted: CowMap::new(0),
-            far: CowMap::new(0),
-            near: CowMap::new(0),
-            stale_reads: 0,
-        }
+        Data { history: History::new(), far: CowMap::new(0), near: CowMap::new(0), stale_reads: 0 }
     }
 
     /// A line is submitted; the oldest version that a read of it may return.
     pub(super) fn submit(&mut self, line: u64, write: Option<u64>) -> u64 {
         if let Some(version) = write {
-            self.submitted.set(line, version);
+            self.history.submit(line, version);
         }
-        self.submitted.get(line)
+        self.history.submitted().get(line)
     }
 
     /// A line is written to DRAM, or the version that a read finds there.
@@ -35,8 +31,11 @@ impl Data {
         access(&mut self.near, line, write)
     }
 
-    /// The same of the far memory.
+    /// The same of the far memory, which answers it.
     pub(super) fn access_far(&mut self, line: u64, write: Option<u64>) -> u64 {
+        if let Some(version) = write {
+            self.history.answer(line, version);
+        }
         access(&mut self.far, line, write)
     }
 
@@ -67,7 +66,7 @@ impl Data {
 
     pub(super) fn fork(&mut self) -> Self {
         Data {
-            submitted: self.submitted.fork(),
+            history: self.history.fork(),
             far: self.far.fork(),
             near: self.near.fork(),
             stale_reads: self.stale_reads,

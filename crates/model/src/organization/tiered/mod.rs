@@ -8,6 +8,7 @@
 mod data;
 mod moves;
 mod near;
+mod power;
 mod promotion;
 mod spec;
 
@@ -20,6 +21,7 @@ use super::hybrid::port::Port;
 use super::{Organization, OrganizationReport, PagesMoved, bus};
 use crate::activity::Activity;
 use crate::organization::hybrid::append_tail;
+use crate::power::PowerFailure;
 use crate::request::{
     Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response, Traffic,
 };
@@ -403,6 +405,10 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ti
 
     fn flush(&mut self, now_ps: u64) -> bool {
         self.write_back_all(now_ps)
+    }
+
+    fn power(&mut self) -> Option<&mut dyn PowerFailure> {
+        Some(self)
     }
 
     fn report(&self) -> OrganizationReport {
