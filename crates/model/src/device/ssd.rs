@@ -558,6 +558,7 @@ impl Pages for Ssd {
             layer: self.layer.fork(),
             stripe: self.stripe.clone(),
             map: self.map.clone(),
+            idle: self.idle.clone(),
             buffer: self.buffer.fork(),
             power: self.power.clone(),
             cores: self.cores.clone(),
