@@ -8,11 +8,14 @@ use proptest::prelude::*;
 use std::slice::from_ref;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use tierscope_model::os::buffer_cache::{BufferCacheSpec, HeldPages, Insertion, OnHit};
 use tierscope_model::processor::{LinePrefetchSpec, PrefetchKind};
+use tierscope_model::replacement::PolicyKind;
 use tierscope_system::machine::Machine;
 use tierscope_system::result::{Interval, SystemResult};
 use tierscope_system::run::{Bound, Observer, Progress, RunOptions, Warming, mark, run_machines};
 use tierscope_system::spec::{SystemSpec, load};
+use tierscope_units::Size;
 use tierscope_workload::op::{Call, FLAG_DEPENDENT, MAP_HEAP, MAP_SHARED, MAP_WRITABLE, NO_FILE};
 use tierscope_workload::{Op, Stream};
 
@@ -71,6 +74,25 @@ fn with_prefetch(mut spec: SystemSpec, prefetch: &Option<LinePrefetchSpec>) -> S
     spec
 }
 
+/// With a second level of the page cache, as small as the first.
+fn with_buffer_cache(mut spec: SystemSpec, wanted: bool) -> SystemSpec {
+    let buffer_cache = BufferCacheSpec {
+        capacity: Size::from_bytes(512 << 10),
+        ways: 16,
+        replacement: PolicyKind::Lru,
+        read_slowdown: 40.0,
+        program_slowdown: 100.0,
+        read_time: None,
+        program_time: None,
+        on_hit: OnHit::Copy,
+        insertion: Insertion::Synchronous,
+        queue_pages: 8,
+        readahead: HeldPages::Ignore,
+    };
+    spec.storage.iter_mut().for_each(|it| it.buffer_cache = wanted.then(|| buffer_cache.clone()));
+    spec
+}
+
 fn without_wall_clock(mut result: SystemResult) -> SystemResult {
     (result.wall_s, result.accesses_per_wall_s) = (0.0, 0.0);
     result
@@ -112,8 +134,10 @@ proptest! {
         of_processes in any::<bool>(),
     ) {
         let script = script(&threads, of_processes);
-        for name in ALL {
+        let machines = ALL.map(|name| (name, false)).into_iter().chain([("storage/quick", true)]);
+        for (name, buffered) in machines {
             let spec = with_prefetch(system(name, &TIGHT), &prefetch);
+            let spec = with_buffer_cache(spec, buffered);
             let whole = run(&spec, Script::stream(&script));
             prop_assert_eq!(whole.counters["stale_loads"], 0, "{}", name);
             let one = run_with(&spec, Script::stream(&script), &batch_of(1));
@@ -124,7 +148,7 @@ proptest! {
             prop_assert_eq!(&ended, &whole, "{}: in pieces", name);
             prop_assert_eq!(&forked, &whole, "{}: forked", name);
             let unchecked = system(name, &[&TIGHT[..3], &[("check_data", "false")]].concat());
-            let unchecked = with_prefetch(unchecked, &prefetch);
+            let unchecked = with_buffer_cache(with_prefetch(unchecked, &prefetch), buffered);
             let unchecked = run(&unchecked, Script::stream(&script));
             prop_assert_eq!(&unchecked, &whole, "{}: unchecked", name);
         }
