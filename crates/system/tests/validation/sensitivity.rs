@@ -204,16 +204,10 @@ policy = "greedy"
 window = 0
 free_blocks = 3
 copies = 4
-[ssd.collection.idle]
-after = "1s"
-free_blocks = 5
 [ssd.wear]
 endurance = 100000
 difference = 1000
 factory_bad = 0.0
-[ssd.map]
-cache = "64KiB"
-entry = "4B"
 "#;
 const DISK: &str = "storage/disk";
 /// A small disk with little buffer.
@@ -943,18 +937,22 @@ const CASES: &[Case] = &[
     case("ssd.firmware.decode_latency", &[SSD], "20us", Updates, "time", Up),
     case("ssd.collection.policy", &[SSD], "cost-benefit", Updates, "time", Either),
     case("ssd.collection.window", &[SSD], "1", Updates, "time", Either),
-    case("ssd.collection.free_blocks", &[SSD], "20", Updates, "time", Either)
-        .with(&[("ssd.collection.idle.free_blocks", "30")]),
+    case("ssd.collection.free_blocks", &[SSD], "20", Updates, "time", Either),
     case("ssd.collection.copies", &[SSD], "1", Updates, "time", Either),
-    case("ssd.collection.idle.after", &[SSD], "20us", Updates, "time", Either),
-    case("ssd.collection.idle.free_blocks", &[SSD], "9", Updates, "time", Either)
-        .with(&[("ssd.collection.idle.after", "20us")]),
+    case("ssd.collection.idle.after", &[SSD], "1us", Files, "time", Either)
+        .with(&[("ssd.collection.idle", "{ after = \"1s\", free_blocks = 40 }")]),
+    case("ssd.collection.idle.free_blocks", &[SSD], "40", Files, "time", Either).with(&[
+        ("ssd.capacity", "16MiB"),
+        ("ssd.collection.idle", "{ after = \"1us\", free_blocks = 4 }"),
+    ]),
     case("ssd.wear.endurance", &[SSD], "1", Updates, "time", Either),
     case("ssd.wear.difference", &[SSD], "1", Updates, "time", Either)
-        .with(&[("ssd.capacity", "8MiB"), ("ssd.nand.blocks", "138")]),
+        .with(&[("ssd.capacity", "8MiB"), ("ssd.nand.blocks", "136")]),
     case("ssd.wear.factory_bad", &[SSD], "0.1", Updates, "time", Either),
-    case("ssd.map.cache", &[SSD], "4KiB", Updates, "time", Up),
-    case("ssd.map.entry", &[SSD], "64B", Updates, "time", Up),
+    case("ssd.map.cache", &[SSD], "4KiB", Updates, "time", Up)
+        .with(&[("ssd.map", "{ cache = \"64KiB\", entry = \"4B\" }")]),
+    case("ssd.map.entry", &[SSD], "64B", Updates, "time", Up)
+        .with(&[("ssd.map", "{ cache = \"64KiB\", entry = \"4B\" }")]),
     // A disk.
     case("disk.capacity", &[DISK], "1MiB", Updates, "ends", Down),
     case("disk.page", &[DISK], "2KiB", Updates, "time", Either),
