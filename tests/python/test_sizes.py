@@ -88,7 +88,8 @@ def test_a_recording_of_windows_is_sampled_wherever_it_is_used(
     assert made.returncode == 0, made.stderr
     assert " accesses, " in made.stderr
     assert " windows of a program of " in made.stderr
-    assert (tmp_path / "windows.tst").stat().st_size < whole.file_bytes / 5
+    # The worst case: between windows most random accesses are to lines of their own.
+    assert (tmp_path / "windows.tst").stat().st_size < whole.file_bytes * 0.6
     said = json.loads(tierscope("trace", "info", "windows.tst", "--json").stdout)["recording"]
     skipped = said["skipped"]
     accesses = said["loads"] + said["stores"]
