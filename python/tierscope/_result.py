@@ -130,8 +130,11 @@ class Result:
 
     @property
     def simulated_anything(self) -> bool:
-        """Whether any system got so far as to access memory."""
-        return any(system["accesses"] for system in self.data["systems"].values())
+        """Whether any system got so far as to access memory, or to execute what only calls on files."""
+        return any(
+            system["accesses"] or system["instructions"]
+            for system in self.data["systems"].values()
+        )
 
     @property
     def interrupted(self) -> bool:
