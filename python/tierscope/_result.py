@@ -130,9 +130,10 @@ class Result:
 
     @property
     def simulated_anything(self) -> bool:
-        """Whether any system got so far as to access memory, or to execute what only calls on files."""
+        """Whether any system got so far as to access memory, or to read or write a file."""
+        calls = ("file_read_bytes", "file_written_bytes")
         return any(
-            system["accesses"] or system["instructions"]
+            system["accesses"] or any(system["counters"].get(call) for call in calls)
             for system in self.data["systems"].values()
         )
 
