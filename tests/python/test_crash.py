@@ -95,8 +95,8 @@ def test_a_drive_alone_keeps_its_promises_and_loses_them_without_capacitors(
 def test_what_nobody_has_described_is_a_dash_and_no_zero(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    small = ("--set", "workload.table=8MiB", "--set", "workload.updates=500", "--points", "3")
-    small += ("--set", "processor.caches.L2.capacity=64KiB")
+    small = ["--set", "workload.table=8MiB", "--set", "workload.updates=500", "--points", "3"]
+    small += ["--set", "processor.caches.L2.capacity=64KiB"]
     assert main(["crash", "optane-p/quick", "-w", "gups", *small]) == 0
     told = words(capsys)
     assert "\u2013 (how long the store takes to start is not described)" in told

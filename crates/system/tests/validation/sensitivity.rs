@@ -209,6 +209,10 @@ endurance = 100000
 difference = 1000
 factory_bad = 0.0
 "#;
+/// The same drive with its map in flash and collection in pauses.
+const SSD_MAPPED: &str = "storage/ssd-map";
+const SSD_MAPPED_TABLES: &str = "[ssd.collection.idle]\nafter = \"1s\"\nfree_blocks = 40\n\
+    [ssd.map]\ncache = \"64KiB\"\nentry = \"4B\"\n";
 const DISK: &str = "storage/disk";
 /// A small disk with little buffer.
 const DISK_TABLES: &str = r#"
@@ -287,7 +291,10 @@ const PCIE_TABLE: &str = "[pcie]\ngeneration = 3\nlanes = 4\nmax_payload = \"256
     latency = \"115ns\"\nroot_complex_latency = \"300ns\"\n\
     energy = { per_bit = \"5pJ\", idle_power = \"320mW\" }";
 
-/// A preset, or one of [`LINKED`], with changes.
+/// Machines of [`SSD`] with more of its tables.
+const DRIVES: [&str; 1] = [SSD_MAPPED];
+
+/// A preset, one of [`LINKED`] or of [`DRIVES`], with changes.
 fn machine(name: &str, sets: Sets<'_>) -> SystemSpec {
     try_machine(name, sets).unwrap_or_else(|problems| panic!("{name}: {problems}"))
 }
@@ -295,11 +302,16 @@ fn machine(name: &str, sets: Sets<'_>) -> SystemSpec {
 fn try_machine(name: &str, sets: Sets<'_>) -> Result<SystemSpec, Problems> {
     let sets: Vec<_> =
         sets.iter().map(|(path, value)| (path.to_string(), value.to_string())).collect();
-    let Some((_, base, table)) = LINKED.iter().chain([&OWN]).find(|(linked, ..)| *linked == name)
+    let of_drive = DRIVES.contains(&name);
+    let linked = if of_drive { SSD } else { name };
+    let Some((_, base, table)) = LINKED.iter().chain([&OWN]).find(|(other, ..)| *other == linked)
     else {
         return Ok(load(name, &sets)?.spec);
     };
-    let text = format!("base = \"{base}\"\n{}", table.replace("nvme", protocol(name)));
+    let mut text = format!("base = \"{base}\"\n{}", table.replace("nvme", protocol(name)));
+    if of_drive {
+        text += SSD_MAPPED_TABLES;
+    }
     Ok(load_text(name, &text, &sets)?.spec)
 }
 
@@ -335,7 +347,11 @@ pub fn fitting(name: &str, sets: Sets<'_>) -> Vec<(String, String)> {
     let fits = |path: &str| match path.split('.').next() {
         Some(part @ ("oracle" | "hybrid" | "storage" | "tiered")) => part == organization,
         _ if path.starts_with("processor.caches.L3") => name != HAMS,
-        Some("store") => organization != "oracle" && ![SSD, NVM, DISK, HAMS].contains(&name),
+        Some("store") => {
+            organization != "oracle"
+                && ![SSD, NVM, DISK, HAMS].contains(&name)
+                && !DRIVES.contains(&name)
+        }
         Some("link") => organization != "oracle",
         _ => true,
     };
@@ -939,20 +955,18 @@ const CASES: &[Case] = &[
     case("ssd.collection.window", &[SSD], "1", Updates, "time", Either),
     case("ssd.collection.free_blocks", &[SSD], "20", Updates, "time", Either),
     case("ssd.collection.copies", &[SSD], "1", Updates, "time", Either),
-    case("ssd.collection.idle.after", &[SSD], "1us", Files, "time", Either)
-        .with(&[("ssd.collection.idle", "{ after = \"1s\", free_blocks = 40 }")]),
-    case("ssd.collection.idle.free_blocks", &[SSD], "40", Files, "time", Either).with(&[
+    case("ssd.collection.idle.after", &[SSD_MAPPED], "1us", Files, "time", Either),
+    case("ssd.collection.idle.free_blocks", &[SSD_MAPPED], "40", Files, "time", Either).with(&[
         ("ssd.capacity", "16MiB"),
-        ("ssd.collection.idle", "{ after = \"1us\", free_blocks = 4 }"),
+        ("ssd.collection.idle.after", "1us"),
+        ("ssd.collection.idle.free_blocks", "4"),
     ]),
     case("ssd.wear.endurance", &[SSD], "1", Updates, "time", Either),
     case("ssd.wear.difference", &[SSD], "1", Updates, "time", Either)
         .with(&[("ssd.capacity", "8MiB"), ("ssd.nand.blocks", "136")]),
     case("ssd.wear.factory_bad", &[SSD], "0.1", Updates, "time", Either),
-    case("ssd.map.cache", &[SSD], "4KiB", Updates, "time", Up)
-        .with(&[("ssd.map", "{ cache = \"64KiB\", entry = \"4B\" }")]),
-    case("ssd.map.entry", &[SSD], "64B", Updates, "time", Up)
-        .with(&[("ssd.map", "{ cache = \"64KiB\", entry = \"4B\" }")]),
+    case("ssd.map.cache", &[SSD_MAPPED], "4KiB", Updates, "time", Up),
+    case("ssd.map.entry", &[SSD_MAPPED], "64B", Updates, "time", Up),
     // A disk.
     case("disk.capacity", &[DISK], "1MiB", Updates, "ends", Down),
     case("disk.page", &[DISK], "2KiB", Updates, "time", Either),
@@ -1288,6 +1302,13 @@ fn every_option_of_memories_behind_links_and_of_their_windows_is_felt() {
 }
 
 #[test]
+fn every_option_of_maps_of_drives_and_of_their_pauses_is_felt() {
+    for name in DRIVES {
+        feels_every_option(name);
+    }
+}
+
+#[test]
 fn every_option_of_a_disk_is_felt() {
     feels_every_option(DISK);
 }
@@ -1393,11 +1414,13 @@ fn every_value_of_every_preset_has_a_line_here_and_every_line_has_a_value() {
         linked.extend(own);
     }
     all.extend(linked);
-    let mut own = BTreeSet::new();
-    leaves(shape(), &serde_json::to_value(machine(HAMS, &[])).unwrap(), "", &mut own);
-    for leaf in own.difference(&all.clone()) {
-        assert!(lines.remove(&(HAMS, leaf.clone())), "{HAMS}: {leaf} has no line here");
-        all.insert(leaf.clone());
+    for name in DRIVES.into_iter().chain([HAMS]) {
+        let mut own = BTreeSet::new();
+        leaves(shape(), &serde_json::to_value(machine(name, &[])).unwrap(), "", &mut own);
+        for leaf in own.difference(&all.clone()) {
+            assert!(lines.remove(&(name, leaf.clone())), "{name}: {leaf} has no line here");
+            all.insert(leaf.clone());
+        }
     }
     // A value that need not be said, and that no preset says, has a line of its own all the same.
     let mut known = BTreeSet::new();

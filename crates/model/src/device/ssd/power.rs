@@ -99,12 +99,14 @@ impl Contents {
         }
     }
 
-    /// A place is erased that a unit was put at.
-    fn erase(&mut self, place: Place, unit: u64, first: Option<Place>) {
+    /// A place is erased that a unit was put at; `trimmed` if the map has none for the unit: nothing looks
+    /// for what was there, and it is read as what was never written.
+    fn erase(&mut self, place: Place, unit: u64, first: Option<Place>, trimmed: bool) {
         let kept = self.kept(unit);
         let lies = if kept.place == NOWHERE { first } else { Some(kept.place) };
         if lies == Some(place) {
-            let written = Written { content: LOST, ..kept.written };
+            let content = if trimmed { NOTHING.content } else { LOST };
+            let written = Written { content, ..kept.written };
             self.kept.set(unit, Kept { written, place: NOWHERE - 1 });
         }
     }
@@ -155,7 +157,8 @@ impl Ssd {
         let first = geometry.place(Page { lane, block, page: 0 }, 0);
         for place in first..first + geometry.block_units() {
             if let Some(unit) = self.layer.last_unit(place) {
-                contents.erase(place, unit, self.layer.first_place(unit));
+                let trimmed = self.layer.place(unit).is_none();
+                contents.erase(place, unit, self.layer.first_place(unit), trimmed);
             }
         }
     }
