@@ -117,7 +117,7 @@ mod tests {
     impl RequestSource for Few {
         fn next(&mut self) -> Result<Option<TraceRequest>, StreamError> {
             self.0 += 1;
-            let request = TraceRequest::line(4096 * self.0, self.0 % 2 == 0, Some(self.0));
+            let request = TraceRequest::line(4096 * self.0, self.0.is_multiple_of(2), Some(self.0));
             Ok((self.0 <= 130).then_some(request))
         }
 
