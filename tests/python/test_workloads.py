@@ -7,7 +7,11 @@ import tierscope as ts
 from tierscope import _core
 
 MACHINE = "hybrid/quick"
-SMALL = {"dd-read": {"file": "64KiB"}, "dd-write": {"file": "64KiB"}}
+SMALL: dict[str, dict[str, str | int]] = {
+    "dd-read": {"file": "64KiB"},
+    "dd-write": {"file": "64KiB"},
+    "postmark/series": {"files": 100, "transactions": 100},
+}
 NAMES = [one["name"] for one in json.loads(_core.list_workloads()) if not one["alone"]]
 
 
