@@ -126,6 +126,9 @@ class DriveResult(TypedDict):
     map_reads: int
     map_hits: int
     map_misses: int
+    switch_merges: int
+    partial_merges: int
+    full_merges: int
     padded_pages: int
     write_amplification: float | None
     flash_bytes_per_host_byte: float | None

@@ -32,6 +32,7 @@ __all__ = [
     "LinePrefetch",
     "Link",
     "LinkEnergy",
+    "Log",
     "Map",
     "Nand",
     "NandPower",
@@ -807,9 +808,8 @@ class Idle(_Spec):
     """
 
     free_blocks: int | None = None
-    """Erased blocks of each die with which it ends.
-
-    More than `free_blocks`, at which collection begins in any case.
+    """Erased blocks of each die with which it ends: more than `ssd.collection.free_blocks`, below
+    which blocks are collected in any case.
     """
 
 
@@ -873,6 +873,14 @@ class Map(_Spec):
 
     A size such as ``"64GiB"``.
     """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log(_Spec):
+    """A map of blocks with logs (FAST): what is written out of order waits in logs to be merged."""
+
+    blocks: int | None = None
+    """Log blocks of each die for pages out of order, besides one for pages in order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -955,6 +963,9 @@ class Ssd(_Spec):
 
     map: Map | None = None
     """The map of pages in flash; without it the drive's memory has all of the map."""
+
+    log: Log | None = None
+    """A map of blocks with logs; without it the map is one of pages."""
 
     controller_power: str | None = None
     """What controller, memory and interface take at all times; without it their energy is not

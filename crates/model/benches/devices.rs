@@ -118,6 +118,7 @@ fn ssd() -> SsdDevice {
         },
         wear: WearSpec { endurance: 50_000, difference: 100, factory_bad: 0.005 },
         map: None,
+        log: None,
         controller_power: None,
         raid: None,
     };

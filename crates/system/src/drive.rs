@@ -13,7 +13,7 @@ pub(crate) fn drive_result(
     let report: &SsdReport = activity.drive.as_deref()?;
     // What has begun is booked to its end, which may lie behind that of the run.
     let share = |busy_ps: &u64| (*busy_ps as f64 / time_ps.max(1) as f64).min(1.0);
-    let SsdReport { host, nand, translation, map, idle, erases, .. } = report;
+    let SsdReport { host, nand, translation, map, log, idle, erases, .. } = report;
     let (erases_min, erases_mean, erases_max) = *erases;
     Some(DriveResult {
         page_bytes: report.page_bytes,
@@ -28,6 +28,9 @@ pub(crate) fn drive_result(
         map_reads: map.reads,
         map_hits: map.hits,
         map_misses: map.misses,
+        switch_merges: log.switch_merges,
+        partial_merges: log.partial_merges,
+        full_merges: log.full_merges,
         padded_pages: translation.padded_units,
         write_amplification: report.write_amplification(),
         flash_bytes_per_host_byte: (host_written_bytes > 0)

@@ -340,6 +340,15 @@ pub struct DriveResult {
     /// Those for which it was read, or was being read.
     #[serde(default)]
     pub map_misses: u64,
+    /// Sequential log blocks that were full and took the place of another (`[ssd.log]`).
+    #[serde(default)]
+    pub switch_merges: u64,
+    /// Those that were filled up with the pages that they lacked.
+    #[serde(default)]
+    pub partial_merges: u64,
+    /// Logical blocks that were put together anew.
+    #[serde(default)]
+    pub full_merges: u64,
     /// Pages of flash programmed without content, in pages of the drive.
     pub padded_pages: u64,
     /// Pages programmed, moved, of the map and padding included, for each that left the buffer. Nothing where none

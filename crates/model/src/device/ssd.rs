@@ -12,6 +12,7 @@ mod control;
 mod flush;
 mod force;
 mod idle;
+mod log;
 mod map;
 mod power;
 mod report;
@@ -20,10 +21,11 @@ mod spec;
 pub mod translation;
 
 pub use idle::IdleCounts;
+pub use log::LogCounts;
 pub use map::MapCounts;
 pub use report::{HostCounts, SsdReport};
 pub use spec::{
-    CollectionSpec, IdleSpec, MapSpec, SsdBufferSpec, SsdFirmwareSpec, SsdSpec, WearSpec,
+    CollectionSpec, IdleSpec, LogSpec, MapSpec, SsdBufferSpec, SsdFirmwareSpec, SsdSpec, WearSpec,
 };
 pub use translation::{InitialFlash, VictimPolicy};
 
@@ -36,6 +38,7 @@ use buffer::{Buffer, Written};
 use collect::Collection;
 use control::Command;
 use idle::Idle;
+use log::Log;
 use map::Map;
 use power::Contents;
 use shared::Shared;
@@ -97,6 +100,10 @@ enum Job {
     ReadMap { map: u32, left: u32 },
     /// Pages of the map are programmed.
     WriteMap { page: Page, left: u32 },
+    /// A page of a logical block is read to be merged.
+    Gather { lane: u32, offset: u32, left: u32 },
+    /// A page of a logical block is programmed.
+    Merge { page: Page, left: u32 },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -135,6 +142,8 @@ pub struct Ssd {
     stripe: Stripe,
     /// The part of the map in memory, where the rest lies in flash.
     map: Option<Box<Map>>,
+    /// The logs, where the map is one of blocks.
+    log: Option<Box<Log>>,
     buffer: CowCell<Buffer>,
     flush_above: u32,
     write_back: bool,
@@ -204,6 +213,9 @@ impl Ssd {
             wear_difference: spec.wear.difference,
             least_blocks: spec.least_blocks(&geometry),
         };
+        let layer = Translation::new(geometry, policy, initial, &usable);
+        let log = spec.log.as_ref();
+        let log = log.map(|log| Box::new(Log::new(log, spec.initial, &layer, pages)));
         let entries = |bytes: u64| (bytes / spec.page.bytes()).clamp(1, 1 << 30) as u32;
         let buffer = &spec.buffer;
         Ssd {
@@ -213,9 +225,10 @@ impl Ssd {
             channel_dies: spec.nand.ways * spec.nand.dies,
             flash_page_bytes: spec.nand.page.bytes() as u32,
             nand: Nand::new(&spec.nand),
-            layer: Translation::new(geometry, policy, initial, &usable),
+            layer,
             stripe,
             map,
+            log,
             buffer: CowCell::new(Buffer::new(
                 entries(buffer.capacity.bytes()),
                 entries(buffer.dirty.bytes()),
@@ -443,7 +456,9 @@ impl Ssd {
         | Job::Move { left, .. }
         | Job::Erase { left, .. }
         | Job::ReadMap { left, .. }
-        | Job::WriteMap { left, .. }) = &mut self.jobs[done.token];
+        | Job::WriteMap { left, .. }
+        | Job::Gather { left, .. }
+        | Job::Merge { left, .. }) = &mut self.jobs[done.token];
         *left -= 1;
         if *left > 0 {
             return;
@@ -471,11 +486,20 @@ impl Ssd {
             Job::Erase { lane, block, .. } => {
                 self.layer.erased(lane, block);
                 self.work[lane as usize].collection = None;
+                self.merge_erased(lane);
                 self.collect(lane);
                 self.admit(done.at_ps, out);
             }
             Job::ReadMap { map, .. } => self.loaded(done.at_ps, map, Some(done), out),
             Job::WriteMap { page, .. } => self.map_written(page),
+            Job::Gather { lane, offset, .. } => {
+                self.gathered(lane, offset);
+                self.admit(done.at_ps, out);
+            }
+            Job::Merge { page, .. } => {
+                self.merged(page);
+                self.admit(done.at_ps, out);
+            }
         }
     }
 
@@ -558,6 +582,7 @@ impl Pages for Ssd {
             layer: self.layer.fork(),
             stripe: self.stripe.clone(),
             map: self.map.clone(),
+            log: self.log.as_mut().map(|log| Box::new(log.fork())),
             idle: self.idle.clone(),
             buffer: self.buffer.fork(),
             power: self.power.clone(),

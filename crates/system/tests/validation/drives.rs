@@ -1,10 +1,11 @@
 //! Drives of the presets against published figures: what docs/models/ssd.md has in its table.
 
 use tierscope_kernel::Random;
+use tierscope_model::device::ssd::InitialFlash;
 use tierscope_model::device::{AnyDevice, DeviceDescription};
 use tierscope_model::link::LinkDescription;
 use tierscope_model::request::{Completion, Device, Request};
-use tierscope_system::spec::{SystemSpec, load};
+use tierscope_system::spec::{SystemSpec, load, load_text};
 
 /// What a drive is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,19 +18,23 @@ enum Ask {
     Write,
 }
 
-/// The drive of a preset, with what flash holds at the start where that is not as in the preset.
-fn drive(preset: &str, initial: Option<&str>) -> (AnyDevice, u64) {
-    // What holds no flash is the same at all times.
-    let initial = initial.filter(|_| preset != "device/haste");
-    let sets: Vec<_> =
-        initial.map(|initial| ("ssd.initial".to_owned(), initial.to_owned())).into_iter().collect();
-    let spec: SystemSpec = load(preset, &sets).expect("the preset is right").spec;
+/// The drive of a description, and its capacity in bytes.
+fn built(spec: &SystemSpec) -> (AnyDevice, u64) {
     let store = spec.store.as_ref().map(|store| store as &dyn DeviceDescription);
     let ssd = spec.ssd.as_ref().map(|ssd| ssd as &dyn DeviceDescription);
     let ssd = ssd.or(store).expect("it has a drive");
     let pcie = spec.pcie.as_ref().map(|link| link as &dyn LinkDescription);
     let link = pcie.or(spec.sata.as_ref().map(|link| link as &dyn LinkDescription));
     (ssd.build(link.expect("the drive is behind a link")), ssd.capacity().bytes())
+}
+
+/// The drive of a preset, with what flash holds at the start where that is not as in the preset.
+fn drive(preset: &str, initial: Option<&str>) -> (AnyDevice, u64) {
+    // What holds no flash is the same at all times.
+    let initial = initial.filter(|_| preset != "device/haste");
+    let sets: Vec<_> =
+        initial.map(|initial| ("ssd.initial".to_owned(), initial.to_owned())).into_iter().collect();
+    built(&load(preset, &sets).expect("the preset is right").spec)
 }
 
 /// Requests a second, and their mean latency in microseconds, of the second half of `count` requests
@@ -42,6 +47,11 @@ fn measure(preset: &str, ask: Ask, depth: usize, count: u64) -> (f64, f64) {
         Ask::RandomRead | Ask::RandomWrite => None,
     };
     let (mut drive, capacity) = drive(preset, initial);
+    run(&mut drive, capacity, ask, depth, count)
+}
+
+/// The same of a drive.
+fn run(drive: &mut AnyDevice, capacity: u64, ask: Ask, depth: usize, count: u64) -> (f64, f64) {
     let bytes = if matches!(ask, Ask::Read | Ask::Write) { 128 << 10 } else { 4096 };
     let places = capacity / bytes;
     let mut random = Random::stream(1, "drives");
@@ -186,4 +196,37 @@ fn haste_against_published_figures() {
     against("HASTE, read, GB/s", reads * 131_072e-9, 1.5, 0.05, 0.12);
     let (writes, _) = measure(preset, Ask::Write, 16, 4_000);
     against("HASTE, written, GB/s", writes * 131_072e-9, 1.7, -0.17, -0.1);
+}
+
+#[test]
+fn the_examples_map_of_blocks_copies_nothing_in_order_and_blocks_at_random() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/log-drive.toml");
+    let text = std::fs::read_to_string(path).expect("the example is there");
+    let spec = load_text("log-drive", &text, &[]).expect("the example is right").spec;
+    let mapped_by_page = |ask, count| {
+        let mut spec = spec.clone();
+        if let Some(ssd) = &mut spec.ssd {
+            (ssd.log, ssd.initial) = (None, InitialFlash::Steady);
+        }
+        let (mut drive, capacity) = built(&spec);
+        run(&mut drive, capacity, ask, 32, count).0
+    };
+    let amplified = |ask, count| {
+        let (mut drive, capacity) = built(&spec);
+        let (a_second, _) = run(&mut drive, capacity, ask, 32, count);
+        let report = drive.activity(u64::MAX >> 8).drive.expect("it is a drive");
+        (a_second, report.write_amplification().expect("it wrote"), report.log)
+    };
+    let (_, in_order, merges) = amplified(Ask::Write, 16_000);
+    println!("in order: {in_order:.4}, {merges:?}");
+    assert!(in_order == 1.0 && merges.partial_merges + merges.full_merges == 0, "{merges:?}");
+    assert!(merges.switch_merges > 3_000, "{merges:?}");
+    let (a_second, at_random, merges) = amplified(Ask::RandomWrite, 60_000);
+    let by_page = mapped_by_page(Ask::RandomWrite, 60_000);
+    println!("random: {at_random:.1}, {merges:?}, {a_second:.0}/s, by page {by_page:.0}/s");
+    assert!(
+        (5.0..6.5).contains(&at_random) && merges.full_merges > 1_500,
+        "{at_random}: {merges:?}"
+    );
+    assert!(a_second * 6.0 < by_page, "{a_second} and {by_page}");
 }

@@ -209,8 +209,10 @@ endurance = 100000
 difference = 1000
 factory_bad = 0.0
 "#;
-/// The same drive with its map in flash and collection in pauses.
+/// The same drive with its map in flash and collection in pauses, and one that was written, with a map of
+/// blocks.
 const SSD_MAPPED: &str = "storage/ssd-map";
+const SSD_LOGGED: &str = "storage/ssd-log";
 const SSD_MAPPED_TABLES: &str = "[ssd.collection.idle]\nafter = \"1s\"\nfree_blocks = 40\n\
     [ssd.map]\ncache = \"64KiB\"\nentry = \"4B\"\n";
 const DISK: &str = "storage/disk";
@@ -292,7 +294,7 @@ const PCIE_TABLE: &str = "[pcie]\ngeneration = 3\nlanes = 4\nmax_payload = \"256
     energy = { per_bit = \"5pJ\", idle_power = \"320mW\" }";
 
 /// Machines of [`SSD`] with more of its tables.
-const DRIVES: [&str; 1] = [SSD_MAPPED];
+const DRIVES: [&str; 2] = [SSD_MAPPED, SSD_LOGGED];
 
 /// A preset, one of [`LINKED`] or of [`DRIVES`], with changes.
 fn machine(name: &str, sets: Sets<'_>) -> SystemSpec {
@@ -309,7 +311,9 @@ fn try_machine(name: &str, sets: Sets<'_>) -> Result<SystemSpec, Problems> {
         return Ok(load(name, &sets)?.spec);
     };
     let mut text = format!("base = \"{base}\"\n{}", table.replace("nvme", protocol(name)));
-    if of_drive {
+    if name == SSD_LOGGED {
+        text = text.replace("\"steady\"", "\"written\"") + "[ssd.log]\nblocks = 2\n";
+    } else if of_drive {
         text += SSD_MAPPED_TABLES;
     }
     Ok(load_text(name, &text, &sets)?.spec)
@@ -967,6 +971,7 @@ const CASES: &[Case] = &[
     case("ssd.wear.factory_bad", &[SSD], "0.1", Updates, "time", Either),
     case("ssd.map.cache", &[SSD_MAPPED], "4KiB", Updates, "time", Up),
     case("ssd.map.entry", &[SSD_MAPPED], "64B", Updates, "time", Up),
+    case("ssd.log.blocks", &[SSD_LOGGED], "16", Updates, "time", Down),
     // A disk.
     case("disk.capacity", &[DISK], "1MiB", Updates, "ends", Down),
     case("disk.page", &[DISK], "2KiB", Updates, "time", Either),

@@ -188,19 +188,32 @@ impl Buffer {
         }
     }
 
+    /// The entry that has waited longest to be programmed.
+    pub fn first_dirty(&self) -> Option<Entry> {
+        (self.dirty.first != NONE).then_some(self.dirty.first)
+    }
+
+    /// The one that has waited longest of those that have not waited as long as `entry`.
+    pub fn next_dirty(&self, entry: Entry) -> Option<Entry> {
+        let behind = self.slots[entry as usize].behind;
+        (behind != NONE).then_some(behind)
+    }
+
     /// Takes the entry that has waited longest to be programmed.
     pub fn flush(&mut self) -> Option<Entry> {
-        let entry = self.dirty.first;
-        if entry == NONE {
-            return None;
-        }
+        let entry = self.first_dirty()?;
+        self.take_dirty(entry);
+        Some(entry)
+    }
+
+    /// Takes an entry that waits to be programmed.
+    pub fn take_dirty(&mut self, entry: Entry) {
         self.unlink(entry);
         let slot = &mut self.slots[entry as usize];
         slot.state = State::Flushing;
         debug_assert_eq!(slot.waiters, NONE);
         slot.waiters = std::mem::replace(&mut slot.later, NONE);
         self.flushing += 1;
-        Some(entry)
     }
 
     /// The unit of an entry.

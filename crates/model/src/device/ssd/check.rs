@@ -3,7 +3,7 @@
 //! Each check asks for what it needs to be right by itself, and is silent where that is said already.
 
 use super::spec::{MOST_BLOCKS, SsdSpec};
-use super::translation::{self, Geometry};
+use super::translation::{self, Geometry, InitialFlash};
 use crate::link::check_bandwidth;
 use crate::medium::NandSpec;
 use tierscope_units::{Problems, Size};
@@ -35,6 +35,7 @@ impl SsdSpec {
         self.check_buffer(path, problems);
         let map_before = problems.len();
         self.check_map(path, problems);
+        self.check_log(path, problems);
         let map_is_right = problems.len() == map_before;
         let shape_before = problems.len();
         self.check_page(path, problems);
@@ -75,7 +76,7 @@ impl SsdSpec {
                 format!("{collection}.idle.free_blocks"),
                 idle.free_blocks.to_string(),
                 format!("as many are erased in any case ({collection}.free_blocks = {free})"),
-                format!("write {} or more", free.saturating_add(1)),
+                format!("write {} or more", free.max(2).saturating_add(1)),
             );
         }
         let wear = format!("{path}.wear");
@@ -158,6 +159,36 @@ impl SsdSpec {
                 format!("the memory has as much of the map as a page of flash, {least}, at least"),
                 format!("write {least} or more"),
             );
+        }
+    }
+
+    /// Blocks are mapped as they are written: page by page, in one kind of map.
+    fn check_log(&self, path: &str, problems: &mut Problems) {
+        let Some(log) = &self.log else { return };
+        problems.at_least(&format!("{path}.log"), "blocks", log.blocks, 1);
+        problems.at_most(&format!("{path}.log"), "blocks", log.blocks, NandSpec::MOST_BLOCKS);
+        let mut refuse = |key: &str, value: String, reason: &str, mend: String| {
+            let place = format!("{path}.{key}");
+            problems.add("contradiction", place, value, reason.into(), mend);
+        };
+        if self.map.is_some() {
+            let reason = "a map of blocks and logs is in memory whole";
+            refuse("map", "a table".into(), reason, format!("leave out {path}.map, or {path}.log"));
+        }
+        if self.collection.idle.is_some() {
+            let reason = "logs are merged when they are full";
+            let mend = format!("leave it out, or {path}.log");
+            refuse("collection.idle", "a table".into(), reason, mend);
+        }
+        if self.initial == InitialFlash::Steady {
+            let reason = "the steady state is known of a map of pages only";
+            refuse("initial", "steady".into(), reason, "write \"written\"".into());
+        }
+        let flash_bytes = self.nand.page.bytes() * u64::from(self.split);
+        if self.page_is_right() && self.split > 0 && flash_bytes != self.page.bytes() {
+            let reason = "a map of blocks has pages of flash, over all channels of a page";
+            let page = Size::from_bytes(flash_bytes);
+            refuse("page", self.page.to_string(), reason, format!("write {page}"));
         }
     }
 

@@ -35,7 +35,8 @@ impl Ssd {
     /// Begins to collect on a lane, if it has too few erased blocks and nothing is collected yet.
     pub(super) fn collect(&mut self, lane: u32) {
         let free = self.layer.free_blocks(lane);
-        if free >= self.wanted_blocks() {
+        // Logs are merged instead.
+        if free >= self.wanted_blocks() || self.log.is_some() {
             return;
         }
         // Wear is levelled as flash is needed: ahead of need only what wins a page is begun, so that it ends.

@@ -15,10 +15,16 @@ impl Ssd {
             // Whoever waits for flash or for room does not wait for pages to be full.
             let waits = !self.waiting.is_empty() || !self.flushes.is_empty() || self.forced > 0;
             let presses = !self.write_back || waits;
-            let full = page_units * self.command_pages;
+            let full = if self.log.is_some() { 1 } else { page_units * self.command_pages };
             let least = if presses { 1 } else { full.max(self.flush_above + 1) };
             if self.buffer.dirty() < least || self.map_is_behind() {
                 return;
+            }
+            if self.log.is_some() {
+                if !self.flush_to_logs() {
+                    return;
+                }
+                continue;
             }
             let Some(first) = self.next_page() else { return };
             let mut page = Some(first);
@@ -97,6 +103,7 @@ impl Ssd {
             self.answer_waiters(done, waiter.unwrap_or(NONE), out);
             entry = next;
         }
+        self.go_on_merging(page.lane);
         self.retry_erases();
         self.end_flushes(done.at_ps, out);
         self.admit(done.at_ps, out);

@@ -290,14 +290,22 @@ impl Ssd {
         }
         for (_, job) in jobs.iter() {
             match *job {
-                Job::Flush { page, .. } | Job::Move { page, .. } | Job::WriteMap { page, .. } => {
+                Job::Flush { page, .. }
+                | Job::Move { page, .. }
+                | Job::WriteMap { page, .. }
+                | Job::Merge { page, .. } => {
                     self.layer.programmed(page);
                 }
                 Job::Erase { lane, block, .. } => {
                     self.layer.erased(lane, block);
                     self.work[lane as usize].collection = None;
+                    self.log_erased(lane);
                 }
-                Job::Read { .. } | Job::Fill { .. } | Job::Copy { .. } | Job::ReadMap { .. } => {}
+                Job::Read { .. }
+                | Job::Fill { .. }
+                | Job::Copy { .. }
+                | Job::ReadMap { .. }
+                | Job::Gather { .. } => {}
             }
         }
         (self.accesses, self.commands) = (Slab::new(), Slab::new());
@@ -308,6 +316,9 @@ impl Ssd {
         if let Some(map) = &mut self.map {
             map.cut_power();
         }
+        if let Some(log) = &mut self.log {
+            log.cut_power();
+        }
         self.forced = 0;
         self.forget_pause();
         self.events = EventQueue::new();
@@ -316,6 +327,7 @@ impl Ssd {
         for lane in 0..self.work.len() as u32 {
             self.go_on_collecting(lane);
             self.collect(lane);
+            self.go_on_merging(lane);
         }
         self.nand.start_all(now_ps);
     }

@@ -1,7 +1,7 @@
 //! What a drive did, and what that took.
 
 use super::translation::TranslationCounts;
-use super::{IdleCounts, MapCounts, Ssd};
+use super::{IdleCounts, LogCounts, MapCounts, Ssd};
 use crate::activity::Energy;
 use crate::medium::nand::NandCounts;
 
@@ -32,6 +32,8 @@ pub struct SsdReport {
     pub translation: TranslationCounts,
     /// What the map did, where it lies in flash.
     pub map: MapCounts,
+    /// Merges, where the map is one of blocks.
+    pub log: LogCounts,
     /// What collection did in pauses.
     pub idle: IdleCounts,
     /// Erases of the blocks in use since the start, whatever the report begins with: least, mean and
@@ -59,6 +61,7 @@ impl SsdReport {
             nand: self.nand.since(&before.nand),
             translation: self.translation.since(&before.translation),
             map: self.map.since(&before.map),
+            log: self.log.since(&before.log),
             idle: self.idle.since(&before.idle),
             channels_busy_ps: left(&self.channels_busy_ps, &before.channels_busy_ps),
             dies_busy_ps: left(&self.dies_busy_ps, &before.dies_busy_ps),
@@ -77,6 +80,7 @@ impl SsdReport {
             nand: self.nand.together(&other.nand),
             translation: self.translation.together(&other.translation),
             map: self.map.together(&other.map),
+            log: self.log.together(&other.log),
             idle: self.idle.together(&other.idle),
             erases: (
                 self.erases.0.min(other.erases.0),
@@ -124,6 +128,7 @@ impl Ssd {
             nand: self.nand.counts(),
             translation: self.layer.counts(),
             map: self.map_counts(),
+            log: self.log_counts(),
             idle: self.idle_counts(),
             erases: self.layer.wear(),
             blocks: self.layer.blocks_in_use(),

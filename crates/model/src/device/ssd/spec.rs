@@ -40,6 +40,9 @@ pub struct SsdSpec {
     /// The map of pages in flash; without it the drive's memory has all of the map.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map: Option<MapSpec>,
+    /// A map of blocks with logs; without it the map is one of pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogSpec>,
     /// What controller, memory and interface take at all times; without it their energy is not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller_power: Option<Power>,
@@ -111,8 +114,8 @@ pub struct CollectionSpec {
 pub struct IdleSpec {
     /// Time from the end of the host's last command until it begins.
     pub after: Duration,
-    /// Erased blocks of each die with which it ends. More than `free_blocks`, at which collection begins
-    /// in any case.
+    /// Erased blocks of each die with which it ends: more than `ssd.collection.free_blocks`, below which
+    /// blocks are collected in any case.
     pub free_blocks: u32,
 }
 
@@ -124,6 +127,14 @@ pub struct MapSpec {
     pub cache: Size,
     /// What the map has of each page of the drive: a power of two, at most a page.
     pub entry: Size,
+}
+
+/// A map of blocks with logs (FAST): what is written out of order waits in logs to be merged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogSpec {
+    /// Log blocks of each die for pages out of order, besides one for pages in order.
+    pub blocks: u32,
 }
 
 /// How flash wears.
@@ -145,6 +156,9 @@ pub(super) const MOST_BLOCKS: u64 = 1 << 24;
 /// Blocks of a die that are neither free nor filled: one is filled for the host, one by collection,
 /// and one is collected; and one for the map, where that lies in flash.
 const UNFILLED: u32 = 3;
+
+/// With a map of blocks: the sequential log block, one that a merge fills, and one that is erased.
+const LOG_SPARES: u32 = 3;
 
 impl SsdSpec {
     /// Pages of the drive.
@@ -184,6 +198,10 @@ impl SsdSpec {
         let share = self.pages().div_ceil(u64::from(geometry.lanes));
         // A round of pages more, as capacities seldom are a multiple of it.
         let share = share + u64::from(geometry.planes) * u64::from(geometry.page_units);
+        if let Some(log) = &self.log {
+            let logical = share.div_ceil(u64::from(geometry.block_pages()));
+            return u32::try_from(logical).unwrap_or(u32::MAX / 2) + log.blocks + LOG_SPARES;
+        }
         let map_share = self.map_pages().div_ceil(u64::from(geometry.lanes));
         // In the worst case every block has one valid unit too many to be worth collecting.
         let stuck_units = u64::from(geometry.most_gaining()) + 1;

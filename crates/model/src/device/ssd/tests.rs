@@ -85,6 +85,7 @@ pub fn spec() -> SsdSpec {
         },
         wear: WearSpec { endurance: 100_000, difference: 0, factory_bad: 0.0 },
         map: None,
+        log: None,
         controller_power: None,
         raid: None,
     }

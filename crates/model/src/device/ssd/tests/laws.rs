@@ -20,6 +20,16 @@ fn the_devices_laws_hold_on_a_full_drive_that_collects() {
 }
 
 #[test]
+fn the_devices_laws_hold_with_a_map_in_flash_or_of_blocks() {
+    let idle = Some(IdleSpec { after: us(100), free_blocks: 5 });
+    let collection = CollectionSpec { idle, ..spec().collection };
+    let (map, initial) = (Some(small_map(3)), InitialFlash::Steady);
+    laws(SsdSpec { map, collection, initial, ..spec() });
+    let (log, initial) = (Some(LogSpec { blocks: 2 }), InitialFlash::Written);
+    laws(SsdSpec { log, initial, ..spec() });
+}
+
+#[test]
 fn the_devices_laws_hold_with_every_command_of_flash() {
     let nand = NandSpec {
         planes: 2,

@@ -113,6 +113,13 @@ fn with_map(mut it: SsdSpec) -> SsdSpec {
     checked(it)
 }
 
+/// With a map of blocks, and two logs a die.
+fn with_log(mut it: SsdSpec) -> SsdSpec {
+    it.initial = InitialFlash::Written;
+    it.log = Some(LogSpec { blocks: 2 });
+    checked(it)
+}
+
 /// Many writes to few pages.
 fn busy_steps(seed: u64) -> Vec<Step> {
     let draw = tierscope_kernel::Counter::stream(seed, "steps");
@@ -131,6 +138,10 @@ fn what_a_drive_promised_survives_a_failure_at_every_event() {
         let (points, lost) = fail_everywhere(&drive, &[], &busy_steps(1));
         assert!(points > 2_000, "{points}");
         assert_eq!(lost, 0, "write_back {write_back}, capacitors {capacitors}");
+        let logged = with_log(drive.clone());
+        let (points, lost) = fail_everywhere(&logged, &[], &busy_steps(1));
+        assert!(points > 2_000, "{points}");
+        assert_eq!(lost, 0, "write_back {write_back}, capacitors {capacitors}, logs");
         // Four pages of the map, of which two are in memory.
         let mapped = with_map(drive);
         let (points, lost) = fail_everywhere(&mapped, &[], &busy_steps(1));
@@ -179,13 +190,17 @@ proptest! {
         write_back in any::<bool>(),
         capacitors in any::<bool>(),
         steady in any::<bool>(),
-        mapped in any::<bool>(),
+        kind in 0..3u32,
         steps in prop::collection::vec(
             (0..40u64, any::<bool>(), prop::bool::weighted(0.1), 0..200 * US), 1..150),
     ) {
         let initial = if steady { InitialFlash::Steady } else { InitialFlash::Erased };
         let drive = tight(write_back, capacitors && write_back, initial);
-        let drive = if mapped { with_map(drive) } else { drive };
+        let drive = match kind {
+            0 => drive,
+            1 => with_map(drive),
+            _ => with_log(drive),
+        };
         prop_assert_eq!(fail_everywhere(&drive, &[], &steps).1, 0);
     }
 }

@@ -36,6 +36,8 @@ pub enum Stream {
     Moved,
     /// Pages of the map.
     Map,
+    /// What is written in order, where the map is one of blocks.
+    Sequential,
 }
 
 /// What a block is.
@@ -73,7 +75,7 @@ struct Open {
 #[derive(Clone, Debug, Default)]
 struct Lane {
     /// What each stream fills.
-    open: [Option<Open>; 3],
+    open: [Option<Open>; 4],
     /// Blocks that are full, but whose last pages are not programmed yet.
     closing: Vec<Open>,
     /// Erased blocks, those with the fewest erases first.
@@ -278,6 +280,7 @@ impl Translation {
             Stream::Moved => is_open || free > 0,
             // Collection moves pages of the map into the same blocks: what they have left may be needed for it.
             Stream::Map => free > RESERVE,
+            Stream::Sequential => is_open || free > 0,
         }
     }
 
@@ -310,6 +313,35 @@ impl Translation {
         Some(page)
     }
 
+    /// Whether a stream has begun to fill a block of a lane.
+    pub fn is_open(&self, lane: u32, stream: Stream) -> bool {
+        self.lanes[lane as usize].open[stream as usize].is_some()
+    }
+
+    /// Whether a block is full.
+    pub fn is_filled(&self, lane: u32, block: u32) -> bool {
+        let number = self.geometry.block_number(lane, block);
+        self.blocks.get(u64::from(number)).state == State::Filled
+    }
+
+    /// Ends what a stream fills before it is full: the block is to be erased.
+    pub fn close(&mut self, lane: u32, stream: Stream) {
+        if let Some(open) = self.lanes[lane as usize].open[stream as usize].take() {
+            let number = self.geometry.block_number(lane, open.block);
+            self.blocks.get_mut(u64::from(number)).state = State::Victim;
+        }
+    }
+
+    /// A block that is full, and holds nothing, is to be erased.
+    pub fn retire(&mut self, lane: u32, block: u32) {
+        let number = self.geometry.block_number(lane, block);
+        let it = self.blocks.get_mut(u64::from(number));
+        debug_assert!(it.state == State::Filled, "{it:?} of {number} is given up");
+        self.victims.remove(lane, number, it.valid);
+        it.state = State::Victim;
+        self.counts.collections += 1;
+    }
+
     /// Puts `unit` at a place of a page that was given out, for `stream`; where it lay before is invalid
     /// now.
     pub fn put(&mut self, unit: u64, place: Place, stream: Stream) {
@@ -318,7 +350,7 @@ impl Translation {
         *self.units.get_mut(u64::from(place)) = unit as u32;
         self.blocks.get_mut(u64::from(self.geometry.block_of(place).0)).valid += 1;
         match stream {
-            Stream::Host => self.counts.host_units += 1,
+            Stream::Host | Stream::Sequential => self.counts.host_units += 1,
             Stream::Moved => self.counts.moved_units += 1,
             Stream::Map => self.counts.map_units += 1,
         }
