@@ -82,6 +82,8 @@ impl Frame {
 pub struct Frames {
     info: CowVec<Frame>,
     total: u64,
+    /// The first of them are the kernel's from the start.
+    reserved: u64,
     fresh: u64,
     order: Option<Permutation>,
     recycled: Vec<u64>,
@@ -101,6 +103,7 @@ impl Frames {
         Frames {
             info: CowVec::new(total, Frame::FREE),
             total,
+            reserved: 0,
             fresh: 0,
             order,
             recycled: Vec::new(),
@@ -141,6 +144,21 @@ impl Frames {
         self.info.get_mut(frame)
     }
 
+    /// Gives the kernel frames beside each other, before any other is given out, as it takes them before
+    /// its allocator of pages has any (`memblock_alloc`, mm/memblock.c); the first of them. `None` where
+    /// there are not so many.
+    pub fn reserve(&mut self, frames: u64) -> Option<u64> {
+        debug_assert_eq!(self.fresh, self.reserved, "others have been given out");
+        let first = self.reserved;
+        self.reserved = Some(first + frames).filter(|end| *end <= self.total)?;
+        self.fresh = self.reserved;
+        self.most_used = self.reserved;
+        for frame in first..self.reserved {
+            *self.info.get_mut(frame) = Frame { owner: Owner::Kernel, ..Frame::FREE };
+        }
+        Some(first)
+    }
+
     /// Gives a free frame to an owner.
     pub fn allocate(&mut self, owner: Owner) -> Option<u64> {
         let new_first = self.files_lie_there && matches!(owner, Owner::File(..));
@@ -160,7 +178,13 @@ impl Frames {
         }
         self.fresh += 1;
         let next = self.fresh - 1;
-        Some(self.order.as_ref().map_or(next, |order| order.at(next)))
+        let Some(order) = &self.order else { return Some(next) };
+        // What the order says, without the kernel's frames: these are passed over on its cycle.
+        let mut frame = order.at(next);
+        while frame < self.reserved {
+            frame = order.at(frame);
+        }
+        Some(frame)
     }
 
     /// Takes a frame back.
@@ -176,6 +200,7 @@ impl Frames {
         Frames {
             info: self.info.fork(),
             total: self.total,
+            reserved: self.reserved,
             fresh: self.fresh,
             order: self.order,
             recycled: self.recycled.clone(),
@@ -216,5 +241,22 @@ mod tests {
         assert_ne!(all, (0..1000).collect::<Vec<u64>>());
         all.sort_unstable();
         assert_eq!(all, (0..1000).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn the_kernels_frames_lie_beside_each_other_however_others_are_given_out() {
+        for allocation in [Allocation::Contiguous, Allocation::Fragmented] {
+            let mut frames = Frames::new(1000, allocation, false, 1);
+            assert_eq!(frames.reserve(600), Some(0));
+            assert_eq!((frames.free(), frames.most_used()), (400, 600));
+            assert!((0..600).all(|frame| frames.get(frame).owner == Owner::Kernel));
+            let mut others: Vec<u64> =
+                (0..400).map(|i| frames.allocate(Owner::Anonymous(i)).unwrap()).collect();
+            assert_eq!(others.is_sorted(), allocation == Allocation::Contiguous);
+            assert_eq!(frames.allocate(Owner::Anonymous(400)), None);
+            others.sort_unstable();
+            assert_eq!(others, (600..1000).collect::<Vec<u64>>());
+        }
+        assert_eq!(Frames::new(3, Allocation::Fragmented, false, 1).reserve(4), None);
     }
 }

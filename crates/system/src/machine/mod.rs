@@ -672,11 +672,7 @@ fn contexts(processor: &ProcessorSpec, fixed: &Fixed) -> Vec<Context> {
 /// Takes frames for the kernel's data before anything runs; the first of their lines.
 fn reserve_kernel(paging: &mut Paging, line: u32, page: u32) -> Result<u64, OsError> {
     let frames = (KERNEL_LINES << line >> page).max(1);
-    let mut first = u64::MAX;
-    for _ in 0..frames {
-        first = first.min(paging.kernel_frame()?);
-    }
-    Ok(first << (page - line))
+    Ok(paging.reserve_for_kernel(frames)? << (page - line))
 }
 
 const _: () = assert!(std::mem::size_of::<Access>() <= 48);

@@ -237,3 +237,35 @@ fn a_page_that_was_cut_off_a_file_while_it_was_written_is_not_read_back() {
     assert!(sums.counter("file_write_back_pages") > 0);
     assert_eq!(sums.counter("major_faults"), 0, "a hole is not read");
 }
+
+#[test]
+fn the_kernels_data_are_in_nobodys_pages_however_frames_are_given_out() {
+    let length = 100 * PAGE;
+    let start = (1..4)
+        .map(|thread| Call::Spawn { thread })
+        .chain([0, 1, 2, 3, 4].map(|file| Call::Open { file, size: length * u64::from(file > 0) }));
+    // Lines in caches that nobody wants any more lie in the frames that the next call reads into.
+    let rewrite = |file: u32| {
+        [
+            Call::Write { file: 0, offset: 0, length, address: ANONYMOUS },
+            Call::Truncate { file: 0, length: 0 },
+            Call::Read { file, offset: 0, length, address: ANONYMOUS },
+        ]
+    };
+    let first = start.chain((1..5).flat_map(rewrite)).flat_map(call).collect();
+    // The kernel looks up its own meanwhile.
+    let others = (1..4).map(|thread| {
+        let address = ANONYMOUS + 1000 * thread * PAGE;
+        let read = |page: u64| Call::Read { file: 1, offset: page % 9 * PAGE, length: 9, address };
+        (0..300).map(read).flat_map(call).collect()
+    });
+    let threads: Vec<Vec<Op>> = std::iter::once(first).chain(others).collect();
+    let sets = [
+        ("os.allocation", "fragmented"),
+        ("storage.dram_capacity", "4MiB"),
+        ("check_data", "true"),
+    ];
+    let sums = run(&system("storage/quick", &[&sets]), &threads);
+    assert!(sums.counter("major_faults") > 0);
+    assert_eq!(sums.counter("stale_loads"), 0);
+}

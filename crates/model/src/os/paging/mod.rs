@@ -484,13 +484,13 @@ impl Paging {
         Ok(true)
     }
 
-    /// A frame for the kernel's own data, taken before anything runs.
-    pub fn kernel_frame(&mut self) -> Result<u64, OsError> {
-        let frame = self.frames.allocate(Owner::Kernel).ok_or(self.out_of_memory())?;
-        self.managed -= 1;
+    /// Frames beside each other for the kernel's own data, taken before anything runs; the first.
+    pub fn reserve_for_kernel(&mut self, frames: u64) -> Result<u64, OsError> {
+        let first = self.frames.reserve(frames).ok_or(self.out_of_memory())?;
+        self.managed -= frames;
         let scale = self.limits.as_ref().map_or(0.0, |limits| limits.watermark_scale);
         self.watermarks = Watermarks::new(self.managed, self.page_bytes, scale);
-        Ok(frame)
+        Ok(first)
     }
 
     fn out_of_memory(&self) -> OsError {

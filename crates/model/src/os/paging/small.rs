@@ -100,9 +100,8 @@ pub struct Memory {
 impl Memory {
     /// With so many free frames, and a store that holds something at some addresses.
     pub fn new(mut paging: Paging, free: u64, store: HashMap<u64, u64>) -> Memory {
-        while paging.frames.free() > free {
-            paging.kernel_frame().unwrap();
-        }
+        let rest = paging.frames.free().saturating_sub(free);
+        paging.reserve_for_kernel(rest).unwrap();
         let (frames, flash) = (HashMap::new(), HashMap::new());
         Memory { paging, frames, store, flash, free_at_first: free }
     }
