@@ -22,10 +22,10 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Of a DRAM: what it did, and what its chips and its interface took, where that is known.
+    /// Of a DRAM: what it did, and what its chips took, and its interface, where that is known.
     pub fn of_dram(
         dram: DramCounts,
-        chips: Option<DramEnergy>,
+        chips: DramEnergy,
         interface: Option<InterfaceEnergy>,
     ) -> Self {
         let energy = Energy::of_dram(chips).and(Energy::of_interface(interface));
@@ -115,10 +115,7 @@ pub struct NotCounted {
 }
 
 impl Energy {
-    fn of_dram(energy: Option<DramEnergy>) -> Self {
-        let Some(energy) = energy else {
-            return Energy::default().without("dram", "no source gives the currents of this part");
-        };
+    fn of_dram(energy: DramEnergy) -> Self {
         Energy::of_parts("dram", &energy.parts())
     }
 
@@ -204,18 +201,18 @@ mod tests {
     #[test]
     fn the_total_is_the_sum_of_the_parts_and_what_is_unknown_has_none() {
         let energy = DramEnergy { activate_j: 1.0, pump_j: 0.5, ..DramEnergy::default() };
-        let known = Activity::of_dram(DramCounts::default(), Some(energy), None).energy;
+        let known = Activity::of_dram(DramCounts::default(), energy, None).energy;
         assert_eq!(known.total_j(), Some(energy.total_j()));
         assert_eq!(known.parts.len(), 9);
-        let unknown = Activity::of_dram(DramCounts::default(), None, None).energy;
-        assert_eq!((unknown.total_j(), unknown.not_counted[0].component), (None, "dram"));
+        let unknown = Energy::default().without("store", "no source");
+        assert_eq!((unknown.total_j(), unknown.not_counted[0].component), (None, "store"));
     }
 
     #[test]
     fn what_came_before_is_taken_away_part_by_part() {
         let at = |activate_j, refresh_j, activates| {
             let energy = DramEnergy { activate_j, refresh_j, ..DramEnergy::default() };
-            Activity::of_dram(DramCounts { activates, ..DramCounts::default() }, Some(energy), None)
+            Activity::of_dram(DramCounts { activates, ..DramCounts::default() }, energy, None)
         };
         let left = at(3.0, 1.0, 7).since(&at(1.0, 0.25, 3));
         assert_eq!((left.dram.activates, left.energy.total_j()), (4, Some(2.75)));

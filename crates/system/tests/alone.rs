@@ -194,16 +194,17 @@ fn the_share_of_the_peak_is_of_whole_lines() {
 }
 
 #[test]
-fn energy_is_the_sum_of_its_parts_and_null_where_currents_are_not_known() {
+fn energy_is_the_sum_of_its_parts_and_what_is_not_counted_is_told() {
     let lines: Vec<_> = (0..2000).map(|n| untimed(read(n * 4096, 0))).collect();
     let known = result(&system(DDR4, &[]), given(&lines)).energy;
     let sum_j: f64 = known.parts_j.values().sum();
     assert!((known.total_j.unwrap() - sum_j).abs() < 1e-12 && sum_j > 0.0);
     assert!(known.parts_j["dram.activate"] > 0.0 && known.parts_j["dram.read"] > 0.0);
     assert!(known.parts_j["dram_interface.read"] > 0.0 && known.not_counted.is_empty());
-    let unknown = result(&system("device/lpddr5-6400", &[]), given(&lines[..100])).energy;
-    assert_eq!((unknown.total_j, unknown.average_w, unknown.parts_j.len()), (None, None, 0));
-    assert!(unknown.not_counted["dram"].contains("no source"));
+    let partly = result(&system("device/ddr5-4800", &[]), given(&lines[..100])).energy;
+    assert!(
+        partly.total_j.unwrap() > 0.0 && partly.not_counted["dram_interface"].contains("no source")
+    );
 }
 
 #[test]
@@ -212,7 +213,7 @@ fn power_is_that_of_the_data_sheet_at_rest() {
     let spec = system(DDR4, &[]);
     let found = result(&spec, given(&[read(0, 0), read(64, 1_200_000_000)]));
     let d = Description::new(spec.dram.as_ref().unwrap());
-    let c = d.currents.unwrap();
+    let c = d.currents;
     let chips = d.chips as f64;
     let watts = |microamperes: f64| c.vdd_mv as f64 * microamperes * 1e-9 * chips;
     let refreshes = device(&found).refreshes as f64;

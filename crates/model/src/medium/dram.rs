@@ -177,16 +177,14 @@ impl Dram {
     }
 
     /// What has been counted since the start, up to `now_ps`, which is not before the last call: what
-    /// nobody has asked for since (refreshes) included; and the energy, `None` where the currents of
-    /// the part are not known.
-    pub fn counts_and_energy(&self, now_ps: u64) -> (DramCounts, Option<DramEnergy>) {
+    /// nobody has asked for since (refreshes) included; and the energy.
+    pub fn counts_and_energy(&self, now_ps: u64) -> (DramCounts, DramEnergy) {
         let now = self.rules.clock.ps_to_cycles_ceil(now_ps.saturating_add(1)) - 1;
         let mut counts = DramCounts::default();
-        let mut energy = Some(DramEnergy::default());
+        let mut energy = DramEnergy::default();
         for mut channel in self.settled(now_ps) {
             counts = counts.plus(channel.counts());
-            let more = energy::of_channel(&self.rules, &mut channel, now);
-            energy = energy.and_then(|sum| Some(sum.plus(&more?)));
+            energy = energy.plus(&energy::of_channel(&self.rules, &mut channel, now));
         }
         (counts, energy)
     }

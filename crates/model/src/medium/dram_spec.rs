@@ -74,12 +74,12 @@ pub struct DramSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power_down_after: Option<Duration>,
     /// Energy: of what IDD3N is above IDD2N, the share that the first open row of a rank takes; the
-    /// rest is taken bank by bank (the rho of DRAMPower; 1 in Micron's calculators). 0, where it is not
-    /// said: data sheets measure IDD3N with all banks open.
+    /// rest is taken bank by bank (the rho of DRAMPower; 1 in Micron's calculators). Where it is not said,
+    /// 0.2 of HBM2 and HBM3, as measured, and 0 of others: data sheets measure IDD3N with all banks open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_standby: Option<f64>,
     /// Energy: what drivers and termination of the data bus take. Where it is not said that of the
-    /// standard, as far as a source is known: DDR2, DDR3, DDR4.
+    /// standard, as far as a source is known: not of DDR5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<InterfaceSpec>,
     /// Time of the controller itself, added to each request.

@@ -20,8 +20,8 @@ pub struct Description {
     pub clock: Clock,
     /// Its timings.
     pub timings: Timings,
-    /// Currents of a chip, where known.
-    pub currents: Option<Currents>,
+    /// Currents of a chip.
+    pub currents: Currents,
     /// Share of what standby with all banks open takes beyond that with none, that the first open
     /// bank takes.
     pub shared_standby: f64,
@@ -80,7 +80,7 @@ impl Description {
             clock,
             timings: timings(spec, &part.timings, clock),
             currents: part.currents,
-            shared_standby: spec.shared_standby.unwrap_or(0.0),
+            shared_standby: spec.shared_standby.unwrap_or(part.currents.shared_standby),
             interface: spec
                 .interface
                 .clone()

@@ -71,14 +71,14 @@ impl DramEnergy {
 }
 
 /// What a channel took up to clock `now`, until which it has run.
-pub(super) fn of_channel(rules: &Rules, channel: &mut Channel, now: u64) -> Option<DramEnergy> {
-    let currents = rules.description.currents?;
+pub(super) fn of_channel(rules: &Rules, channel: &mut Channel, now: u64) -> DramEnergy {
+    let currents = rules.description.currents;
     let clocks = Clocks { rules, currents: &currents };
     for rank in 0..channel.ranks.len() as u32 {
         channel.wake(rules, rank, now);
     }
     let ranks = channel.ranks.iter();
-    Some(ranks.fold(DramEnergy::default(), |sum, rank| {
+    ranks.fold(DramEnergy::default(), |sum, rank| {
         let residency = rank.residency.until(now);
         let closed = now.saturating_sub(residency.active + residency.precharged_down);
         sum.plus(&DramEnergy {
@@ -100,7 +100,7 @@ pub(super) fn of_channel(rules: &Rules, channel: &mut Channel, now: u64) -> Opti
             precharge_power_down_j: clocks.standby_j(currents.idd2p_ua, residency.precharged_down),
             pump_j: clocks.joules(currents.vpp_mv, currents.ipp_ua as f64, now as f64),
         })
-    }))
+    })
 }
 
 struct Clocks<'a> {

@@ -36,6 +36,13 @@ pub struct InterfacePowers {
     pub other_write_uw: u64,
 }
 
+impl InterfacePowers {
+    /// Nothing besides the currents, in which what the data bus takes was measured with the rest; nobody
+    /// terminates it.
+    pub const IN_CURRENTS: InterfacePowers =
+        InterfacePowers { read_uw: 0, write_uw: 0, other_read_uw: 0, other_write_uw: 0 };
+}
+
 /// What drivers and termination of a DRAM took, in joules.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct InterfaceEnergy {

@@ -284,7 +284,7 @@ impl Timings {
 
 /// Currents of one chip, in microamperes, and its voltages, in millivolts; named as in data
 /// sheets. `None` where no source was found: then energy is not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Currents {
     /// Core voltage.
     pub vdd_mv: u64,
@@ -308,6 +308,9 @@ pub struct Currents {
     pub idd5b_ua: u64,
     /// From the pump: standby, and reading and writing.
     pub ipp_ua: u64,
+    /// Of what active standby takes beyond precharge standby, the share of the first open bank; 0 where
+    /// no source says it.
+    pub shared_standby: f64,
 }
 
 /// Refreshes that a standard has.
@@ -374,7 +377,7 @@ pub struct Part {
     /// Its timings.
     pub timings: Timings,
     /// Its currents.
-    pub currents: Option<Currents>,
+    pub currents: Currents,
 }
 
 /// The part of this name and its standard.

@@ -56,6 +56,7 @@ const CURRENTS: Currents = Currents {
     idd4w_ua: 135_000,
     idd5b_ua: 215_000,
     ipp_ua: 0,
+    shared_standby: 0.0,
 };
 
 const DDR2_667_1GB_X8: Part = Part {
@@ -95,7 +96,7 @@ const DDR2_667_1GB_X8: Part = Part {
         refi_ps: 7_800_000,
         ..Timings::NONE
     },
-    currents: Some(CURRENTS),
+    currents: CURRENTS,
 };
 
 /// The same chip in \[NVM10\]'s HASTE, whose controllers run it at 250 MHz: its times, in whole

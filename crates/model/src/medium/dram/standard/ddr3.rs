@@ -70,7 +70,7 @@ const DDR3_1333_2GB_X8: Part = Part {
         refi_ps: 7_800_000,
         ..Timings::NONE
     },
-    currents: Some(Currents {
+    currents: Currents {
         vdd_mv: 1_500,
         vpp_mv: 0,
         idd0_ua: 130_000,
@@ -82,7 +82,8 @@ const DDR3_1333_2GB_X8: Part = Part {
         idd4w_ua: 300_000,
         idd5b_ua: 305_000,
         ipp_ua: 0,
-    }),
+        shared_standby: 0.0,
+    },
 };
 
 const DDR3_1600_4GB_X8: Part = Part {
@@ -122,7 +123,7 @@ const DDR3_1600_4GB_X8: Part = Part {
         refi_ps: 7_800_000,
         ..Timings::NONE
     },
-    currents: Some(Currents {
+    currents: Currents {
         vdd_mv: 1_350,
         vpp_mv: 0,
         idd0_ua: 55_000,
@@ -134,5 +135,6 @@ const DDR3_1600_4GB_X8: Part = Part {
         idd4w_ua: 125_000,
         idd5b_ua: 235_000,
         ipp_ua: 0,
-    }),
+        shared_standby: 0.0,
+    },
 };

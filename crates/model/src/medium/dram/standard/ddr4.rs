@@ -71,7 +71,7 @@ const DDR4_2133_8GB_X8: Part = Part {
     banks: 4,
     row_bytes: 1024,
     timings: DDR4_2133,
-    currents: Some(Currents {
+    currents: Currents {
         vdd_mv: 1_200,
         vpp_mv: 2_500,
         idd0_ua: 45_000,
@@ -83,7 +83,8 @@ const DDR4_2133_8GB_X8: Part = Part {
         idd4w_ua: 115_000,
         idd5b_ua: 250_000,
         ipp_ua: 3_000,
-    }),
+        shared_standby: 0.0,
+    },
 };
 
 /// Sixteen of them make the single-rank 8 GB module of \[HAMS21\].
@@ -97,7 +98,7 @@ const DDR4_2133_4GB_X4: Part = Part {
     banks: 4,
     row_bytes: 512,
     timings: Timings { faw: 16, rfc_ps: 260_000, ..DDR4_2133 },
-    currents: Some(Currents {
+    currents: Currents {
         vdd_mv: 1_200,
         vpp_mv: 2_500,
         idd0_ua: 55_000,
@@ -109,7 +110,8 @@ const DDR4_2133_4GB_X4: Part = Part {
         idd4w_ua: 155_000,
         idd5b_ua: 170_000,
         ipp_ua: 3_000,
-    }),
+        shared_standby: 0.0,
+    },
 };
 
 const DDR4_2400_8GB_X8: Part = Part {
@@ -149,7 +151,7 @@ const DDR4_2400_8GB_X8: Part = Part {
         refi_ps: 7_800_000,
         ..Timings::NONE
     },
-    currents: Some(Currents {
+    currents: Currents {
         vdd_mv: 1_200,
         vpp_mv: 2_500,
         idd0_ua: 48_000,
@@ -161,5 +163,6 @@ const DDR4_2400_8GB_X8: Part = Part {
         idd4w_ua: 123_000,
         idd5b_ua: 250_000,
         ipp_ua: 3_000,
-    }),
+        shared_standby: 0.0,
+    },
 };

@@ -62,7 +62,7 @@ const DDR5_4800_16GB_X8: Part = Part {
         refi_ps: 3_900_000,
         ..Timings::NONE
     },
-    currents: Some(Currents {
+    currents: Currents {
         vdd_mv: 1_100,
         vpp_mv: 0,
         idd0_ua: 122_000,
@@ -74,5 +74,6 @@ const DDR5_4800_16GB_X8: Part = Part {
         idd4w_ua: 479_000,
         idd5b_ua: 277_000,
         ipp_ua: 0,
-    }),
+        shared_standby: 0.0,
+    },
 };

@@ -1,6 +1,7 @@
 //! HBM2 (JEDEC JESD235): channels of 128 bits in two pseudo-channels of 64, which share row and
 //! column command buses and have data buses of their own; bursts of four.
 
+use super::super::interface::InterfacePowers;
 use super::rules::{BANK, BANK_REFRESH, GROUPS, POWER_DOWN, RANK};
 use super::{BankRefresh, Currents, Part, Standard, Timings};
 
@@ -16,14 +17,14 @@ pub const HBM2: Standard = Standard {
     rank_is_pseudo_channel: true,
     bank_refresh: BankRefresh::Single,
     most_postponed: 8, // JESD235 6.7 (remembered, not confirmed)
-    interface: None,
+    interface: Some(InterfacePowers::IN_CURRENTS),
     rules: &[BANK, RANK, GROUPS, BANK_REFRESH, POWER_DOWN],
     parts: &[HBM2_2000_8GB],
 };
 
 const HBM2_2000_8GB: Part = Part {
     name: "hbm2-2000-8gb",
-    source: "CMU-SAFARI/ramulator2@c5b1c3a:python/ramulator/dram/hbm2.py, HBM2_2000Mbps; tXP, tCKE and currents of a channel of 128 bits, halved: umd-memsys/DRAMsim3@2981759:configs/HBM2_8Gb_x128.ini, which agrees in tCL, tRP, tRAS, tWR and tWTR",
+    source: "CMU-SAFARI/ramulator2@c5b1c3a:python/ramulator/dram/hbm2.py, HBM2_2000Mbps; tXP and tCKE: umd-memsys/DRAMsim3@2981759:configs/HBM2_8Gb_x128.ini, which agrees in tCL, tRP, tRAS, tWR and tWTR; currents of a pseudo-channel: CMU-SAFARI/HBM-Power@318d3d1:config/HBM2_1200MTs, the means of 36 stacks measured at 1200 MT/s, taken to 2000 by the trends measured there, with random data by its energy a bit; power-down by DRAMsim3's ratios to standby",
     three_transfers_per_second: 6_000_000_000,
     chip_bits: 64,
     bus_bits: 64,
@@ -60,17 +61,22 @@ const HBM2_2000_8GB: Part = Part {
         refi_ps: 3_900_000,
         ..Timings::NONE
     },
-    currents: Some(Currents {
+    // Measured at 1200 MT/s, in milliamperes: IDD0 28.544, IDD2N 11.756, IDD3N 12.394 with one bank open and
+    // 14.281 with 16, IDD4R 202.769 and IDD4W 137.406 with still data, IDD5B 66.331. Standby and bursts grow
+    // as the rate, open banks' share not at all, activates and refreshes by 0.017 % and 0.010 % an MT/s
+    // (docs/explanation/idd-derivation.md there); random data take 5.1486 / 3.1798 of a burst's energy.
+    currents: Currents {
         vdd_mv: 1_200,
         vpp_mv: 0,
-        idd0_ua: 32_500,
-        idd2p_ua: 14_000,
-        idd2n_ua: 20_000,
-        idd3p_ua: 20_000,
-        idd3n_ua: 27_500,
-        idd4r_ua: 195_000,
-        idd4w_ua: 250_000,
-        idd5b_ua: 125_000,
+        idd0_ua: 38_670,
+        idd2p_ua: 13_715,
+        idd2n_ua: 19_593,
+        idd3p_ua: 16_086,
+        idd3n_ua: 22_118,
+        idd4r_ua: 534_402,
+        idd4w_ua: 358_014,
+        idd5b_ua: 78_658,
         ipp_ua: 0,
-    }),
+        shared_standby: 0.2,
+    },
 };

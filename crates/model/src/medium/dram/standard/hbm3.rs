@@ -3,8 +3,9 @@
 //! Activates of 1.5 clocks are taken as two, other row commands of half a clock as one; one stack
 //! level (SID).
 
+use super::super::interface::InterfacePowers;
 use super::rules::{BANK, BANK_REFRESH, GROUPS, POWER_DOWN, RANK};
-use super::{BankRefresh, Part, Standard, Timings};
+use super::{BankRefresh, Currents, Part, Standard, Timings};
 
 /// The standard. A rank is a pseudo-channel: two of them are a channel.
 pub const HBM3: Standard = Standard {
@@ -18,14 +19,14 @@ pub const HBM3: Standard = Standard {
     rank_is_pseudo_channel: true,
     bank_refresh: BankRefresh::Single,
     most_postponed: 8, // JESD238 (remembered, not confirmed)
-    interface: None,
+    interface: Some(InterfacePowers::IN_CURRENTS),
     rules: &[BANK, RANK, GROUPS, BANK_REFRESH, POWER_DOWN],
     parts: &[HBM3_6400_4GB],
 };
 
 const HBM3_6400_4GB: Part = Part {
     name: "hbm3-6400-4gb",
-    source: "CMU-SAFARI/ramulator2@c5b1c3a:python/ramulator/dram/hbm3.py, HBM3_6400Mbps and HBM3_4Gb; tRFCsb of 320 clocks there; tXP and tCKE: 7.5 ns as HBM2 (assumption); no currents found",
+    source: "CMU-SAFARI/ramulator2@c5b1c3a:python/ramulator/dram/hbm3.py, HBM3_6400Mbps and HBM3_4Gb; tRFCsb of 320 clocks there; tXP and tCKE: 7.5 ns as HBM2 (assumption); currents of a pseudo-channel: CMU-SAFARI/HBM-Power@318d3d1:config/HBM3E_6400MTs, extrapolated there from measured HBM2 and held against an H200, with random data by its energy a bit; power-down by the ratios to standby of DRAMsim3's HBM2 (assumption)",
     three_transfers_per_second: 19_200_000_000,
     chip_bits: 32,
     bus_bits: 32,
@@ -63,5 +64,20 @@ const HBM3_6400_4GB: Part = Part {
         refi_ps: 3_900_000,
         ..Timings::NONE
     },
-    currents: None,
+    // Read and write of 560.7 and 389.5 mA with still data, what is beyond one open bank (71.2 mA) times
+    // 5.1486 / 3.1798 for random data (docs/explanation/data-pattern-model.md there).
+    currents: Currents {
+        vdd_mv: 1_100,
+        vpp_mv: 0,
+        idd0_ua: 106_100,
+        idd2p_ua: 49_350,
+        idd2n_ua: 70_500,
+        idd3p_ua: 53_309,
+        idd3n_ua: 73_300,
+        idd4r_ua: 863_778,
+        idd4w_ua: 586_578,
+        idd5b_ua: 164_700,
+        ipp_ua: 0,
+        shared_standby: 0.2,
+    },
 };
