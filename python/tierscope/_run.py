@@ -436,9 +436,9 @@ def record(
             such as ``"2GiB"``. What is recorded until then is complete.
         filter_l1: leaves out the accesses that a first-level cache of this size serves, of 8 ways
             and lines of 64 bytes, one for each thread: bytes, or a text such as ``"32KiB"``.
-        sample: records windows of the program and passes over what lies between them, but for its
-            calls: accesses of a window and of a period, such as ``"1M/100M"``. What the recording
-            replays to is marked as sampled.
+        sample: records the program's first period whole, and behind it windows; passes over what
+            lies between them, but for its calls: accesses of a window and of a period, such as
+            ``"1M/100M"``. What the recording replays to is marked as sampled.
         watch: hears of the file's growth.
 
     Raises:
@@ -477,11 +477,14 @@ def record(
 
 
 def _no_window(skipped: dict[str, int] | None) -> list[str]:
-    """A notice of a sample that has nothing of its program, where it is one."""
+    """A notice of a sample that has no window of its program."""
     if skipped is None or skipped["windows"]:
         return []
     accesses = skipped["loads"] + skipped["stores"]
-    return [f"the program made {accesses} accesses, and no window began: take a shorter period"]
+    if not accesses:
+        return ["the program ended within its first period, and is recorded whole: no sample"]
+    made = f"behind its start the program made {accesses} accesses"
+    return [f"{made}, and no window began: take a shorter period"]
 
 
 def _check_recording(path: Path) -> None:

@@ -282,6 +282,7 @@ class RecordedWindows(TypedDict):
 
     windows: int
     program_instructions: int
+    start_instructions: int
     thread_time_s: float | None
     mean_latency_ns: float | None
     first_halves: float | None

@@ -17,8 +17,6 @@ pub enum Stage {
     SystemCall,
     /// Page cache and swap cache, copies included.
     PageCache,
-    /// Extended buffer cache: look-ups, and pages read from and programmed into its flash.
-    BufferCache,
     /// File system.
     FileSystem,
     /// Block layer.
@@ -53,10 +51,13 @@ pub enum Stage {
     Medium,
     /// Moving data between link and DRAM.
     Dma,
+    /// Extended buffer cache: look-ups, and pages read from and programmed into its flash.
+    BufferCache,
 }
 
 impl Stage {
-    /// All stages, in order from the core to the medium.
+    /// All stages, in order from the core to the medium; then what few machines have. New ones are added
+    /// at the end: the kernel's data of each lie where its number says.
     pub const ALL: [Stage; 24] = [
         Stage::Core,
         Stage::Cache,
@@ -64,7 +65,6 @@ impl Stage {
         Stage::Fault,
         Stage::SystemCall,
         Stage::PageCache,
-        Stage::BufferCache,
         Stage::FileSystem,
         Stage::BlockLayer,
         Stage::Driver,
@@ -82,6 +82,7 @@ impl Stage {
         Stage::Device,
         Stage::Medium,
         Stage::Dma,
+        Stage::BufferCache,
     ];
 
     /// The name in results.
@@ -93,7 +94,6 @@ impl Stage {
             Stage::Fault => "fault",
             Stage::SystemCall => "system_call",
             Stage::PageCache => "page_cache",
-            Stage::BufferCache => "buffer_cache",
             Stage::FileSystem => "file_system",
             Stage::BlockLayer => "block_layer",
             Stage::Driver => "driver",
@@ -111,6 +111,7 @@ impl Stage {
             Stage::Device => "device",
             Stage::Medium => "medium",
             Stage::Dma => "dma",
+            Stage::BufferCache => "buffer_cache",
         }
     }
 }

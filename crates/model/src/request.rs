@@ -167,7 +167,7 @@ pub trait Device: Clone {
 
     /// Power fails at `now_ps`: requests in flight are gone. Only of a device that follows contents.
     fn cut_power(&mut self, _now_ps: u64) -> Outage {
-        Outage::untold("how long the store takes to start is not described")
+        Outage::of_undescribed_start()
     }
 
     /// Whether it has a safeguard that this would take away.

@@ -170,7 +170,11 @@ pub fn filtered(filter: FilterSpec, systems: &[SystemSpec]) -> Vec<String> {
 
 /// A remark on a recording that holds windows of its program.
 pub fn in_windows(windows: &Windows) -> String {
-    let WindowSpec { window_accesses, period_accesses } = windows.spec;
+    let WindowSpec { window_accesses, period_accesses, start_accesses } = windows.spec;
+    let start = match start_accesses {
+        0 => "its start is in no window, and counts as the rest".into(),
+        _ => format!("its first {start_accesses} accesses are there whole"),
+    };
     let share = windows.totals.as_ref().and_then(|totals| {
         let skipped = totals.skipped?;
         let of = |part: u64, rest: u64| 100.0 * part as f64 / (part as f64 + rest as f64).max(1.0);
@@ -192,8 +196,8 @@ pub fn in_windows(windows: &Windows) -> String {
     };
     format!(
         "The recording is a sample of its program: {window_accesses} of each {period_accesses} \
-         accesses{}. Times, energies and counts are of these windows and of all calls; what is told of \
-         the whole program is extrapolated, and ± is sampling's error alone. {warm}",
+         accesses{}; {start}. Times, energies and counts are of what is there; what is told of the whole \
+         program is extrapolated, and ± is sampling's error alone. {warm}",
         share.unwrap_or_default()
     )
 }

@@ -258,7 +258,10 @@ fn recorded(path: PathBuf, allow_truncated: bool) -> Result<Prepared, PyErr> {
     let filter = reader.metadata().filter;
     let totals = reader.totals().cloned();
     let warm = reader.tells_uses();
-    let windows = reader.metadata().windows.map(|spec| Windows { spec, totals, warm });
+    let all = |totals: &TstTotals| totals.skipped.is_some_and(|it| it.instructions == 0);
+    // A program that ended within its start is recorded whole, and no sample.
+    let windows = reader.metadata().windows.filter(|_| !totals.as_ref().is_some_and(all));
+    let windows = windows.map(|spec| Windows { spec, totals, warm });
     let damage = reader.damage().map(|damage| format!("the recording is cut short: {damage}"));
     let cut = reader.cut().map(ended_early);
     let missing = reader.missing().to_vec();

@@ -65,7 +65,7 @@ impl Run {
         let Prepared { source, info, damage, cut, missing, filter, windows } = prepared;
         let mut remarks = filter.map(|filter| filtered(filter, &systems)).unwrap_or_default();
         let is_sample = windows.is_some();
-        options.window_accesses = windows.as_ref().map(|windows| windows.spec.window_accesses);
+        options.windows = windows.as_ref().map(|windows| windows.spec);
         remarks.extend(windows.map(|windows| in_windows(&windows)));
         let count = systems.len();
         let source = match source {

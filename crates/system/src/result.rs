@@ -536,8 +536,8 @@ pub struct HalfWidths {
     pub energy: Option<f64>,
 }
 
-/// What a recording of windows tells of its whole program: estimates of what its threads took for each
-/// instruction, and of the mean latency. Intervals hold sampling's error alone, not what warming leaves
+/// What a recording of windows tells of its whole program: what the start took, which is recorded whole, and
+/// estimates of what the rest took for each instruction, and of the mean latency. Intervals hold sampling's error alone, not what warming leaves
 /// out between windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedWindows {
@@ -545,10 +545,13 @@ pub struct RecordedWindows {
     pub windows: u64,
     /// Instructions of the program, those between windows included.
     pub program_instructions: u64,
+    /// Of these, instructions of the start, which is recorded whole.
+    pub start_instructions: u64,
     /// Time that the program's threads are at work or wait for the machine, all together, in seconds:
-    /// what it took in windows for each instruction, times all instructions. Nothing without a window.
+    /// that of the start, and what windows took for each instruction, times all other instructions. Nothing
+    /// without a window.
     pub thread_time_s: Option<f64>,
-    /// Mean latency of accesses in whole windows, in nanoseconds. Nothing without a window.
+    /// Mean latency of the program's accesses, in nanoseconds. Nothing without a window.
     pub mean_latency_ns: Option<f64>,
     /// Time for each instruction in the first halves of windows over that in the second ones: above 1 where
     /// windows begin colder than they should, or with queues still empty below it. Nothing without a

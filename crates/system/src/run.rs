@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tierscope_workload::windows::WindowSpec;
 use tierscope_workload::{SiteGrain, Stream, StreamError};
 
 pub use crate::machine::{Bound, Warming, mark};
@@ -46,10 +47,10 @@ pub struct RunOptions {
     /// Files that get the first of these requests through their stages, in the Trace Event Format, one
     /// for each system; none where it is empty.
     pub timelines: Vec<PathBuf>,
-    /// Accesses of a window, of a recording that has windows of its program: not asked for, but known
-    /// of the recording.
+    /// The windows, of a recording that has windows of its program: not asked for, but known of the
+    /// recording.
     #[serde(skip)]
-    pub window_accesses: Option<u64>,
+    pub windows: Option<WindowSpec>,
 }
 
 /// How a run is sampled: one unit in each period is measured.

@@ -1,7 +1,9 @@
 //! Leaving out of a recording what lies between windows: a systematic sample of a program.
 //!
 //! Of each period of so many accesses of the program, all threads together, the recording holds a window
-//! in the period's middle, so that a trend over the program weighs alike before and behind. Calls and
+//! in the period's middle, so that a trend over the program weighs alike before and behind; the first
+//! period it holds whole: a program's start is like nothing that follows, and a stratum of its own, as
+//! what is rare and large is in samples (Cochran, *Sampling Techniques*, 3rd ed., ch. 5). Calls and
 //! marks are kept wherever they are: what memory is mapped, what files hold and who waits for whom is as
 //! in the whole. [`Call::Skip`] counts what a thread did in between, and [`OpKind::Used`] behind it tells
 //! what memory it used there, so that a machine begins a window as warm as if it had done all of it.
@@ -30,11 +32,15 @@ pub struct WindowSpec {
     pub window_accesses: u64,
     /// Accesses of a period, the window included.
     pub period_accesses: u64,
+    /// Accesses at the program's start that are all recorded; 0 of recordings that begin with what lies
+    /// before their first window.
+    #[serde(default)]
+    pub start_accesses: u64,
 }
 
 impl WindowSpec {
-    /// A window of so many accesses in each period of so many. An error says why there is none, and
-    /// what to write, for people.
+    /// The first period, and a window of so many accesses in each later one of so many. An error says why
+    /// there is none, and what to write, for people.
     pub fn new(window_accesses: u64, period_accesses: u64) -> Result<WindowSpec, (String, String)> {
         let mend = || "write the accesses of a window and of a period, such as 1M/100M".to_owned();
         if window_accesses < LEAST_WINDOW {
@@ -43,23 +49,25 @@ impl WindowSpec {
         if window_accesses >= period_accesses {
             return Err(("a period is longer than its window".into(), mend()));
         }
-        Ok(WindowSpec { window_accesses, period_accesses })
+        Ok(WindowSpec { window_accesses, period_accesses, start_accesses: period_accesses })
     }
 
     /// Whether there are such windows: not of a damaged recording, perhaps.
     pub fn is_one(self) -> bool {
-        WindowSpec::new(self.window_accesses, self.period_accesses) == Ok(self)
+        let whole_start = WindowSpec::new(self.window_accesses, self.period_accesses);
+        whole_start.is_ok_and(|it| self == it || self == WindowSpec { start_accesses: 0, ..it })
     }
 
-    /// Where in its period the window begins.
-    fn start(self) -> u64 {
-        (self.period_accesses - self.window_accesses) / 2
+    /// How far into a window the access with this number, from 0, is; nothing outside of windows.
+    fn place(self, access: u64) -> Option<u64> {
+        let before = (self.period_accesses - self.window_accesses) / 2;
+        let place = (access % self.period_accesses).checked_sub(before)?;
+        (access >= self.start_accesses && place < self.window_accesses).then_some(place)
     }
 
-    /// Whether the access with this number, from 0, is in a window.
+    /// Whether the access with this number is kept.
     fn holds(self, access: u64) -> bool {
-        let place = access % self.period_accesses;
-        (self.start()..self.start() + self.window_accesses).contains(&place)
+        access < self.start_accesses || self.place(access).is_some()
     }
 }
 
@@ -146,8 +154,7 @@ impl Windows {
             let inside = self.spec.holds(self.passed);
             match kind {
                 Some(OpKind::Load | OpKind::Store) => {
-                    self.begun +=
-                        u64::from(self.passed % self.spec.period_accesses == self.spec.start());
+                    self.begun += u64::from(self.spec.place(self.passed) == Some(0));
                     self.passed += 1;
                     if inside {
                         thread.tell_used(&self.gone, kept);
@@ -294,6 +301,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Windows of a recording that begins before its first one.
+    fn without_start(window_accesses: u64, period_accesses: u64) -> WindowSpec {
+        WindowSpec { window_accesses, period_accesses, start_accesses: 0 }
+    }
+
     fn skip(instructions: u64, loads: u64, stores: u64) -> Vec<Op> {
         let mut ops = Vec::new();
         Call::Skip { instructions, loads, stores }.encode(0, &mut ops);
@@ -321,8 +333,7 @@ mod tests {
 
     #[test]
     fn the_middle_of_each_period_is_kept_and_calls_wherever_they_are() {
-        let spec = WindowSpec::new(1000, 4000).unwrap();
-        let mut windows = Windows::new(spec);
+        let mut windows = Windows::new(without_start(1000, 4000));
         let mut call = Vec::new();
         Call::Close { file: 3 }.encode(7, &mut call);
         let mut short = Vec::new();
@@ -353,7 +364,7 @@ mod tests {
 
     #[test]
     fn what_was_used_is_told_before_its_memory_goes_and_others_forget_it() {
-        let mut windows = Windows::new(WindowSpec::new(1000, 100_000).unwrap());
+        let mut windows = Windows::new(without_start(1000, 100_000));
         let (mut one, mut other) = (Vec::new(), Vec::new());
         let mut unmap = Vec::new();
         Call::Unmap { address: 4096, length: 8192 }.encode(1, &mut unmap);
@@ -386,9 +397,25 @@ mod tests {
     fn a_window_has_a_size_and_a_period_around_it() {
         for (window, period) in [(0, 10), (999, 10_000), (1000, 1000), (2000, 1000)] {
             assert!(WindowSpec::new(window, period).is_err(), "{window}/{period}");
-            assert!(!WindowSpec { window_accesses: window, period_accesses: period }.is_one());
+            assert!(!without_start(window, period).is_one());
         }
-        assert!(WindowSpec::new(1000, 1001).unwrap().is_one());
+        let spec = WindowSpec::new(1000, 1001).unwrap();
+        assert!(spec.is_one() && without_start(1000, 1001).is_one());
+        assert!(!WindowSpec { start_accesses: 1000, ..spec }.is_one());
+    }
+
+    #[test]
+    fn the_first_period_is_kept_whole_and_no_window() {
+        let mut windows = Windows::new(WindowSpec::new(1000, 4000).unwrap());
+        let loads: Vec<Op> = (0..12_000).map(|n| Op::load(n * 64, 8, 2)).collect();
+        let mut kept = Vec::new();
+        windows.apply(0, &loads, &mut kept);
+        assert_eq!(kept[..4000], loads[..4000]);
+        let told = skip(3000, 1500, 0);
+        assert_eq!(kept[4000..4000 + told.len()], told);
+        let accesses = kept.iter().filter(|op| op.kind() == Some(OpKind::Load)).count();
+        assert_eq!((accesses, windows.begun()), (6000, 2));
+        assert_eq!(windows.skipped().loads, 6000);
     }
 
     proptest! {
@@ -396,7 +423,7 @@ mod tests {
         fn nothing_is_lost_and_each_thread_is_told_of_what_it_skipped(
             steps in proptest::collection::vec((0u32..3, 0u8..5, 0u32..9, 1usize..900), 1..60)
         ) {
-            let mut windows = Windows::new(WindowSpec::new(1000, 2500).unwrap());
+            let mut windows = Windows::new(without_start(1000, 2500));
             let mut given: BTreeMap<ThreadId, Vec<Op>> = BTreeMap::new();
             let mut kept: BTreeMap<ThreadId, Vec<Op>> = BTreeMap::new();
             for (thread, what, instructions, times) in steps {

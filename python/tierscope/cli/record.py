@@ -58,8 +58,9 @@ def record(
             2GiB. What is recorded until then is complete and can be replayed.
         filter_l1: Leaves out the accesses that a first-level cache of this size, such as 32KiB,
             serves. For machines whose first-level cache is as large; replays say so.
-        sample: Records windows of the program, such as 1M/100M: the middle 1 million of each 100
-            million accesses, and all calls. Replays are marked as sampled.
+        sample: Records windows of the program, such as 1M/100M: the first 100 million accesses
+            whole, of each later 100 million the middle 1 million, and all calls. Replays are marked
+            as sampled.
         quiet: Shows no progress, and says nothing about a recording that is as it should be.
     """
     if not program:
@@ -113,5 +114,7 @@ def _sampled(skipped: dict[str, int] | None) -> str:
     if skipped is None:
         return ""
     windows, between = skipped["windows"], skipped["loads"] + skipped["stores"]
+    if not between:
+        return ", all that the program made"
     plural = "" if windows == 1 else "s"
     return f", in {windows} window{plural} of a program of {fmt.count(between)} more"

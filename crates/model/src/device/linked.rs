@@ -142,7 +142,7 @@ pub trait Pages: Clone {
 
     /// As [`Device::cut_power`]; what is touched is told in pages.
     fn cut_power(&mut self, _now_ps: u64) -> Outage {
-        Outage::untold("how long the store takes to start is not described")
+        Outage::of_undescribed_start()
     }
 
     /// As [`Device::can_lack`].

@@ -93,7 +93,7 @@ pub(crate) mod tests {
         Message::new(Kind::Data, bytes)
     }
 
-    /// PCIe 3.0 x16 as \[HYB15\] has it (HYB-011): 16 GB/s, 90 % of it payload.
+    /// PCIe 3.0 x16 as \[HYB15\] has it (table 2): 16 GB/s, 90 % of it payload.
     pub fn spec() -> LinkSpec {
         LinkSpec {
             bandwidth: Bandwidth::from_bytes_per_second(16_000_000_000),

@@ -346,7 +346,7 @@ pub(crate) mod tests {
             let off = (found / published - 1.0) * 100.0;
             assert!((off - percent).abs() < 0.05, "{found} of {published}: {off:.2} %");
         };
-        // HASTE, PCIe 1.1 x8 ([NVM10] NVM-111): large writes and reads.
+        // HASTE, PCIe 1.1 x8 ([NVM10] §V-A): large writes and reads.
         let haste = PcieSpec {
             generation: 1,
             lanes: 8,

@@ -129,6 +129,11 @@ impl Outage {
     pub(crate) fn untold(why: &'static str) -> Self {
         Outage { untold: Some(why), ..Outage::default() }
     }
+
+    /// Of a store that keeps what it has answered, and whose start nothing describes.
+    pub(crate) fn of_undescribed_start() -> Self {
+        Outage::untold("how long the store takes to start is not described")
+    }
 }
 
 /// Power of a store fails that keeps what it has answered: nothing else of it is told to anybody.

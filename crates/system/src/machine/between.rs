@@ -3,6 +3,7 @@
 //! counted: time, energy and traffic go on where they stood.
 
 use super::account::Incidental;
+use super::recorded_windows::live_ps;
 use super::thread::{BUSY, IDLE, OWNERS, Thread};
 use super::{Doing, Event, Machine, MachineError};
 use tierscope_model::activity::Activity;
@@ -216,6 +217,8 @@ impl Machine {
                 let part_ps = less_ps.min(*time_ps);
                 (*time_ps, less_ps) = (*time_ps - part_ps, less_ps - part_ps);
             }
+            // A call that ends the stretch takes its time from here on.
+            thread.called_at_ps = thread.called_at_ps.map(|_| live_ps(thread));
         }
         for (core, running_ps) in self.cores.iter_mut().zip(running_ps) {
             core.occupancy.restart_with(at_ps, running_ps);

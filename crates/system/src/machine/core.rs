@@ -56,8 +56,10 @@ impl Machine {
     /// Runs a hardware thread until `horizon_ps`, or until it has to wait.
     pub(super) fn run_batch(&mut self, index: usize, horizon_ps: u64) -> Result<(), MachineError> {
         self.contexts[index].share = self.share(index);
-        let mut left =
-            self.fixed.batch_limit.min(self.region.budget(self.accesses(), self.instructions()));
+        let accesses = self.accesses();
+        let budget = self.region.budget(accesses, self.instructions());
+        let budget = self.windows.as_ref().map_or(budget, |it| it.budget(accesses).min(budget));
+        let mut left = self.fixed.batch_limit.min(budget);
         let mut horizon_ps = if self.ready.is_empty() {
             horizon_ps
         } else {
@@ -106,6 +108,11 @@ impl Machine {
         }
         if let Some(step) = thread.steps.pop_front() {
             return Ok(self.begin_step(index, step));
+        }
+        if thread.called_at_ps.is_some() {
+            let id = context.thread;
+            self.end_call_of_windows(id);
+            return Ok(Flow::Continue);
         }
         let Some(op) = thread.buffer.get(thread.position).copied() else {
             return self.refill(index);
@@ -166,7 +173,8 @@ impl Machine {
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
         let waiting = thread.access.is_some() || !thread.steps.is_empty() || context.trap.is_some();
-        if waiting || thread.between || self.fixed.check_data {
+        let apart = thread.between || thread.called_at_ps.is_some();
+        if waiting || apart || self.fixed.check_data {
             return;
         }
         let core = &mut self.cores[context.core];
@@ -581,12 +589,7 @@ impl Machine {
 fn kernel_line(thread: &Thread, stage: Stage, left: u32) -> u64 {
     const OWN_LINES: u64 = KERNEL_LINES / 32;
     const _: () = assert!(Stage::ALL.len() <= 32);
-    // The data of the extended buffer cache, which few machines have, lie behind all others.
-    let number = match stage as u64 {
-        _ if stage == Stage::BufferCache => Stage::ALL.len() as u64 - 1,
-        number => number - u64::from(number > Stage::BufferCache as u64),
-    };
-    let (place, left) = (number * OWN_LINES, u64::from(left));
+    let (place, left) = (stage as u64 * OWN_LINES, u64::from(left));
     if left.is_multiple_of(2) {
         return place + left / 2 % OWN_LINES;
     }

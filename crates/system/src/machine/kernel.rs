@@ -1,5 +1,6 @@
 //! What concerns more than one thread: entries to the kernel, calls, transfers, scheduling.
 
+use super::recorded_windows::Amount;
 use super::thread::{Action, BLOCKED, IDLE, Place, State, Step, Thread, Trap};
 use super::{Doing, Event, Machine, MachineError};
 use tierscope_kernel::Stage;
@@ -55,8 +56,12 @@ impl Machine {
         match action {
             Action::Arrive(id) => self.end_own_transfer(index, id, now_ps),
             Action::Resolve { page, write } => {
+                let major_faults = self.paging.counters.major_faults;
                 let (next, work) = self
                     .decide(|paging, work, held| paging.fault(page, write, now_ps, work, held))?;
+                if let Some(windows) = &mut self.windows {
+                    windows.fault(page, self.paging.counters.major_faults > major_faults);
+                }
                 self.proceed(index, next, work, action, |_| vec![Step::Retry]);
             }
             Action::Submit(id) => self.submit_transfer(index, id, now_ps),
@@ -276,6 +281,7 @@ impl Machine {
         let mut stands_ps = 0;
         if !matches!(call, Call::Skip { .. }) {
             stands_ps = self.leave_between(id, now_ps);
+            self.begin_call_of_windows(id);
         }
         // What makes and ends threads and processes is told beside the calls that do so.
         let quiet = matches!(
@@ -400,8 +406,9 @@ impl Machine {
                 return Ok(());
             }
             Call::Marker { mark } => self.pass_mark(mark, now_ps),
-            Call::Skip { instructions, .. } => {
-                self.pass_skip(instructions);
+            Call::Skip { instructions, loads, stores } => {
+                let accesses = loads.saturating_add(stores);
+                self.pass_skip(Amount { instructions, accesses });
                 let times_ps = self.enter_between(id, instructions, now_ps);
                 steps.extend(times_ps.into_iter().flat_map(stand_still));
             }

@@ -334,7 +334,7 @@ impl Machine {
             store_debt_ps: 0,
             region,
             sampler: sampler(spec, options, private_depth, &fixed)?,
-            windows: windows(options, processor),
+            windows: windows(spec, options, &fixed),
             between: Between::new(can_warm && options.sampling.is_none()),
             spec: spec.clone(),
             os: os.clone(),
@@ -625,12 +625,19 @@ fn millionths(cpi: f64) -> u64 {
 }
 
 /// What follows the windows of a recording, where all of it is counted.
-fn windows(options: &RunOptions, processor: &ProcessorSpec) -> Option<Windows> {
+fn windows(spec: &SystemSpec, options: &RunOptions, fixed: &Fixed) -> Option<Windows> {
+    let processor = spec.processor.as_ref()?;
     let all = options.start.is_none() && options.sampling.is_none();
     // Each is an instruction of a reorder window.
     let contexts = u64::from(processor.cores * processor.threads_per_core);
     let in_flight = contexts * u64::from(processor.reorder_window);
-    options.window_accesses.filter(|_| all).map(|accesses| Windows::new(accesses, in_flight))
+    // What a fault takes that needs no page of the store, and one that does.
+    let paths = spec.os.as_ref().filter(|_| fixed.paging).map(|os| &os.paths);
+    let time_ps = |instructions: u32| fixed.kernel_pace.clone().advance(instructions.into()).max(1);
+    let minor_ps = paths.map_or(1, |paths| time_ps(paths.fault.instructions));
+    let store_ps = spec.store_times_ps().filter(|_| fixed.paging).map_or(0, |(read_ps, _)| read_ps);
+    let faults_ps = [minor_ps, minor_ps.saturating_add(store_ps)];
+    options.windows.filter(|_| all).map(|windows| Windows::new(windows, in_flight, faults_ps))
 }
 
 /// What samples a run, where that is asked for.

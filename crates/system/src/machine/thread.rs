@@ -245,6 +245,8 @@ pub struct Thread {
     pub last_context: usize,
     /// It is between the windows of a recording.
     pub between: bool,
+    /// The time that it had been live when the call under way began, where windows tell calls apart.
+    pub called_at_ps: Option<u64>,
 }
 
 impl Thread {
@@ -274,6 +276,7 @@ impl Thread {
             call_area: 0,
             last_context: 0,
             between: false,
+            called_at_ps: None,
         }
     }
 

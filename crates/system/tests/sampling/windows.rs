@@ -13,6 +13,15 @@ use tierscope_workload::{Op, OpKind, Pull, Stream, StreamError, ThreadId};
 const WINDOW: u64 = 1_000;
 const PERIOD: u64 = 20_000;
 
+fn spec() -> WindowSpec {
+    WindowSpec::new(WINDOW, PERIOD).unwrap()
+}
+
+/// As recordings were before they had a start of their own.
+fn old() -> WindowSpec {
+    WindowSpec { start_accesses: 0, ..spec() }
+}
+
 /// Operations written down, by thread.
 #[derive(Clone)]
 struct Written {
@@ -55,8 +64,8 @@ fn program(name: &str, threads: u32, count: usize) -> Vec<Vec<Op>> {
 }
 
 /// What a recording of windows has of a program whose threads take turns of 2,000 operations.
-fn windows(program: &[Vec<Op>]) -> Vec<Vec<Op>> {
-    let mut windows = Windows::new(WindowSpec::new(WINDOW, PERIOD).unwrap());
+fn windows(program: &[Vec<Op>], spec: WindowSpec) -> Vec<Vec<Op>> {
+    let mut windows = Windows::new(spec);
     let mut kept = vec![Vec::new(); program.len()];
     let mut at = vec![0; program.len()];
     while at.iter().zip(program).any(|(at, ops)| *at < ops.len()) {
@@ -95,12 +104,12 @@ fn cold(recorded: &[Vec<Op>]) -> Vec<Vec<Op>> {
     recorded.iter().map(of).collect()
 }
 
-fn options() -> RunOptions {
-    RunOptions { window_accesses: Some(WINDOW), ..RunOptions::default() }
+fn options(spec: WindowSpec) -> RunOptions {
+    RunOptions { windows: Some(spec), ..RunOptions::default() }
 }
 
-fn replay(system: &SystemSpec, recorded: &[Vec<Op>]) -> SystemResult {
-    let outcome = run(system, Written::of(recorded), &options());
+fn replay(system: &SystemSpec, recorded: &[Vec<Op>], spec: WindowSpec) -> SystemResult {
+    let outcome = run(system, Written::of(recorded), &options(spec));
     assert!(!outcome.failed && outcome.partial_reason.is_none(), "{outcome:?}");
     outcome.result
 }
@@ -123,9 +132,9 @@ fn windows_that_begin_warm_tell_what_the_whole_program_takes() {
         for pattern in ["uniform", "zipf", "filter", "chase"] {
             let program = program(pattern, 1, 800_000);
             let whole = run(&system, Written::of(&program), &RunOptions::default()).result;
-            let recorded = windows(&program);
-            let found = told(&replay(&system, &recorded));
-            let before = told(&replay(&system, &cold(&recorded)));
+            let recorded = windows(&program, spec());
+            let found = told(&replay(&system, &recorded, spec()));
+            let before = told(&replay(&system, &cold(&windows(&program, old())), old()));
             assert_eq!(found.program_instructions, whole.instructions, "{name}, {pattern}");
             assert!(found.windows >= 39, "{name}, {pattern}: {found:?}");
             let ((warm, bound), (cold, cold_bound)) =
@@ -147,11 +156,49 @@ fn windows_that_begin_warm_tell_what_the_whole_program_takes() {
     assert!(missed_cold.len() >= 4, "what is cold is wrong: {missed_cold:?}");
 }
 
+/// A program that uses so many pages at its start, and then some memory again and again, with a few new
+/// pages now and then, seldom in a window.
+fn starter() -> Vec<Op> {
+    let page = |n: u64| Op::load((1 << 32) + n * 4096, 8, 4);
+    let start = (0..6_000).map(page).chain((0..12_000).map(|n| Op::load(n % 512 * 64, 8, 4)));
+    let rest = (0..782_000u64).map(|n| match n % 23_000 {
+        part @ 0..40 => page(6_000 + n / 23_000 * 40 + part),
+        _ => Op::load(n * 5 % 512 * 64, 8, 4),
+    });
+    start.chain(rest).collect()
+}
+
+/// What is dear and comes once, at the start or seldom, is known and not estimated: of recordings that have no
+/// start of their own, it is missing on machines whose store it comes from.
+#[test]
+fn a_start_that_is_like_nothing_else_counts_as_it_was() {
+    let program = vec![starter()];
+    let mut missed = Vec::new();
+    for (name, system) in machines() {
+        let whole = run(&system, Written::of(&program), &RunOptions::default()).result;
+        let of = |spec| told(&replay(&system, &windows(&program, spec), spec));
+        let (found, before) = (of(spec()), of(old()));
+        let ((off_now, half), (off_before, half_before)) =
+            (off(&found, whole.time_s), off(&before, whole.time_s));
+        if std::env::var_os("TIERSCOPE_SHOW").is_some() {
+            println!(
+                "{name}: {off_now:+.4} of {half:.4}, before {off_before:+.4} of {half_before:.4}"
+            );
+        }
+        assert_eq!((found.windows, before.windows), (39, 40), "{name}");
+        assert!(off_now.abs() < half.min(0.12) + 0.02, "{name}: {off_now:+.3} of {half:.3}");
+        if off_before.abs() > 0.5 {
+            missed.push(name);
+        }
+    }
+    assert!(missed.len() >= 2, "a start is like the rest: {missed:?}");
+}
+
 #[test]
 fn what_warms_a_machine_between_windows_is_not_counted() {
     for (name, system) in machines() {
-        let recorded = windows(&program("uniform", 1, 200_000));
-        let result = replay(&system, &recorded);
+        let recorded = windows(&program("uniform", 1, 200_000), spec());
+        let result = replay(&system, &recorded, spec());
         let access = |whole: &&[Op]| (1..3).contains(&whole[0].kind_code());
         let accesses = recorded.iter().map(|ops| whole(ops).filter(access).count()).sum::<usize>();
         assert_eq!(result.accesses, accesses as u64, "{name}");
@@ -161,19 +208,20 @@ fn what_warms_a_machine_between_windows_is_not_counted() {
         assert!(lines < most, "{name}: {lines} of {most}");
         let owners: f64 = result.time_breakdown_ns.values().sum();
         assert!((owners / (result.time_s * 1e9) - 1.0).abs() < 1e-9, "{name}");
-        // The time is that of windows and of what little lies around them.
+        // The time is that of the start, of windows and of what little lies around them: 29 parts in 200,
+        // and the dearer ones.
         let told = told(&result);
         let share = told.thread_time_s.unwrap() / result.time_s;
-        assert!((10.0..21.0).contains(&share), "{name}: {share} of the program's time");
+        assert!((2.0..10.0).contains(&share), "{name}: {share} of the program's time");
     }
 }
 
 #[test]
 fn batches_and_forks_change_no_replay_of_windows() {
     for (name, system) in machines() {
-        let recorded = windows(&program("two threads", 2, 60_000));
+        let recorded = windows(&program("two threads", 2, 60_000), spec());
         let one = |limit: u64| {
-            let options = RunOptions { batch_limit: limit, ..options() };
+            let options = RunOptions { batch_limit: limit, ..options(spec()) };
             let mut machine = Machine::new(&system, Written::of(&recorded), &options).unwrap();
             let mut turns = 0;
             while !machine.run(|_| true).unwrap() {
@@ -193,10 +241,10 @@ fn batches_and_forks_change_no_replay_of_windows() {
 #[test]
 fn a_limit_of_simulated_time_holds_without_what_passes_between_windows() {
     let (_, system) = machines().swap_remove(0);
-    let recorded = windows(&program("uniform", 1, 400_000));
-    let all = replay(&system, &recorded);
+    let recorded = windows(&program("uniform", 1, 400_000), spec());
+    let all = replay(&system, &recorded, spec());
     let limit_ps = all.time_ps / 2;
-    let options = RunOptions { stops: vec![Bound::TimePs(limit_ps)], ..options() };
+    let options = RunOptions { stops: vec![Bound::TimePs(limit_ps)], ..options(spec()) };
     let never = AtomicBool::new(false);
     let systems = std::slice::from_ref(&system);
     let Outcome { result, .. } =

@@ -14,8 +14,8 @@ use tierscope_units::{Bandwidth, Duration, Size};
 const PAGE: u32 = 4096;
 const US: u64 = 1_000_000;
 
-/// SLC NAND as \[HYB15\] and its authors' simulator have it: 25 us and 10 times that, 400 MB/s for
-/// each of 16 packages (HYB-060, HYB-069; NVDIMMSim).
+/// SLC NAND as \[HYB15\] §4.1 has it, 25 us and 10 times that, and as its authors' simulator does
+/// (NVDIMMSim), 400 MB/s for each of 16 packages.
 fn spec() -> StoreSpec {
     StoreSpec {
         capacity: Size::from_bytes(1 << 40),
@@ -381,7 +381,7 @@ fn a_fixed_run_takes_the_time_that_it_always_took() {
 
 #[test]
 fn an_slc_read_is_near_the_hardware_time_that_the_paper_measured() {
-    // [HYB15] table 3 (HYB-103): 38.9 us on average, 6.7 us of standard deviation, of which
+    // [HYB15] table 3: 38.9 us on average, 6.7 us of standard deviation, of which
     // queueing is a part. Unloaded, so ours must lie below and within that deviation.
     let ours_ps = run(&spec(), &link_spec(), &[(0, read(0, 0))])[0].at_ps;
     assert!((32_200_000..38_900_000).contains(&ours_ps), "{ours_ps} ps");

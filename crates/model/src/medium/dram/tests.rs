@@ -21,7 +21,7 @@ pub fn ps(picoseconds: u64) -> Duration {
     Duration::from_picoseconds(picoseconds)
 }
 
-/// DDR3-1333 as in \[HYB15\] table 2: HYB-006 to HYB-009.
+/// DDR3-1333 as in \[HYB15\] table 2: bus, rate and timings.
 pub fn spec() -> DramSpec {
     DramSpec {
         row: Some(Size::from_bytes(1024)),
