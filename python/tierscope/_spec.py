@@ -41,6 +41,9 @@ __all__ = [
     "NvmBuffer",
     "NvmEnergy",
     "NvmWear",
+    "Nvme",
+    "NvmeCoalescing",
+    "NvmePriorities",
     "OnChipCache",
     "Oracle",
     "Os",
@@ -1326,6 +1329,99 @@ class Link(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class NvmePriorities(_Spec):
+    """Weighted round robin with urgent priority."""
+
+    reads: Literal["urgent", "high", "medium", "low"] | None = None
+    """The class of reads that somebody waits for.
+
+    ``"urgent"``: Before all others. ``"high"``: By its weight. ``"medium"``: By its weight.
+    ``"low"``: By its weight.
+    """
+
+    writes: Literal["urgent", "high", "medium", "low"] | None = None
+    """The class of writes that somebody waits for, of flushes and of trims.
+
+    ``"urgent"``: Before all others. ``"high"``: By its weight. ``"medium"``: By its weight.
+    ``"low"``: By its weight.
+    """
+
+    background: Literal["urgent", "high", "medium", "low"] | None = None
+    """The class of what nobody waits for.
+
+    ``"urgent"``: Before all others. ``"high"``: By its weight. ``"medium"``: By its weight.
+    ``"low"``: By its weight.
+    """
+
+    high_weight: int | None = None
+    """Commands of the class `high` in a round, 1 to 256."""
+
+    medium_weight: int | None = None
+    """Commands of the class `medium` in a round, 1 to 256."""
+
+    low_weight: int | None = None
+    """Commands of the class `low` in a round, 1 to 256."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NvmeCoalescing(_Spec):
+    """Interrupts held back until several completions are told of at once."""
+
+    threshold: int | None = None
+    """Completions of a vector with which it interrupts: 2 to 256."""
+
+    time: str | None = None
+    """Time from the first of them after which it interrupts in any case: up to 25.5ms, in steps of
+    100us.
+
+    A duration such as ``"25us"``.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nvme(_Spec):
+    """Queues of NVM Express.
+
+    Without them, each command is fetched as soon as the device is told of it, its data lie in one
+    place of the host's memory, and each completion interrupts.
+    """
+
+    queues: int | None = None
+    """Submission queues of each class that requests are of, to which they are dealt in turn."""
+
+    entries: int | None = None
+    """Entries of each queue, 2 to 65536. One stays empty."""
+
+    burst: int | None = None
+    """Commands that are fetched from a queue before the next has its turn: a power of two, up to
+    64.
+    """
+
+    fetches: int | None = None
+    """Reads of submission queues that the device has under way at once; each is for as many
+    commands as wait, up to a burst.
+    """
+
+    memory_page: str | None = None
+    """A page of the host's memory: a list of pages is fetched for a command whose data lie in more
+    than two.
+
+    A power of two from 4KiB to 128MiB. A size such as ``"64GiB"``.
+    """
+
+    vectors: int | None = None
+    """Interrupts (MSI-X vectors), which queues have in turn; what is completed with the same one is
+    held back together.
+    """
+
+    priorities: NvmePriorities | None = None
+    """Weighted round robin with urgent priority; without it queues have their turns alike."""
+
+    coalescing: NvmeCoalescing | None = None
+    """Interrupts held back until several completions are told of at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pcie(_Spec):
     """PCI Express: two directions, each of its own, of so many lanes."""
 
@@ -1371,6 +1467,9 @@ class Pcie(_Spec):
 
     A duration such as ``"25us"``.
     """
+
+    nvme: Nvme | None = None
+    """Queues of NVM Express, their arbitration and interrupts."""
 
     energy: LinkEnergy | None = None
     """What it takes; not counted, where it is not said."""

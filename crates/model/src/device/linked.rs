@@ -1,171 +1,19 @@
 //! A device of pages behind a link: what the host sees of it.
 
+mod pages;
+mod port;
+mod queues;
+
+pub use pages::{DonePage, PageAccess, PageControl, PageDone, Pages};
+
 use crate::activity::Activity;
-use crate::link::{AnyLink, Direction, Flow, Leg, Link, LinkDescription, LinkEnergySpec, Message};
+use crate::link::nvme::COMMAND_BYTES;
+use crate::link::{AnyLink, Direction, Flow, Leg, Link, LinkDescription, LinkEnergySpec};
 use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
 use crate::request::{Ahead, Completion, Control, Device, Full, Manner, Request};
-use std::collections::VecDeque;
-use std::fmt;
+use port::{NEVER, Parcel, Port, What};
+use queues::Queues;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
-
-/// A time that never comes.
-const NEVER: u64 = u64::MAX;
-
-/// A page to read or write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageAccess {
-    /// Chosen by the requester, returned when it is done.
-    pub token: u32,
-    /// Number of the page in the device.
-    pub page: u64,
-    /// Whether it is written.
-    pub write: bool,
-    /// Whether nobody waits for it.
-    pub background: bool,
-    /// Whether the whole page is wanted, or written.
-    pub whole: bool,
-    /// Bytes of it that are.
-    pub bytes: u32,
-    /// Bytes of a read that the device hands up before the rest and reports by themselves; 0 for
-    /// none.
-    pub ahead_bytes: u32,
-    /// Whether a write is done only once it is in the medium, and a read comes from there.
-    pub force_unit_access: bool,
-    /// What a write carries, where contents are followed.
-    pub content: Content,
-}
-
-/// What is asked of a device of pages that moves no data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PageControl {
-    /// That all that was written, and reported, is kept whatever happens to its power.
-    Flush,
-    /// That pages may be forgotten.
-    Trim {
-        /// The first.
-        first: u64,
-        /// How many.
-        count: u64,
-    },
-}
-
-/// What a device says when a page has been read into its controller, or has been written.
-pub trait PageDone: Copy + fmt::Debug {
-    /// The access's.
-    fn token(&self) -> u32;
-
-    /// When it was done.
-    fn at_ps(&self) -> u64;
-
-    /// Whether only the bytes wanted ahead have come so far: the page is reported again. By default pages
-    /// come whole.
-    fn is_ahead(&self) -> bool {
-        false
-    }
-
-    /// Adds the stages from submission to [`PageDone::at_ps`].
-    fn write_stages(&self, stages: &mut Timeline);
-}
-
-/// What a device says of a page whose stages it has kept one after the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DonePage {
-    /// The access's.
-    pub token: u32,
-    /// When it was done.
-    pub at_ps: u64,
-    /// From submission to then.
-    pub stages: Timeline,
-}
-
-impl PageDone for DonePage {
-    #[inline]
-    fn token(&self) -> u32 {
-        self.token
-    }
-
-    #[inline]
-    fn at_ps(&self) -> u64 {
-        self.at_ps
-    }
-
-    #[inline]
-    fn write_stages(&self, stages: &mut Timeline) {
-        stages.append(&self.stages);
-    }
-}
-
-/// A device of pages, without its link. What it holds is bounded by whoever submits.
-pub trait Pages: Clone {
-    /// What it says of a page.
-    type Done: PageDone;
-
-    /// How many pages it has.
-    fn pages(&self) -> u64;
-
-    /// Takes a page at `now_ps`, which never goes back between calls.
-    ///
-    /// # Panics
-    /// If there is no such page: callers know what they own.
-    fn submit(&mut self, now_ps: u64, access: PageAccess);
-
-    /// Whether it knows what is asked for by [`Pages::submit_control`].
-    fn takes_control(&self) -> bool {
-        false
-    }
-
-    /// Takes a flush or a trim at `now_ps`, where it knows them; it is reported as a page is, under this
-    /// token.
-    fn submit_control(&mut self, _now_ps: u64, _token: u32, _control: PageControl) {}
-
-    /// When something happens next, if anything will.
-    fn next_event_ps(&self) -> Option<u64>;
-
-    /// Does all that is due until `now_ps` and appends what was done by then, in order of time.
-    fn advance(&mut self, now_ps: u64, out: &mut Vec<Self::Done>);
-
-    /// What it did and took up to `now_ps`, which is not before the last call; by default nothing is
-    /// known of it.
-    fn activity(&self, _now_ps: u64) -> Activity {
-        Activity::default()
-    }
-
-    /// As [`Device::keeps_answered`].
-    fn keeps_answered(&self) -> bool {
-        false
-    }
-
-    /// As [`Device::follow_contents`].
-    fn follow_contents(&mut self, _weaknesses: Weaknesses) -> bool {
-        false
-    }
-
-    /// As [`Device::cut_power`]; what is touched is told in pages.
-    fn cut_power(&mut self, _now_ps: u64) -> Outage {
-        Outage::of_undescribed_start()
-    }
-
-    /// As [`Device::can_lack`].
-    fn can_lack(&self, _weakness: Weakness) -> bool {
-        false
-    }
-
-    /// As [`Device::fork`].
-    #[must_use]
-    fn fork(&mut self) -> Self {
-        self.clone()
-    }
-
-    /// What a page holds for good.
-    fn content(&self, _page: u64) -> Content {
-        0
-    }
-
-    /// As [`Device::under_way`].
-    fn under_way(&self) -> UnderWay {
-        UnderWay::default()
-    }
-}
 
 /// A request that the device holds: done with the last of its pages.
 #[derive(Clone, Copy, Debug)]
@@ -177,9 +25,25 @@ struct Held {
     /// What is asked for instead of a read or a write.
     control: Option<PageControl>,
     submitted_ps: u64,
+    /// Its submission queue, where there are queues, and what it waited for there.
+    queue: u32,
+    waits: Waits,
     pages_left: u32,
     /// The part that was done last: its stages are those of the request.
     last: u32,
+}
+
+/// When what became of a request in its queues.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waits {
+    /// The device was told of it.
+    told_ps: u64,
+    /// The device began to fetch it.
+    fetched_ps: u64,
+    /// Its completion was entered.
+    entered_ps: u64,
+    /// The interrupt was raised.
+    raised_ps: u64,
 }
 
 /// A page of a request.
@@ -199,111 +63,6 @@ struct Part<D> {
     done: Option<D>,
 }
 
-/// What a message is sent for: a place in the flow of a request.
-#[derive(Clone, Copy, Debug)]
-enum What {
-    /// The command of the request with this number.
-    Command(u32),
-    /// The data of the part with this number, or what is left of them.
-    Data(u32),
-    /// Those of its data that are wanted first.
-    Ahead(u32),
-    /// The end of the request with this number.
-    Done(u32),
-    /// What follows a request that has been written, or read.
-    After { write: bool },
-}
-
-/// A message on its way, or about to be sent.
-#[derive(Clone, Copy, Debug)]
-struct Parcel {
-    what: What,
-    /// Which of its messages.
-    leg: u32,
-    message: Message,
-    direction: Direction,
-    posted: bool,
-    background: bool,
-}
-
-/// One direction of the link with what waits for it: first what ends a request, right behind its own
-/// data, then demand. Nothing is booked ahead, so that what is ready first goes first.
-#[derive(Clone, Debug)]
-struct Port {
-    direction: Direction,
-    ends: VecDeque<Parcel>,
-    demand: VecDeque<Parcel>,
-    background: VecDeque<Parcel>,
-    /// When the next one that waits can be sent.
-    free_ps: u64,
-    /// Bytes that the link has moved.
-    moved_bytes: u64,
-    /// Sent, in the order in which they have come, or have left where nobody waits for more.
-    sent: VecDeque<(u64, Parcel)>,
-}
-
-impl Port {
-    fn new(direction: Direction) -> Self {
-        Port {
-            direction,
-            ends: VecDeque::new(),
-            demand: VecDeque::new(),
-            background: VecDeque::new(),
-            free_ps: NEVER,
-            moved_bytes: 0,
-            sent: VecDeque::new(),
-        }
-    }
-
-    /// Sends a parcel at `now_ps`, or lets it wait for the link.
-    #[inline]
-    fn send(&mut self, link: &mut AnyLink, now_ps: u64, parcel: Parcel) {
-        let free_ps = link.free_ps(self.direction);
-        if free_ps <= now_ps && self.free_ps == NEVER {
-            self.put_on(link, now_ps, parcel);
-            return;
-        }
-        let queue = match parcel.what {
-            What::Done(_) | What::After { .. } => &mut self.ends,
-            _ if parcel.background => &mut self.background,
-            _ => &mut self.demand,
-        };
-        queue.push_back(parcel);
-        self.free_ps = free_ps.max(now_ps);
-    }
-
-    #[inline]
-    fn put_on(&mut self, link: &mut AnyLink, now_ps: u64, parcel: Parcel) {
-        let (_, come_ps) = link.transfer(now_ps, parcel.message, self.direction);
-        self.moved_bytes += link.moved_bytes(parcel.message);
-        let at_ps = if parcel.posted { link.free_ps(self.direction) } else { come_ps };
-        let later = self.sent.iter().rev().take_while(|(sent_ps, _)| *sent_ps > at_ps).count();
-        self.sent.insert(self.sent.len() - later, (at_ps, parcel));
-    }
-
-    /// The link has become free, unless the other direction of one that is not duplex was faster.
-    fn send_next(&mut self, link: &mut AnyLink) {
-        let free_ps = link.free_ps(self.direction);
-        if free_ps > self.free_ps {
-            self.free_ps = free_ps;
-            return;
-        }
-        let next = self.ends.pop_front().or_else(|| self.demand.pop_front());
-        if let Some(parcel) = next.or_else(|| self.background.pop_front()) {
-            self.put_on(link, self.free_ps, parcel);
-        }
-        let queues = [&self.ends, &self.demand, &self.background];
-        let idle = queues.into_iter().all(VecDeque::is_empty);
-        self.free_ps = if idle { NEVER } else { link.free_ps(self.direction) };
-    }
-
-    /// When the next of what has been sent has come, or left.
-    #[inline]
-    fn arrival_ps(&self) -> u64 {
-        self.sent.front().map_or(NEVER, |&(at_ps, _)| at_ps)
-    }
-}
-
 /// A device of pages behind a link. A request is carried as the link's flow says: its command comes down; what
 /// is read comes up page by page, and what is written goes down; and what the protocol has at its
 /// end. A write is done when the device has it. Requests of several pages are split, and done with
@@ -317,6 +76,8 @@ pub struct Linked<P: Pages> {
     /// What is sent for a read, and for a write.
     flows: [Flow; 2],
     ports: [Port; 2],
+    /// Queues out of which the device fetches commands, where these are described.
+    queues: Option<Box<Queues>>,
     /// What somebody takes time to send.
     pending: EventQueue<Parcel>,
     held: Slab<Held>,
@@ -339,13 +100,15 @@ impl<P: Pages> Linked<P> {
         page_bytes: u64,
         queue_depth: u32,
     ) -> Self {
-        let (link, link_energy) = (link.build(), link.energy().cloned());
+        let (queues, link_energy) = (link.queues(), link.energy().cloned());
+        let link = link.build();
         Linked {
             device,
             link_energy,
             flows: [link.flow(false), link.flow(true)],
             link,
             ports: [Port::new(Direction::Down), Port::new(Direction::Up)],
+            queues: queues.map(|queues| Box::new(Queues::new(queues))),
             pending: EventQueue::new(),
             held: Slab::new(),
             parts: Slab::new(),
@@ -407,6 +170,11 @@ impl<P: Pages> Linked<P> {
     fn legs(&self, what: What) -> (&[Leg], u64, bool) {
         let of = |request: &Request| (&self.flows[usize::from(request.write)], request.background);
         match what {
+            What::Doorbell(_)
+            | What::Fetch(_)
+            | What::List(..)
+            | What::Entry(_)
+            | What::Interrupt(_) => self.legs_of_queues(what),
             What::Command(index) | What::Done(index) => {
                 let request = &self.held[index].request;
                 let (flow, background) = of(request);
@@ -423,6 +191,26 @@ impl<P: Pages> Linked<P> {
                 (&flow.data, u64::from(bytes), background)
             }
             What::After { write } => (&self.flows[usize::from(write)].after, 0, false),
+        }
+    }
+
+    /// The same, of what is sent only where there are queues.
+    fn legs_of_queues(&self, what: What) -> (&[Leg], u64, bool) {
+        let Some(queues) = &self.queues else { return (&[], 0, false) };
+        let flow = &queues.flow;
+        let background = |index: u32| self.held[index].request.background;
+        match what {
+            What::Doorbell(index) => (&flow.doorbell, 0, background(index)),
+            What::Fetch(batch) => {
+                let batch = queues.batch(batch);
+                let all = batch.iter().all(|index| background(*index));
+                (&flow.fetch, COMMAND_BYTES * batch.len() as u64, all)
+            }
+            What::List(index, entries) => {
+                (&flow.fetch, flow.spec.list_page(entries.into()).0, background(index))
+            }
+            What::Entry(index) => (&flow.entry, 0, background(index)),
+            _ => (&flow.interrupt, 0, false),
         }
     }
 
@@ -450,29 +238,124 @@ impl<P: Pages> Linked<P> {
     /// All messages for `what` have come.
     fn arrive(&mut self, at_ps: u64, what: What, out: &mut Vec<Completion>) {
         match what {
-            What::Command(index) => {
-                if let Some(control) = self.held[index].control {
-                    return self.submit_control_page(at_ps, index, control);
+            What::Command(index) => self.begin(at_ps, index, out),
+            What::Doorbell(index) => {
+                let held = &mut self.held[index];
+                held.waits.told_ps = at_ps;
+                if let Some(queues) = &mut self.queues {
+                    queues.tell(held.queue, index);
                 }
-                let request = self.held[index].request;
-                let (first, count) = self.pages(&request);
-                for page in first..first + count {
-                    let part = self.split(index, page);
-                    if request.write {
-                        self.go(at_ps, What::Data(part), 0, out);
-                    } else {
-                        self.submit_page(at_ps, part);
-                    }
+                self.fetch(at_ps, out);
+            }
+            What::Fetch(batch) => {
+                let batch = self.queues.as_mut().map(|queues| queues.fetched(batch));
+                for index in batch.into_iter().flatten() {
+                    let listed = self.listed_pages(index);
+                    self.list(at_ps, index, listed, out);
                 }
+                self.fetch(at_ps, out);
+            }
+            What::List(index, entries) => {
+                let left = self
+                    .queues
+                    .as_ref()
+                    .map_or(0, |queues| queues.flow.spec.list_page(entries.into()).1 as u32);
+                self.list(at_ps, index, left, out);
+            }
+            What::Entry(index) => {
+                let held = &mut self.held[index];
+                held.waits.entered_ps = at_ps;
+                let queue = held.queue;
+                let batch = self.queues.as_mut().and_then(|it| it.complete(at_ps, queue, index));
+                self.interrupt(at_ps, batch, out);
+                self.fetch(at_ps, out);
+            }
+            What::Interrupt(batch) => {
+                let batch = self.queues.as_mut().map(|queues| queues.told(batch));
+                for index in batch.into_iter().flatten() {
+                    self.answer(at_ps, index, out);
+                }
+                self.go(at_ps, What::After { write: true }, 0, out);
             }
             What::Data(part) if self.held[self.parts[part].held].request.write => {
                 self.submit_page(at_ps, part);
             }
             What::Data(part) => self.finish(at_ps, part, out),
             What::Ahead(part) => self.answer_ahead(at_ps, part, out),
-            What::Done(index) => self.answer(at_ps, index, out),
+            What::Done(index) => {
+                let write = self.held[index].request.write;
+                self.answer(at_ps, index, out);
+                self.go(at_ps, What::After { write }, 0, out);
+            }
             What::After { .. } => {}
         }
+    }
+
+    /// The device knows what a request wants.
+    fn begin(&mut self, at_ps: u64, index: u32, out: &mut Vec<Completion>) {
+        if let Some(control) = self.held[index].control {
+            return self.submit_control_page(at_ps, index, control);
+        }
+        let request = self.held[index].request;
+        let (first, count) = self.pages(&request);
+        for page in first..first + count {
+            let part = self.split(index, page);
+            if request.write {
+                self.go(at_ps, What::Data(part), 0, out);
+            } else {
+                self.submit_page(at_ps, part);
+            }
+        }
+    }
+
+    /// The device fetches commands out of queues, as long as it has room.
+    fn fetch(&mut self, now_ps: u64, out: &mut Vec<Completion>) {
+        while let Some(batch) = self.next_batch(now_ps) {
+            self.go(now_ps, What::Fetch(batch), 0, out);
+        }
+    }
+
+    /// The commands that the device fetches next.
+    fn next_batch(&mut self, now_ps: u64) -> Option<u32> {
+        let (queue, most) = self.queues.as_mut()?.turn()?;
+        let queues = self.queues.as_ref()?;
+        let (mut count, mut pages) = (0, 0);
+        for &index in queues.waiting(queue).take(most as usize) {
+            let wanted = u64::from(self.held[index].pages_left);
+            let held = (self.held_pages + pages, queues.working + count as usize);
+            if !self.has_room(wanted, held) {
+                break;
+            }
+            self.held[index].waits.fetched_ps = now_ps;
+            (count, pages) = (count + 1, pages + wanted);
+        }
+        self.held_pages += pages;
+        self.queues.as_mut().filter(|_| count > 0).map(|queues| queues.fetch(queue, count))
+    }
+
+    /// Entries of the list of the host's pages that a request has.
+    fn listed_pages(&self, index: u32) -> u32 {
+        let bytes = u64::from(self.held[index].request.bytes);
+        self.queues.as_ref().map_or(0, |queues| queues.flow.spec.listed_pages(bytes)) as u32
+    }
+
+    /// The device goes on with the list of the host's pages, of which so many entries are left, or with the
+    /// request.
+    fn list(&mut self, at_ps: u64, index: u32, entries: u32, out: &mut Vec<Completion>) {
+        if entries > 0 {
+            self.go(at_ps, What::List(index, entries), 0, out);
+        } else {
+            self.begin(at_ps, index, out);
+        }
+    }
+
+    /// The device interrupts for these completions, if there are any.
+    fn interrupt(&mut self, at_ps: u64, batch: Option<u32>, out: &mut Vec<Completion>) {
+        let (Some(batch), Some(queues)) = (batch, &self.queues) else { return };
+        for index in queues.batch(batch) {
+            self.held[*index].waits.raised_ps = at_ps;
+        }
+        self.go(at_ps, What::Interrupt(batch), 0, out);
     }
 
     /// A flush or a trim has come; it has one part, without bytes.
@@ -537,8 +420,9 @@ impl<P: Pages> Linked<P> {
     /// The data that are wanted first have come up.
     fn answer_ahead(&mut self, at_ps: u64, token: u32, out: &mut Vec<Completion>) {
         let part = &self.parts[token];
-        if let Held { ahead: Some(ahead), submitted_ps, .. } = self.held[part.held] {
-            out.push(completion(ahead.id, submitted_ps, at_ps, part.arrived_ps, part.ahead));
+        let held = &self.held[part.held];
+        if let Some(ahead) = held.ahead {
+            out.push(completion(ahead.id, held, at_ps, part.arrived_ps, part.ahead));
         }
     }
 
@@ -546,27 +430,38 @@ impl<P: Pages> Linked<P> {
     fn finish(&mut self, at_ps: u64, token: u32, out: &mut Vec<Completion>) {
         let Part { held: index, page, arrived_ps, done, .. } = self.parts[token];
         self.held_pages -= 1;
-        let Held { request, manner, submitted_ps, .. } = self.held[index];
+        let held = &mut self.held[index];
+        let Held { request, manner, .. } = *held;
         if let Some(first) = manner.pages.filter(|_| !request.write) {
             let id = first + (page - request.address / self.page_bytes) as u32;
-            out.push(completion(id, submitted_ps, at_ps, arrived_ps, done));
+            out.push(completion(id, held, at_ps, arrived_ps, done));
         }
-        let held = &mut self.held[index];
         held.pages_left -= 1;
-        if held.pages_left > 0 {
+        let ended = held.pages_left == 0;
+        if ended {
+            held.last = token;
+            let what = if self.queues.is_some() { What::Entry(index) } else { What::Done(index) };
+            self.go(at_ps, what, 0, out);
+        } else {
             self.parts.remove(token);
-            return;
         }
-        held.last = token;
-        self.go(at_ps, What::Done(index), 0, out);
+        self.fetch(at_ps, out);
     }
 
     /// The host knows that a request is done.
     fn answer(&mut self, at_ps: u64, index: u32, out: &mut Vec<Completion>) {
-        let Held { request, submitted_ps, last, .. } = self.held.remove(index);
-        let part = self.parts.remove(last);
-        out.push(completion(request.id, submitted_ps, at_ps, part.arrived_ps, part.done));
-        self.go(at_ps, What::After { write: request.write }, 0, out);
+        let held = self.held.remove(index);
+        let part = self.parts.remove(held.last);
+        // Up to its completion entry; then it waits for the interrupt.
+        let entered_ps = self.queues.as_ref().map_or(at_ps, |_| held.waits.entered_ps);
+        let mut done = completion(held.request.id, &held, entered_ps, part.arrived_ps, part.done);
+        if let Some(queues) = &mut self.queues {
+            queues.leave(held.queue);
+            done.stages.push(Stage::Interrupt, held.waits.raised_ps - entered_ps);
+            done.stages.push(Stage::Link, at_ps - held.waits.raised_ps);
+            done.at_ps = at_ps;
+        }
+        out.push(done);
     }
 
     fn take(
@@ -579,30 +474,49 @@ impl<P: Pages> Linked<P> {
         let (first, count) = self.pages(&request);
         let (last, pages) = (first + count - 1, self.device.pages());
         assert!(last < pages, "page {last} of a device of {pages}");
-        let pages_fit = self.held_pages == 0 || self.held_pages + count <= self.queue_depth;
-        if !pages_fit || self.held.len() >= self.commands {
-            return Err(Full);
-        }
+        let queue = self.admit(request.write, request.background, count).ok_or(Full)?;
         self.hold(Held {
             request,
             ahead,
             manner,
             control: None,
             submitted_ps: now_ps,
+            queue,
+            waits: Waits { told_ps: now_ps, fetched_ps: now_ps, ..Waits::default() },
             pages_left: count as u32,
             last: 0,
         });
         Ok(())
     }
 
-    /// The command of a request is on its way.
+    /// Whether the device, which has so many pages and commands, takes a command of so many pages.
+    #[inline]
+    fn has_room(&self, pages: u64, held: (u64, usize)) -> bool {
+        let (held_pages, commands) = held;
+        let pages_fit = held_pages == 0 || held_pages + pages <= self.queue_depth;
+        pages_fit && commands < self.commands
+    }
+
+    /// The queue of a request of so many pages, if it has room there; where there are no queues, the device itself
+    /// must have.
+    #[inline]
+    fn admit(&mut self, write: bool, background: bool, pages: u64) -> Option<u32> {
+        match &mut self.queues {
+            Some(queues) => queues.submit(write, background),
+            None => self.has_room(pages, (self.held_pages, self.held.len())).then_some(0),
+        }
+    }
+
+    /// The command of a request is on its way, or in its queue.
     #[inline]
     fn hold(&mut self, held: Held) {
         let now_ps = held.submitted_ps;
-        self.held_pages += u64::from(held.pages_left);
+        let queued = self.queues.is_some();
+        self.held_pages += if queued { 0 } else { u64::from(held.pages_left) };
         let index = self.held.insert(held);
+        let what = if queued { What::Doorbell(index) } else { What::Command(index) };
         let mut none = Vec::new();
-        self.go(now_ps, What::Command(index), 0, &mut none);
+        self.go(now_ps, what, 0, &mut none);
         debug_assert!(none.is_empty(), "nothing is done before the store has been asked");
     }
 
@@ -617,6 +531,7 @@ impl<P: Pages> Linked<P> {
             (device_ps, Event::Device),
             (up.arrival_ps(), Event::Arrive(Direction::Up)),
             (self.pending.peek_ps().unwrap_or(NEVER), Event::Send),
+            (self.timer_ps(), Event::Interrupt),
             (down.free_ps, Event::SendNext(Direction::Down)),
             (up.free_ps, Event::SendNext(Direction::Up)),
         ] {
@@ -625,6 +540,12 @@ impl<P: Pages> Linked<P> {
             }
         }
         first
+    }
+
+    /// When an interrupt comes that was held back.
+    #[inline]
+    fn timer_ps(&self) -> u64 {
+        self.queues.as_ref().and_then(|queues| queues.timer_ps()).unwrap_or(NEVER)
     }
 
     fn happen(&mut self, at_ps: u64, event: Event, out: &mut Vec<Completion>) {
@@ -641,6 +562,10 @@ impl<P: Pages> Linked<P> {
                     self.send(at_ps, parcel);
                 }
             }
+            Event::Interrupt => {
+                let batch = self.queues.as_mut().and_then(|queues| queues.expire());
+                self.interrupt(at_ps, batch, out);
+            }
             Event::SendNext(direction) => {
                 self.ports[direction as usize].send_next(&mut self.link);
             }
@@ -648,16 +573,19 @@ impl<P: Pages> Linked<P> {
     }
 }
 
-/// What is told of a part that has come at `at_ps`.
+/// What is told of a part of a request that has come at `at_ps`.
 fn completion<D: PageDone>(
     id: u32,
-    submitted_ps: u64,
+    held: &Held,
     at_ps: u64,
     arrived_ps: u64,
     done: Option<D>,
 ) -> Completion {
+    let Waits { told_ps, fetched_ps, .. } = held.waits;
     let mut stages = Timeline::new();
-    stages.push(Stage::Link, arrived_ps - submitted_ps);
+    stages.push(Stage::Link, told_ps - held.submitted_ps);
+    stages.push(Stage::HostQueue, fetched_ps - told_ps);
+    stages.push(Stage::Link, arrived_ps - fetched_ps);
     if let Some(done) = done {
         done.write_stages(&mut stages);
         stages.push(Stage::Link, at_ps - done.at_ps());
@@ -674,6 +602,8 @@ enum Event {
     Device,
     /// Somebody has taken the time to send something.
     Send,
+    /// An interrupt comes that was held back for as long as may be.
+    Interrupt,
     /// What waits for the link may be sent.
     SendNext(Direction),
 }
@@ -703,9 +633,7 @@ impl<P: Pages> Device for Linked<P> {
 
     /// Carried as a write without data.
     fn submit_control(&mut self, now_ps: u64, id: u32, control: Control) -> Result<(), Full> {
-        if self.held_pages >= self.queue_depth || self.held.len() >= self.commands {
-            return Err(Full);
-        }
+        let queue = self.admit(true, false, 1).ok_or(Full)?;
         let control = match control {
             Control::Flush => PageControl::Flush,
             Control::Trim { address, bytes } => self.within(address, bytes),
@@ -716,6 +644,8 @@ impl<P: Pages> Device for Linked<P> {
             manner: Manner::default(),
             control: Some(control),
             submitted_ps: now_ps,
+            queue,
+            waits: Waits { told_ps: now_ps, fetched_ps: now_ps, ..Waits::default() },
             pages_left: 1,
             last: 0,
         });
@@ -758,12 +688,10 @@ impl<P: Pages> Device for Linked<P> {
 
     /// What is on the link, or waits for it, is gone, too.
     fn cut_power(&mut self, now_ps: u64) -> Outage {
-        self.ports = [Port::new(Direction::Down), Port::new(Direction::Up)].map(|port| Port {
-            moved_bytes: self.ports[port.direction as usize].moved_bytes,
-            ..port
-        });
+        self.ports = self.ports.each_ref().map(Port::emptied);
         self.pending = EventQueue::new();
         (self.held, self.parts, self.held_pages) = (Slab::new(), Slab::new(), 0);
+        self.queues = self.queues.as_ref().map(|queues| Box::new(queues.emptied()));
         let mut outage = self.device.cut_power(now_ps);
         outage.touched.iter_mut().for_each(|page| *page *= self.page_bytes);
         outage
@@ -780,6 +708,7 @@ impl<P: Pages> Device for Linked<P> {
             link_energy: self.link_energy.clone(),
             flows: self.flows.clone(),
             ports: self.ports.clone(),
+            queues: self.queues.clone(),
             pending: self.pending.clone(),
             held: self.held.clone(),
             parts: self.parts.clone(),

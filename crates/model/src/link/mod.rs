@@ -3,10 +3,12 @@
 mod energy;
 mod flow;
 mod lane;
+pub mod nvme;
 
 pub use energy::LinkEnergySpec;
 pub use flow::{Flow, Leg};
 pub use lane::{Duplex, Lane};
+pub use nvme::NvmeSpec;
 
 use tierscope_units::{Bandwidth, Problems};
 
@@ -155,6 +157,11 @@ pub trait LinkDescription {
 
     /// The channel of DRAM whose bus it is, where it is one.
     fn shared_channel(&self) -> Option<&DdrChannelSpec> {
+        None
+    }
+
+    /// The queues by which a device behind it is told of requests, where these are described.
+    fn queues(&self) -> Option<nvme::NvmeQueues> {
         None
     }
 }

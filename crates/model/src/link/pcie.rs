@@ -7,6 +7,7 @@
 
 use super::{
     AnyLink, Direction, Duplex, Flow, Kind, Leg, Link, LinkDescription, LinkEnergySpec, Message,
+    NvmeSpec, nvme,
 };
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems, Size};
@@ -44,6 +45,9 @@ pub struct PcieSpec {
     /// Time of the root complex: until it answers a read of the device from memory, or sends on a
     /// read of the host.
     pub root_complex_latency: Duration,
+    /// Queues of NVM Express, their arbitration and interrupts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvme: Option<NvmeSpec>,
     /// What it takes; not counted, where it is not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy: Option<LinkEnergySpec>,
@@ -161,6 +165,18 @@ impl LinkDescription for PcieSpec {
                 format!("write {} or less", self.max_payload),
             );
         }
+        if let Some(nvme) = &self.nvme {
+            nvme.check(&format!("{path}.nvme"), problems);
+            if self.protocol != PcieProtocol::Nvme {
+                problems.add(
+                    "contradiction",
+                    format!("{path}.nvme"),
+                    "a table".into(),
+                    format!("the device has no queues ({path}.protocol = \"memory\")"),
+                    format!("leave it out, or write {path}.protocol = \"nvme\""),
+                );
+            }
+        }
     }
 
     fn build(&self) -> AnyLink {
@@ -169,6 +185,11 @@ impl LinkDescription for PcieSpec {
 
     fn energy(&self) -> Option<&LinkEnergySpec> {
         self.energy.as_ref()
+    }
+
+    fn queues(&self) -> Option<nvme::NvmeQueues> {
+        let root_complex_ps = self.root_complex_latency.picoseconds();
+        self.nvme.clone().map(|spec| nvme::NvmeQueues::new(spec, root_complex_ps))
     }
 }
 
@@ -275,6 +296,7 @@ pub(crate) mod tests {
             protocol: PcieProtocol::Nvme,
             latency: Duration::from_picoseconds(115_000),
             root_complex_latency: Duration::from_picoseconds(300_000),
+            nvme: None,
             energy: None,
         }
     }

@@ -546,11 +546,16 @@ proptest! {
 }
 
 #[test]
-fn the_example_of_the_page_of_links_is_right() {
+fn the_examples_of_the_page_of_links_are_right() {
     let page = include_str!("../../../../docs/models/link.md");
-    let text = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
-    let spec = load_text("link.md", text.expect("an example"), &[]).expect("it is right").spec;
-    assert!(spec.pcie.is_some() && spec.link.is_none());
+    let texts = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let specs: Vec<_> =
+        texts.map(|text| load_text("link.md", text, &[]).expect("it is right").spec).collect();
+    assert_eq!(specs.len(), 2);
+    assert!(specs.iter().all(|spec| spec.pcie.is_some() && spec.link.is_none()));
+    let queues: Vec<_> =
+        specs.iter().filter_map(|spec| spec.pcie.as_ref()?.nvme.as_ref()).collect();
+    assert!(queues.len() == 1 && queues[0].coalescing.is_some());
 }
 
 #[test]

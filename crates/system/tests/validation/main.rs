@@ -13,6 +13,7 @@ mod formulas;
 mod golden;
 mod hybrid;
 mod nvm;
+mod nvme;
 mod raid;
 mod ramulator2;
 mod readahead;

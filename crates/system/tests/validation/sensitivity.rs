@@ -1448,7 +1448,22 @@ fn every_value_of_every_preset_has_a_line_here_and_every_line_has_a_value() {
 
 /// Values that devices alone have and machines have not: `tests/alone.rs` and `tests/alone_store.rs`
 /// vary them.
-const ALONE: [&str; 15] = [
+const ALONE: [&str; 29] = [
+    // Of queues of NVM Express, varied in `validation/nvme.rs`.
+    "pcie.nvme.queues",
+    "pcie.nvme.entries",
+    "pcie.nvme.burst",
+    "pcie.nvme.fetches",
+    "pcie.nvme.memory_page",
+    "pcie.nvme.vectors",
+    "pcie.nvme.priorities.reads",
+    "pcie.nvme.priorities.writes",
+    "pcie.nvme.priorities.background",
+    "pcie.nvme.priorities.high_weight",
+    "pcie.nvme.priorities.medium_weight",
+    "pcie.nvme.priorities.low_weight",
+    "pcie.nvme.coalescing.threshold",
+    "pcie.nvme.coalescing.time",
     // Of drives side by side, varied in `validation/raid.rs`.
     "disk.raid.drives",
     "disk.raid.stripe",

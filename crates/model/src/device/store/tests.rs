@@ -1,6 +1,7 @@
 //! The ladder of trust for stores: formulas, timing edges, conservation, sensitivity.
 
 mod links;
+mod nvme;
 
 use super::*;
 use crate::conformance::device_laws;

@@ -177,6 +177,7 @@ pub(super) fn pcie() -> PcieSpec {
         protocol: PcieProtocol::Nvme,
         latency: Duration::from_picoseconds(115_000),
         root_complex_latency: Duration::from_picoseconds(300_000),
+        nvme: None,
         energy: None,
     }
 }

@@ -11,7 +11,11 @@ use crate::link::{
 };
 use tierscope_units::{Energy, Power};
 
-fn ended(spec: &StoreSpec, link: &dyn LinkDescription, requests: &[Request]) -> Vec<Completion> {
+pub(super) fn ended(
+    spec: &StoreSpec,
+    link: &dyn LinkDescription,
+    requests: &[Request],
+) -> Vec<Completion> {
     let mut device = StoreDevice::new(spec, link);
     let mut out = Vec::new();
     for request in requests {
@@ -26,7 +30,7 @@ fn ended(spec: &StoreSpec, link: &dyn LinkDescription, requests: &[Request]) -> 
 }
 
 /// Time of one request on an idle device, and what of it is the link's.
-fn alone(link: &dyn LinkDescription, request: Request) -> (u64, u64) {
+pub(super) fn alone(link: &dyn LinkDescription, request: Request) -> (u64, u64) {
     let one = ended(&spec(), link, &[request])[0];
     let mut times = StageTimes::default();
     one.stages.add_to(&mut times);
@@ -35,7 +39,7 @@ fn alone(link: &dyn LinkDescription, request: Request) -> (u64, u64) {
 }
 
 /// Time of so many bytes, and the next whole picosecond.
-fn wire_ps(bytes: u64, bytes_per_second: u64) -> u64 {
+pub(super) fn wire_ps(bytes: u64, bytes_per_second: u64) -> u64 {
     (bytes * 1_000_000_000_000).div_ceil(bytes_per_second)
 }
 

@@ -1,0 +1,129 @@
+//! What is sent over a link, and waits for it.
+
+use crate::link::{AnyLink, Direction, Link, Message};
+use std::collections::VecDeque;
+
+/// A time that never comes.
+pub(super) const NEVER: u64 = u64::MAX;
+
+/// What a message is sent for: a place in the flow of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum What {
+    /// The command of the request with this number.
+    Command(u32),
+    /// The host tells of the request with this number, which is in a queue.
+    Doorbell(u32),
+    /// The batch of commands with this number, out of a queue.
+    Fetch(u32),
+    /// The list of pages of the request with this number, of which so many entries are left.
+    List(u32, u32),
+    /// The data of the part with this number, or what is left of them.
+    Data(u32),
+    /// Those of its data that are wanted first.
+    Ahead(u32),
+    /// The end of the request with this number.
+    Done(u32),
+    /// The completion entry of the request with this number, in a queue.
+    Entry(u32),
+    /// The interrupt for the batch of completions with this number.
+    Interrupt(u32),
+    /// What follows a request that has been written, or read.
+    After { write: bool },
+}
+
+/// A message on its way, or about to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parcel {
+    pub(super) what: What,
+    /// Which of its messages.
+    pub(super) leg: u32,
+    pub(super) message: Message,
+    pub(super) direction: Direction,
+    pub(super) posted: bool,
+    pub(super) background: bool,
+}
+
+/// One direction of the link with what waits for it: first what ends a request, right behind its own
+/// data, then demand. Nothing is booked ahead, so that what is ready first goes first.
+#[derive(Clone, Debug)]
+pub(super) struct Port {
+    direction: Direction,
+    ends: VecDeque<Parcel>,
+    demand: VecDeque<Parcel>,
+    background: VecDeque<Parcel>,
+    /// When the next one that waits can be sent.
+    pub(super) free_ps: u64,
+    /// Bytes that the link has moved.
+    pub(super) moved_bytes: u64,
+    /// Sent, in the order in which they have come, or have left where nobody waits for more.
+    pub(super) sent: VecDeque<(u64, Parcel)>,
+}
+
+impl Port {
+    pub(super) fn new(direction: Direction) -> Self {
+        Port {
+            direction,
+            ends: VecDeque::new(),
+            demand: VecDeque::new(),
+            background: VecDeque::new(),
+            free_ps: NEVER,
+            moved_bytes: 0,
+            sent: VecDeque::new(),
+        }
+    }
+
+    /// The same with nothing on it, or waiting.
+    pub(super) fn emptied(&self) -> Self {
+        Port { moved_bytes: self.moved_bytes, ..Port::new(self.direction) }
+    }
+
+    /// Sends a parcel at `now_ps`, or lets it wait for the link.
+    #[inline]
+    pub(super) fn send(&mut self, link: &mut AnyLink, now_ps: u64, parcel: Parcel) {
+        let free_ps = link.free_ps(self.direction);
+        if free_ps <= now_ps && self.free_ps == NEVER {
+            self.put_on(link, now_ps, parcel);
+            return;
+        }
+        let queue = match parcel.what {
+            What::Done(_) | What::Entry(_) | What::Interrupt(_) | What::After { .. } => {
+                &mut self.ends
+            }
+            _ if parcel.background => &mut self.background,
+            _ => &mut self.demand,
+        };
+        queue.push_back(parcel);
+        self.free_ps = free_ps.max(now_ps);
+    }
+
+    #[inline]
+    pub(super) fn put_on(&mut self, link: &mut AnyLink, now_ps: u64, parcel: Parcel) {
+        let (_, come_ps) = link.transfer(now_ps, parcel.message, self.direction);
+        self.moved_bytes += link.moved_bytes(parcel.message);
+        let at_ps = if parcel.posted { link.free_ps(self.direction) } else { come_ps };
+        let later = self.sent.iter().rev().take_while(|(sent_ps, _)| *sent_ps > at_ps).count();
+        self.sent.insert(self.sent.len() - later, (at_ps, parcel));
+    }
+
+    /// The link has become free, unless the other direction of one that is not duplex was faster.
+    pub(super) fn send_next(&mut self, link: &mut AnyLink) {
+        let free_ps = link.free_ps(self.direction);
+        if free_ps > self.free_ps {
+            self.free_ps = free_ps;
+            return;
+        }
+        let next = self.ends.pop_front().or_else(|| self.demand.pop_front());
+        if let Some(parcel) = next.or_else(|| self.background.pop_front()) {
+            self.put_on(link, self.free_ps, parcel);
+        }
+        let queues = [&self.ends, &self.demand, &self.background];
+        let idle = queues.into_iter().all(VecDeque::is_empty);
+        self.free_ps = if idle { NEVER } else { link.free_ps(self.direction) };
+    }
+
+    /// When the next of what has been sent has come, or left.
+    #[inline]
+    pub(super) fn arrival_ps(&self) -> u64 {
+        self.sent.front().map_or(NEVER, |&(at_ps, _)| at_ps)
+    }
+}
