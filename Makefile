@@ -50,13 +50,15 @@ test: build $(VENV)/dev-packages ## Runs the tests of Rust and Python.
 	$(BIN)/python -m pytest
 
 .PHONY: kernel
-kernel: ## Watches what this computer's kernel reads ahead and reclaims, and compares the model with it. As root.
+kernel: ## Watches what this computer's kernel reads ahead, reclaims and journals, and compares the model with it. As root.
 	mkdir -p build
 	python3 tests/kernel/observe.py --seed $${SEED:-2} build/readahead.json
 	python3 tests/kernel/observe_reclaim.py --seed $${SEED:-2} build/reclaim.json
+	python3 tests/kernel/observe_journal.py build/journal.json
 	TIERSCOPE_OBSERVED=$(CURDIR)/build/readahead.json \
 	TIERSCOPE_OBSERVED_RECLAIM=$(CURDIR)/build/reclaim.json \
-		cargo test -p tierscope-system --test validation -- --nocapture readahead reclaim
+	TIERSCOPE_OBSERVED_JOURNAL=$(CURDIR)/build/journal.json \
+		cargo test -p tierscope-system --test validation -- --nocapture readahead reclaim journal
 
 .PHONY: mutants
 mutants: ## Plants faults in a copy of the model; fails where no test finds one. Ten minutes.

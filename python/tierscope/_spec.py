@@ -24,6 +24,7 @@ __all__ = [
     "DiskBuffer",
     "Dram",
     "DramCache",
+    "FileSystem",
     "Hams",
     "Hybrid",
     "Idle",
@@ -1925,6 +1926,50 @@ class BufferCache(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FileSystem(_Spec):
+    """A file system with a journal."""
+
+    kind: Literal["ext4", "ext3"] | None = None
+    """Which it is.
+
+    ``"ext4"``: Blocks are allocated when they are written back, in extents. ``"ext3"``: Blocks are
+    allocated when a call writes them, one by one; a commit writes the data of all files that it
+    concerns.
+    """
+
+    journal: Literal["ordered", "writeback"] | None = None
+    """What the journal orders.
+
+    ``"ordered"``: New blocks of files are written before the transaction commits that has them in
+    their files. ``"writeback"``: Data and metadata have no order.
+    """
+
+    commit_interval: str | None = None
+    """How long a transaction takes up changes before it is committed; 0 for until it is asked for.
+
+    A duration such as ``"25us"``.
+    """
+
+    journal_capacity: str | None = None
+    """Size of the journal, a ring. A size such as ``"64GiB"``."""
+
+    barrier: Literal["force-unit-access", "flush", "none"] | None = None
+    """How a commit makes sure of its order in a drive that buffers writes.
+
+    ``"force-unit-access"``: A flush, and a commit record with force unit access. ``"flush"``: A
+    flush before and one behind the commit record: of drives without force unit access. ``"none"``:
+    Not at all.
+    """
+
+    timestamp_interval: str | None = None
+    """Time between two changes of the kernel's time stamps: a file that is written again within it
+    is not changed but for its data.
+
+    A duration such as ``"25us"``.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class Storage(_Spec):
     """`storage`: the operating system pages between DRAM and the store ([HYB15] §2.2)."""
 
@@ -2019,6 +2064,11 @@ class Storage(_Spec):
 
     buffer_cache: BufferCache | None = None
     """A second level of the page cache, in flash on the memory bus; none, where it is not said."""
+
+    file_system: FileSystem | None = None
+    """The file system; none, where it is not said: then metadata costs nothing, and a sync is done
+    once the data are written.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

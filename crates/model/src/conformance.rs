@@ -605,6 +605,7 @@ fn page_requests(memory_bytes: u64) -> impl Strategy<Value = Ask> {
                 bytes: bytes as u32,
                 write,
                 background,
+                force_unit_access: false,
             })
         },
     )

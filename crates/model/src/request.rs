@@ -233,6 +233,8 @@ pub struct PageRequest {
     pub write: bool,
     /// Whether nobody waits for it.
     pub background: bool,
+    /// A write is answered once it is in the medium, whatever buffers the store has.
+    pub force_unit_access: bool,
 }
 
 /// The answer to a [`PageRequest`].

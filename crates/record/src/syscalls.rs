@@ -330,8 +330,11 @@ fn leave_successful(recorder: &Recorder, slot: &mut Slot, result: u64, out: &mut
         libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_writev | libc::SYS_pwritev => {
             transferred(recorder, slot.calls(), result, out);
         }
-        libc::SYS_fsync | libc::SYS_fdatasync | libc::SYS_sync_file_range => {
+        libc::SYS_fsync | libc::SYS_sync_file_range => {
             out.extend(file_of(recorder, descriptor).map(|file| Call::Sync { file }));
+        }
+        libc::SYS_fdatasync => {
+            out.extend(file_of(recorder, descriptor).map(|file| Call::SyncData { file }));
         }
         libc::SYS_msync => {
             out.push(Call::SyncRange { address: a[0], length: whole_pages(a[1]) });

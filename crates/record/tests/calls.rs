@@ -40,6 +40,7 @@ fn calls_on_files_are_recorded_with_their_places() {
                 Some(("write", offset, length))
             }
             Call::Sync { file: f } if f == file => Some(("sync", 0, 0)),
+            Call::SyncData { file: f } if f == file => Some(("sync its data", 0, 0)),
             Call::Truncate { file: f, length } if f == file => Some(("truncate", 0, length)),
             Call::Close { file: f } if f == file => Some(("close", 0, 0)),
             _ => None,
@@ -58,7 +59,7 @@ fn calls_on_files_are_recorded_with_their_places() {
             ("write", 5136, 10),
             ("write", 5146, 30),
             ("sync", 0, 0),
-            ("sync", 0, 0),
+            ("sync its data", 0, 0),
             ("truncate", 0, 65536),
             ("close", 0, 0),
         ],

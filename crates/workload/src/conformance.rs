@@ -236,6 +236,8 @@ fn file(call: Call) -> Option<FileId> {
         | Call::Read { file, .. }
         | Call::Write { file, .. }
         | Call::Sync { file }
+        | Call::SyncData { file }
+        | Call::Unlink { file }
         | Call::Truncate { file, .. } => Some(file),
         _ => None,
     }

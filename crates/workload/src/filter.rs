@@ -146,6 +146,7 @@ fn changes_memory(ops: &[Op]) -> bool {
             | Call::Advise { .. }
             | Call::Read { .. }
             | Call::Sync { .. }
+            | Call::SyncData { .. }
             | Call::SyncRange { .. }
             | Call::Truncate { .. }
             | Call::Skip { .. }
@@ -164,7 +165,8 @@ fn changes_memory(ops: &[Op]) -> bool {
             | Call::Wait { .. }
             | Call::Sleep { .. }
             | Call::Other { .. }
-            | Call::Marker { .. },
+            | Call::Marker { .. }
+            | Call::Unlink { .. },
         ) => false,
     }
 }

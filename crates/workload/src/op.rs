@@ -230,7 +230,7 @@ calls! {
     Read = 7 { file: FileId, offset: u64, length: u64, address: u64 },
     /// Writes memory at `address` to a file.
     Write = 8 { file: FileId, offset: u64, length: u64, address: u64 },
-    /// Forces a file to the store (fsync, fdatasync).
+    /// Forces a file to the store (fsync).
     Sync = 9 { file: FileId },
     /// Forces a mapped range to the store (msync).
     SyncRange = 10 { address: u64, length: u64 },
@@ -259,6 +259,10 @@ calls! {
     Exec = 20 { process: u64 },
     /// The process ends: what it has mapped goes.
     Exit = 21 { process: u64 },
+    /// Deletes a file, which has been cut off before.
+    Unlink = 22 { file: FileId },
+    /// Forces a file's data to the store, and what is needed to find them (fdatasync).
+    SyncData = 23 { file: FileId },
 }
 
 #[cfg(test)]

@@ -223,7 +223,11 @@ fn needs_what_was_used(call: Call) -> bool {
     gives_up(call).is_some()
         || matches!(
             call,
-            Call::Sync { .. } | Call::SyncRange { .. } | Call::Truncate { .. } | Call::Fork { .. }
+            Call::Sync { .. }
+                | Call::SyncData { .. }
+                | Call::SyncRange { .. }
+                | Call::Truncate { .. }
+                | Call::Fork { .. }
         )
 }
 

@@ -544,6 +544,7 @@ mod tests {
             bytes,
             write,
             background: false,
+            force_unit_access: false,
         }
     }
 

@@ -290,6 +290,7 @@ mod tests {
             bytes: 4096,
             write: false,
             background: false,
+            force_unit_access: false,
         };
         let _ = oracle(1 << 20, &dram_spec(), false).submit_page(0, request);
     }

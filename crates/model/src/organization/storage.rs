@@ -15,12 +15,13 @@ use crate::activity::Activity;
 use crate::device::AnyDevice;
 use crate::medium::{DramSpec, dram::Dram};
 use crate::os::buffer_cache::BufferCacheSpec;
+use crate::os::file_system::FileSystemSpec;
 use crate::os::paging::SwapReadahead;
 use crate::os::readahead;
 use crate::os::reclaim::{ReclaimPolicy, lists::Lists};
 use crate::request::{
-    Completion, Device, Full, LineRequest, LineResponse, PageRequest, PageResponse, Request,
-    Response, Traffic,
+    Completion, Control, Device, Full, LineRequest, LineResponse, Manner, PageRequest,
+    PageResponse, Request, Response, Traffic,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -71,6 +72,10 @@ pub struct StorageSpec {
     /// A second level of the page cache, in flash on the memory bus; none, where it is not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer_cache: Option<BufferCacheSpec>,
+    /// The file system; none, where it is not said: then metadata costs nothing, and a sync is done once
+    /// the data are written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_system: Option<FileSystemSpec>,
 }
 
 impl OrganizationDescription for StorageSpec {
@@ -132,6 +137,9 @@ impl OrganizationDescription for StorageSpec {
         if let Some(cache) = &self.buffer_cache {
             cache.check(&format!("{path}.buffer_cache"), problems);
         }
+        if let Some(system) = &self.file_system {
+            system.check(&format!("{path}.file_system"), problems);
+        }
     }
 
     fn check_with(&self, path: &str, machine: &Surroundings<'_>, problems: &mut Problems) {
@@ -149,6 +157,10 @@ impl OrganizationDescription for StorageSpec {
         }
         if let Some(cache) = &self.buffer_cache {
             cache.check_with(&format!("{path}.buffer_cache"), page, problems);
+        }
+        if let Some(system) = &self.file_system {
+            let store = machine.store.map(|(_, device)| device.capacity());
+            system.check_with(&format!("{path}.file_system"), page, store, problems);
         }
         if let Some((store, device)) = machine.store {
             let what = format!("pages of the store ({store}.page)");
@@ -222,6 +234,8 @@ enum AtDram {
 #[derive(Clone, Debug)]
 struct Page {
     request: PageRequest,
+    /// What it is instead of a page.
+    control: Option<Control>,
     /// Time up to which `stages` reaches.
     clock_ps: u64,
     stages: Timeline,
@@ -323,9 +337,19 @@ impl Storage {
 
     /// Offers a page to the store; false where it is full.
     fn start_store(&mut self, now_ps: u64, id: u32) -> bool {
-        let PageRequest { store_address, bytes, write, background, .. } = self.pages[id].request;
+        let Page { request, control, .. } = &self.pages[id];
+        let (control, forced) = (*control, request.force_unit_access);
+        let PageRequest { store_address, bytes, write, background, .. } = *request;
         let request = Request { id, address: store_address, bytes, write, background };
-        if self.with_bus(now_ps, |store| store.submit(now_ps, request)).is_err() {
+        let taken = self.with_bus(now_ps, |store| match control {
+            Some(control) => store.submit_control(now_ps, id, control),
+            None if forced => {
+                let manner = Manner { force_unit_access: true, ..Manner::default() };
+                store.submit_as(now_ps, request, manner)
+            }
+            None => store.submit(now_ps, request),
+        });
+        if taken.is_err() {
             return false;
         }
         let page = &mut self.pages[id];
@@ -399,7 +423,7 @@ impl Storage {
 
     /// The page is where it had to go: its data are there from now on.
     fn end_page(&mut self, id: u32, out: &mut Vec<Response>) {
-        let Page { request, clock_ps, stages, versions } = self.pages.remove(id);
+        let Page { request, clock_ps, stages, versions, .. } = self.pages.remove(id);
         if let Some(data) = &mut self.data {
             let lines = u64::from(request.bytes) / self.line_bytes;
             let memory = request.memory_address / self.line_bytes;
@@ -465,7 +489,8 @@ impl Organization for Storage {
         let versions = copied
             .map(|data| (first..first + lines).map(|line| data.latest.get(line)).collect())
             .unwrap_or_default();
-        let page = Page { request, clock_ps: now_ps, stages: Timeline::new(), versions };
+        let stages = Timeline::new();
+        let page = Page { request, control: None, clock_ps: now_ps, stages, versions };
         let id = self.pages.insert(page);
         let started = if request.write {
             self.for_dram.is_empty() && self.start_dma(now_ps, id)
@@ -475,6 +500,32 @@ impl Organization for Storage {
         if !started {
             let waiting = if request.write { &mut self.for_dram } else { &mut self.for_store };
             waiting.push_back(id);
+        }
+        Ok(())
+    }
+
+    fn takes_control(&self) -> bool {
+        self.store.takes_control()
+    }
+
+    fn submit_control(&mut self, now_ps: u64, id: u32, control: Control) -> Result<(), Full> {
+        if self.pages.len() >= self.most_pages || !self.takes_control() {
+            return Err(Full);
+        }
+        let request = PageRequest {
+            id,
+            store_address: 0,
+            memory_address: 0,
+            bytes: 0,
+            write: true,
+            background: false,
+            force_unit_access: false,
+        };
+        let control = Some(control);
+        let (stages, versions) = (Timeline::new(), Vec::new());
+        let id = self.pages.insert(Page { request, control, clock_ps: now_ps, stages, versions });
+        if !self.for_store.is_empty() || !self.start_store(now_ps, id) {
+            self.for_store.push_back(id);
         }
         Ok(())
     }
@@ -608,6 +659,7 @@ pub(super) mod tests {
             bytes: 4096,
             write,
             background: write,
+            force_unit_access: false,
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub mod address_space;
 pub mod buffer_cache;
+pub mod file_system;
 pub mod frames;
 pub mod paging;
 pub mod readahead;

@@ -127,6 +127,8 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
             Call::Open { .. }
             | Call::Close { .. }
             | Call::Sync { .. }
+            | Call::SyncData { .. }
+            | Call::Unlink { .. }
             | Call::Truncate { .. }
             | Call::Spawn { .. }
             | Call::Signal { .. }
@@ -150,6 +152,8 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
             | Call::Read { file, .. }
             | Call::Write { file, .. }
             | Call::Sync { file }
+            | Call::SyncData { file }
+            | Call::Unlink { file }
             | Call::Truncate { file, .. } => {
                 *file = self.file(*file);
                 if *file == NO_FILE {

@@ -504,6 +504,7 @@ impl Alone {
                     bytes,
                     write,
                     background: false,
+                    force_unit_access: false,
                 };
                 self.organization.submit_page(now_ps, page)
             }

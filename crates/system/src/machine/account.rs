@@ -724,6 +724,16 @@ impl Machine {
             ];
             counters.extend(of_cache.map(|(name, count)| (name.to_string(), count)));
         }
+        if let Some(system) = self.file_system_counters() {
+            let of_system = [
+                ("journal_commits", system.journal_commits),
+                ("journal_written_bytes", system.journal_written_bytes),
+                ("metadata_written_bytes", system.metadata_written_bytes),
+                ("journal_checkpoints", system.journal_checkpoints),
+                ("store_flushes", system.store_flushes),
+            ];
+            counters.extend(of_system.map(|(name, count)| (name.to_string(), count)));
+        }
         let caches = self.spec.processor.iter().flat_map(|processor| &processor.caches);
         counters.extend(dram_counters(&activity.dram));
         let own = report.hams.iter().flat_map(|hams| hams.named());

@@ -9,6 +9,7 @@ use super::{Doing, Event, Machine, MachineError};
 use tierscope_model::activity::Activity;
 use tierscope_model::organization::OrganizationReport;
 use tierscope_model::os::buffer_cache::BufferCacheCounters;
+use tierscope_model::os::file_system::FileSystemCounters;
 use tierscope_model::os::paging::OsCounters;
 use tierscope_model::os::reclaim::ReclaimCounters;
 use tierscope_model::processor::window::UNKNOWN;
@@ -50,6 +51,7 @@ struct Kept {
     os: OsCounters,
     reclaim: ReclaimCounters,
     buffer_cache: BufferCacheCounters,
+    file_system: FileSystemCounters,
     counts: Incidental,
 }
 
@@ -176,6 +178,7 @@ impl Machine {
             os: self.os_counters(),
             reclaim: self.reclaim_counters(),
             buffer_cache: self.buffer_cache_counters().unwrap_or_default(),
+            file_system: self.file_system_counters().unwrap_or_default(),
             counts: self.account.incidental(),
         };
         self.pause_windows();
@@ -197,6 +200,7 @@ impl Machine {
             os,
             reclaim,
             buffer_cache,
+            file_system,
             counts,
         } = *kept;
         let at_ps = at_ps.max(began_ps);
@@ -230,6 +234,8 @@ impl Machine {
         self.region.reclaim = self.paging.reclaim_counters().since(&reclaim);
         let now = self.paging.buffer_cache_counters().unwrap_or_default();
         self.region.buffer_cache = now.since(&buffer_cache);
+        let now = self.paging.file_system_counters().unwrap_or_default();
+        self.region.file_system = now.since(&file_system);
         self.resume_windows();
         self.account.set_incidental(counts);
         self.schedule_bounds();

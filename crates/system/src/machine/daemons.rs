@@ -1,5 +1,6 @@
-//! The kernel's own threads: the one that reclaims in the background (`kswapd`, mm/vmscan.c) and the one
-//! that writes dirty pages of files (`wb_workfn`, fs/fs-writeback.c).
+//! The kernel's own threads: the one that reclaims in the background (`kswapd`, mm/vmscan.c), the one that
+//! writes dirty pages of files (`wb_workfn`, fs/fs-writeback.c), and that of the file system's journal
+//! (`kjournald2`, fs/jbd2/journal.c).
 //!
 //! What they decide costs instructions and lines as anything of the kernel. They run where no thread of
 //! the workload does; where all hardware threads are taken, on the one whose thread has woken them, which
@@ -8,7 +9,7 @@
 use super::kernel::path_steps;
 use super::thread::{Action, Step};
 use super::{Doing, Event, Machine, MachineError};
-use tierscope_kernel::Stage;
+use tierscope_kernel::{Stage, Timeline};
 use tierscope_model::os::paging::TransferId;
 
 /// A thread of the kernel.
@@ -16,6 +17,7 @@ use tierscope_model::os::paging::TransferId;
 pub(super) enum Daemon {
     Reclaimer,
     Flusher,
+    Journal,
 }
 
 /// What one of them does.
@@ -36,7 +38,7 @@ struct Doings {
 
 /// All of them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Daemons([Doings; 2]);
+pub(super) struct Daemons([Doings; 3]);
 
 impl Machine {
     fn daemon(&mut self, which: Daemon) -> &mut Doings {
@@ -50,8 +52,11 @@ impl Machine {
         if !wakes.any() {
             return;
         }
-        for (which, wanted) in [(Daemon::Reclaimer, wakes.reclaim), (Daemon::Flusher, wakes.flush)]
-        {
+        for (which, wanted) in [
+            (Daemon::Reclaimer, wakes.reclaim),
+            (Daemon::Flusher, wakes.flush),
+            (Daemon::Journal, wakes.commit),
+        ] {
             let doings = self.daemon(which);
             if wanted && !doings.awake {
                 *doings = Doings { awake: true, fresh: true, context, ..Doings::default() };
@@ -60,6 +65,9 @@ impl Machine {
         }
         if let Some(at_ps) = wakes.flush_at_ps {
             self.queue.push(at_ps.max(now_ps), self.memory_source(), Event::FlushOld);
+        }
+        if let Some(at_ps) = wakes.commit_at_ps {
+            self.queue.push(at_ps.max(now_ps), self.memory_source(), Event::CommitOld);
         }
     }
 
@@ -76,12 +84,24 @@ impl Machine {
         self.wake_daemons(self.daemons.0[Daemon::Flusher as usize].context, now_ps);
     }
 
-    /// A transfer has ended, for which the flusher may have waited.
-    pub(super) fn wake_flusher(&mut self, id: TransferId, now_ps: u64) {
-        let doings = self.daemon(Daemon::Flusher);
-        if doings.waits == Some(id) {
+    /// The time has come to look for a transaction that is old.
+    pub(super) fn commit_old(&mut self, now_ps: u64) {
+        self.paging.commit_old(now_ps);
+        self.wake_daemons(self.daemons.0[Daemon::Journal as usize].context, now_ps);
+    }
+
+    /// A transfer has ended, for which one of them may have waited, in these stages.
+    pub(super) fn wake_for_transfer(&mut self, id: TransferId, timeline: &Timeline, now_ps: u64) {
+        for which in [Daemon::Flusher, Daemon::Journal] {
+            let doings = self.daemon(which);
+            if doings.waits != Some(id) {
+                continue;
+            }
             doings.waits = None;
-            self.continue_daemon(Daemon::Flusher, now_ps);
+            if which == Daemon::Journal {
+                self.charge_commit(Some(timeline), now_ps);
+            }
+            self.continue_daemon(which, now_ps);
         }
     }
 
@@ -90,7 +110,11 @@ impl Machine {
         let doings = self.daemon(which);
         let (context, goes_on) = (doings.context, doings.goes_on);
         doings.goes_on = false;
-        for id in std::mem::take(&mut doings.submits) {
+        let submits = std::mem::take(&mut doings.submits);
+        if which == Daemon::Journal {
+            self.charge_commit(None, now_ps);
+        }
+        for id in submits {
             self.submit_transfer(context, id, now_ps);
         }
         if !goes_on {
@@ -99,7 +123,7 @@ impl Machine {
             return Ok(());
         }
         self.paging.tell_time(now_ps);
-        let (mut more, mut waits) = (false, None);
+        let (mut more, mut waits, mut wake_ups) = (false, None, 0);
         let mut work = Vec::new();
         match which {
             Daemon::Reclaimer => {
@@ -108,10 +132,19 @@ impl Machine {
                 more = self.paging.balance(&mut work, &held)?;
             }
             Daemon::Flusher => waits = self.paging.flush(&mut work)?,
+            Daemon::Journal => {
+                let done;
+                (waits, done) = self.paging.commit(&mut work)?;
+                if let Some(id) = done {
+                    wake_ups = self.end_without_device(id, Stage::FileSystem, now_ps);
+                    more = true;
+                }
+            }
         }
         self.apply_effects();
         let mut submits = Vec::new();
         let mut steps = self.work_steps(&work);
+        steps.extend(path_steps(Stage::WakeUp, self.os.paths.wake_up, wake_ups));
         steps.retain(|step| match step {
             Step::Act(Action::Submit(id)) => {
                 submits.push(*id);

@@ -47,7 +47,7 @@ impl Machine {
     }
 
     fn act(&mut self, index: usize, action: Action, now_ps: u64) -> Result<(), MachineError> {
-        if let Action::Read { file, .. } | Action::Write { file, .. } | Action::Sync { file } =
+        if let Action::Read { file, .. } | Action::Write { file, .. } | Action::Sync { file, .. } =
             action
         {
             self.threads[self.contexts[index].thread].call_area = Area::FILES + file;
@@ -135,12 +135,16 @@ impl Machine {
                     steps
                 });
             }
-            Action::Sync { file } => {
+            Action::Sync { file, data_only } => {
                 let mut work = Vec::new();
                 let wait = self.paging.sync(file, &mut work)?;
                 self.apply_effects();
                 if let Some(id) = wait {
                     self.proceed(index, Next::Wait(id), work, action, |_| Vec::new());
+                } else if let Some(id) = self.paging.sync_metadata(file, data_only, &mut work) {
+                    let mut steps = self.work_steps(&work);
+                    steps.push(Step::Act(Action::Wait(id)));
+                    self.threads[self.contexts[index].thread].do_first(&steps);
                 }
             }
         }
@@ -278,6 +282,7 @@ impl Machine {
         })?;
         thread.position += 1 + usize::from(header.size());
         thread.call_area = Area::REST;
+        self.paging.tell_time(now_ps);
         let mut stands_ps = 0;
         if !matches!(call, Call::Skip { .. }) {
             stands_ps = self.leave_between(id, now_ps);
@@ -347,10 +352,12 @@ impl Machine {
                     steps.push(Step::Act(Action::Write { file, offset, left: length, address }));
                 }
             }
-            Call::Sync { file } => steps.extend(self.sync_steps(file)),
+            Call::Sync { file } => steps.extend(self.sync_steps(file, false)),
+            Call::SyncData { file } => steps.extend(self.sync_steps(file, true)),
+            Call::Unlink { file } => self.paging.unlink(file),
             Call::SyncRange { address, .. } => {
                 if let Some(file) = self.paging.file_at(address) {
-                    steps.extend(self.sync_steps(file));
+                    steps.extend(self.sync_steps(file, false));
                 }
             }
             Call::Fork { parent, process, thread } => {
@@ -434,10 +441,10 @@ impl Machine {
         Ok(steps)
     }
 
-    fn sync_steps(&mut self, file: FileId) -> Vec<Step> {
+    fn sync_steps(&mut self, file: FileId, data_only: bool) -> Vec<Step> {
         self.account.syncs += 1;
         let mut steps = path_steps(Stage::FileSystem, self.os.paths.file_system, 1);
-        steps.push(Step::Act(Action::Sync { file }));
+        steps.push(Step::Act(Action::Sync { file, data_only }));
         steps
     }
 

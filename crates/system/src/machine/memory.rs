@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
 use tierscope_model::os::address_space::Pte;
-use tierscope_model::os::paging::TransferId;
+use tierscope_model::os::paging::{Moves, PageTransfer, TransferId};
 use tierscope_model::processor::on_chip::{DirtyLine, Stack};
-use tierscope_model::request::{LineRequest, LineResponse, PageRequest, PageResponse};
+use tierscope_model::request::{Control, LineRequest, LineResponse, PageRequest, PageResponse};
 use tierscope_workload::SiteId;
 
 /// An access that merged with a miss under way.
@@ -179,6 +179,10 @@ pub(super) struct PageIo {
     queued_ps: u64,
     submitted_ps: u64,
     pub background: bool,
+    /// With force unit access.
+    forced: bool,
+    /// No page: the device writes what it has buffered.
+    pub flush: bool,
 }
 
 /// A transfer under way, as the machine sees it.
@@ -351,8 +355,13 @@ impl Machine {
                 bytes: 1 << self.fixed.page_shift,
                 write: page.write,
                 background: page.background,
+                force_unit_access: page.forced,
             };
-            if self.organization.submit_page(now_ps, request).is_err() {
+            let taken = match page.flush {
+                true => self.organization.submit_control(now_ps, id, Control::Flush),
+                false => self.organization.submit_page(now_ps, request),
+            };
+            if taken.is_err() {
                 return;
             }
             self.pages[id].submitted_ps = now_ps;
@@ -492,9 +501,14 @@ impl Machine {
             return self.begin_warm_transfer(id, &transfer, now_ps);
         }
         let background = transfer.write || io.waiters.is_empty() && transfer.pages.len() > 1;
-        for page in &transfer.pages {
-            self.snoop(page.frame, transfer.write, now_ps);
-            if transfer.write {
+        let forced = transfer.moves == Moves::Metadata { forced: true };
+        let flush = transfer.moves == Moves::Nothing;
+        let nothing = [PageTransfer { frame: 0, store_address: 0 }];
+        for page in if flush { nothing.as_slice() } else { &transfer.pages } {
+            if !flush {
+                self.snoop(page.frame, transfer.write, now_ps);
+            }
+            if transfer.write && !flush {
                 self.account.page_out(page.frame, page.store_address, &self.fixed);
             }
             let io = PageIo {
@@ -505,6 +519,8 @@ impl Machine {
                 queued_ps: now_ps,
                 submitted_ps: now_ps,
                 background: background && transfer.write,
+                forced,
+                flush,
             };
             let page = self.pages.insert(io);
             self.page_queue.push_back(page);
@@ -588,8 +604,8 @@ impl Machine {
         self.paging.tell_time(now_ps);
         self.paging.finish_transfer(id);
         self.apply_effects();
-        self.wake_flusher(id, now_ps);
         let io = self.transfers.remove(&id).unwrap_or_default();
+        self.wake_for_transfer(id, &io.timeline, now_ps);
         let paths = self.os.paths.clone();
         let mut at_ps = now_ps + self.kernel_path_ps(paths.interrupt);
         self.account.interrupts += 1;
@@ -631,6 +647,13 @@ impl Machine {
     /// A page has come that a thread has carried itself: no interrupt, but those that waited for it, or for
     /// any frame, become ready.
     pub(super) fn end_own_transfer(&mut self, index: usize, id: TransferId, now_ps: u64) {
+        let wake_ups = self.end_without_device(id, Stage::BufferCache, now_ps);
+        let steps = path_steps(Stage::WakeUp, self.os.paths.wake_up, wake_ups);
+        self.threads[self.contexts[index].thread].do_first(&steps);
+    }
+
+    /// A transfer ends that is at no device; how many are woken, who have waited in this stage at last.
+    pub(super) fn end_without_device(&mut self, id: TransferId, stage: Stage, now_ps: u64) -> u32 {
         self.paging.page_moved(id);
         self.paging.finish_transfer(id);
         let waiters = self.transfers.remove(&id).unwrap_or_default().waiters;
@@ -646,7 +669,7 @@ impl Machine {
                 let waited_ps = now_ps - thread.clock_ps;
                 self.account.causes.wait_in_call(thread.call_cause(), waited_ps, false);
             }
-            thread.charge_until(Stage::BufferCache as usize, now_ps);
+            thread.charge_until(stage as usize, now_ps);
             at_ps += self.kernel_path_ps(path);
             let thread = &mut self.threads[id];
             thread.charge_until(Stage::WakeUp as usize, at_ps);
@@ -654,8 +677,30 @@ impl Machine {
             self.queue.push(at_ps, self.memory_source(), Event::Wake(id as u32));
             wake_ups += 1;
         }
-        let steps = path_steps(Stage::WakeUp, path, wake_ups);
-        self.threads[self.contexts[index].thread].do_first(&steps);
+        wake_ups
+    }
+
+    /// Those who wait for the commit that the journal's thread makes have waited in these stages, or in the
+    /// file system, up to now.
+    pub(super) fn charge_commit(&mut self, timeline: Option<&Timeline>, now_ps: u64) {
+        let Some(io) = self.paging.waited_for_commit().and_then(|id| self.transfers.get(&id))
+        else {
+            return;
+        };
+        for index in io.waiters.clone() {
+            let thread = &mut self.threads[index];
+            if !matches!(thread.state, State::OnTransfer(_)) {
+                continue;
+            }
+            let waited_ps = now_ps.saturating_sub(thread.clock_ps);
+            self.account.causes.wait_in_call(thread.call_cause(), waited_ps, timeline.is_some());
+            match timeline {
+                Some(timeline) => {
+                    thread.charge_tail(timeline, Stage::HostQueue, now_ps.max(thread.clock_ps))
+                }
+                None => thread.charge_until(Stage::FileSystem as usize, now_ps),
+            }
+        }
     }
 
     /// The hardware thread that takes an interrupt loses the time, if it is running. What the

@@ -113,6 +113,8 @@ enum Event {
     Daemon(Daemon),
     /// It is time to look for pages that have been dirty for long.
     FlushOld,
+    /// It is time to look for a transaction of the journal that is old.
+    CommitOld,
     /// A transfer has ended that took no time, in functional warming.
     Transferred(TransferId),
     /// An interval of the result ends.
@@ -301,6 +303,9 @@ impl Machine {
             paging.add_buffer_cache(cache);
         }
         let kernel_line = reserve_kernel(&mut paging, line_shift, page_shift)?;
+        if let Some(system) = pages_to.and_then(|(storage, _)| storage.file_system.as_ref()) {
+            paging.add_file_system(system, organization.takes_control())?;
+        }
         let private_depth = cores[0].caches.depth();
         let fixed = Fixed {
             line_shift,
@@ -496,6 +501,7 @@ impl Machine {
                 Event::Wake(thread) => self.make_ready(thread as usize, at_ps),
                 Event::Daemon(which) => self.step_daemon(which, at_ps)?,
                 Event::FlushOld => self.flush_old(at_ps),
+                Event::CommitOld => self.commit_old(at_ps),
                 Event::Transferred(id) => self.end_warm_transfer(id, at_ps),
                 Event::Interval => self.end_interval(at_ps),
                 Event::Bound => self.pass_time_bound(at_ps),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tierscope_model::activity::Activity;
 use tierscope_model::organization::OrganizationReport;
 use tierscope_model::os::buffer_cache::BufferCacheCounters;
+use tierscope_model::os::file_system::FileSystemCounters;
 use tierscope_model::os::paging::OsCounters;
 use tierscope_model::os::reclaim::ReclaimCounters;
 
@@ -72,6 +73,7 @@ pub(super) struct Region {
     pub os: OsCounters,
     pub reclaim: ReclaimCounters,
     pub buffer_cache: BufferCacheCounters,
+    pub file_system: FileSystemCounters,
     /// Events of the queue that are bounds.
     pub events: usize,
 }
@@ -220,6 +222,7 @@ impl Machine {
         self.region.os = self.paging.counters;
         self.region.reclaim = self.paging.reclaim_counters();
         self.region.buffer_cache = self.paging.buffer_cache_counters().unwrap_or_default();
+        self.region.file_system = self.paging.file_system_counters().unwrap_or_default();
         self.account.restart();
         self.cores.iter_mut().for_each(|core| core.occupancy.restart(start_ps));
         for thread in &mut self.threads {
@@ -252,5 +255,10 @@ impl Machine {
     pub(super) fn buffer_cache_counters(&self) -> Option<BufferCacheCounters> {
         let counters = self.paging.buffer_cache_counters()?;
         Some(counters.since(&self.region.buffer_cache))
+    }
+    /// What the file system has done in the region, where one is described.
+    pub(super) fn file_system_counters(&self) -> Option<FileSystemCounters> {
+        let counters = self.paging.file_system_counters()?;
+        Some(counters.since(&self.region.file_system))
     }
 }

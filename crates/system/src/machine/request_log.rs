@@ -222,6 +222,7 @@ impl Machine {
         let Some(log) = &mut self.request_log else { return };
         let row = Row {
             kind: match (page.background, page.write) {
+                _ if page.flush => "flush",
                 (false, false) => "page_read",
                 (false, true) => "page_write",
                 (true, false) => "background_page_read",

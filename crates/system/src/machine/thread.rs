@@ -110,7 +110,7 @@ pub enum Action {
     /// A write call goes on.
     Write { file: FileId, offset: u64, left: u64, address: u64 },
     /// A sync goes on.
-    Sync { file: FileId },
+    Sync { file: FileId, data_only: bool },
 }
 
 /// Why a thread enters the kernel.

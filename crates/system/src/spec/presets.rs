@@ -50,6 +50,8 @@ presets! {
         "storage with an 800 GB Z-SSD as its drive ([HAMS21])";
     "storage/970-pro" = "storage-970-pro.toml" "drives/970-pro.toml",
         "storage with a 512 GB Samsung 970 PRO as its drive";
+    "storage/ext4" = "storage-ext4.toml",
+        "storage/970-pro with ext4 on its drive: journal, commits and flushes";
     "storage/disk-7200" = "storage-disk-7200.toml" "drives/disk-7200.toml",
         "storage with a 500 GB disk of 7200 revolutions a minute as its drive";
     "buffer-cache" = "buffer-cache.toml" "drives/disk-7200.toml",

@@ -232,6 +232,7 @@ fn every_value_of_every_preset_names_its_source() {
         "umd-memsys/",
         "jimstevens2001/",
         "CMU-SAFARI/",
+        "tytso/e2fsprogs ",
         "gem5 ",
         "[gem5] ",
         "JEDEC ",

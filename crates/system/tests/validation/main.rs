@@ -12,6 +12,7 @@ mod equivalence;
 mod formulas;
 mod golden;
 mod hybrid;
+mod journal;
 mod nvm;
 mod nvme;
 mod raid;

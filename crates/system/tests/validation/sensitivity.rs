@@ -293,8 +293,14 @@ const PCIE_TABLE: &str = "[pcie]\ngeneration = 3\nlanes = 4\nmax_payload = \"256
     latency = \"115ns\"\nroot_complex_latency = \"300ns\"\n\
     energy = { per_bit = \"5pJ\", idle_power = \"320mW\" }";
 
-/// Machines of [`SSD`] with more of its tables.
-const DRIVES: [&str; 2] = [SSD_MAPPED, SSD_LOGGED];
+/// Machines of [`SSD`] with more tables.
+const DRIVES: [(&str, &str); 3] =
+    [(SSD_MAPPED, SSD_MAPPED_TABLES), (SSD_LOGGED, "[ssd.log]\nblocks = 2\n"), (EXT4, EXT4_TABLE)];
+const EXT4: &str = "storage/journal";
+/// A file system with a small journal.
+const EXT4_TABLE: &str = "[storage.file_system]\nkind = \"ext4\"\njournal = \"ordered\"\n\
+    commit_interval = \"5s\"\njournal_capacity = \"4MiB\"\nbarrier = \"flush\"\n\
+    timestamp_interval = \"4ms\"\n";
 
 /// A preset, one of [`LINKED`] or of [`DRIVES`], with changes.
 fn machine(name: &str, sets: Sets<'_>) -> SystemSpec {
@@ -304,18 +310,17 @@ fn machine(name: &str, sets: Sets<'_>) -> SystemSpec {
 fn try_machine(name: &str, sets: Sets<'_>) -> Result<SystemSpec, Problems> {
     let sets: Vec<_> =
         sets.iter().map(|(path, value)| (path.to_string(), value.to_string())).collect();
-    let of_drive = DRIVES.contains(&name);
-    let linked = if of_drive { SSD } else { name };
+    let of_drive = DRIVES.iter().find(|(other, _)| *other == name);
+    let linked = if of_drive.is_some() { SSD } else { name };
     let Some((_, base, table)) = LINKED.iter().chain([&OWN]).find(|(other, ..)| *other == linked)
     else {
         return Ok(load(name, &sets)?.spec);
     };
     let mut text = format!("base = \"{base}\"\n{}", table.replace("nvme", protocol(name)));
     if name == SSD_LOGGED {
-        text = text.replace("\"steady\"", "\"written\"") + "[ssd.log]\nblocks = 2\n";
-    } else if of_drive {
-        text += SSD_MAPPED_TABLES;
+        text = text.replace("\"steady\"", "\"written\"");
     }
+    text += of_drive.map_or("", |(_, tables)| tables);
     Ok(load_text(name, &text, &sets)?.spec)
 }
 
@@ -354,7 +359,7 @@ pub fn fitting(name: &str, sets: Sets<'_>) -> Vec<(String, String)> {
         Some("store") => {
             organization != "oracle"
                 && ![SSD, NVM, DISK, HAMS].contains(&name)
-                && !DRIVES.contains(&name)
+                && DRIVES.iter().all(|(drive, _)| *drive != name)
         }
         Some("link") => organization != "oracle",
         _ => true,
@@ -382,6 +387,8 @@ pub enum Feel {
     Parallel,
     /// A file read, written, mapped and forced to the store.
     Files,
+    /// A page of a file written over and over, each time with a sync.
+    Synced,
     /// A file read again and again, and between reads updates of more memory than DRAM has.
     Crowded,
     /// Eight pages of a file in a row, at random places, so often that they come back.
@@ -454,6 +461,12 @@ fn files() -> Vec<Op> {
     ops.extend(call(Call::Sync { file: 0 }));
     ops.extend(call(Call::Sync { file: 1 }));
     ops
+}
+
+fn synced() -> Vec<Op> {
+    let write = Call::Write { file: 0, offset: 0, length: PAGE, address: ANONYMOUS };
+    let open = call(Call::Open { file: 0, size: 16 * PAGE });
+    [open, repeat(&[call(write), call(Call::Sync { file: 0 })].concat(), 40)].concat()
 }
 
 fn crowded() -> Vec<Op> {
@@ -572,6 +585,7 @@ impl Feel {
             Parallel => together((0..4).map(|thread| updates(thread, 200)).collect()),
             Contended => together((0..4).map(|_| contended()).collect()),
             Files => vec![files()],
+            Synced => vec![synced()],
             Crowded => vec![crowded()],
             Again => vec![again()],
             Mapped => vec![mapped()],
@@ -851,6 +865,25 @@ const CASES: &[Case] = &[
         "buffer_cache_bypassed",
         Down,
     ),
+    // The file system.
+    case("storage.file_system.kind", &[EXT4], "ext3", Files, "journal_written_bytes", Either),
+    case("storage.file_system.journal", &[EXT4], "writeback", Files, "time", Either).with(&[
+        ("storage.file_system.kind", "ext3"),
+        ("storage.file_system.commit_interval", "1ms"),
+    ]),
+    case("storage.file_system.commit_interval", &[EXT4], "1ms", Files, "journal_commits", Up),
+    case(
+        "storage.file_system.journal_capacity",
+        &[EXT4],
+        "256KiB",
+        Synced,
+        "journal_checkpoints",
+        Up,
+    )
+    .with(&[("storage.file_system.timestamp_interval", "1us")]),
+    case("storage.file_system.barrier", &[EXT4], "none", Files, "store_flushes", Down),
+    case("storage.file_system.barrier", &[EXT4], "force-unit-access", Files, "store_flushes", Down),
+    case("storage.file_system.timestamp_interval", &[EXT4], "1us", Synced, "journal_commits", Up),
     // The store.
     case("store.capacity", &[HYBRID], "128MiB", Updates, "tag_store_bytes", Up),
     case("store.capacity", &[STORAGE], "1MiB", Updates, "ends", Down),
@@ -1308,7 +1341,7 @@ fn every_option_of_memories_behind_links_and_of_their_windows_is_felt() {
 
 #[test]
 fn every_option_of_maps_of_drives_and_of_their_pauses_is_felt() {
-    for name in DRIVES {
+    for (name, _) in DRIVES {
         feels_every_option(name);
     }
 }
@@ -1419,7 +1452,7 @@ fn every_value_of_every_preset_has_a_line_here_and_every_line_has_a_value() {
         linked.extend(own);
     }
     all.extend(linked);
-    for name in DRIVES.into_iter().chain([HAMS]) {
+    for name in DRIVES.map(|(name, _)| name).into_iter().chain([HAMS]) {
         let mut own = BTreeSet::new();
         leaves(shape(), &serde_json::to_value(machine(name, &[])).unwrap(), "", &mut own);
         for leaf in own.difference(&all.clone()) {

@@ -23,6 +23,18 @@ const TIGHT: Sets<'static> = &[
     ("store.capacity", "64MiB"),
 ];
 
+/// File systems that commit often, with as little journal as there may be.
+const EXT4: Sets<'static> = &[(
+    "storage.file_system",
+    r#"{ kind = "ext4", journal = "ordered", commit_interval = "100us", journal_capacity = "1MiB",
+        barrier = "flush", timestamp_interval = "1us" }"#,
+)];
+const EXT3: Sets<'static> = &[(
+    "storage.file_system",
+    r#"{ kind = "ext3", journal = "ordered", commit_interval = "1ms", journal_capacity = "1MiB",
+        barrier = "flush", timestamp_interval = "0s" }"#,
+)];
+
 /// Changes of a machine, each of which may be made or not.
 const CHANGES: &[Sets<'static>] = &[
     &[("processor.threads_per_core", "2")],
@@ -78,6 +90,8 @@ const CHANGES: &[Sets<'static>] = &[
     &[("storage.dirty_writeback", "50us"), ("storage.dirty_expire", "0s")],
     &[("storage.dirty_ratio", "0.0"), ("storage.dirty_background_ratio", "0.0")],
     &[("storage.host_queue_depth", "1")],
+    EXT4,
+    EXT3,
     &[("storage.dram_capacity", "2MiB")],
     &[
         ("dram.read_queue_depth", "1"),

@@ -29,7 +29,6 @@ const STAT: u64 = 4;
 const GETDENTS: u64 = 217;
 const MKDIR: u64 = 83;
 const RMDIR: u64 = 84;
-const UNLINK: u64 = 87;
 /// Instructions of a turn of `hog`: a store and the loop around it.
 const HOG_INSTRUCTIONS: u64 = 3;
 const PICOSECONDS_PER_SECOND: f64 = 1e12;
@@ -337,7 +336,7 @@ impl FilebenchStream {
             *self.states[thread].open(descriptor) = None;
         }
         self.call(Call::Truncate { file: id, length: 0 });
-        self.call(Call::Other { number: UNLINK })
+        self.call(Call::Unlink { file: id })
     }
 
     fn stat(&mut self, thread: usize, flowop: &Flowop) -> End {

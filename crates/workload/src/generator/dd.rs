@@ -124,7 +124,7 @@ impl Units for Dd {
         Call::Write { file: 0, offset, length, address }.encode(rest, out);
         self.count(1, half, out);
         if unit + 1 == self.blocks() {
-            Call::Sync { file: 0 }.encode(half, out);
+            Call::SyncData { file: 0 }.encode(half, out);
         }
     }
 
@@ -183,9 +183,9 @@ mod tests {
                 })
                 .collect();
             assert_eq!(offsets, (0..32).map(|block| block * 512).collect::<Vec<u64>>());
-            let synced = all.iter().filter(|call| matches!(call, Call::Sync { .. })).count();
+            let synced = all.iter().filter(|call| matches!(call, Call::SyncData { .. })).count();
             assert_eq!(synced, syncs);
-            assert!(syncs == 0 || matches!(all.last(), Some(Call::Sync { file: 0 })));
+            assert!(syncs == 0 || matches!(all.last(), Some(Call::SyncData { file: 0 })));
         }
     }
 

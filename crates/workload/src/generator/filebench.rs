@@ -252,7 +252,7 @@ mod tests {
             Call::Write { .. } => 'w',
             Call::Sync { .. } => 's',
             Call::Truncate { .. } => 't',
-            Call::Other { number: 87 } => 'u',
+            Call::Unlink { .. } => 'u',
             Call::Other { .. } => 'i',
             other => panic!("{other:?}"),
         };

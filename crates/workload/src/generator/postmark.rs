@@ -124,7 +124,6 @@ const COPY_INSTRUCTIONS: u32 = 4;
 /// Numbers of system calls (Linux, x86-64).
 const MKDIR: u64 = 83;
 const RMDIR: u64 = 84;
-const UNLINK: u64 = 87;
 const MOST_FILES: u64 = 1 << 20;
 
 /// What is done to one file, or folder.
@@ -396,7 +395,7 @@ impl PostMark {
             }
             Deed::Delete { file } => {
                 call(Call::Truncate { file, length: 0 }, out);
-                call(Call::Other { number: UNLINK }, out);
+                call(Call::Unlink { file }, out);
             }
         }
     }
@@ -477,7 +476,7 @@ mod tests {
                     files.insert(file, length);
                     cut = Some(file);
                 }
-                Call::Other { number: UNLINK } => drop(files.remove(&cut.expect("it was cut"))),
+                Call::Unlink { .. } => drop(files.remove(&cut.expect("it was cut"))),
                 _ => {}
             }
         }

@@ -62,6 +62,7 @@ impl Paging {
             write: false,
             submitted: true,
             swap: false,
+            moves: Moves::Pages,
             leaving: 0,
         });
         let info = self.frames.get_mut(frame);

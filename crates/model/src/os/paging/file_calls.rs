@@ -114,6 +114,7 @@ impl Paging {
             self.counters.page_cache_hits += 1;
             // It counts as used by reads only (`generic_perform_write`, since Linux 4.7).
             self.note_use(frame);
+            self.allocate_now(file, index)?;
             self.mark_dirty(frame, file, index, now_ps);
             return Ok(Next::Ready(frame));
         }
@@ -133,14 +134,9 @@ impl Paging {
         if !whole {
             work.push(Work::Clear(frame));
         }
+        self.allocate_now(file, index)?;
         self.mark_dirty(frame, file, index, now_ps);
         Ok(Next::Ready(frame))
-    }
-
-    /// A write call has ended at this byte.
-    pub fn extend_file(&mut self, file: FileId, end_bytes: u64) {
-        let state = self.file(file);
-        state.size_bytes = state.size_bytes.max(end_bytes);
     }
 
     /// Writes a batch of a file's dirty pages; `None` once none is left.

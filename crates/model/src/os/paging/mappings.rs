@@ -6,6 +6,7 @@ use super::*;
 impl Paging {
     /// A file is first seen, with the size it has now.
     pub fn open(&mut self, file: FileId, size_bytes: u64) -> Result<(), OsError> {
+        self.change_metadata(|system, now_ps| system.open(file, size_bytes, now_ps));
         if self.files.contains_key(&file) {
             return Ok(());
         }
@@ -219,6 +220,7 @@ impl Paging {
     pub fn truncate(&mut self, file: FileId, length: u64) {
         let pages = length.div_ceil(self.page_bytes);
         let old = self.file_size(file).div_ceil(self.page_bytes);
+        self.free_places(file, pages..old);
         for index in pages..old {
             let key = file_key(file, index);
             if self.shadows.get(key) != 0 {

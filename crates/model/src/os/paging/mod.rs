@@ -6,6 +6,7 @@ use crate::os::OsSpec;
 mod buffer_cache;
 mod faults;
 mod file_calls;
+mod file_system;
 mod filling;
 #[cfg(test)]
 mod laws;
@@ -21,6 +22,7 @@ mod write_back;
 use crate::organization::{InitialContent, StorageSpec};
 use crate::os::address_space::{AddressSpace, Mapping, Pte};
 use crate::os::buffer_cache::BufferCache;
+use crate::os::file_system::FileSystem;
 use crate::os::frames::{Frame, Frames, Owner};
 use crate::os::readahead::{self, Pattern, Readahead};
 use crate::os::reclaim::{Reclaim, ReclaimCounters, ReclaimPolicy};
@@ -85,8 +87,33 @@ pub struct Transfer {
     pub submitted: bool,
     /// It belongs to swap, not to a file: no file system in its path.
     pub swap: bool,
+    /// What it is for.
+    pub moves: Moves,
     /// Pages that reclaim has it write, to have their frames.
     leaving: u32,
+}
+
+/// What a transfer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moves {
+    /// Pages of files and of swap.
+    Pages,
+    /// Metadata of the file system.
+    Metadata {
+        /// With force unit access.
+        forced: bool,
+    },
+    /// Nothing: the device writes what it has buffered.
+    Nothing,
+    /// Nothing: it stands for a commit of the journal, and goes to no device.
+    Commit,
+}
+
+impl Transfer {
+    /// Whether it writes pages of files.
+    fn writes_files(&self) -> bool {
+        self.write && !self.swap && self.moves == Moves::Pages
+    }
 }
 
 /// Kernel work that a decision costs, to be done by the thread in this order.
@@ -280,6 +307,7 @@ pub struct Paging {
     leaving: u64,
     /// The level between page cache and store, where there is one.
     buffer_cache: Option<BufferCache>,
+    file_system: Option<FileSystem>,
     /// Work for it that nobody was there to do.
     owed: Vec<Work>,
     /// The time, as far as it has been told.
@@ -364,6 +392,7 @@ impl Paging {
             effects: Vec::new(),
             leaving: 0,
             buffer_cache: None,
+            file_system: None,
             owed: Vec::new(),
             now_ps: 0,
             counters: OsCounters::default(),
@@ -518,6 +547,7 @@ impl Paging {
             transfers: self.transfers.clone(),
             effects: self.effects.clone(),
             buffer_cache: self.buffer_cache.as_mut().map(BufferCache::fork),
+            file_system: self.file_system.clone(),
             owed: self.owed.clone(),
             ..*self
         }

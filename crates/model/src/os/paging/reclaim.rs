@@ -45,13 +45,18 @@ pub struct Wakes {
     pub flush: bool,
     /// Dirty pages are to be looked at by their age then (`wb_wakeup_delayed`).
     pub flush_at_ps: Option<u64>,
+    /// A transaction of the file system's journal is to be committed (`jbd2_log_start_commit`).
+    pub commit: bool,
+    /// The running transaction is to be looked at by its age then (`j_commit_timer`).
+    pub commit_at_ps: Option<u64>,
 }
 
 impl Wakes {
     /// Whether there is anything.
     #[inline]
     pub fn any(self) -> bool {
-        self.reclaim || self.flush || self.flush_at_ps.is_some()
+        let now = self.reclaim || self.flush || self.commit;
+        now || self.flush_at_ps.is_some() || self.commit_at_ps.is_some()
     }
 }
 

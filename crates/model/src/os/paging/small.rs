@@ -28,6 +28,7 @@ pub fn storage() -> StorageSpec {
         dirty_expire: Duration::from_picoseconds(30_000_000_000_000),
         host_queue_depth: 32,
         buffer_cache: None,
+        file_system: None,
     }
 }
 

@@ -17,6 +17,7 @@ impl Paging {
             write,
             submitted: false,
             swap,
+            moves: Moves::Pages,
             leaving: 0,
         });
         for i in 0..count as usize {
@@ -55,9 +56,13 @@ impl Paging {
     /// All pages have moved: they can be used, and those evicted are free.
     pub fn finish_transfer(&mut self, id: TransferId) {
         let transfer = self.transfers.remove(id);
+        if transfer.moves != Moves::Pages {
+            self.file_system.iter_mut().for_each(|system| system.ended(id));
+            return;
+        }
         let evicting = transfer.leaving > 0;
         self.leaving -= u64::from(transfer.leaving);
-        if transfer.write && !transfer.swap && !evicting {
+        if transfer.writes_files() && !evicting {
             self.written(transfer.pages.len() as u64);
         }
         for page in &transfer.pages {

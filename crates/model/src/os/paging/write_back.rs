@@ -30,6 +30,10 @@ impl Dirty {
             .is_some_and(|(dirtied_ps, _)| self.due_ps.is_some_and(|due_ps| *dirtied_ps <= due_ps))
     }
 
+    pub fn due_ps(&self) -> Option<u64> {
+        self.due_ps
+    }
+
     pub fn pages_of(&self, file: FileId) -> impl Iterator<Item = (FileId, u64)> + '_ {
         self.pages.range((file, 0)..=(file, u64::MAX)).copied()
     }
@@ -40,10 +44,9 @@ impl Paging {
         let info = self.frames.get_mut(frame);
         info.dirty = true;
         info.leaves = false;
-        let Some(limits) = self.limits.as_ref().filter(|_| !processes::is_object(file)) else {
+        if self.limits.is_none() || processes::is_object(file) {
             return;
-        };
-        let interval_ps = limits.dirty_writeback_ps;
+        }
         self.invalidate_buffered(file, index);
         if !self.dirty.pages.insert((file, index)) {
             return;
@@ -54,6 +57,12 @@ impl Paging {
         }
         state.dirtied_ps = Some(now_ps);
         self.dirty.files.insert((now_ps, file));
+        self.order_look(now_ps);
+    }
+
+    /// Ages of what is dirty are looked at after a while, if that has not been ordered yet.
+    pub(super) fn order_look(&mut self, now_ps: u64) {
+        let interval_ps = self.limits.as_ref().map_or(0, |limits| limits.dirty_writeback_ps);
         if !self.dirty.timed && interval_ps > 0 {
             self.dirty.timed = true;
             self.wakes.flush_at_ps = Some(now_ps + interval_ps);
@@ -105,8 +114,7 @@ impl Paging {
             return Ok(None);
         }
         self.counters.throttled_writes += 1;
-        let writes = |transfer: &Transfer| transfer.write && !transfer.swap;
-        if let Some((id, _)) = self.transfers.iter().find(|(_, transfer)| writes(transfer)) {
+        if let Some((id, _)) = self.transfers.iter().find(|(_, transfer)| transfer.writes_files()) {
             return Ok(Some(id));
         }
         self.write_oldest(work)
@@ -123,10 +131,12 @@ impl Paging {
     pub fn flush_old(&mut self, now_ps: u64) {
         let Some(limits) = &self.limits else { return };
         self.dirty.due_ps = now_ps.checked_sub(limits.dirty_expire_ps);
-        self.wakes.flush |= self.dirty.is_due();
-        self.dirty.timed = !self.dirty.files.is_empty();
-        if self.dirty.timed {
-            self.wakes.flush_at_ps = Some(now_ps + limits.dirty_writeback_ps);
+        let since_ps = self.file_system.as_ref().and_then(FileSystem::dirty_since_ps);
+        let metadata_is_due = since_ps.is_some_and(|since_ps| Some(since_ps) <= self.dirty.due_ps);
+        self.wakes.flush |= self.dirty.is_due() || metadata_is_due;
+        self.dirty.timed = false;
+        if !self.dirty.files.is_empty() || since_ps.is_some() {
+            self.order_look(now_ps);
         }
     }
 
@@ -136,14 +146,13 @@ impl Paging {
         let Some(limits) = &self.limits else { return Ok(None) };
         let dirty = self.dirty.pages.len() as u64;
         let many = dirty > self.dirty_limits(limits, 0).1 || self.dirty.asked > 0;
-        if !many && !self.dirty.is_due() {
-            return Ok(None);
+        if (many || self.dirty.is_due())
+            && let Some(written) = self.write_oldest(work)?
+        {
+            return Ok(Some(written));
         }
-        let written = self.write_oldest(work)?;
-        if written.is_none() {
-            self.dirty.asked = 0;
-        }
-        Ok(written)
+        self.dirty.asked = 0;
+        Ok(self.write_old_metadata(FLUSH_BATCH, work))
     }
 
     /// Writes pages of the file that has been dirty for longest.
@@ -252,7 +261,7 @@ impl Paging {
 
     /// Where to write a page of a file: where it is, where it was before it was cut off, or in a
     /// new place.
-    fn place_for(&mut self, file: FileId, index: u64) -> Result<u64, OsError> {
+    pub(super) fn place_for(&mut self, file: FileId, index: u64) -> Result<u64, OsError> {
         if let Some(address) = self.store_address(file, index) {
             return Ok(address);
         }
@@ -262,6 +271,7 @@ impl Paging {
             extent => extent & !extent::FLAGS,
         };
         self.extents.set(key, address | extent::HOLDS);
+        self.change_metadata(|system, now_ps| system.allocated(file, index, address, now_ps));
         Ok(address)
     }
 

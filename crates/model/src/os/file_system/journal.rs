@@ -1,0 +1,240 @@
+//! The journal of ext3 and ext4 (jbd2): transactions that take up changes of metadata, the log, and the
+//! order of a commit.
+//!
+//! One transaction runs, and takes up changes; at most one is being committed. In the log a transaction is
+//! descriptors, its blocks, and a record, which is written once all before it is there
+//! (Documentation/filesystems/ext4/journal.rst; fs/jbd2/commit.c).
+
+use crate::os::paging::TransferId;
+use std::collections::{BTreeSet, VecDeque};
+use tierscope_workload::op::FileId;
+
+/// Bytes of a descriptor's head and tail, and of a tag with checksums of version 3, the first of which has
+/// the journal's identity, of 16 bytes (`journal_header_t`, `journal_block_tag3_t`, include/linux/jbd2.h).
+const DESCRIPTOR_BYTES: u64 = 12 + 4 + 16;
+const TAG_BYTES: u64 = 16;
+
+/// Blocks of the log that a transaction of so many blocks takes: descriptors, blocks, and the record.
+pub fn log_blocks(block_bytes: u64, blocks: u64) -> u64 {
+    let tags = (block_bytes - DESCRIPTOR_BYTES) / TAG_BYTES;
+    blocks + blocks.div_ceil(tags).max(1) + 1
+}
+
+/// Changes of metadata that become durable together.
+#[derive(Clone, Debug, Default)]
+pub struct Transaction {
+    /// Its number, from 1 on.
+    pub number: u64,
+    /// When it took up its first change.
+    begun_ps: u64,
+    /// Places of the blocks that it has.
+    pub blocks: BTreeSet<u64>,
+    /// Files whose data have to be written before it commits.
+    pub files: BTreeSet<FileId>,
+    /// It is to be committed.
+    wanted: bool,
+    /// What stands for its commit, where somebody waits for it.
+    pub waited_for: Option<TransferId>,
+}
+
+/// What the journal's thread does, one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Dirty data of a file begin to be written.
+    WriteData(FileId),
+    /// Data of a file that are being written have been.
+    AwaitData(FileId),
+    /// These places get their metadata.
+    Metadata(Vec<u64>),
+    /// They have it.
+    AwaitMetadata,
+    /// Blocks of the log, by number, are written.
+    Log {
+        /// By number.
+        blocks: Vec<u64>,
+        /// With force unit access.
+        forced: bool,
+    },
+    /// They have been.
+    AwaitLog,
+    /// The drive writes what it has buffered.
+    Flush,
+    /// The transaction is durable.
+    Finish,
+}
+
+/// A transaction in the log.
+#[derive(Clone, Copy, Debug)]
+struct Logged {
+    number: u64,
+    blocks: u64,
+}
+
+/// Transactions and the log.
+#[derive(Clone, Debug)]
+pub struct Journal {
+    /// Blocks of the log behind its superblock, the next to be written, and those in use.
+    blocks: u64,
+    head: u64,
+    used: u64,
+    interval_ps: u64,
+    numbers: u64,
+    running: Option<Transaction>,
+    committing: Option<Transaction>,
+    plan: VecDeque<Request>,
+    /// The oldest first.
+    logged: VecDeque<Logged>,
+    /// The transfer to the log that is under way.
+    pub(super) log: Option<TransferId>,
+    /// The next look at the running transaction's age has been ordered.
+    timed: bool,
+}
+
+impl Journal {
+    /// The number of the log's own block, before those of transactions.
+    pub const SUPERBLOCK: u64 = 0;
+
+    /// An empty one, with so many blocks.
+    pub(super) fn new(blocks: u64, interval_ps: u64) -> Self {
+        Journal {
+            blocks: blocks - 1,
+            head: 0,
+            used: 0,
+            interval_ps,
+            numbers: 0,
+            running: None,
+            committing: None,
+            plan: VecDeque::new(),
+            logged: VecDeque::new(),
+            log: None,
+            timed: false,
+        }
+    }
+
+    /// The running transaction takes up blocks; its number.
+    pub(super) fn join(&mut self, blocks: &[u64], now_ps: u64) -> u64 {
+        let numbers = &mut self.numbers;
+        let running = self.running.get_or_insert_with(|| {
+            *numbers += 1;
+            Transaction { number: *numbers, begun_ps: now_ps, ..Transaction::default() }
+        });
+        running.blocks.extend(blocks);
+        // One that fills a quarter of the log is committed (`j_max_transaction_buffers`).
+        running.wanted |= running.blocks.len() as u64 >= self.blocks / 4;
+        running.number
+    }
+
+    /// A file's data have to be written before the running transaction commits.
+    pub(super) fn order(&mut self, file: FileId) {
+        if let Some(running) = &mut self.running {
+            running.files.insert(file);
+        }
+    }
+
+    /// Whether a transaction has yet to be committed.
+    pub fn is_pending(&self, number: u64) -> bool {
+        [&self.running, &self.committing]
+            .iter()
+            .any(|it| it.as_ref().is_some_and(|it| it.number == number))
+    }
+
+    /// A transaction that has yet to be committed is asked for.
+    pub fn ask_for(&mut self, number: u64) -> Option<&mut Transaction> {
+        let both = [&mut self.running, &mut self.committing];
+        let asked = both.into_iter().flatten().find(|it| it.number == number)?;
+        asked.wanted = true;
+        Some(asked)
+    }
+
+    /// The transaction that is being committed.
+    pub fn committing(&self) -> Option<&Transaction> {
+        self.committing.as_ref()
+    }
+
+    /// Whether its thread has something to do.
+    pub fn is_wanted(&self) -> bool {
+        self.has_plan() || self.running.as_ref().is_some_and(|it| it.wanted)
+    }
+
+    /// When the running transaction is to be looked at for its age, where it is not asked for and nobody has
+    /// ordered that yet.
+    pub fn order_look(&mut self) -> Option<u64> {
+        let waits = |running: &&Transaction| !running.wanted && !self.timed && self.interval_ps > 0;
+        let running = self.running.as_ref().filter(waits)?;
+        self.timed = true;
+        Some(running.begun_ps + self.interval_ps)
+    }
+
+    /// The time of such a look has come (`commit_timeout`): the running transaction is committed where it is
+    /// old enough.
+    pub fn look(&mut self, now_ps: u64) {
+        self.timed = false;
+        let interval_ps = self.interval_ps;
+        if let Some(running) = &mut self.running {
+            running.wanted |= now_ps >= running.begun_ps + interval_ps;
+        }
+    }
+
+    /// The running transaction begins to be committed, where that is wanted and none is; whether it does.
+    pub(super) fn begin_commit(&mut self) -> bool {
+        let begins = self.committing.is_none() && self.running.as_ref().is_some_and(|it| it.wanted);
+        if begins {
+            self.committing = self.running.take();
+        }
+        begins
+    }
+
+    /// What is left to be done for the commit.
+    pub(super) fn carry_out(&mut self, requests: Vec<Request>) {
+        self.plan.extend(requests);
+    }
+
+    pub(super) fn has_plan(&self) -> bool {
+        !self.plan.is_empty()
+    }
+
+    pub(super) fn next_request(&mut self) -> Option<Request> {
+        self.plan.pop_front()
+    }
+
+    /// It has to be done again.
+    pub fn again(&mut self, request: Request) {
+        self.plan.push_front(request);
+    }
+
+    /// A transfer to the log, where one is under way.
+    pub fn log_under_way(&self) -> Option<TransferId> {
+        self.log
+    }
+
+    /// The commit is over.
+    pub fn finish(&mut self) -> Option<Transaction> {
+        self.committing.take()
+    }
+
+    /// Frees the oldest transactions of the log as long as it has not room for the largest there may be; the
+    /// last of them, where there are any (`jbd2_log_wait_for_space`).
+    pub(super) fn free_oldest(&mut self) -> Option<u64> {
+        let mut last = None;
+        while self.blocks - self.used < self.blocks / 4
+            && let Some(oldest) = self.logged.pop_front()
+        {
+            self.used -= oldest.blocks;
+            last = Some(oldest.number);
+        }
+        last
+    }
+
+    /// The next blocks of the log.
+    pub(super) fn take_room(&mut self, blocks: u64) -> Vec<u64> {
+        let first = self.head;
+        self.head = (first + blocks) % self.blocks;
+        self.used += blocks;
+        let number = self.committing.as_ref().map_or(0, |it| it.number);
+        match self.logged.back_mut() {
+            Some(last) if last.number == number => last.blocks += blocks,
+            _ => self.logged.push_back(Logged { number, blocks }),
+        }
+        (first..first + blocks).map(|block| 1 + block % self.blocks).collect()
+    }
+}

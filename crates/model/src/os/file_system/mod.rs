@@ -1,0 +1,416 @@
+//! File systems: what creating, writing, syncing and deleting files costs beside their data.
+//!
+//! Not their formats, but the I/O and the order that these cause. An operation dirties blocks of metadata
+//! ([`layout`] says which), which join a transaction; [`journal`] says when a transaction is written to the
+//! log, and in what order with data and with flushes of the drive. [`crate::os::paging`] carries it out.
+//!
+//! Metadata is always in memory here: it is written, and never read.
+
+pub mod journal;
+pub mod layout;
+
+use crate::os::paging::TransferId;
+use journal::{Journal, Request};
+use layout::Layout;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use tierscope_units::{Duration, Problems, Size};
+use tierscope_workload::op::FileId;
+
+/// A file system with a journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileSystemSpec {
+    /// Which it is.
+    pub kind: FileSystemKind,
+    /// What the journal orders.
+    pub journal: JournalMode,
+    /// How long a transaction takes up changes before it is committed; 0 for until it is asked for.
+    pub commit_interval: Duration,
+    /// Size of the journal, a ring.
+    pub journal_capacity: Size,
+    /// How a commit makes sure of its order in a drive that buffers writes.
+    pub barrier: Barrier,
+    /// Time between two changes of the kernel's time stamps: a file that is written again within it is
+    /// not changed but for its data.
+    pub timestamp_interval: Duration,
+}
+
+/// File systems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileSystemKind {
+    /// Blocks are allocated when they are written back, in extents.
+    Ext4,
+    /// Blocks are allocated when a call writes them, one by one; a commit writes the data of all files that
+    /// it concerns.
+    Ext3,
+}
+
+/// What a journal orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum JournalMode {
+    /// New blocks of files are written before the transaction commits that has them in their files.
+    Ordered,
+    /// Data and metadata have no order.
+    Writeback,
+}
+
+/// How a commit makes sure of its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Barrier {
+    /// A flush, and a commit record with force unit access.
+    ForceUnitAccess,
+    /// A flush before and one behind the commit record: of drives without force unit access.
+    Flush,
+    /// Not at all.
+    None,
+}
+
+/// Directory entries lie in blocks of 4 KiB at least, the smallest page; the journal has a superblock, a
+/// descriptor, a block and a record at least.
+const LEAST_BLOCKS: u64 = 64;
+
+impl FileSystemSpec {
+    /// Collects every semantic mistake below `path`.
+    pub fn check(&self, path: &str, problems: &mut Problems) {
+        for (name, time) in [
+            ("commit_interval", self.commit_interval),
+            ("timestamp_interval", self.timestamp_interval),
+        ] {
+            if time != Duration::default() {
+                problems.at_least(path, name, time, Duration::from_picoseconds(1_000_000));
+            }
+        }
+    }
+
+    /// Collects every contradiction with pages of this size and a store of this capacity, below `path`.
+    pub fn check_with(&self, path: &str, page: Size, store: Option<Size>, problems: &mut Problems) {
+        let least = Size::from_bytes(LEAST_BLOCKS.saturating_mul(page.bytes()));
+        problems.at_least(path, "journal_capacity", self.journal_capacity, least);
+        if !self.journal_capacity.bytes().is_multiple_of(page.bytes().max(1)) {
+            problems.add(
+                "contradiction",
+                format!("{path}.journal_capacity"),
+                self.journal_capacity.to_string(),
+                format!("it is not a whole number of pages (os.page) of {page}"),
+                format!("write a multiple of {page}"),
+            );
+        }
+        let Some(store) = store else { return };
+        let most = store.bytes() / 4;
+        if self.journal_capacity.bytes() > most {
+            problems.add(
+                "contradiction",
+                format!("{path}.journal_capacity"),
+                self.journal_capacity.to_string(),
+                format!("a journal takes at most a quarter of the store's {store}"),
+                format!("write {} or less", Size::from_bytes(most)),
+            );
+        }
+    }
+}
+
+counters! {
+    /// What a file system has done.
+    pub struct FileSystemCounters {
+        /// Transactions committed.
+        pub journal_commits,
+        /// Bytes written to the journal: descriptors, metadata, records, its superblock.
+        pub journal_written_bytes,
+        /// Bytes of metadata written to their places.
+        pub metadata_written_bytes,
+        /// Times that room in the journal had to be made by writing metadata to their places.
+        pub journal_checkpoints,
+        /// Flushes of the drive.
+        pub store_flushes,
+    }
+}
+
+/// What the file system knows of a file.
+#[derive(Clone, Debug, Default)]
+struct FileMetadata {
+    /// It has been created, and not been deleted since.
+    exists: bool,
+    /// The transactions that last changed it, and what its data need (`i_sync_tid`, `i_datasync_tid`,
+    /// fs/ext4/ext4.h).
+    changed_by: u64,
+    data_changed_by: u64,
+    /// The time stamp of its last write, in intervals, plus 1.
+    stamp: u64,
+    /// Runs of blocks in a row, and the block behind the last that was allocated: index and place.
+    extents: u64,
+    next: (u64, u64),
+}
+
+/// A block of metadata that the journal has, and its place not yet.
+#[derive(Clone, Copy, Debug)]
+struct DirtyBlock {
+    /// Since when.
+    since_ps: u64,
+    /// The last transaction that has it.
+    transaction: u64,
+}
+
+/// A file system's own state.
+#[derive(Clone, Debug)]
+pub struct FileSystem {
+    kind: FileSystemKind,
+    mode: JournalMode,
+    /// What a commit does; nothing where the drive keeps what it has answered.
+    barrier: Barrier,
+    page_bytes: u64,
+    stamp_ps: u64,
+    layout: Layout,
+    /// Transactions and the log.
+    pub journal: Journal,
+    files: BTreeMap<FileId, FileMetadata>,
+    dirty: BTreeMap<u64, DirtyBlock>,
+    /// Transfers of metadata to their places.
+    under_way: BTreeSet<TransferId>,
+    /// A frame of the kernel that all blocks of metadata come from.
+    frame: u64,
+    /// Counters for the result.
+    pub counters: FileSystemCounters,
+}
+
+impl FileSystem {
+    /// An empty file system of a checked description on a store of `store_bytes`, with `frame` for its
+    /// metadata. `buffers` says that the drive buffers writes, so that flushes matter.
+    pub fn new(
+        spec: &FileSystemSpec,
+        page_bytes: u64,
+        store_bytes: u64,
+        buffers: bool,
+        frame: u64,
+    ) -> Self {
+        let journal_blocks = spec.journal_capacity.bytes() / page_bytes;
+        FileSystem {
+            kind: spec.kind,
+            mode: spec.journal,
+            barrier: if buffers { spec.barrier } else { Barrier::None },
+            page_bytes,
+            stamp_ps: spec.timestamp_interval.picoseconds().max(1),
+            layout: Layout::new(page_bytes, store_bytes, journal_blocks),
+            journal: Journal::new(journal_blocks, spec.commit_interval.picoseconds()),
+            files: BTreeMap::new(),
+            dirty: BTreeMap::new(),
+            under_way: BTreeSet::new(),
+            frame,
+            counters: FileSystemCounters::default(),
+        }
+    }
+
+    /// Bytes at the start of the store that files do not get.
+    pub fn reserved_bytes(&self) -> u64 {
+        self.layout.reserved_bytes()
+    }
+
+    /// The kernel's frame that metadata comes from.
+    pub fn frame(&self) -> u64 {
+        self.frame
+    }
+
+    /// Whether blocks get their places only when they are written back.
+    pub fn delays_allocation(&self) -> bool {
+        self.kind == FileSystemKind::Ext4
+    }
+
+    /// Whether flushes reach the drive.
+    pub fn flushes(&self) -> bool {
+        self.barrier != Barrier::None
+    }
+
+    /// What the running transaction gets is the file's; `data` says that its data cannot be found
+    /// without it.
+    fn change(&mut self, file: FileId, blocks: &[u64], data: bool, now_ps: u64) {
+        let number = self.journal.join(blocks, now_ps);
+        let metadata = self.files.entry(file).or_default();
+        metadata.changed_by = number;
+        if data {
+            metadata.data_changed_by = number;
+        }
+    }
+
+    /// A file of so many bytes is opened: it is created where it has none and is not known.
+    pub fn open(&mut self, file: FileId, size_bytes: u64, now_ps: u64) {
+        let metadata = self.files.entry(file).or_default();
+        if std::mem::replace(&mut metadata.exists, true) || size_bytes > 0 {
+            return;
+        }
+        *metadata = FileMetadata { exists: true, ..FileMetadata::default() };
+        self.change(file, &self.layout.entry(file), true, now_ps);
+    }
+
+    /// A file is deleted, which has been cut off already.
+    pub fn unlink(&mut self, file: FileId, now_ps: u64) {
+        if !self.files.get(&file).is_some_and(|metadata| metadata.exists) {
+            return;
+        }
+        let mut blocks = self.layout.entry(file).to_vec();
+        blocks.push(self.layout.orphans());
+        self.change(file, &blocks, true, now_ps);
+        self.files.insert(file, FileMetadata::default());
+    }
+
+    /// A write call has ended; `grown` says that the file has become larger within its last block.
+    pub fn wrote(&mut self, file: FileId, grown: bool, now_ps: u64) {
+        let stamp = now_ps / self.stamp_ps + 1;
+        let metadata = self.files.entry(file).or_default();
+        let stamped = std::mem::replace(&mut metadata.stamp, stamp) != stamp;
+        if stamped || grown {
+            self.change(file, &[self.layout.inode(file)], grown, now_ps);
+        }
+    }
+
+    /// A block of a file gets its place.
+    pub fn allocated(&mut self, file: FileId, index: u64, place: u64, now_ps: u64) {
+        let metadata = self.files.entry(file).or_default();
+        if metadata.next != (index, place) || metadata.extents == 0 {
+            metadata.extents += 1;
+        }
+        metadata.next = (index + 1, place + self.page_bytes);
+        let mut blocks = self.layout.bitmap(place).to_vec();
+        blocks.push(self.layout.inode(file));
+        let map = match self.kind {
+            FileSystemKind::Ext4 => self.layout.extent_leaf(file, metadata.extents),
+            FileSystemKind::Ext3 => self.layout.indirect(file, index),
+        };
+        blocks.extend(map);
+        self.change(file, &blocks, true, now_ps);
+        if self.mode == JournalMode::Ordered {
+            self.journal.order(file);
+        }
+    }
+
+    /// A file is cut off: the blocks with these places are free.
+    pub fn freed(&mut self, file: FileId, places: &BTreeSet<u64>, now_ps: u64) {
+        let mut blocks = vec![self.layout.inode(file)];
+        if !places.is_empty() {
+            blocks.push(self.layout.orphans());
+        }
+        blocks.extend(places.iter().flat_map(|place| self.layout.bitmap(*place)));
+        self.change(file, &blocks, true, now_ps);
+    }
+
+    /// Bytes of the store that one bitmap tells of.
+    pub fn group_bytes(&self) -> u64 {
+        self.layout.group_bytes()
+    }
+
+    /// The transaction that a sync of the file has to wait for, where it is not committed.
+    pub fn needs(&self, file: FileId, data_only: bool) -> Option<u64> {
+        let metadata = self.files.get(&file)?;
+        let number = if data_only { metadata.data_changed_by } else { metadata.changed_by };
+        self.journal.is_pending(number).then_some(number)
+    }
+
+    /// The next thing that the journal's thread does; nothing once it may sleep.
+    pub fn next_request(&mut self, now_ps: u64) -> Option<Request> {
+        if !self.journal.has_plan() && self.journal.begin_commit() {
+            self.plan(now_ps);
+        }
+        self.journal.next_request()
+    }
+
+    /// What the commit that has begun does, in order (`jbd2_journal_commit_transaction`, fs/jbd2/commit.c).
+    fn plan(&mut self, now_ps: u64) {
+        let Some(transaction) = self.journal.committing() else { return };
+        let (number, blocks) = (transaction.number, transaction.blocks.clone());
+        let files: Vec<FileId> = transaction.files.iter().copied().collect();
+        let mut requests = Vec::new();
+        if !self.delays_allocation() {
+            requests.extend(files.iter().map(|file| Request::WriteData(*file)));
+        }
+        let before_record = journal::log_blocks(self.page_bytes, blocks.len() as u64) - 1;
+        let log = self.journal.take_room(before_record);
+        let record = self.journal.take_room(1);
+        requests.push(Request::Log { blocks: log, forced: false });
+        requests.extend(files.iter().map(|file| Request::AwaitData(*file)));
+        requests.push(Request::AwaitLog);
+        self.log_safely(record, &mut requests);
+        requests.push(Request::Finish);
+        for block in blocks {
+            let since_ps = self.dirty.get(&block).map_or(now_ps, |dirty| dirty.since_ps);
+            self.dirty.insert(block, DirtyBlock { since_ps, transaction: number });
+        }
+        self.make_room(&mut requests);
+        self.journal.carry_out(requests);
+    }
+
+    /// Writes to the log what all before it has to precede, and it all that follows.
+    fn log_safely(&self, blocks: Vec<u64>, requests: &mut Vec<Request>) {
+        let forced = self.barrier == Barrier::ForceUnitAccess;
+        if self.flushes() {
+            requests.push(Request::Flush);
+        }
+        requests.extend([Request::Log { blocks, forced }, Request::AwaitLog]);
+        if self.barrier == Barrier::Flush {
+            requests.push(Request::Flush);
+        }
+    }
+
+    /// Where the log is short of room, the metadata of its oldest transactions goes to its places, and the
+    /// log's superblock tells that it begins later (`jbd2_log_do_checkpoint`, `jbd2_cleanup_journal_tail`,
+    /// fs/jbd2/checkpoint.c): the kernel has whoever wants the room do so.
+    fn make_room(&mut self, requests: &mut Vec<Request>) {
+        let Some(last) = self.journal.free_oldest() else { return };
+        let old = self.dirty.iter().filter(|(_, dirty)| dirty.transaction <= last);
+        let places: Vec<u64> = old.map(|(place, _)| *place).collect();
+        self.dirty.retain(|place, _| places.binary_search(place).is_err());
+        self.counters.journal_checkpoints += 1;
+        if !places.is_empty() {
+            requests.extend([Request::Metadata(places), Request::AwaitMetadata]);
+        }
+        self.log_safely(vec![Journal::SUPERBLOCK], requests);
+    }
+
+    /// Metadata that has been dirty since `due_ps` or longer, some of it, to be written to its places.
+    pub fn take_old(&mut self, due_ps: u64, most: usize) -> Vec<u64> {
+        let is_due = |dirty: &DirtyBlock| {
+            dirty.since_ps <= due_ps && !self.journal.is_pending(dirty.transaction)
+        };
+        let old = self.dirty.iter().filter(|(_, dirty)| is_due(dirty));
+        let places: Vec<u64> = old.map(|(place, _)| *place).take(most).collect();
+        self.dirty.retain(|place, _| places.binary_search(place).is_err());
+        places
+    }
+
+    /// Whether any metadata waits to be written to its place, and since when the oldest.
+    pub fn dirty_since_ps(&self) -> Option<u64> {
+        self.dirty.values().map(|dirty| dirty.since_ps).min()
+    }
+
+    /// The place of a block of the log.
+    pub fn log_place(&self, block: u64) -> u64 {
+        self.layout.log(block)
+    }
+
+    /// A transfer of metadata to its places begins.
+    pub fn begin_metadata(&mut self, id: TransferId, blocks: u64) {
+        self.under_way.insert(id);
+        self.counters.metadata_written_bytes += blocks * self.page_bytes;
+    }
+
+    /// One of them.
+    pub fn metadata_under_way(&self) -> Option<TransferId> {
+        self.under_way.first().copied()
+    }
+
+    /// A transfer to the log begins.
+    pub fn begin_log(&mut self, id: TransferId, blocks: u64) {
+        self.journal.log = Some(id);
+        self.counters.journal_written_bytes += blocks * self.page_bytes;
+    }
+
+    /// A transfer of the file system's has ended.
+    pub fn ended(&mut self, id: TransferId) {
+        self.under_way.remove(&id);
+        self.journal.log = self.journal.log.filter(|log| *log != id);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+use super::*;
+
+const PAGE: u64 = 4096;
+const SECOND_PS: u64 = 1_000_000_000_000;
+
+fn spec() -> FileSystemSpec {
+    FileSystemSpec {
+        kind: FileSystemKind::Ext4,
+        journal: JournalMode::Ordered,
+        commit_interval: Duration::from_picoseconds(5 * SECOND_PS),
+        journal_capacity: Size::from_bytes(64 * PAGE),
+        barrier: Barrier::Flush,
+        timestamp_interval: Duration::from_picoseconds(4_000_000_000),
+    }
+}
+
+fn system(change: impl FnOnce(&mut FileSystemSpec), buffers: bool) -> FileSystem {
+    let mut spec = spec();
+    change(&mut spec);
+    FileSystem::new(&spec, PAGE, 1 << 30, buffers, 0)
+}
+
+/// All that the journal's thread does until it may sleep.
+fn commit(system: &mut FileSystem) -> Vec<Request> {
+    let mut done = Vec::new();
+    while let Some(request) = system.next_request(0) {
+        if request == Request::Finish {
+            system.journal.finish();
+        }
+        done.push(request);
+    }
+    done
+}
+
+fn sync(system: &mut FileSystem, file: FileId) -> Vec<Request> {
+    let number = system.needs(file, false).expect("it has changed");
+    assert!(system.journal.ask_for(number).is_some());
+    commit(system)
+}
+
+fn logged(requests: &[Request]) -> Vec<u64> {
+    let blocks = requests.iter().filter_map(|request| match request {
+        Request::Log { blocks, .. } => Some(blocks.clone()),
+        _ => None,
+    });
+    blocks.flatten().collect()
+}
+
+#[test]
+fn a_transaction_takes_descriptors_its_blocks_and_a_record() {
+    // A descriptor of 4 KiB names 254 blocks with checksums of version 3.
+    for (blocks, log) in [(1, 3), (254, 256), (255, 258), (508, 511)] {
+        assert_eq!(log_blocks(PAGE, blocks), log);
+    }
+}
+
+fn log_blocks(block_bytes: u64, blocks: u64) -> u64 {
+    journal::log_blocks(block_bytes, blocks)
+}
+
+#[test]
+fn data_come_before_the_log_and_that_before_the_record() {
+    let orders: [(JournalMode, Barrier, bool, &[&str]); 5] = [
+        (
+            JournalMode::Ordered,
+            Barrier::Flush,
+            true,
+            &["log", "data", "wait", "flush", "log", "wait", "flush"],
+        ),
+        (
+            JournalMode::Ordered,
+            Barrier::ForceUnitAccess,
+            true,
+            &["log", "data", "wait", "flush", "forced", "wait"],
+        ),
+        (JournalMode::Ordered, Barrier::None, true, &["log", "data", "wait", "log", "wait"]),
+        (JournalMode::Ordered, Barrier::Flush, false, &["log", "data", "wait", "log", "wait"]),
+        (
+            JournalMode::Writeback,
+            Barrier::Flush,
+            true,
+            &["log", "wait", "flush", "log", "wait", "flush"],
+        ),
+    ];
+    for (mode, barrier, buffers, order) in orders {
+        let mut system = system(|spec| (spec.journal, spec.barrier) = (mode, barrier), buffers);
+        system.allocated(3, 0, 500 << 20, 0);
+        let done = sync(&mut system, 3);
+        let names = done.iter().map(|request| match request {
+            Request::AwaitData(3) => "data",
+            Request::AwaitLog => "wait",
+            Request::Flush => "flush",
+            Request::Log { forced: true, .. } => "forced",
+            Request::Log { .. } => "log",
+            Request::Finish => "finish",
+            other => panic!("{other:?}"),
+        });
+        let names: Vec<&str> = names.collect();
+        assert_eq!(names, [order, &["finish"]].concat(), "{mode:?}, {barrier:?}, {buffers}");
+    }
+}
+
+#[test]
+fn the_log_is_a_ring_and_its_oldest_transactions_make_room() {
+    let mut system = system(|_| (), false);
+    let (mut next, mut checkpoints) = (0, 0);
+    for file in 0..100 {
+        system.open(file, 0, 0);
+        let done = sync(&mut system, file);
+        let mut blocks = logged(&done);
+        if blocks.last() == Some(&Journal::SUPERBLOCK) {
+            blocks.pop();
+            checkpoints += 1;
+        }
+        if let Some(at) = done.iter().position(|it| matches!(it, Request::Metadata(_))) {
+            // All that the log frees has its place before its superblock says so.
+            assert_eq!(done[at + 1], Request::AwaitMetadata);
+            assert!(matches!(done[at + 2], Request::Log { .. }));
+        }
+        for block in blocks {
+            assert_eq!(block, 1 + next % 63);
+            next += 1;
+        }
+    }
+    // At least five blocks, a descriptor and a record; a checkpoint whenever a quarter is not free.
+    assert!(next >= 690 && checkpoints > 10, "{next} blocks, {checkpoints} checkpoints");
+    assert_eq!(system.counters.journal_checkpoints, checkpoints);
+}
+
+#[test]
+fn a_transaction_is_committed_once_it_is_old() {
+    let mut system = system(|_| (), true);
+    system.open(1, 0, SECOND_PS);
+    assert_eq!(system.journal.order_look(), Some(6 * SECOND_PS));
+    assert_eq!(system.journal.order_look(), None, "it has been ordered");
+    system.journal.look(5 * SECOND_PS);
+    assert!(commit(&mut system).is_empty() && system.needs(1, true).is_some());
+    assert_eq!(system.journal.order_look(), Some(6 * SECOND_PS));
+    system.journal.look(6 * SECOND_PS);
+    assert_eq!(system.journal.order_look(), None, "it is asked for");
+    assert_eq!(commit(&mut system).last(), Some(&Request::Finish));
+    assert_eq!((system.needs(1, true), system.journal.order_look()), (None, None));
+}
+
+#[test]
+fn a_file_that_is_written_again_has_another_time_stamp_and_its_data_do_not_need_it() {
+    let mut system = system(|_| (), true);
+    system.open(1, 4 * PAGE, 0);
+    system.wrote(1, false, 0);
+    assert_eq!((system.needs(1, false), system.needs(1, true)), (Some(1), None));
+    sync(&mut system, 1);
+    system.wrote(1, false, 3_999_999_999);
+    assert_eq!(system.needs(1, false), None, "its time stamp is the same");
+    system.wrote(1, false, 4_000_000_000);
+    assert_eq!((system.needs(1, false), system.needs(1, true)), (Some(2), None));
+    system.wrote(1, true, 4_000_000_000);
+    assert_eq!(system.needs(1, true), Some(2), "its size is needed to find the data");
+}
+
+#[test]
+fn maps_of_files_take_blocks_where_inodes_hold_no_more() {
+    for (kind, pages, gap, blocks) in [
+        // Extents in a row are one; five do not fit in an inode.
+        (FileSystemKind::Ext4, 1000, 1, 3),
+        (FileSystemKind::Ext4, 4, 2, 3),
+        (FileSystemKind::Ext4, 5, 2, 4),
+        // Twelve blocks are known to an inode, whatever their places; 1024 to a block of the map.
+        (FileSystemKind::Ext3, 12, 1, 3),
+        (FileSystemKind::Ext3, 13, 1, 4),
+        (FileSystemKind::Ext3, 12 + 1025, 1, 5),
+    ] {
+        let mut system = system(|spec| spec.kind = kind, true);
+        for page in 0..pages {
+            system.allocated(1, page, (200 << 20) + gap * page * PAGE, 0);
+        }
+        let done = sync(&mut system, 1);
+        let log = logged(&done).len() as u64;
+        assert_eq!(log, journal::log_blocks(PAGE, blocks), "{kind:?}, {pages} pages");
+    }
+}
+
+#[test]
+fn what_is_deleted_and_made_again_is_created_again() {
+    let mut system = system(|_| (), true);
+    system.open(20, 0, 0);
+    let first = logged(&sync(&mut system, 20)).len();
+    system.open(20, 0, 0);
+    assert_eq!(system.needs(20, false), None, "it is there");
+    system.unlink(20, 0);
+    system.unlink(20, 0);
+    let numbers = system.journal.ask_for(2).map(|asked| asked.blocks.len());
+    assert_eq!(numbers, Some(6), "its entry and orphans");
+    commit(&mut system);
+    system.open(20, 0, 0);
+    assert_eq!(logged(&sync(&mut system, 20)).len(), first);
+}

@@ -1,0 +1,219 @@
+//! What file calls mean for the file system's metadata, and its journal's thread.
+
+use super::*;
+use crate::os::file_system::journal::Request;
+use crate::os::file_system::{FileSystem, FileSystemCounters, FileSystemSpec};
+
+impl Paging {
+    /// Puts a file system with nothing in it on the store, before anything else is there. `buffers` says
+    /// that the store's device buffers writes.
+    pub fn add_file_system(&mut self, spec: &FileSystemSpec, buffers: bool) -> Result<(), OsError> {
+        let Some(limits) = &self.limits else { return Ok(()) };
+        let store_bytes = limits.store_bytes;
+        let frame = self.reserve_for_kernel(1)?;
+        let system = FileSystem::new(spec, self.page_bytes, store_bytes, buffers, frame);
+        self.grow_store(system.reserved_bytes() / self.page_bytes)?;
+        self.file_system = Some(system);
+        Ok(())
+    }
+
+    /// What the file system has done, where one is described.
+    pub fn file_system_counters(&self) -> Option<FileSystemCounters> {
+        self.file_system.as_ref().map(|system| system.counters)
+    }
+
+    /// The file system takes a change; its thread may have to do something, now or later.
+    pub(super) fn change_metadata(&mut self, change: impl FnOnce(&mut FileSystem, u64)) {
+        let Some(system) = &mut self.file_system else { return };
+        change(system, self.now_ps);
+        if let Some(at_ps) = system.journal.order_look() {
+            self.wakes.commit_at_ps = Some(at_ps);
+        }
+        self.wakes.commit |= system.journal.is_wanted();
+    }
+
+    /// A file is deleted, which has been cut off already.
+    pub fn unlink(&mut self, file: FileId) {
+        self.change_metadata(|system, now_ps| system.unlink(file, now_ps));
+    }
+
+    /// Pages of a file are about to be cut off: their places are free.
+    pub(super) fn free_places(&mut self, file: FileId, pages: Range<u64>) {
+        let Some(group_bytes) = self.file_system.as_ref().map(FileSystem::group_bytes) else {
+            return;
+        };
+        // One place of each group tells of all.
+        let places = pages.filter_map(|index| self.store_address(file, index));
+        let places = places.map(|place| place / group_bytes * group_bytes).collect();
+        self.change_metadata(|system, now_ps| system.freed(file, &places, now_ps));
+    }
+
+    /// A write call has ended at this byte.
+    pub fn extend_file(&mut self, file: FileId, end_bytes: u64) {
+        let last = end_bytes.saturating_sub(1) / self.page_bytes;
+        let grown = self.file_size(file) < end_bytes && self.store_address(file, last).is_some();
+        self.change_metadata(|system, now_ps| system.wrote(file, grown, now_ps));
+        let state = self.file(file);
+        state.size_bytes = state.size_bytes.max(end_bytes);
+    }
+
+    /// Blocks are allocated when a call writes them, where the file system does not delay that.
+    pub(super) fn allocate_now(&mut self, file: FileId, index: u64) -> Result<(), OsError> {
+        match &self.file_system {
+            Some(system) if !system.delays_allocation() => self.place_for(file, index).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// The data of a file have been written: what its sync has to wait for yet, once.
+    pub fn sync_metadata(
+        &mut self,
+        file: FileId,
+        data_only: bool,
+        work: &mut Vec<Work>,
+    ) -> Option<TransferId> {
+        let system = self.file_system.as_mut()?;
+        let Some(number) = system.needs(file, data_only) else {
+            // What was written is made durable by a flush alone (`ext4_sync_file`).
+            return system.flushes().then(|| self.start_flush(work));
+        };
+        let asked = system.journal.ask_for(number)?;
+        self.wakes.commit = true;
+        if let Some(id) = asked.waited_for {
+            return Some(id);
+        }
+        let id = self.transfers.insert(Transfer {
+            left: 1,
+            pages: Vec::new(),
+            write: true,
+            submitted: true,
+            swap: false,
+            moves: Moves::Commit,
+            leaving: 0,
+        });
+        asked.waited_for = Some(id);
+        Some(id)
+    }
+
+    /// What stands for the commit that is being made, where somebody waits for it.
+    pub fn waited_for_commit(&self) -> Option<TransferId> {
+        self.file_system.as_ref()?.journal.committing()?.waited_for
+    }
+
+    /// The time has come to look for a transaction that is old.
+    pub fn commit_old(&mut self, now_ps: u64) {
+        if let Some(system) = &mut self.file_system {
+            system.journal.look(now_ps);
+        }
+        self.change_metadata(|_, _| ());
+    }
+
+    /// The journal's thread goes on (`kjournald2`, fs/jbd2/journal.c): the transfer that it waits for, and
+    /// what stood for a commit that is made. Neither, once it may sleep.
+    pub fn commit(
+        &mut self,
+        work: &mut Vec<Work>,
+    ) -> Result<(Option<TransferId>, Option<TransferId>), OsError> {
+        loop {
+            let Some(system) = &mut self.file_system else { return Ok((None, None)) };
+            let Some(request) = system.next_request(self.now_ps) else { return Ok((None, None)) };
+            let waits = match &request {
+                Request::AwaitData(file) => self.writing(*file),
+                Request::AwaitMetadata => system.metadata_under_way(),
+                Request::AwaitLog => system.journal.log_under_way(),
+                Request::Flush => return Ok((Some(self.start_flush(work)), None)),
+                Request::Finish => {
+                    let now_ps = self.now_ps;
+                    system.counters.journal_commits += 1;
+                    let done = system.journal.finish().and_then(|it| it.waited_for);
+                    self.order_look(now_ps);
+                    if done.is_some() {
+                        return Ok((None, done));
+                    }
+                    None
+                }
+                Request::WriteData(file) => {
+                    while self.write_file(*file, work)?.is_some() {}
+                    None
+                }
+                Request::Metadata(places) => {
+                    self.write_metadata(places, work);
+                    None
+                }
+                Request::Log { blocks, forced } => {
+                    let places = blocks.iter().map(|block| system.log_place(*block)).collect();
+                    let id =
+                        self.start_own_transfer(places, Moves::Metadata { forced: *forced }, work);
+                    let count = blocks.len() as u64;
+                    self.file_system.iter_mut().for_each(|system| system.begin_log(id, count));
+                    None
+                }
+            };
+            if waits.is_some() {
+                self.file_system.iter_mut().for_each(|it| it.journal.again(request.clone()));
+                return Ok((waits, None));
+            }
+        }
+    }
+
+    /// Metadata goes to its places; the transfer, where there is any.
+    fn write_metadata(&mut self, places: &[u64], work: &mut Vec<Work>) -> Option<TransferId> {
+        let count = places.len() as u64;
+        if count == 0 {
+            return None;
+        }
+        let moves = Moves::Metadata { forced: false };
+        let id = self.start_own_transfer(places.to_vec(), moves, work);
+        self.file_system.iter_mut().for_each(|system| system.begin_metadata(id, count));
+        Some(id)
+    }
+
+    /// Metadata that has been dirty for as long as a file's pages may be is written by the flusher.
+    pub(super) fn write_old_metadata(
+        &mut self,
+        most: usize,
+        work: &mut Vec<Work>,
+    ) -> Option<TransferId> {
+        let due_ps = self.dirty.due_ps()?;
+        let places = self.file_system.as_mut()?.take_old(due_ps, most);
+        self.write_metadata(&places, work)
+    }
+
+    fn start_flush(&mut self, work: &mut Vec<Work>) -> TransferId {
+        self.file_system.iter_mut().for_each(|system| system.counters.store_flushes += 1);
+        self.start_own_transfer(Vec::new(), Moves::Nothing, work)
+    }
+
+    /// A request of the file system's own, from its frame to these places.
+    fn start_own_transfer(
+        &mut self,
+        places: Vec<u64>,
+        moves: Moves,
+        work: &mut Vec<Work>,
+    ) -> TransferId {
+        let frame = self.file_system.as_ref().map_or(0, FileSystem::frame);
+        let most = self.limits.as_ref().map_or(u64::MAX, |limits| limits.largest_request);
+        let count = places.len().max(1) as u64;
+        let page = |store_address| PageTransfer { frame, store_address };
+        let id = self.transfers.insert(Transfer {
+            left: count as u32,
+            pages: places.into_iter().map(page).collect(),
+            write: true,
+            submitted: false,
+            swap: false,
+            moves,
+            leaving: 0,
+        });
+        let parts = count.div_ceil(most) as u32;
+        work.extend([
+            Work::Path(Stage::FileSystem, 1),
+            Work::Path(Stage::BlockLayer, parts),
+            Work::Path(Stage::Driver, parts),
+            Work::Submit(id),
+        ]);
+        id
+    }
+}
+
+#[cfg(test)]
+mod tests;

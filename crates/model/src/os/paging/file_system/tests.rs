@@ -1,0 +1,116 @@
+//! The journal's thread beside calls and the flusher.
+
+use super::super::small::{finish, settle, small};
+use super::*;
+use crate::os::file_system::{Barrier, FileSystemKind, JournalMode};
+use tierscope_units::{Duration, Size};
+
+const FILE: FileId = 20;
+const PAGE: u64 = 4096;
+const SECOND_PS: u64 = 1_000_000_000_000;
+
+fn host(kind: FileSystemKind) -> Paging {
+    let mut paging = small(|_| ());
+    let spec = FileSystemSpec {
+        kind,
+        journal: JournalMode::Ordered,
+        commit_interval: Duration::from_picoseconds(5 * SECOND_PS),
+        journal_capacity: Size::from_bytes(1 << 20),
+        barrier: Barrier::Flush,
+        timestamp_interval: Duration::from_picoseconds(4_000_000_000),
+    };
+    paging.add_file_system(&spec, true).unwrap();
+    paging
+}
+
+fn write(paging: &mut Paging, page: u64) {
+    let now_ps = paging.now_ps;
+    let next = paging.write_page(FILE, page, true, now_ps, &mut Vec::new(), &|_| false);
+    assert!(matches!(next, Ok(Next::Ready(_))));
+    paging.extend_file(FILE, (page + 1) * PAGE);
+}
+
+/// The journal's thread does all that it can, and waits for what is under way.
+fn commit(paging: &mut Paging) -> u64 {
+    let before = paging.file_system_counters().unwrap().journal_commits;
+    loop {
+        let (waits, done) = paging.commit(&mut Vec::new()).unwrap();
+        waits.into_iter().chain(done).for_each(|id| finish(paging, id));
+        if waits.is_none() && done.is_none() {
+            return paging.file_system_counters().unwrap().journal_commits - before;
+        }
+    }
+}
+
+#[test]
+fn a_sync_waits_for_its_data_and_then_for_one_commit() {
+    let mut paging = host(FileSystemKind::Ext4);
+    paging.open(FILE, 0).unwrap();
+    write(&mut paging, 0);
+    let data = paging.sync(FILE, &mut Vec::new()).unwrap().expect("a dirty page");
+    finish(&mut paging, data);
+    assert_eq!(paging.sync(FILE, &mut Vec::new()), Ok(None));
+    let commits = [false, true].map(|data| paging.sync_metadata(FILE, data, &mut Vec::new()));
+    assert!(commits[0].is_some() && commits[0] == commits[1], "both wait for the same");
+    assert!(paging.take_wakes().commit);
+    assert_eq!(paging.waited_for_commit(), None, "it has not begun");
+    assert_eq!(commit(&mut paging), 1);
+    assert!(!paging.transfers_under_way());
+    let flush = paging.sync_metadata(FILE, false, &mut Vec::new()).expect("nothing but a flush");
+    assert_eq!(paging.transfer(flush).moves, Moves::Nothing);
+}
+
+#[test]
+fn a_commit_waits_for_new_data_that_others_write() {
+    let mut paging = host(FileSystemKind::Ext4);
+    paging.open(FILE, 0).unwrap();
+    write(&mut paging, 0);
+    let data = paging.sync(FILE, &mut Vec::new()).unwrap().expect("a dirty page");
+    paging.sync_metadata(FILE, false, &mut Vec::new());
+    let mut log = Vec::new();
+    let (waits, _) = paging.commit(&mut log).unwrap();
+    assert_eq!(waits, Some(data), "the log is on its way, and the data have not come");
+    assert!(log.iter().any(|work| matches!(work, Work::Submit(_))));
+}
+
+#[test]
+fn ext3_allocates_at_once_and_its_commit_writes_the_data() {
+    for (kind, dirty) in [(FileSystemKind::Ext4, 1), (FileSystemKind::Ext3, 0)] {
+        let mut paging = host(kind);
+        paging.open(FILE, 0).unwrap();
+        write(&mut paging, 0);
+        paging.commit_old(6 * SECOND_PS);
+        assert!(paging.take_wakes().commit);
+        assert_eq!(commit(&mut paging), 1);
+        settle(&mut paging);
+        assert_eq!(paging.dirty.pages_of(FILE).count(), dirty, "{kind:?}");
+    }
+}
+
+#[test]
+fn the_flusher_writes_metadata_that_is_old_and_no_other() {
+    let mut paging = host(FileSystemKind::Ext4);
+    paging.open(FILE, 0).unwrap();
+    paging.commit_old(6 * SECOND_PS);
+    commit(&mut paging);
+    assert!(paging.take_wakes().flush_at_ps.is_some());
+    for (at_ps, blocks) in [(29 * SECOND_PS, 0), (31 * SECOND_PS, 5), (70 * SECOND_PS, 0)] {
+        paging.tell_time(at_ps);
+        paging.flush_old(at_ps);
+        let written = paging.flush(&mut Vec::new()).unwrap();
+        let pages = written.map_or(0, |id| paging.transfer(id).pages.len());
+        assert_eq!((pages, paging.take_wakes().flush), (blocks, blocks > 0));
+        settle(&mut paging);
+    }
+}
+
+#[test]
+fn files_that_are_cut_off_leave_their_bitmaps_dirty() {
+    let mut paging = host(FileSystemKind::Ext4);
+    paging.open(FILE, 300 * PAGE).unwrap();
+    paging.truncate(FILE, PAGE);
+    paging.sync_metadata(FILE, true, &mut Vec::new());
+    commit(&mut paging);
+    // Inode, orphans, bitmap and descriptor of the group, behind a descriptor and before a record.
+    assert_eq!(paging.file_system_counters().unwrap().journal_written_bytes, 6 * PAGE);
+}

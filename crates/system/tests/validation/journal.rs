@@ -1,0 +1,365 @@
+//! The journal against the real kernel. `tests/kernel/observe_journal.py` ran calls on file systems on a
+//! loop device and wrote what the device was asked for; here the model gets the same calls.
+//!
+//! `TIERSCOPE_OBSERVED_JOURNAL=FILE` compares with what was observed on this computer instead
+//! (`make kernel`).
+
+use super::support::*;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use tierscope_model::os::file_system::{Barrier, FileSystemKind, FileSystemSpec, JournalMode};
+use tierscope_model::os::paging::{Moves, Next, Paging, TransferId, Work};
+use tierscope_system::spec::SystemSpec;
+use tierscope_units::{Duration, Size};
+use tierscope_workload::op::Call;
+use tierscope_workload::{FileId, Op};
+
+const COMMITTED: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/kernel/journal-6.18.json");
+const MILLISECOND_PS: u64 = 1_000_000_000;
+const MEMORY_BYTES: u64 = 64 << 20;
+const STORE_BYTES: u64 = 512 << 20;
+const JOURNAL_BYTES: u64 = 16 << 20;
+
+#[derive(Deserialize)]
+struct Observed {
+    kernel: String,
+    block_bytes: u64,
+    systems: Vec<System>,
+}
+
+#[derive(Deserialize)]
+struct System {
+    name: String,
+    options: String,
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+struct Step {
+    name: String,
+    calls: Vec<Called>,
+    asked: Vec<(String, u64)>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Called {
+    Sync((String,)),
+    Counted(String, u64),
+}
+
+fn observed() -> Observed {
+    let file = std::env::var("TIERSCOPE_OBSERVED_JOURNAL").unwrap_or_else(|_| COMMITTED.into());
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file}: {error}"));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+/// What is said of a file system, as the observer mounted it.
+fn spec(system: &System) -> FileSystemSpec {
+    let has = |option: &str| system.options.split(',').any(|it| it == option);
+    FileSystemSpec {
+        kind: if system.name.starts_with("ext3") {
+            FileSystemKind::Ext3
+        } else {
+            FileSystemKind::Ext4
+        },
+        journal: if has("data=writeback") { JournalMode::Writeback } else { JournalMode::Ordered },
+        commit_interval: Duration::default(),
+        journal_capacity: Size::from_bytes(JOURNAL_BYTES),
+        barrier: if has("nobarrier") { Barrier::None } else { Barrier::Flush },
+        timestamp_interval: Duration::from_picoseconds(4 * MILLISECOND_PS),
+    }
+}
+
+/// A kernel whose device takes no time, and what that is asked for.
+struct Host {
+    paging: Paging,
+    now_ps: u64,
+    sizes: Vec<u64>,
+    /// The file that calls are on, and the one to be deleted.
+    current: usize,
+    victim: Option<usize>,
+    asked: Vec<(String, u64)>,
+}
+
+impl Host {
+    fn new(spec: &FileSystemSpec) -> Host {
+        let machine = system("storage/quick", &[]);
+        let (os, (storage, _)) = (machine.os.as_ref().unwrap(), machine.paging().unwrap());
+        let mut paging = Paging::new(os, 4, MEMORY_BYTES, Some((storage, STORE_BYTES)), 1);
+        paging.add_file_system(spec, true).unwrap();
+        let (sizes, asked) = (Vec::new(), Vec::new());
+        Host { paging, now_ps: 0, sizes, current: 0, victim: None, asked }
+    }
+
+    fn note(&mut self, kind: &str, count: u64) {
+        match self.asked.last_mut() {
+            Some((last, so_many)) if last == kind && kind != "flush" => *so_many += count,
+            _ => self.asked.push((kind.into(), count)),
+        }
+    }
+
+    fn end(&mut self, id: TransferId) {
+        while !self.paging.page_moved(id) {}
+        self.paging.finish_transfer(id);
+    }
+
+    fn work(&mut self, work: Vec<Work>) {
+        for item in work {
+            let Work::Submit(id) = item else { continue };
+            let transfer = self.paging.transfer(id).clone();
+            let count = transfer.pages.len() as u64;
+            match transfer.moves {
+                Moves::Pages => self.note("data", count),
+                Moves::Nothing => self.note("flush", 1),
+                // The journal lies at the start, behind two blocks.
+                Moves::Metadata { .. }
+                    if transfer.pages[0].store_address < JOURNAL_BYTES + 2 * PAGE =>
+                {
+                    self.note("journal", count);
+                }
+                Moves::Metadata { .. } => self.note("metadata", count),
+                Moves::Commit => unreachable!("it goes to no device"),
+            }
+            self.paging.submitted(id);
+            self.end(id);
+        }
+    }
+
+    /// The journal's thread does all that it has to do.
+    fn commit(&mut self) {
+        loop {
+            let mut work = Vec::new();
+            let (waits, done) = self.paging.commit(&mut work).unwrap();
+            self.work(work);
+            done.into_iter().for_each(|id| self.end(id));
+            if waits.is_none() && done.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        self.now_ps += 20 * MILLISECOND_PS;
+        self.paging.tell_time(self.now_ps);
+    }
+
+    fn create(&mut self) {
+        self.current = self.sizes.len();
+        self.paging.open(self.current as FileId, 0).unwrap();
+        self.sizes.push(0);
+    }
+
+    fn write(&mut self, first: u64, pages: u64) {
+        let id = self.current as FileId;
+        for page in first..first + pages {
+            let mut work = Vec::new();
+            let next = self.paging.write_page(id, page, true, self.now_ps, &mut work, &|_| false);
+            assert!(matches!(next, Ok(Next::Ready(_))));
+            self.work(work);
+        }
+        let end = (first + pages) * PAGE;
+        self.paging.extend_file(id, end);
+        let size = &mut self.sizes[self.current];
+        *size = end.max(*size);
+    }
+
+    fn append(&mut self, pages: u64) {
+        self.write(self.sizes[self.current] / PAGE, pages);
+    }
+
+    fn sync(&mut self, file: usize, data_only: bool) {
+        let id = file as FileId;
+        let mut work = Vec::new();
+        while self.paging.sync(id, &mut work).unwrap().is_some() {
+            let begun = std::mem::take(&mut work);
+            self.work(begun);
+        }
+        self.paging.sync_metadata(id, data_only, &mut work);
+        self.work(work);
+        self.commit();
+    }
+
+    /// A file of some blocks is there, and one to be deleted, and nothing is dirty.
+    fn rest(&mut self) {
+        self.tick();
+        self.create();
+        self.append(8);
+        if self.victim.is_none() {
+            let file = self.current;
+            self.create();
+            self.append(4);
+            self.victim = Some(self.current);
+            self.current = file;
+        }
+        (0..self.sizes.len()).for_each(|file| self.sync(file, false));
+        self.tick();
+        self.asked.clear();
+    }
+
+    fn call(&mut self, called: &Called) {
+        let file = self.current;
+        match called {
+            Called::Sync((name,)) => self.sync(file, name == "fdatasync"),
+            Called::Counted(name, count) => match name.as_str() {
+                "create" => (0..*count).for_each(|_| self.create()),
+                "append" => self.append(*count),
+                "overwrite" => self.write(0, *count),
+                "truncate" => {
+                    self.paging.truncate(file as FileId, count * PAGE);
+                    self.sizes[file] = count * PAGE;
+                }
+                "delete" => {
+                    let victim = self.victim.expect("there is one") as FileId;
+                    self.paging.truncate(victim, 0);
+                    self.paging.unlink(victim);
+                }
+                name => panic!("no call is named {name}"),
+            },
+        }
+    }
+}
+
+#[test]
+fn the_device_is_asked_for_what_the_kernel_asks_for_in_the_same_order() {
+    let observed = observed();
+    assert_eq!(observed.block_bytes, PAGE, "{}", observed.kernel);
+    let mut compared = BTreeSet::new();
+    let is_modelled = |system: &&System| !system.options.contains("data=journal");
+    for system in observed.systems.iter().filter(is_modelled) {
+        let mut host = Host::new(&spec(system));
+        host.create();
+        // The first step is run twice, as the observer does.
+        for step in system.steps.iter().take(1).chain(&system.steps) {
+            host.rest();
+            step.calls.iter().for_each(|called| host.call(called));
+            assert_eq!(
+                host.asked, step.asked,
+                "{}, {}: {}",
+                observed.kernel, system.name, step.name
+            );
+            compared.insert((&system.name, &step.name));
+        }
+    }
+    assert!(compared.len() >= 48, "{} steps of {}", compared.len(), observed.kernel);
+}
+
+// ---- Whole machines ---------------------------------------------------------------------------
+
+/// A machine whose kernel takes no time but for waiting, with a file system or without.
+fn host(kind: Option<&str>) -> SystemSpec {
+    let table = kind.map(|kind| {
+        format!(
+            "{{ kind = \"{kind}\", journal = \"ordered\", commit_interval = \"5s\", \
+             journal_capacity = \"16MiB\", barrier = \"flush\", timestamp_interval = \"1us\" }}"
+        )
+    });
+    let set = table.as_ref().map(|table| ("storage.file_system", table.as_str()));
+    system("storage/quick", &[FREE_KERNEL, set.as_slice()])
+}
+
+/// A block of a file of 64 is written over and over, each time with a sync.
+fn overwrites(times: usize, sync: Call) -> Vec<Vec<Op>> {
+    let write = Call::Write { file: 0, offset: 0, length: PAGE, address: ANONYMOUS };
+    let open = call(Call::Open { file: 0, size: 64 * PAGE });
+    vec![[open, repeat(&[call(write), call(sync)].concat(), times)].concat()]
+}
+
+const SYNC: Call = Call::Sync { file: 0 };
+
+/// Time of one more of them.
+fn one_more_ps(spec: &SystemSpec, sync: Call) -> u64 {
+    let [some, more] = [8, 9].map(|times| run(spec, &overwrites(times, sync)).time_ps);
+    more - some
+}
+
+#[test]
+fn a_sync_takes_the_data_then_the_log_then_the_record() {
+    let write_ps = one_more_ps(&host(None), SYNC);
+    let ext4 = host(Some("ext4"));
+    // Descriptor and inode go together, the record behind them.
+    let ratio = one_more_ps(&ext4, SYNC) as f64 / write_ps as f64;
+    assert!((2.99..3.01).contains(&ratio), "{ratio} writes one behind the other");
+    // Its data are where they were: nothing else is needed to find them.
+    let data_ps = one_more_ps(&ext4, Call::SyncData { file: 0 });
+    assert!(data_ps.abs_diff(write_ps) * 100 < write_ps, "{data_ps} ps, {write_ps} ps");
+}
+
+#[test]
+fn what_is_written_is_data_and_the_log() {
+    const TIMES: u64 = 20;
+    for (kind, sync, log) in [
+        (Some("ext4"), SYNC, 3 * TIMES),
+        (Some("ext3"), SYNC, 3 * TIMES),
+        (Some("ext4"), Call::SyncData { file: 0 }, 0),
+    ] {
+        let sums = run(&host(kind), &overwrites(TIMES as usize, sync));
+        assert_eq!(sums.counter("journal_written_bytes"), log * PAGE);
+        assert_eq!(sums.counter("journal_commits"), log / 3);
+        assert_eq!(sums.result.store_bytes.written, (TIMES + log) * PAGE);
+        assert_eq!(sums.counter("metadata_written_bytes"), 0);
+        // The store of this machine keeps what it has answered.
+        assert_eq!(sums.counter("store_flushes"), 0);
+    }
+}
+
+#[test]
+fn a_drive_that_buffers_writes_is_flushed() {
+    for (barrier, sync, flushes) in [
+        ("flush", SYNC, 2),
+        ("force-unit-access", SYNC, 1),
+        ("none", SYNC, 0),
+        ("flush", Call::SyncData { file: 0 }, 1),
+    ] {
+        let sets = [
+            ("storage.file_system.barrier", barrier),
+            ("storage.file_system.timestamp_interval", "1us"),
+            ("storage.dram_capacity", "16MiB"),
+        ];
+        let sums = run(&system("storage/ext4", &[&sets]), &overwrites(10, sync));
+        assert_eq!(sums.counter("store_flushes"), 10 * flushes, "{barrier}, {sync:?}");
+    }
+}
+
+#[test]
+fn what_nobody_syncs_is_committed_when_it_is_old() {
+    for (seconds, commits) in [(4, 0), (6, 1)] {
+        let open = call(Call::Open { file: 0, size: 0 });
+        let sleep = call(Call::Sleep { duration_ps: seconds * 1_000_000_000_000 });
+        let sums = run(&host(Some("ext4")), &[[open, sleep].concat()]);
+        assert_eq!(sums.counter("journal_commits"), commits, "after {seconds} s");
+    }
+}
+
+#[test]
+fn syncs_at_once_share_commits() {
+    const THREADS: u32 = 4;
+    const TIMES: u64 = 20;
+    let mut threads: Vec<Vec<Op>> = (0..THREADS)
+        .map(|file| {
+            let open = call(Call::Open { file, size: 0 });
+            let append = |page: u64| {
+                let (offset, address) = (page * PAGE, ANONYMOUS + u64::from(file) * PAGE);
+                let write = Call::Write { file, offset, length: PAGE, address };
+                [call(write), call(Call::Sync { file })].concat()
+            };
+            [open, (0..TIMES).flat_map(append).collect()].concat()
+        })
+        .collect();
+    let starts: Vec<Op> = (1..THREADS).flat_map(|thread| call(Call::Spawn { thread })).collect();
+    threads[0] = [starts, std::mem::take(&mut threads[0])].concat();
+    let commits = run(&host(Some("ext4")), &threads).counter("journal_commits");
+    assert!((TIMES..TIMES * 3).contains(&commits), "{commits} commits for {} syncs", TIMES * 4);
+}
+
+#[test]
+fn waiting_for_a_commit_is_told_by_stages_of_the_device() {
+    let sums = run(&host(Some("ext4")), &overwrites(50, SYNC));
+    let none = run(&host(None), &overwrites(50, SYNC));
+    let owned =
+        |sums: &Sums, owner: &str| sums.result.time_breakdown_ns.get(owner).copied().unwrap_or(0.0);
+    let ratio = owned(&sums, "medium") / owned(&none, "medium");
+    assert!((2.9..3.1).contains(&ratio), "{ratio} writes of the medium");
+    assert!(owned(&sums, "file_system") < 0.01 * owned(&sums, "medium"));
+}

@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Watches what the journal of this computer's ext4 writes, and writes it down as JSON.
+
+`observe_journal.py journal.json` makes file systems on a loop device and runs the steps below,
+each from a file system at rest. For each it writes what the device was asked for, in order: `data`,
+`journal` and `metadata` with their blocks, and `flush`. The tracepoint is `block:block_rq_issue`.
+It needs root; what is missing is said.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+BLOCK = 4096
+SECTORS = BLOCK // 512
+TRACING = Path("/sys/kernel/tracing")
+INSTANCE = TRACING / "instances/tierscope-journal"
+LINE = re.compile(r"block_rq_issue: (\d+),(\d+) (\S+) \d+ \(.*?\) (\d+) \+ (\d+) ")
+# Longer than the kernel's timestamps take to change, at any HZ.
+TICK_S = 0.02
+
+# Name, mke2fs's type, options of mount.
+SYSTEMS = [
+    ("ext4", "ext4", "data=ordered"),
+    ("ext4 without barriers", "ext4", "data=ordered,nobarrier"),
+    ("ext4 writeback", "ext4", "data=writeback"),
+    ("ext4 journal", "ext4", "data=journal"),
+    ("ext3", "ext3", "data=ordered"),
+    ("ext3 journal", "ext3", "data=journal"),
+]
+
+# Name, and calls: what is done, and with how many blocks or files.
+STEPS: list[tuple[str, list[list[str | int]]]] = [
+    ("an appended block", [["append", 1], ["fsync"]]),
+    ("an appended block, its data", [["append", 1], ["fdatasync"]]),
+    ("64 appended blocks", [["append", 64], ["fsync"]]),
+    ("an overwritten block", [["overwrite", 1], ["fsync"]]),
+    ("an overwritten block, its data", [["overwrite", 1], ["fdatasync"]]),
+    ("nothing", [["fsync"]]),
+    ("a file", [["create", 1], ["fsync"]]),
+    ("a file with a block", [["create", 1], ["append", 1], ["fsync"]]),
+    ("64 files", [["create", 64], ["fsync"]]),
+    ("a file cut off", [["truncate", 0], ["fsync"]]),
+    ("two appends", [["append", 1], ["fsync"], ["append", 1], ["fsync"]]),
+    # The last, as those behind it would get the inode that it frees.
+    ("a file deleted", [["delete", 1], ["append", 1], ["fsync"]]),
+]
+
+
+def missing() -> list[str]:
+    """What this computer lacks for observing, in words; empty if nothing."""
+    lacks = []
+    if os.geteuid() != 0:
+        lacks.append("root")
+    if not (TRACING / "events/block/block_rq_issue").exists():
+        lacks.append(f"tracefs at {TRACING} with block:block_rq_issue")
+    lacks += [
+        tool for tool in ("losetup", "mkfs.ext4", "debugfs", "mount") if not shutil.which(tool)
+    ]
+    return lacks
+
+
+def run(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def blocks_of(device: str, inode: str) -> set[int]:
+    """Blocks of a file, as `debugfs` tells them."""
+    told = run("debugfs", "-R", f"blocks {inode}", device)
+    return {int(word) for word in told.split()}
+
+
+class FileSystem:
+    """A file system on a loop device, mounted, with what it is asked to do."""
+
+    def __init__(self, directory: Path, kind: str, options: str) -> None:
+        self.directory = directory
+        image = directory / "image"
+        with image.open("wb") as file:
+            file.truncate(512 << 20)
+        run("mkfs.ext4", "-q", "-t", kind, "-b", str(BLOCK), "-E", "lazy_itable_init=0", str(image))
+        self.device = run("losetup", "--find", "--show", str(image)).strip()
+        number = Path(self.device).stat().st_rdev
+        self.numbers = (os.major(number), os.minor(number))
+        self.journal = blocks_of(self.device, "<8>")
+        self.mount = directory / "mount"
+        self.mount.mkdir()
+        run(
+            "mount", "-t", kind, "-o", f"noatime,commit=300,{options}", self.device, str(self.mount)
+        )
+        self.made = 0
+        self.file = -1
+        self.create(1)
+
+    def close(self) -> None:
+        os.close(self.file)
+        run("umount", str(self.mount))
+        run("losetup", "--detach", self.device)
+
+    def create(self, count: int) -> None:
+        for _ in range(count):
+            if self.file >= 0:
+                os.close(self.file)
+            self.made += 1
+            path = self.mount / f"file{self.made:08}"
+            self.file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR)
+
+    def do(self, call: str, count: int = 0) -> None:
+        if call == "create":
+            self.create(count)
+        elif call == "append":
+            os.pwrite(self.file, os.urandom(count * BLOCK), os.fstat(self.file).st_size)
+        elif call == "overwrite":
+            os.pwrite(self.file, os.urandom(count * BLOCK), 0)
+        elif call == "truncate":
+            os.ftruncate(self.file, count * BLOCK)
+        elif call == "delete":
+            (self.mount / "victim").unlink()
+        elif call == "fsync":
+            os.fsync(self.file)
+        elif call == "fdatasync":
+            os.fdatasync(self.file)
+        else:
+            raise ValueError(call)
+
+    def rest(self) -> None:
+        """A file of some blocks is open, one to be deleted is there, and nothing is dirty."""
+        self.create(1)
+        self.do("append", 8)
+        victim = self.mount / "victim"
+        if not victim.exists():
+            victim.write_bytes(os.urandom(4 * BLOCK))
+        os.sync()
+        time.sleep(TICK_S)
+
+    def classify(self, lines: list[str]) -> list[list[str | int]]:
+        """What the device was asked for, like requests in a row taken together."""
+        asked: list[list[str | int]] = []
+        for line in lines:
+            match = LINE.search(line)
+            if not match or (int(match[1]), int(match[2])) != self.numbers:
+                continue
+            flags, sector, sectors = match[3], int(match[4]), int(match[5])
+            if sectors == 0:
+                asked.append(["flush", 1])
+            elif "W" in flags:
+                blocks = range(sector // SECTORS, -(-(sector + sectors) // SECTORS))
+                logged = [block in self.journal for block in blocks]
+                kind = "journal" if all(logged) else "metadata" if "M" in flags else "data"
+                if asked and asked[-1][0] == kind:
+                    asked[-1][1] += len(blocks)
+                else:
+                    asked.append([kind, len(blocks)])
+        return asked
+
+
+def observe_system(kind: str, options: str) -> list[dict]:
+    directory = Path(tempfile.mkdtemp(prefix="tierscope-journal-"))
+    try:
+        system = FileSystem(directory, kind, options)
+        try:
+            return [observe_step(system, *step) for step in [STEPS[0], *STEPS]][1:]
+        finally:
+            system.close()
+    finally:
+        shutil.rmtree(directory)
+
+
+def observe_step(system: FileSystem, name: str, calls: list[list[str | int]]) -> dict:
+    system.rest()
+    (INSTANCE / "trace").write_text("")
+    (INSTANCE / "tracing_on").write_text("1")
+    for call in calls:
+        system.do(*call)
+    (INSTANCE / "tracing_on").write_text("0")
+    lines = (INSTANCE / "trace").read_text().splitlines()
+    return {"name": name, "calls": calls, "asked": system.classify(lines)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("output", type=Path)
+    output = parser.parse_args().output
+    if lacks := missing():
+        sys.exit(f"cannot observe the journal here: no {', no '.join(lacks)}")
+    INSTANCE.mkdir(exist_ok=True)
+    try:
+        (INSTANCE / "events/block/block_rq_issue/enable").write_text("1")
+        systems = [
+            {"name": name, "options": options, "steps": observe_system(kind, options)}
+            for name, kind, options in SYSTEMS
+        ]
+    finally:
+        INSTANCE.rmdir()
+    observed = {
+        "kernel": platform.release(),
+        "block_bytes": BLOCK,
+        "device": "loop, with a volatile write cache, without force unit access",
+        "systems": systems,
+    }
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(observed, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
