@@ -63,6 +63,7 @@ __all__ = [
     "SsdFirmware",
     "Storage",
     "Store",
+    "TagCache",
     "Tiered",
     "Tlb",
     "Wear",
@@ -1620,6 +1621,21 @@ class Direct(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TagCache(_Spec):
+    """A cache of tags that lie in DRAM, LRU and written back (Meza et al., IEEE CAL 2012)."""
+
+    capacity: str | None = None
+    """Capacity.
+
+    Its lines are those of the on-chip caches, or a set's tags where these are larger. A size such
+    as ``"64GiB"``.
+    """
+
+    ways: int | None = None
+    """Associativity, 1 to 64."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class DramCache(_Spec):
     """DRAM as a set-associative cache of pages."""
 
@@ -1654,11 +1670,13 @@ class DramCache(_Spec):
     ``"drrip"``: SRRIP or BRRIP, whichever misses less in sets that always follow one.
     """
 
-    tags: Literal["sram", "with-data"] | None = None
+    tags: Literal["sram", "with-data", "dram"] | None = None
     """Where the tags are.
 
     ``"sram"``: In SRAM beside the controller. ``"with-data"``: With the data: tag and data come in
-    one DRAM access. Direct-mapped caches only.
+    one DRAM access. Direct-mapped caches only. ``"dram"``: In DRAM behind the data, those of a set
+    together, with a tag cache on chip: a look-up that does not find them there reads them from DRAM
+    first.
     """
 
     miss_predictor: bool | None = None
@@ -1667,10 +1685,14 @@ class DramCache(_Spec):
     """
 
     tag_latency: str | None = None
-    """Time of a look-up in a tag store of SRAM; nothing where tags are with the data.
+    """Time of a look-up in a tag store of SRAM, or in the tag cache; nothing where tags are with
+    the data.
 
     A duration such as ``"25us"``.
     """
+
+    tag_cache: TagCache | None = None
+    """The tags that are kept on chip where all lie in DRAM."""
 
     initial: Literal["empty", "prefilled"] | None = None
     """What the cache holds at the start.

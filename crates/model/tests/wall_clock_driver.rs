@@ -255,6 +255,7 @@ fn spec(ways: u32, tags: TagStore) -> HybridSpec {
             replacement: PolicyKind::Lru,
             tags,
             miss_predictor: tags == TagStore::WithData,
+            tag_cache: None,
             tag_latency: Duration::from_picoseconds(1_000),
             initial: InitialContent::Empty,
         },

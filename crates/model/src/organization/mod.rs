@@ -6,7 +6,7 @@ mod surroundings;
 mod versions;
 
 pub use hams::{HamsCounts, HamsReport};
-pub use hybrid::{DramCacheSpec, TagStore};
+pub use hybrid::{DramCacheSpec, TagCacheReport, TagCacheSpec, TagStore};
 pub use surroundings::Surroundings;
 pub use tiered::PromotionSpec;
 
@@ -120,6 +120,8 @@ pub struct OrganizationReport {
     pub write_backs: u64,
     /// Size of the tag store in bytes, 0 where there is none.
     pub tag_store_bytes: u64,
+    /// What the cache of tags that lie in DRAM counted, where there is one.
+    pub tag_cache: Option<TagCacheReport>,
     /// Bytes moved.
     pub traffic: Traffic,
     /// Reads that returned an older version than they had to: 0 unless data checking found a fault.
@@ -140,6 +142,7 @@ impl OrganizationReport {
             prefetched_pages: self.prefetched_pages - before.prefetched_pages,
             prefetch_hits: self.prefetch_hits - before.prefetch_hits,
             write_backs: self.write_backs - before.write_backs,
+            tag_cache: self.tag_cache.map(|it| it.since(&before.tag_cache.unwrap_or_default())),
             traffic: self.traffic.since(&before.traffic),
             hams: self.hams.map(|hams| hams.since(&before.hams.unwrap_or_default())),
             ..*self

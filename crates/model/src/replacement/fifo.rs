@@ -22,6 +22,10 @@ impl Policy for Fifo {
         recency::hardware_bits(ways)
     }
 
+    fn notes_uses() -> bool {
+        false
+    }
+
     #[inline]
     fn on_hit(&mut self, _state: &mut [u64], _set: usize, _way: usize) {}
 

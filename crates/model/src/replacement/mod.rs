@@ -40,6 +40,13 @@ macro_rules! register {
                 }
             }
 
+            /// Whether a hit changes the order of its set.
+            pub fn notes_uses(self) -> bool {
+                match self {
+                    $( PolicyKind::$policy => $policy::notes_uses() ),*
+                }
+            }
+
             /// Calls `visitor` with the type of this policy: the one place where a name becomes a
             /// type, so that each inner loop is compiled for its policy.
             pub fn visit<V: PolicyVisitor>(self, visitor: V) -> V::Output {
@@ -84,6 +91,11 @@ pub trait Policy: Clone + Send {
 
     /// Bits that hardware keeps of the order of each set, for the size of a tag store.
     fn hardware_bits(ways: u32) -> u32;
+
+    /// Whether [`Policy::on_hit`] changes anything of the order.
+    fn notes_uses() -> bool {
+        true
+    }
 
     /// The line in `way` was used.
     fn on_hit(&mut self, state: &mut [u64], set: usize, way: usize);

@@ -24,6 +24,10 @@ impl Policy for Random {
         0
     }
 
+    fn notes_uses() -> bool {
+        false
+    }
+
     #[inline]
     fn on_hit(&mut self, _state: &mut [u64], _set: usize, _way: usize) {}
 

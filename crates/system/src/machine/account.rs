@@ -734,6 +734,15 @@ impl Machine {
             ];
             counters.extend(of_system.map(|(name, count)| (name.to_string(), count)));
         }
+        if let Some(tags) = report.tag_cache {
+            let of_tags = [
+                ("tag_cache_lookups", tags.lookups),
+                ("tag_cache_misses", tags.misses),
+                ("tag_line_reads", tags.reads),
+                ("tag_line_writes", tags.writes),
+            ];
+            counters.extend(of_tags.map(|(name, count)| (name.to_string(), count)));
+        }
         let caches = self.spec.processor.iter().flat_map(|processor| &processor.caches);
         counters.extend(dram_counters(&activity.dram));
         let own = report.hams.iter().flat_map(|hams| hams.named());

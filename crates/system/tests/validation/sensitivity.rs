@@ -30,9 +30,10 @@ const HAMS: &str = "hams-le/small";
 
 /// Machines with parts that no preset here has, other kinds of links and stores and a backup of DRAM:
 /// name, base, and the tables.
-const LINKED: [(&str, &str, &str); 13] = [
+const LINKED: [(&str, &str, &str); 14] = [
     (AHEAD, ORACLE, AHEAD_TABLES),
     (BUFFERED, STORAGE, BUFFERED_TABLE),
+    (TAGGED, HYBRID, TAGGED_TABLES),
     (DDR, HYBRID, DDR_TABLE),
     (NVDIMM, ORACLE, BACKUP_TABLE),
     (NVME, STORAGE, PCIE_TABLE),
@@ -61,6 +62,10 @@ const LINKED: [(&str, &str, &str); 13] = [
          latency = \"10ns\"",
     ),
 ];
+/// Tags in DRAM, of which few are on chip.
+const TAGGED: &str = "hybrid/tagged";
+const TAGGED_TABLES: &str = "[hybrid.cache]\ntags = \"dram\"\n\
+                             [hybrid.cache.tag_cache]\ncapacity = \"256B\"\nways = 1\n";
 const WINDOWS: &str = "hybrid/windows";
 const TIERED: &str = "tiered";
 /// Lines of a store behind a link, whose pages come to DRAM with their second access.
@@ -686,6 +691,11 @@ const MISSES_WITH_TAGS_IN_DATA: Sets<'static> = &[
     ("hybrid.cache.capacity", "128KiB"),
     ("hybrid.prefetch_pages", "0"),
 ];
+/// Of the eight lines of tags that there are.
+const TAGS_IN_DRAM: Sets<'static> = &[
+    ("hybrid.cache.tags", "dram"),
+    ("hybrid.cache.tag_cache", "{ capacity = \"256B\", ways = 1 }"),
+];
 const DIRECT_MAPPED: Sets<'static> = &[("hybrid.cache.ways", "1")];
 
 const CASES: &[Case] = &[
@@ -1095,6 +1105,9 @@ const CASES: &[Case] = &[
     case("hybrid.cache.tags", &[HYBRID], "with-data", Updates, "tag_store_bytes", Down)
         .with(DIRECT_MAPPED),
     case("hybrid.cache.tags", &[HYBRID], "with-data", Chase(512), "time", Down).with(DIRECT_MAPPED),
+    case("hybrid.cache.tags", &[HYBRID], "dram", Chase(512), "time", Up).along(TAGS_IN_DRAM),
+    case("hybrid.cache.tag_cache.capacity", &[TAGGED], "512B", Updates, "tag_cache_misses", Down),
+    case("hybrid.cache.tag_cache.ways", &[TAGGED], "4", Updates, "tag_cache_misses", Either),
     case("hybrid.cache.miss_predictor", &[HYBRID], "true", Updates, "time", Either)
         .with(MISSES_WITH_TAGS_IN_DATA),
     case("hybrid.cache.tag_latency", &[HYBRID], "50ns", Chase(512), "time", Up),

@@ -67,6 +67,10 @@ const CHANGES: &[Sets<'static>] = &[
     &[("hybrid.queue_depth", "1"), ("hybrid.fills", "1"), ("hybrid.write_back_buffer_pages", "1")],
     &[("hybrid.queue_depth", "3"), ("hybrid.fills", "2"), ("hybrid.write_back_buffer_pages", "2")],
     &[("hybrid.cache.ways", "1"), ("hybrid.cache.tags", "with-data")],
+    &[
+        ("hybrid.cache.tags", "dram"),
+        ("hybrid.cache.tag_cache", "{ capacity = \"128B\", ways = 1 }"),
+    ],
     &[("hybrid.cache.ways", "1")],
     &[("hybrid.cache.ways", "64")],
     &[("hybrid.cache.initial", "prefilled")],

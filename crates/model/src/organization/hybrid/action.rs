@@ -28,11 +28,15 @@ pub(super) enum Purpose {
     Evict,
     /// A page to be written back, to the store.
     WriteBack,
+    /// A line of tags, from DRAM.
+    TagRead,
+    /// A line of tags, to DRAM.
+    TagWrite,
     /// Nothing any more: a guess was wrong, or only the tag was to be seen.
     Spare,
 }
 
-const PURPOSES: [Purpose; 9] = [
+const PURPOSES: [Purpose; 11] = [
     Purpose::Line,
     Purpose::Probe,
     Purpose::Tag,
@@ -41,6 +45,8 @@ const PURPOSES: [Purpose; 9] = [
     Purpose::Fill,
     Purpose::Evict,
     Purpose::WriteBack,
+    Purpose::TagRead,
+    Purpose::TagWrite,
     Purpose::Spare,
 ];
 const PURPOSE_BITS: u32 = 4;

@@ -7,6 +7,7 @@ use super::miss_predictor::MissPredictor;
 use super::page_map::PageMap;
 use super::prefetch::Prefetcher;
 use super::sector::Sectors;
+use super::tag_cache::TagCache;
 use super::warm::Warming;
 use super::write_back::{NONE, WriteBackBuffer};
 use crate::cache::{AnyTagStore, Hit, WayRef, flag};
@@ -72,6 +73,8 @@ pub struct Controller {
     pub(super) critical_line_first: bool,
     pub(super) eager_write_back: bool,
     tag_store_bytes: u64,
+    /// Where tags lie in DRAM.
+    pub(super) tag_cache: Option<Box<TagCache>>,
 
     pub(super) held: Slab<Held>,
     /// Stages of requests that came to their last access to DRAM by another one.
@@ -137,7 +140,8 @@ impl Controller {
             queue_depth: depth,
             critical_line_first: spec.critical_line_first,
             eager_write_back: spec.eager_write_back,
-            tag_store_bytes: if tags_with_data { 0 } else { tag_store_bytes(spec, store_bytes) },
+            tag_store_bytes: tag_store_bytes(spec, store_bytes),
+            tag_cache: TagCache::new(spec, store_bytes, line_bytes).map(Box::new),
             held: Slab::new(),
             prefixes: vec![Timeline::new(); depth],
             pipeline: BoundedQueue::with_capacity(depth),
@@ -236,7 +240,7 @@ impl Controller {
             self.held[slot].from_ps = now_ps;
             if self.tags_with_data {
                 self.probe(now_ps, slot, actions);
-            } else {
+            } else if self.finds_tags(slot, actions) {
                 self.look_up(now_ps, slot, actions);
             }
         }
@@ -262,6 +266,8 @@ impl Controller {
             Purpose::Fill => self.filled(now_ps, index, stages, actions),
             Purpose::Evict => self.evicted(now_ps, index, stages, actions),
             Purpose::WriteBack => self.written_back(now_ps, index, stages, actions),
+            Purpose::TagRead => self.tags_read(now_ps, index, stages, actions),
+            Purpose::TagWrite => self.tags_written(now_ps, index, actions),
             Purpose::Spare => return self.spare_ended(index),
         }
         self.go_on(now_ps, actions);
@@ -280,7 +286,8 @@ impl Controller {
     #[inline]
     pub fn in_flight(&self) -> usize {
         let spares = self.miss_predictor.as_ref().map_or(0, MissPredictor::spares);
-        self.held.len() + self.misses.len() + self.write_backs.len() + spares
+        let tags = self.tag_cache.as_ref().map_or(0, |cache| cache.in_flight());
+        self.held.len() + self.misses.len() + self.write_backs.len() + spares + tags
     }
 
     /// Bytes of a page.
@@ -305,7 +312,11 @@ impl Controller {
 
     /// What was counted so far; bytes moved and stale reads are the driver's to add.
     pub fn report(&self) -> OrganizationReport {
-        OrganizationReport { tag_store_bytes: self.tag_store_bytes, ..self.report.clone() }
+        OrganizationReport {
+            tag_store_bytes: self.tag_store_bytes,
+            tag_cache: self.tag_cache.as_ref().map(|cache| cache.report),
+            ..self.report.clone()
+        }
     }
 
     /// A second controller that stands where this one stands.
@@ -323,6 +334,7 @@ impl Controller {
             write_backs: self.write_backs.clone(),
             prefetcher: self.prefetcher.clone(),
             miss_predictor: self.miss_predictor.clone(),
+            tag_cache: self.tag_cache.clone(),
             warming: self.warming.clone(),
             report: self.report.clone(),
             ..*self
@@ -330,7 +342,7 @@ impl Controller {
     }
 
     #[inline]
-    fn look_up(&mut self, now_ps: u64, slot: u32, actions: &mut Vec<Action>) {
+    pub(super) fn look_up(&mut self, now_ps: u64, slot: u32, actions: &mut Vec<Action>) {
         let Held { address, write, .. } = self.held[slot];
         let page = address >> self.page_shift;
         let sector = address >> self.sector_shift;
@@ -338,6 +350,7 @@ impl Controller {
         let found = self.tags.access(page, write && self.sectors.is_none());
         if let Some(Hit { way, flags }) = found {
             let used = self.mark_used(way, flags, sector);
+            self.hit_changes_tags(page, write, flags);
             if self.is_there(way, flags, sector) {
                 if write && self.sectors.is_some() {
                     self.set_dirty(way, sector);
@@ -448,21 +461,33 @@ pub(in crate::organization) fn append_tail(into: &mut Timeline, stages: &Timelin
     }
 }
 
-/// Size of a tag store in SRAM: entries × (b − c + a + s) bits (\[HYB15\] §2.3), where b, c and a are
-/// the bits of the store's address space, of the cache's and of its associativity, and s those of
-/// valid and dirty, of each sector, and the replacement order, whatever the policy keeps of it. Where a size is no power of two, b counts the bits of
-/// the greatest address and c those that every address has.
+/// Size of a tag store in SRAM: entries × (b − c + a + s) bits (\[HYB15\] §2.3); of tags that lie in DRAM
+/// the part that is kept on chip, and nothing of those that lie with the data.
 fn tag_store_bytes(spec: &HybridSpec, store_bytes: u64) -> u64 {
     let cache = &spec.cache;
-    let capacity_bytes = cache.capacity.bytes();
-    let entries = u128::from(capacity_bytes / cache.page.bytes());
+    match cache.tags {
+        TagPlace::WithData => 0,
+        TagPlace::Dram => cache.tag_cache.as_ref().map_or(0, |kept| kept.capacity.bytes()),
+        TagPlace::Sram => {
+            let set_bytes = u128::from(cache.page.bytes()) * u128::from(cache.ways.max(1));
+            let sets = u128::from(cache.capacity.bytes()) / set_bytes;
+            let bits = sets * u128::from(set_bits(spec, store_bytes));
+            u64::try_from(bits.div_ceil(8)).unwrap_or(u64::MAX)
+        }
+    }
+}
+
+/// Bits of a set's tags: of each page b − c + a + s, where b, c and a are the bits of the store's address
+/// space, of the cache's and of its associativity, and s those of valid and dirty, of each sector; and the
+/// replacement order, whatever the policy keeps of it. Where a size is no power of two, b counts the bits of
+/// the greatest address and c those that every address has.
+pub(super) fn set_bits(spec: &HybridSpec, store_bytes: u64) -> u64 {
+    let cache = &spec.cache;
     let store_bits = u64::BITS - store_bytes.saturating_sub(1).leading_zeros();
-    let cache_bits = capacity_bytes.max(1).ilog2();
+    let cache_bits = cache.capacity.bytes().max(1).ilog2();
     let way_bits = u32::BITS - (cache.ways.max(1) - 1).leading_zeros();
     let sectors = (cache.page.bytes() / cache.sector()) as u32;
     let bits = (store_bits + way_bits).saturating_sub(cache_bits) + sectors + sectors;
-    let sets = entries / u128::from(cache.ways.max(1));
-    let order_bits = sets * u128::from(cache.replacement.hardware_bits(cache.ways.max(1)));
-    let all_bits = entries * u128::from(bits) + order_bits;
-    u64::try_from(all_bits.div_ceil(8)).unwrap_or(u64::MAX)
+    let order_bits = cache.replacement.hardware_bits(cache.ways.max(1));
+    u64::from(bits) * u64::from(cache.ways.max(1)) + u64::from(order_bits)
 }

@@ -198,7 +198,9 @@ impl Controller {
         }
         let frame = self.way_for(sector).ok_or(Obstacle::Pinned)?;
         let kept = self.places_kept(prefetch);
-        if matches!(frame.1, Leaves::Dirty(_)) && !self.write_backs.has_room(kept) {
+        let dirty = matches!(frame.1, Leaves::Dirty(_));
+        if dirty && !self.write_backs.has_room(kept) || !self.tags_can_change(self.page_of(sector))
+        {
             return Err(Obstacle::NoRoom);
         }
         Ok(frame)
@@ -246,6 +248,9 @@ impl Controller {
             let index = self.new_miss(now_ps, sector, Progress::Probing, true);
             self.read_tag(index, 0, actions);
             return Ok(());
+        }
+        if !self.prefetch_finds_tags(sector, actions) {
+            return Err(Obstacle::NoRoom);
         }
         if self.is_known(sector) {
             return Ok(());
@@ -303,6 +308,7 @@ impl Controller {
             }
         }
         self.comes(way, sector, prefetch);
+        self.change_tags(page, actions);
         if written {
             self.set_dirty(way, sector);
         }
@@ -348,6 +354,7 @@ impl Controller {
         actions: &mut Vec<Action>,
     ) -> u32 {
         self.report.write_backs += 1;
+        self.note_change(page_and_sectors.0);
         let index = self.write_backs.insert(now_ps, page_and_sectors, way, waited);
         let frame = self.frame_address(way);
         for (first, count) in sector::runs(page_and_sectors.1) {

@@ -14,6 +14,7 @@ mod power;
 mod prefetch;
 mod sector;
 mod spec;
+mod tag_cache;
 mod versions;
 mod warm;
 mod with_data;
@@ -27,7 +28,8 @@ pub use controller::Controller;
 pub(super) use controller::append_tail;
 pub(super) use port::Port;
 pub use prefetch::PrefetcherKind;
-pub use spec::{DramCacheSpec, HybridSpec, TagStore};
+pub use spec::{DramCacheSpec, HybridSpec, TagCacheSpec, TagStore};
+pub use tag_cache::TagCacheReport;
 
 use super::{Organization, OrganizationReport, PagesMoved, bus};
 use crate::activity::Activity;
@@ -59,7 +61,8 @@ pub struct Hybrid<D, S> {
 }
 
 impl<D: Device, S: Device> Hybrid<D, S> {
-    /// A hybrid as `spec` says, on a `dram` of the cache's capacity and a `store` of `store_bytes`
+    /// A hybrid as `spec` says, on a `dram` of the cache's capacity, and of its tags where they lie
+    /// there, and a `store` of `store_bytes`
     /// that includes its link. On-chip caches ask for lines of `line_bytes`. With `check_data`,
     /// the version of every line is carried and checked.
     pub fn new(
@@ -261,8 +264,14 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
     fn warm(&mut self, now_ps: u64, address: u64, write: bool) -> PagesMoved {
         debug_assert!(self.versions.is_none(), "warming moves no data");
         let mut moved = PagesMoved::default();
+        let tags_before = self.controller.tag_bytes_moved();
         let asked = self.controller.warm(now_ps, address, write, &mut moved);
         self.traffic.move_dram(u64::from(self.controller.line_bytes()), write);
+        let tags = self.controller.tag_bytes_moved();
+        if tags != tags_before {
+            self.traffic.move_dram(tags[0] - tags_before[0], false);
+            self.traffic.move_dram(tags[1] - tags_before[1], true);
+        }
         if moved.read > 0 {
             let bytes = self.controller.sector_bytes();
             self.traffic.move_store(moved.read * bytes, false);

@@ -1,5 +1,6 @@
 //! What a user says of a hybrid.
 
+use super::tag_cache::TagLayout;
 use super::{Hybrid, PrefetcherKind};
 use crate::device::DeviceDescription;
 use crate::medium::dram::Dram;
@@ -65,8 +66,12 @@ pub struct DramCacheSpec {
     /// Whether misses are guessed, where tags are with the data, and the store is asked beside them
     /// (Alloy cache: Qureshi & Loh, MICRO 2012).
     pub miss_predictor: bool,
-    /// Time of a look-up in a tag store of SRAM; nothing where tags are with the data.
+    /// Time of a look-up in a tag store of SRAM, or in the tag cache; nothing where tags are with the
+    /// data.
     pub tag_latency: Duration,
+    /// The tags that are kept on chip where all lie in DRAM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag_cache: Option<TagCacheSpec>,
     /// What the cache holds at the start.
     pub initial: InitialContent,
 }
@@ -79,6 +84,49 @@ pub enum TagStore {
     Sram,
     /// With the data: tag and data come in one DRAM access. Direct-mapped caches only.
     WithData,
+    /// In DRAM behind the data, those of a set together, with a tag cache on chip: a look-up that does not
+    /// find them there reads them from DRAM first.
+    Dram,
+}
+
+/// A cache of tags that lie in DRAM, LRU and written back (Meza et al., IEEE CAL 2012).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TagCacheSpec {
+    /// Capacity. Its lines are those of the on-chip caches, or a set's tags where these are larger.
+    pub capacity: Size,
+    /// Associativity, 1 to 64.
+    pub ways: u32,
+}
+
+impl TagCacheSpec {
+    /// Sets of lines of so many bytes.
+    pub(super) fn sets(&self, line_bytes: u32) -> u64 {
+        self.capacity.bytes() / (u64::from(line_bytes) * u64::from(self.ways))
+    }
+
+    fn check(&self, path: &str, problems: &mut Problems) {
+        problems.at_least(path, "ways", self.ways, 1);
+        problems.at_most(path, "ways", self.ways, MOST_WAYS);
+        problems.at_most(path, "capacity", self.capacity, Size::from_bytes(1 << 32));
+    }
+
+    /// The capacity is whole sets of lines of so many bytes.
+    fn check_sets(&self, path: &str, line_bytes: u32, problems: &mut Problems) {
+        let set = Size::from_bytes(u64::from(line_bytes) * u64::from(self.ways));
+        if self.ways == 0
+            || self.sets(line_bytes) > 0 && self.capacity.bytes().is_multiple_of(set.bytes())
+        {
+            return;
+        }
+        problems.add(
+            "contradiction",
+            format!("{path}.capacity"),
+            self.capacity.to_string(),
+            format!("it is not a whole number of sets of {} lines of tags of {line_bytes} B ({path}.ways)", self.ways),
+            format!("write a multiple of {set}"),
+        );
+    }
 }
 
 impl OrganizationDescription for HybridSpec {
@@ -99,6 +147,13 @@ impl OrganizationDescription for HybridSpec {
     fn check_with(&self, path: &str, machine: &Surroundings<'_>, problems: &mut Problems) {
         if let Some((store, device)) = machine.store {
             self.cache.check_with(&format!("{path}.cache"), store, device, machine, problems);
+            let store_bytes = device.capacity().bytes();
+            if let Some(kept) = &self.cache.tag_cache
+                && let Some(line) = machine.line.filter(|_| problems.is_empty())
+                && let Some(layout) = TagLayout::new(self, store_bytes, line.bytes() as u32)
+            {
+                kept.check_sets(&format!("{path}.cache.tag_cache"), layout.line_bytes, problems);
+            }
         }
     }
 
@@ -112,7 +167,9 @@ impl OrganizationDescription for HybridSpec {
         let store_bytes = machine.store?.1.capacity().bytes();
         let store = machine.build_store()?;
         let line_bytes = machine.line?.bytes();
-        let cache = Dram::new(machine.dram?, self.cache.capacity.bytes(), line_bytes);
+        let tags = TagLayout::new(self, store_bytes, line_bytes as u32);
+        let dram_bytes = self.cache.capacity.bytes() + tags.map_or(0, |tags| tags.bytes);
+        let cache = Dram::new(machine.dram?, dram_bytes, line_bytes);
         let (line, check_data) = (line_bytes as u32, machine.check_data);
         Some(Box::new(Hybrid::new(self, store_bytes, line, cache, store, check_data)))
     }
@@ -151,6 +208,31 @@ impl DramCacheSpec {
         }
     }
 
+    /// Tags in DRAM have a cache on chip, and no others do.
+    fn check_tag_cache(&self, path: &str, problems: &mut Problems) {
+        let key = format!("{path}.tag_cache");
+        match &self.tag_cache {
+            Some(kept) if self.tags == TagStore::Dram => kept.check(&key, problems),
+            Some(kept) => problems.add(
+                "contradiction",
+                format!("{key}.capacity"),
+                kept.capacity.to_string(),
+                format!("only tags that lie in DRAM ({path}.tags) have a cache"),
+                "leave it out, or write tags = \"dram\"".into(),
+            ),
+            None if self.tags == TagStore::Dram => problems.add(
+                "contradiction",
+                format!("{path}.tags"),
+                "dram".into(),
+                format!(
+                    "tags that lie in DRAM have a cache on chip ({key}), which is not described"
+                ),
+                format!("write {key}.capacity = \"64KiB\" and {key}.ways = 8"),
+            ),
+            None => {}
+        }
+    }
+
     fn check(&self, path: &str, problems: &mut Problems) {
         problems.at_least(path, "ways", self.ways, 1);
         problems.at_most(path, "ways", self.ways, MOST_WAYS);
@@ -164,12 +246,14 @@ impl DramCacheSpec {
                 "write ways = 1, or tags = \"sram\"".into(),
             );
         }
-        if self.tags == TagStore::Sram && self.miss_predictor {
+        self.check_tag_cache(path, problems);
+        if self.tags != TagStore::WithData && self.miss_predictor {
+            let place = if self.tags == TagStore::Sram { "in SRAM" } else { "that are looked up" };
             problems.add(
                 "contradiction",
                 format!("{path}.miss_predictor"),
                 "true".into(),
-                format!("tags in SRAM ({path}.tags) say what misses before anything is asked"),
+                format!("tags {place} ({path}.tags) say what misses before anything is asked"),
                 "write false, or tags = \"with-data\" and ways = 1".into(),
             );
         }

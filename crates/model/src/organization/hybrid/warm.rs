@@ -83,7 +83,9 @@ impl Controller {
             self.warming.write_backs.settle();
             self.prefetch_until(now_ps, moved);
         }
+        self.warm_tags(page, true);
         if let Some(Hit { way, flags }) = self.tags.access(page, write && self.sectors.is_none()) {
+            self.hit_changes_tags(page, write, flags);
             if self.mark_used(way, flags, sector) && self.prefetcher.follows_uses() {
                 self.prefetch_until(now_ps, moved);
             }
@@ -132,6 +134,7 @@ impl Controller {
             Leaves::Clean | Leaves::Dirty(_) => self.takes(way, self.page_of(sector), flags),
         }
         self.comes(way, sector, prefetch);
+        self.note_change(self.page_of(sector));
         self.has_come(way, sector);
         if write {
             self.set_dirty(way, sector);
@@ -152,6 +155,7 @@ impl Controller {
     /// Prefetches begin as far as they find room, each when it does.
     fn prefetch_until(&mut self, now_ps: u64, moved: &mut PagesMoved) {
         while let Some(sector) = self.prefetcher.next() {
+            self.warm_tags(self.page_of(sector), false);
             if !self.is_known(sector) && !self.warm_prefetch(now_ps, sector, moved) {
                 return;
             }

@@ -13,6 +13,7 @@ fn machine(line: &str) -> HybridSpec {
             "tags with the data" => {
                 (shape.cache.ways, shape.cache.tags) = (1, TagStore::WithData);
             }
+            "tags in DRAM" => shape = tag_cache::in_dram(256, 1, (1, 1)),
             "misses are guessed" => shape.cache.miss_predictor = true,
             "sectors of 512 B" => shape.cache.sector = Some(Size::from_bytes(512)),
             "lines first" => shape.critical_line_first = true,

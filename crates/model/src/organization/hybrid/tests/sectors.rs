@@ -1,6 +1,7 @@
 //! Sectors come, are written back and are counted by themselves.
 
 use super::*;
+use proptest::prelude::*;
 
 const SECTOR_BYTES: u64 = 512;
 

@@ -1,0 +1,67 @@
+//! What is brought before it is asked for.
+
+use super::*;
+
+#[test]
+fn a_miss_prefetches_the_next_pages_and_a_prefetched_page_does_not() {
+    let mut shape = spec(64, 4);
+    shape.prefetch_pages = 3;
+    shape.fills = 8;
+    let mut run = Run::new(steady(&shape));
+    let last = SPACE_BYTES / PAGE_BYTES - 1;
+    run.submit(0, page(12), false);
+    run.drain();
+    run.submit(1, page(10), false);
+    run.submit(2, page(last - 1), false);
+    run.drain();
+    let sent = |run: &Run<Erratic, Erratic>| -> Vec<(u64, bool)> {
+        let log = run.hybrid.store().log.iter();
+        log.map(|request| (request.address / PAGE_BYTES, request.background)).collect()
+    };
+    let expected = [
+        (12, false),
+        (13, true),
+        (14, true),
+        (15, true),
+        (10, false),
+        (11, true),
+        (last - 1, false),
+        (last, true),
+    ];
+    assert_eq!(sent(&run), expected);
+    run.submit(3, page(13), false);
+    run.submit(4, page(13), false);
+    run.drain();
+    assert_eq!(sent(&run).len(), expected.len());
+    let report = run.hybrid.report();
+    assert_eq!((report.prefetched_pages, report.prefetch_hits), (5, 1));
+}
+
+#[test]
+fn what_software_says_it_needs_is_brought_ahead_of_it() {
+    let mut run = Run::new(steady(&spec(64, 4)));
+    assert!(run.hybrid.will_need(0, page(3) + 100, 2 * PAGE_BYTES), "pages 3, 4 and 5");
+    run.drain();
+    for number in 3..7 {
+        run.submit(number, page(u64::from(number)), false);
+    }
+    run.drain();
+    let report = run.hybrid.report();
+    assert_eq!((report.prefetched_pages, report.prefetch_hits, report.misses), (3, 3, 1));
+}
+
+#[test]
+fn prefetches_leave_fills_to_demand() {
+    let mut shape = spec(64, 4);
+    shape.prefetch_pages = 16;
+    shape.fills = 8;
+    let mut run = Run::new(steady(&shape));
+    run.submit(0, page(0), false);
+    run.wait(10_000);
+    assert_eq!(run.hybrid.store().in_flight(), 6, "2 of 8 are kept");
+    run.submit(1, page(100), false);
+    run.submit(2, page(101), false);
+    run.wait(CONTROLLER_PS + TAGS_PS);
+    assert_eq!(run.hybrid.store().in_flight(), 8);
+    run.drain();
+}
