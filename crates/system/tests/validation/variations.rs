@@ -156,6 +156,10 @@ fn varied(name: &str, changes: &[usize], levels: Levels) -> Option<SystemSpec> {
 
 // ---- Laws -------------------------------------------------------------------------------------
 
+/// A run that takes more looks at the machine than this is given up: in tight memory some never end, which
+/// is a known gap (CONTRIBUTING.md).
+const MOST_LOOKS: u64 = 30_000;
+
 /// The whole result of a run in batches of so many steps at most; forked on the way where asked.
 /// `None` where the workload does not fit the machine.
 fn result(
@@ -164,6 +168,18 @@ fn result(
     batch_limit: u64,
     fork: bool,
 ) -> Result<Option<SystemResult>, MachineError> {
+    result_within(u64::MAX, spec, threads, batch_limit, fork)
+}
+
+/// The same, but too long where it takes more than `most` looks.
+fn result_within(
+    most: u64,
+    spec: &SystemSpec,
+    threads: &[Vec<Op>],
+    batch_limit: u64,
+    fork: bool,
+) -> Result<Option<SystemResult>, MachineError> {
+    let mut looks = 0;
     let options = RunOptions { batch_limit, ..RunOptions::default() };
     let mut machine = match Machine::new(spec, Script::stream(threads), &options) {
         Err(MachineError::Os(_)) => return Ok(None),
@@ -171,8 +187,13 @@ fn result(
     };
     let mut pauses = 0;
     loop {
-        match machine.run(|_| fork) {
+        let pause = |_: &Machine| {
+            looks += 1;
+            fork || looks > most
+        };
+        match machine.run(pause) {
             Ok(true) => break,
+            Ok(false) if looks > most => return Err(MachineError::TooLong),
             Ok(false) => {
                 machine.check_conservation().unwrap();
                 pauses += 1;
@@ -206,7 +227,10 @@ proptest! {
         let Some(plain) = varied(PRESETS[preset], &changes, levels) else { return Ok(()) };
         let spec = SystemSpec { check_data: true, ..plain.clone() };
         let script = script(&threads, false);
-        let whole = result(&spec, &script, 0, false).unwrap();
+        let whole = match result_within(MOST_LOOKS, &spec, &script, 0, false) {
+            Err(MachineError::TooLong) => return Ok(()),
+            ended => ended.unwrap(),
+        };
         if let Some(whole) = &whole {
             prop_assert_eq!(whole.counters["stale_loads"], 0);
         }
