@@ -125,21 +125,14 @@ fn ssd() -> SsdDevice {
     SsdDevice::new(&spec, &pcie())
 }
 
-/// Keeps `outstanding` requests in flight until `count` are done.
-fn closed_loop<D: Device>(
-    mut device: D,
-    outstanding: usize,
-    count: u64,
-    request: impl Fn(u64) -> Request,
-) -> u64 {
+/// Keeps `outstanding` requests in flight until all are done.
+fn closed_loop<D: Device>(mut device: D, outstanding: usize, requests: &[Request]) -> u64 {
     let mut out: Vec<Completion> = Vec::with_capacity(outstanding);
-    let (mut now_ps, mut sent) = (0, 0);
-    while sent < count {
-        while device.in_flight() < outstanding
-            && sent < count
-            && device.submit(now_ps, request(sent)).is_ok()
-        {
-            sent += 1;
+    let (mut now_ps, mut rest) = (0, requests);
+    while let [next, behind @ ..] = rest {
+        if device.in_flight() < outstanding && device.submit(now_ps, *next).is_ok() {
+            rest = behind;
+            continue;
         }
         now_ps = device.next_event_ps().unwrap_or(now_ps);
         device.advance(now_ps, &mut out);
@@ -148,15 +141,22 @@ fn closed_loop<D: Device>(
     now_ps
 }
 
-fn case(name: &str, count: u64, run: impl Fn(u64) -> u64) {
+/// Requests are made beforehand: the time is that of the device, and of giving it requests.
+fn case(
+    name: &str,
+    count: u64,
+    request: impl Fn(u64) -> Request,
+    run: impl FnOnce(&[Request]) -> u64,
+) {
     let small = std::env::args().any(|argument| argument == "--test");
     let only = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
     if only.is_some_and(|only| !name.contains(&only)) {
         return;
     }
     let count = if small { 100_000 } else { count };
+    let requests: Vec<Request> = (0..count).map(request).collect();
     let start = Instant::now();
-    let simulated_ps = run(count);
+    let simulated_ps = run(&requests);
     let seconds = start.elapsed().as_secs_f64();
     let rate = count as f64 / seconds / 1e6;
     println!("{name:42} {count:>10} {seconds:8.3} s {rate:8.2} M/s, {simulated_ps} ps simulated");
@@ -184,45 +184,37 @@ fn main() {
     let third = |i: u64, request: Request| Request { write: random.at(!i) % 10 < 3, ..request };
     let ddr4 = || Dram::new(&ddr4_2400(), 64 << 30, 64);
     for outstanding in [1, 16, 48] {
+        let run = |requests: &[Request]| closed_loop(ddr4(), outstanding, requests);
         let name = |what| format!("dram ddr4-2400 {what}, {outstanding} in flight");
-        case(&name("random, 30 % written"), 5_000_000, |n| {
-            closed_loop(ddr4(), outstanding, n, |i| third(i, anywhere(i)))
-        });
-        case(&name("in order, 30 % written"), 5_000_000, |n| {
-            closed_loop(ddr4(), outstanding, n, |i| third(i, in_order(i)))
-        });
-        case(&name("zipf, 30 % written"), 5_000_000, |n| {
-            closed_loop(ddr4(), outstanding, n, |i| third(i, zipf(i)))
-        });
+        case(&name("random"), 5_000_000, anywhere, run);
+        case(&name("in order"), 5_000_000, in_order, run);
+        case(&name("random, 30 % written"), 5_000_000, |i| third(i, anywhere(i)), run);
+        case(&name("in order, 30 % written"), 5_000_000, |i| third(i, in_order(i)), run);
+        case(&name("zipf, 30 % written"), 5_000_000, |i| third(i, zipf(i)), run);
     }
     for channels in [1, 4, 16] {
         let name = |what| format!("dram {what}, {channels} channels");
-        case(&name("lines in order, 16 in flight"), 20_000_000, |n| {
-            closed_loop(dram(channels), 16, n, in_order)
-        });
-        case(&name("random lines, 16 in flight"), 20_000_000, |n| {
-            closed_loop(dram(channels), 16, n, anywhere)
-        });
-        case(&name("random lines, 1 in flight"), 20_000_000, |n| {
-            closed_loop(dram(channels), 1, n, anywhere)
-        });
-        case(&name("pages written, 4 in flight"), 2_000_000, |n| {
-            closed_loop(dram(channels), 4, n, |i| Request { write: true, ..page(i) })
-        });
-        case(&name("background pages, 4 in flight"), 2_000_000, |n| {
-            closed_loop(dram(channels), 4, n, |i| Request { background: true, ..page(i) })
-        });
+        let run = |outstanding| {
+            move |requests: &[Request]| closed_loop(dram(channels), outstanding, requests)
+        };
+        let written = |i| Request { write: true, ..page(i) };
+        let background = |i| Request { background: true, ..page(i) };
+        case(&name("lines in order, 16 in flight"), 5_000_000, in_order, run(16));
+        case(&name("random lines, 16 in flight"), 5_000_000, anywhere, run(16));
+        case(&name("random lines, 1 in flight"), 5_000_000, anywhere, run(1));
+        case(&name("pages written, 4 in flight"), 500_000, written, run(4));
+        case(&name("background pages, 4 in flight"), 500_000, background, run(4));
     }
     for (units, outstanding) in [(16, 1), (16, 32), (128, 256)] {
         let name = |what| format!("store {what}, {units} units, {outstanding} in flight");
-        case(&name("random pages"), 2_000_000, |n| closed_loop(slc(units), outstanding, n, page));
-        case(&name("half written"), 2_000_000, |n| {
-            closed_loop(slc(units), outstanding, n, |i| Request { write: i % 2 == 0, ..page(i) })
-        });
+        let run = |requests: &[Request]| closed_loop(slc(units), outstanding, requests);
+        case(&name("random pages"), 2_000_000, page, run);
+        let half = |i: u64| Request { write: i % 2 == 0, ..page(i) };
+        case(&name("half written"), 2_000_000, half, run);
     }
     let on_ssd = |i: u64| Request { address: page(i).address % (64 << 30), ..page(i) };
-    case("ssd random pages read, 32 in flight", 2_000_000, |n| closed_loop(ssd(), 32, n, on_ssd));
-    case("ssd random pages, 30 % written, 32 in flight", 2_000_000, |n| {
-        closed_loop(ssd(), 32, n, |i| third(i, on_ssd(i)))
-    });
+    let run = |requests: &[Request]| closed_loop(ssd(), 32, requests);
+    case("ssd random pages read, 32 in flight", 2_000_000, on_ssd, run);
+    let mixed = |i| third(i, on_ssd(i));
+    case("ssd random pages, 30 % written, 32 in flight", 2_000_000, mixed, run);
 }
