@@ -94,12 +94,13 @@ class Comparison:
         """Of one workload, the only oracle is the measure of those without one that did as much."""
         oracles = [name for name, one in systems.items() if one["organization"] == "oracle"]
         measure = oracles[0] if len(oracles) == 1 and not self.differences else None
-        oracle_s = 0.0 if measure is None else systems[measure]["time_s"]
+        oracle_s = None if measure is None else _compared_s(systems[measure])
         parts = self._parts()
         for name, system in systems.items():
-            comparable = measure is not None and oracle_s and parts[name].same(parts[measure])
-            if system["slowdown"] is None and comparable:
-                yield name, {**system, "slowdown": system["time_s"] / oracle_s}
+            comparable = measure is not None and parts[name].same(parts[measure])
+            own_s = _compared_s(system)
+            if system["slowdown"] is None and comparable and oracle_s and own_s is not None:
+                yield name, {**system, "slowdown": own_s / oracle_s}
             else:
                 yield name, system
 
@@ -216,6 +217,12 @@ class Comparison:
 
 
 _PACKED = (".gz", ".xz", ".zst")
+
+
+def _compared_s(system: SystemResult) -> float | None:
+    """What a slowdown is of: all threads of the program where a recording of windows tells them."""
+    windows = system.get("recorded_windows")
+    return system["time_s"] if windows is None else windows["thread_time_s"]
 
 
 def _unpacked(workload: dict[str, Any]) -> dict[str, Any]:

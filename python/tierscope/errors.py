@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
+
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 class TierscopeError(Exception):
@@ -62,6 +67,26 @@ class SpecError(TierscopeError):
     def lines(self) -> list[str]:
         """The mistakes as the command line prints them, one string a line."""
         return [line for problem in self.problems for line in problem.lines()]
+
+
+def told_together(first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
+    """What both make.
+
+    Raises:
+        SpecError: with the mistakes of both, where both are described wrongly.
+    """
+    try:
+        made = first()
+    except SpecError as error:
+        problems = list(error.problems)
+        try:
+            second()
+        except SpecError as other:
+            problems += other.problems
+        except TierscopeError:
+            pass  # It is told once the description is right.
+        raise SpecError(problems) from None
+    return made, second()
 
 
 class ArgumentError(TierscopeError, TypeError):

@@ -219,8 +219,8 @@ def _window_lines(systems: Mapping[str, RecordedWindows]) -> Iterator[str]:
     yield f"Windows: {'; '.join(told)}."
     yield (
         "Figures with ± are estimates of the whole program: 95 in 100 of such intervals hold what "
-        "it gives, what sampling itself is off by left out. All others are of the windows and of "
-        "all calls."
+        "it gives, what sampling itself is off by left out. All others, shares of the time "
+        "included, are of the windows and of all calls."
     )
     halves = {name: one["first_halves"] for name, one in systems.items()}
     cold = [f"{fmt.factor(each)} on {name}" for name, each in halves.items() if each is not None]

@@ -62,7 +62,7 @@ def _machine_rows(data: ResultData) -> list[Row]:
         return cell
 
     kinds = dict.fromkeys(s["miss_kind"] for s in systems.values() if s["miss_kind"] != "none")
-    slow, mean = _slowdown_sure(systems), _latency("mean")
+    slow = _slowdown_sure(systems)
 
     slowdown = [row("Slowdown against oracle", lambda s: fmt.factor(s["slowdown"]) + slow(s))]
     if all(system["slowdown"] is None for system in systems.values()):
@@ -75,7 +75,7 @@ def _machine_rows(data: ResultData) -> list[Row]:
         row("Instructions per cycle", lambda s: fmt.plain(s["ipc"]) + _sure(s, "time")),
         *slowdown,
         *(row(f"Misses, {kind}", miss_rate(kind)) for kind in kinds),
-        row("Access latency, mean", lambda s: mean(s) + _mean_sure(s)),
+        row("Access latency, mean", _mean_access),
         row("  median", _latency("p50")),
         row("  99th percentile", _latency("p99")),
         row("  99.9th percentile", _latency("p999")),
@@ -144,12 +144,13 @@ def _thread_time(system: SystemResult) -> str:
     return fmt.seconds(windows["thread_time_s"]) + _within(windows["half_widths"]["thread_time"])
 
 
-def _mean_sure(system: SystemResult) -> str:
-    """How sure the mean latency is, where it is of a sample of either kind."""
+def _mean_access(system: SystemResult) -> str:
+    """The mean latency, of the whole program where windows tell it, and how sure it is."""
     windows = system.get("recorded_windows")
     if windows is None or windows["mean_latency_ns"] is None:
-        return _sure(system, "mean_latency")
-    return _within(windows["half_widths"]["mean_latency"])
+        return _latency("mean")(system) + _sure(system, "mean_latency")
+    mean = fmt.nanoseconds(windows["mean_latency_ns"])
+    return mean + _within(windows["half_widths"]["mean_latency"])
 
 
 def _within(half: float | None) -> str:
@@ -165,6 +166,11 @@ def _slowdown_sure(systems: Mapping[str, SystemResult]) -> Callable[[SystemResul
     oracles = [one for one in systems.values() if one["organization"] == "oracle"]
 
     def cell(system: SystemResult) -> str:
+        windows = [one.get("recorded_windows") for one in (system, *oracles[:1])]
+        if system["slowdown"] is not None and system not in oracles and all(windows):
+            of = [one["half_widths"]["thread_time"] for one in windows if one]
+            sure = [half for half in of if half is not None]
+            return _within(math.hypot(*sure) if len(sure) == len(of) else None)
         own = [one for one in (system, *oracles[:1]) if one.get("sampling") is not None]
         if not own or system["slowdown"] is None or system in oracles:
             return ""

@@ -207,18 +207,31 @@ fn in_mib(bytes: u64) -> String {
     if mib < 10.0 { format!("{mib:.1} MiB") } else { format!("{mib:.0} MiB") }
 }
 
+/// The time of a machine, to be compared with others': of all threads of the whole program where a recording
+/// of windows tells it, none where that does not.
+fn compared_time_s(result: &SystemResult) -> Option<f64> {
+    match &result.recorded_windows {
+        Some(windows) => windows.thread_time_s,
+        None => Some(result.time_s),
+    }
+}
+
 /// Fills in the slowdown against the machine named `oracle`, else the first that is one, of those
 /// that came as far as it did: of a run that ended early, machines stand at different places.
 fn compare_with_oracle(systems: &[SystemSpec], results: &mut BTreeMap<String, SystemResult>) {
     let named = systems.iter().find(|system| system.name == "oracle");
     let oracle = named.or_else(|| systems.iter().find(|system| system.oracle.is_some()));
     let oracle = oracle.and_then(|oracle| results.get(&oracle.name));
-    let Some((time_s, instructions)) = oracle.map(|r| (r.time_s, r.instructions)) else { return };
+    let Some((time_s, instructions)) =
+        oracle.and_then(|r| Some((compared_time_s(r)?, r.instructions)))
+    else {
+        return;
+    };
     let as_far = |result: &&mut SystemResult| {
         let apart = result.instructions.abs_diff(instructions);
         apart as f64 <= SAME_PLACE * instructions as f64
     };
     for result in results.values_mut().filter(as_far).filter(|_| time_s > 0.0) {
-        result.slowdown = Some(result.time_s / time_s);
+        result.slowdown = compared_time_s(result).map(|of_it| of_it / time_s);
     }
 }

@@ -17,7 +17,7 @@ from tierscope._system import systems
 from tierscope._workload import named
 from tierscope.cli import names
 from tierscope.cli.options import check_json, divided, whole
-from tierscope.errors import ArgumentError
+from tierscope.errors import ArgumentError, told_together
 
 USAGE = "Usage: tierscope crash SYSTEM -w WORKLOAD [OPTIONS]"
 EXAMPLES = """\
@@ -88,8 +88,10 @@ def crash(
         _check_figure(figure)
     of_system, of_workload = divided(set_ or [])
     recorded = workload.startswith("trace:")
-    work = named(workload, of_workload, None if recorded else seed, allow_truncated=False)
-    (machine,) = systems([system], of_system)
+    (machine,), work = told_together(
+        lambda: systems([system], of_system),
+        lambda: named(workload, of_workload, None if recorded else seed, allow_truncated=False),
+    )
     with _Bar(points) as bar:
         report = crash_run(
             machine,

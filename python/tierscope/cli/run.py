@@ -38,7 +38,7 @@ from tierscope.cli.progress import Display, WithOutlook, display
 from tierscope.cli.repeat import show_repetitions
 from tierscope.cli.results import ByOption, show_result
 from tierscope.cli.sweep import Display as Bar
-from tierscope.errors import TierscopeError
+from tierscope.errors import TierscopeError, told_together
 
 USAGE = "Usage: tierscope run -s SYSTEM... [OPTIONS] (-w WORKLOAD | -- PROGRAM [ARGS...])"
 EXAMPLES = """\
@@ -178,7 +178,10 @@ def run(
     """
     check_json(json_)
     of_systems, of_workload = divided(set_ or [])
-    work = _workload(workload, program, of_workload, seed, allow_truncated)
+    machines, work = told_together(
+        lambda: systems(_names(system), of_systems),
+        lambda: _workload(workload, program, of_workload, seed, allow_truncated),
+    )
     if isinstance(work, Program):
         work = replace(
             work,
@@ -215,7 +218,6 @@ def run(
     if why:
         others = {"--repeat": repeat, "--sample": sample, "--precision": precision}
         _check_why(work, limit, why_runs, {**others, "--scale-to-footprint": scale_to_footprint})
-    machines = systems(_names(system), of_systems)
     how: dict[str, Any] = {
         "skip": skip,
         "limit": limit,

@@ -359,11 +359,30 @@ fn of_meaning(root: &Node, form: &mut Problems) -> Problems {
     let Ok(spec) = deserialize(&repair::repaired(root, form)) else { return found };
     let all = if repair::is_whole(form) { spec.check() } else { spec.check_each() };
     repair::narrow(form, &all);
-    for mut problem in all.into_iter().filter(|problem| !repair::may_come_of(problem, form)) {
+    let own =
+        |problem: &Problem| !repair::may_come_of(problem, form) || is_of_value_alone(problem, root);
+    for mut problem in all.into_iter().filter(own) {
         add_place(&mut problem, root);
         found.push(problem);
     }
     found
+}
+
+/// Whether a mistake of meaning is that of its value, whatever stands beside it: the preset that has the
+/// part makes it, too, once it has that value.
+fn is_of_value_alone(problem: &Problem, root: &Node) -> bool {
+    let (node, exact) = root.at(&problem.path);
+    if !exact || !node.is_leaf() {
+        return false;
+    }
+    let Ok(mut preset) = layers(walk::base_for(&problem.path)).map(|layered| layered.root) else {
+        return false;
+    };
+    let steps: Vec<&str> = problem.path.split(['.', '[']).collect();
+    repair::replace(&mut preset, &steps, Some(node.clone()));
+    let same =
+        |of_preset: &Problem| of_preset.path == problem.path && of_preset.reason == problem.reason;
+    deserialize(&preset).is_ok_and(|spec| spec.check_each().iter().any(same))
 }
 
 fn deserialize(root: &Node) -> Result<SystemSpec, Problems> {

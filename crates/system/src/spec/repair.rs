@@ -73,7 +73,7 @@ pub(super) fn narrow(form: &mut Problems, meaning: &Problems) {
 }
 
 /// Puts a value where a path leads, or takes away what is there.
-fn replace(node: &mut Node, steps: &[&str], by: Option<Node>) {
+pub(super) fn replace(node: &mut Node, steps: &[&str], by: Option<Node>) {
     let [step, rest @ ..] = steps else { return };
     if let (Data::List(items), Some(index)) = (&mut node.data, step.strip_suffix(']')) {
         let Some(index) = index.parse::<usize>().ok().filter(|index| *index < items.len()) else {
@@ -110,8 +110,8 @@ fn may_be_meant(mistake: &Problem) -> bool {
     mistake.mend.starts_with("did you mean")
 }
 
-/// Whether a mistake of meaning may only come of what was put in the place of a mistake of form: where
-/// both are in one table, unless the latter is a key that means nothing there.
+/// Whether a mistake of meaning may come of what was put in the place of a mistake of form: where both are
+/// in one table, unless the latter is a key that means nothing there.
 pub(super) fn may_come_of(meaning: &Problem, form: &Problems) -> bool {
     form.iter().any(|mistake| {
         let harmless = is_stray(mistake) && !may_be_meant(mistake);
