@@ -11,6 +11,8 @@ from types import SimpleNamespace
 import pytest
 import tierscope as ts
 from conftest import Runner, needs_qemu
+from tierscope import format as fmt
+from tierscope import table
 from tierscope.cli.progress import GrowthLines
 
 _SOURCE = Path(__file__).parents[1] / "guest" / "loops.c"
@@ -122,6 +124,22 @@ def test_a_recording_of_windows_is_sampled_wherever_it_is_used(
     assert told["first_halves"] is not None
     assert "whole windows" in kept.report(width=200)
     assert "Thread time of the whole program" in kept.report(width=200)
+    assert told["mean_latency_ns"] is not None
+    mean = next(cells for label, cells in table.rows(kept.data) if label == "Access latency, mean")
+    whole_mean = fmt.nanoseconds(told["mean_latency_ns"])
+    assert mean["oracle/quick"].startswith(f"{whole_mean} ±"), "not that of the windows"
+    both = ts.compare(["oracle/quick", "storage/quick"], f"trace:{tmp_path / 'windows.tst'}")
+    of_program = [both[name]["recorded_windows"] for name in ("storage/quick", "oracle/quick")]
+    slow, fast = [one["thread_time_s"] for one in of_program if one is not None]
+    assert slow is not None
+    assert fast is not None
+    assert both["storage/quick"]["slowdown"] == pytest.approx(slow / fast)
+    for again in (
+        lambda: ts.run("oracle/quick", f"trace:{tmp_path / 'windows.tst'}", sample=True),
+        lambda: ts.crash("hams-le/quick", f"trace:{tmp_path / 'windows.tst'}", points=1),
+    ):
+        with pytest.raises(ts.TierscopeError, match="the recording is"):
+            again()
     complete = ts.run("oracle/quick", f"trace:{tmp_path / 'whole.tst'}")["oracle/quick"]
     assert complete["recorded_windows"] is None
     times = complete["time_breakdown_ns"]

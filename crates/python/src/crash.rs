@@ -36,6 +36,10 @@ enum Given {
     Requests(Box<[Requests; 2]>),
 }
 
+/// Why power does not fail in a recording of windows.
+const NOT_OF_WINDOWS: &str = "the recording is of windows of its program, and lacks most of what would be \
+                              judged; record the program whole (tierscope record without --sample)";
+
 /// Runs a workload on a machine and lets power fail; the report, as JSON. `tell` is called with the events
 /// that were looked at and the points that were judged, while it goes on.
 #[pyfunction]
@@ -46,6 +50,9 @@ pub fn crash(py: Python<'_>, job: &str, tell: Option<Bound<'_, PyAny>>) -> PyRes
     let systems = [system];
     let prepared = py.detach(|| workload.prepare_for(&systems))?;
     prepared.check_fit(&systems)?;
+    if prepared.windows.is_some() {
+        return Err(run_error("usage", NOT_OF_WINDOWS));
+    }
     let given = match prepared.source {
         Source::Stream(stream) => Given::Stream(stream),
         Source::Requests(arrivals) => {
