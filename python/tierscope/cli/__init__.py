@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import os
 import signal
 import sys
@@ -30,7 +29,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and gives the exit status. Nothing escapes from here but exits."""
     try:
         _open_what_is_closed()
-        _buffer_output()
         _answer_signals(_leave)
         from tierscope.cli.app import dispatch
 
@@ -63,18 +61,6 @@ def _open_what_is_closed() -> None:
                 continue
             os.open(os.devnull, os.O_RDWR)
             setattr(sys, name, os.fdopen(number, mode, closefd=False))
-
-
-def _buffer_output() -> None:
-    """What a file takes a part of is written on, or told: unbuffered, Python loses the rest."""
-    raw = getattr(sys.stdout, "buffer", None)
-    if isinstance(raw, io.RawIOBase):
-        sys.stdout = io.TextIOWrapper(
-            io.BufferedWriter(raw),
-            encoding=sys.stdout.encoding,
-            errors=sys.stdout.errors,
-            line_buffering=True,
-        )
 
 
 def _answer_signals(answer: Callable[[int, FrameType | None], None]) -> None:

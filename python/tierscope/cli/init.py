@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -48,12 +49,20 @@ def init(
         return 0
     text = _text(system, output)
     if output is None:
-        print(text, end="")
+        _print_whole(text)
         return 0
     _refuse_to_replace(output)
     _files.write_text(output, text)
     print(f"{output}: written; tierscope check {shlex.quote(str(output))} checks what you change")
     return 0
+
+
+def _print_whole(text: str) -> None:
+    """Prints all of a text, or fails: unbuffered, Python loses what a file takes no more of."""
+    sys.stdout.flush()
+    rest = memoryview(text.encode())
+    while rest:
+        rest = rest[sys.stdout.buffer.write(rest) :]
 
 
 def _list() -> None:
