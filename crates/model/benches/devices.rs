@@ -209,7 +209,7 @@ fn main() {
         let name = |what| format!("store {what}, {units} units, {outstanding} in flight");
         let run = |requests: &[Request]| closed_loop(slc(units), outstanding, requests);
         case(&name("random pages"), 2_000_000, page, run);
-        let half = |i: u64| Request { write: i % 2 == 0, ..page(i) };
+        let half = |i: u64| Request { write: i.is_multiple_of(2), ..page(i) };
         case(&name("half written"), 2_000_000, half, run);
     }
     let on_ssd = |i: u64| Request { address: page(i).address % (64 << 30), ..page(i) };
