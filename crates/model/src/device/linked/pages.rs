@@ -124,27 +124,27 @@ pub trait Pages: Clone {
         Activity::default()
     }
 
-    /// As [`Device::keeps_answered`].
+    /// As [`Device::keeps_answered`](crate::request::Device::keeps_answered).
     fn keeps_answered(&self) -> bool {
         false
     }
 
-    /// As [`Device::follow_contents`].
+    /// As [`Device::follow_contents`](crate::request::Device::follow_contents).
     fn follow_contents(&mut self, _weaknesses: Weaknesses) -> bool {
         false
     }
 
-    /// As [`Device::cut_power`]; what is touched is told in pages.
+    /// As [`Device::cut_power`](crate::request::Device::cut_power); what is touched is told in pages.
     fn cut_power(&mut self, _now_ps: u64) -> Outage {
         Outage::of_undescribed_start()
     }
 
-    /// As [`Device::can_lack`].
+    /// As [`Device::can_lack`](crate::request::Device::can_lack).
     fn can_lack(&self, _weakness: Weakness) -> bool {
         false
     }
 
-    /// As [`Device::fork`].
+    /// As [`Device::fork`](crate::request::Device::fork).
     #[must_use]
     fn fork(&mut self) -> Self {
         self.clone()
@@ -155,7 +155,7 @@ pub trait Pages: Clone {
         0
     }
 
-    /// As [`Device::under_way`].
+    /// As [`Device::under_way`](crate::request::Device::under_way).
     fn under_way(&self) -> UnderWay {
         UnderWay::default()
     }
