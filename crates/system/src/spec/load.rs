@@ -372,7 +372,7 @@ fn of_meaning(root: &Node, form: &mut Problems) -> Problems {
 /// part makes it, too, once it has that value.
 fn is_of_value_alone(problem: &Problem, root: &Node) -> bool {
     let (node, exact) = root.at(&problem.path);
-    if !exact || !node.is_leaf() {
+    if problem.code != "impossible-value" || !exact || !node.is_leaf() {
         return false;
     }
     let Ok(mut preset) = layers(walk::base_for(&problem.path)).map(|layered| layered.root) else {
