@@ -94,15 +94,24 @@ class Comparison:
         """Of one workload, the only oracle is the measure of those without one that did as much."""
         oracles = [name for name, one in systems.items() if one["organization"] == "oracle"]
         measure = oracles[0] if len(oracles) == 1 and not self.differences else None
-        oracle_s = None if measure is None else _compared_s(systems[measure])
+        oracle_s = None if measure is None else self._compared_s(systems[measure])
         parts = self._parts()
         for name, system in systems.items():
             comparable = measure is not None and parts[name].same(parts[measure])
-            own_s = _compared_s(system)
+            own_s = self._compared_s(system)
             if system["slowdown"] is None and comparable and oracle_s and own_s is not None:
                 yield name, {**system, "slowdown": own_s / oracle_s}
             else:
                 yield name, system
+
+    def _compared_s(self, system: SystemResult) -> float | None:
+        """What a slowdown is of: all threads of the program, where windows of it tell them."""
+        windows = system.get("recorded_windows")
+        if windows is not None:
+            return windows["thread_time_s"]
+        workload = next(iter(self.results.values())).data["workload"]
+        of_windows = workload["kind"] == "recorded" and "sample" in workload["parameters"]
+        return None if of_windows and system["skipped"] is not None else system["time_s"]
 
     def heading(self) -> str:
         """What ran, in a line."""
@@ -217,12 +226,6 @@ class Comparison:
 
 
 _PACKED = (".gz", ".xz", ".zst")
-
-
-def _compared_s(system: SystemResult) -> float | None:
-    """What a slowdown is of: all threads of the program where a recording of windows tells them."""
-    windows = system.get("recorded_windows")
-    return system["time_s"] if windows is None else windows["thread_time_s"]
 
 
 def _unpacked(workload: dict[str, Any]) -> dict[str, Any]:

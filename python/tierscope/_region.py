@@ -14,6 +14,7 @@ _FACTORS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _TIMES_PS = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12}
 _COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kMGT]?)\s*(accesses|instructions)?", re.ASCII)
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ps|ns|us|ms|s)", re.ASCII)
+_CASES = str.maketrans("Kgtm", "kGTM")
 _MEND = 'write accesses (1000000 or "1M"), "2G instructions", or simulated time, such as "5ms"'
 START, STOP = 1, 2
 """The marks of a program that bound its region: ``mark`` of the crate ``tierscope-system``."""
@@ -46,7 +47,16 @@ def bound(what: str, extent: object) -> dict[str, int]:
         number, factor, kind = found.groups()
         count = _counted(what, Decimal(number) * _FACTORS[factor], extent)
         return {kind or "accesses": count}
-    raise RunError("impossible-value", f"{what} is `{extent}`", _MEND)
+    meant = _meant(text)
+    mend = f'write "{meant}", or simulated time, such as "5ms"'
+    raise RunError(
+        "impossible-value", f"{what} is `{extent}`", mend if _COUNT.fullmatch(meant) else _MEND
+    )
+
+
+def _meant(text: str) -> str:
+    """With factors as they are written: small k, large M, G and T."""
+    return re.sub(r"(\d\s*)([Kgtm])\b", lambda it: it[1] + it[2].translate(_CASES), text)
 
 
 def windows(sample: object) -> tuple[int, int]:
@@ -59,12 +69,22 @@ def windows(sample: object) -> tuple[int, int]:
     mend = 'write the accesses of a window and of a period, such as "1M/100M"'
     if not isinstance(sample, str):
         raise ArgumentError("wrong-type", f"the sample is {shown(sample)}", mend)
-    parts = [_COUNT.fullmatch(part.strip()) for part in sample.split("/")]
+    told = sample.split("/")
+    if len(told) != 2:
+        why = f"the sample is `{sample}`, which is not a window and a period with a slash between"
+        raise RunError("impossible-value", why, mend)
     counts = []
-    for part in parts:
-        if part is None or part[3] == "instructions" or len(parts) != 2:
-            raise RunError("impossible-value", f"the sample is `{sample}`", mend)
-        counts.append(_counted("the sample", Decimal(part[1]) * _FACTORS[part[2]], sample))
+    for part in told:
+        found = _COUNT.fullmatch(part.strip())
+        if found is None:
+            why = f"the sample is `{sample}`: `{part.strip()}` is no number of accesses"
+            meant = _meant(sample)
+            mend = mend if meant == sample else f'factors are k, M, G and T: write "{meant}"'
+            raise RunError("impossible-value", why, mend)
+        if found[3] == "instructions":
+            why = f"the sample is `{sample}`: windows and periods are counted in accesses"
+            raise RunError("impossible-value", why, mend)
+        counts.append(_counted("the sample", Decimal(found[1]) * _FACTORS[found[2]], sample))
     return counts[0], counts[1]
 
 

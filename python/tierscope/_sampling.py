@@ -13,7 +13,7 @@ from tierscope._call import core_errors
 from tierscope._check import flag, shown
 from tierscope._shape import SystemResult
 from tierscope._system import System
-from tierscope._workload import Program, Workload
+from tierscope._workload import Program, Recorded, Workload
 from tierscope.errors import ArgumentError, RunError
 
 EVERY = 20
@@ -61,7 +61,8 @@ def asked(sample: object, precision: object, work: Workload) -> tuple[bool, floa
 
     Raises:
         ArgumentError: where one is of the wrong type.
-        RunError: where the precision is none, or would run a program twice.
+        RunError: where the precision is none, or would run a program twice; where the workload is
+            a sample.
     """
     sampled, wanted = flag(sample, "sampling"), share(precision)
     if wanted is not None and isinstance(work, Program):
@@ -70,7 +71,28 @@ def asked(sample: object, precision: object, work: Workload) -> tuple[bool, floa
             "a precision may take a second run, and a program would do twice what it does",
             "record it first, and give the recording; or sample it without a precision",
         )
+    if sampled or wanted is not None:
+        check_work(work)
     return sampled or wanted is not None, wanted
+
+
+def check_work(work: Workload) -> None:
+    """Refuses a workload that cannot be sampled.
+
+    Raises:
+        RunError: where it is a sample already, or cannot be read.
+    """
+    if not isinstance(work, Recorded):
+        return
+    with core_errors():
+        is_sample = _core.is_sample(json.dumps(work.to_dict()))
+    if is_sample:
+        raise RunError(
+            "usage",
+            "the recording is a sample already, of windows of its program, and its replay "
+            "estimates the rest",
+            "leave the sampling of the run out",
+        )
 
 
 def check_machines(machines: Sequence[System]) -> None:

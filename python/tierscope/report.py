@@ -187,7 +187,7 @@ def closing_lines(data: ResultData) -> list[str]:
         lines.append("Sampled: the workload is a recording of windows of its program.")
     lines += _sampled_lines(data) if sampled else []
     windows = {n: one for n, s in data["systems"].items() if (one := s.get("recorded_windows"))}
-    lines += _window_lines(windows) if windows else []
+    lines += _window_lines(windows, data["completeness"] == "partial") if windows else []
     lines += _skipped_lines(data)
     lines += _left_out_lines(data)
     for name, system in data["systems"].items():
@@ -213,12 +213,13 @@ def _sampled_lines(data: ResultData) -> Iterator[str]:
     )
 
 
-def _window_lines(systems: Mapping[str, RecordedWindows]) -> Iterator[str]:
+def _window_lines(systems: Mapping[str, RecordedWindows], is_part: bool) -> Iterator[str]:
     """How the replay of a recording of windows is to be read, and how cold its windows begin."""
     told = (f"{name}: {one['windows']} whole windows" for name, one in systems.items())
     yield f"Windows: {'; '.join(told)}."
+    program = "program until the run ended" if is_part else "whole program"
     yield (
-        "Figures with ± are estimates of the whole program: 95 in 100 of such intervals hold what "
+        f"Figures with ± are estimates of the {program}: 95 in 100 of such intervals hold what "
         "it gives, what sampling itself is off by left out. All others, shares of the time "
         "included, are of the windows and of all calls."
     )

@@ -63,6 +63,7 @@ def _machine_rows(data: ResultData) -> list[Row]:
 
     kinds = dict.fromkeys(s["miss_kind"] for s in systems.values() if s["miss_kind"] != "none")
     slow = _slowdown_sure(systems)
+    program = "program so far" if data["completeness"] == "partial" else "whole program"
 
     slowdown = [row("Slowdown against oracle", lambda s: fmt.factor(s["slowdown"]) + slow(s))]
     if all(system["slowdown"] is None for system in systems.values()):
@@ -71,7 +72,7 @@ def _machine_rows(data: ResultData) -> list[Row]:
     idle = [row("Threads idle", lambda s: fmt.percent(_idle(s)))] if some_idle else []
     return [
         row("Execution time", lambda s: fmt.seconds(s["time_s"]) + _sure(s, "time")),
-        row("Thread time of the whole program", _thread_time),
+        row(f"Thread time of the {program}", _thread_time),
         row("Instructions per cycle", lambda s: fmt.plain(s["ipc"]) + _sure(s, "time")),
         *slowdown,
         *(row(f"Misses, {kind}", miss_rate(kind)) for kind in kinds),

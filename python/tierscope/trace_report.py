@@ -73,9 +73,14 @@ def _marks(marks: list[int] | None) -> str:
 
 def _left_out(found: dict[str, Any]) -> str:
     """What a recording leaves out of what its program did."""
-    if found["filter"] is None:
-        return "nothing"
-    return f"{fmt.count(found['left_out'])} accesses that hit a cache of {found['filter']}"
+    left_out = []
+    if found["filter"] is not None:
+        hits = fmt.count(found["left_out"])
+        left_out.append(f"{hits} accesses that hit a cache of {found['filter']}")
+    skipped = found["skipped"]
+    if found["windows"] is not None and (skipped is None or skipped["instructions"]):
+        left_out.append("what lies between windows")
+    return "; ".join(left_out) or "nothing"
 
 
 def _sample(found: dict[str, Any]) -> list[tuple[str, str]]:

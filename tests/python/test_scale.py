@@ -61,8 +61,16 @@ def test_where_all_fits_the_result_and_the_report_say_so_first() -> None:
     assert remark in result._repr_html_()
 
 
-@pytest.mark.parametrize("systems", [["hybrid/quick"], ["oracle/quick", "oracle"]])
-def test_where_nothing_could_be_told_apart_nothing_is_said(systems: list[str]) -> None:
+def test_one_system_of_which_nothing_leaves_the_dram_says_so() -> None:
+    result = ts.run("hybrid/quick", ts.workload("gups", table="8MiB", updates=500))
+    (remark,) = result.data["remarks"]
+    assert "fit into the DRAM of hybrid/quick: nothing had to leave it" in remark
+    small = ts.system("storage/quick").replace(dram_capacity="8MiB")
+    assert ts.run(small, WALKED).data["remarks"] == []
+
+
+def test_where_nothing_could_be_told_apart_nothing_is_said() -> None:
+    systems = ["oracle/quick", "oracle"]
     result = ts.compare(systems, ts.workload("gups", table="8MiB", updates=500))
     assert result.data["remarks"] == []
 

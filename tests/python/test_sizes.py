@@ -13,6 +13,7 @@ import tierscope as ts
 from conftest import Runner, needs_qemu
 from tierscope import format as fmt
 from tierscope import table
+from tierscope._compare import Comparison
 from tierscope.cli.progress import GrowthLines
 
 _SOURCE = Path(__file__).parents[1] / "guest" / "loops.c"
@@ -159,6 +160,88 @@ def test_a_recording_of_windows_is_sampled_wherever_it_is_used(
     nothing = ts.record(updates, tmp_path / "none.tst", sample=f"1000/{period}")
     assert nothing.totals["skipped"]["windows"] == 0
     assert any("no window began" in notice for notice in nothing.notices)
+
+
+@pytest.fixture(scope="session")
+def windows(tmp_path_factory: pytest.TempPathFactory, loops: str) -> Path:
+    """A recording of windows."""
+    path = tmp_path_factory.mktemp("windows") / "windows.tst"
+    ts.record((loops, "updates", "500000"), path, sample="10k/100k")
+    return path
+
+
+@needs_qemu
+def test_a_region_of_a_recording_of_windows_promises_no_estimate(windows: Path) -> None:
+    pair = ["oracle/quick", "storage/quick"]
+    region = ts.compare(pair, f"trace:{windows}", skip="110k")
+    (remark, *_) = region.data["remarks"]
+    assert "where --skip and --limit count what is there. Nothing is extrapolated" in remark
+    assert "±" not in remark
+    assert region.sampled
+    for system in region.data["systems"].values():
+        assert system["recorded_windows"] is None
+        assert system["slowdown"] is None, "times of windows are no times of programs"
+    assert "±" not in region.report(width=200)
+    alone = [ts.run(one, f"trace:{windows}", skip="110k") for one in pair]
+    together = Comparison({"a": alone[0], "b": alone[1]}).together()
+    assert all(system["slowdown"] is None for system in together["systems"].values())
+
+
+@needs_qemu
+def test_a_limited_replay_of_windows_tells_of_the_program_so_far(windows: Path) -> None:
+    part = ts.run("oracle/quick", f"trace:{windows}", limit="150k")
+    told = part["oracle/quick"]["recorded_windows"]
+    whole = ts.run("oracle/quick", f"trace:{windows}")["oracle/quick"]["recorded_windows"]
+    assert told is not None
+    assert whole is not None
+    assert told["program_instructions"] < whole["program_instructions"] * 0.8
+    (remark, *_) = part.data["remarks"]
+    assert "what is told of the whole program is extrapolated, as far as the run came" in remark
+    report = part.report(width=200)
+    assert "Thread time of the program so far" in report
+    assert "estimates of the program until the run ended" in report
+    assert "whole program:" not in report
+
+
+@needs_qemu
+def test_what_windows_leave_out_is_told_wherever_requests_are_made_of_them(
+    tierscope: Runner, tmp_path: Path, windows: Path
+) -> None:
+    info = tierscope("trace", "info", str(windows)).stdout
+    assert "Left out:               what lies between windows\n" in info
+    assert "Left out:               nothing" not in info
+    warning = "What lies between windows is not among these requests."
+    assert warning in info
+    told = json.loads(tierscope("trace", "info", str(windows), "--json").stdout)
+    assert warning in told["remarks"][0]
+    made = tierscope("convert", str(windows), "ramulator:x.trc")
+    assert made.returncode == 0, made.stderr
+    told = [line for line in made.stderr.splitlines() if "is a sample of its program" in line]
+    assert [line.endswith(warning) for line in told] == [True]
+    done = ts.convert(str(windows), f"ramulator:{tmp_path / 'y.trc'}", limit=1000)
+    assert any(notice.endswith(warning) for notice in done.notices)
+
+
+@needs_qemu
+def test_a_recording_of_windows_is_not_sampled_again_whatever_asks(
+    tierscope: Runner, tmp_path: Path, windows: Path
+) -> None:
+    why = "the recording is a sample already, of windows of its program"
+    work = ("-w", f"trace:{windows}")
+    for more in (("--sample",), ("--precision", "3%"), ("--sample", "--dry-run")):
+        refused = tierscope("run", "-s", "oracle/quick", *work, *more)
+        assert refused.returncode == 125
+        assert f"error[usage]: {why}" in refused.stderr
+        assert "leave the sampling of the run out" in refused.stderr
+    study = f'systems = ["oracle/quick"]\nworkloads = ["trace:{windows}"]\nsample = true\n'
+    (tmp_path / "study.toml").write_text(study, encoding="utf-8")
+    for command in (("sweep",), ("sweep", "--dry-run")):
+        refused = tierscope(*command, "study.toml")
+        assert refused.returncode == 125, command
+        assert why in refused.stderr
+        assert "leave the sampling of the run out" in refused.stderr
+        assert "study.toml:2:" in refused.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["study.toml"]
 
 
 @needs_qemu

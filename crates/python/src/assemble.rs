@@ -59,7 +59,7 @@ pub fn assemble(known: Known, systems: &[SystemSpec], outcomes: Vec<Option<Outco
         }
         results.insert(system.name.clone(), outcome.result);
     }
-    compare_with_oracle(systems, &mut results);
+    compare_with_oracle(systems, &mut results, known.is_sample);
     let complete = reasons.is_empty();
     let remarks = known.remarks.into_iter().chain(all_fits(systems, &results));
     let remarks = remarks.chain(own_clocks(systems, &known.workload)).collect();
@@ -110,13 +110,17 @@ fn all_fits(systems: &[SystemSpec], results: &BTreeMap<String, SystemResult>) ->
             return None;
         }
     }
-    let told = results.len() > 1 && stores > 0 && footprint_bytes > 0;
-    (told && footprint_bytes <= least_bytes).then(|| {
-        format!(
-            "All {} that this run used fit into the DRAM of every system: it cannot tell them \
-             apart, but for how each fills its DRAM at first.",
-            in_mib(footprint_bytes)
-        )
+    let told = stores > 0 && footprint_bytes > 0;
+    let used = in_mib(footprint_bytes);
+    (told && footprint_bytes <= least_bytes).then(|| match results.keys().next() {
+        Some(name) if results.len() == 1 => format!(
+            "All {used} that this run used fit into the DRAM of {name}: nothing had to leave it, and the \
+             run tells of the store only how it fills the DRAM at first."
+        ),
+        _ => format!(
+            "All {used} that this run used fit into the DRAM of every system: it cannot tell them \
+             apart, but for how each fills its DRAM at first."
+        ),
     })
 }
 
@@ -168,8 +172,8 @@ pub fn filtered(filter: FilterSpec, systems: &[SystemSpec]) -> Vec<String> {
     remarks
 }
 
-/// A remark on a recording that holds windows of its program.
-pub fn in_windows(windows: &Windows) -> String {
+/// What is in a recording that holds windows of its program, and what follows for what is counted of it.
+pub fn of_windows(windows: &Windows) -> String {
     let WindowSpec { window_accesses, period_accesses, start_accesses } = windows.spec;
     let start = match start_accesses {
         0 => "its start is in no window, and counts as the rest".into(),
@@ -187,6 +191,23 @@ pub fn in_windows(windows: &Windows) -> String {
             totals.instructions.saturating_add(skipped.instructions),
         ))
     });
+    format!(
+        "The recording is a sample of its program: {window_accesses} of each {period_accesses} \
+         accesses{}; {start}.",
+        share.unwrap_or_default()
+    )
+}
+
+/// A remark on the replay of such a recording: of all of it, or of a region that begins later.
+pub fn in_windows(windows: &Windows, region: bool) -> String {
+    let told = if region {
+        "Figures are of what is recorded of the region of interest, where --skip and --limit count what \
+         is there. Nothing is extrapolated, neither the time of the whole region nor how much slower \
+         one system is than another: a run without --skip and --roi tells both of the whole program."
+    } else {
+        "Times, energies and counts are of what is there; what is told of the whole program is \
+         extrapolated, as far as the run came, and ± is sampling's error alone."
+    };
     let warm = if windows.warm {
         "What was used between windows has warmed caches and memory, where a machine can be warmed so."
     } else {
@@ -194,12 +215,7 @@ pub fn in_windows(windows: &Windows) -> String {
          long, the more so the shorter windows are: record it again, for this version tells what was \
          used in between."
     };
-    format!(
-        "The recording is a sample of its program: {window_accesses} of each {period_accesses} \
-         accesses{}; {start}. Times, energies and counts are of what is there; what is told of the whole \
-         program is extrapolated, and ± is sampling's error alone. {warm}",
-        share.unwrap_or_default()
-    )
+    format!("{} {told} {warm}", of_windows(windows))
 }
 
 fn in_mib(bytes: u64) -> String {
@@ -207,23 +223,27 @@ fn in_mib(bytes: u64) -> String {
     if mib < 10.0 { format!("{mib:.1} MiB") } else { format!("{mib:.0} MiB") }
 }
 
-/// The time of a machine, to be compared with others': of all threads of the whole program where a recording
-/// of windows tells it, none where that does not.
-fn compared_time_s(result: &SystemResult) -> Option<f64> {
+/// The time of a machine, to be compared with others': where the workload is a sample, of all threads of the
+/// whole program, and none where that is not told.
+fn compared_time_s(result: &SystemResult, is_sample: bool) -> Option<f64> {
     match &result.recorded_windows {
         Some(windows) => windows.thread_time_s,
-        None => Some(result.time_s),
+        None => Some(result.time_s).filter(|_| !is_sample),
     }
 }
 
 /// Fills in the slowdown against the machine named `oracle`, else the first that is one, of those
 /// that came as far as it did: of a run that ended early, machines stand at different places.
-fn compare_with_oracle(systems: &[SystemSpec], results: &mut BTreeMap<String, SystemResult>) {
+fn compare_with_oracle(
+    systems: &[SystemSpec],
+    results: &mut BTreeMap<String, SystemResult>,
+    is_sample: bool,
+) {
     let named = systems.iter().find(|system| system.name == "oracle");
     let oracle = named.or_else(|| systems.iter().find(|system| system.oracle.is_some()));
     let oracle = oracle.and_then(|oracle| results.get(&oracle.name));
     let Some((time_s, instructions)) =
-        oracle.and_then(|r| Some((compared_time_s(r)?, r.instructions)))
+        oracle.and_then(|r| Some((compared_time_s(r, is_sample)?, r.instructions)))
     else {
         return;
     };
@@ -232,6 +252,6 @@ fn compare_with_oracle(systems: &[SystemSpec], results: &mut BTreeMap<String, Sy
         apart as f64 <= SAME_PLACE * instructions as f64
     };
     for result in results.values_mut().filter(as_far).filter(|_| time_s > 0.0) {
-        result.slowdown = compared_time_s(result).map(|of_it| of_it / time_s);
+        result.slowdown = compared_time_s(result, is_sample).map(|of_it| of_it / time_s);
     }
 }

@@ -134,6 +134,14 @@ pub fn check_sampling(systems: &str) -> PyResult<()> {
     run::check_sampling(&systems).map_err(|why| run_error("usage", why))
 }
 
+/// Whether a workload, given as in a job, is itself a sample: of windows of its program.
+#[pyfunction]
+pub fn is_sample(py: Python<'_>, workload: &str) -> PyResult<bool> {
+    let workload: Workload =
+        serde_json::from_str(workload).map_err(|error| run_error("bad-workload", error))?;
+    Ok(py.detach(|| workload.prepare())?.windows.is_some())
+}
+
 /// What is known of a workload, given as in a job, before it runs, as JSON: accesses, and bytes
 /// that it maps.
 #[pyfunction]

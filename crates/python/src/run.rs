@@ -15,10 +15,6 @@ use tierscope_system::run::{
     Observer, Outcome, Progress, begin_at_mark, check_region, check_sites, run_alone, run_machines,
 };
 
-/// Why no recording of windows is sampled.
-const NO_SAMPLE_OF_WINDOWS: &str = "the recording is a sample already, of windows of its program, and its \
-                                    replay estimates the rest; leave the sampling of the run out";
-
 /// A run in host threads of its own: of a generated or recorded workload, or of a program.
 ///
 /// Python polls it, so that it stays answerable to the keyboard.
@@ -69,11 +65,8 @@ impl Run {
         let Prepared { source, info, damage, cut, missing, filter, windows } = prepared;
         let mut remarks = filter.map(|filter| filtered(filter, &systems)).unwrap_or_default();
         let is_sample = windows.is_some();
-        if is_sample && options.sampling.is_some() {
-            return Err(run_error("usage", NO_SAMPLE_OF_WINDOWS));
-        }
         options.windows = windows.as_ref().map(|windows| windows.spec);
-        remarks.extend(windows.map(|windows| in_windows(&windows)));
+        remarks.extend(windows.map(|windows| in_windows(&windows, options.start.is_some())));
         let count = systems.len();
         let source = match source {
             Source::Stream(stream) => Ok(systems.iter().map(|_| stream.fork()).collect::<Vec<_>>()),

@@ -1,5 +1,6 @@
 //! Passes over traces: converted, or looked into; started, watched, stopped and collected from Python.
 
+use crate::assemble::{filtered, of_windows};
 use crate::error::{run_error, spec_error};
 use crate::job::{Source, Workload};
 use crate::requests::{frequency, unknown_format};
@@ -202,7 +203,15 @@ fn open(from: From) -> PyResult<Opened> {
     let mut opened = match prepared.source {
         Source::Stream(stream) => {
             let source = Box::new(Accesses::of(stream, None));
-            let remarks = prepared.damage.into_iter().chain(prepared.cut).collect();
+            let mut remarks = prepared.filter.map(|it| filtered(it, &[])).unwrap_or_default();
+            remarks.extend(prepared.windows.as_ref().map(|windows| {
+                let what = of_windows(windows);
+                format!("{what} What lies between windows is not among these requests.")
+            }));
+            remarks.extend(prepared.damage.into_iter().chain(prepared.cut));
+            if !prepared.missing.is_empty() {
+                remarks.push(format!("Missing: {}", prepared.missing.join("; ")));
+            }
             Opened { source, clock: None, remarks, file }
         }
         Source::Requests(arrivals) => {

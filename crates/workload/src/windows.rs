@@ -44,10 +44,15 @@ impl WindowSpec {
     pub fn new(window_accesses: u64, period_accesses: u64) -> Result<WindowSpec, (String, String)> {
         let mend = || "write the accesses of a window and of a period, such as 1M/100M".to_owned();
         if window_accesses < LEAST_WINDOW {
-            return Err((format!("a window has {LEAST_WINDOW} accesses at least"), mend()));
+            let reason =
+                format!("a window, which comes first, has {LEAST_WINDOW} accesses at least");
+            return Err((reason, mend()));
         }
         if window_accesses >= period_accesses {
-            return Err(("a period is longer than its window".into(), mend()));
+            let reason = "the period, which comes second, is no longer than its window";
+            let turned = window_accesses > period_accesses && period_accesses >= LEAST_WINDOW;
+            let other = || format!("write the window first: {period_accesses}/{window_accesses}");
+            return Err((reason.into(), if turned { other() } else { mend() }));
         }
         Ok(WindowSpec { window_accesses, period_accesses, start_accesses: period_accesses })
     }
@@ -63,6 +68,21 @@ impl WindowSpec {
         let before = (self.period_accesses - self.window_accesses) / 2;
         let place = (access % self.period_accesses).checked_sub(before)?;
         (access >= self.start_accesses && place < self.window_accesses).then_some(place)
+    }
+
+    /// Of the first so many accesses of a program, how many are kept, and how many windows begin.
+    pub fn share(self, accesses: u64) -> (u64, u64) {
+        let start = accesses.min(self.start_accesses);
+        let before = (self.period_accesses - self.window_accesses) / 2;
+        // As if there were windows from the first period on.
+        let until = |accesses: u64| {
+            let (periods, place) =
+                (accesses / self.period_accesses, accesses % self.period_accesses);
+            let inside = place.saturating_sub(before).min(self.window_accesses);
+            (periods * self.window_accesses + inside, periods + u64::from(place > before))
+        };
+        let ((kept, begun), (kept_at_start, begun_at_start)) = (until(accesses), until(start));
+        (start + kept - kept_at_start, begun - begun_at_start)
     }
 
     /// Whether the access with this number is kept.
@@ -409,6 +429,29 @@ mod tests {
     }
 
     #[test]
+    fn windows_that_are_none_are_refused_with_what_to_write() {
+        let told = |window, period| WindowSpec::new(window, period).unwrap_err();
+        let (reason, mend) = told(400_000, 20_000);
+        assert_eq!(reason, "the period, which comes second, is no longer than its window");
+        assert_eq!(mend, "write the window first: 20000/400000");
+        for (window, period) in [(1000, 1000), (20_000, 999), (100, 1_000_000)] {
+            assert!(told(window, period).1.ends_with("such as 1M/100M"), "{window}/{period}");
+        }
+    }
+
+    #[test]
+    fn the_share_of_a_program_is_what_is_kept_of_it() {
+        for spec in [WindowSpec::new(1000, 2501).unwrap(), without_start(1001, 2500)] {
+            let (mut kept, mut begun) = (0, 0);
+            for access in 0..9000 {
+                assert_eq!(spec.share(access), (kept, begun), "{spec} {access}");
+                kept += u64::from(spec.holds(access));
+                begun += u64::from(spec.place(access) == Some(0));
+            }
+        }
+    }
+
+    #[test]
     fn the_first_period_is_kept_whole_and_no_window() {
         let mut windows = Windows::new(WindowSpec::new(1000, 4000).unwrap());
         let loads: Vec<Op> = (0..12_000).map(|n| Op::load(n * 64, 8, 2)).collect();
@@ -452,6 +495,7 @@ mod tests {
             let skipped = windows.skipped();
             prop_assert_eq!(all - skipped.loads - skipped.stores, inside);
             prop_assert_eq!(windows.begun(), (all + 2500 - 751) / 2500);
+            prop_assert_eq!(without_start(1000, 2500).share(all), (inside, windows.begun()));
             for (thread, ops) in &given {
                 prop_assert_eq!(counts_of_all(ops), counts_of_all(&kept[thread]));
                 let calls = |ops: &[Op]| {

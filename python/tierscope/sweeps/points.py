@@ -175,7 +175,7 @@ class _Expansion:
 
     def _sampled(self, machine: System | None) -> System | None:
         """The machine, or nothing where the study asks for samples and it cannot be sampled."""
-        asked = next((key for key in ("sample", "precision") if self._study.region.get(key)), None)
+        asked = self._asked_sample()
         if machine is None or asked is None:
             return machine
         try:
@@ -185,6 +185,10 @@ class _Expansion:
             self._mistakes.problem(error.code, [asked], str(error), mend)
             return None
         return machine
+
+    def _asked_sample(self) -> str | None:
+        """What of the study asks for samples, if it does."""
+        return next((key for key in ("sample", "precision") if self._study.region.get(key)), None)
 
     def _applies(self, path: str, machine: System) -> bool:
         """Whether a machine has the part, or none has it: then it is told of."""
@@ -255,6 +259,8 @@ class _Expansion:
             else:
                 work = given
             self._check_repetitions(work, name)
+            if self._asked_sample() is not None:
+                _sampling.check_work(work)
             file = work.file if isinstance(work, Generated) else Path(work.path)
             if file is not None:
                 self._content[name] = _file_digest(file)

@@ -411,11 +411,14 @@ fn push_number(out: &mut Vec<u8>, mut value: u64) {
 /// Decodes blocks. Keeps its memory from block to block.
 pub struct Decoder {
     predictor: Predictor,
+    /// Whether a block so far passed over a part of the program, and told what was used there.
+    pub skips: bool,
+    pub uses: bool,
 }
 
 impl Default for Decoder {
     fn default() -> Self {
-        Decoder { predictor: Predictor::new() }
+        Decoder { predictor: Predictor::new(), skips: false, uses: false }
     }
 }
 
@@ -466,7 +469,8 @@ impl Decoder {
         };
         self.predictor.shape(meta);
         match meta as u8 {
-            LOAD | STORE | USED => {}
+            LOAD | STORE => {}
+            USED => self.uses = true,
             COMPUTE if code & 3 == control::STRIDE => return Ok(Op { word: 0, meta }),
             _ => return Err(CodecError("an operation of an unknown kind")),
         }
@@ -509,11 +513,14 @@ impl Decoder {
         if out.len() + 1 + header.size() as usize > end {
             return Err(CodecError(SPLIT_CALL));
         }
+        let first = out.len();
         out.push(header);
         for _ in 0..header.size() {
             let word = number(&mut columns.calls)?;
             out.push(Op { word, meta: number(&mut columns.calls)? });
         }
+        let call = Call::decode(header, &out[first + 1..]);
+        self.skips |= matches!(call, Some(Call::Skip { .. }));
         Ok(())
     }
 }

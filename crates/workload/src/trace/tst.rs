@@ -5,6 +5,7 @@
 //! replayed on request.
 
 mod block;
+mod fields;
 mod reader;
 mod recording;
 mod tables;
@@ -107,6 +108,9 @@ impl TstMetadata {
             FILTER_VERSION if !filter => "it is of version 3, and says of no filter",
             OLDEST_VERSION..WINDOWS_VERSION if self.windows.is_some() => {
                 "it holds windows, which come with version 5"
+            }
+            ..USES_VERSION if self.windows.is_some_and(|it| it.start_accesses > 0) => {
+                "the start is whole (`windows.start_accesses`), which comes with version 6"
             }
             _ => "",
         };
@@ -222,13 +226,35 @@ impl TstTotals {
         {
             return Err("the totals count what no filter has left out".into());
         }
-        if self.skipped.is_some() != metadata.windows.is_some() {
-            return Err("the totals and the header disagree whether it holds windows".into());
-        }
         if self.skipped.is_some_and(|it| it.loads.checked_add(it.stores).is_none()) {
             return Err("the totals count more than a program can do".into());
         }
         Ok(())
+    }
+
+    /// Checks the windows that the header says against what is there. An error says what differs.
+    fn check_windows(&self, windows: Option<WindowSpec>) -> Result<(), String> {
+        let (windows, skipped) = match (windows, self.skipped) {
+            (Some(windows), Some(skipped)) => (windows, skipped),
+            (None, None) => return Ok(()),
+            (Some(_), None) => return Err("it says of windows, and the totals do not".into()),
+            (None, Some(_)) => return Err("it says of no windows, and the totals do".into()),
+        };
+        let kept = [self.loads, self.stores, self.left_out_loads, self.left_out_stores]
+            .map(u128::from)
+            .iter()
+            .sum::<u128>();
+        let in_all = kept + u128::from(skipped.loads) + u128::from(skipped.stores);
+        let share = u64::try_from(in_all).map(|in_all| windows.share(in_all));
+        match share {
+            Ok((right, begun)) if u128::from(right) == kept && begun == skipped.windows => Ok(()),
+            Ok((right, begun)) => Err(format!(
+                "it says of windows of {windows}, the first {} whole: of {in_all} accesses these have \
+                 {right}, in {begun} windows and the start, and {kept} are there, in {}",
+                windows.start_accesses, skipped.windows
+            )),
+            Err(_) => Err("the totals count more than a program can do".into()),
+        }
     }
 
     /// Checks what version 4 has beside counts. An error says what cannot be.
@@ -302,7 +328,10 @@ pub enum TstError {
         found: u32,
     },
     /// The header, which says what the recording is, is damaged: nothing can be replayed.
-    #[error("{}: the header is damaged: {what}; nothing of it can be replayed", path.display())]
+    #[error(
+        "{}: the header is damaged: {what}; nothing of it can be replayed: record it again",
+        path.display()
+    )]
     Header {
         /// The recording.
         path: PathBuf,

@@ -123,6 +123,7 @@ impl TstReader {
         self.decoder
             .decode(&self.raw, header.ops as usize, &mut ops)
             .map_err(|CodecError(what)| damaged(what.into()))?;
+        recording.check_seen(&self.decoder).map_err(|what| damaged(what.into()))?;
         self.decoded_ops += ops.len() as u64;
         self.counts += Counts::of(&ops);
         if let Some(totals) = &recording.totals

@@ -57,7 +57,24 @@ impl Recording {
             let damage = recording.scan().unwrap_or(damage);
             return Err(TstError::Damaged { path: path.to_owned(), damage });
         }
+        if let Some(totals) = &recording.totals {
+            let header = |what| TstError::Header { path: path.to_owned(), what };
+            totals.check_windows(recording.metadata.windows).map_err(header)?;
+        }
         Ok(recording)
+    }
+
+    /// Checks that the header knows of what has been decoded. An error says what it does not.
+    pub(super) fn check_seen(&self, decoder: &Decoder) -> Result<(), &'static str> {
+        match decoder {
+            Decoder { skips: true, .. } if self.metadata.windows.is_none() => {
+                Err("it passes over a part of the program, and the header says of no windows")
+            }
+            Decoder { uses: true, .. } if self.version < USES_VERSION => {
+                Err("it tells what was used between windows, which comes with version 6")
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn damaged(&self, block: u64, offset: u64, what: String) -> TstError {
@@ -87,8 +104,8 @@ impl Recording {
         if checksum(&fixed, &rest[..text_bytes]) != u32_at(&rest, text_bytes) {
             return Err(header("its checksum does not match"));
         }
-        let metadata: TstMetadata = serde_json::from_slice(&rest[..text_bytes])
-            .map_err(|error| header(&error.to_string()))?;
+        let metadata: TstMetadata =
+            fields::parse(&rest[..text_bytes], fields::HEADER).map_err(|what| header(&what))?;
         metadata.check(version).map_err(|what| header(&what))?;
         self.metadata = metadata;
         self.version = version;
@@ -197,7 +214,7 @@ impl Recording {
 
     /// Takes the totals, which agree with the blocks.
     fn take_totals(&mut self, raw: &[u8]) -> Result<(), String> {
-        let totals: TstTotals = serde_json::from_slice(raw).map_err(|error| error.to_string())?;
+        let totals: TstTotals = fields::parse(raw, fields::TOTALS)?;
         if (!totals.missing.is_empty() || totals.marks.is_some()) && self.version < MISSING_VERSION
         {
             return Err(
@@ -269,6 +286,7 @@ impl Recording {
                     decoder
                         .decode(&raw, header.ops as usize, &mut ops)
                         .map_err(|CodecError(what)| damage(what.into()))?;
+                    self.check_seen(&decoder).map_err(|what| damage(what.into()))?;
                     *passed += u64::from(header.ops);
                     scan.counts += Counts::of(&ops);
                     self.blocks.entry(header.thread).or_default().push(BlockPlace {

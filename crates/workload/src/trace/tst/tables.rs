@@ -1,7 +1,7 @@
 //! The tables of files and sites.
 
 use super::block::{BlockHeader, BlockKind};
-use super::{MAX_FILE_TABLE_BYTES, MAX_SITE_TABLE_BYTES};
+use super::{MAX_FILE_TABLE_BYTES, MAX_SITE_TABLE_BYTES, fields};
 use crate::site::{Site, SiteGrain, SiteId, SiteTable};
 use crate::stream::FileInfo;
 use serde::{Deserialize, Serialize};
@@ -42,8 +42,8 @@ impl Tables {
         if self.file_bytes > MAX_FILE_TABLE_BYTES {
             return Err("the table of files is longer than it may be".into());
         }
-        let files: Vec<FileInfo> =
-            serde_json::from_slice(raw).map_err(|error| format!("the table of files: {error}"))?;
+        let files: Vec<FileInfo> = serde_json::from_slice(raw)
+            .map_err(|error| fields::told("the table of files", raw, fields::FILES, &error))?;
         self.files.extend(files);
         Ok(())
     }
@@ -56,8 +56,8 @@ impl Tables {
         if self.site_bytes > MAX_SITE_TABLE_BYTES {
             return Err("the table of sites is longer than it may be".into());
         }
-        let sites: Vec<NumberedSite> =
-            serde_json::from_slice(raw).map_err(|error| format!("the table of sites: {error}"))?;
+        let sites: Vec<NumberedSite> = serde_json::from_slice(raw)
+            .map_err(|error| fields::told("the table of sites", raw, fields::SITES, &error))?;
         for NumberedSite { number, site } in sites {
             if !self.sites.set(number, site) {
                 return Err(format!("the table of sites: no site has the number {number}"));

@@ -1,5 +1,7 @@
 //! Laws of recordings.
 
+mod headers;
+
 use super::block::{BlockPlace, checksum, u32_at, u64_at};
 use super::*;
 use crate::conformance::stream_laws;
@@ -7,9 +9,7 @@ use crate::feed::whole_operations;
 use crate::op::Op;
 use crate::op::{Call, OpKind};
 use crate::stream::{Pull, Stream, StreamError};
-use crate::windows::WindowSpec;
 use proptest::prelude::*;
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tierscope_units::Size;
 
@@ -268,75 +268,6 @@ fn with_header(bytes: &[u8], version: u32, metadata: &str) -> Vec<u8> {
     forged.extend_from_slice(&sum.to_le_bytes());
     forged.extend_from_slice(&bytes[after..]);
     forged
-}
-
-#[test]
-fn a_recording_of_windows_counts_what_lies_between_them() {
-    let scratch = Scratch::new();
-    let windows = WindowSpec::new(1000, 10_000).unwrap();
-    assert_eq!(windows.start_accesses, 10_000);
-    let metadata = TstMetadata { windows: Some(windows), ..metadata() };
-    let mut writer = TstWriter::create(&scratch.file(), &metadata).unwrap();
-    let ops: Vec<Op> = (0..100_000).map(|at| Op::load(at * 8, 8, 3)).collect();
-    ops.chunks(777).for_each(|piece| writer.append(0, piece).unwrap());
-    let totals = writer.finish("exit status 0").unwrap();
-    assert_eq!((totals.loads, totals.instructions), (19_000, 57_000));
-    let skipped = SkippedTotals { windows: 9, loads: 81_000, stores: 0, instructions: 243_000 };
-    assert_eq!(totals.skipped, Some(skipped));
-    let mut reader = TstReader::open(&scratch.file(), false).unwrap();
-    assert_eq!((reader.metadata(), reader.totals()), (&metadata, Some(&totals)));
-    let replayed = replay(&mut reader, 0).unwrap();
-    let mut first = Vec::new();
-    Call::Skip { instructions: 13_500, loads: 4500, stores: 0 }.encode(0, &mut first);
-    let (start, replayed) = replayed.split_at(10_000);
-    assert_eq!(start, &ops[..10_000]);
-    assert_eq!(replayed[..first.len()], first);
-    let used = (1250..1813).map(|line| Op::used(64 * line, false));
-    let told: Vec<Op> = replayed[first.len()..][..563].to_vec();
-    assert_eq!(told.iter().collect::<HashSet<_>>(), used.collect::<Vec<_>>().iter().collect());
-    assert_eq!(replayed[first.len() + 563], ops[14_500]);
-    let whole = std::fs::read(scratch.file()).unwrap();
-    let unsaid = r#"{"command":[],"tierscope_version":"0","recorder":"x"}"#;
-    std::fs::write(scratch.file(), with_header(&whole, VERSION, unsaid)).unwrap();
-    let refused = TstReader::open(&scratch.file(), false).err().unwrap().to_string();
-    assert!(!refused.is_empty());
-}
-
-#[test]
-fn a_header_that_contradicts_its_version_or_names_no_filter_is_refused() {
-    let scratch = Scratch::new();
-    record(&scratch.file(), [100, 10], 50);
-    let whole = std::fs::read(scratch.file()).unwrap();
-    let filter = |size: u64, ways: u64| {
-        format!(r#","filter":{{"capacity_bytes":{size},"ways":{ways},"line_bytes":64}}"#)
-    };
-    let windows = |window: u64, period: u64| {
-        format!(r#","windows":{{"window_accesses":{window},"period_accesses":{period}}}"#)
-    };
-    let sites = r#","sites":"function""#.to_owned();
-    let sound = filter(32 << 10, 8);
-    for (version, more, refused) in [
-        (1, sites.clone(), "it tells sites, which version 1 has not"),
-        (1, sound.clone(), "it has a filter, which comes with version 3"),
-        (2, String::new(), "it is of version 2, and says of no sites"),
-        (2, format!("{sites}{sound}"), "it has a filter, which comes with version 3"),
-        (3, String::new(), "it is of version 3, and says of no filter"),
-        (3, sites, "it is of version 3, and says of no filter"),
-        (3, filter(32 << 10, 0), "there is no filter of 32KiB, 0 ways"),
-        (4, filter(0, 8), "there is no filter of 0B, 8 ways"),
-        (4, filter(u64::MAX, 8), "there is no filter of"),
-        (4, windows(1000, 2000), "it holds windows, which come with version 5"),
-        (5, windows(1000, 1000), "there are no windows of 1000 of each 1000 accesses"),
-        (5, windows(0, 1000), "there are no windows of 0 of each 1000 accesses"),
-    ] {
-        let metadata = format!(r#"{{"command":[],"tierscope_version":"0","recorder":"x"{more}}}"#);
-        std::fs::write(scratch.file(), with_header(&whole, version, &metadata)).unwrap();
-        for allow_truncated in [false, true] {
-            let error = TstReader::open(&scratch.file(), allow_truncated).err().unwrap();
-            let told = error.to_string();
-            assert!(told.contains(refused), "{version} {metadata}: {told}");
-        }
-    }
 }
 
 /// The totals of a recording replaced, with right checksums and lengths behind them.
