@@ -30,6 +30,7 @@ from tierscope.sweeps.sweep import Sweep
 _GB = 1e9
 OBJECTIVES = ("slowdown", "cost", "energy_j", "lifetime_years")
 """What is weighed: less is better of all but the last."""
+_OF_PROGRAM = "windows_thread_time_s"
 _NEAR = 0.02
 """Slowdowns of one seed that are no further apart are not told apart: seeds differ by as much."""
 
@@ -114,6 +115,8 @@ class Advice:
         state: ``complete``, ``sampled`` or ``partial``.
         touched_bytes: how much the workload touches.
         powers: whether energy is that of the budget's powers, and not that of the simulation.
+        of_windows: whether the workload is a recording of windows, whose slowdowns are of all
+            threads of the whole program, and all else of what is recorded.
     """
 
     candidates: tuple[Candidate, ...]
@@ -126,6 +129,7 @@ class Advice:
     state: str
     touched_bytes: int = 0
     powers: bool = False
+    of_windows: bool = False
 
     @property
     def like_the_best(self) -> tuple[Candidate, ...]:
@@ -153,6 +157,7 @@ class Advice:
             "cost_unit": self.cost_unit,
             "touched_bytes": self.touched_bytes,
             "energy_by": "powers" if self.powers else "simulation",
+            "of_windows": self.of_windows,
             "best": None if best is None else asdict(best),
             "like_the_best": [[one.system, one.dram] for one in self.like_the_best],
             "candidates": [asdict(one) for one in self.candidates],
@@ -240,7 +245,9 @@ def advise(done: Sweep, reference: str, budget: Budget) -> Advice:
         TierscopeError: where the reference or all candidates gave nothing.
     """
     rows = _rows(done)
-    ours = {(row["dram"], row["seed"]): row["time_s"] for row in rows if row["system"] == reference}
+    ours = {
+        (row["dram"], row["seed"]): _compared_s(row) for row in rows if row["system"] == reference
+    }
     if not ours:
         why = "; ".join(why for _, why in done.failures()) or "it has not run"
         raise TierscopeError("no-result", f"{reference} gave no time to compare with: {why}")
@@ -266,7 +273,14 @@ def advise(done: Sweep, reference: str, budget: Budget) -> Advice:
         state=done.completeness,
         touched_bytes=touched,
         powers=budget.w_per_gb is not None,
+        of_windows=any(row.get(_OF_PROGRAM) is not None for row in rows),
     )
+
+
+def _compared_s(row: Mapping[str, Any]) -> float:
+    """What a slowdown is of: all threads of the program, where windows of it tell them."""
+    of_program = row.get(_OF_PROGRAM)
+    return float(row["time_s"] if of_program is None else of_program)
 
 
 def _rows(done: Sweep) -> list[dict[str, Any]]:
@@ -308,7 +322,7 @@ def _candidate(
     touched_bytes: int,
 ) -> Candidate:
     first = rows[0]
-    ratios = [row["time_s"] / reference[row["dram"], row["seed"]] for row in rows]
+    ratios = [_compared_s(row) / reference[row["dram"], row["seed"]] for row in rows]
     half = None
     if len(ratios) > 1:
         half = student_t(len(ratios) - 1) * statistics.stdev(ratios) / math.sqrt(len(ratios))
@@ -424,6 +438,11 @@ def lines(advice: Advice) -> list[str]:
         found.append(
             f"{one.smaller} is quicker up to {one.least} of DRAM, {one.larger} from {one.most} "
             f"on{sure}."
+        )
+    if advice.of_windows:
+        found.append(
+            "The workload is a recording of windows: slowdowns are of the whole program, energy "
+            "and lifetime of what is recorded."
         )
     left = [name for name in OBJECTIVES if name not in advice.weighed]
     by = "; energy is the budget's powers over the time" * advice.powers

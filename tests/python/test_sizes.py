@@ -223,6 +223,24 @@ def test_what_windows_leave_out_is_told_wherever_requests_are_made_of_them(
 
 
 @needs_qemu
+def test_advice_on_windows_is_of_the_whole_program(
+    tierscope: Runner, tmp_path: Path, windows: Path
+) -> None:
+    machines = ("-s", "storage/quick", "--dram", "16MiB")
+    made = tierscope("advise", *machines, "-w", f"trace:{windows}", "--json=advice.json")
+    assert made.returncode == 0, made.stderr
+    assert "The workload is a recording of windows: slowdowns are of the whole" in " ".join(
+        made.stdout.split()
+    )
+    advice = json.loads((tmp_path / "advice.json").read_text(encoding="utf-8"))
+    assert advice["of_windows"]
+    small = ts.system("storage/quick").replace(dram_capacity="16MiB", name="small")
+    both = ts.compare([small, advice["reference"]], f"trace:{windows}")
+    (candidate,) = advice["candidates"]
+    assert candidate["slowdown"] == pytest.approx(both["small"]["slowdown"], rel=1e-6)
+
+
+@needs_qemu
 def test_a_recording_of_windows_is_not_sampled_again_whatever_asks(
     tierscope: Runner, tmp_path: Path, windows: Path
 ) -> None:
