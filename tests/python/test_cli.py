@@ -86,6 +86,22 @@ def test_check_tells_every_mistake_with_its_place(tierscope: Runner, tmp_path: P
     assert "--> wrong.toml:4:" in checked.stderr
 
 
+def test_check_takes_sweeps_too(tierscope: Runner, tmp_path: Path) -> None:
+    text = 'systems = ["oracle/quick"]\nworkloads = ["gups"]\nrepetitions = 3\n'
+    (tmp_path / "right.toml").write_text(text, encoding="utf-8")
+    checked = tierscope("check", "right.toml", "oracle")
+    assert checked.stdout == "right.toml: no mistake; a sweep of 3 points\noracle: no mistake\n"
+    assert checked.returncode == 0
+    (tmp_path / "wrong.toml").write_text(f"{text}repeat = 3\nskip = 'some'\n", encoding="utf-8")
+    checked = tierscope("check", "wrong.toml", "right.toml")
+    assert checked.returncode == 125
+    assert "a sweep of 3 points" in checked.stdout
+    assert "error[unknown-key]: repeat" in checked.stderr
+    assert "--> wrong.toml:4:1" in checked.stderr
+    assert "--> wrong.toml:5:" in checked.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"right.toml", "wrong.toml"}
+
+
 def test_the_report_has_the_figures_of_each_system(tierscope: Runner) -> None:
     shown = tierscope("run", "-s", "hybrid/quick,storage/quick", "-s", "oracle/quick", *SHORT)
     assert (shown.returncode, shown.stderr) == (0, "")

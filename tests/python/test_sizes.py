@@ -253,7 +253,7 @@ def test_a_recording_of_windows_is_not_sampled_again_whatever_asks(
         assert "leave the sampling of the run out" in refused.stderr
     study = f'systems = ["oracle/quick"]\nworkloads = ["trace:{windows}"]\nsample = true\n'
     (tmp_path / "study.toml").write_text(study, encoding="utf-8")
-    for command in (("sweep",), ("sweep", "--dry-run")):
+    for command in (("check",), ("sweep",), ("sweep", "--dry-run")):
         refused = tierscope(*command, "study.toml")
         assert refused.returncode == 125, command
         assert why in refused.stderr

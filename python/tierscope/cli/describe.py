@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tomllib
 from pathlib import Path
 from typing import Annotated
 
@@ -149,21 +150,47 @@ def check(*files: str) -> int:
     """Finds every mistake of descriptions, each with its place and its mend.
 
     Args:
-        files: TOML files, or names of presets.
+        files: TOML files of machines or of sweeps, or names of presets.
     """
     if not files:
         raise TierscopeError("usage", "no file is given", CHECK_USAGE)
     found = 0
     for file in files:
         try:
-            with core_errors():
-                _core.check_file(file)
-            print(f"{file}: no mistake")
+            print(f"{file}: no mistake{_checked(file)}")
         except TierscopeError as error:
             found += 1
             sys.stdout.flush()
             print("\n".join(error.lines()), file=sys.stderr)
     return 125 if found else 0
+
+
+def _checked(file: str) -> str:
+    """What is said of a machine or a sweep beside that there is no mistake in it.
+
+    Raises:
+        TierscopeError: where there is one.
+    """
+    if not _is_study(file):
+        with core_errors():
+            _core.check_file(file)
+        return ""
+    from tierscope.sweeps.points import points
+    from tierscope.sweeps.study import read
+
+    number = len(points(read(file)))
+    return f"; a sweep of {number} point{'' if number == 1 else 's'}"
+
+
+def _is_study(file: str) -> bool:
+    """Whether a file is of a sweep: it says what runs where, which no machine does."""
+    path = Path(file)
+    try:
+        # A pipe can be read once.
+        said = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except (OSError, ValueError):
+        return False
+    return "base" not in said and not {"systems", "workloads"}.isdisjoint(said)
 
 
 def show_systems(console: Console, title: str) -> None:
