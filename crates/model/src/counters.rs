@@ -19,6 +19,12 @@ macro_rules! counters {
                 $name { $( $field: self.$field - before.$field, )* }
             }
 
+            /// Every count by its name.
+            #[allow(dead_code, reason = "not every part's counts are told under their own names")]
+            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+                [$( (stringify!($field), self.$field), )*].into_iter()
+            }
+
             /// These counts and those of another part of the same kind, together.
             #[must_use]
             #[allow(dead_code, reason = "not every part has others of its kind beside it")]

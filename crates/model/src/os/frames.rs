@@ -54,6 +54,9 @@ pub struct Frame {
     pub slot: u64,
     /// Reclaim waits until it has been written (`PG_reclaim`).
     pub leaves: bool,
+    /// How many hold on to it, because they wait for its content or copy it: until they let go, nobody
+    /// else is given the frame (`folio_get`, include/linux/mm.h).
+    pub users: u32,
     /// What readahead knows of it.
     pub cached: Cached,
 }
@@ -73,6 +76,7 @@ impl Frame {
         reading: false,
         slot: 0,
         leaves: false,
+        users: 0,
         cached: Cached { order: 0, marked: false, ahead: false },
     };
 }
@@ -187,12 +191,29 @@ impl Frames {
         Some(frame)
     }
 
-    /// Takes a frame back.
+    /// Takes a frame back, as soon as nobody holds on to it.
     pub fn release(&mut self, frame: u64) {
         #[cfg(test)]
         assert!(!self.recycled.contains(&frame), "frame {frame} is free already");
-        *self.info.get_mut(frame) = Frame::FREE;
-        self.recycled.push(frame);
+        let info = self.info.get_mut(frame);
+        *info = Frame { users: info.users, ..Frame::FREE };
+        if info.users == 0 {
+            self.recycled.push(frame);
+        }
+    }
+
+    /// Somebody holds on to a frame.
+    pub fn keep(&mut self, frame: u64) {
+        self.info.get_mut(frame).users += 1;
+    }
+
+    /// Somebody lets go of a frame.
+    pub fn let_go(&mut self, frame: u64) {
+        let info = self.info.get_mut(frame);
+        info.users -= 1;
+        if *info == Frame::FREE {
+            self.recycled.push(frame);
+        }
     }
 
     /// A second one; the states are shared until written.
@@ -224,6 +245,22 @@ mod tests {
         frames.release(first);
         assert_eq!(frames.allocate(Owner::File(1, 1)), Some(2));
         assert_eq!(frames.allocate(Owner::File(1, 2)), Some(first), "there is no other left");
+    }
+
+    #[test]
+    fn a_frame_that_somebody_holds_on_to_is_given_to_nobody() {
+        let mut frames = Frames::new(1, Allocation::Contiguous, false, 1);
+        let frame = frames.allocate(Owner::Anonymous(0)).unwrap();
+        frames.keep(frame);
+        frames.keep(frame);
+        frames.release(frame);
+        frames.let_go(frame);
+        assert_eq!(frames.allocate(Owner::Anonymous(1)), None);
+        frames.let_go(frame);
+        assert_eq!(frames.allocate(Owner::Anonymous(1)), Some(frame));
+        frames.keep(frame);
+        frames.let_go(frame);
+        assert_eq!(frames.free(), 0, "it has an owner still");
     }
 
     #[test]

@@ -712,27 +712,11 @@ impl Machine {
             counters.extend(of_processes.map(|(name, count)| (name.to_string(), count)));
         }
         if let Some(cache) = self.buffer_cache_counters() {
-            let of_cache = [
-                ("buffer_cache_lookups", cache.lookups),
-                ("buffer_cache_hits", cache.hits),
-                ("buffer_cache_insertions", cache.insertions),
-                ("buffer_cache_kept", cache.kept),
-                ("buffer_cache_dropped", cache.dropped),
-                ("buffer_cache_evictions", cache.evictions),
-                ("buffer_cache_invalidations", cache.invalidations),
-                ("buffer_cache_bypassed", cache.bypassed),
-            ];
-            counters.extend(of_cache.map(|(name, count)| (name.to_string(), count)));
+            let named = cache.named();
+            counters.extend(named.map(|(name, count)| (format!("buffer_cache_{name}"), count)));
         }
         if let Some(system) = self.file_system_counters() {
-            let of_system = [
-                ("journal_commits", system.journal_commits),
-                ("journal_written_bytes", system.journal_written_bytes),
-                ("metadata_written_bytes", system.metadata_written_bytes),
-                ("journal_checkpoints", system.journal_checkpoints),
-                ("store_flushes", system.store_flushes),
-            ];
-            counters.extend(of_system.map(|(name, count)| (name.to_string(), count)));
+            counters.extend(system.named().map(|(name, count)| (name.to_string(), count)));
         }
         if let Some(tags) = report.tag_cache {
             let of_tags = [

@@ -285,6 +285,7 @@ impl Machine {
                 }
             }
             Step::Act(action) => context.trap = Some(Trap::Act(action)),
+            Step::LetGo(frame) => self.paging.let_go(frame),
             Step::Retry => thread.retry(),
             Step::StandStill { duration_ps } => self.stand_still(index, duration_ps),
             Step::StartSlice => {
@@ -644,11 +645,15 @@ pub(super) fn fault(
     let (store_after, half) = (thread.store_after.take(), thread.half.take());
     match &mut thread.fault {
         // The page was gone again before it could be used.
-        Some(fault) if access.after_fault => (fault.store_after, fault.half) = (store_after, half),
+        Some(fault) if access.after_fault => {
+            (fault.store_after, fault.half) = (store_after, half);
+            fault.repeats += 1;
+        }
         _ => {
             let mut times = Box::new(StageTimes::default());
             times[Stage::Core as usize] = context.now_ps - start_ps;
-            thread.fault = Some(Fault { start_ps, times, access, store_after, half });
+            thread.fault =
+                Some(Fault { start_ps, times, access, store_after, half, repeats: 0, held: None });
         }
     }
     let write = access.write;

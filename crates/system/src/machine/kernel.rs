@@ -1,7 +1,7 @@
 //! What concerns more than one thread: entries to the kernel, calls, transfers, scheduling.
 
 use super::recorded_windows::Amount;
-use super::thread::{Action, BLOCKED, IDLE, Place, State, Step, Thread, Trap};
+use super::thread::{Action, BLOCKED, HeldFrame, IDLE, Place, State, Step, Thread, Trap};
 use super::{Doing, Event, Machine, MachineError};
 use tierscope_kernel::Stage;
 use tierscope_model::os::PathSpec;
@@ -47,6 +47,31 @@ impl Machine {
     }
 
     fn act(&mut self, index: usize, action: Action, now_ps: u64) -> Result<(), MachineError> {
+        let kept = self.held_frame(index, action).and_then(Option::take);
+        if let Some(HeldFrame { frame, copied: true }) = kept {
+            self.paging.copied_to(frame, now_ps);
+        }
+        self.act_holding(index, action, now_ps)?;
+        kept.into_iter().for_each(|kept| self.paging.let_go(kept.frame));
+        Ok(())
+    }
+
+    /// Where the thread has what it holds on to for an action that decides again.
+    fn held_frame(&mut self, index: usize, action: Action) -> Option<&mut Option<HeldFrame>> {
+        let thread = &mut self.threads[self.contexts[index].thread];
+        match action {
+            Action::Resolve { .. } => thread.fault.as_mut().map(|fault| &mut fault.held),
+            Action::Read { .. } | Action::Write { .. } => Some(&mut thread.held),
+            _ => None,
+        }
+    }
+
+    fn act_holding(
+        &mut self,
+        index: usize,
+        action: Action,
+        now_ps: u64,
+    ) -> Result<(), MachineError> {
         if let Action::Read { file, .. } | Action::Write { file, .. } | Action::Sync { file, .. } =
             action
         {
@@ -57,8 +82,12 @@ impl Machine {
             Action::Arrive(id) => self.end_own_transfer(index, id, now_ps),
             Action::Resolve { page, write } => {
                 let major_faults = self.paging.counters.major_faults;
-                let (next, work) = self
-                    .decide(|paging, work, held| paging.fault(page, write, now_ps, work, held))?;
+                let fault = self.threads[self.contexts[index].thread].fault.as_ref();
+                let again = fault.is_some_and(|fault| fault.repeats > 0);
+                let (next, work) = self.decide(|paging, work, held| match again {
+                    true => paging.fault_again(page, write, now_ps, work, held),
+                    false => paging.fault(page, write, now_ps, work, held),
+                })?;
                 if let Some(windows) = &mut self.windows {
                     windows.fault(page, self.paging.counters.major_faults > major_faults);
                 }
@@ -116,7 +145,7 @@ impl Machine {
                 let part = self.part_of_page(offset, left);
                 let whole = part == 1 << self.fixed.page_shift;
                 let (next, work) = self.decide(|paging, work, held| {
-                    paging.write_page(file, page, whole, now_ps, work, held)
+                    paging.write_page(file, page, whole, work, held)
                 })?;
                 let rest = Action::Write {
                     file,
@@ -201,14 +230,29 @@ impl Machine {
         ready: impl FnOnce(u64) -> Vec<Step>,
     ) {
         let mut steps = self.work_steps(&work);
+        let mut kept = None;
         match next {
-            Next::Ready(frame) => steps.extend(ready(frame)),
+            Next::Ready(frame) => {
+                steps.extend(ready(frame));
+                let copied = matches!(again, Action::Write { .. });
+                let copies = copied || matches!(again, Action::Read { .. });
+                kept = copies.then_some(HeldFrame { frame, copied });
+            }
             Next::Wait(id) => {
                 steps.extend([Step::Act(Action::Wait(id)), Step::Act(again)]);
+            }
+            Next::Arrives(id, frame) => {
+                steps.extend([Step::Act(Action::Wait(id)), Step::Act(again)]);
+                kept = Some(HeldFrame { frame, copied: false });
             }
             Next::WaitForFrame => {
                 steps.extend([Step::Act(Action::WaitForFrame), Step::Act(again)]);
             }
+        }
+        if let (Some(HeldFrame { frame, .. }), Some(place)) = (kept, self.held_frame(index, again))
+        {
+            *place = kept;
+            self.paging.keep(frame);
         }
         self.threads[self.contexts[index].thread].do_first(&steps);
     }
@@ -216,6 +260,13 @@ impl Machine {
     pub(super) fn work_steps(&self, work: &[Work]) -> Vec<Step> {
         let shift = self.fixed.page_shift;
         let paths = &self.os.paths;
+        let copy = |from: Option<u64>, to: u64| {
+            let place = |frame| Place::Physical(frame << shift);
+            let held = from.into_iter().chain([to]);
+            let from = from.map_or(Place::Nowhere, place);
+            let copy = Step::Copy { stage: Stage::Fault, from, to: place(to), bytes: 1 << shift };
+            [copy].into_iter().chain(held.map(Step::LetGo))
+        };
         let mut steps = Vec::new();
         for item in work {
             match *item {
@@ -229,18 +280,8 @@ impl Machine {
                     };
                     steps.extend(path_steps(stage, path, times));
                 }
-                Work::Clear(frame) => steps.push(Step::Copy {
-                    stage: Stage::Fault,
-                    from: Place::Nowhere,
-                    to: Place::Physical(frame << shift),
-                    bytes: 1 << shift,
-                }),
-                Work::CopyFrame(from, to) => steps.push(Step::Copy {
-                    stage: Stage::Fault,
-                    from: Place::Physical(from << shift),
-                    to: Place::Physical(to << shift),
-                    bytes: 1 << shift,
-                }),
+                Work::Clear(frame) => steps.extend(copy(None, frame)),
+                Work::CopyFrame(from, to) => steps.extend(copy(Some(from), to)),
                 Work::Submit(id) => steps.push(Step::Act(Action::Submit(id))),
                 Work::Program { stall_ps, .. } => steps.push(stall_at_flash(stall_ps)),
                 Work::Fetch { transfer, frame, stall_ps } => steps.extend([

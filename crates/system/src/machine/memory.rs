@@ -680,14 +680,13 @@ impl Machine {
         wake_ups
     }
 
-    /// Those who wait for the commit that the journal's thread makes have waited in these stages, or in the
-    /// file system, up to now.
+    /// Those who wait for the commit that the journal's thread makes, or for the next, have waited in these
+    /// stages, or in the file system, up to now.
     pub(super) fn charge_commit(&mut self, timeline: Option<&Timeline>, now_ps: u64) {
-        let Some(io) = self.paging.waited_for_commit().and_then(|id| self.transfers.get(&id))
-        else {
-            return;
-        };
-        for index in io.waiters.clone() {
+        let waited_for = self.paging.waited_for_commits().into_iter().flatten();
+        let waiters = waited_for.filter_map(|id| self.transfers.get(&id));
+        let waiters: Vec<usize> = waiters.flat_map(|io| io.waiters.iter().copied()).collect();
+        for index in waiters {
             let thread = &mut self.threads[index];
             if !matches!(thread.state, State::OnTransfer(_)) {
                 continue;

@@ -83,6 +83,8 @@ pub enum Step {
     Stall { stage: Stage, duration_ps: u64 },
     /// Something that concerns others: done as an event.
     Act(Action),
+    /// Lets go of a frame that it has cleared or copied.
+    LetGo(u64),
     /// The access that faulted is repeated.
     Retry,
     /// The thread stands still: what it did in this time is not recorded.
@@ -193,6 +195,18 @@ pub struct Fault {
     pub store_after: Option<Access>,
     /// Its other half, where it crosses a line.
     pub half: Option<(u64, bool)>,
+    /// How many times its page was gone again before it could be used.
+    pub repeats: u32,
+    /// What it holds on to until the page is there.
+    pub held: Option<HeldFrame>,
+}
+
+/// A frame that a thread holds on to until it decides again what it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldFrame {
+    pub frame: u64,
+    /// It has copied to it.
+    pub copied: bool,
 }
 
 /// What an access has behind it when it is performed.
@@ -241,6 +255,8 @@ pub struct Thread {
     pub site: SiteId,
     /// The file that a call works on, as an area.
     pub call_area: u32,
+    /// What its read or write call holds on to.
+    pub held: Option<HeldFrame>,
     /// Hardware thread on which it ran last.
     pub last_context: usize,
     /// It is between the windows of a recording.
@@ -274,6 +290,7 @@ impl Thread {
             fault: None,
             site: UNKNOWN_SITE,
             call_area: 0,
+            held: None,
             last_context: 0,
             between: false,
             called_at_ps: None,

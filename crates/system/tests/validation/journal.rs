@@ -155,9 +155,10 @@ impl Host {
         let id = self.current as FileId;
         for page in first..first + pages {
             let mut work = Vec::new();
-            let next = self.paging.write_page(id, page, true, self.now_ps, &mut work, &|_| false);
-            assert!(matches!(next, Ok(Next::Ready(_))));
+            let next = self.paging.write_page(id, page, true, &mut work, &|_| false);
+            let Ok(Next::Ready(frame)) = next else { panic!("there is room: {next:?}") };
             self.work(work);
+            self.paging.copied_to(frame, self.now_ps);
         }
         let end = (first + pages) * PAGE;
         self.paging.extend_file(id, end);
@@ -320,6 +321,34 @@ fn a_drive_that_buffers_writes_is_flushed() {
         let sums = run(&system("storage/ext4", &[&sets]), &overwrites(10, sync));
         assert_eq!(sums.counter("store_flushes"), 10 * flushes, "{barrier}, {sync:?}");
     }
+}
+
+/// Each of some threads writes a file of its own and syncs it, at times of its own: whoever comes while a
+/// commit is made waits for the next.
+#[test]
+fn who_waits_for_the_next_commit_waits_for_the_drive() {
+    let thread = |file: u32| {
+        let address = ANONYMOUS + 1000 * u64::from(file) * PAGE;
+        let write = Call::Write { file, offset: 0, length: PAGE, address };
+        let compute = Op::compute(4_000 + 300_000 * file);
+        let again = [vec![compute], call(write), call(Call::Sync { file })].concat();
+        let open = call(Call::Open { file, size: 64 * PAGE });
+        [open, repeat(&again, 20)].concat()
+    };
+    let spawns = (1..4).flat_map(|thread| call(Call::Spawn { thread }));
+    let mut threads: Vec<Vec<Op>> = (0..4).map(thread).collect();
+    threads[0] = spawns.chain(threads[0].clone()).collect();
+    let sets =
+        [("storage.file_system.timestamp_interval", "1us"), ("storage.dram_capacity", "16MiB")];
+    let sums = run(&system("storage/ext4", &[&sets]), &threads);
+    let commits = sums.counter("journal_commits");
+    assert!((20..80).contains(&commits), "{commits} commits of 80 syncs: some share one");
+    let time_ns = |owner: &str| sums.result.time_breakdown_ns.get(owner).copied().unwrap_or(0.0);
+    let drive_ns: f64 =
+        ["host_queue", "link", "store_queue", "device", "medium"].map(time_ns).iter().sum();
+    let share = time_ns("file_system") / (time_ns("file_system") + drive_ns);
+    println!("{commits} commits, {share:.3} of the wait is the file system's");
+    assert!(share < 0.1, "{share} of the wait is the file system's");
 }
 
 #[test]

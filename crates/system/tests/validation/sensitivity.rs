@@ -1039,7 +1039,7 @@ const CASES: &[Case] = &[
     case("disk.buffer.capacity", &[DISK], "64KiB", Files, "time", Either)
         .along(&[("disk.buffer.read_ahead", "8KiB")]),
     case("disk.buffer.segments", &[DISK], "1", Files, "time", Either),
-    case("disk.buffer.read_ahead", &[DISK], "0B", Files, "time", Either),
+    case("disk.buffer.read_ahead", &[DISK], "0B", Mapped, "time", Either),
     case("disk.buffer.write_cache", &[DISK], "false", Updates, "time", Either),
     case("disk.buffer.dirty", &[DISK], "4KiB", Updates, "time", Either),
     case("nvm.capacity", &[NVM], "2MiB", Updates, "ends", Down),

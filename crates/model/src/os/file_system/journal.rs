@@ -151,6 +151,11 @@ impl Journal {
         self.committing.as_ref()
     }
 
+    /// What stands for the commits of the transaction that is being committed, and of the running one.
+    pub fn waited_for(&self) -> [Option<TransferId>; 2] {
+        [&self.committing, &self.running].map(|it| it.as_ref().and_then(|it| it.waited_for))
+    }
+
     /// Whether its thread has something to do.
     pub fn is_wanted(&self) -> bool {
         self.has_plan() || self.running.as_ref().is_some_and(|it| it.wanted)

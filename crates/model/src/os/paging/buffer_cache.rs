@@ -70,7 +70,7 @@ impl Paging {
         info.reading = true;
         self.effects.push(Effect::Given(store_address));
         work.extend([Work::Path(Stage::PageCache, 1), Work::Fetch { transfer, frame, stall_ps }]);
-        Ok(Some(Next::Wait(transfer)))
+        Ok(Some(Next::Arrives(transfer, frame)))
     }
 
     /// A page that was looked for in the extended buffer cache is read from the store.

@@ -5,6 +5,24 @@ use super::*;
 use crate::os::readahead::Vma;
 
 impl Paging {
+    /// The same for an access that has faulted before, and whose page was gone again before it could be used:
+    /// it is not held back by dirty pages any more. The kernel holds a writer back for one pause at a time and
+    /// lets it go on then, so that many who share few pages get on (`balance_dirty_pages`,
+    /// mm/page-writeback.c).
+    pub fn fault_again(
+        &mut self,
+        page: u64,
+        write: bool,
+        now_ps: u64,
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+    ) -> Result<Next, OsError> {
+        self.holds_back = false;
+        let next = self.fault(page, write, now_ps, work, held);
+        self.holds_back = true;
+        next
+    }
+
     /// Decides what a fault of the given virtual page needs. `held` says whether some TLB holds a
     /// page, so that it counts as in use.
     pub fn fault(
@@ -70,7 +88,7 @@ impl Paging {
         info.dirty = true;
         info.young = true;
         self.space.set(page, Pte::Present { frame, writable: true });
-        work.push(Work::Clear(frame));
+        self.clear(frame, work);
         Ok(Next::Ready(frame))
     }
 
@@ -140,6 +158,7 @@ impl Paging {
             original.mapped_at = Frame::UNMAPPED;
         }
         self.effects.push(Effect::Shootdown(page));
+        [from, frame].into_iter().for_each(|frame| self.keep(frame));
         work.push(Work::CopyFrame(from, frame));
         Ok(Next::Ready(frame))
     }
@@ -216,7 +235,7 @@ impl Paging {
             if frame.is_none()
                 && let Some(next) = self.fetch(file, index, work, held)?
             {
-                if let Next::Wait(_) = next {
+                if let Next::Arrives(..) = next {
                     self.file(file).tried = Some(index);
                 }
                 return Ok(next);
@@ -240,7 +259,7 @@ impl Paging {
         };
         let info = self.frames.get(frame);
         if info.reading {
-            return Ok(Next::Wait(info.transfer - 1));
+            return Ok(Next::Arrives(info.transfer - 1, frame));
         }
         self.file(file).tried = None;
         if !write && !around && !self.map_around(file, vma, index) {
@@ -268,7 +287,7 @@ impl Paging {
         let (Some(store_address), true) = (address, self.limits.is_some()) else {
             // In memory from the start, or a hole.
             if address.is_none() {
-                work.push(Work::Clear(frame));
+                self.clear(frame, work);
             }
             work.push(Work::Path(Stage::PageCache, 1));
             return Ok(Next::Ready(frame));
@@ -276,7 +295,23 @@ impl Paging {
         self.count_read(file, index);
         self.hold(frame);
         let pages = vec![PageTransfer { frame, store_address }];
-        Ok(Next::Wait(self.start_transfer(pages, false, false, work)))
+        Ok(Next::Arrives(self.start_transfer(pages, false, false, work), frame))
+    }
+
+    /// Somebody waits for what comes to a frame, or copies it: it stays until all have let go.
+    pub fn keep(&mut self, frame: u64) {
+        self.frames.keep(frame);
+    }
+
+    /// Whoever does the work clears a frame, and lets go of it.
+    pub(super) fn clear(&mut self, frame: u64, work: &mut Vec<Work>) {
+        self.keep(frame);
+        work.push(Work::Clear(frame));
+    }
+
+    /// Somebody has what he wanted of a frame.
+    pub fn let_go(&mut self, frame: u64) {
+        self.frames.let_go(frame);
     }
 
     /// The frame is about to enter a transfer: it may not be reclaimed meanwhile.

@@ -45,7 +45,7 @@ impl Paging {
         let Some(frame) = self.cached(file, index) else { return Ok(Next::WaitForFrame) };
         let info = self.frames.get(frame);
         if info.reading {
-            return Ok(Next::Wait(info.transfer - 1));
+            return Ok(Next::Arrives(info.transfer - 1, frame));
         }
         self.counters.page_cache_hits += 1;
         self.use_by_call(file, index, frame);
@@ -92,21 +92,20 @@ impl Paging {
     }
 
     /// Decides what writing to page `index` of a file needs. `whole` says that all of the page is
-    /// overwritten, so that its old content need not be read.
-    #[allow(clippy::too_many_arguments)]
+    /// overwritten, so that its old content need not be read. Once it has been copied to,
+    /// [`Paging::copied_to`] is told.
     pub fn write_page(
         &mut self,
         file: FileId,
         index: u64,
         whole: bool,
-        now_ps: u64,
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
         if let Some(frame) = self.cache.get(file_key(file, index)).checked_sub(1) {
             let info = self.frames.get(frame);
             if info.reading {
-                return Ok(Next::Wait(info.transfer - 1));
+                return Ok(Next::Arrives(info.transfer - 1, frame));
             }
             if let Some(id) = self.throttle(file, index, work)? {
                 return Ok(Next::Wait(id));
@@ -115,7 +114,6 @@ impl Paging {
             // It counts as used by reads only (`generic_perform_write`, since Linux 4.7).
             self.note_use(frame);
             self.allocate_now(file, index)?;
-            self.mark_dirty(frame, file, index, now_ps);
             return Ok(Next::Ready(frame));
         }
         if !whole && self.store_address(file, index).is_some() {
@@ -132,11 +130,18 @@ impl Paging {
         self.cache.set(file_key(file, index), frame + 1);
         work.push(Work::Path(Stage::PageCache, 1));
         if !whole {
-            work.push(Work::Clear(frame));
+            self.clear(frame, work);
         }
         self.allocate_now(file, index)?;
-        self.mark_dirty(frame, file, index, now_ps);
         Ok(Next::Ready(frame))
+    }
+
+    /// A write call has copied to a page, which is dirty from now on (`generic_write_end`, fs/buffer.c),
+    /// unless it was cut off meanwhile.
+    pub fn copied_to(&mut self, frame: u64, now_ps: u64) {
+        if let Owner::File(file, index) = self.frames.get(frame).owner {
+            self.mark_dirty(frame, file, index, now_ps);
+        }
     }
 
     /// Writes a batch of a file's dirty pages; `None` once none is left.

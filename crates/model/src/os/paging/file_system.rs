@@ -95,9 +95,10 @@ impl Paging {
         Some(id)
     }
 
-    /// What stands for the commit that is being made, where somebody waits for it.
-    pub fn waited_for_commit(&self) -> Option<TransferId> {
-        self.file_system.as_ref()?.journal.committing()?.waited_for
+    /// What stands for the commit that is being made, and for the next, which waits for it: where somebody
+    /// waits for them.
+    pub fn waited_for_commits(&self) -> [Option<TransferId>; 2] {
+        self.file_system.as_ref().map_or([None; 2], |system| system.journal.waited_for())
     }
 
     /// The time has come to look for a transaction that is old.

@@ -122,7 +122,8 @@ impl Filler<'_, '_> {
             }
             None => {
                 self.paging.frames.get_mut(frame).transfer = 0;
-                work.extend([Work::Clear(frame), Work::Path(Stage::PageCache, 1)]);
+                self.paging.clear(frame, work);
+                work.push(Work::Path(Stage::PageCache, 1));
             }
         }
     }

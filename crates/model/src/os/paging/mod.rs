@@ -121,9 +121,9 @@ impl Transfer {
 pub enum Work {
     /// A path through the kernel, `times` over.
     Path(Stage, u32),
-    /// Zeroing a frame.
+    /// Zeroing a frame, and then letting go of it.
     Clear(u64),
-    /// Copying one frame to another.
+    /// Copying one frame to another, and then letting go of both.
     CopyFrame(u64, u64),
     /// Handing a transfer to the device.
     Submit(TransferId),
@@ -155,6 +155,8 @@ pub enum Next {
     Ready(u64),
     /// Wait for the transfer, then ask again.
     Wait(TransferId),
+    /// The page comes to this frame by the transfer: keep the frame, wait, and ask again.
+    Arrives(TransferId, u64),
     /// All frames are in transfer: wait for any of them, then ask again.
     WaitForFrame,
 }
@@ -292,6 +294,8 @@ pub struct Paging {
     slot_shadows: CowMap<u64>,
     swap_windows: BTreeMap<u64, SwapWindow>,
     dirty: Dirty,
+    /// Whoever makes too much dirty has to wait.
+    holds_back: bool,
     sharing: Sharing,
     policy: ReclaimPolicy,
     reclaim: Reclaim,
@@ -395,6 +399,7 @@ impl Paging {
             file_system: None,
             owed: Vec::new(),
             now_ps: 0,
+            holds_back: true,
             counters: OsCounters::default(),
         }
     }

@@ -316,7 +316,10 @@ impl Paging {
             return Ok(next);
         };
         let info = self.frames.get(frame);
-        Ok(if info.reading { Next::Wait(info.transfer - 1) } else { Next::Ready(frame) })
+        Ok(match info.reading {
+            true => Next::Arrives(info.transfer - 1, frame),
+            false => Next::Ready(frame),
+        })
     }
 }
 

@@ -98,7 +98,7 @@ impl Memory for Evictor<'_> {
 
     fn evict(&mut self, folio: u64, shadow: Shadow) -> Evicted {
         let info = self.paging.frames.get(folio);
-        if info.transfer != 0 || self.error.is_some() {
+        if info.transfer != 0 || info.users > 0 || self.error.is_some() {
             return Evicted::Busy;
         }
         self.tried += 1;

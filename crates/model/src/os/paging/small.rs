@@ -74,7 +74,31 @@ pub fn finish(paging: &mut Paging, id: TransferId) {
 
 /// A fault of a page; what it has to wait for is under way.
 pub fn fault(paging: &mut Paging, page: u64, write: bool) -> Next {
-    paging.fault(page, write, 0, &mut Vec::new(), &|_| false).expect("there is room")
+    let mut work = Vec::new();
+    let next = paging.fault(page, write, 0, &mut work, &|_| false).expect("there is room");
+    done(paging, &work);
+    next
+}
+
+/// What was to be cleared and copied has been.
+pub fn done(paging: &mut Paging, work: &[Work]) {
+    for item in work {
+        match *item {
+            Work::Clear(frame) => paging.let_go(frame),
+            Work::CopyFrame(from, to) => [from, to].into_iter().for_each(|it| paging.let_go(it)),
+            _ => {}
+        }
+    }
+}
+
+/// A page of a file is written; what it has to wait for is under way.
+pub fn write(paging: &mut Paging, file: FileId, index: u64, now_ps: u64) -> Next {
+    let next = paging.write_page(file, index, true, &mut Vec::new(), &|_| false);
+    let next = next.expect("there is room");
+    if let Next::Ready(frame) = next {
+        paging.copied_to(frame, now_ps);
+    }
+    next
 }
 
 /// Faults until the page is there.
@@ -82,7 +106,7 @@ pub fn touch(paging: &mut Paging, page: u64, write: bool) -> u64 {
     loop {
         match fault(paging, page, write) {
             Next::Ready(frame) => return frame,
-            Next::Wait(id) => finish(paging, id),
+            Next::Wait(id) | Next::Arrives(id, _) => finish(paging, id),
             Next::WaitForFrame => settle(paging),
         }
     }
@@ -111,8 +135,14 @@ impl Memory {
     pub fn work(&mut self, work: Vec<Work>) {
         for item in work {
             match item {
-                Work::Clear(frame) => drop(self.frames.insert(frame, 0)),
-                Work::CopyFrame(from, to) => drop(self.frames.insert(to, self.frames[&from])),
+                Work::Clear(frame) => {
+                    self.frames.insert(frame, 0);
+                    self.paging.let_go(frame);
+                }
+                Work::CopyFrame(from, to) => {
+                    self.frames.insert(to, self.frames[&from]);
+                    [from, to].into_iter().for_each(|frame| self.paging.let_go(frame));
+                }
                 Work::Path(..) | Work::Submit(_) => {}
                 Work::Program { frame, store_address, .. } => {
                     if let Some(frame) = frame {
@@ -166,8 +196,10 @@ impl Memory {
             self.work(work);
             match next {
                 Next::Ready(frame) => return frame,
-                Next::Wait(id) if self.paging.transfer_exists(id) => self.end_transfer(id),
-                Next::Wait(_) => {} // It was read at once.
+                Next::Wait(id) | Next::Arrives(id, _) if self.paging.transfer_exists(id) => {
+                    self.end_transfer(id);
+                }
+                Next::Wait(_) | Next::Arrives(..) => {} // It was read at once.
                 Next::WaitForFrame => self.end_transfers(),
             }
         }

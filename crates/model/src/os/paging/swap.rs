@@ -58,7 +58,7 @@ impl Paging {
         if let Some(frame) = self.slot_frames.get(slot).checked_sub(1) {
             let info = self.frames.get(frame);
             if info.reading {
-                return Ok(Next::Wait(info.transfer - 1));
+                return Ok(Next::Arrives(info.transfer - 1, frame));
             }
             self.counters.minor_faults += 1;
             work.push(Work::Path(Stage::PageCache, 1));
@@ -95,7 +95,7 @@ impl Paging {
         }
         self.counters.swap_ins += pages.len() as u64;
         pages.sort_by_key(|page| page.store_address);
-        Ok(Next::Wait(self.start_transfer(pages, false, true, work)))
+        Ok(Next::Arrives(self.start_transfer(pages, false, true, work), frame))
     }
 
     /// The window that a page's readahead goes by, and the pages of its mapping.

@@ -69,11 +69,13 @@ impl Paging {
             let info = self.frames.get_mut(page.frame);
             info.transfer = 0;
             info.reading = false;
-            let Frame { owner, mapped_at, dirty, leaves, .. } = *info;
+            let Frame { owner, mapped_at, dirty, leaves, users, .. } = *info;
             match owner {
                 Owner::Free => self.release(page.frame),
                 Owner::Kernel => {}
-                _ if evicting && mapped_at == Frame::UNMAPPED && !dirty => self.leave(page.frame),
+                _ if evicting && mapped_at == Frame::UNMAPPED && !dirty && users == 0 => {
+                    self.leave(page.frame);
+                }
                 _ if leaves && !dirty => {
                     self.frames.get_mut(page.frame).leaves = false;
                     self.reclaim.rotate(page.frame);

@@ -110,7 +110,7 @@ impl Paging {
         let coming = u64::from(self.cache.get(file_key(file, index)) == 0);
         let (hard, soft) = self.dirty_limits(limits, coming);
         self.wakes.flush |= dirty > soft;
-        if dirty + self.dirty.under_way <= hard {
+        if dirty + self.dirty.under_way <= hard || !self.holds_back {
             return Ok(None);
         }
         self.counters.throttled_writes += 1;

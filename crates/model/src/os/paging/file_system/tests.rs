@@ -25,8 +25,7 @@ fn host(kind: FileSystemKind) -> Paging {
 
 fn write(paging: &mut Paging, page: u64) {
     let now_ps = paging.now_ps;
-    let next = paging.write_page(FILE, page, true, now_ps, &mut Vec::new(), &|_| false);
-    assert!(matches!(next, Ok(Next::Ready(_))));
+    assert!(matches!(small::write(paging, FILE, page, now_ps), Next::Ready(_)));
     paging.extend_file(FILE, (page + 1) * PAGE);
 }
 
@@ -53,7 +52,7 @@ fn a_sync_waits_for_its_data_and_then_for_one_commit() {
     let commits = [false, true].map(|data| paging.sync_metadata(FILE, data, &mut Vec::new()));
     assert!(commits[0].is_some() && commits[0] == commits[1], "both wait for the same");
     assert!(paging.take_wakes().commit);
-    assert_eq!(paging.waited_for_commit(), None, "it has not begun");
+    assert_eq!(paging.waited_for_commits(), [None, commits[0]], "it has not begun");
     assert_eq!(commit(&mut paging), 1);
     assert!(!paging.transfers_under_way());
     let flush = paging.sync_metadata(FILE, false, &mut Vec::new()).expect("nothing but a flush");

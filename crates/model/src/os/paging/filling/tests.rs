@@ -44,7 +44,7 @@ fn run(paging: &Paging, id: TransferId) -> (u64, u64) {
 #[test]
 fn the_next_window_is_under_way_while_the_last_is_read() {
     let mut paging = with_file(512, 1);
-    let Next::Wait(first) = read(&mut paging, 0) else { panic!("nothing is cached") };
+    let Next::Arrives(first, _) = read(&mut paging, 0) else { panic!("nothing is cached") };
     assert_eq!(run(&paging, first), (0, 4));
     finish(&mut paging, first);
     assert!(matches!(read(&mut paging, 0), Next::Ready(_)));
@@ -52,7 +52,7 @@ fn the_next_window_is_under_way_while_the_last_is_read() {
     assert!(matches!(read(&mut paging, 1), Next::Ready(_)), "it has the mark, and is there");
     let windows: Vec<_> = paging.transfers.iter().map(|(id, _)| run(&paging, id)).collect();
     assert_eq!(windows, [(4, 8)]);
-    assert!(matches!(read(&mut paging, 4), Next::Wait(_)), "it is being read");
+    assert!(matches!(read(&mut paging, 4), Next::Arrives(..)), "it is being read");
     let counters = &paging.counters;
     assert_eq!((counters.readahead_requests, counters.readahead_pages), (3, 3 + 8 + 16));
     assert_eq!((counters.readahead_hits, counters.page_cache_misses), (1, 1));
@@ -61,7 +61,7 @@ fn the_next_window_is_under_way_while_the_last_is_read() {
 #[test]
 fn a_fault_maps_what_is_cached_around_it() {
     let mut paging = with_file(512, 1);
-    let Next::Wait(around) = load(&mut paging, 100) else { panic!("nothing is cached") };
+    let Next::Arrives(around, _) = load(&mut paging, 100) else { panic!("nothing is cached") };
     assert_eq!(run(&paging, around), (84, 32));
     finish(&mut paging, around);
     assert!(matches!(load(&mut paging, 100), Next::Ready(_)));
@@ -77,7 +77,7 @@ fn a_fault_maps_what_is_cached_around_it() {
 fn large_folios_are_read_and_marked_as_a_whole() {
     let mut paging = with_file(512, 512);
     for page in 0..20 {
-        while let Next::Wait(id) = read(&mut paging, page) {
+        while let Next::Arrives(id, _) = read(&mut paging, page) {
             finish(&mut paging, id);
         }
         settle(&mut paging);
@@ -111,7 +111,7 @@ fn pages_are_read_when_advised_and_each_once() {
 fn what_was_read_ahead_in_vain_is_counted() {
     let mut paging = with_file(4 * FRAMES, 1);
     for page in (0..4 * FRAMES).step_by(40) {
-        while let Next::Wait(id) = load(&mut paging, page) {
+        while let Next::Arrives(id, _) = load(&mut paging, page) {
             finish(&mut paging, id);
         }
         settle(&mut paging);

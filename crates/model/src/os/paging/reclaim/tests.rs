@@ -1,7 +1,7 @@
 //! Edges of reclaim: when it begins, which pages go, and what it must not forget.
 
 use super::*;
-use crate::os::paging::small::{FRAMES, fault, finish, settle, small, touch};
+use crate::os::paging::small::{FRAMES, fault, finish, settle, small, touch, write};
 use tierscope_units::Size;
 
 const FILE: FileId = 1;
@@ -25,7 +25,7 @@ fn fill(paging: &mut Paging, free: u64) -> u64 {
 fn read(paging: &mut Paging, pages: Range<u64>) {
     for page in pages {
         let mut work = Vec::new();
-        while let Next::Wait(id) =
+        while let Next::Arrives(id, _) =
             paging.read_page(FILE, page, page, &mut work, &|_| false).expect("there is room")
         {
             finish(paging, id);
@@ -115,7 +115,9 @@ fn a_page_that_only_memory_has_goes_to_swap_and_comes_back_from_there() {
     let transfer = paging.transfer(id);
     assert_eq!((transfer.pages.len() as u64, transfer.write), (out, true));
     finish(&mut paging, id);
-    let Next::Wait(id) = fault(&mut paging, 0, false) else { panic!("it is in the store alone") };
+    let Next::Arrives(id, _) = fault(&mut paging, 0, false) else {
+        panic!("it is in the store alone")
+    };
     assert!(!paging.transfer(id).write);
     finish(&mut paging, id);
     assert!(matches!(fault(&mut paging, 0, false), Next::Ready(_)));
@@ -156,9 +158,7 @@ fn what_comes_back_soon_is_told_from_what_is_new() {
     assert_eq!((refaults, refaults_activated), (1, 1));
     paging.truncate(FILE, 0);
     paging.extend_file(FILE, FRAMES * PAGE);
-    let mut work = Vec::new();
-    let next = paging.write_page(FILE, gone + 1, true, 0, &mut work, &|_| false);
-    assert!(matches!(next, Ok(Next::Ready(_))));
+    assert!(matches!(write(&mut paging, FILE, gone + 1, 0), Next::Ready(_)));
     assert_eq!(paging.reclaim_counters().refaults, 1, "a page that was cut off has left nothing");
 }
 
@@ -216,15 +216,12 @@ fn dirty_pages_of_files_are_written_by_others_and_go_then() {
     let min = paging.watermarks.min;
     let mut index = 0;
     while paging.frames.free() > min {
-        let next = paging.write_page(FILE, index, true, 0, &mut Vec::new(), &|_| false);
-        assert!(matches!(next, Ok(Next::Ready(_))));
+        assert!(matches!(write(&mut paging, FILE, index, 0), Next::Ready(_)));
         index += 1;
     }
     paging.take_wakes();
     // Nothing else is there: it writes some itself, and asks that the rest be written.
-    let mut work = Vec::new();
-    let next = paging.write_page(FILE, index, true, 0, &mut work, &|_| false).expect("a place");
-    assert!(matches!(next, Next::Ready(_)), "a frame is left");
+    assert!(matches!(write(&mut paging, FILE, index, 0), Next::Ready(_)), "a frame is left");
     assert!(paging.take_wakes().flush);
     assert_eq!(paging.counters.reclaimed_pages, 0);
     assert!(paging.counters.file_write_backs > 0);
@@ -234,4 +231,19 @@ fn dirty_pages_of_files_are_written_by_others_and_go_then() {
     assert_eq!(paging.counters.file_write_backs, index + 1);
     balance(&mut paging);
     assert!(paging.frames.free() >= paging.watermarks.high);
+}
+
+#[test]
+fn a_page_that_somebody_holds_on_to_stays() {
+    let mut paging = small(|_| {});
+    paging.open(FILE, 3 * FRAMES * PAGE).expect("the store is empty");
+    paging.map(0, 3 * FRAMES * PAGE, 0, FILE, 0);
+    let Next::Arrives(id, frame) = fault(&mut paging, 0, false) else { panic!("the store has it") };
+    paging.keep(frame);
+    finish(&mut paging, id);
+    (1..2 * FRAMES).for_each(|page| assert_ne!(touch(&mut paging, page, false), frame));
+    assert_eq!(paging.cached(FILE, 0), Some(frame));
+    paging.let_go(frame);
+    assert!((FRAMES..3 * FRAMES).any(|page| touch(&mut paging, page, false) == frame));
+    assert_eq!(paging.cached(FILE, 0), None);
 }

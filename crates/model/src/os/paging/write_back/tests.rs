@@ -1,17 +1,12 @@
 //! When dirty pages are written, and by whom.
 
 use super::*;
-use crate::os::paging::small::{FRAMES, fault, finish, settle, small};
+use crate::os::paging::small::{FRAMES, fault, finish, settle, small, write};
 use tierscope_workload::op::MAP_WRITABLE;
 
 const FILE: FileId = 1;
 const PAGE: u64 = 4096;
 const SECOND_PS: u64 = 1_000_000_000_000;
-
-fn write(paging: &mut Paging, file: FileId, index: u64, now_ps: u64) -> Next {
-    let next = paging.write_page(file, index, true, now_ps, &mut Vec::new(), &|_| false);
-    next.expect("there is room")
-}
 
 /// Files without a page of their own.
 fn with_files(files: Range<FileId>) -> Paging {
@@ -76,6 +71,37 @@ fn more_writers_than_pages_may_be_dirty_all_get_on() {
 }
 
 #[test]
+fn who_was_held_back_once_for_an_access_gets_on() {
+    let mut paging = small(|_| {});
+    paging.open(FILE, FRAMES * PAGE).expect("the store is empty");
+    paging.map(0, FRAMES * PAGE, MAP_SHARED | MAP_WRITABLE, FILE, 0);
+    let mut is_held_back = |page: &u64| loop {
+        match fault(&mut paging, *page, true) {
+            Next::Ready(_) => return false,
+            Next::Arrives(id, _) => finish(&mut paging, id),
+            Next::Wait(_) => return true,
+            Next::WaitForFrame => panic!("memory is larger than what may be dirty"),
+        }
+    };
+    let page = (0..FRAMES).find(&mut is_held_back).expect("not all may be dirty");
+    assert!(is_held_back(&page), "nothing has been written yet");
+    let again = paging.fault_again(page, true, 0, &mut Vec::new(), &|_| false);
+    assert!(matches!(again, Ok(Next::Ready(_))), "{again:?}");
+    assert!(matches!(fault(&mut paging, page + 1, true), Next::Arrives(..) | Next::Wait(_)));
+}
+
+#[test]
+fn a_page_written_to_the_store_while_a_call_copies_to_it_is_dirty_again() {
+    let mut paging = with_files(0..2);
+    let Next::Ready(frame) = write(&mut paging, FILE, 0, 0) else { panic!("there is room") };
+    let id = paging.sync(FILE, &mut Vec::new()).expect("it has a place").expect("a dirty page");
+    finish(&mut paging, id);
+    assert!(!paging.frames.get(frame).dirty);
+    paging.copied_to(frame, 0);
+    assert!(paging.sync(FILE, &mut Vec::new()).is_ok_and(|id| id.is_some()));
+}
+
+#[test]
 fn a_file_is_written_once_it_has_been_dirty_for_long_and_not_before() {
     let mut paging = with_files(0..3);
     write(&mut paging, 1, 0, SECOND_PS);
@@ -100,7 +126,7 @@ fn a_page_being_written_is_made_read_only_and_the_hardware_is_told() {
     let mut paging = small(|_| {});
     paging.open(FILE, 16 * PAGE).expect("the store is empty");
     paging.map(0, 16 * PAGE, MAP_SHARED | MAP_WRITABLE, FILE, 0);
-    let Next::Wait(id) = fault(&mut paging, 3, true) else { panic!("it is in the store alone") };
+    let Next::Arrives(id, _) = fault(&mut paging, 3, true) else { panic!("the store has it") };
     finish(&mut paging, id);
     assert!(matches!(fault(&mut paging, 3, true), Next::Ready(_)));
     paging.take_effects();
