@@ -1400,8 +1400,8 @@ class Nvme(_Spec):
     """
 
     fetches: int | None = None
-    """Reads of submission queues that the device has under way at once; each is for as many
-    commands as wait, up to a burst.
+    """Reads of submission queues that the device has under way at once, 1 to 16384; each is for as
+    many commands as wait, up to a burst.
     """
 
     memory_page: str | None = None
@@ -1412,8 +1412,8 @@ class Nvme(_Spec):
     """
 
     vectors: int | None = None
-    """Interrupts (MSI-X vectors), which queues have in turn; what is completed with the same one is
-    held back together.
+    """Interrupts (MSI-X vectors), which queues have in turn, 1 to 2048; what is completed with the
+    same one is held back together.
     """
 
     priorities: NvmePriorities | None = None

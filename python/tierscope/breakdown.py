@@ -85,7 +85,6 @@ DEVICE_GROUPS: tuple[Group, ...] = (
     ),
     Group("link", ("link",), "=", "=", "#009e73", "green"),
     Group("waiting at the door", ("host_queue",), "▚", "S", "#e69f00", "yellow"),
-    Group("interrupts held back", ("interrupt",), "┼", "I", "#b3b3b3", "bright_black"),
     Group("block layer", ("block_layer",), "×", "x", "#f0e442", "bright_green"),
 )
 """Stages of the requests to a device alone."""

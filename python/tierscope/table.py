@@ -84,6 +84,8 @@ def _machine_rows(data: ResultData) -> list[Row]:
         row("Read from the store", lambda s: fmt.size(s["store_bytes"]["read"])),
         row("Written to the store", lambda s: fmt.size(s["store_bytes"]["written"])),
         *idle,
+        *_tag_cache_rows(systems),
+        *_journal_rows(systems),
         *_drive_rows(systems),
         *_nvm_rows(systems),
         *_disk_rows(systems),
@@ -280,6 +282,48 @@ def _settling_s(device: DeviceResult) -> float | None:
 
 def _settling(device: DeviceResult) -> str:
     return fmt.seconds(_settling_s(device))
+
+
+def _tag_cache_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """Rows of the caches of tags that lie in DRAM; none where there is none."""
+
+    def share(counters: Mapping[str, int]) -> str:
+        lookups = counters["tag_cache_lookups"]
+        return _part(lookups - counters["tag_cache_misses"], lookups)
+
+    row = _row_of(systems, "tag_cache_lookups")
+    return [
+        *row("Tags found on chip", share),
+        *row("  lines of them read from DRAM", lambda c: fmt.count(c["tag_line_reads"])),
+        *row("  written to it", lambda c: fmt.count(c["tag_line_writes"])),
+    ]
+
+
+def _journal_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """Rows of what file systems did beside data; none where none is described."""
+    row = _row_of(systems, "journal_commits")
+    return [
+        *row("Commits of the journal", lambda c: fmt.count(c["journal_commits"])),
+        *row("  written to it", lambda c: fmt.size(c["journal_written_bytes"])),
+        *row("  metadata to its places", lambda c: fmt.size(c["metadata_written_bytes"])),
+        *row("  times that room was made in it", lambda c: fmt.count(c["journal_checkpoints"])),
+        *row("Flushes of the store", lambda c: fmt.count(c["store_flushes"])),
+    ]
+
+
+def _row_of(
+    systems: Mapping[str, SystemResult], known_by: str
+) -> Callable[[str, Callable[[Mapping[str, int]], str]], Iterator[Row]]:
+    """Makes rows of counters of those systems that have the one named; none where no system has."""
+    counters = {name: system["counters"] for name, system in systems.items()}
+    known = {name for name, counted in counters.items() if known_by in counted}
+
+    def row(label: str, cell: Callable[[Mapping[str, int]], str]) -> Iterator[Row]:
+        if known:
+            cells = {n: cell(c) if n in known else fmt.ABSENT for n, c in counters.items()}
+            yield label, cells
+
+    return row
 
 
 def _drive_rows(systems: Mapping[str, SystemResult]) -> list[Row]:

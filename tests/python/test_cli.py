@@ -102,6 +102,16 @@ def test_check_takes_sweeps_too(tierscope: Runner, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"right.toml", "wrong.toml"}
 
 
+def test_check_tells_what_has_no_effect(tierscope: Runner, tmp_path: Path) -> None:
+    text = 'base = ["storage/ext4", "storage/quick"]\n'
+    (tmp_path / "plain.toml").write_text(text, encoding="utf-8")
+    checked = tierscope("check", "plain.toml", "storage/ext4")
+    assert (checked.returncode, checked.stderr) == (0, "")
+    right, remark, other = checked.stdout.splitlines()
+    assert (right, other) == ("plain.toml: no mistake", "storage/ext4: no mistake")
+    assert remark.startswith("  storage.file_system.barrier has no effect: the store ([store])")
+
+
 def test_the_report_has_the_figures_of_each_system(tierscope: Runner) -> None:
     shown = tierscope("run", "-s", "hybrid/quick,storage/quick", "-s", "oracle/quick", *SHORT)
     assert (shown.returncode, shown.stderr) == (0, "")

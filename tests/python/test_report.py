@@ -158,3 +158,31 @@ def test_write_amplification_is_told_for_pages_and_for_bytes_from_the_host() -> 
     assert each == pytest.approx(programmed * drive["page_bytes"] / written)
     told = dict(table.rows(result.data))
     assert told["  of bytes from the host"] != told["Write amplification, of pages"]
+
+
+def test_journals_and_tag_caches_have_rows_where_machines_have_them() -> None:
+    system = (
+        '{ kind = "ext4", journal = "ordered", commit_interval = "1ms", journal_capacity = "4MiB", '
+        'barrier = "flush", timestamp_interval = "4ms" }'
+    )
+    journal = ts.system("storage/quick").with_sets([("storage.file_system", system)])
+    tags = {"tags": "dram", "tag_cache.capacity": "64KiB", "tag_cache.ways": "8"}
+    sets = [(f"hybrid.cache.{key}", value) for key, value in tags.items()]
+    cached = ts.system("hybrid/quick").with_sets(sets)
+    work = ts.workload("filebench/varmail", files=40, threads=2, loops=2)
+    result = ts.compare([journal, cached, "oracle/quick"], work)
+    told = dict(table.rows(result.data))
+    commits = result["storage/quick"]["counters"]["journal_commits"]
+    assert commits > 0
+    assert told["Commits of the journal"] == {
+        "storage/quick": str(commits),
+        "hybrid/quick": "–",
+        "oracle/quick": "–",
+    }
+    assert told["Tags found on chip"]["hybrid/quick"].endswith("%")
+    assert told["Tags found on chip"]["storage/quick"] == "–"
+    plain = ts.run("oracle/quick", ts.workload("gups", updates=300, table="1MiB"))
+    assert not {"Commits of the journal", "Tags found on chip"} & set(dict(table.rows(plain.data)))
+    # What has no effect is told.
+    notes = result["storage/quick"]["notes"]
+    assert any("storage.file_system.barrier has no effect" in note for note in notes)

@@ -4,6 +4,7 @@ use crate::device::disk::DiskCounts;
 use crate::device::nvm::NvmReport;
 use crate::device::ssd::SsdReport;
 use crate::link::LINK;
+use crate::link::nvme::NvmeCounts;
 use crate::medium::dram::{DramCounts, DramEnergy, InterfaceEnergy};
 
 /// What media did and took, up to a time.
@@ -17,6 +18,8 @@ pub struct Activity {
     pub nvm: Option<Box<NvmReport>>,
     /// What a disk did, where there is one.
     pub disk: Option<DiskCounts>,
+    /// What NVM Express sent, where it drives a store.
+    pub nvme: Option<NvmeCounts>,
     /// Where energy went.
     pub energy: Energy,
 }
@@ -64,7 +67,11 @@ impl Activity {
             (Some(one), Some(other)) => Some(one.together(&other)),
             (one, other) => one.or(other),
         };
-        Activity { drive, disk, energy: self.energy.beside(other.energy), ..self }
+        let nvme = match (self.nvme, other.nvme) {
+            (Some(one), Some(other)) => Some(one.together(&other)),
+            (one, other) => one.or(other),
+        };
+        Activity { drive, disk, nvme, energy: self.energy.beside(other.energy), ..self }
     }
 
     /// What came since `before`.
@@ -79,8 +86,9 @@ impl Activity {
             None => nvm.clone(),
         });
         let disk = self.disk.map(|disk| disk.since(&before.disk.unwrap_or_default()));
+        let nvme = self.nvme.map(|sent| sent.since(&before.nvme.unwrap_or_default()));
         let (dram, energy) = (self.dram.since(&before.dram), self.energy.since(&before.energy));
-        Activity { dram, drive, nvm, disk, energy }
+        Activity { dram, drive, nvm, disk, nvme, energy }
     }
 }
 

@@ -156,7 +156,7 @@ impl<D: Device> Part for DeviceUnderTest<D> {
     fn advance(&mut self, now_ps: u64, out: &mut Vec<Answer>) {
         let mut completions = Vec::new();
         self.0.advance(now_ps, &mut completions);
-        out.extend(completions.into_iter().map(|Completion { id, at_ps, stages }| Answer {
+        out.extend(completions.into_iter().map(|Completion { id, at_ps, stages, .. }| Answer {
             id,
             at_ps,
             stages,

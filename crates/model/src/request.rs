@@ -88,6 +88,15 @@ pub struct Completion {
     pub at_ps: u64,
     /// The request's stages from submission to `at_ps`: their sum is exactly that time.
     pub stages: Timeline,
+    /// Which of the device's interrupts told of it, where it told of several; else 0.
+    pub interrupt: u32,
+}
+
+impl Completion {
+    /// Of a request of which no interrupt tells together with others.
+    pub const fn new(id: u32, at_ps: u64, stages: Timeline) -> Self {
+        Completion { id, at_ps, stages, interrupt: 0 }
+    }
 }
 
 /// A device: media behind a controller.
@@ -246,6 +255,8 @@ pub struct PageResponse {
     pub at_ps: u64,
     /// Stages from submission to `at_ps`, exactly.
     pub stages: Timeline,
+    /// Which of the device's interrupts told of it, as of a [`Completion`].
+    pub interrupt: u32,
 }
 
 /// What an organization answered.

@@ -84,7 +84,7 @@ impl Device for Template {
         stages.push(Stage::Link, arrived_ps - now_ps);
         stages.push(Stage::Medium, self.latency_ps);
         stages.push(Stage::Link, at_ps - served_ps);
-        self.done.push(at_ps, 0, Completion { id: request.id, at_ps, stages });
+        self.done.push(at_ps, 0, Completion::new(request.id, at_ps, stages));
         Ok(())
     }
 

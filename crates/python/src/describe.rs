@@ -208,10 +208,10 @@ pub fn resolve_text(name: &str, text: &str, sets: Vec<(String, String)>) -> PyRe
     Ok(machine(&resolved).to_string())
 }
 
-/// Raises every mistake of a description.
+/// Raises every mistake of a description; of one that has none, what in it has no effect.
 #[pyfunction]
-pub fn check_file(path: &str) -> PyResult<()> {
-    spec::load(path, &[]).map(|_| ()).map_err(|p| spec_error(&p))
+pub fn check_file(path: &str) -> PyResult<Vec<String>> {
+    spec::load(path, &[]).map(|it| it.spec.remarks()).map_err(|p| spec_error(&p))
 }
 
 /// Raises what is wrong with a workload, given as in a job, as far as it shows before it runs on a

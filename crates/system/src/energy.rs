@@ -3,8 +3,7 @@
 use crate::result::{EnergyResult, NvdimmResult};
 use crate::spec::SystemSpec;
 use std::collections::BTreeMap;
-use tierscope_model::activity::Energy;
-use tierscope_model::medium::dram::DramCounts;
+use tierscope_model::activity::{Activity, Energy};
 
 /// Energy of a run of `time_s` seconds.
 pub(crate) fn energy_result(energy: &Energy, time_s: f64) -> EnergyResult {
@@ -53,9 +52,19 @@ pub(crate) fn nvdimm_note(spec: &SystemSpec) -> Option<String> {
     ))
 }
 
-/// Counters of DRAM, by name.
-pub(crate) fn dram_counters(dram: &DramCounts) -> BTreeMap<String, u64> {
-    let named = [
+/// Counters of DRAM, and of NVM Express where that drives the store, by name.
+pub(crate) fn counters_of(activity: &Activity) -> BTreeMap<String, u64> {
+    let of_nvme = activity.nvme.map(|sent| {
+        [
+            ("nvme_doorbells", sent.doorbells),
+            ("nvme_command_fetches", sent.command_fetches),
+            ("nvme_list_fetches", sent.list_fetches),
+            ("nvme_interrupts", sent.interrupts),
+            ("nvme_held_back_ns", sent.held_back_ps / 1_000),
+        ]
+    });
+    let dram = &activity.dram;
+    let of_dram = [
         ("dram_row_hits", dram.row_hits),
         ("dram_row_closed", dram.row_closed),
         ("dram_row_conflicts", dram.row_conflicts),
@@ -65,5 +74,6 @@ pub(crate) fn dram_counters(dram: &DramCounts) -> BTreeMap<String, u64> {
         ("dram_written_lines", dram.written_lines),
         ("dram_forwarded_lines", dram.forwarded_lines),
     ];
-    named.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
+    let named = of_dram.into_iter().chain(of_nvme.into_iter().flatten());
+    named.map(|(name, count)| (name.to_owned(), count)).collect()
 }

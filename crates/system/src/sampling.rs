@@ -554,7 +554,7 @@ fn set_costs(result: &mut SystemResult, sums: &Sums) {
 }
 
 /// Counters that were counted in units alone, by what they grow with.
-const IN_UNITS: [(&str, Option<Cause>); 12] = [
+const IN_UNITS: [(&str, Option<Cause>); 17] = [
     ("interrupts", Some(Cause::Store)),
     ("context_switches", Some(Cause::Store)),
     ("dram_row_hits", Some(Cause::Memory)),
@@ -566,6 +566,11 @@ const IN_UNITS: [(&str, Option<Cause>); 12] = [
     ("dram_forwarded_lines", Some(Cause::Memory)),
     ("hits_l1", Some(Cause::Access)),
     ("hits_l2", Some(Cause::Beyond)),
+    ("nvme_doorbells", Some(Cause::Store)),
+    ("nvme_command_fetches", Some(Cause::Store)),
+    ("nvme_list_fetches", Some(Cause::Store)),
+    ("nvme_interrupts", Some(Cause::Store)),
+    ("nvme_held_back_ns", Some(Cause::Store)),
     ("dram_refreshes", None),
 ];
 

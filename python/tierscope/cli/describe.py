@@ -173,8 +173,8 @@ def _checked(file: str) -> str:
     """
     if not _is_study(file):
         with core_errors():
-            _core.check_file(file)
-        return ""
+            remarks = _core.check_file(file)
+        return "".join(f"\n  {remark}" for remark in remarks)
     from tierscope.sweeps.points import points
     from tierscope.sweeps.study import read
 

@@ -7,7 +7,7 @@ mod queues;
 pub use pages::{DonePage, PageAccess, PageControl, PageDone, Pages};
 
 use crate::activity::Activity;
-use crate::link::nvme::COMMAND_BYTES;
+use crate::link::nvme::{COMMAND_BYTES, NvmeCounts};
 use crate::link::{AnyLink, Direction, Flow, Leg, Link, LinkDescription, LinkEnergySpec};
 use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
 use crate::request::{Ahead, Completion, Control, Device, Full, Manner, Request};
@@ -44,6 +44,8 @@ struct Waits {
     entered_ps: u64,
     /// The interrupt was raised.
     raised_ps: u64,
+    /// Its number among those of the device, where it tells of others, too.
+    interrupt: u32,
 }
 
 /// A page of a request.
@@ -78,6 +80,8 @@ pub struct Linked<P: Pages> {
     ports: [Port; 2],
     /// Queues out of which the device fetches commands, where these are described.
     queues: Option<Box<Queues>>,
+    /// What NVM Express has sent, where that is the protocol.
+    sent: Option<NvmeCounts>,
     /// What somebody takes time to send.
     pending: EventQueue<Parcel>,
     held: Slab<Held>,
@@ -101,9 +105,11 @@ impl<P: Pages> Linked<P> {
         queue_depth: u32,
     ) -> Self {
         let (queues, link_energy) = (link.queues(), link.energy().cloned());
+        let sent = link.is_nvme().then(NvmeCounts::default);
         let link = link.build();
         Linked {
             device,
+            sent,
             link_energy,
             flows: [link.flow(false), link.flow(true)],
             link,
@@ -216,6 +222,9 @@ impl<P: Pages> Linked<P> {
 
     /// Sends message `leg` for `what` at `now_ps`, or goes on if that was the last.
     fn go(&mut self, now_ps: u64, what: What, leg: u32, out: &mut Vec<Completion>) {
+        if let (0, Some(sent)) = (leg, &mut self.sent) {
+            what.count(sent);
+        }
         let (legs, bytes, background) = self.legs(what);
         let Some(&next) = legs.get(leg as usize) else { return self.arrive(now_ps, what, out) };
         let Leg { direction, after_ps, .. } = next;
@@ -352,8 +361,19 @@ impl<P: Pages> Linked<P> {
     /// The device interrupts for these completions, if there are any.
     fn interrupt(&mut self, at_ps: u64, batch: Option<u32>, out: &mut Vec<Completion>) {
         let (Some(batch), Some(queues)) = (batch, &self.queues) else { return };
-        for index in queues.batch(batch) {
-            self.held[*index].waits.raised_ps = at_ps;
+        let batch_of = queues.batch(batch);
+        let mut held_back_ps = 0;
+        let interrupt = match &self.sent {
+            Some(sent) if batch_of.len() > 1 => (sent.interrupts as u32).wrapping_add(1),
+            _ => 0,
+        };
+        for index in batch_of {
+            let waits = &mut self.held[*index].waits;
+            (waits.raised_ps, waits.interrupt) = (at_ps, interrupt);
+            held_back_ps += at_ps - waits.entered_ps;
+        }
+        if let Some(sent) = &mut self.sent {
+            sent.held_back_ps += held_back_ps;
         }
         self.go(at_ps, What::Interrupt(batch), 0, out);
     }
@@ -452,14 +472,14 @@ impl<P: Pages> Linked<P> {
     fn answer(&mut self, at_ps: u64, index: u32, out: &mut Vec<Completion>) {
         let held = self.held.remove(index);
         let part = self.parts.remove(held.last);
-        // Up to its completion entry; then it waits for the interrupt.
+        // Up to its completion entry; then the device holds back the interrupt.
         let entered_ps = self.queues.as_ref().map_or(at_ps, |_| held.waits.entered_ps);
         let mut done = completion(held.request.id, &held, entered_ps, part.arrived_ps, part.done);
         if let Some(queues) = &mut self.queues {
             queues.leave(held.queue);
-            done.stages.push(Stage::Interrupt, held.waits.raised_ps - entered_ps);
+            done.stages.push(Stage::Device, held.waits.raised_ps - entered_ps);
             done.stages.push(Stage::Link, at_ps - held.waits.raised_ps);
-            done.at_ps = at_ps;
+            (done.at_ps, done.interrupt) = (at_ps, held.waits.interrupt);
         }
         out.push(done);
     }
@@ -590,7 +610,7 @@ fn completion<D: PageDone>(
         done.write_stages(&mut stages);
         stages.push(Stage::Link, at_ps - done.at_ps());
     }
-    Completion { id, at_ps, stages }
+    Completion::new(id, at_ps, stages)
 }
 
 /// Something that happens in the device.
@@ -675,7 +695,7 @@ impl<P: Pages> Device for Linked<P> {
     fn activity(&self, now_ps: u64) -> Activity {
         let moved_bytes = self.ports.iter().map(|port| port.moved_bytes).sum();
         let of_link = self.link_energy.as_ref().map(|spec| spec.taken(moved_bytes, now_ps));
-        self.device.activity(now_ps).with_link(of_link)
+        Activity { nvme: self.sent, ..self.device.activity(now_ps).with_link(of_link) }
     }
 
     fn keeps_answered(&self) -> bool {
@@ -709,6 +729,7 @@ impl<P: Pages> Device for Linked<P> {
             flows: self.flows.clone(),
             ports: self.ports.clone(),
             queues: self.queues.clone(),
+            sent: self.sent,
             pending: self.pending.clone(),
             held: self.held.clone(),
             parts: self.parts.clone(),

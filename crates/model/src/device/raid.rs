@@ -177,7 +177,7 @@ impl Raid {
             Event::Divided(index) | Event::Come(index) => self.divide(now_ps, index),
             Event::Done(index) => {
                 let Held { request, stages, .. } = self.held.remove(index);
-                out.push(Completion { id: request.id, at_ps: now_ps, stages });
+                out.push(Completion::new(request.id, now_ps, stages));
             }
         }
     }
@@ -234,7 +234,7 @@ impl Raid {
     fn advance_drive(&mut self, now_ps: u64, drive: usize) {
         let mut done = std::mem::take(&mut self.done);
         self.drives[drive].advance(now_ps, &mut done);
-        for Completion { id, at_ps, stages } in done.drain(..) {
+        for Completion { id, at_ps, stages, .. } in done.drain(..) {
             let piece = self.pieces.remove(id);
             let held = &mut self.held[piece.held];
             held.pieces -= 1;

@@ -160,6 +160,11 @@ pub trait LinkDescription {
         None
     }
 
+    /// Whether NVM Express drives the device behind it.
+    fn is_nvme(&self) -> bool {
+        false
+    }
+
     /// The queues by which a device behind it is told of requests, where these are described.
     fn queues(&self) -> Option<nvme::NvmeQueues> {
         None

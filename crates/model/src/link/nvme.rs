@@ -15,6 +15,10 @@ pub const COMMAND_BYTES: u64 = 64;
 const POINTER_BYTES: u64 = 8;
 /// The unit of the time by which interrupts may be held back, in picoseconds: 100 us.
 const TIME_UNIT_PS: u64 = 100_000_000;
+/// Reads that a device has under way at most: PCI Express Base Specification 6.0, tags of 14 bits.
+const MOST_READS: u32 = 1 << 14;
+/// Entries of a table of MSI-X at most: PCI Express Base Specification 5.0, §7.7.2.2 (Table Size has 11 bits).
+const MOST_VECTORS: u32 = 2_048;
 
 /// Queues of NVM Express. Without them, each command is fetched as soon as the device is told of it, its data
 /// lie in one place of the host's memory, and each completion interrupts.
@@ -27,14 +31,14 @@ pub struct NvmeSpec {
     pub entries: u32,
     /// Commands that are fetched from a queue before the next has its turn: a power of two, up to 64.
     pub burst: u32,
-    /// Reads of submission queues that the device has under way at once; each is for as many commands as wait,
-    /// up to a burst.
+    /// Reads of submission queues that the device has under way at once, 1 to 16384; each is for as many commands
+    /// as wait, up to a burst.
     pub fetches: u32,
     /// A page of the host's memory: a list of pages is fetched for a command whose data lie in more than two.
     /// A power of two from 4KiB to 128MiB.
     pub memory_page: Size,
-    /// Interrupts (MSI-X vectors), which queues have in turn; what is completed with the same one is held
-    /// back together.
+    /// Interrupts (MSI-X vectors), which queues have in turn, 1 to 2048; what is completed with the same one is
+    /// held back together.
     pub vectors: u32,
     /// Weighted round robin with urgent priority; without it queues have their turns alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,6 +149,7 @@ impl NvmeSpec {
         problems.at_least(path, "entries", self.entries, 2);
         problems.at_most(path, "entries", self.entries, 65_536);
         problems.at_least(path, "fetches", self.fetches, 1);
+        problems.at_most(path, "fetches", self.fetches, MOST_READS);
         let mut impossible = |key: &str, value: String, reason: String, mend: &str| {
             problems.add("impossible-value", format!("{path}.{key}"), value, reason, mend.into());
         };
@@ -168,7 +173,9 @@ impl NvmeSpec {
         }
         let queues = self.queues.saturating_mul(self.classes().len() as u32);
         problems.at_least(path, "vectors", self.vectors, 1);
-        if self.vectors > queues.max(1) {
+        if queues >= MOST_VECTORS {
+            problems.at_most(path, "vectors", self.vectors, MOST_VECTORS);
+        } else if self.vectors > queues.max(1) {
             problems.add(
                 "contradiction",
                 format!("{path}.vectors"),
@@ -197,6 +204,22 @@ impl NvmeSpec {
             problems.at_least(&path, "threshold", it.threshold, 2);
             problems.at_most(&path, "threshold", it.threshold, 256);
         }
+    }
+}
+
+counters! {
+    /// What NVM Express has sent.
+    pub struct NvmeCounts {
+        /// Writes of doorbells by the host: one for each command, and one for each interrupt.
+        pub doorbells,
+        /// Reads of submission queues by the device, each of one or more commands.
+        pub command_fetches,
+        /// Reads of pages of lists of the host's pages by the device.
+        pub list_fetches,
+        /// Interrupts by the device.
+        pub interrupts,
+        /// Time from completion entries until their interrupts were raised, of all commands, in picoseconds.
+        pub held_back_ps,
     }
 }
 

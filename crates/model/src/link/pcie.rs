@@ -187,6 +187,10 @@ impl LinkDescription for PcieSpec {
         self.energy.as_ref()
     }
 
+    fn is_nvme(&self) -> bool {
+        self.protocol == PcieProtocol::Nvme
+    }
+
     fn queues(&self) -> Option<nvme::NvmeQueues> {
         let root_complex_ps = self.root_complex_latency.picoseconds();
         self.nvme.clone().map(|spec| nvme::NvmeQueues::new(spec, root_complex_ps))

@@ -353,7 +353,7 @@ impl Dram {
             id = self.groups.remove(flight.owner).id;
         }
         self.in_flight -= 1;
-        out.push(Completion { id, at_ps: flight.end_ps, stages: self.stages(flight) });
+        out.push(Completion::new(id, flight.end_ps, self.stages(flight)));
     }
 
     #[inline]

@@ -357,7 +357,7 @@ impl BlockDevice {
         let Command { clock_ps: at_ps, stages, .. } = *command;
         match command.asked {
             Asked::Bytes(PageRequest { id, .. }) | Asked::Control(id, _) => {
-                Response::Page(PageResponse { id, at_ps, stages })
+                Response::Page(PageResponse { id, at_ps, stages, interrupt: 0 })
             }
             Asked::Line(request, oldest) => {
                 let version = self.complete_line(request, oldest);

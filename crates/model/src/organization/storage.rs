@@ -239,8 +239,22 @@ struct Page {
     /// Time up to which `stages` reaches.
     clock_ps: u64,
     stages: Timeline,
+    /// Which of the store's interrupts told of it.
+    interrupt: u32,
     /// Versions of its lines, where data are checked and the page goes to the store.
     versions: Vec<u64>,
+}
+
+impl Page {
+    fn new(
+        now_ps: u64,
+        request: PageRequest,
+        control: Option<Control>,
+        versions: Vec<u64>,
+    ) -> Self {
+        let stages = Timeline::new();
+        Page { request, control, clock_ps: now_ps, stages, interrupt: 0, versions }
+    }
 }
 
 /// Versions of lines, where data are checked.
@@ -409,6 +423,7 @@ impl Storage {
         let page = &mut self.pages[done.id];
         page.stages.append(&done.stages);
         page.clock_ps = done.at_ps;
+        page.interrupt = done.interrupt;
         let PageRequest { write, bytes, .. } = page.request;
         if write {
             self.traffic.store_written_bytes += u64::from(bytes);
@@ -423,7 +438,8 @@ impl Storage {
 
     /// The page is where it had to go: its data are there from now on.
     fn end_page(&mut self, id: u32, out: &mut Vec<Response>) {
-        let Page { request, clock_ps, stages, versions, .. } = self.pages.remove(id);
+        let Page { request, clock_ps: at_ps, stages, interrupt, versions, .. } =
+            self.pages.remove(id);
         if let Some(data) = &mut self.data {
             let lines = u64::from(request.bytes) / self.line_bytes;
             let memory = request.memory_address / self.line_bytes;
@@ -438,7 +454,7 @@ impl Storage {
                 }
             }
         }
-        out.push(Response::Page(PageResponse { id: request.id, at_ps: clock_ps, stages }));
+        out.push(Response::Page(PageResponse { id: request.id, at_ps, stages, interrupt }));
     }
 
     /// Does what happens at `now_ps`, the time of the next event.
@@ -489,8 +505,7 @@ impl Organization for Storage {
         let versions = copied
             .map(|data| (first..first + lines).map(|line| data.latest.get(line)).collect())
             .unwrap_or_default();
-        let stages = Timeline::new();
-        let page = Page { request, control: None, clock_ps: now_ps, stages, versions };
+        let page = Page::new(now_ps, request, None, versions);
         let id = self.pages.insert(page);
         let started = if request.write {
             self.for_dram.is_empty() && self.start_dma(now_ps, id)
@@ -522,8 +537,7 @@ impl Organization for Storage {
             force_unit_access: false,
         };
         let control = Some(control);
-        let (stages, versions) = (Timeline::new(), Vec::new());
-        let id = self.pages.insert(Page { request, control, clock_ps: now_ps, stages, versions });
+        let id = self.pages.insert(Page::new(now_ps, request, control, Vec::new()));
         if !self.for_store.is_empty() || !self.start_store(now_ps, id) {
             self.for_store.push_back(id);
         }

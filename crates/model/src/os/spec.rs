@@ -40,6 +40,11 @@ pub struct PathSpec {
     pub lines: u32,
 }
 
+impl PathSpec {
+    /// A path that is not taken.
+    pub const NONE: PathSpec = PathSpec { instructions: 0, lines: 0 };
+}
+
 /// The kernel's paths, each charged to the stage of its name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -313,7 +313,7 @@ impl Account {
     }
 
     fn counters(&self, activity: &Activity, report: &OrganizationReport) -> BTreeMap<String, u64> {
-        let mut counters = crate::energy::dram_counters(&activity.dram);
+        let mut counters = crate::energy::counters_of(activity);
         counters.insert("flushes_left_out".into(), self.left_out.flushes);
         counters.insert("trims_left_out".into(), self.left_out.trims);
         counters.insert("stale_loads".into(), report.stale_reads);

@@ -7,7 +7,7 @@ use super::thread::{Access, BUSY, Begun, IDLE, OWNERS, Thread, owner_name};
 use super::{Core, Event, Fixed, Machine};
 use crate::disk::disk_result;
 use crate::drive::drive_result;
-use crate::energy::{dram_counters, energy_result, nvdimm_note, nvdimm_result};
+use crate::energy::{counters_of, energy_result, nvdimm_note, nvdimm_result};
 use crate::nvm::nvm_result;
 use crate::result::{Bytes, EnergyResult, Interval, LatencySummary, SystemResult};
 use crate::sampling::estimate;
@@ -728,7 +728,7 @@ impl Machine {
             counters.extend(of_tags.map(|(name, count)| (name.to_string(), count)));
         }
         let caches = self.spec.processor.iter().flat_map(|processor| &processor.caches);
-        counters.extend(dram_counters(&activity.dram));
+        counters.extend(counters_of(activity));
         let own = report.hams.iter().flat_map(|hams| hams.named());
         counters.extend(own.map(|(name, count)| (name.to_string(), count)));
         for ((counts, late), cache) in account.hits.iter().zip(&account.late_hits).zip(caches) {
@@ -740,6 +740,7 @@ impl Machine {
 
     fn notes(&self) -> Vec<String> {
         let mut notes: Vec<_> = nvdimm_note(&self.spec).into_iter().collect();
+        notes.extend(self.spec.without_effect(self.organization.takes_control()));
         let stale = self.stale_loads();
         let syncs = self.in_all(|account| account.syncs);
         if syncs > 0 && !self.fixed.paging && self.spec.hams.is_none() {

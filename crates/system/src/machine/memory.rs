@@ -9,6 +9,7 @@ use super::{Doing, Event, Machine};
 use std::collections::VecDeque;
 use std::ops::Range;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
+use tierscope_model::os::PathSpec;
 use tierscope_model::os::address_space::Pte;
 use tierscope_model::os::paging::{Moves, PageTransfer, TransferId};
 use tierscope_model::processor::on_chip::{DirtyLine, Stack};
@@ -194,6 +195,17 @@ pub(super) struct TransferIo {
     pub context: usize,
     /// Stages of the page that came last.
     pub timeline: Timeline,
+}
+
+/// The interrupt that a hardware thread has handled last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handler {
+    /// Its number at the device; 0 where it told of one transfer.
+    number: u32,
+    context: usize,
+    /// When it begins to wake threads, and when it has woken all whom it has to.
+    woken_from_ps: u64,
+    end_ps: u64,
 }
 
 /// Requests with this id are write-backs, for which nobody waits.
@@ -595,25 +607,31 @@ impl Machine {
         let io = self.transfers.entry(page.transfer).or_default();
         io.timeline = timeline;
         if self.paging.page_moved(page.transfer) {
-            self.end_transfer(page.transfer, now_ps);
+            self.end_transfer(page.transfer, response.interrupt, now_ps);
         }
     }
 
-    /// All pages have moved: an interrupt, and the threads that waited become ready.
-    pub(super) fn end_transfer(&mut self, id: TransferId, now_ps: u64) {
+    /// All pages have moved: an interrupt, and the threads that waited become ready. Where the interrupt with this
+    /// number, which is not 0, has told of another transfer before, its handler goes on with this one.
+    pub(super) fn end_transfer(&mut self, id: TransferId, number: u32, now_ps: u64) {
         self.paging.tell_time(now_ps);
         self.paging.finish_transfer(id);
         self.apply_effects();
         let io = self.transfers.remove(&id).unwrap_or_default();
         self.wake_for_transfer(id, &io.timeline, now_ps);
         let paths = self.os.paths.clone();
-        let mut at_ps = now_ps + self.kernel_path_ps(paths.interrupt);
-        self.account.interrupts += 1;
+        let handler = self.handler.filter(|handler| number != 0 && handler.number == number);
+        let (context, from_ps, path) = match handler {
+            Some(it) => (it.context, it.end_ps.max(now_ps), PathSpec::NONE),
+            None => (io.context, now_ps, paths.interrupt),
+        };
+        self.account.interrupts += u64::from(handler.is_none());
+        let mut at_ps = from_ps + self.kernel_path_ps(path);
+        let interrupt_end_ps = handler.map_or(at_ps, |handler| handler.woken_from_ps.max(now_ps));
         let woken: Vec<usize> = {
             let frames = std::mem::take(&mut self.waiting_for_frame);
             io.waiters.iter().copied().chain(frames).collect()
         };
-        let interrupt_end_ps = at_ps;
         let (mut wake_ups, mut first) = (0u32, None);
         for index in woken {
             let thread = &mut self.threads[index];
@@ -636,12 +654,14 @@ impl Machine {
             first = first.or(Some(index));
         }
         let touches = [
-            Step::Touch { stage: Stage::Interrupt, lines: paths.interrupt.lines },
+            Step::Touch { stage: Stage::Interrupt, lines: path.lines },
             Step::Touch { stage: Stage::WakeUp, lines: paths.wake_up.lines * wake_ups },
         ];
-        self.account.kernel_instructions += u64::from(paths.interrupt.instructions)
+        self.account.kernel_instructions += u64::from(path.instructions)
             + u64::from(paths.wake_up.instructions) * u64::from(wake_ups);
-        self.interrupt(io.context, at_ps - now_ps, &touches, first);
+        let woken_from_ps = interrupt_end_ps;
+        self.handler = Some(Handler { number, context, woken_from_ps, end_ps: at_ps });
+        self.interrupt(context, at_ps - from_ps, &touches, first);
     }
 
     /// A page has come that a thread has carried itself: no interrupt, but those that waited for it, or for

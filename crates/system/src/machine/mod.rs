@@ -35,7 +35,7 @@ use account::Account;
 use between::Between;
 use coherence::Coherence;
 use daemons::{Daemon, Daemons};
-use memory::{Miss, Outgoing, PageIo, TransferIo};
+use memory::{Handler, Miss, Outgoing, PageIo, TransferIo};
 use prefetch::Prefetch;
 use recorded_windows::Windows;
 use region::Region;
@@ -235,6 +235,7 @@ pub struct Machine {
     pages: Slab<PageIo>,
     pages_at_device: u64,
     transfers: BTreeMap<TransferId, TransferIo>,
+    handler: Option<Handler>,
     waiting_for_frame: Vec<usize>,
     daemons: Daemons,
     /// By 64 lines: those that may be in on-chip caches.
@@ -363,6 +364,7 @@ impl Machine {
             pages: Slab::new(),
             pages_at_device: 0,
             transfers: BTreeMap::new(),
+            handler: None,
             waiting_for_frame: Vec::new(),
             daemons: Daemons::default(),
             on_chip: CowMap::new(0),
@@ -598,6 +600,7 @@ impl Machine {
             pages: self.pages.clone(),
             pages_at_device: self.pages_at_device,
             transfers: self.transfers.clone(),
+            handler: self.handler,
             waiting_for_frame: self.waiting_for_frame.clone(),
             daemons: self.daemons.clone(),
             on_chip: self.on_chip.fork(),

@@ -166,6 +166,6 @@ impl Machine {
 
     pub(super) fn end_warm_transfer(&mut self, id: TransferId, now_ps: u64) {
         while !self.paging.page_moved(id) {}
-        self.end_transfer(id, now_ps);
+        self.end_transfer(id, 0, now_ps);
     }
 }

@@ -107,7 +107,7 @@ pub fn load_json(
         }
     };
     layered.origin.insert(0, who.to_owned());
-    lay_over(&mut layered.root, Node::from_json(over, who));
+    lay_over(&mut layered.root, Node::from_json(over, who))?;
     resolve(layered, sets)
 }
 
@@ -208,7 +208,7 @@ impl Loader {
         let Some(base) = top.remove("base") else { return Ok(top) };
         let Data::List(bases) = &base.data else {
             let mut below = self.base(&base, folder, preset)?;
-            lay_over(&mut below, top);
+            lay_over(&mut below, top)?;
             return Ok(below);
         };
         let mut layers = bases.iter();
@@ -235,9 +235,9 @@ impl Loader {
                 Some(_) => {}
                 None => host = is_host(layer).then_some(layer),
             }
-            lay_over(&mut below, node);
+            lay_over(&mut below, node)?;
         }
-        lay_over(&mut below, top);
+        lay_over(&mut below, top)?;
         Ok(below)
     }
 
@@ -305,15 +305,49 @@ fn host_below(layer: &Node, host: &Node) -> Problem {
 }
 
 /// Lays a description over its base. Another kind of store or link takes the place of the base's.
-fn lay_over(base: &mut Node, top: Node) {
-    for parts in [DEVICES, LINKS] {
-        if parts.iter().any(|part| top.get(part.key).is_some()) {
-            for part in parts.iter().filter(|part| top.get(part.key).is_none()) {
-                base.remove(part.key);
-            }
-        }
+fn lay_over(base: &mut Node, top: Node) -> Result<(), Problems> {
+    if let Some(problem) = part_of_another_link(base, &top) {
+        return Err(one(problem));
+    }
+    for part in DEVICES.iter().chain(LINKS).filter(|part| top.get(part.key).is_some()) {
+        let of_top = |key: &str| top.get(key).is_some();
+        others_of_its_kind(part.key)
+            .filter(|key| !of_top(key))
+            .for_each(|key| drop(base.remove(key)));
     }
     base.merge(top);
+    Ok(())
+}
+
+/// A store or a link that comes takes the place of any other.
+pub(super) fn make_place_for(root: &mut Node, key: &str) {
+    others_of_its_kind(key).for_each(|other| drop(root.remove(other)));
+}
+
+/// The other tables of stores, or of links.
+fn others_of_its_kind(key: &str) -> impl Iterator<Item = &'static str> {
+    let parts = [DEVICES, LINKS].into_iter().find(|parts| parts.iter().any(|it| it.key == key));
+    let keys = parts.into_iter().flatten().map(|part| part.key);
+    keys.filter(move |other| *other != key)
+}
+
+/// A table of a link that says nothing but tables which links of its kind may have beside their keys (`[pcie.nvme]`),
+/// over a base with a link of another kind: no link is meant to take the base's place.
+fn part_of_another_link(base: &Node, top: &Node) -> Option<Problem> {
+    let own = LINKS.iter().find(|part| base.get(part.key).is_some())?;
+    LINKS.iter().filter(|part| base.get(part.key).is_none()).find_map(|part| {
+        let Data::Table(said) = &top.get(part.key)?.data else { return None };
+        let (Some((key, node)), true) = (said.first(), said.iter().all(|(_, it)| !it.is_leaf()))
+        else {
+            return None;
+        };
+        let path = walk::join(part.key, key);
+        let reason = format!("the link is [{}], which has no such table", own.key);
+        let mend = format!("leave it out, or choose a base whose link is [{}]", part.key);
+        let mut problem = walk::problem("contradiction", node, &path, reason, mend);
+        problem.place = node.key_place.clone();
+        Some(problem)
+    })
 }
 
 /// The name that a file itself gives, its base aside.
@@ -334,7 +368,7 @@ fn resolve(layered: Layered, sets: &[(String, String)]) -> Result<Resolved, Prob
     let Layered { mut root, origin } = layered;
     let mut problems = Problems::new();
     for (path, value) in sets {
-        sets::set(&mut root, path, value, &mut problems);
+        sets::set(&mut root, (path, value), sets, &mut problems);
     }
     walk::walk(&root, &mut problems);
     if !problems.is_empty() {

@@ -8,6 +8,7 @@ mod fit;
 pub(crate) mod limits;
 mod load;
 mod memory;
+mod notes;
 mod presets;
 mod print;
 mod repair;
@@ -218,7 +219,8 @@ impl SystemSpec {
 
     /// Every mistake: impossible values in the parts, and contradictions between them.
     pub fn check(&self) -> Problems {
-        let mut problems = self.check_each();
+        let mut problems = Problems::new();
+        self.check_parts(&mut problems);
         self.check_together(&mut problems);
         limits::check(self, &mut problems);
         problems
@@ -228,6 +230,7 @@ impl SystemSpec {
     fn check_each(&self) -> Problems {
         let mut problems = Problems::new();
         self.check_parts(&mut problems);
+        limits::check(self, &mut problems);
         problems
     }
 }

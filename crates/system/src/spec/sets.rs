@@ -1,16 +1,22 @@
 //! `--set path=value`: changes of single values.
 
-use super::load::is_said;
+use super::load::{self, preset_value};
 use super::print::without_indices;
-use super::shape::{Shape, Table, shape};
+use super::shape::{Field, Shape, Table, shape};
 use super::tree::{Data, Node, read_value};
-use super::walk::{base_for, elsewhere, join, keys};
+use super::walk::{base_for, elsewhere, join, keys, preset_with};
 use tierscope_units::{Problem, Problems, nearest};
 
-/// Changes the value at `path` of `root` to what `text` says, or adds why that cannot be.
+/// Changes the value at `path` of `root` to what `text` says, or adds why that cannot be. A table that may be
+/// left out begins where `all` changes together say each key that it needs.
 ///
 /// Form and meaning of the value are checked with the rest of the description.
-pub(super) fn set(root: &mut Node, path: &str, text: &str, problems: &mut Problems) {
+pub(super) fn set(
+    root: &mut Node,
+    (path, text): (&str, &str),
+    all: &[(String, String)],
+    problems: &mut Problems,
+) {
     let place = format!("--set {path}={text}");
     let incomplete = |reason: &str| Problem {
         code: "bad-syntax",
@@ -29,7 +35,7 @@ pub(super) fn set(root: &mut Node, path: &str, text: &str, problems: &mut Proble
     match steps(path) {
         Some(steps) => {
             let leaves = leaves(root);
-            let mut setter = Setter { path, text, place: &place, leaves };
+            let mut setter = Setter { path, text, place: &place, leaves, all };
             if let Err(problem) = setter.table(root, shape(), "", &steps) {
                 problems.push(*problem);
             }
@@ -86,6 +92,8 @@ struct Setter<'a> {
     place: &'a str,
     /// Paths of all values of the machine, to propose.
     leaves: Vec<String>,
+    /// All changes.
+    all: &'a [(String, String)],
 }
 
 impl Setter<'_> {
@@ -107,14 +115,30 @@ impl Setter<'_> {
             });
         };
         let path = join(path, step);
-        if !rest.is_empty() && !field.required && node.get(step).is_none() {
+        let absent = !field.required && node.get(step).is_none();
+        if !rest.is_empty() && absent && !self.begins(&path, &field.shape) {
             let reason = format!("this machine has no [{path}]");
             let mend = whole_part(&path, &field.shape);
             return Err(Box::new(self.problem("unknown-key", reason, mend)));
         }
+        if absent && path == *step {
+            load::make_place_for(node, step);
+        }
         let empty = Node::new(Data::Table(Vec::new()), "", self.place, self.place);
         let below = node.entry(step, empty);
         self.value(below, &field.shape, &path, rest)
+    }
+
+    /// Whether all changes together say each key that the table at `path` needs.
+    fn begins(&self, path: &str, shape: &Shape) -> bool {
+        let Shape::Table(table) = shape else { return false };
+        let said = |name: &str| {
+            let key = join(path, name);
+            self.all.iter().any(|(path, _)| {
+                path.strip_prefix(&key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            })
+        };
+        table.fields.iter().filter(|field| field.required).all(|field| said(&field.name))
     }
 
     fn value(
@@ -243,18 +267,22 @@ impl Setter<'_> {
 
 /// How a machine gets a part that it does not have.
 fn whole_part(path: &str, shape: &Shape) -> String {
-    let preset = base_for(path);
-    if is_said(preset, path) {
-        return format!("set {path} as a whole, or choose a machine that has it, such as {preset}");
+    let (part, preset) = (base_for(path), preset_with(path));
+    if preset == Some(part) {
+        return format!("set {path} as a whole, or choose a machine that has it, such as {part}");
     }
     let Shape::Table(table) = shape else { return format!("set {path} as a whole") };
     let required = table.fields.iter().filter(|field| field.required);
-    let all: Vec<String> = required.map(|field| format!("{} = …", field.name)).collect();
-    format!(
-        "set it as a whole, --set '{path}={{ {} }}', or in a file with base = \"{preset}\" as a table \
-         [{path}]",
-        all.join(", ")
-    )
+    let all = required.map(|Field { name, .. }| {
+        let value = preset.and_then(|preset| preset_value(preset, &join(path, name)));
+        format!("{name} = {}", value.as_deref().unwrap_or("…"))
+    });
+    let all = all.collect::<Vec<_>>().join(", ");
+    let or = match preset {
+        Some(preset) => format!("choose a machine that has it, such as {preset}"),
+        None => format!("in a file with base = \"{part}\" as a table [{path}]"),
+    };
+    format!("set it as a whole, --set '{path}={{ {all} }}', or {or}")
 }
 
 fn tail(path: &str) -> &str {

@@ -604,13 +604,72 @@ fn a_mend_of_a_number_out_of_range_is_one_of_the_parts_own() {
 }
 
 #[test]
-fn a_part_that_no_preset_has_is_set_as_a_whole_with_all_its_keys() {
-    let told = |path: &str, value: &str| {
-        let found = load("hybrid/quick", &[(path.into(), value.into())]).err().unwrap();
-        found.iter().next().unwrap().mend.clone()
-    };
+fn the_example_of_the_page_of_file_systems_is_right() {
+    let page = include_str!("../../../../docs/models/file-systems.md");
+    let texts = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let specs: Vec<_> = texts
+        .map(|text| load_text("file-systems.md", text, &[]).expect("it is right").spec)
+        .collect();
+    assert_eq!(specs.len(), 1);
+    let system = specs[0].storage.as_ref().and_then(|storage| storage.file_system.as_ref());
+    assert!(system.is_some() && specs[0].ssd.is_some());
+}
+
+/// The mend of a change of a machine; `Ok` with the machine where it is right.
+fn changed(machine: &str, sets: &[(&str, &str)]) -> Result<SystemSpec, String> {
+    let sets: Vec<_> =
+        sets.iter().map(|(path, value)| (path.to_string(), value.to_string())).collect();
+    match load(machine, &sets) {
+        Ok(resolved) => Ok(resolved.spec),
+        Err(found) => Err(found.iter().next().unwrap().mend.clone()),
+    }
+}
+
+/// The change that a mend proposes by `--set '…'`.
+fn proposed(mend: &str) -> (String, String) {
+    let quoted = mend.split("--set '").nth(1).and_then(|rest| rest.split('\'').next()).expect(mend);
+    let (path, value) = quoted.split_once('=').expect(mend);
+    (path.to_owned(), value.to_owned())
+}
+
+#[test]
+fn a_mend_that_sets_a_part_as_a_whole_mends() {
+    for (machine, path, value) in [
+        ("storage", "storage.file_system.kind", "ext4"),
+        ("hybrid/quick", "pcie.lanes", "4"),
+        ("hybrid/quick", "sata.generation", "3"),
+    ] {
+        let mend = changed(machine, &[(path, value)]).unwrap_err();
+        let (whole, table) = proposed(&mend);
+        let made = changed(machine, &[(&whole, &table)]);
+        assert!(made.is_ok(), "{path}: {mend} leads to {made:?}");
+    }
+    // A link that comes takes the place of the other.
+    let (whole, table) = proposed(&changed("hybrid/quick", &[("pcie.lanes", "4")]).unwrap_err());
+    let made = changed("hybrid/quick", &[(&whole, &table)]).unwrap();
+    assert!(made.pcie.is_some() && made.link.is_none());
+}
+
+#[test]
+fn a_table_begins_where_all_changes_together_say_its_keys() {
+    let keys = [
+        ("hybrid.cache.tags", "dram"),
+        ("hybrid.cache.tag_cache.capacity", "64KiB"),
+        ("hybrid.cache.tag_cache.ways", "8"),
+    ];
+    for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
+        let made = changed("hybrid/quick", &order.map(|at: usize| keys[at])).unwrap();
+        assert_eq!(made.hybrid.unwrap().cache.tag_cache.unwrap().ways, 8);
+    }
+    let mend = changed("hybrid/quick", &keys[..2]).unwrap_err();
+    assert!(mend.contains("capacity = …, ways = …"), "{mend}");
+}
+
+#[test]
+fn a_part_that_a_machine_lacks_is_set_as_a_whole_with_all_its_keys() {
+    let told = |path: &str, value: &str| changed("hybrid/quick", &[(path, value)]).unwrap_err();
     let whole = told("pcie.lanes", "4");
-    assert!(whole.contains("--set 'pcie={ generation = …, lanes = …, max_payload = …"), "{whole}");
+    assert!(whole.contains("--set 'pcie={ generation = 3, lanes = "), "{whole}");
     let other = told("link.generation", "3");
     assert!(
         other.contains("`pcie.generation`, ") && other.contains("`sata.generation`"),

@@ -101,10 +101,11 @@ impl Walker<'_> {
 
     fn missing_key(&mut self, field: &Field, node: &Node, path: &str) {
         let path = join(path, &field.name);
+        let preset = preset_with(&path);
         let what = match &field.shape {
             Shape::Table(_) => format!("add the table [{path}]"),
             Shape::List(_) => format!("add tables [[{path}]]"),
-            other => match preset_value(base_for(&path), &path) {
+            other => match preset.and_then(|preset| preset_value(preset, &path)) {
                 Some(value) => format!("add it, such as {} = {value}", field.name),
                 None => format!("add {}", other.words()),
             },
@@ -112,9 +113,9 @@ impl Walker<'_> {
         // No base gives a part that no preset has.
         let of_a_part =
             path.split_once('.').is_some_and(|(part, _)| !is_said(base_for(&path), part));
-        let mend = match of_a_part {
-            true => what,
-            false => format!("{what}, or begin the file with base = \"{}\"", base_for(&path)),
+        let mend = match preset.filter(|_| !of_a_part) {
+            None => what,
+            Some(preset) => format!("{what}, or begin the file with base = \"{preset}\""),
         };
         let reason = "it is required, and no base gives it".into();
         let mut problem = problem("missing-key", node, &path, reason, mend);
@@ -158,6 +159,12 @@ impl Walker<'_> {
 /// The preset that has the part at `path`.
 pub(super) fn base_for(path: &str) -> &'static str {
     super::presets::with_organization(path.split('.').next().unwrap_or_default())
+}
+
+/// A preset that says something at `path`, that of its part before others.
+pub(super) fn preset_with(path: &str) -> Option<&'static str> {
+    let others = super::presets::list().into_iter().map(|(name, _)| name);
+    std::iter::once(base_for(path)).chain(others).find(|preset| is_said(preset, path))
 }
 
 /// A mistake in what `node` says.

@@ -1,18 +1,21 @@
 //! Queues of NVM Express before a drive of the presets: every value of theirs, and what they win and cost.
 
-use tierscope_kernel::{Random, Stage};
+use super::support::{self, MAPPED, PAGE, Sums, call};
+use tierscope_kernel::Random;
 use tierscope_model::device::DeviceDescription;
 use tierscope_model::power::Weaknesses;
 use tierscope_model::request::{Completion, Device, Request};
 use tierscope_system::spec::load_text;
+use tierscope_workload::Op;
+use tierscope_workload::op::{Advice, Call, MAP_SHARED};
 
 /// What was done of so many requests: their ids in the order of their ends, seconds in all, the mean latency
-/// and what of it is waiting for interrupts, in microseconds.
+/// and for how long the drive held back interrupts in the mean, in microseconds.
 struct Done {
     ids: Vec<u32>,
     time_s: f64,
     latency_us: f64,
-    interrupt_us: f64,
+    held_us: f64,
 }
 
 const QUEUES: &str = "queues = 2\nentries = 1024\nburst = 2\nfetches = 4\nmemory_page = \"4KiB\"\n\
@@ -33,7 +36,7 @@ fn run(queues: &str, sets: &[(&str, &str)], depth: usize, count: u32, mixed: boo
     let (ssd, link) = (spec.ssd.as_ref().expect("a drive"), spec.pcie.as_ref().expect("a link"));
     let (mut drive, places) = (ssd.build(link), ssd.capacity.bytes() >> 15);
     let mut draws = Random::stream(1, "queues");
-    let (mut sent, mut now_ps, mut latency_ps, mut interrupt_ps) = (0, 0, 0, 0);
+    let (mut sent, mut now_ps, mut latency_ps) = (0, 0, 0);
     let (mut out, mut ids): (Vec<Completion>, Vec<u32>) = (Vec::new(), Vec::new());
     while ids.len() < count as usize {
         while sent < count && drive.in_flight() < depth {
@@ -50,14 +53,13 @@ fn run(queues: &str, sets: &[(&str, &str)], depth: usize, count: u32, mixed: boo
         drive.advance(now_ps, &mut out);
         for one in out.drain(..) {
             latency_ps += one.stages.total_ps();
-            let waits = one.stages.iter().filter(|(stage, _)| *stage == Stage::Interrupt);
-            interrupt_ps += waits.map(|(_, ps)| ps).sum::<u64>();
             ids.push(one.id);
         }
     }
     let mean_us = |ps: u64| ps as f64 / f64::from(count) / 1e6;
-    let (latency_us, interrupt_us) = (mean_us(latency_ps), mean_us(interrupt_ps));
-    Done { ids, time_s: now_ps as f64 / 1e12, latency_us, interrupt_us }
+    let held_ps = drive.activity(now_ps).nvme.expect("NVM Express drives it").held_back_ps;
+    let (latency_us, held_us) = (mean_us(latency_ps), mean_us(held_ps));
+    Done { ids, time_s: now_ps as f64 / 1e12, latency_us, held_us }
 }
 
 #[test]
@@ -97,13 +99,13 @@ fn interrupts_held_back_cost_their_time_alone_and_little_where_many_are_under_wa
     let (plain, alone) = (run("", &[], 1, 400, false), run(held, &[], 1, 400, false));
     println!("alone: {:.2} and {:.2} us", plain.latency_us, alone.latency_us);
     assert!((alone.latency_us - plain.latency_us - 100.0).abs() < 0.5, "{}", alone.latency_us);
-    assert!((alone.interrupt_us - 100.0).abs() < 1e-6, "{}", alone.interrupt_us);
+    assert!((alone.held_us - 100.0).abs() < 1e-6, "{}", alone.held_us);
     let (plain, many) = (run("", &[], 64, 20_000, false), run(held, &[], 64, 20_000, false));
     let (plain_s, many_s) = (20_000.0 / plain.time_s, 20_000.0 / many.time_s);
-    println!("64 at a time: {plain_s:.0} and {many_s:.0}/s, waits {:.2} us", many.interrupt_us);
+    println!("64 at a time: {plain_s:.0} and {many_s:.0}/s, waits {:.2} us", many.held_us);
     // Seven of eight wait for those that come behind them, 3.5 in the mean.
     let expected_us = 3.5 / many_s * 1e6;
-    assert!((many.interrupt_us / expected_us - 1.0).abs() < 0.1, "{expected_us}");
+    assert!((many.held_us / expected_us - 1.0).abs() < 0.1, "{expected_us}");
     assert!(many_s > 0.9 * plain_s, "{plain_s} and {many_s}");
 }
 
@@ -148,4 +150,65 @@ fn power_takes_what_waits_in_queues() {
     (0..40).for_each(|id| drive.submit(100_000_000, read(id)).expect("the queues are empty"));
     drive.advance(u64::MAX >> 8, &mut out);
     assert_eq!((out.len(), drive.in_flight()), (40, 0));
+}
+
+/// Instructions of the handler of an interrupt.
+const INTERRUPT: u64 = 3_000;
+
+/// Four threads that each fault on 64 pages of a file, on four cores of a machine whose kernel pages to a Z-SSD
+/// with this coalescing, if any.
+fn machine(coalescing: &str) -> Sums {
+    const FAULTS: u64 = 64;
+    let queues = format!(
+        "[pcie.nvme]\nqueues = 1\nentries = 1024\nburst = 1\nfetches = 64\nmemory_page = \"4KiB\"\n\
+         vectors = 1\n{coalescing}"
+    );
+    let text = format!("base = \"storage/z-ssd\"\nname = \"queues\"\n{queues}");
+    let path = format!("{{ instructions = {INTERRUPT}, lines = 8 }}");
+    let sets = [
+        ("storage.dram_capacity", "64MiB"),
+        ("processor.cores", "4"),
+        ("os.paths.interrupt", &*path),
+    ];
+    let sets = sets.map(|(path, value)| (path.to_owned(), value.to_owned()));
+    let spec = load_text("queues", &text, &sets).expect("the description is right").spec;
+    let length = 4 * FAULTS * PAGE;
+    let map = [
+        Call::Open { file: 0, size: length },
+        Call::Map { address: MAPPED, length, flags: MAP_SHARED, file: 0, offset: 0 },
+        Call::Advise { address: MAPPED, length, advice: Advice::Random as u64 },
+    ];
+    let spawn = (1..4).map(|thread| Call::Spawn { thread });
+    let first: Vec<Op> = map.into_iter().chain(spawn).flat_map(call).collect();
+    let faults = |thread: u64| {
+        let pages = (0..FAULTS).map(move |page| MAPPED + (thread * FAULTS + page) * PAGE);
+        pages.map(|address| Op::load(address, 8, 4)).collect::<Vec<_>>()
+    };
+    let threads = [[first, faults(0)].concat(), faults(1), faults(2), faults(3)];
+    support::run(&spec, &threads)
+}
+
+#[test]
+fn an_interrupt_of_several_completions_is_handled_once_and_held_back_by_the_drive() {
+    let plain = machine("");
+    let held = machine("coalescing = { threshold = 4, time = \"25.5ms\" }\n");
+    assert_eq!(plain.counter("major_faults"), held.counter("major_faults"));
+    let faults = plain.counter("major_faults");
+    assert_eq!((plain.counter("interrupts"), plain.counter("nvme_interrupts")), (faults, faults));
+    // The threads wait for each other: four faults end with one interrupt, the last ones when time is up.
+    let interrupts = held.counter("interrupts");
+    assert_eq!(held.counter("nvme_interrupts"), interrupts);
+    assert!((faults / 4..faults / 4 + 4).contains(&interrupts), "{interrupts} for {faults} faults");
+    assert_eq!(held.counter("nvme_doorbells"), faults + interrupts);
+    let owned_ns = |sums: &Sums, owner: &str| sums.result.time_breakdown_ns[owner];
+    let (before_ns, after_ns) = (owned_ns(&plain, "interrupt"), owned_ns(&held, "interrupt"));
+    println!("interrupts: {faults} and {interrupts}, {before_ns:.0} and {after_ns:.0} ns");
+    // What is held back is the drive's time.
+    let more_ns = owned_ns(&held, "device") - owned_ns(&plain, "device");
+    let held_ns = held.counter("nvme_held_back_ns") as f64;
+    assert!(held_ns > 1e5 && (more_ns / held_ns - 1.0).abs() < 0.05, "{more_ns} of {held_ns} ns");
+    assert!(after_ns <= before_ns, "{before_ns} and {after_ns} ns in handlers");
+    let kernel = |sums: &Sums| sums.result.kernel_instructions;
+    let saved = (faults - interrupts) * INTERRUPT;
+    assert_eq!(kernel(&plain) - kernel(&held), saved, "all else is the same work");
 }

@@ -13,6 +13,30 @@ pub use plan::{Options, stream};
 pub use variable::{Distribution, Variable};
 
 use serde_json::Value;
+use std::fmt;
+
+/// Why a model cannot run: what of it does not exist or would never end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There are too many files.
+    Files(String),
+    /// Files are too large in all.
+    Sizes(String),
+    /// A call moves too little of a file.
+    Calls(String),
+    /// A thread's memory is too large.
+    Memory(String),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Refusal::Files(what)
+        | Refusal::Sizes(what)
+        | Refusal::Calls(what)
+        | Refusal::Memory(what)) = self;
+        f.write_str(what)
+    }
+}
 
 /// What a program in the language does.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -3,7 +3,7 @@
 //! changes them.
 
 use super::state::{DESCRIPTORS, Done, File, Open, Set, ThreadState};
-use super::{Flowop, Kind, Model, Variable};
+use super::{Flowop, Kind, Model, Refusal, Variable};
 use crate::generator::PAGE_BYTES;
 use crate::generator::prelude::{BASE_ADDRESS, Prelude, REGION_BEGINS, length_of};
 use crate::op::{Call, FileId, MAP_WRITABLE, NO_FILE, Op, ThreadId};
@@ -54,22 +54,25 @@ pub fn stream(
     model: Arc<Model>,
     options: Options,
     parameter: &'static str,
-) -> Result<Box<dyn Stream>, String> {
+) -> Result<Box<dyn Stream>, Refusal> {
     let mut sets = Vec::new();
     let mut files: u64 = 0;
     for spec in &model.filesets {
         let first = FileId::try_from(files).ok().filter(|first| *first < NO_FILE);
-        let first = first.ok_or("the sets have more files than 2^32 - 1 in all")?;
+        let first = first.ok_or_else(|| {
+            Refusal::Files("the sets have more files than 2^32 - 1 in all".into())
+        })?;
         sets.push(Set::new(spec, first, options.seed));
         files += u64::from(spec.entries);
     }
     if sets.iter().map(|set| set.nominal().map(|bytes| bytes as f64).sum::<f64>()).sum::<f64>()
         > MOST_BYTES
     {
-        return Err("its files are above 1 EiB in all".into());
+        return Err(Refusal::Sizes("its files are above 1 EiB in all".into()));
     }
     if files > 1 << 20 {
-        return Err(format!("the sets have {files} files; 2^20 are the most"));
+        let what = format!("the sets have {files} files; 2^20 are the most");
+        return Err(Refusal::Files(what));
     }
     let largest = sets.iter().flat_map(Set::nominal).max().unwrap_or(0);
     let whole =
@@ -80,10 +83,10 @@ pub fn stream(
         let io = flowop.io_bytes.as_ref().and_then(Variable::as_constant).unwrap_or(0.0) as u64;
         if io > 0 && largest / io > MOST_CALLS {
             let name = &flowop.name;
-            return Err(format!(
+            return Err(Refusal::Calls(format!(
                 "{name} takes {} calls for a file of {largest} bytes; 2^20 are the most",
                 largest / io
-            ));
+            )));
         }
     }
     let info = model.filesets.iter().zip(&sets).flat_map(|(spec, set)| {
@@ -99,7 +102,8 @@ pub fn stream(
         .map(|thread| buffer_bytes(&thread.flowops, thread.memory_bytes, &sets))
         .collect();
     if buffers.iter().any(|bytes| *bytes > MEMORY_STRIDE / 2) {
-        return Err(format!("a thread's memory or transfer is above {} GiB", MEMORY_STRIDE >> 31));
+        let most = MEMORY_STRIDE >> 31;
+        return Err(Refusal::Memory(format!("a thread's memory or transfer is above {most} GiB")));
     }
     let mut prelude = Prelude::default();
     for (thread, bytes) in buffers.iter().enumerate() {

@@ -6,10 +6,11 @@
 use super::prelude::TOUCHED;
 use super::{Generator, Made, Parameter, flag, integer, size, threads_of, wrong};
 use crate::filebench::{
-    Distribution, Fileset, Flowop, Kind, Model, Options, Thread, Variable, stream,
+    Distribution, Fileset, Flowop, Kind, Model, Options, Refusal, Thread, Variable, stream,
 };
 use serde_json::Value;
 use std::sync::Arc;
+use tierscope_units::Size;
 
 const LOOPS: Parameter = Parameter {
     name: "loops",
@@ -102,20 +103,31 @@ fn build(
     seed: u64,
     personality: fn(&Parts) -> (Vec<Fileset>, Vec<Flowop>),
 ) -> Made {
+    let refuse = |name: &str, reason: &str, mend: &str| {
+        wrong(name, super::find_value(parameters, name), reason, mend)
+    };
     let bytes = |name: &str, most: u64| {
         let bytes = size(parameters, name)?;
-        if (1..=most).contains(&bytes) {
-            return Ok(bytes);
-        }
-        let reason = format!("not from 1B to {}MiB", most >> 20);
-        Err(wrong(name, super::find_value(parameters, name), &reason, "write a size such as 16KiB"))
+        let most = Size::from_bytes(most);
+        let mend =
+            if bytes == 0 { "write 1B or more".into() } else { format!("write {most} or less") };
+        let reason = format!("not from 1B to {most}");
+        let within = (1..=most.bytes()).contains(&bytes);
+        if within { Ok(bytes) } else { Err(refuse(name, &reason, &mend)) }
     };
     let memory_bytes = bytes("memory", 1 << 30)?;
+    let moved = |name: &str| {
+        let (bytes, memory) = (bytes(name, 1 << 30)?, Size::from_bytes(memory_bytes));
+        let reason =
+            format!("a thread's memory, of which it is a part, has {memory} (workload.memory)");
+        let mend = format!("write {memory} or less, or a larger workload.memory");
+        if bytes <= memory_bytes { Ok(bytes) } else { Err(refuse(name, &reason, &mend)) }
+    };
     let parts = Parts {
         files: integer(parameters, "files", 1..=(1 << 20) - 1)? as u32,
         mean_bytes: bytes("size", 1 << 40)?,
-        io_bytes: bytes("io", memory_bytes)?,
-        append_bytes: bytes("append", memory_bytes)?,
+        io_bytes: moved("io")?,
+        append_bytes: moved("append")?,
     };
     let (filesets, flowops) = personality(&parts);
     let thread = Thread { memory_bytes, flowops };
@@ -132,8 +144,14 @@ fn build(
         instructions: integer(parameters, "instructions", 1..=1_000_000)? as u32,
         touched: flag(parameters, "touched")?,
     };
-    stream(Arc::new(model), options, "files").map_err(|what| {
-        wrong("files", super::find_value(parameters, "files"), &what, "write fewer")
+    stream(Arc::new(model), options, "files").map_err(|why| {
+        let (name, mend) = match why {
+            Refusal::Files(_) => ("files", "write fewer"),
+            Refusal::Sizes(_) => ("size", "write less, or fewer workload.files"),
+            Refusal::Calls(_) => ("io", "write more, or a smaller workload.size"),
+            Refusal::Memory(_) => ("memory", "write less"),
+        };
+        refuse(name, &why.to_string(), mend)
     })
 }
 
@@ -241,6 +259,32 @@ mod tests {
         for generator in GENERATORS {
             stream_laws(|| generator.make(&small(), 7).unwrap().0);
         }
+    }
+
+    /// What is told of a value, and its mend.
+    fn refused(name: &str, changes: &[(&str, Value)]) -> (String, String, String) {
+        let all = [small(), sets(changes)].concat();
+        let error = find(name).unwrap().make(&all, 1).err().expect("it is refused");
+        (error.name, error.reason, error.mend)
+    }
+
+    #[test]
+    fn what_is_refused_is_told_of_the_value_that_mends_it() {
+        let name = "filebench/varmail";
+        let told = |name: &str, reason: &str, mend: &str| (name.into(), reason.into(), mend.into());
+        let memory = "a thread's memory, of which it is a part, has 8KiB (workload.memory)";
+        let mend = "write 8KiB or less, or a larger workload.memory";
+        assert_eq!(refused(name, &[("memory", "8KiB".into())]), told("io", memory, mend));
+        let small = [("memory", Value::from("8KiB")), ("io", "4KiB".into())];
+        assert_eq!(refused(name, &small), told("append", memory, mend));
+        let large = refused(name, &[("memory", "2GiB".into())]);
+        assert_eq!(large, told("memory", "not from 1B to 1GiB", "write 1GiB or less"));
+        let none = refused(name, &[("io", "0B".into())]);
+        assert_eq!(none, told("io", "not from 1B to 1GiB", "write 1B or more"));
+        // Calls of a byte, for files of a gigabyte.
+        let (at, reason, mend) = refused(name, &[("size", "1GiB".into()), ("io", "1B".into())]);
+        assert!(at == "io" && reason.contains("calls for a file"), "{at}: {reason}");
+        assert_eq!(mend, "write more, or a smaller workload.size");
     }
 
     /// What a thread does, a letter a call.

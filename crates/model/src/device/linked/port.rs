@@ -1,5 +1,6 @@
 //! What is sent over a link, and waits for it.
 
+use crate::link::nvme::NvmeCounts;
 use crate::link::{AnyLink, Direction, Link, Message};
 use std::collections::VecDeque;
 
@@ -29,6 +30,25 @@ pub(super) enum What {
     Interrupt(u32),
     /// What follows a request that has been written, or read.
     After { write: bool },
+}
+
+impl What {
+    /// Counts what NVM Express sends, as it begins: a command without queues is told of, and fetched, by itself,
+    /// and its completion interrupts.
+    #[inline]
+    pub(super) fn count(self, sent: &mut NvmeCounts) {
+        match self {
+            What::Command(_) => {
+                sent.doorbells += 1;
+                sent.command_fetches += 1;
+            }
+            What::Doorbell(_) | What::After { .. } => sent.doorbells += 1,
+            What::Fetch(_) => sent.command_fetches += 1,
+            What::List(..) => sent.list_fetches += 1,
+            What::Done(_) | What::Interrupt(_) => sent.interrupts += 1,
+            What::Data(_) | What::Ahead(_) | What::Entry(_) => {}
+        }
+    }
 }
 
 /// A message on its way, or about to be sent.

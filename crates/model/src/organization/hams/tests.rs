@@ -57,7 +57,7 @@ impl Erratic {
         stages.push(self.stage, latency_ps);
         let at_ps = now_ps + latency_ps;
         let place = self.flights.partition_point(|(flight, _)| flight.at_ps <= at_ps);
-        self.flights.insert(place, (Completion { id, at_ps, stages }, last));
+        self.flights.insert(place, (Completion::new(id, at_ps, stages), last));
     }
 }
 

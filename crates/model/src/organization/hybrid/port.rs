@@ -192,7 +192,7 @@ mod tests {
 
         fn advance(&mut self, now_ps: u64, out: &mut Vec<Completion>) {
             let stages = Timeline::new();
-            out.extend(self.taken.iter().map(|id| Completion { id: *id, at_ps: now_ps, stages }));
+            out.extend(self.taken.iter().map(|id| Completion::new(*id, now_ps, stages)));
         }
 
         fn in_flight(&self) -> usize {

@@ -175,6 +175,13 @@ impl OrganizationDescription for HybridSpec {
     }
 }
 
+impl HybridSpec {
+    /// Bytes of all tags, where they lie in DRAM; of a description that has been checked.
+    pub fn tag_bytes(&self, store: Size, line: Size) -> Option<u64> {
+        TagLayout::new(self, store.bytes(), line.bytes() as u32).map(|layout| layout.bytes)
+    }
+}
+
 impl DramCacheSpec {
     /// Bytes that come at once: a sector, or a page.
     pub(super) fn sector(&self) -> u64 {

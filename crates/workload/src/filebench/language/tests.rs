@@ -192,12 +192,12 @@ fn what_would_never_end_is_refused() {
     };
     let make = |text: &str| crate::filebench::stream(Arc::new(model(text)), options, "file");
     let whole = "flowop readwholefile name=r,filename=f,iosize=1k";
-    let told = make(&text("2t", whole)).err().expect("it is refused");
+    let told = make(&text("2t", whole)).err().expect("it is refused").to_string();
     assert!(told.contains("r takes 2147483648 calls"), "{told}");
     let own = "flowop writewholefile name=w,filename=f,iosize=1,workingset=1t";
-    let told = make(&text("1m", own)).err().expect("it is refused");
+    let told = make(&text("1m", own)).err().expect("it is refused").to_string();
     assert!(told.contains("w takes 1099511627776 calls"), "{told}");
-    let told = make(&text("3000000t", whole)).err().expect("it is refused");
+    let told = make(&text("3000000t", whole)).err().expect("it is refused").to_string();
     assert!(told.contains("above 1 EiB"), "{told}");
     // A file that is open is not deleted: nothing is done, over and over.
     let idle = "flowop openfile name=o,filename=f,fd=1,iters=1\nflowop finishoncount name=e,value=9,target=x";

@@ -98,9 +98,13 @@ fn an_interrupt_alone_is_held_back_for_all_of_its_time() {
         let plain = ended(&spec(), &pcie(), &[read(0, 5)])[0];
         // The interrupt is rounded up by itself then.
         assert!((held.at_ps - plain.at_ps).abs_diff(time_us * US) <= 1, "{held:?} and {plain:?}");
-        let waits: u64 =
-            held.stages.iter().filter(|(stage, _)| *stage == Stage::Interrupt).map(|it| it.1).sum();
-        assert_eq!(waits, time_us * US);
+        let at_device_ps = |one: &Completion| {
+            let own = one.stages.iter().filter(|(stage, _)| *stage == Stage::Device);
+            own.map(|(_, ps)| ps).sum::<u64>()
+        };
+        assert_eq!(at_device_ps(&held) - at_device_ps(&plain), time_us * US);
+        let handled = held.stages.iter().any(|(stage, _)| stage == Stage::Interrupt);
+        assert!(!handled, "what handles interrupts is no part of the device: {held:?}");
     }
 }
 
@@ -108,7 +112,10 @@ fn an_interrupt_alone_is_held_back_for_all_of_its_time() {
 fn as_many_completions_as_the_threshold_are_told_of_at_once() {
     let link = behind(coalesced(4, 25_500));
     let requests: Vec<_> = (0..8).map(|id| read(id, u64::from(id))).collect();
-    let done: Vec<u64> = ended(&spec(), &link, &requests).iter().map(|one| one.at_ps).collect();
+    let told: Vec<_> = ended(&spec(), &link, &requests);
+    let numbers: Vec<u32> = told.iter().map(|one| one.interrupt).collect();
+    assert_eq!(numbers, [1, 1, 1, 1, 2, 2, 2, 2]);
+    let done: Vec<u64> = told.iter().map(|one| one.at_ps).collect();
     let plain: Vec<u64> = ended(&spec(), &pcie(), &requests).iter().map(|one| one.at_ps).collect();
     assert!(done[..4].iter().all(|at| *at == done[3]) && done[4..].iter().all(|at| *at == done[7]));
     // The last of each four waits for nobody, and three interrupts fewer are before it.
@@ -142,6 +149,39 @@ fn fewer_interrupts_and_larger_bursts_move_fewer_bytes() {
     // the burst, and the last by itself.
     let bursts = NvmeSpec { burst: 8, fetches: 1, ..nvme() };
     assert_eq!(moved(bursts, 9), 9 * (each + 28 + 28) - 6 * 24 - 5 * 20);
+}
+
+/// Doorbells, fetches of commands and of lists, and interrupts for eight reads of so many pages each.
+fn sent(link: &PcieSpec, pages: u32) -> [u64; 4] {
+    let mut device = StoreDevice::new(&spec(), link);
+    let bytes = pages * PAGE;
+    let reads = (0..8).map(|id| Request { bytes, ..read(id, u64::from(id * pages)) });
+    reads.for_each(|read| device.submit(0, read).expect("room"));
+    device.advance(u64::MAX >> 8, &mut Vec::new());
+    let sent = device.activity(US).nvme.expect("NVM Express drives it");
+    [sent.doorbells, sent.command_fetches, sent.list_fetches, sent.interrupts]
+}
+
+#[test]
+fn doorbells_fetches_and_interrupts_are_counted_with_and_without_queues() {
+    assert_eq!(sent(&pcie(), 1), [16, 8, 0, 8]);
+    assert_eq!(sent(&behind(nvme()), 1), [16, 8, 0, 8]);
+    // One interrupt, and one doorbell, for four.
+    assert_eq!(sent(&behind(coalesced(4, 25_500)), 1), [10, 8, 0, 2]);
+    // The first is fetched alone; the seven that came meanwhile take two bursts.
+    assert_eq!(sent(&behind(NvmeSpec { burst: 4, fetches: 1, ..nvme() }), 1), [16, 3, 0, 8]);
+    // Lists of 1,023 entries: a page that ends with where the next one lies.
+    let small = behind(NvmeSpec { entries: 9, ..nvme() });
+    assert_eq!((sent(&small, 2)[2], sent(&small, 3)[2]), (0, 8));
+    let one = Request { bytes: 1_024 * PAGE, ..read(0, 0) };
+    let large = StoreSpec { queue_depth: 4_096, ..spec() };
+    let mut device = StoreDevice::new(&large, &small);
+    device.submit(0, one).expect("room");
+    device.advance(u64::MAX >> 8, &mut Vec::new());
+    assert_eq!(device.activity(US).nvme.map(|sent| sent.list_fetches), Some(2));
+    // What is not driven by NVM Express sends none of them.
+    let memory = PcieSpec { protocol: crate::link::pcie::PcieProtocol::Memory, ..pcie() };
+    assert_eq!(StoreDevice::new(&spec(), &memory).activity(US).nvme, None);
 }
 
 #[test]

@@ -1,0 +1,93 @@
+//! What of a right description has no effect, for readers of its results.
+
+use super::SystemSpec;
+use tierscope_model::os::file_system::Barrier;
+use tierscope_units::Size;
+
+impl SystemSpec {
+    /// A remark for each value that changes nothing in this machine, whose description has been checked.
+    pub fn remarks(&self) -> Vec<String> {
+        let buffers = self.build_organization().is_some_and(|it| it.takes_control());
+        self.without_effect(buffers)
+    }
+
+    /// A remark for each value that changes nothing here. `buffers` says that the store buffers writes.
+    pub(crate) fn without_effect(&self, buffers: bool) -> Vec<String> {
+        let barrier = self.barrier_without_effect().filter(|_| !buffers);
+        barrier.into_iter().chain(self.tag_cache_without_effect()).collect()
+    }
+
+    fn barrier_without_effect(&self) -> Option<String> {
+        let (paging, _) = self.paging()?;
+        let system = paging.file_system.as_ref()?;
+        let (key, _) = *self.stores().first()?;
+        (system.barrier != Barrier::None).then(|| {
+            format!(
+                "storage.file_system.barrier has no effect: the store ([{key}]) has no buffer of writes that \
+                 it could be asked to flush"
+            )
+        })
+    }
+
+    fn tag_cache_without_effect(&self) -> Option<String> {
+        let hybrid = self.hybrid.as_ref()?;
+        let kept = hybrid.cache.tag_cache.as_ref()?.capacity;
+        let (_, store) = *self.stores().first()?;
+        let all = Size::from_bytes(hybrid.tag_bytes(store.capacity(), self.line()?)?);
+        (kept > all).then(|| {
+            format!(
+                "of hybrid.cache.tag_cache.capacity, {kept}, the tags of the whole cache fill {all}: what is \
+                 above that has no effect"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::spec::load;
+
+    fn told(preset: &str, sets: &[(&str, &str)], buffers: bool) -> Vec<String> {
+        let sets: Vec<_> = sets.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        load(preset, &sets).unwrap().spec.without_effect(buffers)
+    }
+
+    #[test]
+    fn a_barrier_before_a_store_that_keeps_what_it_answers_is_told() {
+        let system = |barrier: &str| {
+            format!(
+                "{{ kind = \"ext4\", journal = \"ordered\", commit_interval = \"5s\", journal_capacity = \
+                 \"4MiB\", barrier = \"{barrier}\", timestamp_interval = \"4ms\" }}"
+            )
+        };
+        for (barrier, buffers, count) in [
+            ("flush", false, 1),
+            ("force-unit-access", false, 1),
+            ("none", false, 0),
+            ("flush", true, 0),
+        ] {
+            let told = told("storage/quick", &[("storage.file_system", &system(barrier))], buffers);
+            assert_eq!(told.len(), count, "{barrier}, {buffers}: {told:?}");
+        }
+        // The drive of this one has a buffer.
+        assert!(load("storage/ext4", &[]).unwrap().spec.remarks().is_empty());
+    }
+
+    #[test]
+    fn a_tag_cache_larger_than_all_tags_is_told() {
+        let with = |capacity: &str| {
+            let keys = [
+                ("hybrid.cache.tags", "dram"),
+                ("hybrid.cache.tag_cache.capacity", capacity),
+                ("hybrid.cache.tag_cache.ways", "8"),
+            ];
+            told("hybrid/quick", &keys, false)
+        };
+        let large = with("1GiB");
+        assert!(large.len() == 1 && large[0].contains("fill "), "{large:?}");
+        let all = large[0].split("fill ").nth(1).unwrap().split(':').next().unwrap();
+        assert!(with(all).is_empty(), "as large as all tags");
+        assert!(with("64KiB").is_empty());
+        assert!(told("hybrid/quick", &[], false).is_empty());
+    }
+}
