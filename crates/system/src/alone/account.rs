@@ -164,7 +164,8 @@ impl Account {
                 *sum_ps += u128::from(*stage_ps);
             }
         }
-        self.end_intervals(at_ps - self.start_ps);
+        // What is answered as an interval ends is of that interval: a run may end then.
+        self.end_intervals((at_ps - self.start_ps).saturating_sub(1));
         self.under_way.accesses += 1;
         self.under_way.latency_ps = self.under_way.latency_ps.saturating_add(latency_ps);
     }
@@ -330,5 +331,34 @@ impl Account {
         let told = told.into_iter().filter(|(count, _)| *count > 0);
         let told = told.map(|(count, what)| format!("{count} {what}"));
         nvdimm_note(spec).into_iter().chain(told).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tierscope_workload::requests::TraceRequest;
+
+    #[test]
+    fn what_is_answered_as_the_run_ends_is_of_its_last_interval() {
+        let request = TraceRequest { address: 0, bytes: 64, kind: RequestKind::Read, ticks: None };
+        let flight = Flight {
+            number: 0,
+            request,
+            bytes: 64,
+            arrival_ps: 0,
+            taken_ps: 0,
+            left: 0,
+            counted: true,
+            in_loop: false,
+        };
+        for at_ps in [FIRST_INTERVAL_PS - 1, FIRST_INTERVAL_PS, FIRST_INTERVAL_PS + 1] {
+            let mut account = Account::new(true);
+            account.answer(&flight, at_ps, &StageTimes::default());
+            account.end_last_interval(at_ps);
+            let accesses: u64 = account.intervals().iter().map(|one| one.accesses).sum();
+            assert_eq!(accesses, 1, "at {at_ps}");
+            assert_eq!(account.intervals_end_ps(), at_ps);
+        }
     }
 }
