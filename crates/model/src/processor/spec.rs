@@ -109,7 +109,9 @@ impl ProcessorSpec {
         problems.at_least(path, "reorder_window", self.reorder_window, 1);
         problems.at_least(path, "miss_registers", self.miss_registers, 1);
         problems.at_least(path, "clock", self.clock, Frequency::from_hertz(1_000_000));
-        if !(self.base_cpi.is_finite() && self.base_cpi * f64::from(self.width) >= 1.0) {
+        if self.width > 0
+            && !(self.base_cpi * f64::from(self.width) >= 1.0 && self.base_cpi.is_finite())
+        {
             problems.add(
                 "impossible-value",
                 format!("{path}.base_cpi"),
