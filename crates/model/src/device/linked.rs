@@ -28,6 +28,8 @@ struct Held {
     /// Its submission queue, where there are queues, and what it waited for there.
     queue: u32,
     waits: Waits,
+    /// The device knows where in the host's memory its data lie.
+    listed: bool,
     pages_left: u32,
     /// The part that was done last: its stages are those of the request.
     last: u32,
@@ -259,8 +261,7 @@ impl<P: Pages> Linked<P> {
             What::Fetch(batch) => {
                 let batch = self.queues.as_mut().map(|queues| queues.fetched(batch));
                 for index in batch.into_iter().flatten() {
-                    let listed = self.listed_pages(index);
-                    self.list(at_ps, index, listed, out);
+                    self.known(at_ps, index, out);
                 }
                 self.fetch(at_ps, out);
             }
@@ -348,13 +349,37 @@ impl<P: Pages> Linked<P> {
         self.queues.as_ref().map_or(0, |queues| queues.flow.spec.listed_pages(bytes)) as u32
     }
 
+    /// The device has fetched a command. It reads its medium while it fetches the list of the host's pages; what is
+    /// written it can fetch once it has that.
+    fn known(&mut self, at_ps: u64, index: u32, out: &mut Vec<Completion>) {
+        let entries = self.listed_pages(index);
+        self.held[index].listed = entries == 0;
+        if entries > 0 && !self.held[index].request.write {
+            self.begin(at_ps, index, out);
+        }
+        self.list(at_ps, index, entries, out);
+    }
+
     /// The device goes on with the list of the host's pages, of which so many entries are left, or with the
     /// request.
     fn list(&mut self, at_ps: u64, index: u32, entries: u32, out: &mut Vec<Completion>) {
         if entries > 0 {
-            self.go(at_ps, What::List(index, entries), 0, out);
-        } else {
-            self.begin(at_ps, index, out);
+            return self.go(at_ps, What::List(index, entries), 0, out);
+        }
+        let had_begun = !self.held[index].listed && !self.held[index].request.write;
+        self.held[index].listed = true;
+        if !had_begun {
+            return self.begin(at_ps, index, out);
+        }
+        let read = self.queues.as_mut().map(|queues| queues.read_by_now(index));
+        read.into_iter().flatten().for_each(|what| self.go(at_ps, what, 0, out));
+    }
+
+    /// What has been read goes up, once the device knows where to.
+    fn send_up(&mut self, at_ps: u64, index: u32, what: What, out: &mut Vec<Completion>) {
+        match &mut self.queues {
+            Some(queues) if !self.held[index].listed => queues.unlisted.push((index, what)),
+            _ => self.go(at_ps, what, 0, out),
         }
     }
 
@@ -421,17 +446,17 @@ impl<P: Pages> Linked<P> {
         for page in done.drain(..) {
             let (token, at_ps) = (page.token(), page.at_ps());
             let part = &mut self.parts[token];
-            let write = self.held[part.held].request.write;
+            let index = part.held;
             if page.is_ahead() {
                 part.ahead = Some(page);
-                self.go(at_ps, What::Ahead(token), 0, out);
+                self.send_up(at_ps, index, What::Ahead(token), out);
                 continue;
             }
             part.done = Some(page);
-            if write {
+            if self.held[index].request.write {
                 self.finish(at_ps, token, out);
             } else {
-                self.go(at_ps, What::Data(token), 0, out);
+                self.send_up(at_ps, index, What::Data(token), out);
             }
         }
         self.done = done;
@@ -503,6 +528,7 @@ impl<P: Pages> Linked<P> {
             submitted_ps: now_ps,
             queue,
             waits: Waits { told_ps: now_ps, fetched_ps: now_ps, ..Waits::default() },
+            listed: true,
             pages_left: count as u32,
             last: 0,
         });
@@ -666,6 +692,7 @@ impl<P: Pages> Device for Linked<P> {
             submitted_ps: now_ps,
             queue,
             waits: Waits { told_ps: now_ps, fetched_ps: now_ps, ..Waits::default() },
+            listed: true,
             pages_left: 1,
             last: 0,
         });

@@ -1,6 +1,7 @@
 //! Submission and completion queues of NVM Express: what waits where, which queue has its turn, and when
 //! completions interrupt.
 
+use super::port::What;
 use crate::link::nvme::{NvmePriority, NvmeQueues};
 use std::collections::VecDeque;
 use tierscope_kernel::Slab;
@@ -54,6 +55,8 @@ pub(super) struct Queues {
     pub(super) working: usize,
     /// Batches that are being fetched.
     fetching: u32,
+    /// What has been read of commands whose lists of pages are being fetched.
+    pub(super) unlisted: Vec<(u32, What)>,
 }
 
 impl Queues {
@@ -75,6 +78,7 @@ impl Queues {
             batches: Slab::new(),
             working: 0,
             fetching: 0,
+            unlisted: Vec::new(),
             flow,
         }
     }
@@ -152,6 +156,11 @@ impl Queues {
         self.working += count as usize;
         let batch = self.queues[queue as usize].waiting.drain(..count as usize).collect();
         self.batches.insert(batch)
+    }
+
+    /// The list of pages of a command has been fetched: what has been read of it, in order.
+    pub(super) fn read_by_now(&mut self, command: u32) -> Vec<What> {
+        self.unlisted.extract_if(.., |(index, _)| *index == command).map(|(_, what)| what).collect()
     }
 
     /// A batch of commands has been fetched.

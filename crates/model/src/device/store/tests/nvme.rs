@@ -68,26 +68,56 @@ fn the_devices_laws_hold_behind_queues() {
     }
 }
 
-#[test]
-fn a_list_of_pages_is_fetched_before_a_command_begins() {
-    let link = behind(nvme());
-    let (rate, latency_ps) = (link.packet_bytes_per_second(), link.latency.picoseconds());
+/// Time of a list of so many pages beyond the first: one request, and eight bytes for each.
+fn list_ps(link: &PcieSpec, listed: u64) -> u64 {
+    let wire = |bytes| wire_ps(bytes, link.packet_bytes_per_second());
     let root_ps = link.root_complex_latency.picoseconds();
-    let wire = |bytes| wire_ps(bytes, rate);
+    let list_ps = wire(24) + root_ps + wire(20 + 8 * listed) + 2 * link.latency.picoseconds();
+    if listed > 0 { list_ps } else { 0 }
+}
+
+#[test]
+fn a_list_of_pages_is_fetched_before_data_are_and_while_the_medium_is_read() {
+    let link = behind(nvme());
     for (pages, listed) in [(2, 0), (3, 2), (8, 7)] {
-        for request in [read(0, 0), write(0, 0)] {
+        for (request, waits) in [(read(0, 0), false), (write(0, 0), true)] {
             let request = Request { bytes: pages * PAGE, ..request };
             let more_ps = alone(&link, request).1 - alone(&pcie(), request).1;
-            // One request, and eight bytes for each page beyond the first.
-            let list_ps = wire(24) + root_ps + wire(20 + 8 * listed) + 2 * latency_ps;
-            let list_ps = if listed > 0 { list_ps } else { 0 };
-            assert!(more_ps.abs_diff(list_ps) <= 2, "{request:?}: {more_ps} and {list_ps}");
+            let expected_ps = if waits { list_ps(&link, listed) } else { 0 };
+            assert!(more_ps.abs_diff(expected_ps) <= 2, "{request:?}: {more_ps}, {expected_ps}");
         }
     }
     // Pages of the host of 64 KiB: nothing is listed.
     let large = behind(NvmeSpec { memory_page: Size::from_bytes(64 << 10), ..nvme() });
     let request = Request { bytes: 8 * PAGE, ..read(0, 0) };
     assert_eq!(alone(&large, request), alone(&pcie(), request));
+}
+
+#[test]
+fn what_has_been_read_goes_up_once_its_list_of_pages_is_there() {
+    let at_once = StoreSpec {
+        units: 16,
+        read_latency: Duration::from_picoseconds(US),
+        unit_bandwidth: Bandwidth::from_bytes_per_second(100_000_000_000),
+        controller_latency: Duration::from_picoseconds(0),
+        ..spec()
+    };
+    let slow = Duration::from_picoseconds(50 * US);
+    let plain = PcieSpec { root_complex_latency: slow, ..pcie() };
+    let link = PcieSpec { nvme: Some(nvme()), ..plain.clone() };
+    let end_ps = |link: &PcieSpec, pages: u32| {
+        let request = Request { bytes: pages * PAGE, ..read(0, 0) };
+        ended(&at_once, link, &[request]).last().expect("it ends").at_ps
+    };
+    let wire = |bytes: u64| wire_ps(bytes, link.packet_bytes_per_second());
+    for pages in [3, 8] {
+        // All pages have been read long before: of the time of the list, only their own is hidden.
+        let more_ps = end_ps(&link, pages) - end_ps(&plain, pages);
+        let list_ps = list_ps(&link, u64::from(pages) - 1);
+        let hidden_ps = list_ps - more_ps;
+        let read_ps = US + u64::from(pages) * wire(4096 + 16 * 24);
+        assert!((US..read_ps).contains(&hidden_ps), "{pages}: {more_ps} of {list_ps}");
+    }
 }
 
 #[test]
