@@ -28,6 +28,8 @@ Weakness = Literal[
     "no-busy-bits",
     "early-completion",
     "no-backup",
+    "early-commit",
+    "unordered-data",
 ]
 """What can be left out on purpose, so that the check has something to find."""
 
@@ -81,10 +83,14 @@ class CrashReport:
         yield "lines compared", f"{data['lines']}, {data['promised_lines']} of them promised"
         for harm, count in data["faults"].items():
             yield f"lines {harm}", str(count)
+        if data["stale_permitted"]:
+            yield "pages stale, which is permitted", str(data["stale_permitted"])
         yield "points that break a promise", str(data["failing_points"])
         for by, label in _SAVED.items():
             yield label, str(data["saved"][by])
         yield "commands carried out again", str(data["reissued"])
+        if data["replayed_transactions"]:
+            yield "transactions carried out again", str(data["replayed_transactions"])
         yield "pages torn, lost from buffers", f"{data['torn_pages']}, {data['lost_pages']}"
         for key, label, shown in (
             ("hold_s", "goes on without power", fmt.seconds),
@@ -139,7 +145,7 @@ def crash(
     """Lets power fail at chosen points of a run, recovers, and compares every line.
 
     The workload runs once; at each point a copy of what lies below the caches loses its power, or
-    of a drive alone, which is judged page by page.
+    of a drive alone, which is judged page by page, as are the files of a machine with a file system.
     Every other point fails again in the middle of its recovery.
 
     Args:
@@ -195,6 +201,12 @@ def crash(
             "nothing-compared",
             "nothing was compared: nothing had been written",
             "let the workload write (--set workload.reads=0.5), and more points lie behind",
+        )
+    if not data["lines"] and loaded[0].to_dict().get("storage", {}).get("file_system"):
+        raise RunError(
+            "nothing-compared",
+            "nothing was compared: no page of a file had been written to the store",
+            "let the workload write files and sync them, and more points lie behind",
         )
     if not data["lines"]:
         raise RunError(

@@ -144,7 +144,7 @@ def _cut_ps(moments: Sequence[Mapping[str, Any]]) -> int:
 
 def _label(track: Mapping[str, Any]) -> str:
     version = "" if track["version"] is None else f" v{track['version']}"
-    return f"{track['what']} {track['address']:#x}{version}"
+    return f"{track['what']} {track['of'] or hex(track['address'])}{version}"
 
 
 def _before(time_ps: int | None, cut_ps: int) -> str:

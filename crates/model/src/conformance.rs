@@ -606,6 +606,7 @@ fn page_requests(memory_bytes: u64) -> impl Strategy<Value = Ask> {
                 write,
                 background,
                 force_unit_access: false,
+                content: 0,
             })
         },
     )

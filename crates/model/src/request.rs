@@ -244,6 +244,8 @@ pub struct PageRequest {
     pub background: bool,
     /// A write is answered once it is in the medium, whatever buffers the store has.
     pub force_unit_access: bool,
+    /// What a write carries, where the contents of blocks are followed.
+    pub content: Content,
 }
 
 /// The answer to a [`PageRequest`].

@@ -31,6 +31,12 @@ A drive alone, without capacitors, with flushes, forced writes and trims among i
 
   tierscope crash device/970-pro/quick -w random --set workload.reads=0.3 --points 1000
 
+Files, of which a sync promises what is there, and a drive whose buffer nobody flushes:
+
+  tierscope crash storage/ext4 -w filebench/varmail --set storage.dram_capacity=64MiB \\
+    --set workload.files=50 --set workload.memory=1MiB --points 100 --adversarial
+  tierscope crash storage/ext4 … --set storage.file_system.barrier=none --points 100
+
 Whether the check can fail: without journal tags lines are lost, and a point is replayed:
 
   tierscope crash hams-le/quick -w gups --set workload.table=16MiB --set workload.updates=20000 \\
@@ -60,7 +66,8 @@ def crash(
     The workload runs once; at each point a copy of all that lies below the caches loses its power,
     saves what it can, recovers, and is compared. Half of the points fail again in the middle of
     recovery, where that is long enough. A drive alone gets flushes, forced writes and trims among
-    its requests, and is judged page by page. The exit status is 1 where a promise is broken, and
+    its requests, and is judged page by page. Where there is a file system its journal is carried
+    out again, and files are judged page by page, and their metadata block by block. The exit status is 1 where a promise is broken, and
     for such points, up to 20, the commands are printed that replay them.
 
     Args:
@@ -72,7 +79,7 @@ def crash(
         window: Simulated time in which points may lie, such as 2us..5us.
         seed: Seed of the points, and of a built-in workload's random choices.
         adversarial: Draws points where something is under way: a command, a clone, a fill, a
-            program, a collection, a barrier.
+            program, a collection, a barrier, a commit, a checkpoint.
         weaken: Leaves out a safeguard, so that there is something to find; repeated for several.
         replay: Lets power fail at this point alone, and prints its timeline: the last requests, and
             what recovery has left of each.
@@ -163,7 +170,8 @@ def _show(report: CrashReport, seed: int) -> None:
         for fault in one["faults"] if report.data["timeline"] else ():
             found = "nothing" if fault["found"] is None else f"version {fault['found']}"
             promised = f"version {fault['promised']} was promised"
-            print(f"  {fault['address']:#x} is {fault['harm']}: {found} is there, {promised}")
+            what = fault["what"] or f"{fault['address']:#x}"
+            print(f"  {what} is {fault['harm']}: {found} is there, {promised}")
         print(f"  {report.command}{options} --replay {one['point']}")
     more = report.data["failing_points"] - len(report.data["failing"])
     if more > 0:

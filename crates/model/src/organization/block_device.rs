@@ -545,6 +545,7 @@ mod tests {
             write,
             background: false,
             force_unit_access: false,
+            content: 0,
         }
     }
 

@@ -291,6 +291,7 @@ mod tests {
             write: false,
             background: false,
             force_unit_access: false,
+            content: 0,
         };
         let _ = oracle(1 << 20, &dram_spec(), false).submit_page(0, request);
     }

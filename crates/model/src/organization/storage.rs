@@ -7,6 +7,8 @@
 //! the on-chip caches for the channels. All the time that a page spends at DRAM is the stage
 //! [`Stage::Dma`].
 
+mod power;
+
 use super::{
     DramSize, InitialContent, Organization, OrganizationDescription, OrganizationReport,
     PagesMoved, Surroundings, bus, whole,
@@ -19,10 +21,12 @@ use crate::os::file_system::FileSystemSpec;
 use crate::os::paging::SwapReadahead;
 use crate::os::readahead;
 use crate::os::reclaim::{ReclaimPolicy, lists::Lists};
+use crate::power::PowerFailure;
 use crate::request::{
     Completion, Control, Device, Full, LineRequest, LineResponse, Manner, PageRequest,
     PageResponse, Request, Response, Traffic,
 };
+use power::{OF_RECOVERY, OnStore, Power};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use tierscope_kernel::{CowMap, Slab, Stage, Timeline};
@@ -186,7 +190,14 @@ impl OrganizationDescription for StorageSpec {
     fn build(&self, machine: &Surroundings<'_>) -> Option<Box<dyn Organization>> {
         let store = machine.build_store()?;
         let line_bytes = machine.line?.bytes();
-        Some(Box::new(Storage::new(self, machine.dram?, store, line_bytes, machine.check_data)))
+        let storage = Storage::new(self, machine.dram?, store, line_bytes, machine.check_data);
+        let (page, (_, device)) = (machine.page()?, machine.store?);
+        let on_store = self.file_system.as_ref().map(|spec| OnStore {
+            spec: spec.clone(),
+            page_bytes: page.bytes(),
+            store_page_bytes: device.page().bytes(),
+        });
+        Some(Box::new(Storage { on_store, ..storage }))
     }
 
     fn paging(&self) -> Option<&StorageSpec> {
@@ -287,6 +298,9 @@ pub struct Storage {
     /// Bytes of DRAM that were moved in functional warming.
     warmed: Traffic,
     data: Option<Data>,
+    /// The file system, where there is one, and what of it is followed, where power may fail.
+    on_store: Option<OnStore>,
+    power: Option<Box<Power>>,
     done: Vec<Completion>,
 }
 
@@ -317,6 +331,8 @@ impl Storage {
                 store: CowMap::new(0),
                 stale_reads: 0,
             }),
+            on_store: None,
+            power: None,
             done: Vec::new(),
         }
     }
@@ -352,13 +368,14 @@ impl Storage {
     /// Offers a page to the store; false where it is full.
     fn start_store(&mut self, now_ps: u64, id: u32) -> bool {
         let Page { request, control, .. } = &self.pages[id];
-        let (control, forced) = (*control, request.force_unit_access);
+        let (control, content) = (*control, request.content);
+        let force_unit_access = request.force_unit_access;
         let PageRequest { store_address, bytes, write, background, .. } = *request;
         let request = Request { id, address: store_address, bytes, write, background };
         let taken = self.with_bus(now_ps, |store| match control {
             Some(control) => store.submit_control(now_ps, id, control),
-            None if forced => {
-                let manner = Manner { force_unit_access: true, ..Manner::default() };
+            None if force_unit_access || content != 0 => {
+                let manner = Manner { force_unit_access, content, ..Manner::default() };
                 store.submit_as(now_ps, request, manner)
             }
             None => store.submit(now_ps, request),
@@ -424,7 +441,15 @@ impl Storage {
         page.stages.append(&done.stages);
         page.clock_ps = done.at_ps;
         page.interrupt = done.interrupt;
-        let PageRequest { write, bytes, .. } = page.request;
+        let (request, control) = (page.request, page.control);
+        let PageRequest { id, write, bytes, .. } = request;
+        if write && control.is_none() {
+            self.note_stored(&request);
+        }
+        if id == OF_RECOVERY {
+            self.pages.remove(done.id);
+            return;
+        }
         if write {
             self.traffic.store_written_bytes += u64::from(bytes);
             self.end_page(done.id, out);
@@ -470,6 +495,7 @@ impl Storage {
         }
         self.done = done;
         self.retry(now_ps);
+        self.go_on_recovering(now_ps);
     }
 }
 
@@ -535,6 +561,7 @@ impl Organization for Storage {
             write: true,
             background: false,
             force_unit_access: false,
+            content: 0,
         };
         let control = Some(control);
         let id = self.pages.insert(Page::new(now_ps, request, control, Vec::new()));
@@ -581,6 +608,10 @@ impl Organization for Storage {
         true
     }
 
+    fn power(&mut self) -> Option<&mut dyn PowerFailure> {
+        Some(self)
+    }
+
     fn report(&self) -> OrganizationReport {
         let (dram_read_bytes, dram_written_bytes) = self.dram.moved_bytes();
         let dram_read_bytes = dram_read_bytes + self.warmed.dram_read_bytes;
@@ -615,6 +646,8 @@ impl Organization for Storage {
                 store: data.store.fork(),
                 stale_reads: data.stale_reads,
             }),
+            on_store: self.on_store.clone(),
+            power: self.power.as_mut().map(|power| Box::new(power.fork())),
             done: Vec::new(),
         })
     }
@@ -674,6 +707,7 @@ pub(super) mod tests {
             write,
             background: write,
             force_unit_access: false,
+            content: 0,
         }
     }
 

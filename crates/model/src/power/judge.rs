@@ -1,7 +1,7 @@
 //! The judge: what an organization has after recovery against what was promised, and what was ever written.
 
 use super::touched::{Touched, join};
-use super::{Origin, Outage, PowerFailure, Recovery};
+use super::{Origin, Outage, PowerFailure, Recovery, STALE};
 use crate::organization::Organization;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,11 +16,13 @@ pub enum Harm {
     Unreadable,
     /// It was never written there.
     Invented,
+    /// It is what its block held before it was the file's.
+    Stale,
 }
 
 impl Harm {
     /// Every one.
-    pub const ALL: [Harm; 3] = [Harm::Lost, Harm::Unreadable, Harm::Invented];
+    pub const ALL: [Harm; 4] = [Harm::Lost, Harm::Unreadable, Harm::Invented, Harm::Stale];
 
     /// Its name in results.
     pub fn name(self) -> &'static str {
@@ -28,6 +30,7 @@ impl Harm {
             Harm::Lost => "lost",
             Harm::Unreadable => "unreadable",
             Harm::Invented => "invented",
+            Harm::Stale => "stale",
         }
     }
 }
@@ -58,7 +61,9 @@ pub struct Verdict {
     /// Of these, those that were found in memory that was saved.
     pub in_memory: u64,
     /// Lines that are not as they were promised, by what is wrong.
-    pub harmed: [u64; 3],
+    pub harmed: [u64; 4],
+    /// Lines that show what their blocks held before they were the file's, which is permitted.
+    pub stale: u64,
     /// The first of them, by number.
     pub faults: Vec<Fault>,
 }
@@ -78,6 +83,7 @@ impl Verdict {
         self.lines += 1;
         self.promised += u64::from(finding.promised);
         self.in_memory += u64::from(finding.in_memory);
+        self.stale += u64::from(finding.stale);
         if let Some(harm) = finding.harm {
             self.harmed[harm as usize] += 1;
         }
@@ -87,6 +93,7 @@ impl Verdict {
         self.lines -= 1;
         self.promised -= u64::from(finding.promised);
         self.in_memory -= u64::from(finding.in_memory);
+        self.stale -= u64::from(finding.stale);
         if let Some(harm) = finding.harm {
             self.harmed[harm as usize] -= 1;
         }
@@ -100,6 +107,8 @@ struct Finding {
     promised: bool,
     /// That was found in memory that was saved.
     in_memory: bool,
+    /// It shows what its block held before it was the file's, and may.
+    stale: bool,
     harm: Option<Harm>,
 }
 
@@ -116,6 +125,8 @@ fn look(
     let harm = match found {
         None => Some(Harm::Unreadable),
         Some((0, _)) => (promised > 0).then_some(Harm::Lost),
+        Some((STALE, _)) if promised > 0 => Some(Harm::Lost),
+        Some((STALE, _)) => (!organization.permits_stale()).then_some(Harm::Stale),
         // What is older may be another line's, too, which is worse.
         Some((version, _)) if version > newest || !is_own(version) => Some(Harm::Invented),
         Some((version, _)) => (version < promised).then_some(Harm::Lost),
@@ -123,8 +134,10 @@ fn look(
     let saved = matches!(found, Some((version, Origin::Memory)) if version > 0);
     let in_memory = promised > 0 && saved && harm.is_none();
     let found = found.map(|(version, _)| version);
+    let stale = found == Some(STALE) && harm.is_none();
+    let found = found.filter(|version| *version < STALE);
     let fault = harm.map(|harm| Fault { line, harm, promised, found });
-    (Finding { promised: promised > 0, in_memory, harm }, fault)
+    (Finding { promised: promised > 0, in_memory, stale, harm }, fault)
 }
 
 /// Compares every line that was ever written.
@@ -165,6 +178,11 @@ impl Judge {
             again: Vec::new(),
             since: Touched::following(),
         }
+    }
+
+    /// What the first faults of a verdict concern, where their addresses do not say it.
+    pub fn names(&self, verdict: &Verdict, power: &dyn PowerFailure) -> Vec<Option<String>> {
+        verdict.faults.iter().map(|fault| power.name(fault.line * self.line_bytes)).collect()
     }
 
     /// What changed in the run up to now: to be told before each fork, and at any time besides.

@@ -4,10 +4,13 @@
 //! ([`Device::follow_contents`], [`PowerFailure::prepare`]) can
 //! lose its power at any time; `docs/models/power-failure.md` says what is modelled.
 
+mod files;
 mod judge;
 mod saving;
 mod touched;
 
+pub(crate) use files::Replay;
+pub use files::{Files, Note};
 pub use judge::{Failure, Fault, Harm, Judge, Verdict, cut_and_recover, fail, judge};
 pub(crate) use saving::Saving;
 pub(crate) use touched::Touched;
@@ -33,17 +36,23 @@ pub enum Weakness {
     EarlyCompletion,
     /// The energy source of an NVDIMM is empty.
     NoBackup,
+    /// Whoever waits for a transaction is told that it is committed when its log is on its way.
+    EarlyCommit,
+    /// A commit in ordered mode does not wait for data.
+    UnorderedData,
 }
 
 impl Weakness {
     /// Every one.
-    pub const ALL: [Weakness; 6] = [
+    pub const ALL: [Weakness; 8] = [
         Weakness::NoJournalTags,
         Weakness::NoCapacitors,
         Weakness::NoClones,
         Weakness::NoBusyBits,
         Weakness::EarlyCompletion,
         Weakness::NoBackup,
+        Weakness::EarlyCommit,
+        Weakness::UnorderedData,
     ];
 
     /// Its name in commands and results.
@@ -55,6 +64,8 @@ impl Weakness {
             Weakness::NoBusyBits => "no-busy-bits",
             Weakness::EarlyCompletion => "early-completion",
             Weakness::NoBackup => "no-backup",
+            Weakness::EarlyCommit => "early-commit",
+            Weakness::UnorderedData => "unordered-data",
         }
     }
 }
@@ -81,6 +92,15 @@ impl FromIterator<Weakness> for Weaknesses {
 pub type Content = u64;
 /// The content of a page that is nowhere any more.
 pub const LOST: Content = u64::MAX;
+/// As a version that is found: what is there belongs to something else.
+pub(crate) const ALIEN: u64 = u64::MAX;
+/// As a version that is found: what the block of a page held before it was the page's.
+pub(crate) const STALE: u64 = u64::MAX - 1;
+
+/// A version as people are told it: of files and metadata, without what tells these apart.
+pub fn shown(version: u64) -> u64 {
+    version & files::NUMBER
+}
 
 /// What a failure of power did to a device, and what it takes until it is there again.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -163,17 +183,30 @@ counters! {
         pub collections,
         /// Pages in a drive's memory that are not in flash.
         pub buffered,
+        /// Transactions of a journal between the first block of their log and the end of their record.
+        pub commits,
+        /// Blocks of metadata on their way to their places.
+        pub checkpoints,
     }
 }
 
 impl UnderWay {
     /// The kinds, by name, in a fixed order.
-    pub const KINDS: [&'static str; 7] =
-        ["command", "clone", "fill", "barrier", "program", "collection", "buffered"];
+    pub const KINDS: [&'static str; 9] = [
+        "command",
+        "clone",
+        "fill",
+        "barrier",
+        "program",
+        "collection",
+        "buffered",
+        "commit",
+        "checkpoint",
+    ];
 
-    /// Which kinds are under way, a bit each.
-    pub fn kinds(&self) -> u8 {
-        let counts = [
+    /// How many there are of each kind.
+    pub fn counts(&self) -> [u64; 9] {
+        [
             self.commands,
             self.clones,
             self.fills,
@@ -181,8 +214,15 @@ impl UnderWay {
             self.programs,
             self.collections,
             self.buffered,
-        ];
-        (0..).zip(counts).fold(0, |bits, (kind, count)| bits | u8::from(count > 0) << kind)
+            self.commits,
+            self.checkpoints,
+        ]
+    }
+
+    /// Which kinds are under way, a bit each.
+    pub fn kinds(&self) -> u16 {
+        let counts = (0..).zip(self.counts());
+        counts.fold(0, |bits, (kind, count)| bits | u16::from(count > 0) << kind)
     }
 }
 
@@ -204,6 +244,8 @@ pub struct Recovery {
     pub reissued: u64,
     /// Lines that only those commands bring to the store.
     pub reissued_lines: u64,
+    /// Transactions of a journal that were carried out again.
+    pub transactions: u64,
 }
 
 /// Something that is under way, as a timeline shows it.
@@ -245,6 +287,26 @@ pub trait PowerFailure {
     /// [`Organization::flush`]: crate::organization::Organization::flush
     fn promises_by_flush(&self) -> bool {
         false
+    }
+
+    /// Bytes of what is judged, where these are not lines of the on-chip caches.
+    fn unit_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// What its file system has on the store, where it has one: whoever runs it tells what happens to files.
+    fn files(&mut self) -> Option<&mut Files> {
+        None
+    }
+
+    /// Whether a page of a file may show what its block held before it was the page's.
+    fn permits_stale(&self) -> bool {
+        false
+    }
+
+    /// What a line is, in words, where its address does not say it.
+    fn name(&self, _address: u64) -> Option<String> {
+        None
     }
 
     /// What it promises. The judge holds it to that of a flush.

@@ -505,6 +505,7 @@ impl Alone {
                     write,
                     background: false,
                     force_unit_access: false,
+                    content: 0,
                 };
                 self.organization.submit_page(now_ps, page)
             }

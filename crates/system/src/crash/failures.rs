@@ -21,6 +21,8 @@ pub(super) struct Cut {
 pub(super) struct Judged {
     pub(super) cut: Cut,
     pub(super) failure: Failure,
+    /// What its faults concern, where their addresses do not say it.
+    pub(super) names: Vec<Option<String>>,
     /// As it is after recovery.
     pub(super) fork: Box<dyn Organization>,
 }
@@ -81,7 +83,9 @@ impl<'scope, 'env> Failures<'scope, 'env> {
         let Pending { cut, since, recovery } = self.pending.pop_front()?;
         let recovered = recovery.join().unwrap_or_else(|panic| resume_unwind(panic));
         let (failure, mut fork) = recovered?;
-        let verdict = self.judge.judge(&since, fork.power()?);
-        Some(Judged { cut, failure: Failure { verdict, ..failure }, fork })
+        let power = fork.power()?;
+        let verdict = self.judge.judge(&since, power);
+        let names = self.judge.names(&verdict, power);
+        Some(Judged { cut, failure: Failure { verdict, ..failure }, names, fork })
     }
 }

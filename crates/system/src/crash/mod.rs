@@ -60,7 +60,8 @@ pub enum CrashError {
     #[error(
         "what survives a failure of power is not modelled for {0}; it is for hams-lp, hams-le, \
          hams-tp, hams-te, nvdimm, oracle, direct, hybrid and flatflash-p, before stores that keep what they \
-         answered, and for drives alone whose flash is described ([ssd])"
+         answered, for storage with a file system ([storage.file_system]) on such a store or on a drive whose \
+         flash is described ([ssd]) in pages of the operating system's size, and for such drives alone"
     )]
     NotModelled(String),
     /// A weakness that the machine cannot have.
@@ -104,6 +105,9 @@ trait Running: Sized {
 
     /// Of whose parts power fails.
     fn organization_mut(&mut self) -> &mut dyn Organization;
+
+    /// Bytes of what is judged.
+    fn unit_bytes(&mut self) -> u64;
 }
 
 impl Running for Machine {
@@ -114,6 +118,11 @@ impl Running for Machine {
     fn organization_mut(&mut self) -> &mut dyn Organization {
         Machine::organization_mut(self)
     }
+
+    fn unit_bytes(&mut self) -> u64 {
+        let own = Machine::organization_mut(self).power().and_then(|power| power.unit_bytes());
+        own.unwrap_or(self.line_bytes())
+    }
 }
 
 impl Running for Alone {
@@ -123,6 +132,10 @@ impl Running for Alone {
 
     fn organization_mut(&mut self) -> &mut dyn Organization {
         Alone::organization_mut(self)
+    }
+
+    fn unit_bytes(&mut self) -> u64 {
+        Alone::unit_bytes(self)
     }
 }
 
@@ -136,9 +149,9 @@ pub fn crash(
     let spec = SystemSpec { check_data: true, ..spec.clone() };
     let mut machine = Machine::new(&spec, stream, &RunOptions::default())?;
     prepare(&spec, machine.organization_mut(), &options.weaken)?;
+    machine.follow_files(&options.weaken);
     let scout = machine.fork();
-    let line_bytes = machine.line_bytes();
-    let_power_fail(&spec.name, (machine, scout), line_bytes, options, watch)
+    let_power_fail(&spec.name, (machine, scout), options, watch)
 }
 
 /// Gives a drive alone requests, twice the same, with flushes and trims among them, and lets power fail as
@@ -157,19 +170,18 @@ pub fn crash_alone(
     };
     let [one, other] = requests;
     let (alone, scout) = (made(one)?, made(other)?);
-    let unit_bytes = alone.unit_bytes();
-    let_power_fail(&spec.name, (alone, scout), unit_bytes, options, watch)
+    let_power_fail(&spec.name, (alone, scout), options, watch)
 }
 
 /// Lets the power of `run` fail; `scout` is the same, to look ahead.
 fn let_power_fail<R: Running>(
     name: &str,
     (mut machine, scout): (R, R),
-    line_bytes: u64,
     options: &CrashOptions,
     watch: &Watch,
 ) -> Result<CrashReport, CrashError> {
     let all = Instant::now();
+    let line_bytes = machine.unit_bytes();
     let mut choice = choose(scout, options, watch)?;
     let mut report = CrashReport::new(name, options);
     if let Some(power) = machine.organization_mut().power() {

@@ -110,7 +110,7 @@ impl Choice {
 
     /// So many of the events from `first` on, of which each of `kinds` tells what is under way. One in two has
     /// a second cut.
-    pub(super) fn drawn(options: &CrashOptions, points: u64, first: u64, kinds: &[u8]) -> Self {
+    pub(super) fn drawn(options: &CrashOptions, points: u64, first: u64, kinds: &[u16]) -> Self {
         let mut draws = Random::stream(options.seed, "crash.points");
         let pools: Vec<Vec<u64>> = match options.adversarial {
             false => vec![(first..first + kinds.len() as u64).collect()],
@@ -189,8 +189,8 @@ mod tests {
 
     #[test]
     fn adversarial_points_lie_where_something_is_under_way_and_every_kind_has_its_share() {
-        let kinds: Vec<u8> =
-            (0..1000).map(|n| u8::from(n % 100 == 7) << 1 | u8::from(n % 2 == 0)).collect();
+        let kinds: Vec<u16> =
+            (0..1000).map(|n| u16::from(n % 100 == 7) << 1 | u16::from(n % 2 == 0)).collect();
         let options = CrashOptions { adversarial: true, seed: 3, ..CrashOptions::default() };
         let choice = Choice::drawn(&options, 20, 50, &kinds);
         let drawn = choice.drawn.unwrap();

@@ -5,7 +5,7 @@ use super::{CrashOptions, Point, Points, Track};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tierscope_model::power::{Failure, Guarantees, Harm, UnderWay};
+use tierscope_model::power::{Failure, Guarantees, Harm, UnderWay, shown};
 
 /// Failing points that are told.
 const MOST_FAILING: usize = 20;
@@ -37,9 +37,11 @@ impl Range {
 /// A line that is not as it was promised.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FaultyLine {
-    /// Its physical address.
+    /// Its physical address, or its place on the store.
     pub address: u64,
-    /// `lost`, `unreadable` or `invented`.
+    /// What it is, where its address does not say it.
+    pub what: Option<String>,
+    /// `lost`, `unreadable`, `invented` or `stale`.
     pub harm: &'static str,
     /// The newest version that was promised, in the order of all stores; 0 for what was there at the start.
     pub promised: u64,
@@ -112,11 +114,15 @@ pub struct CrashReport {
     pub failing_points: u64,
     /// Lines that were not as they were promised, by what was wrong.
     pub faults: BTreeMap<&'static str, u64>,
+    /// Pages of files that showed what their blocks held before, where that is permitted.
+    pub stale_permitted: u64,
     /// Lines that are there thanks to a safeguard, over all points: those found in NVDIMM that was saved,
     /// those that evictions brought to flash which were carried out again, and pages of the drive's buffer.
     pub saved: BTreeMap<&'static str, u64>,
     /// Commands that were carried out again.
     pub reissued: u64,
+    /// Transactions of journals that were carried out again.
+    pub replayed_transactions: u64,
     /// Pages that were torn, and lost from volatile buffers.
     pub torn_pages: u64,
     /// See `torn_pages`.
@@ -164,9 +170,11 @@ impl CrashReport {
             lines: 0,
             promised_lines: 0,
             failing_points: 0,
-            faults: ["lost", "unreadable", "invented"].map(|harm| (harm, 0)).into(),
+            faults: Harm::ALL.map(|harm| (harm.name(), 0)).into(),
+            stale_permitted: 0,
             saved: ["nvdimm", "commands_again", "capacitor_pages"].map(|by| (by, 0)).into(),
             reissued: 0,
+            replayed_transactions: 0,
             torn_pages: 0,
             lost_pages: 0,
             hold_s: None,
@@ -188,7 +196,7 @@ impl CrashReport {
     }
 
     pub(super) fn add(&mut self, judged: &Judged, line_bytes: u64) {
-        let (Cut { at_ps, under_way, .. }, failure) = (&judged.cut, &judged.failure);
+        let (under_way, failure) = (&judged.cut.under_way, &judged.failure);
         let Failure { outage, recovery, verdict, .. } = failure;
         self.points += 1;
         self.second_cuts += u64::from(failure.cuts > 1);
@@ -205,6 +213,8 @@ impl CrashReport {
             *self.saved.entry(by).or_default() += count;
         }
         self.reissued += recovery.reissued;
+        self.replayed_transactions += recovery.transactions;
+        self.stale_permitted += verdict.stale;
         self.torn_pages += outage.torn_pages;
         self.lost_pages += outage.lost_pages;
         self.untold = self.untold.or(outage.untold);
@@ -219,17 +229,11 @@ impl CrashReport {
                 self.energy_j.get_or_insert_default().add(joules);
             }
         }
-        self.add_faults(judged.point(), *at_ps, under_way, failure, line_bytes);
+        self.add_faults(judged, line_bytes);
     }
 
-    fn add_faults(
-        &mut self,
-        point: Point,
-        time_ps: u64,
-        under_way: &UnderWay,
-        failure: &Failure,
-        line_bytes: u64,
-    ) {
+    fn add_faults(&mut self, judged: &Judged, line_bytes: u64) {
+        let (Cut { at_ps, under_way, .. }, failure) = (&judged.cut, &judged.failure);
         let faults = &failure.verdict.faults;
         for harm in Harm::ALL {
             *self.faults.entry(harm.name()).or_default() += failure.verdict.of(harm);
@@ -238,15 +242,16 @@ impl CrashReport {
         if faults.is_empty() || self.failing.len() >= MOST_FAILING {
             return;
         }
-        let told = faults.iter().take(MOST_LINES).map(|fault| FaultyLine {
+        let told = faults.iter().take(MOST_LINES).enumerate().map(|(n, fault)| FaultyLine {
             address: fault.line * line_bytes,
+            what: judged.names.get(n).cloned().flatten(),
             harm: fault.harm.name(),
-            promised: fault.promised,
-            found: fault.found,
+            promised: shown(fault.promised),
+            found: fault.found.map(shown),
         });
         self.failing.push(Failing {
-            point,
-            time_ps,
+            point: judged.point(),
+            time_ps: *at_ps,
             under_way: kinds(under_way).collect(),
             lines: failure.verdict.broken(),
             faults: told.collect(),
@@ -281,10 +286,7 @@ impl CrashReport {
 }
 
 fn counts(under_way: &UnderWay) -> BTreeMap<&'static str, u64> {
-    let UnderWay { commands, clones, fills, barriers, programs, collections, buffered } =
-        *under_way;
-    let counts = [commands, clones, fills, barriers, programs, collections, buffered];
-    UnderWay::KINDS.into_iter().zip(counts).filter(|(_, count)| *count > 0).collect()
+    UnderWay::KINDS.into_iter().zip(under_way.counts()).filter(|(_, count)| *count > 0).collect()
 }
 
 fn kinds(under_way: &UnderWay) -> impl Iterator<Item = &'static str> {

@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use tierscope_kernel::CowMap;
-use tierscope_model::power::{Fault, PowerFailure, Step};
+use tierscope_model::power::{Fault, PowerFailure, Step, shown};
 
 /// Writes of lines that are told, those before the cut.
 const MOST_WRITES: usize = 12;
@@ -20,6 +20,8 @@ pub struct Track {
     pub what: &'static str,
     /// The first byte that it concerns.
     pub address: u64,
+    /// Of a write, what it concerns, where its address does not say it.
+    pub of: Option<String>,
     /// Of a write, which version of its line it brings.
     pub version: Option<u64>,
     /// When it began, in picoseconds of simulated time.
@@ -131,7 +133,8 @@ impl Timeline {
             _ => "gone",
         };
         Track {
-            version: Some(version),
+            version: Some(shown(version)),
+            of: power.name(address),
             acknowledged_ps: some(acknowledged_ps),
             durable_ps: some(durable_ps),
             outcome: Some(outcome),
@@ -144,6 +147,7 @@ fn begun(what: &'static str, address: u64, issued_ps: u64) -> Track {
     Track {
         what,
         address,
+        of: None,
         version: None,
         issued_ps,
         acknowledged_ps: None,

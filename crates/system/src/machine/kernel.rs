@@ -170,12 +170,26 @@ impl Machine {
                 self.apply_effects();
                 if let Some(id) = wait {
                     self.proceed(index, Next::Wait(id), work, action, |_| Vec::new());
-                } else if let Some(id) = self.paging.sync_metadata(file, data_only, &mut work) {
+                } else if let Some((id, flush)) =
+                    self.paging.sync_metadata(file, data_only, &mut work)
+                {
                     let mut steps = self.work_steps(&work);
                     steps.push(Step::Act(Action::Wait(id)));
+                    steps.extend(flush.then_some(Step::Act(Action::Flush)));
+                    steps.extend(self.followed.is_some().then_some(Step::Act(Action::Synced)));
                     self.threads[self.contexts[index].thread].do_first(&steps);
+                } else {
+                    self.end_sync(self.contexts[index].thread);
                 }
             }
+            Action::Flush => {
+                let mut work = Vec::new();
+                let id = self.paging.start_flush(&mut work);
+                let mut steps = self.work_steps(&work);
+                steps.push(Step::Act(Action::Wait(id)));
+                self.threads[self.contexts[index].thread].do_first(&steps);
+            }
+            Action::Synced => self.end_sync(self.contexts[index].thread),
         }
         Ok(())
     }
@@ -377,7 +391,10 @@ impl Machine {
                 self.paging.open(file, size)?;
                 steps.extend(path_steps(Stage::FileSystem, self.os.paths.file_system, 1));
             }
-            Call::Truncate { file, length } => self.paging.truncate(file, length),
+            Call::Truncate { file, length } => {
+                self.paging.truncate(file, length);
+                self.forget_unsynced(file, length);
+            }
             Call::Read { file, offset, length, address } => {
                 let asked_end = offset.saturating_add(length);
                 let end = self.paging.file_size(file).min(asked_end);
@@ -393,12 +410,15 @@ impl Machine {
                     steps.push(Step::Act(Action::Write { file, offset, left: length, address }));
                 }
             }
-            Call::Sync { file } => steps.extend(self.sync_steps(file, false)),
-            Call::SyncData { file } => steps.extend(self.sync_steps(file, true)),
-            Call::Unlink { file } => self.paging.unlink(file),
+            Call::Sync { file } => steps.extend(self.sync_steps(id, file, false)),
+            Call::SyncData { file } => steps.extend(self.sync_steps(id, file, true)),
+            Call::Unlink { file } => {
+                self.paging.unlink(file);
+                self.forget_unsynced(file, 0);
+            }
             Call::SyncRange { address, .. } => {
                 if let Some(file) = self.paging.file_at(address) {
-                    steps.extend(self.sync_steps(file, false));
+                    steps.extend(self.sync_steps(id, file, false));
                 }
             }
             Call::Fork { parent, process, thread } => {
@@ -482,8 +502,9 @@ impl Machine {
         Ok(steps)
     }
 
-    fn sync_steps(&mut self, file: FileId, data_only: bool) -> Vec<Step> {
+    fn sync_steps(&mut self, thread: usize, file: FileId, data_only: bool) -> Vec<Step> {
         self.account.syncs += 1;
+        self.begin_sync(thread, file, data_only);
         let mut steps = path_steps(Stage::FileSystem, self.os.paths.file_system, 1);
         steps.push(Step::Act(Action::Sync { file, data_only }));
         steps

@@ -174,7 +174,7 @@ pub(super) enum Outgoing {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageIo {
     transfer: TransferId,
-    frame: u64,
+    pub frame: u64,
     pub store_address: u64,
     pub write: bool,
     queued_ps: u64,
@@ -184,6 +184,8 @@ pub(super) struct PageIo {
     forced: bool,
     /// No page: the device writes what it has buffered.
     pub flush: bool,
+    /// What it brings to the store, where that is followed.
+    content: u64,
 }
 
 /// A transfer under way, as the machine sees it.
@@ -368,6 +370,7 @@ impl Machine {
                 write: page.write,
                 background: page.background,
                 force_unit_access: page.forced,
+                content: page.content,
             };
             let taken = match page.flush {
                 true => self.organization.submit_control(now_ps, id, Control::Flush),
@@ -495,6 +498,7 @@ impl Machine {
         let found = self.cores[core].caches.version(line);
         let version = self.account.check(line, found, write);
         if let Some(version) = version {
+            self.follow_store(line);
             self.cores[core].caches.set_version(line, version);
         }
     }
@@ -533,8 +537,10 @@ impl Machine {
                 background: background && transfer.write,
                 forced,
                 flush,
+                content: 0,
             };
-            let page = self.pages.insert(io);
+            let content = self.content_of(&transfer, &io);
+            let page = self.pages.insert(PageIo { content, ..io });
             self.page_queue.push_back(page);
         }
         self.pump(now_ps);

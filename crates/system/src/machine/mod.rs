@@ -262,6 +262,8 @@ pub struct Machine {
     posted: Vec<DirtyLine>,
     /// A batch ended because the program has yet to do what comes next.
     starved: bool,
+    /// What is followed of files, where power may fail.
+    followed: Option<Box<power::Followed>>,
     /// What is told of single requests, where that is asked for.
     request_log: Option<Box<RequestLog>>,
 }
@@ -373,6 +375,7 @@ impl Machine {
             dropped: Vec::new(),
             posted: Vec::new(),
             starved: false,
+            followed: None,
             request_log: None,
         };
         machine.schedule_interval(account::FIRST_INTERVAL_PS);
@@ -618,6 +621,7 @@ impl Machine {
             dropped: Vec::new(),
             posted: self.posted.clone(),
             starved: false,
+            followed: self.followed.clone(),
             request_log: None,
         }
     }

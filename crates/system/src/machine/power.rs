@@ -1,7 +1,37 @@
-//! What a check of failures of power needs of a machine.
+//! What a check of failures of power needs of a machine: what happens below its caches, and, where it has a file
+//! system, what its files hold and what its syncs promise.
 
+use super::memory::PageIo;
 use super::{Machine, MachineError};
+use std::collections::{BTreeMap, BTreeSet};
 use tierscope_model::organization::Organization;
+use tierscope_model::os::paging::{Moves, Transfer};
+use tierscope_model::power::{Files, Weakness};
+use tierscope_workload::FileId;
+
+/// A page of a file, and the newest version of its lines.
+type Versions = BTreeMap<(FileId, u64), u64>;
+
+/// What is followed of files.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Followed {
+    /// Frames that were stored to.
+    changed: BTreeSet<u64>,
+    /// What no sync has promised yet.
+    unsynced: Versions,
+    /// Syncs under way, by thread.
+    syncs: BTreeMap<usize, Sync>,
+}
+
+/// What a sync has to keep.
+#[derive(Clone, Debug)]
+struct Sync {
+    file: FileId,
+    /// The change of the file, and its size.
+    change: u64,
+    size_bytes: u64,
+    pages: Versions,
+}
 
 impl Machine {
     /// Whatever lies below the caches.
@@ -20,9 +50,110 @@ impl Machine {
             let (before_ps, at_ps) = (self.organization.next_event_ps(), self.next_event_ps());
             self.turn()?;
             if self.organization.next_event_ps() != before_ps {
+                self.files();
                 return Ok(at_ps);
             }
         }
         Ok(None)
+    }
+
+    /// Follows from now on what files hold, where the organization has asked for that.
+    pub fn follow_files(&mut self, weaknesses: &[Weakness]) {
+        if self.organization.power().is_some_and(|power| power.files().is_some()) {
+            self.paging.follow_file_system(weaknesses.iter().copied().collect());
+            self.followed = Some(Box::default());
+        }
+    }
+
+    /// Where files are followed, told of all that has happened to them.
+    fn files(&mut self) -> Option<&mut Files> {
+        self.followed.as_ref()?;
+        let files = self.organization.power()?.files()?;
+        self.paging.take_notes().into_iter().for_each(|note| files.note(note));
+        Some(files)
+    }
+
+    /// The program or the kernel stores to a line.
+    #[inline]
+    pub(super) fn follow_store(&mut self, line: u64) {
+        if let Some(followed) = &mut self.followed {
+            followed.changed.insert(line >> (self.fixed.page_shift - self.fixed.line_shift));
+        }
+    }
+
+    /// The newest version of a page's lines.
+    fn newest_of(&self, frame: u64) -> u64 {
+        let shift = self.fixed.page_shift - self.fixed.line_shift;
+        let lines = frame << shift..(frame + 1) << shift;
+        lines.map(|line| self.account.newest(line)).max().unwrap_or(0)
+    }
+
+    /// What has been stored to frames is nothing that a sync has promised.
+    fn collect_changed(&mut self) {
+        let changed = self.followed.as_mut().map(|followed| std::mem::take(&mut followed.changed));
+        for frame in changed.unwrap_or_default() {
+            let (page, version) = (self.paging.page_in(frame), self.newest_of(frame));
+            if let (Some(followed), Some(page)) = (&mut self.followed, page) {
+                followed.unsynced.insert(page, version);
+            }
+        }
+    }
+
+    /// What a page on its way to the store brings; 0 where nothing is followed.
+    pub(super) fn content_of(&mut self, transfer: &Transfer, page: &PageIo) -> u64 {
+        if self.followed.is_none() || !page.write || page.flush {
+            return 0;
+        }
+        self.collect_changed();
+        let (owner, version) = (self.paging.page_in(page.frame), self.newest_of(page.frame));
+        let Some(files) = self.files() else { return 0 };
+        match (transfer.moves, owner) {
+            (Moves::Metadata { .. }, _) => files.write_block(page.store_address),
+            (Moves::Pages, Some((file, index))) if !transfer.swap => {
+                files.write_page(file, index, version, page.store_address)
+            }
+            _ => files.write_other(),
+        }
+    }
+
+    /// A thread begins a sync.
+    pub(super) fn begin_sync(&mut self, thread: usize, file: FileId, data_only: bool) {
+        if self.followed.is_none() {
+            return;
+        }
+        self.collect_changed();
+        let size_bytes = self.paging.file_size(file);
+        let Some(change) = self.files().map(|files| files.change_to_keep(file, data_only)) else {
+            return;
+        };
+        let Some(followed) = &mut self.followed else { return };
+        let pages = followed.unsynced.range((file, 0)..=(file, u64::MAX));
+        let pages = pages.map(|(page, version)| (*page, *version)).collect();
+        followed.syncs.insert(thread, Sync { file, change, size_bytes, pages });
+    }
+
+    /// A thread's sync has returned.
+    pub(super) fn end_sync(&mut self, thread: usize) {
+        let Some(followed) = &mut self.followed else { return };
+        let Some(Sync { file, change, size_bytes, pages }) = followed.syncs.remove(&thread) else {
+            return;
+        };
+        followed.unsynced.retain(|page, version| pages.get(page).is_none_or(|it| it < version));
+        let size_bytes = size_bytes.min(self.paging.file_size(file));
+        let place = |(file, index)| self.paging.place_in_store(file, index);
+        let placed = pages.into_iter().filter_map(|(page, version)| Some((place(page)?, version)));
+        let placed: Vec<(u64, u64)> = placed.collect();
+        if let Some(files) = self.files() {
+            files.promise(file, change, size_bytes, placed.into_iter());
+        }
+    }
+
+    /// A file is cut off, or deleted: of what goes nothing is promised.
+    pub(super) fn forget_unsynced(&mut self, file: FileId, length: u64) {
+        let first = length.div_ceil(1 << self.fixed.page_shift);
+        let Some(followed) = &mut self.followed else { return };
+        let stays = |page: &(FileId, u64), _: &mut u64| page.0 != file || page.1 < first;
+        followed.unsynced.retain(stays);
+        followed.syncs.values_mut().for_each(|sync| sync.pages.retain(stays));
     }
 }

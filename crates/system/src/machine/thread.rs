@@ -113,6 +113,10 @@ pub enum Action {
     Write { file: FileId, offset: u64, left: u64, address: u64 },
     /// A sync goes on.
     Sync { file: FileId, data_only: bool },
+    /// The drive is flushed for a sync.
+    Flush,
+    /// A sync has returned.
+    Synced,
 }
 
 /// Why a thread enters the kernel.

@@ -357,7 +357,7 @@ impl<D: Device, S: Device> PowerFailure for Hams<D, S> {
         let reissued_lines = self.manager.open_lines();
         let reissued = self.manager.recover(now_ps, &mut self.actions);
         self.execute(now_ps, &mut Vec::new());
-        Recovery { scan_ps: self.nvdimm.scan_ps, reissued, reissued_lines }
+        Recovery { scan_ps: self.nvdimm.scan_ps, reissued, reissued_lines, transactions: 0 }
     }
 
     fn found(&self, address: u64) -> Option<(u64, Origin)> {

@@ -20,6 +20,18 @@ pub fn log_blocks(block_bytes: u64, blocks: u64) -> u64 {
     blocks + blocks.div_ceil(tags).max(1) + 1
 }
 
+/// What each block of the log is for a transaction of these blocks, its record left out: the place of the block that
+/// it has, or none of a descriptor.
+pub fn log_parts(block_bytes: u64, blocks: &[u64]) -> Vec<Option<u64>> {
+    let tags = (block_bytes - DESCRIPTOR_BYTES) / TAG_BYTES;
+    let mut parts = Vec::new();
+    for chunk in blocks.chunks(tags as usize) {
+        parts.push(None);
+        parts.extend(chunk.iter().map(|place| Some(*place)));
+    }
+    parts
+}
+
 /// Changes of metadata that become durable together.
 #[derive(Clone, Debug, Default)]
 pub struct Transaction {
@@ -33,6 +45,8 @@ pub struct Transaction {
     pub files: BTreeSet<FileId>,
     /// It is to be committed.
     wanted: bool,
+    /// The drive has been told to write what it had buffered before the record.
+    pub flushed: bool,
     /// What stands for its commit, where somebody waits for it.
     pub waited_for: Option<TransferId>,
 }
@@ -154,6 +168,12 @@ impl Journal {
     /// What stands for the commits of the transaction that is being committed, and of the running one.
     pub fn waited_for(&self) -> [Option<TransferId>; 2] {
         [&self.committing, &self.running].map(|it| it.as_ref().and_then(|it| it.waited_for))
+    }
+
+    /// The flush of the transaction that is being committed has begun: what is written from now on it does not
+    /// concern (`T_COMMIT_JFLUSH`).
+    pub fn begin_flush(&mut self) {
+        self.committing.iter_mut().for_each(|it| it.flushed = true);
     }
 
     /// Whether its thread has something to do.

@@ -10,10 +10,12 @@ pub mod journal;
 pub mod layout;
 
 use crate::os::paging::TransferId;
+use crate::power::{Note, Weakness, Weaknesses};
 use journal::{Journal, Request};
 use layout::Layout;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use tierscope_units::{Duration, Problems, Size};
 use tierscope_workload::op::FileId;
 
@@ -138,6 +140,8 @@ struct FileMetadata {
     /// fs/ext4/ext4.h).
     changed_by: u64,
     data_changed_by: u64,
+    /// The size that its inode gets with its next change.
+    size_bytes: u64,
     /// The time stamp of its last write, in intervals, plus 1.
     stamp: u64,
     /// Runs of blocks in a row, and the block behind the last that was allocated: index and place.
@@ -174,6 +178,9 @@ pub struct FileSystem {
     frame: u64,
     /// Counters for the result.
     pub counters: FileSystemCounters,
+    /// What has happened and has not been told, where power may fail, and what is left out on purpose.
+    notes: Option<Vec<Note>>,
+    weaknesses: Weaknesses,
 }
 
 impl FileSystem {
@@ -200,6 +207,25 @@ impl FileSystem {
             under_way: BTreeSet::new(),
             frame,
             counters: FileSystemCounters::default(),
+            notes: None,
+            weaknesses: Weaknesses::default(),
+        }
+    }
+
+    /// What happens is told from now on, with nothing in it yet.
+    pub fn follow(&mut self, weaknesses: Weaknesses) {
+        self.weaknesses = weaknesses;
+        self.notes = Some(vec![Note::Begun { superblock: self.layout.log(Journal::SUPERBLOCK) }]);
+    }
+
+    /// What has happened since the last call.
+    pub fn take_notes(&mut self) -> Vec<Note> {
+        self.notes.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn note(&mut self, note: impl FnOnce() -> Note) {
+        if let Some(notes) = &mut self.notes {
+            notes.push(note());
         }
     }
 
@@ -232,6 +258,22 @@ impl FileSystem {
         if data {
             metadata.data_changed_by = number;
         }
+        let FileMetadata { exists, size_bytes, .. } = *metadata;
+        let inode = self.layout.inode(file);
+        self.note(|| Note::Changed { file, transaction: number, exists, size_bytes, data, inode });
+    }
+
+    /// The store has had a file from the start: its pages lie here, so many in a row.
+    pub fn held(&mut self, file: FileId, pages: (u64, u64), size_bytes: u64) {
+        self.files.entry(file).or_default().size_bytes = size_bytes;
+        let inode = self.layout.inode(file);
+        self.note(|| Note::Held { file, pages, size_bytes, inode });
+    }
+
+    /// A file's next change makes it as large as this at least.
+    pub fn grew(&mut self, file: FileId, size_bytes: u64) {
+        let metadata = self.files.entry(file).or_default();
+        metadata.size_bytes = size_bytes.max(metadata.size_bytes);
     }
 
     /// A file of so many bytes is opened: it is created where it has none and is not known.
@@ -251,7 +293,9 @@ impl FileSystem {
         }
         let mut blocks = self.layout.entry(file).to_vec();
         blocks.push(self.layout.orphans());
+        self.files.insert(file, FileMetadata::default());
         self.change(file, &blocks, true, now_ps);
+        self.files.insert(file, FileMetadata::default());
         self.files.insert(file, FileMetadata::default());
     }
 
@@ -280,19 +324,31 @@ impl FileSystem {
         };
         blocks.extend(map);
         self.change(file, &blocks, true, now_ps);
+        let transaction = self.files.get(&file).map_or(0, |metadata| metadata.changed_by);
+        self.note(|| Note::Mapped { file, index, place, transaction });
         if self.mode == JournalMode::Ordered {
             self.journal.order(file);
         }
     }
 
-    /// A file is cut off: the blocks with these places are free.
-    pub fn freed(&mut self, file: FileId, places: &BTreeSet<u64>, now_ps: u64) {
+    /// A file is cut off at so many bytes: these of its pages go, and the blocks with these places are free.
+    pub fn freed(
+        &mut self,
+        file: FileId,
+        size_bytes: u64,
+        pages: Range<u64>,
+        places: &BTreeSet<u64>,
+        now_ps: u64,
+    ) {
+        self.files.entry(file).or_default().size_bytes = size_bytes;
         let mut blocks = vec![self.layout.inode(file)];
         if !places.is_empty() {
             blocks.push(self.layout.orphans());
         }
         blocks.extend(places.iter().flat_map(|place| self.layout.bitmap(*place)));
         self.change(file, &blocks, true, now_ps);
+        let transaction = self.files.get(&file).map_or(0, |metadata| metadata.changed_by);
+        self.note(|| Note::Cut { file, pages, transaction });
     }
 
     /// Bytes of the store that one bitmap tells of.
@@ -321,23 +377,52 @@ impl FileSystem {
         let (number, blocks) = (transaction.number, transaction.blocks.clone());
         let files: Vec<FileId> = transaction.files.iter().copied().collect();
         let mut requests = Vec::new();
-        if !self.delays_allocation() {
+        let waits = !self.weaknesses.has(Weakness::UnorderedData);
+        if waits && !self.delays_allocation() {
             requests.extend(files.iter().map(|file| Request::WriteData(*file)));
         }
         let before_record = journal::log_blocks(self.page_bytes, blocks.len() as u64) - 1;
         let log = self.journal.take_room(before_record);
         let record = self.journal.take_room(1);
+        self.note_commit(number, &blocks, &log, &record);
         requests.push(Request::Log { blocks: log, forced: false });
-        requests.extend(files.iter().map(|file| Request::AwaitData(*file)));
+        let early = self.weaknesses.has(Weakness::EarlyCommit);
+        requests.extend(early.then_some(Request::Finish));
+        let awaited = files.iter().filter(|_| waits);
+        requests.extend(awaited.map(|file| Request::AwaitData(*file)));
         requests.push(Request::AwaitLog);
         self.log_safely(record, &mut requests);
-        requests.push(Request::Finish);
+        requests.extend((!early).then_some(Request::Finish));
         for block in blocks {
             let since_ps = self.dirty.get(&block).map_or(now_ps, |dirty| dirty.since_ps);
             self.dirty.insert(block, DirtyBlock { since_ps, transaction: number });
         }
         self.make_room(&mut requests);
         self.journal.carry_out(requests);
+    }
+
+    fn note_commit(
+        &mut self,
+        transaction: u64,
+        blocks: &BTreeSet<u64>,
+        log: &[u64],
+        record: &[u64],
+    ) {
+        let (layout, page_bytes) = (self.layout, self.page_bytes);
+        self.note(|| {
+            let blocks: Vec<u64> = blocks.iter().copied().collect();
+            let parts = journal::log_parts(page_bytes, &blocks);
+            let log = log.iter().map(|block| layout.log(*block)).zip(parts).collect();
+            Note::Commit { transaction, log, record: layout.log(record[0]) }
+        });
+    }
+
+    /// The transaction that was being committed is.
+    pub fn finish(&mut self) -> Option<journal::Transaction> {
+        let done = self.journal.finish()?;
+        self.counters.journal_commits += 1;
+        self.note(|| Note::Finished { transaction: done.number });
+        Some(done)
     }
 
     /// Writes to the log what all before it has to precede, and it all that follows.
@@ -364,6 +449,7 @@ impl FileSystem {
         if !places.is_empty() {
             requests.extend([Request::Metadata(places), Request::AwaitMetadata]);
         }
+        self.note(|| Note::Tail { transaction: last + 1 });
         self.log_safely(vec![Journal::SUPERBLOCK], requests);
     }
 

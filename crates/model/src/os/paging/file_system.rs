@@ -3,6 +3,7 @@
 use super::*;
 use crate::os::file_system::journal::Request;
 use crate::os::file_system::{FileSystem, FileSystemCounters, FileSystemSpec};
+use crate::power::{Note, Weaknesses};
 
 impl Paging {
     /// Puts a file system with nothing in it on the store, before anything else is there. `buffers` says
@@ -15,6 +16,29 @@ impl Paging {
         self.grow_store(system.reserved_bytes() / self.page_bytes)?;
         self.file_system = Some(system);
         Ok(())
+    }
+
+    /// What happens to files and to the journal is told from now on, where there is a file system.
+    pub fn follow_file_system(&mut self, weaknesses: Weaknesses) {
+        self.file_system.iter_mut().for_each(|system| system.follow(weaknesses));
+    }
+
+    /// What has happened since the last call.
+    pub fn take_notes(&mut self) -> Vec<Note> {
+        self.file_system.as_mut().map(FileSystem::take_notes).unwrap_or_default()
+    }
+
+    /// The page of a file that a frame holds, if it does.
+    pub fn page_in(&self, frame: u64) -> Option<(FileId, u64)> {
+        match self.frames.get(frame).owner {
+            Owner::File(file, index) if !processes::is_object(file) => Some((file, index)),
+            _ => None,
+        }
+    }
+
+    /// Where a page of a file lies on the store, where it has a place.
+    pub fn place_in_store(&self, file: FileId, index: u64) -> Option<u64> {
+        self.store_address(file, index)
     }
 
     /// What the file system has done, where one is described.
@@ -38,21 +62,29 @@ impl Paging {
     }
 
     /// Pages of a file are about to be cut off: their places are free.
-    pub(super) fn free_places(&mut self, file: FileId, pages: Range<u64>) {
+    pub(super) fn free_places(&mut self, file: FileId, size_bytes: u64, pages: Range<u64>) {
         let Some(group_bytes) = self.file_system.as_ref().map(FileSystem::group_bytes) else {
             return;
         };
         // One place of each group tells of all.
-        let places = pages.filter_map(|index| self.store_address(file, index));
+        let places = pages.clone().filter_map(|index| self.store_address(file, index));
         let places = places.map(|place| place / group_bytes * group_bytes).collect();
-        self.change_metadata(|system, now_ps| system.freed(file, &places, now_ps));
+        let freed = pages.clone();
+        self.change_metadata(|system, now_ps| {
+            system.freed(file, size_bytes, freed, &places, now_ps);
+        });
     }
 
     /// A write call has ended at this byte.
     pub fn extend_file(&mut self, file: FileId, end_bytes: u64) {
         let last = end_bytes.saturating_sub(1) / self.page_bytes;
         let grown = self.file_size(file) < end_bytes && self.store_address(file, last).is_some();
-        self.change_metadata(|system, now_ps| system.wrote(file, grown, now_ps));
+        self.change_metadata(|system, now_ps| {
+            if grown {
+                system.grew(file, end_bytes);
+            }
+            system.wrote(file, grown, now_ps);
+        });
         let state = self.file(file);
         state.size_bytes = state.size_bytes.max(end_bytes);
     }
@@ -65,22 +97,25 @@ impl Paging {
         }
     }
 
-    /// The data of a file have been written: what its sync has to wait for yet, once.
+    /// The data of a file have been written: what its sync has to wait for yet, once, and whether the drive has
+    /// to be flushed then, as the commit has flushed it already (`jbd2_trans_will_send_data_barrier`).
     pub fn sync_metadata(
         &mut self,
         file: FileId,
         data_only: bool,
         work: &mut Vec<Work>,
-    ) -> Option<TransferId> {
+    ) -> Option<(TransferId, bool)> {
         let system = self.file_system.as_mut()?;
         let Some(number) = system.needs(file, data_only) else {
             // What was written is made durable by a flush alone (`ext4_sync_file`).
-            return system.flushes().then(|| self.start_flush(work));
+            return system.flushes().then(|| (self.start_flush(work), false));
         };
+        let flushes = system.flushes();
         let asked = system.journal.ask_for(number)?;
         self.wakes.commit = true;
+        let again = asked.flushed && flushes;
         if let Some(id) = asked.waited_for {
-            return Some(id);
+            return Some((id, again));
         }
         let id = self.transfers.insert(Transfer {
             left: 1,
@@ -92,7 +127,7 @@ impl Paging {
             leaving: 0,
         });
         asked.waited_for = Some(id);
-        Some(id)
+        Some((id, again))
     }
 
     /// What stands for the commit that is being made, and for the next, which waits for it: where somebody
@@ -122,11 +157,13 @@ impl Paging {
                 Request::AwaitData(file) => self.writing(*file),
                 Request::AwaitMetadata => system.metadata_under_way(),
                 Request::AwaitLog => system.journal.log_under_way(),
-                Request::Flush => return Ok((Some(self.start_flush(work)), None)),
+                Request::Flush => {
+                    system.journal.begin_flush();
+                    return Ok((Some(self.start_flush(work)), None));
+                }
                 Request::Finish => {
                     let now_ps = self.now_ps;
-                    system.counters.journal_commits += 1;
-                    let done = system.journal.finish().and_then(|it| it.waited_for);
+                    let done = system.finish().and_then(|it| it.waited_for);
                     self.order_look(now_ps);
                     if done.is_some() {
                         return Ok((None, done));
@@ -180,7 +217,8 @@ impl Paging {
         self.write_metadata(&places, work)
     }
 
-    fn start_flush(&mut self, work: &mut Vec<Work>) -> TransferId {
+    /// The drive is to write what it has buffered.
+    pub fn start_flush(&mut self, work: &mut Vec<Work>) -> TransferId {
         self.file_system.iter_mut().for_each(|system| system.counters.store_flushes += 1);
         self.start_own_transfer(Vec::new(), Moves::Nothing, work)
     }

@@ -13,6 +13,9 @@ impl Paging {
         let pages = size_bytes.div_ceil(self.page_bytes);
         let base_address = self.store_end;
         self.grow_store(pages)?;
+        if let Some(system) = self.file_system.as_mut().filter(|_| pages > 0) {
+            system.held(file, (base_address, pages), size_bytes);
+        }
         let state = self.file(file);
         (state.size_bytes, state.stored_pages, state.base_address) =
             (size_bytes, pages, base_address);
@@ -220,7 +223,7 @@ impl Paging {
     pub fn truncate(&mut self, file: FileId, length: u64) {
         let pages = length.div_ceil(self.page_bytes);
         let old = self.file_size(file).div_ceil(self.page_bytes);
-        self.free_places(file, pages..old);
+        self.free_places(file, length, pages..old);
         for index in pages..old {
             let key = file_key(file, index);
             if self.shadows.get(key) != 0 {

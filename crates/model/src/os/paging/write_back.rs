@@ -271,7 +271,11 @@ impl Paging {
             extent => extent & !extent::FLAGS,
         };
         self.extents.set(key, address | extent::HOLDS);
-        self.change_metadata(|system, now_ps| system.allocated(file, index, address, now_ps));
+        let size_bytes = self.file_size(file).min((index + 1) * self.page_bytes);
+        self.change_metadata(|system, now_ps| {
+            system.grew(file, size_bytes);
+            system.allocated(file, index, address, now_ps);
+        });
         Ok(address)
     }
 

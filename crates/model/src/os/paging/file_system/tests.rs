@@ -55,7 +55,8 @@ fn a_sync_waits_for_its_data_and_then_for_one_commit() {
     assert_eq!(paging.waited_for_commits(), [None, commits[0]], "it has not begun");
     assert_eq!(commit(&mut paging), 1);
     assert!(!paging.transfers_under_way());
-    let flush = paging.sync_metadata(FILE, false, &mut Vec::new()).expect("nothing but a flush");
+    let (flush, _) =
+        paging.sync_metadata(FILE, false, &mut Vec::new()).expect("nothing but a flush");
     assert_eq!(paging.transfer(flush).moves, Moves::Nothing);
 }
 
@@ -112,4 +113,24 @@ fn files_that_are_cut_off_leave_their_bitmaps_dirty() {
     commit(&mut paging);
     // Inode, orphans, bitmap and descriptor of the group, behind a descriptor and before a record.
     assert_eq!(paging.file_system_counters().unwrap().journal_written_bytes, 6 * PAGE);
+}
+
+#[test]
+fn a_sync_whose_commit_has_flushed_the_drive_already_flushes_it_again() {
+    let mut paging = host(FileSystemKind::Ext4);
+    paging.open(FILE, 0).unwrap();
+    let (_, again) = paging.sync_metadata(FILE, false, &mut Vec::new()).expect("it is new");
+    assert!(!again, "the commit has not begun");
+    loop {
+        let (waits, _) = paging.commit(&mut Vec::new()).unwrap();
+        let waits = waits.expect("the log, and then a flush");
+        let flush = paging.transfer(waits).moves == Moves::Nothing;
+        if flush {
+            break;
+        }
+        finish(&mut paging, waits);
+    }
+    // What is written now the flush does not concern.
+    let (_, again) = paging.sync_metadata(FILE, false, &mut Vec::new()).expect("not committed");
+    assert!(again);
 }

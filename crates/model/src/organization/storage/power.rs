@@ -1,0 +1,297 @@
+//! Failures of power of a machine whose operating system pages: memory is lost, and the file system on the store
+//! carries out its journal again, in time, with the machine's own store.
+
+use super::{Page, Storage};
+use crate::os::file_system::{Barrier, FileSystemSpec, JournalMode};
+use crate::power::{
+    Content, Files, Guarantees, Origin, Outage, PowerFailure, Recovery, Replay, Step, UnderWay,
+    Weakness, cut_store,
+};
+use crate::request::{Control, Device, PageRequest};
+use std::collections::VecDeque;
+use std::ops::Range;
+use tierscope_kernel::{CowMap, Slab};
+
+/// The file system on the store.
+#[derive(Clone, Debug)]
+pub(super) struct OnStore {
+    pub spec: FileSystemSpec,
+    /// Its blocks are pages of the operating system.
+    pub page_bytes: u64,
+    /// What the store writes whole or not at all.
+    pub store_page_bytes: u64,
+}
+
+/// What is followed.
+#[derive(Debug)]
+pub(super) struct Power {
+    pub files: Files,
+    page_bytes: u64,
+    /// The store tells what it holds; else it keeps what it has answered.
+    follows: bool,
+    /// When the store takes requests again, of one whose requests in flight cannot be dropped.
+    ready_ps: u64,
+    /// What a recovery has yet to ask for: each group once all before it has been answered.
+    recovery: VecDeque<VecDeque<Ask>>,
+}
+
+/// What a recovery asks the store for.
+#[derive(Clone, Copy, Debug)]
+enum Ask {
+    Read(u64),
+    Write { address: u64, content: Content, forced: bool },
+    Flush,
+}
+
+/// The requests of a recovery, which nobody else waits for.
+pub(super) const OF_RECOVERY: u32 = u32::MAX;
+
+impl Power {
+    pub(super) fn fork(&mut self) -> Self {
+        Power { files: self.files.fork(), recovery: self.recovery.clone(), ..*self }
+    }
+
+    /// What a recovery asks for next, where it may: so many of its requests are under way.
+    fn next(&mut self, under_way: usize) -> Option<Ask> {
+        while self.recovery.front()?.is_empty() {
+            if under_way > 0 {
+                return None;
+            }
+            self.recovery.pop_front();
+        }
+        self.recovery.front()?.front().copied()
+    }
+}
+
+/// What the recovery of a file system asks for, after fs/jbd2 (`jbd2_journal_recover`, `journal_reset`): the
+/// superblock is read, then the log; blocks go to their places, and are flushed before the superblock says so.
+fn asks(replay: &Replay, barrier: Barrier) -> VecDeque<VecDeque<Ask>> {
+    let mut groups: Vec<Vec<Ask>> = Vec::new();
+    let (first, log) = replay.reads.split_at(replay.reads.len().min(1));
+    groups.extend([first, log].map(|reads| reads.iter().map(|at| Ask::Read(*at)).collect()));
+    let write = |(address, content), forced| Ask::Write { address, content, forced };
+    if replay.transactions > 0 {
+        groups.push(replay.writes.iter().map(|one| write(*one, false)).collect());
+        let flushes = barrier != Barrier::None;
+        groups.extend(flushes.then(|| vec![Ask::Flush]));
+        groups.push(vec![write(replay.superblock, barrier == Barrier::ForceUnitAccess)]);
+        groups.extend((barrier == Barrier::Flush).then(|| vec![Ask::Flush]));
+    }
+    groups.into_iter().map(VecDeque::from).collect()
+}
+
+impl Storage {
+    fn followed(&self) -> &Power {
+        match &self.power {
+            Some(power) => power,
+            None => unreachable!("whoever lets power fail has prepared it"),
+        }
+    }
+
+    /// The store loses its power. One that keeps what it has answered ends what it is at, which nobody is told of:
+    /// what that was may be there or not, and counts as not there.
+    fn cut_store(&mut self, now_ps: u64) -> Outage {
+        let Some(power) = self.power.as_mut().filter(|power| !power.follows) else {
+            return cut_store(&mut self.store, now_ps);
+        };
+        let mut dropped = Vec::new();
+        while let Some(at_ps) = self.store.next_event_ps().filter(|_| self.store.in_flight() > 0) {
+            self.store.advance(at_ps, &mut dropped);
+            power.ready_ps = at_ps;
+        }
+        Outage::of_undescribed_start()
+    }
+
+    /// A write has been answered: reads find it from now on.
+    pub(super) fn note_stored(&mut self, request: &PageRequest) {
+        if let Some(power) = &mut self.power {
+            power.files.see(request.store_address, request.content);
+        }
+    }
+
+    /// A recovery asks for what it may ask for now.
+    pub(super) fn go_on_recovering(&mut self, now_ps: u64) {
+        while let Some(power) = &mut self.power
+            && self.pages.len() < self.most_pages
+            && let Some(ask) = power.next(self.pages.len())
+        {
+            power.recovery.front_mut().map(VecDeque::pop_front);
+            self.ask(now_ps, ask);
+        }
+    }
+
+    fn ask(&mut self, now_ps: u64, ask: Ask) {
+        let (store_address, write) = match ask {
+            Ask::Read(address) => (address, false),
+            Ask::Write { address, .. } => (address, true),
+            Ask::Flush => (0, true),
+        };
+        let (content, force_unit_access) = match ask {
+            Ask::Write { content, forced, .. } => (content, forced && self.store.takes_control()),
+            _ => (0, false),
+        };
+        let control = matches!(ask, Ask::Flush).then_some(Control::Flush);
+        let bytes = if control.is_some() { 0 } else { self.followed().page_bytes as u32 };
+        let request = PageRequest {
+            id: OF_RECOVERY,
+            store_address,
+            memory_address: 0,
+            bytes,
+            write,
+            background: false,
+            force_unit_access,
+            content,
+        };
+        let id = self.pages.insert(Page::new(now_ps, request, control, Vec::new()));
+        if !self.for_store.is_empty() || !self.start_store(now_ps, id) {
+            self.for_store.push_back(id);
+        }
+    }
+}
+
+impl PowerFailure for Storage {
+    fn prepare(&mut self, weaknesses: &[Weakness]) -> Result<(), Option<Weakness>> {
+        let Some(OnStore { spec, page_bytes, store_page_bytes }) = self.on_store.clone() else {
+            return Err(None);
+        };
+        let ordered = spec.journal == JournalMode::Ordered;
+        let means_nothing = |one: &&Weakness| match one {
+            Weakness::EarlyCommit => false,
+            Weakness::UnorderedData => !ordered,
+            other => !self.store.can_lack(**other),
+        };
+        if let Some(&one) = weaknesses.iter().find(means_nothing) {
+            return Err(Some(one));
+        }
+        let follows = self.store.follow_contents(weaknesses.iter().copied().collect());
+        // A block that is in several pages of the store may be torn, which nobody looks for.
+        if !(if follows { page_bytes == store_page_bytes } else { self.store.keeps_answered() }) {
+            return Err(None);
+        }
+        let files = Files::new(page_bytes, ordered);
+        let recovery = VecDeque::new();
+        self.power = Some(Box::new(Power { files, page_bytes, follows, ready_ps: 0, recovery }));
+        Ok(())
+    }
+
+    fn unit_bytes(&self) -> Option<u64> {
+        self.on_store.as_ref().map(|it| it.page_bytes)
+    }
+
+    fn files(&mut self) -> Option<&mut Files> {
+        self.power.as_mut().map(|power| &mut power.files)
+    }
+
+    fn permits_stale(&self) -> bool {
+        self.followed().files.permits_stale()
+    }
+
+    fn name(&self, address: u64) -> Option<String> {
+        let Power { files, page_bytes, .. } = self.followed();
+        Some(files.name(address / page_bytes))
+    }
+
+    fn guarantees(&self) -> Guarantees {
+        let ordered = !self.permits_stale();
+        Guarantees {
+            store: match ordered {
+                true => "nothing before a sync; but no file shows what its blocks held before",
+                false => "nothing before a sync; files may show what their blocks held before",
+            },
+            flush: "a sync (fsync, fdatasync, msync) that has returned: the file, its size and its pages",
+            fua: "the record of a commit: metadata as of that transaction",
+        }
+    }
+
+    fn under_way(&self) -> UnderWay {
+        let (mut barriers, mut checkpoints) = (0, 0);
+        for (_, Page { request, control, .. }) in self.pages.iter() {
+            let forced = request.force_unit_access || control.is_some();
+            barriers += u64::from(forced);
+            let files = self.power.as_ref().map(|power| &power.files);
+            checkpoints += u64::from(files.is_some_and(|it| it.is_checkpoint(request.content)));
+        }
+        let of_store = self.store.under_way();
+        UnderWay {
+            commands: self.pages.len() as u64,
+            barriers: barriers.max(of_store.barriers),
+            commits: u64::from(self.power.as_ref().is_some_and(|it| it.files.is_committing())),
+            checkpoints,
+            ..of_store
+        }
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let steps = self.pages.iter().map(|(id, Page { request, control, .. })| {
+            let what = match control {
+                Some(_) => "flush",
+                None if request.write => "write-back",
+                None => "fill",
+            };
+            Step { what, number: u64::from(id), address: request.store_address }
+        });
+        steps.collect()
+    }
+
+    fn cut(&mut self, now_ps: u64) -> Outage {
+        let outage = self.cut_store(now_ps);
+        let _of_dram = cut_store(&mut self.dram, now_ps);
+        let cut: Vec<PageRequest> = self.pages.iter().map(|(_, page)| page.request).collect();
+        (self.pages, self.at_dram) = (Slab::new(), Slab::new());
+        self.for_dram.clear();
+        self.for_store.clear();
+        if let Some(power) = &mut self.power {
+            power.recovery.clear();
+            if power.follows {
+                // What was on its way may be there.
+                for request in cut.iter().filter(|request| request.write && request.bytes > 0) {
+                    power.files.see(request.store_address, request.content);
+                }
+                let store = &self.store;
+                power.files.look(|place| store.content(place));
+            }
+        }
+        outage
+    }
+
+    fn recover(&mut self, now_ps: u64) -> Recovery {
+        let barrier = match (&self.on_store, self.store.takes_control()) {
+            (Some(it), true) => it.spec.barrier,
+            _ => Barrier::None,
+        };
+        let Some(power) = &mut self.power else { return Recovery::default() };
+        let replay = power.files.replay();
+        power.recovery = asks(&replay, barrier);
+        power.files.touch_all();
+        let ready_ps = power.ready_ps.max(now_ps);
+        self.go_on_recovering(ready_ps);
+        let writes = replay.writes.len() as u64;
+        Recovery {
+            scan_ps: 0,
+            reissued: writes,
+            reissued_lines: writes,
+            transactions: replay.transactions,
+        }
+    }
+
+    fn found(&self, address: u64) -> Option<(u64, Origin)> {
+        let Power { files, page_bytes, .. } = self.followed();
+        Some((files.found(address / page_bytes)?, Origin::Store))
+    }
+
+    fn promised(&self) -> &CowMap<u64> {
+        self.followed().files.promised()
+    }
+
+    fn written(&self) -> &CowMap<u64> {
+        self.followed().files.written()
+    }
+
+    fn touched(&mut self) -> Vec<Range<u64>> {
+        self.files().map(Files::take_touched).unwrap_or_default()
+    }
+
+    fn line_of(&self, version: u64) -> Option<u64> {
+        self.followed().files.line_of(version)
+    }
+}

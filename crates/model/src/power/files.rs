@@ -1,0 +1,656 @@
+//! What a file system has on its store, block by block and transaction by transaction, what recovery makes of it,
+//! and what syncs have promised.
+//!
+//! The operating system tells what it does to files ([`Note`]) and what each block that goes to the store holds; the
+//! organization tells which of these blocks the store holds after a failure of power. Blocks are named by the
+//! number of the write that brought them ([`Content`]); the state of a page, of a file's inode, and of a block of
+//! metadata by versions, of which a higher one is newer.
+
+use super::{ALIEN, Content, LOST, STALE, Touched};
+use std::ops::Range;
+use tierscope_kernel::CowMap;
+use tierscope_workload::op::FileId;
+
+/// What happens to files and to the journal, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// The place of the journal's superblock, which says with which transaction the log begins.
+    Begun {
+        /// Its place.
+        superblock: u64,
+    },
+    /// The store has had a file from the start.
+    Held {
+        /// The file.
+        file: FileId,
+        /// Where its pages lie in a row, and how many.
+        pages: (u64, u64),
+        /// Its size.
+        size_bytes: u64,
+        /// The place of its inode.
+        inode: u64,
+    },
+    /// A transaction takes up a change of a file.
+    Changed {
+        /// The file.
+        file: FileId,
+        /// The transaction.
+        transaction: u64,
+        /// Whether there is such a file behind it.
+        exists: bool,
+        /// Its size behind it.
+        size_bytes: u64,
+        /// Data cannot be found without it.
+        data: bool,
+        /// The place of its inode.
+        inode: u64,
+    },
+    /// A page of a file gets a place in a transaction.
+    Mapped {
+        /// The file.
+        file: FileId,
+        /// The page.
+        index: u64,
+        /// Its place.
+        place: u64,
+        /// The transaction.
+        transaction: u64,
+    },
+    /// Pages of a file are cut off in a transaction.
+    Cut {
+        /// The file.
+        file: FileId,
+        /// The pages.
+        pages: Range<u64>,
+        /// The transaction.
+        transaction: u64,
+    },
+    /// A transaction begins to be committed.
+    Commit {
+        /// The transaction.
+        transaction: u64,
+        /// Places of blocks of the log, each with the place that its block belongs to, or a descriptor.
+        log: Vec<(u64, Option<u64>)>,
+        /// The place of its record.
+        record: u64,
+    },
+    /// It is committed.
+    Finished {
+        /// The transaction.
+        transaction: u64,
+    },
+    /// The journal's superblock is about to say that the log begins with a transaction.
+    Tail {
+        /// The transaction.
+        transaction: u64,
+    },
+}
+
+/// What a write brings to a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meaning {
+    /// Nothing that a file system knows.
+    Nothing,
+    /// A page of a file in this version.
+    Data { page: u64, version: u64 },
+    /// A block of the log: the part of a transaction with this number.
+    Log(u64),
+    /// The record of a transaction.
+    Record(u64),
+    /// The log begins with this transaction.
+    Tail(u64),
+    /// A block of metadata at its place, as the part with this number has it.
+    Image(u64),
+}
+
+/// A change of a file, and the number of the one before it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Change {
+    file: FileId,
+    before: u64,
+    transaction: u64,
+    exists: bool,
+    size_bytes: u64,
+    data: bool,
+    inode: u64,
+}
+
+/// A page's place, or none, and the number of the one before it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mapping {
+    before: u64,
+    transaction: u64,
+    place: Option<u64>,
+    /// The first write after it was given.
+    since: Content,
+}
+
+/// A block of a transaction in the log, and the number of the last before it that has the same place.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    transaction: u64,
+    address: u64,
+    place: Option<u64>,
+    before: u64,
+}
+
+/// A transaction in the log.
+#[derive(Clone, Copy, Debug, Default)]
+struct Commit {
+    first: u64,
+    parts: u64,
+    record: u64,
+}
+
+/// Versions of inodes, and of blocks of metadata: numbers of changes and of parts.
+const OF_INODE: u64 = 1 << 62;
+const OF_METADATA: u64 = 1 << 61;
+pub(super) const NUMBER: u64 = OF_METADATA - 1;
+/// Bits of a page's number that tell its place in its file.
+const INDEX_BITS: u32 = 36;
+
+fn page_of(file: FileId, index: u64) -> u64 {
+    u64::from(file) << INDEX_BITS | index
+}
+
+/// What a recovery does.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Replay {
+    /// Blocks that it reads, one behind the other.
+    pub reads: Vec<u64>,
+    /// Blocks that it writes to their places.
+    pub writes: Vec<(u64, Content)>,
+    /// What the log's superblock says then: where, and that all has its place.
+    pub superblock: (u64, Content),
+    /// Transactions that are carried out again.
+    pub transactions: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Files {
+    page_bytes: u64,
+    /// The first of the lines of inodes.
+    inodes: u64,
+    ordered: bool,
+    superblock: u64,
+    writes: CowMap<Meaning>,
+    next: Content,
+    changes: CowMap<Change>,
+    last_change: u64,
+    change_of: CowMap<u64>,
+    mappings: CowMap<Mapping>,
+    last_mapping: u64,
+    mapping_of: CowMap<u64>,
+    /// Of each file, where pages lie that the store has had from the start, and how many.
+    held: CowMap<(u64, u64)>,
+    /// By place: the page that has been written there, plus 1.
+    pages: CowMap<u64>,
+    commits: CowMap<Commit>,
+    parts: CowMap<Part>,
+    last_part: u64,
+    part_of: CowMap<u64>,
+    /// By place: what a block of the log is to hold.
+    log: CowMap<Meaning>,
+    tail: u64,
+    finished: u64,
+    /// The last transaction that recovery has found.
+    last: u64,
+    committing: bool,
+    promised: CowMap<u64>,
+    written: CowMap<u64>,
+    /// By version of a page: its line, plus 1.
+    lines: CowMap<u64>,
+    touched: Touched,
+    /// By place: what a read finds.
+    seen: CowMap<Content>,
+}
+
+impl Files {
+    /// Of a file system with blocks of this size that nothing has happened to. `ordered` says that no file
+    /// may show what its blocks held before they were its.
+    pub(crate) fn new(page_bytes: u64, ordered: bool) -> Self {
+        let mut files = Files {
+            page_bytes,
+            inodes: 1 << (62 - page_bytes.ilog2()),
+            ordered,
+            superblock: 0,
+            writes: CowMap::new(Meaning::Nothing),
+            next: 1,
+            changes: CowMap::new(Change::default()),
+            last_change: 0,
+            change_of: CowMap::new(0),
+            mappings: CowMap::new(Mapping::default()),
+            last_mapping: 0,
+            mapping_of: CowMap::new(0),
+            held: CowMap::new((0, 0)),
+            pages: CowMap::new(0),
+            commits: CowMap::new(Commit::default()),
+            parts: CowMap::new(Part::default()),
+            last_part: 0,
+            part_of: CowMap::new(0),
+            log: CowMap::new(Meaning::Nothing),
+            tail: 1,
+            finished: 0,
+            last: 0,
+            committing: false,
+            promised: CowMap::new(0),
+            written: CowMap::new(0),
+            lines: CowMap::new(0),
+            touched: Touched::default(),
+            seen: CowMap::new(0),
+        };
+        files.touched.begin();
+        files
+    }
+
+    pub(crate) fn fork(&mut self) -> Self {
+        Files {
+            writes: self.writes.fork(),
+            changes: self.changes.fork(),
+            change_of: self.change_of.fork(),
+            mappings: self.mappings.fork(),
+            mapping_of: self.mapping_of.fork(),
+            held: self.held.fork(),
+            pages: self.pages.fork(),
+            commits: self.commits.fork(),
+            parts: self.parts.fork(),
+            part_of: self.part_of.fork(),
+            log: self.log.fork(),
+            promised: self.promised.fork(),
+            written: self.written.fork(),
+            lines: self.lines.fork(),
+            touched: self.touched.clone(),
+            seen: self.seen.fork(),
+            ..*self
+        }
+    }
+
+    // ---- What happens -------------------------------------------------------------------------
+
+    /// Something happens.
+    pub fn note(&mut self, note: Note) {
+        match note {
+            Note::Begun { superblock } => self.superblock = superblock,
+            Note::Held { file, pages, size_bytes, inode } => {
+                self.held.set(file.into(), pages);
+                self.change(Change { file, exists: true, size_bytes, inode, ..Change::default() });
+            }
+            Note::Changed { file, transaction, exists, size_bytes, data, inode } => {
+                self.change(Change {
+                    file,
+                    transaction,
+                    exists,
+                    size_bytes,
+                    data,
+                    inode,
+                    before: 0,
+                });
+            }
+            Note::Mapped { file, index, place, transaction } => {
+                self.map(page_of(file, index), transaction, Some(place));
+            }
+            Note::Cut { file, pages, transaction } => self.cut_off(file, pages, transaction),
+            Note::Commit { transaction, log, record } => self.commit(transaction, &log, record),
+            Note::Finished { transaction } => {
+                (self.finished, self.committing) = (transaction, false);
+            }
+            Note::Tail { transaction } => self.tail = transaction,
+        }
+    }
+
+    fn change(&mut self, change: Change) {
+        self.last_change += 1;
+        let before = self.change_of.get(change.file.into());
+        self.changes.set(self.last_change, Change { before, ..change });
+        self.change_of.set(change.file.into(), self.last_change);
+        let line = self.inodes + u64::from(change.file);
+        self.set_written(line, OF_INODE | self.last_change);
+        if !change.exists {
+            self.promised.set(line, 0);
+        }
+    }
+
+    fn map(&mut self, page: u64, transaction: u64, place: Option<u64>) {
+        self.last_mapping += 1;
+        let before = self.mapping_of.get(page);
+        let since = self.next;
+        self.mappings.set(self.last_mapping, Mapping { before, transaction, place, since });
+        self.mapping_of.set(page, self.last_mapping);
+    }
+
+    fn cut_off(&mut self, file: FileId, pages: Range<u64>, transaction: u64) {
+        for index in pages {
+            let page = page_of(file, index);
+            let Some(Mapping { place: Some(place), .. }) = self.mapping(page, u64::MAX) else {
+                continue;
+            };
+            self.map(page, transaction, None);
+            self.promised.set(place / self.page_bytes, 0);
+            self.touched.add(place / self.page_bytes, 1);
+        }
+    }
+
+    fn commit(&mut self, transaction: u64, log: &[(u64, Option<u64>)], record: u64) {
+        let first = self.last_part + 1;
+        for &(address, place) in log {
+            self.last_part += 1;
+            let mut before = 0;
+            if let Some(place) = place {
+                let line = place / self.page_bytes;
+                before = std::mem::replace(self.part_of.get_mut(line), self.last_part);
+                self.set_written(line, OF_METADATA | self.last_part);
+            }
+            self.parts.set(self.last_part, Part { transaction, address, place, before });
+            self.log.set(address / self.page_bytes, Meaning::Log(self.last_part));
+        }
+        self.log.set(record / self.page_bytes, Meaning::Record(transaction));
+        self.commits.set(transaction, Commit { first, parts: log.len() as u64, record });
+        self.committing = true;
+    }
+
+    fn set_written(&mut self, line: u64, version: u64) {
+        let newest = self.written.get_mut(line);
+        *newest = version.max(*newest);
+        self.touched.add(line, 1);
+    }
+
+    /// Whether a transaction is between its first block and the end of its record.
+    pub(crate) fn is_committing(&self) -> bool {
+        self.committing
+    }
+
+    fn write(&mut self, meaning: Meaning) -> Content {
+        self.writes.set(self.next, meaning);
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// Something is about to be written that no file system knows.
+    pub fn write_other(&mut self) -> Content {
+        self.write(Meaning::Nothing)
+    }
+
+    /// A page of a file in this version is about to be written to its place; the number of its write.
+    pub fn write_page(&mut self, file: FileId, index: u64, version: u64, place: u64) -> Content {
+        let (page, line) = (page_of(file, index), place / self.page_bytes);
+        self.pages.set(line, page + 1);
+        self.lines.set(version, line + 1);
+        self.set_written(line, version);
+        self.write(Meaning::Data { page, version })
+    }
+
+    /// A block of the file system's own is about to be written to its place; the number of its write.
+    pub fn write_block(&mut self, place: u64) -> Content {
+        let line = place / self.page_bytes;
+        let meaning = match self.log.get(line) {
+            _ if place == self.superblock => Meaning::Tail(self.tail),
+            Meaning::Nothing => Meaning::Image(self.part(line, self.finished)),
+            of_log => of_log,
+        };
+        self.write(meaning)
+    }
+
+    /// Whether a write goes to a place of metadata, and neither to the log nor to a file.
+    pub(crate) fn is_checkpoint(&self, content: Content) -> bool {
+        matches!(self.writes.get(content), Meaning::Image(_))
+    }
+
+    // ---- What is promised ---------------------------------------------------------------------
+
+    /// The change of a file that a sync which begins now has to keep.
+    pub fn change_to_keep(&self, file: FileId, data_only: bool) -> u64 {
+        let mut number = self.change_of.get(file.into());
+        while data_only && number > 0 && !self.changes.get(number).data {
+            number = self.changes.get(number).before;
+        }
+        number
+    }
+
+    /// A sync is over: this change of the file is there, in one that gives it `size_bytes` at least, and pages
+    /// are, each in this version at least at its place.
+    pub fn promise(
+        &mut self,
+        file: FileId,
+        change: u64,
+        size_bytes: u64,
+        pages: impl Iterator<Item = (u64, u64)>,
+    ) {
+        let newest = self.change_of.get(file.into());
+        if !self.changes.get(newest).exists {
+            return;
+        }
+        // One that never comes, where none says the size: the file is lost.
+        let mut kept = u64::MAX & NUMBER;
+        let mut number = newest;
+        while number > 0 && number >= change {
+            let Change { size_bytes: has_bytes, before, .. } = self.changes.get(number);
+            kept = if has_bytes >= size_bytes { number } else { kept };
+            number = before;
+        }
+        self.raise_promise(self.inodes + u64::from(file), OF_INODE | kept);
+        for (place, version) in pages {
+            self.raise_promise(place / self.page_bytes, version);
+        }
+    }
+
+    fn raise_promise(&mut self, line: u64, version: u64) {
+        let promised = self.promised.get_mut(line);
+        *promised = version.max(*promised);
+        self.set_written(line, 1);
+    }
+
+    // ---- What is there ------------------------------------------------------------------------
+
+    /// The store has taken a write for good, or shows it at least.
+    pub(crate) fn see(&mut self, place: u64, content: Content) {
+        self.seen.set(place / self.page_bytes, content);
+    }
+
+    /// Power has failed: what the store holds at each place that was ever written.
+    pub(crate) fn look(&mut self, holds: impl Fn(u64) -> Content) {
+        let lines: Vec<u64> = self.seen.iter().map(|(line, _)| line).collect();
+        for line in lines {
+            self.seen.set(line, holds(line * self.page_bytes));
+        }
+    }
+
+    /// All that was ever written is to be judged anew.
+    pub(crate) fn touch_all(&mut self) {
+        for (line, _) in self.written.iter() {
+            self.touched.add(line, 1);
+        }
+    }
+
+    /// The last part for a place of a transaction up to this one.
+    fn part(&self, line: u64, transaction: u64) -> u64 {
+        let mut number = self.part_of.get(line);
+        while number > 0 && self.parts.get(number).transaction > transaction {
+            number = self.parts.get(number).before;
+        }
+        number
+    }
+
+    fn meaning_at(&self, place: u64) -> Meaning {
+        self.writes.get(self.seen.get(place / self.page_bytes))
+    }
+
+    /// What recovery does with what the store holds (fs/jbd2/recovery.c): the log is looked through from where its
+    /// superblock says, transaction by transaction, up to one whose first descriptor or record is not
+    /// there; blocks are written to their places, the newest of each. A block that is not its
+    /// transaction's does not pass its checksum, and nothing of that transaction or behind it is carried out.
+    pub(crate) fn replay(&mut self) -> Replay {
+        let mut tail = 1;
+        if let Meaning::Tail(first) = self.meaning_at(self.superblock) {
+            tail = first;
+        }
+        let mut replay = Replay { reads: vec![self.superblock], ..Replay::default() };
+        let mut images = std::collections::BTreeMap::new();
+        let mut last = tail - 1;
+        loop {
+            let Commit { first, parts, record } = self.commits.get(last + 1);
+            let holds =
+                |number| self.meaning_at(self.parts.get(number).address) == Meaning::Log(number);
+            if parts == 0 {
+                break;
+            }
+            replay.reads.push(self.parts.get(first).address);
+            if !holds(first) {
+                break;
+            }
+            let numbers = first..first + parts;
+            replay
+                .reads
+                .extend(numbers.clone().skip(1).map(|number| self.parts.get(number).address));
+            replay.reads.push(record);
+            if self.meaning_at(record) != Meaning::Record(last + 1) {
+                break;
+            }
+            last += 1;
+            if !numbers.clone().all(holds) {
+                break;
+            }
+            replay.transactions += 1;
+            for number in numbers {
+                images.extend(self.parts.get(number).place.map(|place| (place, number)));
+            }
+        }
+        for (place, number) in images {
+            let content = self.write(Meaning::Image(number));
+            replay.writes.push((place, content));
+        }
+        replay.superblock = (self.superblock, self.write(Meaning::Tail(last + 1)));
+        self.expect_metadata(last);
+        replay
+    }
+
+    /// Metadata is as of this transaction, and nothing else.
+    fn expect_metadata(&mut self, last: u64) {
+        self.last = last;
+        let lines: Vec<u64> = self.part_of.iter().map(|(line, _)| line).collect();
+        for line in lines {
+            let part = self.part(line, last);
+            let version = if part == 0 { 0 } else { OF_METADATA | part };
+            self.promised.set(line, version);
+        }
+    }
+
+    /// The transaction of the image of metadata at a place; `None` where it cannot be read.
+    fn image(&self, place: u64) -> Option<u64> {
+        let content = self.seen.get(place / self.page_bytes);
+        match self.writes.get(content) {
+            _ if content == LOST => None,
+            Meaning::Image(number) => Some(self.parts.get(number).transaction),
+            _ => Some(0),
+        }
+    }
+
+    /// The change of a file that its inode shows; 0 for none.
+    fn shown(&self, file: FileId) -> Option<u64> {
+        let mut number = self.change_of.get(file.into());
+        let transaction = self.image(self.changes.get(number).inode)?;
+        while number > 0 && self.changes.get(number).transaction > transaction {
+            number = self.changes.get(number).before;
+        }
+        Some(number)
+    }
+
+    /// Where a page lies, as of a transaction.
+    fn mapping(&self, page: u64, transaction: u64) -> Option<Mapping> {
+        let mut number = self.mapping_of.get(page);
+        while number > 0 && self.mappings.get(number).transaction > transaction {
+            number = self.mappings.get(number).before;
+        }
+        if number > 0 {
+            return Some(self.mappings.get(number));
+        }
+        let (first, count) = self.held.get(page >> INDEX_BITS);
+        let index = page & ((1 << INDEX_BITS) - 1);
+        let place = (index < count).then(|| first + index * self.page_bytes);
+        place.map(|place| Mapping { place: Some(place), ..Mapping::default() })
+    }
+
+    /// The version that is found; see [`PowerFailure::found`](super::PowerFailure::found).
+    pub(crate) fn found(&self, line: u64) -> Option<u64> {
+        if let Some(file) = line.checked_sub(self.inodes) {
+            let change = self.shown(file as FileId)?;
+            return Some(if change == 0 { 0 } else { OF_INODE | change });
+        }
+        let content = self.seen.get(line);
+        match self.pages.get(line).checked_sub(1) {
+            Some(page) => self.found_page(page, content),
+            None if content == LOST => None,
+            None => Some(match self.writes.get(content) {
+                Meaning::Image(0) | Meaning::Nothing => 0,
+                Meaning::Image(number) if self.parts.get(number).transaction <= self.last => {
+                    OF_METADATA | number
+                }
+                _ => ALIEN,
+            }),
+        }
+    }
+
+    fn found_page(&self, page: u64, content: Content) -> Option<u64> {
+        let (file, index) = ((page >> INDEX_BITS) as FileId, page & ((1 << INDEX_BITS) - 1));
+        let Change { exists, size_bytes, inode, .. } = self.changes.get(self.shown(file)?);
+        let transaction = self.image(inode)?;
+        let mapping = self.mapping(page, transaction).filter(|mapping| mapping.place.is_some());
+        let Some(Mapping { since, .. }) = mapping else { return Some(0) };
+        if !exists || index * self.page_bytes >= size_bytes {
+            return Some(0);
+        }
+        match self.writes.get(content) {
+            _ if content == LOST => None,
+            Meaning::Data { page: other, version } if other == page && content >= since => {
+                Some(version)
+            }
+            Meaning::Data { page: other, .. } if other != page => Some(ALIEN),
+            _ if content == 0 && since == 0 => Some(0),
+            _ => Some(STALE),
+        }
+    }
+
+    /// Whether files may show what their blocks held before they were theirs.
+    pub(crate) fn permits_stale(&self) -> bool {
+        !self.ordered
+    }
+
+    pub(crate) fn promised(&self) -> &CowMap<u64> {
+        &self.promised
+    }
+
+    pub(crate) fn written(&self) -> &CowMap<u64> {
+        &self.written
+    }
+
+    pub(crate) fn take_touched(&mut self) -> Vec<Range<u64>> {
+        self.touched.take()
+    }
+
+    pub(crate) fn line_of(&self, version: u64) -> Option<u64> {
+        let number = version & NUMBER;
+        if version & OF_INODE != 0 {
+            return Some(self.inodes + u64::from(self.changes.get(number).file));
+        }
+        if version & OF_METADATA != 0 {
+            return self.parts.get(number).place.map(|place| place / self.page_bytes);
+        }
+        self.lines.get(version).checked_sub(1)
+    }
+
+    /// What a line is, in words.
+    pub(crate) fn name(&self, line: u64) -> String {
+        if let Some(file) = line.checked_sub(self.inodes) {
+            return format!("size and map of file {file}");
+        }
+        match self.pages.get(line).checked_sub(1) {
+            Some(page) => {
+                format!("page {} of file {}", page & ((1 << INDEX_BITS) - 1), page >> INDEX_BITS)
+            }
+            None => format!("metadata at {:#x}", line * self.page_bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

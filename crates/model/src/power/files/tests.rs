@@ -1,0 +1,130 @@
+use super::*;
+
+const PAGE: u64 = 4096;
+const SUPERBLOCK: u64 = 2 * PAGE;
+const INODE: u64 = 100 * PAGE;
+const BITMAP: u64 = 101 * PAGE;
+const PLACE: u64 = 500 * PAGE;
+const FILE: FileId = 3;
+
+/// A file gets a page of version 7, and a sync of it returns, in transaction 1; what was written, in this order: page,
+/// descriptor, two blocks, record.
+fn synced(ordered: bool) -> (Files, [(u64, Content); 5]) {
+    let mut files = Files::new(PAGE, ordered);
+    files.note(Note::Begun { superblock: SUPERBLOCK });
+    let change = |size_bytes| Note::Changed {
+        file: FILE,
+        transaction: 1,
+        exists: true,
+        size_bytes,
+        data: true,
+        inode: INODE,
+    };
+    files.note(change(0));
+    files.note(change(PAGE));
+    files.note(Note::Mapped { file: FILE, index: 0, place: PLACE, transaction: 1 });
+    let page = files.write_page(FILE, 0, 7, PLACE);
+    let log = vec![(3 * PAGE, None), (4 * PAGE, Some(INODE)), (5 * PAGE, Some(BITMAP))];
+    files.note(Note::Commit { transaction: 1, log, record: 6 * PAGE });
+    let mut written = [(PLACE, page); 5];
+    for (at, place) in (1..).zip([3 * PAGE, 4 * PAGE, 5 * PAGE, 6 * PAGE]) {
+        written[at] = (place, files.write_block(place));
+    }
+    files.note(Note::Finished { transaction: 1 });
+    files.promise(FILE, 1, PAGE, [(PLACE, 7)].into_iter());
+    (files, written)
+}
+
+/// Recovery finds these of the writes, and carries out what it does.
+fn recover(files: &mut Files, there: &[(u64, Content)]) -> Replay {
+    there.iter().for_each(|(place, content)| files.see(*place, *content));
+    let replay = files.replay();
+    replay.writes.iter().for_each(|(place, content)| files.see(*place, *content));
+    replay
+}
+
+#[test]
+fn a_transaction_whose_log_and_record_are_there_is_carried_out() {
+    let (mut files, written) = synced(true);
+    let replay = recover(&mut files, &written);
+    assert_eq!((replay.transactions, replay.writes.len(), replay.reads.len()), (1, 2, 5));
+    let line = PLACE / PAGE;
+    assert_eq!((files.found(line), files.promised().get(line)), (Some(7), 7));
+    let inode = files.inodes + u64::from(FILE);
+    assert_eq!(files.found(inode), Some(OF_INODE | 2), "the change that makes it a page long");
+    assert_eq!(files.promised().get(inode), OF_INODE | 2);
+    assert_eq!(files.line_of(OF_INODE | 2), Some(inode));
+    let bitmap = BITMAP / PAGE;
+    assert_eq!(files.found(bitmap), Some(files.promised().get(bitmap)));
+    assert_eq!(files.line_of(files.promised().get(bitmap)), Some(bitmap));
+}
+
+#[test]
+fn without_its_record_or_its_first_block_nothing_of_a_transaction_is_there() {
+    for gone in [1, 4] {
+        let (mut files, written) = synced(true);
+        let there = written.iter().enumerate().filter(|(at, _)| *at != gone);
+        let there: Vec<_> = there.map(|(_, one)| *one).collect();
+        assert_eq!(recover(&mut files, &there).transactions, 0);
+        assert_eq!(files.found(PLACE / PAGE), Some(0), "no file has the page");
+        assert_eq!(files.promised().get(BITMAP / PAGE), 0, "metadata is as before");
+    }
+}
+
+#[test]
+fn a_record_before_its_blocks_replays_none_of_them_and_is_a_fault() {
+    let (mut files, written) = synced(true);
+    let there = [written[0], written[1], written[2], written[4]];
+    assert!(recover(&mut files, &there).writes.is_empty());
+    let bitmap = BITMAP / PAGE;
+    assert!(files.found(bitmap) < Some(files.promised().get(bitmap)));
+}
+
+#[test]
+fn a_page_that_was_not_written_shows_what_its_block_held_before() {
+    for ordered in [true, false] {
+        let (mut files, written) = synced(ordered);
+        recover(&mut files, &written[1..]);
+        assert_eq!(files.found(PLACE / PAGE), Some(STALE));
+        assert_eq!(files.permits_stale(), !ordered);
+    }
+}
+
+#[test]
+fn a_recovery_that_was_cut_off_anywhere_is_done_again_and_ends_the_same() {
+    let (mut files, written) = synced(true);
+    let first = recover(&mut files.fork(), &written);
+    for done in 0..=first.writes.len() + 1 {
+        let mut again = files.fork();
+        written.iter().for_each(|(place, content)| again.see(*place, *content));
+        let replay = again.replay();
+        let all = replay.writes.iter().chain([&replay.superblock]);
+        all.take(done).for_each(|(place, content)| again.see(*place, *content));
+        let second = recover(&mut again, &[]);
+        let over = done > first.writes.len();
+        assert_eq!(second.transactions, u64::from(!over), "the superblock says that it is over");
+        for line in [PLACE / PAGE, INODE / PAGE, BITMAP / PAGE] {
+            let (found, promised) = (again.found(line), again.promised().get(line));
+            assert!(promised > 0 && found >= Some(promised), "{line}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_cut_off_or_deleted_is_no_longer_promised() {
+    let (mut files, written) = synced(true);
+    files.note(Note::Cut { file: FILE, pages: 0..1, transaction: 2 });
+    assert_eq!(files.promised().get(PLACE / PAGE), 0);
+    let gone = Note::Changed {
+        file: FILE,
+        transaction: 2,
+        exists: false,
+        size_bytes: 0,
+        data: true,
+        inode: INODE,
+    };
+    files.note(gone);
+    assert_eq!(files.promised().get(files.inodes + u64::from(FILE)), 0);
+    recover(&mut files, &written);
+    assert_eq!(files.found(PLACE / PAGE), Some(7), "the second transaction is not there");
+}

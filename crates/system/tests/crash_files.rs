@@ -1,0 +1,244 @@
+//! Failures of power on machines with a file system: what a sync has promised is there, files show nothing but what
+//! was theirs, and the check can fail.
+
+mod common;
+
+use common::{ANONYMOUS, MAPPED, PAGE, Script, call};
+use tierscope_kernel::Counter;
+use tierscope_model::power::Weakness;
+use tierscope_system::crash::{CrashError, CrashOptions, CrashReport, Watch, crash};
+use tierscope_system::spec::{SystemSpec, load};
+use tierscope_workload::op::{Call, MAP_SHARED};
+use tierscope_workload::{FileId, Op, Stream};
+
+/// A journal of 64 blocks, so that it is checkpointed all the time, and metadata that is written early.
+const SMALL: [(&str, &str); 7] = [
+    ("storage.dram_capacity", "16MiB"),
+    ("storage.file_system.journal_capacity", "256KiB"),
+    ("storage.file_system.commit_interval", "2ms"),
+    ("storage.file_system.timestamp_interval", "1us"),
+    ("storage.dirty_writeback", "1ms"),
+    ("storage.dirty_expire", "3ms"),
+    ("processor.caches.L2.capacity", "64KiB"),
+];
+
+fn machine(more: &[(&str, &str)]) -> SystemSpec {
+    let on_store = more.iter().any(|(path, _)| path.starts_with("store."));
+    let name = if on_store { "storage/quick" } else { "storage/ext4" };
+    let table = [("storage.file_system", TABLE)];
+    let table = table.iter().filter(|_| on_store);
+    let sets = table.chain(&SMALL).chain(more).map(|(path, to)| (path.to_string(), to.to_string()));
+    let sets: Vec<_> = sets.collect();
+    load(name, &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
+}
+
+const TABLE: &str = "{ kind = \"ext4\", journal = \"ordered\", commit_interval = \"5s\", \
+     journal_capacity = \"256KiB\", barrier = \"flush\", timestamp_interval = \"1us\" }";
+/// A store that keeps what it has answered, and takes some requests long after others.
+const STORE: (&str, &str) = ("store.units", "4");
+const UNSAFE: (&str, &str) = ("storage.file_system.barrier", "none");
+const FLUSH: (&str, &str) = ("storage.file_system.barrier", "flush");
+const SAVED: (&str, &str) = ("ssd.buffer.capacitors", "true");
+const WRITEBACK: (&str, &str) = ("storage.file_system.journal", "writeback");
+const EXT3: (&str, &str) = ("storage.file_system.kind", "ext3");
+
+/// Pages of the file that is mapped.
+const PAGES: u64 = 16;
+/// Files that come and go, of each thread.
+const FILES: u64 = 6;
+
+/// A thread's files are written, appended to, cut off, deleted and synced at random, and all share a mapped one.
+fn work(thread: u32, turns: u64, seed: u64) -> Vec<Op> {
+    let draw = Counter::stream(seed + u64::from(thread), "crash.files");
+    let map =
+        Call::Map { address: MAPPED, length: PAGES * PAGE, flags: MAP_SHARED, file: 0, offset: 0 };
+    let mut ops = Vec::new();
+    if thread == 0 {
+        ops.extend([call(Call::Open { file: 0, size: PAGES * PAGE }), call(map)].concat());
+        ops.extend((1..3).flat_map(|thread| call(Call::Spawn { thread })));
+    }
+    let mut sizes = [0; FILES as usize];
+    for turn in 0..turns {
+        let below = |n: u64, most: u64| draw.below_at(8 * turn + n, most);
+        let which = below(0, FILES);
+        let file = (1 + u64::from(thread) * FILES + which) as FileId;
+        let size: &mut u64 = &mut sizes[which as usize];
+        ops.extend(call(Call::Open { file, size: 0 }));
+        let mut write = |offset: u64, length: u64, size: &mut u64| {
+            let address = ANONYMOUS + u64::from(thread) * (1 << 20);
+            ops.extend(call(Call::Write { file, offset, length, address }));
+            *size = (offset + length).max(*size);
+        };
+        match below(1, 12) {
+            0 => write(*size, 1 + below(2, 48 * PAGE), size),
+            1..4 => write(*size, 1 + below(2, 2 * PAGE), size),
+            4..8 => write(below(2, size.max(&mut PAGE.clone()).div_ceil(PAGE)) * PAGE, PAGE, size),
+            8 => {
+                *size = below(2, *size + 1);
+                ops.extend(call(Call::Truncate { file, length: *size }));
+            }
+            9 if below(2, 2) == 0 => {
+                *size = 0;
+                ops.extend(call(Call::Truncate { file, length: 0 }));
+                ops.extend(call(Call::Unlink { file }));
+                continue;
+            }
+            _ => ops.push(Op::store(MAPPED + below(2, PAGES) * PAGE + below(3, 64) * 64, 8, 10)),
+        }
+        let file = 1 + thread * FILES as FileId + below(6, FILES) as FileId;
+        match below(4, 8) {
+            0..2 => ops.extend(call(Call::Sync { file })),
+            2..4 => ops.extend(call(Call::SyncData { file })),
+            4 => ops.extend(call(Call::SyncRange { address: MAPPED, length: PAGES * PAGE })),
+            5 => ops.extend(call(Call::Sleep { duration_ps: below(5, 1_000_000_000) })),
+            _ => {}
+        }
+    }
+    ops
+}
+
+fn stream(turns: u64, seed: u64) -> Box<dyn Stream> {
+    let threads: Vec<Vec<Op>> = (0..3).map(|thread| work(thread, turns, seed)).collect();
+    Script::stream(&threads)
+}
+
+fn options(points: u64, weaken: &[Weakness]) -> CrashOptions {
+    CrashOptions {
+        points: Some(points),
+        adversarial: true,
+        seed: 7,
+        weaken: weaken.to_vec(),
+        ..CrashOptions::default()
+    }
+}
+
+fn fail(more: &[(&str, &str)], options: &CrashOptions) -> Result<CrashReport, CrashError> {
+    crash(&machine(more), stream(40, 1), options, &Watch::default())
+}
+
+#[test]
+fn what_a_sync_has_promised_is_there_and_files_show_only_what_was_theirs() {
+    let mut checkpoints = 0;
+    for more in [
+        &[][..],
+        &[FLUSH],
+        &[WRITEBACK],
+        &[EXT3],
+        &[EXT3, WRITEBACK],
+        &[UNSAFE, SAVED],
+        &[EXT3, UNSAFE, SAVED],
+        &[WRITEBACK, UNSAFE, SAVED],
+        &[STORE],
+        &[STORE, EXT3, UNSAFE],
+    ] {
+        let report = fail(more, &options(40, &[])).unwrap();
+        assert!(report.holds(), "{more:?}: {:#?}", report.failing);
+        assert!(report.promised_lines > 1000 && report.second_cuts > 5, "{more:?}: {report:?}");
+        assert!(report.replayed_transactions > 100, "{more:?}: {report:?}");
+        assert!(report.under_way["command"] > 0 && report.under_way["commit"] > 0, "{report:?}");
+        checkpoints += report.under_way["checkpoint"];
+        let flushes = !more.contains(&UNSAFE) && !more.contains(&STORE);
+        assert_eq!(report.under_way["barrier"] > 0, flushes, "{more:?}");
+        // Blocks that are allocated when they are written are not shown before; they are where a call does it.
+        let shows = more.contains(&EXT3) && more.contains(&WRITEBACK);
+        assert_eq!(report.stale_permitted > 0, shows, "{more:?}: {report:?}");
+        // The journal is read and carried out by the drive, which takes its time.
+        assert_eq!(report.reissue_s.is_some(), !more.contains(&STORE), "{more:?}");
+        assert!(report.reissue_s.is_none_or(|taken| taken.least > 0.0), "{more:?}");
+    }
+    assert!(checkpoints > 10, "{checkpoints}");
+}
+
+#[test]
+fn without_barriers_what_a_drive_buffers_is_lost() {
+    for more in [&[UNSAFE][..], &[WRITEBACK, UNSAFE], &[EXT3, UNSAFE]] {
+        let report = fail(more, &options(40, &[])).unwrap();
+        assert!(report.failing_points > 20 && report.faults["lost"] > 100, "{more:?}: {report:?}");
+        assert!(report.lost_pages > 0, "{more:?}");
+    }
+}
+
+#[test]
+fn whatever_is_left_out_is_found_and_one_point_replays_it() {
+    for (more, weakness, harm) in [
+        (&[][..], Weakness::EarlyCommit, "lost"),
+        (&[SAVED], Weakness::EarlyCommit, "lost"),
+        (&[EXT3], Weakness::EarlyCommit, "lost"),
+        (&[EXT3], Weakness::UnorderedData, "stale"),
+        (&[], Weakness::EarlyCompletion, "lost"),
+        (&[UNSAFE, SAVED], Weakness::NoCapacitors, "lost"),
+    ] {
+        let report = fail(more, &options(60, &[weakness])).unwrap();
+        assert!(!report.holds(), "{more:?} without {weakness:?} breaks nothing");
+        assert!(report.faults[harm] > 0, "{more:?} {weakness:?}: {:?}", report.faults);
+        let first = &report.failing[0];
+        let alone = CrashOptions { replay: Some(first.point), ..options(1, &[weakness]) };
+        let replayed = fail(more, &alone).unwrap();
+        assert_eq!(replayed.failing, std::slice::from_ref(first), "{more:?} {weakness:?}");
+        assert!(first.faults.iter().all(|fault| fault.what.is_some()), "{first:?}");
+        assert!(replayed.requests.iter().any(|track| track.what == "write"), "{replayed:?}");
+    }
+}
+
+/// Pages of a file that lie on one unit of a store of 16 are written all the time, so that new pages on it are late,
+/// and others have a transaction committed meanwhile that does not touch the unit.
+fn late_pages(turns: u64) -> Box<dyn Stream> {
+    let write = |file: FileId, page: u64, pages: u64| {
+        let (address, length) = (ANONYMOUS + u64::from(file) * (1 << 20), pages * PAGE);
+        call(Call::Write { file, offset: page * PAGE, length, address })
+    };
+    let sleep = |ps: u64| call(Call::Sleep { duration_ps: ps });
+    let (mut busy, mut new, mut other) = (Vec::new(), Vec::new(), Vec::new());
+    busy.extend(call(Call::Open { file: 0, size: 512 * PAGE }));
+    busy.extend((1..3).flat_map(|thread| call(Call::Spawn { thread })));
+    new.extend(call(Call::Open { file: 1, size: 0 }));
+    for turn in 0..turns {
+        busy.extend((0..32).flat_map(|n| write(0, 16 * n, 1)));
+        busy.extend([call(Call::SyncData { file: 0 }), sleep(1_000_000_000)].concat());
+        new.extend(write(1, 16 * turn, 16));
+        new.extend([call(Call::SyncData { file: 1 }), sleep(300_000_000)].concat());
+        let file = 2 + turn as FileId;
+        other.extend([call(Call::Open { file, size: 0 }), call(Call::Sync { file })].concat());
+        other.extend(sleep(200_000_000));
+    }
+    Script::stream(&[busy, new, other])
+}
+
+#[test]
+fn a_transaction_that_does_not_wait_for_data_shows_blocks_before_them() {
+    let fail = |more: &[(&str, &str)], weaken: &[Weakness]| {
+        let spec = machine(&[more, &[("store.units", "16")]].concat());
+        crash(&spec, late_pages(40), &options(200, weaken), &Watch::default()).unwrap()
+    };
+    assert!(fail(&[], &[]).holds());
+    let unordered = fail(&[], &[Weakness::UnorderedData]);
+    assert!(unordered.faults["stale"] > 0, "{unordered:?}");
+    let writeback = fail(&[WRITEBACK], &[]);
+    assert!(writeback.holds() && writeback.stale_permitted > 0, "{writeback:?}");
+}
+
+#[test]
+fn every_event_of_a_window_can_be_tried() {
+    let window_ps = Some((2_000_000_000, 2_100_000_000));
+    let every = CrashOptions { window_ps, ..CrashOptions::default() };
+    let report = fail(&[], &every).unwrap();
+    assert!(report.holds(), "{:#?}", report.failing);
+    assert!(report.points > 10 && report.points < report.events, "{report:?}");
+}
+
+#[test]
+fn what_means_nothing_or_is_not_modelled_is_refused() {
+    for (more, weakness) in [
+        (&[WRITEBACK][..], Weakness::UnorderedData),
+        (&[], Weakness::NoCapacitors),
+        (&[], Weakness::NoClones),
+        (&[STORE], Weakness::EarlyCompletion),
+    ] {
+        let refused = fail(more, &options(1, &[weakness]));
+        assert!(matches!(refused, Err(CrashError::MeansNothing(..))), "{more:?}: {refused:?}");
+    }
+    // Blocks of two pages of the drive may be torn.
+    let large = [("os.page", "8KiB"), ("storage.file_system.journal_capacity", "512KiB")];
+    let refused = fail(&large, &options(1, &[]));
+    assert!(matches!(refused, Err(CrashError::NotModelled(_))), "{refused:?}");
+}
