@@ -145,7 +145,7 @@ def crash(
     """Lets power fail at chosen points of a run, recovers, and compares every line.
 
     The workload runs once; at each point a copy of what lies below the caches loses its power, or
-    of a drive alone, which is judged page by page, as are the files of a machine with a file system.
+    of a drive alone, which is judged page by page, as are files of a machine with a file system.
     Every other point fails again in the middle of its recovery.
 
     Args:

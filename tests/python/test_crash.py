@@ -92,6 +92,28 @@ def test_a_drive_alone_keeps_its_promises_and_loses_them_without_capacitors(
     assert "the drive's buffer is lost" in words(capsys)
 
 
+def test_files_hold_what_syncs_promised_and_without_barriers_they_do_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    machine = ["crash", "storage/ext4", "-w", "filebench/varmail", "--points", "10"]
+    machine += ["--set", "storage.dram_capacity=64MiB", "--set", "workload.memory=1MiB"]
+    for path, value in (("files", "20"), ("threads", "4"), ("loops", "2")):
+        machine += ["--set", f"workload.{path}={value}"]
+    assert main([*machine, "--adversarial"]) == 0
+    told = words(capsys)
+    assert "fsync" in told
+    assert "transactions carried out again" in told
+    unsafe = [*machine, "--set", "storage.file_system.barrier=none"]
+    assert main([*unsafe, "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["faults"]["lost"] > 0
+    unsafe = [word for word in unsafe if word not in {"--points", "10"}]
+    assert main([*unsafe, "--replay", report["failing"][0]["point"]]) == 1
+    told = words(capsys)
+    assert " of file " in told
+    assert " is lost: " in told
+
+
 def test_what_nobody_has_described_is_a_dash_and_no_zero(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -67,8 +67,9 @@ def crash(
     saves what it can, recovers, and is compared. Half of the points fail again in the middle of
     recovery, where that is long enough. A drive alone gets flushes, forced writes and trims among
     its requests, and is judged page by page. Where there is a file system its journal is carried
-    out again, and files are judged page by page, and their metadata block by block. The exit status is 1 where a promise is broken, and
-    for such points, up to 20, the commands are printed that replay them.
+    out again; files are judged page by page, and their metadata block by block. The exit status is
+    1 where a promise is broken, and for such points, up to 20, the commands are printed that replay
+    them.
 
     Args:
         system: Preset or TOML file: a machine, or a drive alone.
