@@ -3,7 +3,9 @@
 
 mod common;
 
+use common::random::{doing, script};
 use common::{ANONYMOUS, MAPPED, PAGE, Script, call};
+use proptest::prelude::*;
 use tierscope_kernel::Counter;
 use tierscope_model::power::Weakness;
 use tierscope_system::crash::{CrashError, CrashOptions, CrashReport, Watch, crash};
@@ -241,4 +243,27 @@ fn what_means_nothing_or_is_not_modelled_is_refused() {
     let large = [("os.page", "8KiB"), ("storage.file_system.journal_capacity", "512KiB")];
     let refused = fail(&large, &options(1, &[]));
     assert!(matches!(refused, Err(CrashError::NotModelled(_))), "{refused:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_programs_do_to_a_file_a_sync_keeps_its_promise(
+        threads in prop::collection::vec(prop::collection::vec(doing(), 1..200), 1..5),
+        seed: u64,
+    ) {
+        let script = script(&threads, false);
+        for more in [&[][..], &[EXT3, WRITEBACK], &[STORE]] {
+            let options = CrashOptions { seed, ..options(12, &[]) };
+            let stream = Script::stream(&script);
+            let report = crash(&machine(more), stream, &options, &Watch::default());
+            let report = match report {
+                // Nothing of it ever left the caches.
+                Err(CrashError::EmptyWindow(_)) => continue,
+                other => other.unwrap(),
+            };
+            prop_assert!(report.holds(), "{:?}: {:#?}", more, report.failing);
+        }
+    }
 }

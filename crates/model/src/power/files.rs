@@ -184,6 +184,8 @@ pub struct Files {
     mapping_of: CowMap<u64>,
     /// Of each file, where pages lie that the store has had from the start, and how many.
     held: CowMap<(u64, u64)>,
+    /// By place: the page that was mapped there last, plus 1.
+    mapped: CowMap<u64>,
     /// By place: the page that has been written there, plus 1.
     pages: CowMap<u64>,
     commits: CowMap<Commit>,
@@ -223,6 +225,7 @@ impl Files {
             mappings: CowMap::new(Mapping::default()),
             last_mapping: 0,
             mapping_of: CowMap::new(0),
+            mapped: CowMap::new(0),
             held: CowMap::new((0, 0)),
             pages: CowMap::new(0),
             commits: CowMap::new(Commit::default()),
@@ -251,6 +254,7 @@ impl Files {
             change_of: self.change_of.fork(),
             mappings: self.mappings.fork(),
             mapping_of: self.mapping_of.fork(),
+            mapped: self.mapped.fork(),
             held: self.held.fork(),
             pages: self.pages.fork(),
             commits: self.commits.fork(),
@@ -315,6 +319,9 @@ impl Files {
         self.last_mapping += 1;
         let before = self.mapping_of.get(page);
         let since = self.next;
+        if let Some(place) = place {
+            self.mapped.set(place / self.page_bytes, page + 1);
+        }
         self.mappings.set(self.last_mapping, Mapping { before, transaction, place, since });
         self.mapping_of.set(page, self.last_mapping);
     }
@@ -366,9 +373,13 @@ impl Files {
         self.next - 1
     }
 
-    /// Something is about to be written that no file system knows.
-    pub fn write_other(&mut self) -> Content {
-        self.write(Meaning::Nothing)
+    /// Something is about to be written to a place that no file has: a page that has been cut off meanwhile, of which
+    /// nothing is promised, or what no file system knows.
+    pub fn write_other(&mut self, place: u64) -> Content {
+        match self.mapped.get(place / self.page_bytes).checked_sub(1) {
+            Some(page) => self.write(Meaning::Data { page, version: 0 }),
+            None => self.write(Meaning::Nothing),
+        }
     }
 
     /// A page of a file in this version is about to be written to its place; the number of its write.
@@ -421,7 +432,7 @@ impl Files {
             return;
         }
         // One that never comes, where none says the size: the file is lost.
-        let mut kept = u64::MAX & NUMBER;
+        let mut kept = NUMBER;
         let mut number = newest;
         while number > 0 && number >= change {
             let Change { size_bytes: has_bytes, before, .. } = self.changes.get(number);
@@ -578,7 +589,7 @@ impl Files {
         }
         let content = self.seen.get(line);
         match self.pages.get(line).checked_sub(1) {
-            Some(page) => self.found_page(page, content),
+            Some(page) => self.found_page(page, line, content),
             None if content == LOST => None,
             None => Some(match self.writes.get(content) {
                 Meaning::Image(0) | Meaning::Nothing => 0,
@@ -590,11 +601,13 @@ impl Files {
         }
     }
 
-    fn found_page(&self, page: u64, content: Content) -> Option<u64> {
+    /// What a file shows of a page, of which this line has been a place.
+    fn found_page(&self, page: u64, line: u64, content: Content) -> Option<u64> {
         let (file, index) = ((page >> INDEX_BITS) as FileId, page & ((1 << INDEX_BITS) - 1));
         let Change { exists, size_bytes, inode, .. } = self.changes.get(self.shown(file)?);
         let transaction = self.image(inode)?;
-        let mapping = self.mapping(page, transaction).filter(|mapping| mapping.place.is_some());
+        let place = Some(line * self.page_bytes);
+        let mapping = self.mapping(page, transaction).filter(|mapping| mapping.place == place);
         let Some(Mapping { since, .. }) = mapping else { return Some(0) };
         if !exists || index * self.page_bytes >= size_bytes {
             return Some(0);

@@ -112,7 +112,7 @@ impl Machine {
             (Moves::Pages, Some((file, index))) if !transfer.swap => {
                 files.write_page(file, index, version, page.store_address)
             }
-            _ => files.write_other(),
+            _ => files.write_other(page.store_address),
         }
     }
 

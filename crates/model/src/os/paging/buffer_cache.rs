@@ -64,6 +64,7 @@ impl Paging {
             swap: false,
             moves: Moves::Pages,
             leaving: 0,
+            cut_files: Vec::new(),
         });
         let info = self.frames.get_mut(frame);
         info.transfer = transfer + 1;

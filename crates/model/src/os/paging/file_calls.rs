@@ -161,7 +161,7 @@ impl Paging {
         let of_file = |page: &PageTransfer| matches!(self.frames.get(page.frame).owner, Owner::File(f, _) if f == file);
         self.transfers
             .iter()
-            .find(|(_, t)| t.write && t.pages.iter().any(of_file))
+            .find(|(_, t)| t.write && (t.cut_files.contains(&file) || t.pages.iter().any(of_file)))
             .map(|(id, _)| id)
     }
 }

@@ -125,6 +125,7 @@ impl Paging {
             swap: false,
             moves: Moves::Commit,
             leaving: 0,
+            cut_files: Vec::new(),
         });
         asked.waited_for = Some(id);
         Some((id, again))
@@ -242,6 +243,7 @@ impl Paging {
             swap: false,
             moves,
             leaving: 0,
+            cut_files: Vec::new(),
         });
         let parts = count.div_ceil(most) as u32;
         work.extend([

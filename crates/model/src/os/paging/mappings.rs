@@ -238,8 +238,10 @@ impl Paging {
                 self.cache.set(key, 0);
                 let info = self.frames.get_mut(frame);
                 info.owner = Owner::Free;
-                if info.transfer == 0 {
-                    self.release(frame);
+                match info.transfer.checked_sub(1) {
+                    None => self.release(frame),
+                    // Its write goes on, and whoever waits for the file's data waits for it.
+                    Some(id) => self.transfers[id].cut_files.push(file),
                 }
             }
         }

@@ -91,6 +91,8 @@ pub struct Transfer {
     pub moves: Moves,
     /// Pages that reclaim has it write, to have their frames.
     leaving: u32,
+    /// Files of which it writes pages that have been cut off meanwhile.
+    cut_files: Vec<FileId>,
 }
 
 /// What a transfer is for.

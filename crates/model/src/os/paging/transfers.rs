@@ -19,6 +19,7 @@ impl Paging {
             swap,
             moves: Moves::Pages,
             leaving: 0,
+            cut_files: Vec::new(),
         });
         for i in 0..count as usize {
             let frame = self.transfers[id].pages[i].frame;
