@@ -92,6 +92,9 @@ impl Machine {
     fn collect_changed(&mut self) {
         let changed = self.followed.as_mut().map(|followed| std::mem::take(&mut followed.changed));
         for frame in changed.unwrap_or_default() {
+            if !self.paging.is_to_be_written(frame) {
+                continue;
+            }
             let (page, version) = (self.paging.page_in(frame), self.newest_of(frame));
             if let (Some(followed), Some(page)) = (&mut self.followed, page) {
                 followed.unsynced.insert(page, version);

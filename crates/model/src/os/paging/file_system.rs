@@ -36,6 +36,12 @@ impl Paging {
         }
     }
 
+    /// Whether what a frame holds has to go to the store, or is on its way: not what was only cleared.
+    pub fn is_to_be_written(&self, frame: u64) -> bool {
+        let info = self.frames.get(frame);
+        info.dirty || info.transfer != 0 && !info.reading
+    }
+
     /// Where a page of a file lies on the store, where it has a place.
     pub fn place_in_store(&self, file: FileId, index: u64) -> Option<u64> {
         self.store_address(file, index)
