@@ -49,7 +49,7 @@ impl Machine {
     fn act(&mut self, index: usize, action: Action, now_ps: u64) -> Result<(), MachineError> {
         let kept = self.held_frame(index, action).and_then(Option::take);
         if let Some(HeldFrame { frame, copied: true }) = kept {
-            self.paging.copied_to(frame, now_ps);
+            self.paging.copied_to(frame, now_ps)?;
         }
         self.act_holding(index, action, now_ps)?;
         kept.into_iter().for_each(|kept| self.paging.let_go(kept.frame));

@@ -92,12 +92,15 @@ impl Machine {
     fn collect_changed(&mut self) {
         let changed = self.followed.as_mut().map(|followed| std::mem::take(&mut followed.changed));
         for frame in changed.unwrap_or_default() {
-            if !self.paging.is_to_be_written(frame) {
-                continue;
-            }
             let (page, version) = (self.paging.page_in(frame), self.newest_of(frame));
-            if let (Some(followed), Some(page)) = (&mut self.followed, page) {
-                followed.unsynced.insert(page, version);
+            let Some(followed) = &mut self.followed else { return };
+            match page {
+                Some(page) if self.paging.is_to_be_written(frame) => {
+                    followed.unsynced.insert(page, version);
+                }
+                // A write that has not copied all yet, or a page that was cleared, and may be written to.
+                Some(_) => drop(followed.changed.insert(frame)),
+                None => {}
             }
         }
     }

@@ -158,7 +158,7 @@ impl Host {
             let next = self.paging.write_page(id, page, true, &mut work, &|_| false);
             let Ok(Next::Ready(frame)) = next else { panic!("there is room: {next:?}") };
             self.work(work);
-            self.paging.copied_to(frame, self.now_ps);
+            self.paging.copied_to(frame, self.now_ps).unwrap();
         }
         let end = (first + pages) * PAGE;
         self.paging.extend_file(id, end);

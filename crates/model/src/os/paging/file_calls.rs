@@ -113,7 +113,6 @@ impl Paging {
             self.counters.page_cache_hits += 1;
             // It counts as used by reads only (`generic_perform_write`, since Linux 4.7).
             self.note_use(frame);
-            self.allocate_now(file, index)?;
             return Ok(Next::Ready(frame));
         }
         if !whole && self.store_address(file, index).is_some() {
@@ -132,16 +131,18 @@ impl Paging {
         if !whole {
             self.clear(frame, work);
         }
-        self.allocate_now(file, index)?;
         Ok(Next::Ready(frame))
     }
 
     /// A write call has copied to a page, which is dirty from now on (`generic_write_end`, fs/buffer.c),
-    /// unless it was cut off meanwhile.
-    pub fn copied_to(&mut self, frame: u64, now_ps: u64) {
+    /// unless it was cut off meanwhile. Where the file system does not delay that, it has its place from now on, too:
+    /// no transaction is committed between the two, as the call has a handle of it.
+    pub fn copied_to(&mut self, frame: u64, now_ps: u64) -> Result<(), OsError> {
         if let Owner::File(file, index) = self.frames.get(frame).owner {
+            self.allocate_now(file, index)?;
             self.mark_dirty(frame, file, index, now_ps);
         }
+        Ok(())
     }
 
     /// Writes a batch of a file's dirty pages; `None` once none is left.

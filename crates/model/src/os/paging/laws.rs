@@ -131,7 +131,7 @@ fn replay(memory: &mut Memory, known: &mut Known, step: &Step, now_ps: u64) {
                 let frame = memory
                     .ask(|paging, work| paging.write_page(FILE, page, true, work, &|_| false));
                 memory.frames.insert(frame, now_ps);
-                memory.paging.copied_to(frame, now_ps);
+                memory.paging.copied_to(frame, now_ps).unwrap();
                 memory.paging.extend_file(FILE, (page + 1) * PAGE);
                 known.file.resize(known.file.len().max(page as usize + 1), 0);
                 known.file[page as usize] = now_ps;

@@ -96,7 +96,7 @@ pub fn write(paging: &mut Paging, file: FileId, index: u64, now_ps: u64) -> Next
     let next = paging.write_page(file, index, true, &mut Vec::new(), &|_| false);
     let next = next.expect("there is room");
     if let Next::Ready(frame) = next {
-        paging.copied_to(frame, now_ps);
+        paging.copied_to(frame, now_ps).unwrap();
     }
     next
 }

@@ -36,7 +36,7 @@ fn read(memory: &mut Memory, page: u64) -> u64 {
 fn write(memory: &mut Memory, page: u64) {
     let frame = memory.ask(|paging, work| paging.write_page(FILE, page, true, work, &|_| false));
     memory.frames.insert(frame, 1000 + page);
-    memory.paging.copied_to(frame, 0);
+    memory.paging.copied_to(frame, 0).unwrap();
 }
 
 fn counters(memory: &Memory) -> BufferCacheCounters {

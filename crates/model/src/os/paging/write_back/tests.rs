@@ -97,7 +97,7 @@ fn a_page_written_to_the_store_while_a_call_copies_to_it_is_dirty_again() {
     let id = paging.sync(FILE, &mut Vec::new()).expect("it has a place").expect("a dirty page");
     finish(&mut paging, id);
     assert!(!paging.frames.get(frame).dirty);
-    paging.copied_to(frame, 0);
+    paging.copied_to(frame, 0).unwrap();
     assert!(paging.sync(FILE, &mut Vec::new()).is_ok_and(|id| id.is_some()));
 }
 
