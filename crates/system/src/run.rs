@@ -580,7 +580,8 @@ fn tell_region(
             Some(format!("the limit of {count} instructions was reached"))
         }
         Some(Bound::TimePs(time_ps)) => {
-            Some(format!("the limit of {} s of simulated time was reached", time_ps as f64 / 1e12))
+            let limit = tierscope_units::Duration::from_picoseconds(time_ps);
+            Some(format!("the limit of {limit} of simulated time was reached"))
         }
         Some(Bound::Mark(_)) | None => None,
     };
