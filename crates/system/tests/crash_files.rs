@@ -104,6 +104,24 @@ fn stream(turns: u64, seed: u64) -> Box<dyn Stream> {
     Script::stream(&threads)
 }
 
+/// Many threads write new files, and sync each: while one transaction is committed, the next gets large.
+fn crowd(threads: u32, turns: u64) -> Box<dyn Stream> {
+    let work = |thread: u32| {
+        let spawns = if thread == 0 { 1..threads } else { 0..0 };
+        let mut ops: Vec<Op> = spawns.flat_map(|thread| call(Call::Spawn { thread })).collect();
+        for turn in 0..turns {
+            // Inodes and directories of their own.
+            let file = ((1 + u64::from(thread)) * 4096 + turn * 256) as FileId;
+            let (address, length) = (ANONYMOUS + u64::from(thread) * (1 << 20), 2 * PAGE);
+            ops.extend(call(Call::Open { file, size: 0 }));
+            ops.extend(call(Call::Write { file, offset: 0, length, address }));
+            ops.extend(call(Call::Sync { file }));
+        }
+        ops
+    };
+    Script::stream(&(0..threads).map(work).collect::<Vec<_>>())
+}
+
 fn options(points: u64, weaken: &[Weakness]) -> CrashOptions {
     CrashOptions {
         points: Some(points),
@@ -149,6 +167,16 @@ fn what_a_sync_has_promised_is_there_and_files_show_only_what_was_theirs() {
         assert!(report.reissue_s.is_none_or(|taken| taken.least > 0.0), "{more:?}");
     }
     assert!(checkpoints > 10, "{checkpoints}");
+}
+
+#[test]
+fn a_transaction_for_which_the_log_is_short_waits_for_room() {
+    for more in [&[][..], &[FLUSH], &[EXT3]] {
+        let fail = |stream| crash(&machine(more), stream, &options(60, &[]), &Watch::default());
+        let report = fail(crowd(16, 6)).unwrap();
+        assert!(report.holds(), "{more:?}: {:#?}", report.failing);
+        assert!(report.under_way["checkpoint"] > 0 && report.promised_lines > 100, "{report:?}");
+    }
 }
 
 #[test]

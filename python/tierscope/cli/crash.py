@@ -112,8 +112,7 @@ def crash(
             replay=replay,
             watch=bar,
         )
-    if figure is not None:
-        report.plot_timeline().savefig(figure)
+    drawn = None if figure is None else report.plot_timeline()
     if json_ == "-":
         print(report.to_json())
     else:
@@ -121,6 +120,9 @@ def crash(
         _show(replace(report, command=f"tierscope crash {system} -w {workload}{changes}"), seed)
     if json_ not in (None, "-"):
         _files.write_text(Path(str(json_)), report.to_json() + "\n")
+    if figure is not None and drawn is not None:
+        kind = figure.suffix[1:]
+        _files.write_with(figure, lambda fresh: drawn.savefig(fresh, format=kind))
     return 0 if report.holds else BROKEN
 
 

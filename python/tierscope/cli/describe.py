@@ -188,7 +188,7 @@ def _is_study(file: str) -> bool:
     try:
         # A pipe can be read once.
         said = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return "base" not in said and not {"systems", "workloads"}.isdisjoint(said)
 

@@ -226,8 +226,14 @@ impl TstTotals {
         {
             return Err("the totals count what no filter has left out".into());
         }
-        if self.skipped.is_some_and(|it| it.loads.checked_add(it.stores).is_none()) {
+        let Some(skipped) = self.skipped else { return Ok(()) };
+        let accesses = u128::from(skipped.loads) + u128::from(skipped.stores);
+        let most = (accesses + u128::from(operations)) * u128::from(u32::MAX);
+        if accesses > u128::from(u64::MAX) || u128::from(skipped.instructions) > most {
             return Err("the totals count more than a program can do".into());
+        }
+        if accesses > 0 && skipped.instructions == 0 {
+            return Err("the totals count accesses between windows, and no instructions".into());
         }
         Ok(())
     }

@@ -237,11 +237,16 @@ impl Journal {
         self.committing.take()
     }
 
-    /// Frees the oldest transactions of the log as long as it has not room for the largest there may be; the
-    /// last of them, where there are any (`jbd2_log_wait_for_space`).
-    pub(super) fn free_oldest(&mut self) -> Option<u64> {
+    /// Blocks of the log, its superblock left out, and those of them that are not in use.
+    pub(super) fn room(&self) -> (u64, u64) {
+        (self.blocks, self.blocks - self.used)
+    }
+
+    /// Frees the oldest transactions of the log as long as it has not this room; the last of them, where there
+    /// are any (`jbd2_log_wait_for_space`).
+    pub(super) fn free_oldest(&mut self, room: u64) -> Option<u64> {
         let mut last = None;
-        while self.blocks - self.used < self.blocks / 4
+        while self.blocks - self.used < room
             && let Some(oldest) = self.logged.pop_front()
         {
             self.used -= oldest.blocks;

@@ -9,7 +9,7 @@
 pub mod journal;
 pub mod layout;
 
-use crate::os::paging::TransferId;
+use crate::os::paging::{OsError, TransferId};
 use crate::power::{Note, Weakness, Weaknesses};
 use journal::{Journal, Request};
 use layout::Layout;
@@ -364,16 +364,16 @@ impl FileSystem {
     }
 
     /// The next thing that the journal's thread does; nothing once it may sleep.
-    pub fn next_request(&mut self, now_ps: u64) -> Option<Request> {
+    pub fn next_request(&mut self, now_ps: u64) -> Result<Option<Request>, OsError> {
         if !self.journal.has_plan() && self.journal.begin_commit() {
-            self.plan(now_ps);
+            self.plan(now_ps)?;
         }
-        self.journal.next_request()
+        Ok(self.journal.next_request())
     }
 
     /// What the commit that has begun does, in order (`jbd2_journal_commit_transaction`, fs/jbd2/commit.c).
-    fn plan(&mut self, now_ps: u64) {
-        let Some(transaction) = self.journal.committing() else { return };
+    fn plan(&mut self, now_ps: u64) -> Result<(), OsError> {
+        let Some(transaction) = self.journal.committing() else { return Ok(()) };
         let (number, blocks) = (transaction.number, transaction.blocks.clone());
         let files: Vec<FileId> = transaction.files.iter().copied().collect();
         let mut requests = Vec::new();
@@ -382,6 +382,15 @@ impl FileSystem {
             requests.extend(files.iter().map(|file| Request::WriteData(*file)));
         }
         let before_record = journal::log_blocks(self.page_bytes, blocks.len() as u64) - 1;
+        let (all, free) = self.journal.room();
+        if before_record >= all {
+            return Err(OsError::JournalFull { capacity_bytes: (all + 1) * self.page_bytes });
+        }
+        // What ran while others were committed may have become larger than a quarter.
+        let is_short = free <= before_record;
+        if is_short {
+            self.make_room(before_record + 1 + all / 4, &mut requests);
+        }
         let log = self.journal.take_room(before_record);
         let record = self.journal.take_room(1);
         self.note_commit(number, &blocks, &log, &record);
@@ -397,8 +406,11 @@ impl FileSystem {
             let since_ps = self.dirty.get(&block).map_or(now_ps, |dirty| dirty.since_ps);
             self.dirty.insert(block, DirtyBlock { since_ps, transaction: number });
         }
-        self.make_room(&mut requests);
+        if !is_short {
+            self.make_room(all / 4, &mut requests);
+        }
         self.journal.carry_out(requests);
+        Ok(())
     }
 
     fn note_commit(
@@ -440,15 +452,14 @@ impl FileSystem {
     /// Where the log is short of room, the metadata of its oldest transactions goes to its places, and the
     /// log's superblock tells that it begins later (`jbd2_log_do_checkpoint`, `jbd2_cleanup_journal_tail`,
     /// fs/jbd2/checkpoint.c): the kernel has whoever wants the room do so.
-    fn make_room(&mut self, requests: &mut Vec<Request>) {
-        let Some(last) = self.journal.free_oldest() else { return };
+    fn make_room(&mut self, room: u64, requests: &mut Vec<Request>) {
+        let Some(last) = self.journal.free_oldest(room) else { return };
         let old = self.dirty.iter().filter(|(_, dirty)| dirty.transaction <= last);
         let places: Vec<u64> = old.map(|(place, _)| *place).collect();
         self.dirty.retain(|place, _| places.binary_search(place).is_err());
         self.counters.journal_checkpoints += 1;
-        if !places.is_empty() {
-            requests.extend([Request::Metadata(places), Request::AwaitMetadata]);
-        }
+        // Those that the flusher writes have to be there, too.
+        requests.extend([Request::Metadata(places), Request::AwaitMetadata]);
         self.note(|| Note::Tail { transaction: last + 1 });
         self.log_safely(vec![Journal::SUPERBLOCK], requests);
     }

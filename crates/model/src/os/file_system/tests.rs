@@ -23,7 +23,7 @@ fn system(change: impl FnOnce(&mut FileSystemSpec), buffers: bool) -> FileSystem
 /// All that the journal's thread does until it may sleep.
 fn commit(system: &mut FileSystem) -> Vec<Request> {
     let mut done = Vec::new();
-    while let Some(request) = system.next_request(0) {
+    while let Some(request) = system.next_request(0).unwrap() {
         if request == Request::Finish {
             system.journal.finish();
         }

@@ -159,7 +159,7 @@ impl Paging {
     ) -> Result<(Option<TransferId>, Option<TransferId>), OsError> {
         loop {
             let Some(system) = &mut self.file_system else { return Ok((None, None)) };
-            let Some(request) = system.next_request(self.now_ps) else { return Ok((None, None)) };
+            let Some(request) = system.next_request(self.now_ps)? else { return Ok((None, None)) };
             let waits = match &request {
                 Request::AwaitData(file) => self.writing(*file),
                 Request::AwaitMetadata => system.metadata_under_way(),

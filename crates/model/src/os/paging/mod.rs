@@ -60,6 +60,15 @@ pub enum OsError {
         /// The store.
         capacity_bytes: u64,
     },
+    /// What is to become durable at once is more than the journal has room for.
+    #[error(
+        "one transaction needs more than the journal's {capacity_bytes} bytes; give \
+         storage.file_system.journal_capacity a larger value"
+    )]
+    JournalFull {
+        /// The journal.
+        capacity_bytes: u64,
+    },
 }
 
 /// A group of page transfers that one request makes; its threads wait for all of them.

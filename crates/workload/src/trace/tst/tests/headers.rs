@@ -156,6 +156,14 @@ fn windows_that_are_not_those_of_the_content_are_refused() {
         let forged = with_totals(&whole, &TstTotals { skipped: Some(skipped), ..totals.clone() });
         assert!(told(&forged, false).unwrap_err().contains("the header is damaged"));
     }
+    for (instructions, wrong) in
+        [(0, "between windows, and no instructions"), (u64::MAX, "more than a program can do")]
+    {
+        let skipped = SkippedTotals { instructions, ..skipped };
+        let forged = with_totals(&whole, &TstTotals { skipped: Some(skipped), ..totals.clone() });
+        let error = told(&forged, false).unwrap_err();
+        assert!(error.contains(wrong), "{error}");
+    }
     for (spec, of) in
         [(None, "no windows, and the totals do"), (Some(right), "windows, and the totals")]
     {
