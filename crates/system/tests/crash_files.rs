@@ -10,6 +10,7 @@ use tierscope_kernel::Counter;
 use tierscope_model::power::Weakness;
 use tierscope_system::crash::{CrashError, CrashOptions, CrashReport, Watch, crash};
 use tierscope_system::spec::{SystemSpec, load};
+use tierscope_workload::generator;
 use tierscope_workload::op::{Call, MAP_SHARED};
 use tierscope_workload::{FileId, Op, Stream};
 
@@ -176,6 +177,32 @@ fn a_transaction_for_which_the_log_is_short_waits_for_room() {
         let report = fail(crowd(16, 6)).unwrap();
         assert!(report.holds(), "{more:?}: {:#?}", report.failing);
         assert!(report.under_way["checkpoint"] > 0 && report.promised_lines > 100, "{report:?}");
+    }
+}
+
+/// Files come and go while others sync them and their pages are on their way.
+#[test]
+fn a_mail_server_keeps_what_its_syncs_have_promised() {
+    for (journal, initial, seed) in
+        [("256KiB", "erased", 0), ("256KiB", "steady", 0), ("1MiB", "steady", 1)]
+    {
+        let given = [
+            ("memory".to_owned(), "1MiB".into()),
+            ("files".to_owned(), 50.into()),
+            ("loops".to_owned(), 6.into()),
+        ];
+        let mail = generator::find("filebench/varmail").unwrap();
+        let sets = [
+            ("storage.dram_capacity", "64MiB"),
+            ("storage.file_system.journal_capacity", journal),
+            ("ssd.initial", initial),
+        ];
+        let sets = sets.map(|(path, to)| (path.to_string(), to.to_string()));
+        let spec = load("storage/ext4", &sets).unwrap_or_else(|problems| panic!("{problems}")).spec;
+        let stream = mail.make(&given, seed).unwrap().0;
+        let options = CrashOptions { seed, ..options(50, &[]) };
+        let report = crash(&spec, stream, &options, &Watch::default()).unwrap();
+        assert!(report.holds() && report.promised_lines > 1000, "{journal}: {:#?}", report.failing);
     }
 }
 

@@ -332,6 +332,8 @@ impl Files {
             let Some(Mapping { place: Some(place), .. }) = self.mapping(page, u64::MAX) else {
                 continue;
             };
+            // It may be on its way there still.
+            self.mapped.set(place / self.page_bytes, page + 1);
             self.map(page, transaction, None);
             self.promised.set(place / self.page_bytes, 0);
             self.touched.add(place / self.page_bytes, 1);

@@ -414,7 +414,7 @@ impl Machine {
             Call::SyncData { file } => steps.extend(self.sync_steps(id, file, true)),
             Call::Unlink { file } => {
                 self.paging.unlink(file);
-                self.forget_unsynced(file, 0);
+                self.forget_file(file);
             }
             Call::SyncRange { address, .. } => {
                 if let Some(file) = self.paging.file_at(address) {

@@ -154,7 +154,14 @@ impl Machine {
         }
     }
 
-    /// A file is cut off, or deleted: of what goes nothing is promised.
+    /// A file is deleted: whoever syncs it still is promised nothing of one that may get its number.
+    pub(super) fn forget_file(&mut self, file: FileId) {
+        self.forget_unsynced(file, 0);
+        let Some(followed) = &mut self.followed else { return };
+        followed.syncs.retain(|_, sync| sync.file != file);
+    }
+
+    /// A file is cut off: of what goes nothing is promised.
     pub(super) fn forget_unsynced(&mut self, file: FileId, length: u64) {
         let first = length.div_ceil(1 << self.fixed.page_shift);
         let Some(followed) = &mut self.followed else { return };
