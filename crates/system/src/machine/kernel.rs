@@ -5,7 +5,7 @@ use super::thread::{Action, BLOCKED, HeldFrame, IDLE, Place, State, Step, Thread
 use super::{Doing, Event, Machine, MachineError};
 use tierscope_kernel::Stage;
 use tierscope_model::os::PathSpec;
-use tierscope_model::os::paging::{Area, Effect, Next, OsError, Work};
+use tierscope_model::os::paging::{Area, Effect, Next, OsError, Paging, Work};
 use tierscope_workload::op::Advice;
 use tierscope_workload::{Call, FileId, OpKind, ThreadId};
 
@@ -84,9 +84,10 @@ impl Machine {
                 let major_faults = self.paging.counters.major_faults;
                 let fault = self.threads[self.contexts[index].thread].fault.as_ref();
                 let again = fault.is_some_and(|fault| fault.repeats > 0);
-                let (next, work) = self.decide(|paging, work, held| match again {
-                    true => paging.fault_again(page, write, now_ps, work, held),
-                    false => paging.fault(page, write, now_ps, work, held),
+                let (next, work) = self.decide(|paging, work, held| {
+                    let mut fault =
+                        |paging: &mut Paging| paging.fault(page, write, now_ps, work, held);
+                    if again { paging.not_held_back(fault) } else { fault(paging) }
                 })?;
                 if let Some(windows) = &mut self.windows {
                     windows.fault(page, self.paging.counters.major_faults > major_faults);
@@ -202,11 +203,7 @@ impl Machine {
     /// Lets the operating system decide, and tells the hardware what it has to forget.
     fn decide(
         &mut self,
-        ask: impl FnOnce(
-            &mut tierscope_model::os::paging::Paging,
-            &mut Vec<Work>,
-            &dyn Fn(u64) -> bool,
-        ) -> Result<Next, OsError>,
+        ask: impl FnOnce(&mut Paging, &mut Vec<Work>, &dyn Fn(u64) -> bool) -> Result<Next, OsError>,
     ) -> Result<(Next, Vec<Work>), MachineError> {
         let mut work = Vec::new();
         let cores = &self.cores;

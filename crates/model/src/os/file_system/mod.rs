@@ -276,6 +276,11 @@ impl FileSystem {
         metadata.size_bytes = size_bytes.max(metadata.size_bytes);
     }
 
+    /// Whether a file has been created, or was there, and has not been deleted since.
+    pub fn exists(&self, file: FileId) -> bool {
+        self.files.get(&file).is_some_and(|metadata| metadata.exists)
+    }
+
     /// A file of so many bytes is opened: it is created where it has none and is not known.
     pub fn open(&mut self, file: FileId, size_bytes: u64, now_ps: u64) {
         let metadata = self.files.entry(file).or_default();

@@ -5,24 +5,6 @@ use super::*;
 use crate::os::readahead::Vma;
 
 impl Paging {
-    /// The same for an access that has faulted before, and whose page was gone again before it could be used:
-    /// it is not held back by dirty pages any more. The kernel holds a writer back for one pause at a time and
-    /// lets it go on then, so that many who share few pages get on (`balance_dirty_pages`,
-    /// mm/page-writeback.c).
-    pub fn fault_again(
-        &mut self,
-        page: u64,
-        write: bool,
-        now_ps: u64,
-        work: &mut Vec<Work>,
-        held: &dyn Fn(u64) -> bool,
-    ) -> Result<Next, OsError> {
-        self.holds_back = false;
-        let next = self.fault(page, write, now_ps, work, held);
-        self.holds_back = true;
-        next
-    }
-
     /// Decides what a fault of the given virtual page needs. `held` says whether some TLB holds a
     /// page, so that it counts as in use.
     pub fn fault(

@@ -6,6 +6,12 @@ use super::*;
 impl Paging {
     /// A file is first seen, with the size it has now.
     pub fn open(&mut self, file: FileId, size_bytes: u64) -> Result<(), OsError> {
+        let created =
+            size_bytes == 0 && self.file_system.as_ref().is_some_and(|system| !system.exists(file));
+        if created && self.file_size(file) > 0 {
+            // What a call that was under way has written to the one that was deleted is not the new one's.
+            self.truncate(file, 0);
+        }
         self.change_metadata(|system, now_ps| system.open(file, size_bytes, now_ps));
         if self.files.contains_key(&file) {
             return Ok(());

@@ -120,6 +120,17 @@ impl Paging {
         self.write_oldest(work)
     }
 
+    /// Decides something for an access that has faulted before, and whose page was gone again before it could be
+    /// used: it is not held back by dirty pages any more. The kernel holds a writer back for one pause at a time
+    /// and lets it go on then, so that many who share few pages get on (`balance_dirty_pages`,
+    /// mm/page-writeback.c).
+    pub fn not_held_back<T>(&mut self, decide: impl FnOnce(&mut Self) -> T) -> T {
+        self.holds_back = false;
+        let decided = decide(self);
+        self.holds_back = true;
+        decided
+    }
+
     /// Reclaim finds dirty pages and nothing else: all are to be written
     /// (`wakeup_flusher_threads(WB_REASON_VMSCAN)`).
     pub(super) fn flush_all(&mut self) {

@@ -85,8 +85,8 @@ fn who_was_held_back_once_for_an_access_gets_on() {
     };
     let page = (0..FRAMES).find(&mut is_held_back).expect("not all may be dirty");
     assert!(is_held_back(&page), "nothing has been written yet");
-    let again = paging.fault_again(page, true, 0, &mut Vec::new(), &|_| false);
-    assert!(matches!(again, Ok(Next::Ready(_))), "{again:?}");
+    let again = paging.not_held_back(|paging| fault(paging, page, true));
+    assert!(matches!(again, Next::Ready(_)), "{again:?}");
     assert!(matches!(fault(&mut paging, page + 1, true), Next::Arrives(..) | Next::Wait(_)));
 }
 
