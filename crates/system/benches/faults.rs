@@ -14,7 +14,7 @@ const PAGE_BYTES: u64 = 4096;
 const BASE: u64 = 1 << 40;
 const DRAM_BYTES: u64 = 256 << 20;
 
-/// A kernel whose transfers end at once.
+/// A kernel whose transfers, cleared pages and copies end at once.
 struct Kernel {
     paging: Paging,
     work: Vec<Work>,
@@ -42,10 +42,18 @@ impl Kernel {
                 .fault(BASE / PAGE_BYTES + page, write, self.now_ps, &mut self.work, &|_| false)
                 .expect("memory and store suffice");
             for work in self.work.drain(..) {
-                if let Work::Submit(id) = work {
-                    self.paging.submitted(id);
-                    while !self.paging.page_moved(id) {}
-                    self.paging.finish_transfer(id);
+                match work {
+                    Work::Submit(id) => {
+                        self.paging.submitted(id);
+                        while !self.paging.page_moved(id) {}
+                        self.paging.finish_transfer(id);
+                    }
+                    Work::Clear(frame) => self.paging.let_go(frame),
+                    Work::CopyFrame(from, to) => {
+                        self.paging.let_go(from);
+                        self.paging.let_go(to);
+                    }
+                    _ => {}
                 }
             }
             drop(self.paging.take_effects());
