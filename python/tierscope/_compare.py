@@ -15,7 +15,7 @@ from tierscope import _core, report
 from tierscope import format as fmt
 from tierscope._call import core_errors, parsed
 from tierscope._result import Result
-from tierscope._shape import ResultData, SystemResult, WorkloadInfo
+from tierscope._shape import ResultData, SystemResult, WorkloadInfo, of_windows
 from tierscope._system import leaves
 from tierscope.errors import SpecError
 
@@ -110,8 +110,7 @@ class Comparison:
         if windows is not None:
             return windows["thread_time_s"]
         workload = next(iter(self.results.values())).data["workload"]
-        of_windows = workload["kind"] == "recorded" and "sample" in workload["parameters"]
-        return None if of_windows and system["skipped"] is not None else system["time_s"]
+        return None if of_windows(workload) and system["skipped"] is not None else system["time_s"]
 
     def heading(self) -> str:
         """What ran, in a line."""

@@ -336,3 +336,8 @@ class ResultData(TypedDict):
     remarks: list[str]
     program: ProgramInfo | None
     systems: dict[str, SystemResult]
+
+
+def of_windows(workload: WorkloadInfo) -> bool:
+    """Whether a result's workload is a recording of windows of its program."""
+    return workload["kind"] == "recorded" and "sample" in workload["parameters"]

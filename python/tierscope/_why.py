@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tierscope import _check, _core, _system
@@ -18,7 +18,7 @@ from tierscope import format as fmt
 from tierscope._region import Extent, Warming
 from tierscope._result import Result
 from tierscope._run import compare, region_of
-from tierscope._shape import SystemResult
+from tierscope._shape import SystemResult, of_windows
 from tierscope._system import System, with_names_told_apart
 from tierscope._workload import Program, Workload, of, on
 from tierscope.breakdown import groups_of, times_of, where
@@ -93,6 +93,8 @@ class Reason:
         untried: parameters that a bound left out.
         failed: parameters whose run failed, and why.
         ended: what ended it before all were tried; none where nothing did.
+        of_windows: whether the workload is a recording of windows: then all of this is of the
+            windows and of all calls, not of the whole program.
     """
 
     system: str
@@ -104,6 +106,7 @@ class Reason:
     untried: tuple[str, ...]
     failed: tuple[tuple[str, str], ...]
     ended: str | None
+    of_windows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +239,9 @@ def explain(
             ended = "it was interrupted"
         finally:
             runs.close()
-    return Why(result, tuple(one.reason(ended) for one in asked))
+    windows = of_windows(result.data["workload"])
+    reasons = (replace(one.reason(ended), of_windows=windows) for one in asked)
+    return Why(result, tuple(reasons))
 
 
 class _Asked:
@@ -361,7 +366,8 @@ def _raised(value: object) -> Iterator[tuple[str, float] | None]:
 def lines(reason: Reason, most: int = 10) -> list[str]:
     """The reasons of a machine, in words."""
     groups = ", ".join(f"{label} {fmt.percent(share)}" for label, share in reason.groups[:4])
-    told = [f"Why {reason.system}: {groups}."]
+    windows = ", of the recorded windows and calls alone" if reason.of_windows else ""
+    told = [f"Why {reason.system}{windows}: {groups}."]
     if reason.stage:
         told[0] += f" The stage with the most: {reason.stage}, {fmt.percent(reason.share)}."
     felt = [one for one in reason.effects if abs(one.time_change) >= _FELT]

@@ -12,7 +12,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tierscope import format as fmt
-from tierscope._shape import Latency, LatencyFigure, ResultData, SampledFigure, SystemResult
+from tierscope._shape import (
+    Latency,
+    LatencyFigure,
+    ResultData,
+    SampledFigure,
+    SystemResult,
+    of_windows,
+)
 from tierscope.breakdown import DEVICE_GROUPS, GROUPS, Group, groups_of, times_of, where
 
 _HATCHES = ("", "//", "..", "xx", "\\\\\\\\", "++")
@@ -55,7 +62,7 @@ def breakdown(data: ResultData, by: Literal["group", "owner"] = "group") -> Figu
     for axes in (seconds_axes, shares_axes):
         _label_systems(axes, data, names)
     _add_legend(figure, seconds_axes, DEVICE_GROUPS if alone else GROUPS)
-    figure.suptitle(f"Where the time goes: {data['workload']['name']}")
+    figure.suptitle(f"Where the time goes: {_name(data)}")
     return figure
 
 
@@ -91,8 +98,14 @@ def latency(data: ResultData) -> Figure:
     axes.grid(axis="y", alpha=0.3)
     _label_systems(axes, data, names)
     figure.legend(loc="outside right center", frameon=False)
-    figure.suptitle(f"Latency of accesses: {data['workload']['name']}")
+    figure.suptitle(f"Latency of accesses: {_name(data)}")
     return figure
+
+
+def _name(data: ResultData) -> str:
+    """What ran, and whether the figures are of windows of it alone."""
+    name = data["workload"]["name"]
+    return f"{name}, of its windows alone" if of_windows(data["workload"]) else name
 
 
 @dataclass(frozen=True, slots=True)

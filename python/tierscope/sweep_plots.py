@@ -15,13 +15,15 @@ from tierscope import _check
 from tierscope import format as fmt
 from tierscope.errors import ArgumentError
 from tierscope.pages.chart import PALETTE, spread_by_ratio
-from tierscope.pages.sweep_charts import AXES, Axis, figures_shown, means, state_of
+from tierscope.pages.sweep_charts import MAIN, Axis, figures_shown, means, state_of, title_of
 
 if TYPE_CHECKING:
     from tierscope.sweeps.sweep import Sweep
 
 _MARKS = ("o", "s", "^", "D", "P", "v", ">")
 _STROKES = ("-", "--", ":", "-.")
+_TIMES = ("time_s", "windows_thread_time_s")
+"""Figures in seconds."""
 
 
 def lines(sweep: Sweep, over: str | None = None, figures: Sequence[str] | None = None) -> Figure:
@@ -53,13 +55,14 @@ def lines(sweep: Sweep, over: str | None = None, figures: Sequence[str] | None =
 
 
 def heat_map(
-    sweep: Sweep, figure: str = "time_s", across: str | None = None, down: str | None = None
+    sweep: Sweep, figure: str | None = None, across: str | None = None, down: str | None = None
 ) -> Figure:
     """One figure over two parameters, a map for each system and workload.
 
     Args:
         sweep: the sweep.
-        figure: a column of the table.
+        figure: a column of the table; the execution time unless given, of recordings of windows
+            the thread time of the program.
         across: the parameter from left to right; the first unless given.
         down: the parameter from bottom to top; the second unless given.
 
@@ -72,7 +75,8 @@ def heat_map(
         mend = "vary another parameter, or plot lines over this one"
         raise ArgumentError("no-effect", "a heat map is over two parameters", mend)
     down = _parameter(sweep, rest[0] if down is None else down)
-    key = _figure(figure, figures_shown(sweep))
+    known = figures_shown(sweep)
+    key = _figure(_main(known)[0] if figure is None else figure, known)
     cells: dict[str, dict[tuple[str, str], list[float]]] = {}
     for point in means(sweep):
         if point[key] is not None:
@@ -91,13 +95,12 @@ def heat_map(
             _draw_map(axes, panel, means_, key, norm)
             axes.set_xlabel(across)
             axes.set_ylabel(down)
-    found.suptitle(f"{sweep.name}: {AXES.get(key, key)} ({state_of(sweep)})", fontsize=11)
+    found.suptitle(f"{sweep.name}: {title_of(sweep, key)} ({state_of(sweep)})", fontsize=11)
     return found
 
 
 def _main(known: Sequence[str]) -> list[str]:
-    wanted = [key for key in ("time_s", "miss_rate", "device_bytes_per_s") if key in known]
-    return wanted or list(known[:1])
+    return [key for key in (*MAIN, "device_bytes_per_s") if key in known]
 
 
 def _parameter(sweep: Sweep, name: str | None) -> str:
@@ -153,6 +156,7 @@ def _draw_lines(
             capsize=3,
         )
     _label(axes, key, axis, order, drawn)
+    axes.set_ylabel(title_of(sweep, key))
 
 
 def _label(axes: Axes, key: str, axis: Axis, order: Sequence[str], drawn: Sequence[float]) -> None:
@@ -170,12 +174,11 @@ def _label(axes: Axes, key: str, axis: Axis, order: Sequence[str], drawn: Sequen
         axes.set_yscale("log")
     if key == "miss_rate":
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    elif key == "time_s":
+    elif key in _TIMES:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: fmt.seconds(value)))
     elif key.endswith("_ns"):
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: fmt.nanoseconds(value)))
     axes.set_xlabel(axis.name)
-    axes.set_ylabel(AXES.get(key, key))
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
 
@@ -202,7 +205,7 @@ def _draw_map(
     rows = list(dict.fromkeys(y for _, y in cells))
     grid = [[cells.get((x, y), float("nan")) for x in columns] for y in rows]
     axes.imshow(grid, cmap="cividis", origin="lower", aspect="auto", norm=norm)
-    shown = fmt.seconds if key == "time_s" else fmt.percent if key == "miss_rate" else fmt.plain
+    shown = fmt.seconds if key in _TIMES else fmt.percent if key == "miss_rate" else fmt.plain
     for (x, y), value in cells.items():
         light = float(norm(value)) > 0.55
         place = (columns.index(x), rows.index(y))

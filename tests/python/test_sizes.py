@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -11,10 +12,13 @@ from types import SimpleNamespace
 import pytest
 import tierscope as ts
 from conftest import Runner, needs_qemu
+from rich.console import Console
 from tierscope import format as fmt
 from tierscope import table
 from tierscope._compare import Comparison
+from tierscope._why import lines as why_lines
 from tierscope.cli.progress import GrowthLines
+from tierscope.sweeps import show
 
 _SOURCE = Path(__file__).parents[1] / "guest" / "loops.c"
 
@@ -238,6 +242,55 @@ def test_advice_on_windows_is_of_the_whole_program(
     both = ts.compare([small, advice["reference"]], f"trace:{windows}")
     (candidate,) = advice["candidates"]
     assert candidate["slowdown"] == pytest.approx(both["small"]["slowdown"], rel=1e-6)
+
+
+@needs_qemu
+def test_a_sweep_of_windows_tells_of_the_whole_program(
+    tierscope: Runner, tmp_path: Path, windows: Path
+) -> None:
+    study = (
+        f'name = "w"\nsystems = ["storage/quick"]\nworkloads = ["trace:{windows}"]\n'
+        '[parameters]\n"storage.dram_capacity" = ["16MiB", "64MiB"]\n'
+    )
+    (tmp_path / "study.toml").write_text(study, encoding="utf-8")
+    made = tierscope("sweep", "study.toml", "-o", "out")
+    assert made.returncode == 0, made.stderr
+    done = ts.load_sweep(tmp_path / "out")
+    told = done.result(0)["storage/quick"]["recorded_windows"]
+    assert told is not None
+    half = told["half_widths"]["thread_time"]
+    assert told["thread_time_s"] is not None
+    assert half is not None
+    whole = f"{fmt.seconds(told['thread_time_s'])} ± {fmt.percent(half)}"
+    note = "thread time and latency are estimates of the whole program; all else is of the windows"
+    wide = Console(width=200, file=io.StringIO())
+    wide.print(show.render(done, wide))
+    for text in (wide.file.getvalue(), write_and_read(done, tmp_path)):  # type: ignore[attr-defined]
+        assert whole in text
+        assert note in text
+    page = write_and_read(done, tmp_path)
+    assert "thread time of the program" in page
+    assert "execution time, of windows" in page
+    plot = done.plot_lines()
+    assert plot.axes[0].get_ylabel() == "thread time of the program"
+    assert "recordings of windows" in plot.get_suptitle()
+
+
+@needs_qemu
+def test_what_is_of_windows_alone_says_so(tmp_path: Path, windows: Path) -> None:
+    found = ts.why(["storage/quick"], f"trace:{windows}", points=1)
+    (told, *_) = why_lines(found.reasons[0])
+    assert told.startswith("Why storage/quick, of the recorded windows and calls alone: ")
+    assert found.to_dict()[0]["of_windows"]
+    assert "; of the recorded windows alone" in write_and_read(found.result, tmp_path)
+    for plot in (found.result.plot_breakdown(), found.result.plot_latency()):
+        assert plot.get_suptitle().endswith(", of its windows alone")
+
+
+def write_and_read(what: ts.Result | ts.Sweep, directory: Path) -> str:
+    """The page of a result or a sweep."""
+    ts.write_report(what, directory / "page.html")
+    return (directory / "page.html").read_text(encoding="utf-8")
 
 
 @needs_qemu

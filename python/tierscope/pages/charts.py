@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from tierscope import format as fmt
-from tierscope._shape import ResultData, SystemResult
+from tierscope._shape import ResultData, SystemResult, of_windows
 from tierscope.breakdown import where
 from tierscope.pages.chart import (
     WIDTH,
@@ -42,7 +42,8 @@ _MOST_FUNCTIONS = 15
 def state_of(data: ResultData) -> str:
     """How complete a result is, in short."""
     told = str(data["completeness"])
-    return told if data["partial_reason"] is None else f"{told}: {data['partial_reason']}"
+    told += "" if data["partial_reason"] is None else f": {data['partial_reason']}"
+    return f"{told}; of the recorded windows alone" if of_windows(data["workload"]) else told
 
 
 def breakdown(data: ResultData) -> Spec:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 AXES = {
     "time_s": "execution time",
+    "windows_thread_time_s": "thread time of the program",
+    "windows_mean_latency_ns": "mean latency in the program",
     "ipc": "instructions per cycle",
     "miss_rate": "misses",
     "latency_mean_ns": "mean latency",
@@ -38,8 +40,12 @@ AXES = {
     "device_bytes_per_s": "bandwidth (B/s)",
 }
 """Titles of axes, of figures that have a better one than their column."""
+MAIN = ("windows_thread_time_s", "time_s", "miss_rate")
+"""Figures that maps, and plots unless others are asked for, are of."""
 _FORMATS: dict[str, Spec] = {
     "time_s": {"labelExpr": labels_of_times()},
+    "windows_thread_time_s": {"labelExpr": labels_of_times()},
+    "windows_mean_latency_ns": {"labelExpr": labels_of_times(1e-9)},
     "latency_mean_ns": {"labelExpr": labels_of_times(1e-9)},
     "latency_p99_ns": {"labelExpr": labels_of_times(1e-9)},
     "miss_rate": {"format": "~%"},
@@ -65,9 +71,9 @@ def state_of(sweep: Sweep) -> str:
     counts = {state: number for state, number in sweep.counts().items() if number}
     if list(counts) == ["complete"]:
         return f"complete: {len(sweep)} points"
-    return f"{sweep.completeness}: of {len(sweep)} points " + ", ".join(
-        f"{n} {s}" for s, n in counts.items()
-    )
+    told = ", ".join(f"{number} {state}" for state, number in counts.items())
+    windows = "; recordings of windows" if sweep.of_windows else ""
+    return f"{sweep.completeness}: of {len(sweep)} points {told}{windows}"
 
 
 class Axis:
@@ -180,6 +186,13 @@ def figures_shown(sweep: Sweep) -> list[str]:
     return [key for key, _, _ in figures_of(sweep.table())]
 
 
+def title_of(sweep: Sweep, key: str) -> str:
+    """What an axis of a figure is called; of recordings of windows, whether it is of them alone."""
+    told = AXES.get(key, key)
+    windows = "windows_thread_time_s" in figures_shown(sweep) and not key.startswith("windows_")
+    return f"{told}, of windows" if windows else told
+
+
 def lines(sweep: Sweep, name: str) -> Spec:
     """Every figure over one parameter: a line for each system, workload and other values."""
     points = means(sweep)
@@ -197,6 +210,7 @@ def lines(sweep: Sweep, name: str) -> Spec:
     views = [
         _line_view(
             key,
+            title_of(sweep, key),
             axis,
             [point[name] for point in points],
             [row[key] for row in rows if row[key] is not None],
@@ -218,6 +232,7 @@ def _seeds(sweep: Sweep) -> bool:
 
 def _line_view(
     key: str,
+    title: str,
     axis: Axis,
     values: Sequence[object],
     known: Sequence[float],
@@ -227,7 +242,7 @@ def _line_view(
     first: bool,
 ) -> Spec:
     """One figure over a parameter."""
-    y: Spec = {"field": key, "type": "quantitative", "title": AXES.get(key, key)}
+    y: Spec = {"field": key, "type": "quantitative", "title": title}
     y["axis"] = _FORMATS.get(key, {"format": "~s"})
     if spread_by_ratio(known):
         y["scale"] = {"type": "log"}
@@ -241,7 +256,7 @@ def _line_view(
         "tooltip": tooltip(
             ("system", "system"),
             ("value", axis.name),
-            (f"{key}_told", AXES.get(key, key)),
+            (f"{key}_told", title),
             *((("others", "with"),) if several else ()),
         ),
     }
@@ -266,6 +281,7 @@ def _line_view(
 def heat_map(sweep: Sweep, across: str, down: str, figure: str) -> Spec:
     """One figure over two parameters, a map for each system and workload."""
     points = means(sweep)
+    measured = title_of(sweep, figure)
     rows: list[dict[str, Any]] = []
     groups: dict[tuple[str, ...], list[float]] = {}
     for point in points:
@@ -292,9 +308,7 @@ def heat_map(sweep: Sweep, across: str, down: str, figure: str) -> Spec:
             "encoding": {
                 "x": _ordinal("x", across, rows),
                 "y": {**_ordinal("y", down, rows), "sort": _ordinal("y", down, rows)["sort"][::-1]},
-                "tooltip": tooltip(
-                    ("panel", "of"), ("x", across), ("y", down), ("told", AXES.get(figure, figure))
-                ),
+                "tooltip": tooltip(("panel", "of"), ("x", across), ("y", down), ("told", measured)),
             },
             "layer": [
                 {
@@ -304,7 +318,7 @@ def heat_map(sweep: Sweep, across: str, down: str, figure: str) -> Spec:
                             "field": "mean",
                             "type": "quantitative",
                             "scale": {"scheme": "cividis", "type": scale},
-                            "title": AXES.get(figure, figure),
+                            "title": measured,
                             "legend": _FORMATS.get(figure, {"format": "~s"}),
                         }
                     },
@@ -322,7 +336,7 @@ def heat_map(sweep: Sweep, across: str, down: str, figure: str) -> Spec:
             ],
         },
     }
-    title = f"{AXES.get(figure, figure)} over {across} and {down}"
+    title = f"{measured} over {across} and {down}"
     return chart(title[:1].upper() + title[1:], state_of(sweep), rows, body)
 
 
@@ -370,7 +384,7 @@ def all_of(sweep: Sweep) -> list[Spec]:
         return []
     found = [lines(sweep, name) for name in varied]
     if len(varied) > 1:
-        figures = [key for key in figures_shown(sweep) if key in ("time_s", "miss_rate")]
+        figures = [key for key in figures_shown(sweep) if key in MAIN]
         found += [
             heat_map(sweep, varied[0], varied[1], key)
             for key in figures

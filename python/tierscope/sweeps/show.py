@@ -38,6 +38,26 @@ DEVICE_FIGURES: tuple[tuple[str, str, Cell], ...] = (
     ("latency_p99_ns", "99 %", fmt.nanoseconds),
 )
 """Figures of devices alone."""
+WINDOW_FIGURES: tuple[tuple[str, str, Cell], ...] = (
+    ("windows_thread_time_s", "thread time", fmt.seconds),
+    ("windows_mean_latency_ns", "latency", fmt.nanoseconds),
+    ("time_s", "time of\nwindows", fmt.seconds),
+    ("ipc", "IPC of\nwindows", fmt.plain),
+    ("miss_rate", "misses of\nwindows", fmt.percent),
+    ("latency_p99_ns", "99 % of\nwindows", fmt.nanoseconds),
+)
+"""Figures of recordings of windows: estimates of the whole program, then what is of windows."""
+_HALF_WIDTHS = {
+    "time_s": "time_half_width",
+    "ipc": "time_half_width",
+    "miss_rate": "miss_rate_half_width",
+    "latency_mean_ns": "mean_latency_half_width",
+    "windows_thread_time_s": "windows_thread_time_half_width",
+    "windows_mean_latency_ns": "windows_mean_latency_half_width",
+}
+"""Columns that say how sure an estimate is, as a share of it."""
+_TIMES = ("time_s", "windows_thread_time_s")
+"""Figures whose spread over seeds is told."""
 
 
 def figures_of(frame: Any) -> tuple[tuple[str, str, Cell], ...]:
@@ -45,7 +65,12 @@ def figures_of(frame: Any) -> tuple[tuple[str, str, Cell], ...]:
     alone = (
         "device_bytes_per_s" in frame.columns and frame["device_bytes_per_s"].is_not_null().all()
     )
-    return DEVICE_FIGURES if alone else FIGURES
+    if alone:
+        return DEVICE_FIGURES
+    if "windows_windows" not in frame.columns:
+        return FIGURES
+    ran = frame.filter(frame["time_s"].is_not_null())
+    return WINDOW_FIGURES if ran["windows_windows"].is_not_null().all() else FIGURES
 
 
 def varied(sweep: Sweep) -> list[str]:
@@ -67,7 +92,8 @@ def rows(sweep: Sweep) -> Iterator[tuple[list[str], list[str]]]:
     for said, members in groups.items():
         states = dict.fromkeys(one["status"] for one in members)
         cells = [
-            _cell([one.get(key) for one in members], cell, spread=key == "time_s")
+            _cell([one.get(key) for one in members], cell, spread=key in _TIMES)
+            + _sure(members, key)
             for key, _, cell in shown
         ]
         worst = next((s for s in ("failed", "missing", "partial", "sampled") if s in states), "")
@@ -84,6 +110,12 @@ def _cell(values: Sequence[float | None], shown: Cell, *, spread: bool) -> str:
         return mean
     half = student_t(len(known) - 1) * statistics.stdev(known) / math.sqrt(len(known))
     return f"{mean} ± {shown(half)}"
+
+
+def _sure(members: Sequence[Mapping[str, Any]], key: str) -> str:
+    """How sure an estimate of one run is; of several, their spread says it."""
+    half = members[0].get(_HALF_WIDTHS.get(key, "")) if len(members) == 1 else None
+    return "" if half is None else f" ± {fmt.percent(half)}"
 
 
 def headings(sweep: Sweep) -> list[str]:
@@ -108,11 +140,33 @@ def closing_lines(sweep: Sweep) -> list[str]:
         )
     if any(row["repetition"] > 1 for row in sweep.data["points"]):
         lines.append("Means over seeds; ± is half of the 95 % confidence interval (Student t).")
+    lines += _estimate_lines(sweep)
     failures = list(sweep.failures())
     lines += [f"Failed: {what}: {why}" for what, why in failures[:_MOST_FAILURES]]
     if len(failures) > _MOST_FAILURES:
         lines.append(f"Failed: {len(failures) - _MOST_FAILURES} more; the table has all of them.")
     return [fmt.visible(line) for line in lines]
+
+
+def _estimate_lines(sweep: Sweep) -> Iterator[str]:
+    """How the figures of samples are to be read: of the run's own, and of recordings of windows."""
+    frame = sweep.table()
+    shown = {key for key, _, _ in figures_of(frame)}
+    halves = {name for key, name in _HALF_WIDTHS.items() if key in shown} & set(frame.columns)
+    if any(frame[name].is_not_null().any() for name in halves):
+        yield "A ± in per cent is how sure an estimate is: 95 in 100 such intervals hold the truth."
+    if not sweep.of_windows:
+        return
+    if "windows_thread_time_s" in shown:
+        yield (
+            "Recordings of windows: thread time and latency are estimates of the whole program; "
+            "all else is of the windows and of all calls."
+        )
+    else:
+        yield (
+            "Recordings of windows: their figures are of the windows and of all calls, not of the "
+            "whole program; the table's columns windows_… are, where windows tell of it."
+        )
 
 
 def render(sweep: Sweep, console: Console) -> RenderableType:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tierscope import _check
 from tierscope._result import Result, interval_table
+from tierscope._shape import of_windows
 from tierscope.errors import ArgumentError, TierscopeError
 from tierscope.sweeps import table as tables
 from tierscope.sweeps.execute import THREADS, check_on, run_all, task
@@ -106,6 +107,16 @@ class Sweep:
             return "partial"
         return "sampled" if counts["sampled"] else "complete"
 
+    @property
+    def of_windows(self) -> bool:
+        """Whether some points are of recordings of windows, which are samples of their program."""
+        workloads = (
+            record["result"]["workload"]
+            for record in self._records.values()
+            if record["result"] is not None
+        )
+        return any(of_windows(workload) for workload in workloads)
+
     def failures(self) -> Iterator[tuple[str, str]]:
         """Each distinct run that failed: what it was, and why."""
         told = set()
@@ -174,12 +185,13 @@ class Sweep:
         return sweep_plots.lines(self, over, figures)
 
     def plot_heat_map(
-        self, figure: str = "time_s", across: str | None = None, down: str | None = None
+        self, figure: str | None = None, across: str | None = None, down: str | None = None
     ) -> Figure:
         """One figure over two parameters, a map for each system and workload.
 
         Args:
-            figure: a column of the table.
+            figure: a column of the table; the execution time unless given, of recordings of
+                windows the thread time of the program.
             across: the parameter from left to right; the first unless given.
             down: the parameter from bottom to top; the second unless given.
 
