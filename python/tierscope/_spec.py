@@ -1640,7 +1640,7 @@ class DramCache(_Spec):
     """DRAM as a set-associative cache of pages."""
 
     capacity: str | None = None
-    """Capacity. A size such as ``"64GiB"``."""
+    """Capacity, of the data alone. A size such as ``"64GiB"``."""
 
     ways: int | None = None
     """Associativity, 1 to 64."""
@@ -1670,18 +1670,27 @@ class DramCache(_Spec):
     ``"drrip"``: SRRIP or BRRIP, whichever misses less in sets that always follow one.
     """
 
-    tags: Literal["sram", "with-data", "dram"] | None = None
+    tags: Literal["sram", "with-data", "tad", "dram"] | None = None
     """Where the tags are.
 
-    ``"sram"``: In SRAM beside the controller. ``"with-data"``: With the data: tag and data come in
-    one DRAM access. Direct-mapped caches only. ``"dram"``: In DRAM behind the data, those of a set
-    together, with a tag cache on chip: a look-up that does not find them there reads them from DRAM
-    first.
+    ``"sram"``: In SRAM beside the controller. ``"with-data"``: With the data, in the bits for error
+    correction: tag and data come in one DRAM access, of the bytes of the data. Direct-mapped caches
+    only. ``"tad"``: In front of each line of 64 bytes, eight bytes of the row that has the line
+    (TAD, of an Alloy cache: Qureshi & Loh, MICRO 2012): tag and data come in one DRAM access, of
+    one burst more. Direct-mapped caches of such lines only; `dram.mapping` ends in the column.
+    ``"dram"``: In DRAM behind the data, those of a set together, with a tag cache on chip: a
+    look-up that does not find them there reads them from DRAM first.
     """
 
-    miss_predictor: bool | None = None
-    """Whether misses are guessed, where tags are with the data, and the store is asked beside them
-    (Alloy cache: Qureshi & Loh, MICRO 2012).
+    miss_predictor: Literal["none", "global", "region", "perfect"] | None = None
+    """How misses are guessed, where tags are with the data; the store is asked beside DRAM where
+    one is expected (Qureshi & Loh, MICRO 2012).
+
+    ``"none"``: They are not: the store is asked once the tag has come. ``"global"``: By one counter
+    of three bits for all accesses, which a miss raises and a hit lowers (MAP-G). ``"region"``: By
+    256 such counters, each of some regions of 4 KiB. MAP-I has one for each instruction, which no
+    memory controller is told; this needs the address alone (our reading). ``"perfect"``: Every
+    guess is right: a bound that nobody can build.
     """
 
     tag_latency: str | None = None

@@ -85,6 +85,7 @@ def _machine_rows(data: ResultData) -> list[Row]:
         row("Written to the store", lambda s: fmt.size(s["store_bytes"]["written"])),
         *idle,
         *_tag_cache_rows(systems),
+        *_prediction_rows(systems),
         *_journal_rows(systems),
         *_drive_rows(systems),
         *_nvm_rows(systems),
@@ -296,6 +297,22 @@ def _tag_cache_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
         *row("Tags found on chip", share),
         *row("  lines of them read from DRAM", lambda c: fmt.count(c["tag_line_reads"])),
         *row("  written to it", lambda c: fmt.count(c["tag_line_writes"])),
+    ]
+
+
+def _prediction_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """Rows of the predictors of misses of DRAM caches; none where there is none."""
+
+    def right(counters: Mapping[str, int]) -> str:
+        wrong = counters["predicted_misses_that_hit"] + counters["predicted_hits_that_missed"]
+        return _part(counters["predicted_reads"] - wrong, counters["predicted_reads"])
+
+    row = _row_of(systems, "predicted_reads")
+    return [
+        *row("Reads guessed right", right),
+        *row("  hits taken for misses", lambda c: fmt.count(c["predicted_misses_that_hit"])),
+        *row("  misses taken for hits", lambda c: fmt.count(c["predicted_hits_that_missed"])),
+        *row("  reads of the store in vain", lambda c: fmt.count(c["wasted_store_reads"])),
     ]
 
 

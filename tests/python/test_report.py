@@ -160,6 +160,24 @@ def test_write_amplification_is_told_for_pages_and_for_bytes_from_the_host() -> 
     assert told["  of bytes from the host"] != told["Write amplification, of pages"]
 
 
+def test_guesses_of_misses_have_rows_where_machines_guess() -> None:
+    sets = [("hybrid.cache.capacity", "7MiB"), ("dram.channels", "1")]
+    guessing = ts.system("hybrid/alloy/quick").with_sets(sets)
+    work = ts.workload("gups", updates=20000, table="16MiB")
+    result = ts.compare([guessing, "oracle/quick"], work)
+    counters = result["hybrid/alloy/quick"]["counters"]
+    wrong = counters["predicted_misses_that_hit"] + counters["predicted_hits_that_missed"]
+    assert 0 < wrong < counters["predicted_reads"]
+    told = dict(table.rows(result.data))
+    right = told["Reads guessed right"]
+    assert right["hybrid/alloy/quick"].endswith("%")
+    assert right["oracle/quick"] == "–"
+    wasted = told["  reads of the store in vain"]["hybrid/alloy/quick"]
+    assert wasted == str(counters["wasted_store_reads"])
+    plain = ts.run("oracle/quick", ts.workload("gups", updates=300, table="1MiB"))
+    assert "Reads guessed right" not in dict(table.rows(plain.data))
+
+
 def test_journals_and_tag_caches_have_rows_where_machines_have_them() -> None:
     system = (
         '{ kind = "ext4", journal = "ordered", commit_interval = "1ms", journal_capacity = "4MiB", '

@@ -47,6 +47,8 @@ def test_bash_completes_systems_and_workloads(tierscope: Runner, tmp_path: Path)
             "hybrid",
             "hybrid/quick",
             "hybrid/optane",
+            "hybrid/alloy",
+            "hybrid/alloy/quick",
         ]
     assert completed(asked, "tierscope run -s hybrid,orac") == [
         r"hybrid\,oracle",

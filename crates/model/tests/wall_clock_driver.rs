@@ -11,7 +11,9 @@ use std::time::Instant;
 
 use tierscope_kernel::{Stage, Timeline};
 use tierscope_model::organization::hybrid::{Action, Controller, Place, PrefetcherKind, Token};
-use tierscope_model::organization::{DramCacheSpec, HybridSpec, InitialContent, TagStore};
+use tierscope_model::organization::{
+    DramCacheSpec, HybridSpec, InitialContent, MissPredictorKind, TagStore,
+};
 use tierscope_model::replacement::PolicyKind;
 use tierscope_model::request::LineRequest;
 use tierscope_units::{Duration, Size};
@@ -254,7 +256,10 @@ fn spec(ways: u32, tags: TagStore) -> HybridSpec {
             sector: None,
             replacement: PolicyKind::Lru,
             tags,
-            miss_predictor: tags == TagStore::WithData,
+            miss_predictor: match tags {
+                TagStore::WithData => MissPredictorKind::Region,
+                _ => MissPredictorKind::None,
+            },
             tag_cache: None,
             tag_latency: Duration::from_picoseconds(1_000),
             initial: InitialContent::Empty,

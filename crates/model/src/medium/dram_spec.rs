@@ -244,6 +244,21 @@ impl DramSpec {
         Some((rate, self.bus_bits.unwrap_or(part.bus_bits)))
     }
 
+    /// Bytes that a column command moves; `None` where the part is not known.
+    pub fn burst_bytes(&self) -> Option<u64> {
+        standard::find(&self.part)?;
+        Some(description::Description::new(self).burst_bytes)
+    }
+
+    /// Whether each row holds bytes that follow each other, asked for in lines of `line` bytes that
+    /// fit; of a description that is right.
+    pub fn rows_follow_each_other(&self, line: u64) -> bool {
+        let d = description::Description::new(self);
+        let mapping = mapping::Mapping::new(self, &d, line);
+        let first = mapping.place(0);
+        (1..d.row_bytes / line).all(|other| mapping.place(other) == first)
+    }
+
     /// Collects what does not fit lines of `line` bytes, of a description that is right otherwise.
     pub fn check_line(&self, path: &str, line: u64, problems: &mut Problems) {
         if standard::find(&self.part).is_none() || !line.is_power_of_two() {

@@ -6,7 +6,9 @@ mod surroundings;
 mod versions;
 
 pub use hams::{HamsCounts, HamsReport};
-pub use hybrid::{DramCacheSpec, TagCacheReport, TagCacheSpec, TagStore};
+pub use hybrid::{
+    DramCacheSpec, MissPredictorKind, MissPredictorReport, TagCacheReport, TagCacheSpec, TagStore,
+};
 pub use surroundings::Surroundings;
 pub use tiered::PromotionSpec;
 
@@ -122,6 +124,8 @@ pub struct OrganizationReport {
     pub tag_store_bytes: u64,
     /// What the cache of tags that lie in DRAM counted, where there is one.
     pub tag_cache: Option<TagCacheReport>,
+    /// What the predictor of misses counted, where there is one.
+    pub miss_predictor: Option<MissPredictorReport>,
     /// Bytes moved.
     pub traffic: Traffic,
     /// Reads that returned an older version than they had to: 0 unless data checking found a fault.
@@ -143,6 +147,9 @@ impl OrganizationReport {
             prefetch_hits: self.prefetch_hits - before.prefetch_hits,
             write_backs: self.write_backs - before.write_backs,
             tag_cache: self.tag_cache.map(|it| it.since(&before.tag_cache.unwrap_or_default())),
+            miss_predictor: self
+                .miss_predictor
+                .map(|it| it.since(&before.miss_predictor.unwrap_or_default())),
             traffic: self.traffic.since(&before.traffic),
             hams: self.hams.map(|hams| hams.since(&before.hams.unwrap_or_default())),
             ..*self

@@ -727,6 +727,8 @@ impl Machine {
             ];
             counters.extend(of_tags.map(|(name, count)| (name.to_string(), count)));
         }
+        let guesses = report.miss_predictor.iter().flat_map(|guesses| guesses.named());
+        counters.extend(guesses.map(|(name, count)| (name.to_string(), count)));
         let caches = self.spec.processor.iter().flat_map(|processor| &processor.caches);
         counters.extend(counters_of(activity));
         let own = report.hams.iter().flat_map(|hams| hams.named());

@@ -64,6 +64,10 @@ presets! {
         "1.5 TiB of Optane DC modules as main memory, without DRAM (App Direct)";
     "hybrid/optane" = "hybrid-optane.toml",
         "64 GiB of DRAM as a cache of lines before 1.5 TiB of Optane DC modules (Memory mode)";
+    "hybrid/alloy" = "hybrid-alloy.toml",
+        "hybrid/optane whose lines have their tags in front of them, in their rows (Alloy cache)";
+    "hybrid/alloy/quick" = "hybrid-alloy-quick.toml",
+        "hybrid/alloy at 1/256: 256 MiB of DRAM, 224 MiB of data, before 6 GiB of store";
     "hams-lp" = "hams-lp.toml",
         "8 GiB of NVDIMM as cache of an 800 GB Z-SSD behind PCIe, forced commands ([HAMS21])";
     "hams-lp/quick" = "hams-lp-quick.toml", "hams-lp at 1/256: 32 MiB of NVDIMM";

@@ -218,6 +218,7 @@ fn every_value_of_every_preset_names_its_source() {
         "[YANG20] ",
         "[IZR19] ",
         "[VANS] ",
+        "[ALLOY12] ",
         "[FF19] ",
         "[LEE20]",
         "[SKY25]",

@@ -691,6 +691,16 @@ const MISSES_WITH_TAGS_IN_DATA: Sets<'static> = &[
     ("hybrid.cache.capacity", "128KiB"),
     ("hybrid.prefetch_pages", "0"),
 ];
+/// Lines, each with its tag, before a store of lines.
+const LINES: Sets<'static> = &[
+    ("store.page", "64B"),
+    ("store.read_latency", "500ns"),
+    ("hybrid.cache.ways", "1"),
+    ("hybrid.cache.page", "64B"),
+    ("hybrid.cache.tags", "with-data"),
+    ("hybrid.prefetch_pages", "0"),
+    ("dram.mapping", "ro-ra-ba-bg-ch-co"),
+];
 /// Of the eight lines of tags that there are.
 const TAGS_IN_DRAM: Sets<'static> = &[
     ("hybrid.cache.tags", "dram"),
@@ -1108,8 +1118,13 @@ const CASES: &[Case] = &[
     case("hybrid.cache.tags", &[HYBRID], "dram", Chase(512), "time", Up).along(TAGS_IN_DRAM),
     case("hybrid.cache.tag_cache.capacity", &[TAGGED], "512B", Updates, "tag_cache_misses", Down),
     case("hybrid.cache.tag_cache.ways", &[TAGGED], "4", Updates, "tag_cache_misses", Either),
-    case("hybrid.cache.miss_predictor", &[HYBRID], "true", Updates, "time", Either)
+    case("hybrid.cache.miss_predictor", &[HYBRID], "region", Updates, "time", Either)
         .with(MISSES_WITH_TAGS_IN_DATA),
+    case("hybrid.cache.tags", &[HYBRID], "tad", Updates, "dram_read", Up).with(LINES),
+    case("hybrid.cache.tags", &[HYBRID], "tad", Updates, "time", Up).with(LINES),
+    case("hybrid.cache.miss_predictor", &[HYBRID], "global", Updates, "wasted_store_reads", Up)
+        .with(LINES),
+    case("hybrid.cache.miss_predictor", &[HYBRID], "perfect", Updates, "time", Down).with(LINES),
     case("hybrid.cache.tag_latency", &[HYBRID], "50ns", Chase(512), "time", Up),
     case("hybrid.controller_latency", &[HYBRID], "1us", Chase(512), "time", Up),
     case("hybrid.queue_depth", &[HYBRID], "1", Stream(512), "time", Up),
@@ -1260,6 +1275,7 @@ fn output(outcome: &Outcome, name: &str) -> u64 {
             "energy" => (sums.result.energy.total_j.unwrap_or(0.0) * 1e15) as u64,
             "latency" => sums.latency_ps,
             "store_read" => sums.result.store_bytes.read,
+            "dram_read" => sums.result.dram_bytes.read,
             // A level that is not private has no counter of its own.
             counter => sums.result.counters.get(counter).copied().unwrap_or(0),
         },
@@ -1535,9 +1551,11 @@ fn the_presets_here_are_all_presets_but_for_their_capacities() {
     let quick = list().into_iter().filter(|(name, _)| {
         // Drives alone have no other parts than machines with drives, the four of HAMS are one with other
         // values and the link of another, and so is the oracle of NVDIMMs; `mmap` is `storage`
-        // with other values, `buffer-cache` the one with a second page cache.
+        // with other values, `buffer-cache` the one with a second page cache; `hybrid/alloy` is `hybrid` with
+        // other values.
         let others = [
             "device/",
+            "hybrid/alloy/",
             "hams-",
             "nvdimm",
             "flatflash-",

@@ -71,6 +71,11 @@ const CHANGES: &[Sets<'static>] = &[
         ("hybrid.cache.tags", "dram"),
         ("hybrid.cache.tag_cache", "{ capacity = \"128B\", ways = 1 }"),
     ],
+    &[
+        ("hybrid.cache.ways", "1"),
+        ("hybrid.cache.tags", "with-data"),
+        ("hybrid.cache.miss_predictor", "global"),
+    ],
     &[("hybrid.cache.ways", "1")],
     &[("hybrid.cache.ways", "64")],
     &[("hybrid.cache.initial", "prefilled")],

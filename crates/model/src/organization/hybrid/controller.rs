@@ -119,7 +119,7 @@ impl Controller {
         let sets = cache.capacity.bytes() / (page_bytes * ways as u64);
         assert!(page_bytes.is_power_of_two() && u64::from(line_bytes) <= page_bytes);
         let prefilled = cache.initial == InitialContent::Prefilled;
-        let tags_with_data = cache.tags == TagPlace::WithData;
+        let tags_with_data = cache.tags.come_with_data();
         assert!(!tags_with_data || ways == 1, "tags lie with the data only when direct-mapped");
         let tag_ps = if tags_with_data { 0 } else { cache.tag_latency.picoseconds() };
         let sector_shift = cache.sector().trailing_zeros();
@@ -159,7 +159,7 @@ impl Controller {
                 store_bytes >> sector_shift,
                 if Self::fills_kept(fills) < fills { fills } else { 0 },
             ),
-            miss_predictor: cache.miss_predictor.then(|| MissPredictor::new(depth)),
+            miss_predictor: MissPredictor::new(cache.miss_predictor, depth),
             probing_prefetches: 0,
             flush: None,
             warming: Warming::default(),
@@ -315,6 +315,7 @@ impl Controller {
         OrganizationReport {
             tag_store_bytes: self.tag_store_bytes,
             tag_cache: self.tag_cache.as_ref().map(|cache| cache.report),
+            miss_predictor: self.miss_predictor.as_ref().map(|it| it.report),
             ..self.report.clone()
         }
     }
@@ -466,7 +467,7 @@ pub(in crate::organization) fn append_tail(into: &mut Timeline, stages: &Timelin
 fn tag_store_bytes(spec: &HybridSpec, store_bytes: u64) -> u64 {
     let cache = &spec.cache;
     match cache.tags {
-        TagPlace::WithData => 0,
+        TagPlace::WithData | TagPlace::Tad => 0,
         TagPlace::Dram => cache.tag_cache.as_ref().map_or(0, |kept| kept.capacity.bytes()),
         TagPlace::Sram => {
             let set_bytes = u128::from(cache.page.bytes()) * u128::from(cache.ways.max(1));

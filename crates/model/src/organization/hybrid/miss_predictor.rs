@@ -1,40 +1,101 @@
-//! A guess at whether tags that lie with the data will say no, so that the store is asked meanwhile.
+//! A guess at whether tags that lie with the data will say no, so that the store is asked meanwhile
+//! (memory access predictor: Qureshi & Loh, MICRO 2012).
 
 use super::action::{Action, Place, Purpose, Token};
 use super::controller::Controller;
+use serde::{Deserialize, Serialize};
 use tierscope_kernel::Slab;
 
-/// Counters (Qureshi & Loh, MICRO 2012, MAP-I: 256 of three bits).
+/// Counters of `region`, as many as the paper's by instruction (MAP-I: 256 of three bits).
 const COUNTERS: usize = 256;
 /// The greatest value of a counter.
 const MOST: u8 = 7;
 /// Bytes whose accesses share a counter.
 const REGION_BITS: u32 = 12;
 
-/// Counters of misses by where in memory they were. The paper's are by the instruction that misses,
-/// which no memory controller is told; of its alternatives this is the one that needs the address alone
-/// (our reading).
+/// How misses are guessed where tags lie with the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MissPredictorKind {
+    /// They are not: the store is asked once the tag has come.
+    None,
+    /// By one counter of three bits for all accesses, which a miss raises and a hit lowers (MAP-G).
+    Global,
+    /// By 256 such counters, each of some regions of 4 KiB. MAP-I has one for each instruction, which no
+    /// memory controller is told; this needs the address alone (our reading).
+    Region,
+    /// Every guess is right: a bound that nobody can build.
+    Perfect,
+}
+
+impl MissPredictorKind {
+    /// As a description says it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            MissPredictorKind::None => "none",
+            MissPredictorKind::Global => "global",
+            MissPredictorKind::Region => "region",
+            MissPredictorKind::Perfect => "perfect",
+        }
+    }
+}
+
+counters! {
+    /// What the predictor of misses counted of itself.
+    pub struct MissPredictorReport {
+        /// Reads that it was asked about.
+        pub predicted_reads,
+        /// Of these, hits that were taken for misses: the store was asked in vain, if there was room.
+        pub predicted_misses_that_hit,
+        /// Of these, misses that were taken for hits: the store was asked once the tag had come.
+        pub predicted_hits_that_missed,
+        /// Reads of the store that nobody needed.
+        pub wasted_store_reads,
+    }
+}
+
+/// Counters of misses, and accesses that turned out to be of no use.
 #[derive(Clone, Debug)]
 pub(super) struct MissPredictor {
+    /// None where every guess is right.
     counters: Vec<u8>,
     /// Accesses that turned out to be of no use and are still under way.
     spares: Slab<()>,
     /// Of those at most.
     most: usize,
+    pub(super) report: MissPredictorReport,
 }
 
 impl MissPredictor {
-    pub(super) fn new(most: usize) -> Self {
-        MissPredictor { counters: vec![0; COUNTERS], spares: Slab::new(), most }
+    /// One of `kind`, where that is one, with so many accesses of no use under way at most.
+    pub(super) fn new(kind: MissPredictorKind, most: usize) -> Option<Self> {
+        let counters = match kind {
+            MissPredictorKind::None => return None,
+            MissPredictorKind::Global => 1,
+            MissPredictorKind::Region => COUNTERS,
+            MissPredictorKind::Perfect => 0,
+        };
+        let (counters, report) = (vec![0; counters], MissPredictorReport::default());
+        Some(MissPredictor { counters, spares: Slab::new(), most, report })
     }
 
     /// Whether an access is expected to miss; and learns whether it does.
-    pub(super) fn expects_miss(&mut self, address: u64, misses: bool) -> bool {
+    fn expects_miss(&mut self, address: u64, misses: bool) -> bool {
         let region = address >> REGION_BITS;
         let folded = region ^ region >> 8 ^ region >> 16;
-        let counter = &mut self.counters[folded as usize % COUNTERS];
+        let index = folded as usize % self.counters.len().max(1);
+        let Some(counter) = self.counters.get_mut(index) else { return misses };
         let expects = *counter > MOST / 2;
         *counter = if misses { MOST.min(*counter + 1) } else { counter.saturating_sub(1) };
+        expects
+    }
+
+    /// Guesses whether a read misses, and counts whether that was right.
+    pub(super) fn guess(&mut self, address: u64, misses: bool) -> bool {
+        let expects = self.expects_miss(address, misses);
+        self.report.predicted_reads += 1;
+        self.report.predicted_misses_that_hit += u64::from(expects && !misses);
+        self.report.predicted_hits_that_missed += u64::from(!expects && misses);
         expects
     }
 
@@ -56,12 +117,13 @@ impl Controller {
     ) -> bool {
         let address = self.held[slot].address;
         let Some(predictor) = &mut self.miss_predictor else { return false };
-        if !predictor.expects_miss(address, !found) || predictor.spares.len() == predictor.most {
+        if !predictor.guess(address, !found) || predictor.spares.len() == predictor.most {
             return false;
         }
         let token = Token::new(Purpose::Spare, predictor.spares.insert(()));
         let page = address >> self.page_shift;
         if found {
+            predictor.report.wasted_store_reads += 1;
             let address = page << self.page_shift;
             let (bytes, into) = (self.page_bytes, Place::Nowhere);
             let (critical, background) = (None, false);
@@ -88,21 +150,77 @@ impl Controller {
             predictor.spares.remove(index);
         }
     }
+
+    /// The predictor learns from a read in functional warming.
+    #[inline]
+    pub(super) fn foresee(&mut self, address: u64, write: bool, found: bool) {
+        if let Some(predictor) = self.miss_predictor.as_mut().filter(|_| !write) {
+            let expects = predictor.guess(address, !found);
+            predictor.report.wasted_store_reads += u64::from(expects && found);
+        }
+    }
+
+    /// Bytes that were read from the store in vain so far.
+    #[inline]
+    pub(super) fn wasted_bytes(&self) -> u64 {
+        let wasted = self.miss_predictor.as_ref().map_or(0, |it| it.report.wasted_store_reads);
+        wasted * u64::from(self.page_bytes)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn expected(predictor: &mut MissPredictor, address: u64, misses: &[bool]) -> Vec<bool> {
+        misses.iter().map(|misses| predictor.expects_miss(address, *misses)).collect()
+    }
+
     #[test]
     fn a_region_that_misses_is_expected_to_until_it_has_hit_as_often() {
-        let mut predictor = MissPredictor::new(1);
-        let expected: Vec<_> =
-            [true; 6].into_iter().map(|misses| predictor.expects_miss(4096, misses)).collect();
-        assert_eq!(expected, [false, false, false, false, true, true]);
+        let mut predictor = MissPredictor::new(MissPredictorKind::Region, 1).unwrap();
+        let of_misses = expected(&mut predictor, 4096, &[true; 6]);
+        assert_eq!(of_misses, [false, false, false, false, true, true]);
         assert!(!predictor.expects_miss(0, true), "another region");
-        let expected: Vec<_> =
-            [false; 4].into_iter().map(|misses| predictor.expects_miss(5000, misses)).collect();
-        assert_eq!(expected, [true, true, true, false], "six above, three below");
+        let of_hits = expected(&mut predictor, 5000, &[false; 4]);
+        assert_eq!(of_hits, [true, true, true, false], "six above, three below");
+    }
+
+    #[test]
+    fn one_counter_is_for_all_and_saturates() {
+        let mut predictor = MissPredictor::new(MissPredictorKind::Global, 1).unwrap();
+        for region in 0..20 {
+            assert_eq!(predictor.expects_miss(region << REGION_BITS, true), region >= 4);
+        }
+        // From seven, whatever more missed.
+        assert_eq!(expected(&mut predictor, 0, &[false; 5]), [true, true, true, true, false]);
+    }
+
+    #[test]
+    fn what_is_perfect_expects_what_comes() {
+        let mut predictor = MissPredictor::new(MissPredictorKind::Perfect, 1).unwrap();
+        for misses in [true, false, false, true] {
+            assert_eq!(predictor.guess(4096, misses), misses);
+        }
+        let report = MissPredictorReport { predicted_reads: 4, ..Default::default() };
+        assert_eq!(predictor.report, report);
+        assert!(MissPredictor::new(MissPredictorKind::None, 1).is_none());
+    }
+
+    #[test]
+    fn wrong_guesses_are_counted_by_what_they_took_it_for() {
+        let mut predictor = MissPredictor::new(MissPredictorKind::Global, 1).unwrap();
+        for misses in [true, true, true, true, true, false, false, false] {
+            predictor.guess(0, misses);
+        }
+        // Four misses until a miss is expected, and hits from five down to four.
+        let MissPredictorReport {
+            predicted_reads,
+            predicted_misses_that_hit,
+            predicted_hits_that_missed,
+            ..
+        } = predictor.report;
+        assert_eq!(predicted_reads, 8);
+        assert_eq!((predicted_misses_that_hit, predicted_hits_that_missed), (2, 4));
     }
 }

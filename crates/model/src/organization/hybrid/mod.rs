@@ -14,6 +14,7 @@ mod power;
 mod prefetch;
 mod sector;
 mod spec;
+mod tad;
 mod tag_cache;
 mod versions;
 mod warm;
@@ -26,9 +27,11 @@ pub(super) mod tests;
 pub use action::{Action, Critical, Place, Token};
 pub use controller::Controller;
 pub(super) use controller::append_tail;
+pub use miss_predictor::{MissPredictorKind, MissPredictorReport};
 pub(super) use port::Port;
 pub use prefetch::PrefetcherKind;
 pub use spec::{DramCacheSpec, HybridSpec, TagCacheSpec, TagStore};
+pub use tad::TadLayout;
 pub use tag_cache::TagCacheReport;
 
 use super::{Organization, OrganizationReport, PagesMoved, bus};
@@ -50,6 +53,8 @@ pub struct Hybrid<D, S> {
     store: Port<S>,
     memory_bytes: u64,
     traffic: Traffic,
+    /// Where tags lie in front of their lines.
+    tads: Option<TadLayout>,
     /// The channel of the DRAM whose bus the store shares.
     shared_channel: Option<usize>,
     /// Where data are checked.
@@ -82,12 +87,19 @@ impl<D: Device, S: Device> Hybrid<D, S> {
             dram: Port::new(dram, tokens, Stage::DramQueue),
             store: Port::new(store, tokens, Stage::StoreQueue),
             memory_bytes: store_bytes,
+            tads: None,
             traffic: Traffic::default(),
             power: None,
             actions: Vec::new(),
             completions: Vec::new(),
             controller,
         }
+    }
+
+    /// The same, whose tags lie in front of their lines in DRAM, where they do.
+    pub fn with_tads(mut self, tads: Option<TadLayout>) -> Self {
+        self.tads = tads;
+        self
     }
 
     /// The controller.
@@ -179,10 +191,12 @@ impl<D: Device, S: Device> Hybrid<D, S> {
             Action::Respond { request, ref response } => self.respond(request, response, out),
             Action::Copy { .. } => {}
             Action::ReadDram { token, address, bytes, background, .. } => {
+                let (address, bytes) = self.placed(address, bytes);
                 self.traffic.dram_read_bytes += u64::from(bytes);
                 self.dram.issue(now_ps, request(token, address, bytes, false, background), None);
             }
             Action::WriteDram { token, address, bytes, background, .. } => {
+                let (address, bytes) = self.placed(address, bytes);
                 self.traffic.dram_written_bytes += u64::from(bytes);
                 self.dram.issue(now_ps, request(token, address, bytes, true, background), None);
             }
@@ -203,6 +217,12 @@ impl<D: Device, S: Device> Hybrid<D, S> {
                 self.with_bus(now_ps, |store, _| store.issue(now_ps, write, None));
             }
         }
+    }
+
+    /// What DRAM is asked for to have so many bytes of the cache: first byte and bytes.
+    #[inline]
+    fn placed(&self, address: u64, bytes: u32) -> (u64, u32) {
+        self.tads.map_or((address, bytes), |tads| tads.bursts(address))
     }
 
     #[inline]
@@ -265,8 +285,14 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
         debug_assert!(self.versions.is_none(), "warming moves no data");
         let mut moved = PagesMoved::default();
         let tags_before = self.controller.tag_bytes_moved();
+        let wasted_before = self.controller.wasted_bytes();
         let asked = self.controller.warm(now_ps, address, write, &mut moved);
-        self.traffic.move_dram(u64::from(self.controller.line_bytes()), write);
+        // Each part of the cache takes as many bytes of DRAM as any other of its size.
+        let in_dram = |bytes: u32| u64::from(self.placed(0, bytes).1);
+        let (line, sector) =
+            (in_dram(self.controller.line_bytes()), in_dram(self.controller.sector_bytes() as u32));
+        self.traffic.move_dram(line, write);
+        self.traffic.move_store(self.controller.wasted_bytes() - wasted_before, false);
         let tags = self.controller.tag_bytes_moved();
         if tags != tags_before {
             self.traffic.move_dram(tags[0] - tags_before[0], false);
@@ -275,9 +301,9 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
         if moved.read > 0 {
             let bytes = self.controller.sector_bytes();
             self.traffic.move_store(moved.read * bytes, false);
-            self.traffic.move_dram(moved.read * bytes, true);
+            self.traffic.move_dram(moved.read * sector, true);
             self.traffic.move_store(moved.written * bytes, true);
-            self.traffic.move_dram(moved.written * bytes, false);
+            self.traffic.move_dram(moved.written * sector, false);
         }
         asked
     }

@@ -1,7 +1,7 @@
 //! What a user says of a hybrid.
 
 use super::tag_cache::TagLayout;
-use super::{Hybrid, PrefetcherKind};
+use super::{Hybrid, MissPredictorKind, PrefetcherKind, TadLayout};
 use crate::device::DeviceDescription;
 use crate::medium::dram::Dram;
 use crate::organization::{
@@ -49,7 +49,7 @@ const MOST_SECTORS: u64 = 64;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DramCacheSpec {
-    /// Capacity.
+    /// Capacity, of the data alone.
     pub capacity: Size,
     /// Associativity, 1 to 64.
     pub ways: u32,
@@ -63,9 +63,9 @@ pub struct DramCacheSpec {
     pub replacement: PolicyKind,
     /// Where the tags are.
     pub tags: TagStore,
-    /// Whether misses are guessed, where tags are with the data, and the store is asked beside them
-    /// (Alloy cache: Qureshi & Loh, MICRO 2012).
-    pub miss_predictor: bool,
+    /// How misses are guessed, where tags are with the data; the store is asked beside DRAM where one is
+    /// expected (Qureshi & Loh, MICRO 2012).
+    pub miss_predictor: MissPredictorKind,
     /// Time of a look-up in a tag store of SRAM, or in the tag cache; nothing where tags are with the
     /// data.
     pub tag_latency: Duration,
@@ -82,8 +82,13 @@ pub struct DramCacheSpec {
 pub enum TagStore {
     /// In SRAM beside the controller.
     Sram,
-    /// With the data: tag and data come in one DRAM access. Direct-mapped caches only.
+    /// With the data, in the bits for error correction: tag and data come in one DRAM access, of the bytes
+    /// of the data. Direct-mapped caches only.
     WithData,
+    /// In front of each line of 64 bytes, eight bytes of the row that has the line (TAD, of an Alloy cache:
+    /// Qureshi & Loh, MICRO 2012): tag and data come in one DRAM access, of one burst more. Direct-mapped
+    /// caches of such lines only; `dram.mapping` ends in the column.
+    Tad,
     /// In DRAM behind the data, those of a set together, with a tag cache on chip: a look-up that does not
     /// find them there reads them from DRAM first.
     Dram,
@@ -97,6 +102,23 @@ pub struct TagCacheSpec {
     pub capacity: Size,
     /// Associativity, 1 to 64.
     pub ways: u32,
+}
+
+impl TagStore {
+    /// Whether a look-up is an access to DRAM that brings the data, too.
+    pub(super) fn come_with_data(self) -> bool {
+        matches!(self, TagStore::WithData | TagStore::Tad)
+    }
+
+    /// As a description says it.
+    fn word(self) -> &'static str {
+        match self {
+            TagStore::Sram => "sram",
+            TagStore::WithData => "with-data",
+            TagStore::Tad => "tad",
+            TagStore::Dram => "dram",
+        }
+    }
 }
 
 impl TagCacheSpec {
@@ -168,10 +190,18 @@ impl OrganizationDescription for HybridSpec {
         let store = machine.build_store()?;
         let line_bytes = machine.line?.bytes();
         let tags = TagLayout::new(self, store_bytes, line_bytes as u32);
-        let dram_bytes = self.cache.capacity.bytes() + tags.map_or(0, |tags| tags.bytes);
-        let cache = Dram::new(machine.dram?, dram_bytes, line_bytes);
+        let tads = TadLayout::of(&self.cache, machine.dram?);
+        let data_bytes = self.cache.capacity.bytes();
+        let dram = match tads {
+            Some(tads) => Dram::new(machine.dram?, tads.dram_bytes(data_bytes), tads.burst_bytes()),
+            None => {
+                let dram_bytes = data_bytes + tags.map_or(0, |tags| tags.bytes);
+                Dram::new(machine.dram?, dram_bytes, line_bytes)
+            }
+        };
         let (line, check_data) = (line_bytes as u32, machine.check_data);
-        Some(Box::new(Hybrid::new(self, store_bytes, line, cache, store, check_data)))
+        let hybrid = Hybrid::new(self, store_bytes, line, dram, store, check_data);
+        Some(Box::new(hybrid.with_tads(tads)))
     }
 }
 
@@ -204,7 +234,7 @@ impl DramCacheSpec {
                 ),
                 format!("write \"{least}\", or leave it out"),
             );
-        } else if self.tags == TagStore::WithData && sector < self.page {
+        } else if self.tags.come_with_data() && sector < self.page {
             problems.add(
                 "contradiction",
                 format!("{path}.sector"),
@@ -244,24 +274,24 @@ impl DramCacheSpec {
         problems.at_least(path, "ways", self.ways, 1);
         problems.at_most(path, "ways", self.ways, MOST_WAYS);
         problems.at_most(path, "page", self.page, LARGEST_PAGE);
-        if self.tags == TagStore::WithData && self.ways > 1 {
+        if self.tags.come_with_data() && self.ways > 1 {
             problems.add(
                 "contradiction",
                 format!("{path}.tags"),
-                "with-data".into(),
+                self.tags.word().into(),
                 format!("tags lie with the data only when direct-mapped; ways is {}", self.ways),
                 "write ways = 1, or tags = \"sram\"".into(),
             );
         }
         self.check_tag_cache(path, problems);
-        if self.tags != TagStore::WithData && self.miss_predictor {
+        if !self.tags.come_with_data() && self.miss_predictor != MissPredictorKind::None {
             let place = if self.tags == TagStore::Sram { "in SRAM" } else { "that are looked up" };
             problems.add(
                 "contradiction",
                 format!("{path}.miss_predictor"),
-                "true".into(),
+                self.miss_predictor.word().into(),
                 format!("tags {place} ({path}.tags) say what misses before anything is asked"),
-                "write false, or tags = \"with-data\" and ways = 1".into(),
+                "write \"none\", or tags = \"with-data\" and ways = 1".into(),
             );
         }
         if !self.page.bytes().is_power_of_two() || self.page.bytes() < 64 {
@@ -274,6 +304,7 @@ impl DramCacheSpec {
             );
             return;
         }
+        self.check_tad(path, problems);
         self.check_sector(path, problems);
         if (1..=MOST_WAYS).contains(&self.ways) {
             self.check_sets(path, problems);
@@ -324,6 +355,9 @@ impl DramCacheSpec {
         problems: &mut Problems,
     ) {
         machine.check_rows(&format!("{path}.capacity"), self.capacity, problems);
+        if let Some(dram) = machine.dram.filter(|_| self.tags == TagStore::Tad) {
+            TadLayout::check(path, dram, problems);
+        }
         let what = format!("pages of the store ({store}.page)");
         whole(&format!("{path}.page"), self.page, &what, device.page(), problems);
         machine.check_store(self.page, &format!("pages of the cache ({path}.page)"), problems);

@@ -18,6 +18,7 @@ mod prefetches;
 mod pressure;
 mod reference;
 mod sectors;
+mod tads;
 mod tag_cache;
 mod timing;
 
@@ -100,7 +101,7 @@ fn spec(frames: u64, ways: u32) -> HybridSpec {
             sector: None,
             replacement: PolicyKind::Lru,
             tags: TagStore::Sram,
-            miss_predictor: false,
+            miss_predictor: MissPredictorKind::None,
             tag_latency: Duration::from_picoseconds(TAGS_PS),
             tag_cache: None,
             initial: InitialContent::Empty,
@@ -125,7 +126,9 @@ fn shapes() -> Vec<HybridSpec> {
             for (fills, buffer, prefetch) in [(1, 1, 0), (4, 1, 3), (3, 2, 1), (8, 4, 0)] {
                 let mut shape = spec(4, ways);
                 shape.cache.tags = tags;
-                shape.cache.miss_predictor = tags == TagStore::WithData && buffer != 2;
+                if tags == TagStore::WithData && buffer != 2 {
+                    shape.cache.miss_predictor = MissPredictorKind::Region;
+                }
                 shape.fills = fills;
                 shape.write_back_buffer_pages = buffer;
                 shape.prefetch_pages = prefetch;
@@ -156,7 +159,7 @@ fn shapes() -> Vec<HybridSpec> {
     for (n, lines) in [4, 9, 14, 20].into_iter().zip([1, 2, 2, 4]) {
         let mut shape = shapes[n].clone();
         shape.cache.tags = TagStore::Dram;
-        shape.cache.miss_predictor = false;
+        shape.cache.miss_predictor = MissPredictorKind::None;
         // Sets enough for several lines of tags.
         shape.cache.page = Size::from_bytes(64);
         shape.cache.capacity = Size::from_bytes(256 * u64::from(shape.cache.ways) * 64);
@@ -167,6 +170,10 @@ fn shapes() -> Vec<HybridSpec> {
     for (shape, policy) in shapes.iter_mut().rev().zip(PolicyKind::ALL) {
         shape.cache.replacement = *policy;
     }
+    let kinds = [MissPredictorKind::None, MissPredictorKind::Global, MissPredictorKind::Perfect];
+    for (n, kind) in [4, 14, 20].into_iter().zip(kinds) {
+        shapes.push(tads::in_front(&shapes[n], 100, kind));
+    }
     shapes
 }
 
@@ -175,14 +182,16 @@ type ErraticHybrid = Hybrid<Erratic, Erratic>;
 fn erratic(spec: &HybridSpec, dram_depth: usize, store_depth: usize, seed: u64) -> ErraticHybrid {
     let dram = Erratic::new(0, 60_000, Stage::Dram, dram_depth, seed);
     let store = Erratic::new(100, 3_000_000, Stage::Medium, store_depth, !seed);
-    Hybrid::new(spec, SPACE_BYTES, LINE_BYTES as u32, dram, store, true)
+    let tads = TadLayout::new(&spec.cache, 2048, LINE_BYTES);
+    Hybrid::new(spec, SPACE_BYTES, LINE_BYTES as u32, dram, store, true).with_tads(tads)
 }
 
 /// A hybrid whose devices always take the same time.
 fn steady(spec: &HybridSpec) -> ErraticHybrid {
     let dram = Erratic::new(50_000, 0, Stage::Dram, 64, 0);
     let store = Erratic::new(1_000_000, 0, Stage::Medium, 64, 0);
-    Hybrid::new(spec, SPACE_BYTES, LINE_BYTES as u32, dram, store, true)
+    let tads = TadLayout::new(&spec.cache, 2048, LINE_BYTES);
+    Hybrid::new(spec, SPACE_BYTES, LINE_BYTES as u32, dram, store, true).with_tads(tads)
 }
 
 fn real(spec: &HybridSpec) -> Hybrid<Dram, StoreDevice> {
@@ -207,6 +216,7 @@ pub fn failing() -> Hybrid<Dram, StoreDevice> {
 }
 
 fn real_behind(spec: &HybridSpec, link: &dyn LinkDescription) -> Hybrid<Dram, StoreDevice> {
+    let lowest = if spec.cache.tags == TagStore::Tad { "ch-co" } else { "co-ch" };
     let dram = DramSpec {
         row: Some(Size::from_bytes(1024)),
         read_queue_depth: 32,
@@ -214,6 +224,7 @@ fn real_behind(spec: &HybridSpec, link: &dyn LinkDescription) -> Hybrid<Dram, St
         write_high: 24,
         write_low: 8,
         controller_latency: Duration::from_picoseconds(5_000),
+        mapping: format!("ro-ra-ba-bg-{lowest}"),
         ..DramSpec::of_part("ddr3-1333-2gb-x8", 2)
     };
     let store = StoreSpec {
@@ -227,10 +238,12 @@ fn real_behind(spec: &HybridSpec, link: &dyn LinkDescription) -> Hybrid<Dram, St
         queue_depth: 6,
     };
     let tags = super::tag_cache::TagLayout::new(spec, SPACE_BYTES, LINE_BYTES as u32);
-    let dram_bytes = spec.cache.capacity.bytes() + tags.map_or(0, |tags| tags.bytes);
-    let dram = Dram::new(&dram, dram_bytes, LINE_BYTES);
+    let tads = TadLayout::of(&spec.cache, &dram);
+    let data_bytes = spec.cache.capacity.bytes();
+    let dram_bytes = tads.map_or(data_bytes, |tads| tads.dram_bytes(data_bytes));
+    let dram = Dram::new(&dram, dram_bytes + tags.map_or(0, |tags| tags.bytes), LINE_BYTES);
     let store = StoreDevice::new(&store, link);
-    Hybrid::new(spec, SPACE_BYTES, LINE_BYTES as u32, dram, store, true)
+    Hybrid::new(spec, SPACE_BYTES, LINE_BYTES as u32, dram, store, true).with_tads(tads)
 }
 
 /// A fresh hybrid that checks data or does not.

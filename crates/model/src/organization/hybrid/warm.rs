@@ -114,13 +114,6 @@ impl Controller {
         PagesMoved { read: 1, written }
     }
 
-    /// The predictor of misses learns from a read.
-    fn foresee(&mut self, address: u64, write: bool, found: bool) {
-        if let Some(predictor) = self.miss_predictor.as_mut().filter(|_| !write) {
-            predictor.expects_miss(address, !found);
-        }
-    }
-
     /// A sector comes, and a page may go for it; how many sectors of that were dirty.
     fn put(&mut self, sector: u64, write: bool, prefetch: bool, moved: &mut PagesMoved) -> u64 {
         let Some((way, leaves)) = self.way_for(sector) else { return 0 };

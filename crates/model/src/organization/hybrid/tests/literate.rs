@@ -14,7 +14,13 @@ fn machine(line: &str) -> HybridSpec {
                 (shape.cache.ways, shape.cache.tags) = (1, TagStore::WithData);
             }
             "tags in DRAM" => shape = tag_cache::in_dram(256, 1, (1, 1)),
-            "misses are guessed" => shape.cache.miss_predictor = true,
+            "tags in front of lines" => {
+                shape = tads::in_front(&shape, 28, MissPredictorKind::None);
+            }
+            "misses are guessed by one counter" => {
+                shape.cache.miss_predictor = MissPredictorKind::Global;
+            }
+            "misses are guessed" => shape.cache.miss_predictor = MissPredictorKind::Region,
             "sectors of 512 B" => shape.cache.sector = Some(Size::from_bytes(512)),
             "lines first" => shape.critical_line_first = true,
             _ => panic!("no machine has {word:?}"),
@@ -37,9 +43,12 @@ fn told(run: &mut Run<Erratic, Erratic>, id: u32, line: &str) -> String {
     let after = run.hybrid.report();
     let mut what = vec![if after.misses > before.misses { "miss" } else { "hit" }.to_owned()];
     let (before, after) = (before.traffic, after.traffic);
+    let of_dram = |bytes: u64| if run.hybrid.tads.is_some() { bytes } else { 0 };
     for (name, bytes) in [
         ("read", after.store_read_bytes - before.store_read_bytes),
         ("written", after.store_written_bytes - before.store_written_bytes),
+        ("of DRAM read", of_dram(after.dram_read_bytes - before.dram_read_bytes)),
+        ("of DRAM written", of_dram(after.dram_written_bytes - before.dram_written_bytes)),
     ] {
         what.extend((bytes > 0).then(|| format!("{bytes} B {name}")));
     }

@@ -103,7 +103,7 @@ fn every_parameter_changes_an_output_in_its_direction() {
     assert!(written(&ahead) > written(&change(&|s| s.write_back_buffer_pages = 4)));
     let read = |shape: &HybridSpec| offer(real(shape), 600, 64).hybrid.report().traffic;
     let mut guesses = data.clone();
-    guesses.cache.miss_predictor = true;
+    guesses.cache.miss_predictor = MissPredictorKind::Region;
     assert!(read(&guesses).store_read_bytes > read(&data).store_read_bytes, "some are wrong");
     let large = change(&|s| s.cache.page = Size::from_bytes(2 * PAGE_BYTES));
     let read_bytes =

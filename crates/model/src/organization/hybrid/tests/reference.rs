@@ -14,6 +14,30 @@ fn dirty(tags: &AnyTagStore) -> impl Iterator<Item = (WayRef, u64)> + '_ {
     })
 }
 
+/// Where tags are known at once, and where they come with the data.
+fn direct_mapped_tags() -> impl Strategy<Value = TagStore> {
+    prop_oneof![Just(TagStore::Sram), Just(TagStore::WithData), Just(TagStore::Tad)]
+}
+
+fn predictors() -> impl Strategy<Value = MissPredictorKind> {
+    use MissPredictorKind::{Global, None, Perfect, Region};
+    prop_oneof![Just(None), Just(Global), Just(Region), Just(Perfect)]
+}
+
+/// A shape with such tags, and such guesses where there are any.
+fn tagged(shape: &HybridSpec, tags: TagStore, guesses: MissPredictorKind) -> HybridSpec {
+    let frames = shape.cache.capacity.bytes() / PAGE_BYTES;
+    if tags == TagStore::Tad {
+        return tads::in_front(shape, frames, guesses);
+    }
+    let mut shape = shape.clone();
+    shape.cache.tags = tags;
+    if tags.come_with_data() {
+        shape.cache.miss_predictor = guesses;
+    }
+    shape
+}
+
 /// The obvious cache: for each set a list of pages, the most recently used first, each with
 /// whether it is dirty.
 struct Naive {
@@ -45,28 +69,28 @@ impl Naive {
 proptest! {
     #[test]
     fn one_request_at_a_time_hits_and_misses_as_a_list_does(
-        ways in 1u32..=5, sets in 1u64..=5, with_data in any::<bool>(),
+        ways in 1u32..=5, sets in 1u64..=5, tags in direct_mapped_tags(), guesses in predictors(),
         script in prop::collection::vec((0u64..40, any::<bool>()), 1..200),
     ) {
-        let ways = if with_data { 1 } else { ways };
-        let mut shape = spec(sets * u64::from(ways), ways);
-        shape.cache.tags = if with_data { TagStore::WithData } else { TagStore::Sram };
+        let ways = if tags.come_with_data() { 1 } else { ways };
+        let shape = tagged(&spec(sets * u64::from(ways), ways), tags, guesses);
         let mut run = Run::new(erratic(&shape, 8, 8, 3));
-        let ways = ways as usize;
+        let (ways, page_bytes) = (ways as usize, shape.cache.page.bytes());
         let empty = vec![Vec::new(); sets as usize];
         let mut naive = Naive { sets: empty, ways, store_reads: 0, store_writes: 0 };
         for (id, (number, write)) in script.into_iter().enumerate() {
             let misses = run.hybrid.report().misses;
-            run.submit(id as u32, page(number), write);
+            run.submit(id as u32, number * page_bytes, write);
             run.drain();
             let missed = run.hybrid.report().misses > misses;
             prop_assert_eq!(missed, !naive.access(number, write));
         }
         let report = run.hybrid.report();
         prop_assert_eq!(report.write_backs, naive.store_writes);
-        prop_assert_eq!(report.traffic.store_written_bytes, naive.store_writes * PAGE_BYTES);
+        prop_assert_eq!(report.traffic.store_written_bytes, naive.store_writes * page_bytes);
         // A page that is written back is still in the buffer only while it is on its way.
-        prop_assert_eq!(report.traffic.store_read_bytes, naive.store_reads * PAGE_BYTES);
+        let wasted = report.miss_predictor.map_or(0, |it| it.wasted_store_reads);
+        prop_assert_eq!(report.traffic.store_read_bytes, (naive.store_reads + wasted) * page_bytes);
     }
 
     #[test]
@@ -118,11 +142,13 @@ proptest! {
     fn warming_leaves_the_tags_of_requests_one_by_one(
         accesses in proptest::collection::vec((0u64..64, any::<bool>()), 1..200),
         ways in prop_oneof![Just(1u32), Just(2), Just(4)],
-        with_data in any::<bool>(),
+        tags in direct_mapped_tags(),
+        guesses in predictors(),
         prefilled in any::<bool>(),
     ) {
-        let mut shape = spec(16, if with_data { 1 } else { ways });
-        shape.cache.tags = if with_data { TagStore::WithData } else { TagStore::Sram };
+        let ways = if tags.come_with_data() { 1 } else { ways };
+        let mut shape = tagged(&spec(16, ways), tags, guesses);
+        let page_bytes = shape.cache.page.bytes();
         shape.cache.initial =
             if prefilled { InitialContent::Prefilled } else { InitialContent::Empty };
         (shape.fills, shape.write_back_buffer_pages) = (8, 8);
@@ -131,13 +157,13 @@ proptest! {
         warmed.versions = None;
         let requests = accesses.len() as u64;
         for (id, (number, write)) in accesses.into_iter().enumerate() {
-            run.submit(id as u32, page(number), write);
+            run.submit(id as u32, number * page_bytes, write);
             run.drain();
-            warmed.warm(0, page(number), write);
+            warmed.warm(0, number * page_bytes, write);
         }
         let [tags, expected] = [&warmed, &run.hybrid].map(|hybrid| &hybrid.controller().tags);
         prop_assert!(dirty(tags).eq(dirty(expected)));
-        for number in 0..SPACE_BYTES / PAGE_BYTES {
+        for number in 0..SPACE_BYTES / page_bytes {
             let [found, there] = [tags, expected].map(|tags| tags.lookup(number));
             prop_assert_eq!(found, there, "page {}", number);
             if found.is_none() {
