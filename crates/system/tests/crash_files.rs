@@ -180,29 +180,47 @@ fn a_transaction_for_which_the_log_is_short_waits_for_room() {
     }
 }
 
+/// A mail server with so many threads and files in so much memory, on a machine that is changed so.
+fn mail(
+    (threads, files, loops): (i64, i64, i64),
+    sets: &[(&str, &str)],
+    points: u64,
+    seed: u64,
+) -> CrashReport {
+    let given = [("threads", threads.into()), ("files", files.into()), ("loops", loops.into())];
+    let given = [&given[..], &[("memory", "1MiB".into())]].concat();
+    let given: Vec<_> = given.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let mail = generator::find("filebench/varmail").unwrap();
+    let sets: Vec<_> = sets.iter().map(|(path, to)| (path.to_string(), to.to_string())).collect();
+    let spec = load("storage/ext4", &sets).unwrap_or_else(|problems| panic!("{problems}")).spec;
+    let stream = mail.make(&given, seed).unwrap().0;
+    let options = CrashOptions { seed, ..options(points, &[]) };
+    crash(&spec, stream, &options, &Watch::default()).unwrap()
+}
+
 /// Files come and go while others sync them and their pages are on their way.
 #[test]
 fn a_mail_server_keeps_what_its_syncs_have_promised() {
     for (journal, initial, seed) in
         [("256KiB", "erased", 0), ("256KiB", "steady", 0), ("1MiB", "steady", 1)]
     {
-        let given = [
-            ("memory".to_owned(), "1MiB".into()),
-            ("files".to_owned(), 50.into()),
-            ("loops".to_owned(), 6.into()),
-        ];
-        let mail = generator::find("filebench/varmail").unwrap();
         let sets = [
             ("storage.dram_capacity", "64MiB"),
             ("storage.file_system.journal_capacity", journal),
             ("ssd.initial", initial),
         ];
-        let sets = sets.map(|(path, to)| (path.to_string(), to.to_string()));
-        let spec = load("storage/ext4", &sets).unwrap_or_else(|problems| panic!("{problems}")).spec;
-        let stream = mail.make(&given, seed).unwrap().0;
-        let options = CrashOptions { seed, ..options(50, &[]) };
-        let report = crash(&spec, stream, &options, &Watch::default()).unwrap();
+        let report = mail((16, 50, 6), &sets, 50, seed);
         assert!(report.holds() && report.promised_lines > 1000, "{journal}: {:#?}", report.failing);
+    }
+}
+
+/// In memory of a few MiB calls take so long that their files are deleted and made anew meanwhile: each goes on on the
+/// file that it has begun with.
+#[test]
+fn a_call_under_way_on_a_deleted_file_does_not_reach_the_one_made_anew() {
+    for (threads, files, memory, seed) in [(16, 30, "2MiB", 7), (32, 50, "3MiB", 0)] {
+        let report = mail((threads, files, 3), &[("storage.dram_capacity", memory)], 100, seed);
+        assert!(report.holds() && report.promised_lines > 4000, "{memory}: {:#?}", report.failing);
     }
 }
 

@@ -1,10 +1,10 @@
 //! The address space of the program: its mappings and its page table.
 
 use super::readahead::Pattern;
+use crate::os::InodeId;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use tierscope_kernel::cow::CowMap;
-use tierscope_workload::op::FileId;
 
 /// A mapping: pages of a file, or anonymous memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct Mapping {
     /// Number of pages.
     pub pages: u64,
     /// The file and the page of it that the mapping starts with; anonymous without.
-    pub file: Option<(FileId, u64)>,
+    pub file: Option<(InodeId, u64)>,
     /// Stores reach the file.
     pub shared: bool,
     /// It is the program's heap.
@@ -133,7 +133,7 @@ impl AddressSpace {
     }
 
     /// The pages of files that a range maps, mapping by mapping.
-    pub fn files_in(&self, start: u64, pages: u64) -> Vec<(FileId, Range<u64>)> {
+    pub fn files_in(&self, start: u64, pages: u64) -> Vec<(InodeId, Range<u64>)> {
         let end = start.saturating_add(pages);
         let of_file = |(at, mapping): (&u64, &Mapping)| {
             let (file, first) = mapping.file?;
@@ -149,7 +149,7 @@ impl AddressSpace {
     }
 
     /// Whether any mapping is of a file.
-    pub fn maps(&self, file: FileId) -> bool {
+    pub fn maps(&self, file: InodeId) -> bool {
         self.mappings.values().any(|mapping| mapping.file.is_some_and(|(of, _)| of == file))
     }
 
@@ -202,7 +202,7 @@ impl AddressSpace {
     }
 
     /// Virtual pages that map page `index` of a file, by the mappings.
-    pub fn pages_of(&self, file: FileId, index: u64) -> Vec<u64> {
+    pub fn pages_of(&self, file: InodeId, index: u64) -> Vec<u64> {
         let of_file = |(at, mapping): (&u64, &Mapping)| {
             let (mapped, first) = mapping.file?;
             let skipped = index.checked_sub(first)?;

@@ -1,9 +1,9 @@
 //! Physical frames: who has them.
 
 use super::Allocation;
+use crate::os::InodeId;
 use tierscope_kernel::cow::CowVec;
 use tierscope_kernel::random::Permutation;
-use tierscope_workload::op::FileId;
 
 /// What a frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -14,7 +14,7 @@ pub enum Owner {
     /// Anonymous memory of this virtual page.
     Anonymous(u64),
     /// A page of a file.
-    File(FileId, u64),
+    File(InodeId, u64),
     /// The kernel's own data, page tables included: never reclaimed.
     Kernel,
 }

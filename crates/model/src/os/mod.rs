@@ -10,3 +10,6 @@ pub mod reclaim;
 mod spec;
 
 pub use spec::*;
+
+/// A file itself, whatever its name: the number of its inode.
+pub type InodeId = u32;

@@ -7,6 +7,7 @@
 //! metadata by versions, of which a higher one is newer.
 
 use super::{ALIEN, Content, LOST, STALE, Touched};
+use crate::os::InodeId;
 use std::ops::Range;
 use tierscope_kernel::CowMap;
 use tierscope_workload::op::FileId;
@@ -22,7 +23,9 @@ pub enum Note {
     /// The store has had a file from the start.
     Held {
         /// The file.
-        file: FileId,
+        file: InodeId,
+        /// Its name.
+        name: FileId,
         /// Where its pages lie in a row, and how many.
         pages: (u64, u64),
         /// Its size.
@@ -33,7 +36,9 @@ pub enum Note {
     /// A transaction takes up a change of a file.
     Changed {
         /// The file.
-        file: FileId,
+        file: InodeId,
+        /// The name that it has, or had.
+        name: FileId,
         /// The transaction.
         transaction: u64,
         /// Whether there is such a file behind it.
@@ -48,7 +53,7 @@ pub enum Note {
     /// A page of a file gets a place in a transaction.
     Mapped {
         /// The file.
-        file: FileId,
+        file: InodeId,
         /// The page.
         index: u64,
         /// Its place.
@@ -59,7 +64,7 @@ pub enum Note {
     /// Pages of a file are cut off in a transaction.
     Cut {
         /// The file.
-        file: FileId,
+        file: InodeId,
         /// The pages.
         pages: Range<u64>,
         /// The transaction.
@@ -106,7 +111,8 @@ enum Meaning {
 /// A change of a file, and the number of the one before it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Change {
-    file: FileId,
+    file: InodeId,
+    name: FileId,
     before: u64,
     transaction: u64,
     exists: bool,
@@ -149,7 +155,7 @@ pub(super) const NUMBER: u64 = OF_METADATA - 1;
 /// Bits of a page's number that tell its place in its file.
 const INDEX_BITS: u32 = 36;
 
-fn page_of(file: FileId, index: u64) -> u64 {
+fn page_of(file: InodeId, index: u64) -> u64 {
     u64::from(file) << INDEX_BITS | index
 }
 
@@ -276,13 +282,15 @@ impl Files {
     pub fn note(&mut self, note: Note) {
         match note {
             Note::Begun { superblock } => self.superblock = superblock,
-            Note::Held { file, pages, size_bytes, inode } => {
+            Note::Held { file, name, pages, size_bytes, inode } => {
                 self.held.set(file.into(), pages);
-                self.change(Change { file, exists: true, size_bytes, inode, ..Change::default() });
+                let exists = true;
+                self.change(Change { file, name, exists, size_bytes, inode, ..Change::default() });
             }
-            Note::Changed { file, transaction, exists, size_bytes, data, inode } => {
+            Note::Changed { file, name, transaction, exists, size_bytes, data, inode } => {
                 self.change(Change {
                     file,
+                    name,
                     transaction,
                     exists,
                     size_bytes,
@@ -326,7 +334,7 @@ impl Files {
         self.mapping_of.set(page, self.last_mapping);
     }
 
-    fn cut_off(&mut self, file: FileId, pages: Range<u64>, transaction: u64) {
+    fn cut_off(&mut self, file: InodeId, pages: Range<u64>, transaction: u64) {
         for index in pages {
             let page = page_of(file, index);
             let Some(Mapping { place: Some(place), .. }) = self.mapping(page, u64::MAX) else {
@@ -385,7 +393,7 @@ impl Files {
     }
 
     /// A page of a file in this version is about to be written to its place; the number of its write.
-    pub fn write_page(&mut self, file: FileId, index: u64, version: u64, place: u64) -> Content {
+    pub fn write_page(&mut self, file: InodeId, index: u64, version: u64, place: u64) -> Content {
         let (page, line) = (page_of(file, index), place / self.page_bytes);
         self.pages.set(line, page + 1);
         self.lines.set(version, line + 1);
@@ -412,7 +420,7 @@ impl Files {
     // ---- What is promised ---------------------------------------------------------------------
 
     /// The change of a file that a sync which begins now has to keep.
-    pub fn change_to_keep(&self, file: FileId, data_only: bool) -> u64 {
+    pub fn change_to_keep(&self, file: InodeId, data_only: bool) -> u64 {
         let mut number = self.change_of.get(file.into());
         while data_only && number > 0 && !self.changes.get(number).data {
             number = self.changes.get(number).before;
@@ -424,7 +432,7 @@ impl Files {
     /// are, each in this version at least at its place.
     pub fn promise(
         &mut self,
-        file: FileId,
+        file: InodeId,
         change: u64,
         size_bytes: u64,
         pages: impl Iterator<Item = (u64, u64)>,
@@ -559,7 +567,7 @@ impl Files {
     }
 
     /// The change of a file that its inode shows; 0 for none.
-    fn shown(&self, file: FileId) -> Option<u64> {
+    fn shown(&self, file: InodeId) -> Option<u64> {
         let mut number = self.change_of.get(file.into());
         let transaction = self.image(self.changes.get(number).inode)?;
         while number > 0 && self.changes.get(number).transaction > transaction {
@@ -586,7 +594,7 @@ impl Files {
     /// The version that is found; see [`PowerFailure::found`](super::PowerFailure::found).
     pub(crate) fn found(&self, line: u64) -> Option<u64> {
         if let Some(file) = line.checked_sub(self.inodes) {
-            let change = self.shown(file as FileId)?;
+            let change = self.shown(file as InodeId)?;
             return Some(if change == 0 { 0 } else { OF_INODE | change });
         }
         let content = self.seen.get(line);
@@ -605,7 +613,7 @@ impl Files {
 
     /// What a file shows of a page, of which this line has been a place.
     fn found_page(&self, page: u64, line: u64, content: Content) -> Option<u64> {
-        let (file, index) = ((page >> INDEX_BITS) as FileId, page & ((1 << INDEX_BITS) - 1));
+        let (file, index) = ((page >> INDEX_BITS) as InodeId, page & ((1 << INDEX_BITS) - 1));
         let Change { exists, size_bytes, inode, .. } = self.changes.get(self.shown(file)?);
         let transaction = self.image(inode)?;
         let place = Some(line * self.page_bytes);
@@ -655,12 +663,14 @@ impl Files {
 
     /// What a line is, in words.
     pub(crate) fn name(&self, line: u64) -> String {
+        let name_of = |file: u64| self.changes.get(self.change_of.get(file)).name;
         if let Some(file) = line.checked_sub(self.inodes) {
-            return format!("size and map of file {file}");
+            return format!("size and map of file {}", name_of(file));
         }
         match self.pages.get(line).checked_sub(1) {
             Some(page) => {
-                format!("page {} of file {}", page & ((1 << INDEX_BITS) - 1), page >> INDEX_BITS)
+                let index = page & ((1 << INDEX_BITS) - 1);
+                format!("page {index} of file {}", name_of(page >> INDEX_BITS))
             }
             None => format!("metadata at {:#x}", line * self.page_bytes),
         }

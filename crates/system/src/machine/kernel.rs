@@ -4,10 +4,10 @@ use super::recorded_windows::Amount;
 use super::thread::{Action, BLOCKED, HeldFrame, IDLE, Place, State, Step, Thread, Trap};
 use super::{Doing, Event, Machine, MachineError};
 use tierscope_kernel::Stage;
-use tierscope_model::os::PathSpec;
 use tierscope_model::os::paging::{Area, Effect, Next, OsError, Paging, Work};
-use tierscope_workload::op::Advice;
-use tierscope_workload::{Call, FileId, OpKind, ThreadId};
+use tierscope_model::os::{InodeId, PathSpec};
+use tierscope_workload::op::{Advice, NO_FILE};
+use tierscope_workload::{Call, OpKind, ThreadId};
 
 impl Machine {
     /// A hardware thread enters the kernel; nothing of it is outstanding.
@@ -37,6 +37,8 @@ impl Machine {
             Trap::End => {
                 let thread = self.contexts[index].thread;
                 self.leave_between(thread, now_ps);
+                self.paging.tell_time(now_ps);
+                self.close_all_files(thread);
                 self.leave(index, State::Ended);
                 self.wake_for_signals(thread, now_ps);
                 self.dispatch(index, now_ps);
@@ -72,10 +74,12 @@ impl Machine {
         action: Action,
         now_ps: u64,
     ) -> Result<(), MachineError> {
-        if let Action::Read { file, .. } | Action::Write { file, .. } | Action::Sync { file, .. } =
-            action
+        if let Action::Read { inode, .. }
+        | Action::Write { inode, .. }
+        | Action::Sync { inode, .. } = action
         {
-            self.threads[self.contexts[index].thread].call_area = Area::FILES + file;
+            let area = Area::FILES + self.paging.name_of(inode);
+            self.threads[self.contexts[index].thread].call_area = area;
         }
         self.paging.tell_time(now_ps);
         match action {
@@ -110,17 +114,18 @@ impl Machine {
                     self.dispatch(index, now_ps);
                 }
             }
-            Action::Read { file, offset, left, address, last } => {
+            Action::Read { inode, offset, left, address, last } => {
                 if left == 0 {
-                    self.paging.end_of_read(file, offset);
+                    self.paging.end_of_read(inode, offset);
+                    self.paging.let_go_of_inode(inode);
                     return Ok(());
                 }
                 let page = offset >> self.fixed.page_shift;
                 let (next, work) = self
-                    .decide(|paging, work, held| paging.read_page(file, page, last, work, held))?;
+                    .decide(|paging, work, held| paging.read_page(inode, page, last, work, held))?;
                 let part = self.part_of_page(offset, left);
                 let rest = Action::Read {
-                    file,
+                    inode,
                     offset: offset + part,
                     left: left - part,
                     address: address + part,
@@ -137,19 +142,20 @@ impl Machine {
                     steps
                 });
             }
-            Action::Write { file, offset, left, address } => {
+            Action::Write { inode, offset, left, address } => {
                 if left == 0 {
-                    self.paging.extend_file(file, offset);
+                    self.paging.extend_file(inode, offset);
+                    self.paging.let_go_of_inode(inode);
                     return Ok(());
                 }
                 let page = offset >> self.fixed.page_shift;
                 let part = self.part_of_page(offset, left);
                 let whole = part == 1 << self.fixed.page_shift;
                 let (next, work) = self.decide(|paging, work, held| {
-                    paging.write_page(file, page, whole, work, held)
+                    paging.write_page(inode, page, whole, work, held)
                 })?;
                 let rest = Action::Write {
-                    file,
+                    inode,
                     offset: offset + part,
                     left: left - part,
                     address: address + part,
@@ -165,22 +171,22 @@ impl Machine {
                     steps
                 });
             }
-            Action::Sync { file, data_only } => {
+            Action::Sync { inode, data_only } => {
                 let mut work = Vec::new();
-                let wait = self.paging.sync(file, &mut work)?;
+                let wait = self.paging.sync(inode, &mut work)?;
                 self.apply_effects();
                 if let Some(id) = wait {
                     self.proceed(index, Next::Wait(id), work, action, |_| Vec::new());
                 } else if let Some((id, flush)) =
-                    self.paging.sync_metadata(file, data_only, &mut work)
+                    self.paging.sync_metadata(inode, data_only, &mut work)
                 {
                     let mut steps = self.work_steps(&work);
                     steps.push(Step::Act(Action::Wait(id)));
                     steps.extend(flush.then_some(Step::Act(Action::Flush)));
-                    steps.extend(self.followed.is_some().then_some(Step::Act(Action::Synced)));
+                    steps.push(Step::Act(Action::Synced(inode)));
                     self.threads[self.contexts[index].thread].do_first(&steps);
                 } else {
-                    self.end_sync(self.contexts[index].thread);
+                    self.end_sync(self.contexts[index].thread, inode);
                 }
             }
             Action::Flush => {
@@ -190,7 +196,7 @@ impl Machine {
                 steps.push(Step::Act(Action::Wait(id)));
                 self.threads[self.contexts[index].thread].do_first(&steps);
             }
-            Action::Synced => self.end_sync(self.contexts[index].thread),
+            Action::Synced(inode) => self.end_sync(self.contexts[index].thread, inode),
         }
         Ok(())
     }
@@ -368,7 +374,8 @@ impl Machine {
         }
         match call {
             Call::Map { address, length, flags, file, offset } => {
-                self.paging.map(address, length, flags, file, offset);
+                let mapped = if file == NO_FILE { file } else { self.inode_of(id, file)? };
+                self.paging.map(address, length, flags, mapped, offset);
             }
             Call::Unmap { address, length } => self.paging.unmap(address, length),
             Call::Remap { old_address, old_length, new_address, new_length } => {
@@ -385,37 +392,47 @@ impl Machine {
                 }
             }
             Call::Open { file, size } => {
-                self.paging.open(file, size)?;
+                self.open_file(id, file, size)?;
                 steps.extend(path_steps(Stage::FileSystem, self.os.paths.file_system, 1));
             }
             Call::Truncate { file, length } => {
-                self.paging.truncate(file, length);
-                self.forget_unsynced(file, length);
+                let inode = self.inode_of(id, file)?;
+                self.paging.truncate(inode, length);
+                self.forget_unsynced(inode, length);
             }
             Call::Read { file, offset, length, address } => {
                 let asked_end = offset.saturating_add(length);
-                let end = self.paging.file_size(file).min(asked_end);
-                if let Some(left) = end.checked_sub(offset).filter(|left| *left > 0) {
+                let inode = self.find_inode(id, file);
+                let end = inode.map_or(0, |inode| self.paging.file_size(inode)).min(asked_end);
+                let left = end.checked_sub(offset).filter(|left| *left > 0);
+                if let (Some(inode), Some(left)) = (inode, left) {
                     self.account.file_read_bytes += left;
                     let last = (asked_end - 1) >> self.fixed.page_shift;
-                    steps.push(Step::Act(Action::Read { file, offset, left, address, last }));
+                    self.paging.keep_inode(inode);
+                    steps.push(Step::Act(Action::Read { inode, offset, left, address, last }));
                 }
             }
             Call::Write { file, offset, length, address } => {
                 if length > 0 {
                     self.account.file_written_bytes += length;
-                    steps.push(Step::Act(Action::Write { file, offset, left: length, address }));
+                    let inode = self.inode_of(id, file)?;
+                    self.paging.keep_inode(inode);
+                    steps.push(Step::Act(Action::Write { inode, offset, left: length, address }));
                 }
             }
-            Call::Sync { file } => steps.extend(self.sync_steps(id, file, false)),
-            Call::SyncData { file } => steps.extend(self.sync_steps(id, file, true)),
+            Call::Sync { file } | Call::SyncData { file } => {
+                let data_only = matches!(call, Call::SyncData { .. });
+                if let Some(inode) = self.find_inode(id, file) {
+                    steps.extend(self.sync_steps(id, inode, data_only));
+                }
+            }
             Call::Unlink { file } => {
-                self.paging.unlink(file);
-                self.forget_file(file);
+                let inode = self.paging.unlink(file);
+                inode.into_iter().for_each(|inode| self.forget_unsynced(inode, 0));
             }
             Call::SyncRange { address, .. } => {
-                if let Some(file) = self.paging.file_at(address) {
-                    steps.extend(self.sync_steps(id, file, false));
+                if let Some(inode) = self.paging.file_at(address) {
+                    steps.extend(self.sync_steps(id, inode, false));
                 }
             }
             Call::Fork { parent, process, thread } => {
@@ -477,7 +494,8 @@ impl Machine {
                 let times_ps = self.enter_between(id, instructions, now_ps);
                 steps.extend(times_ps.into_iter().flat_map(stand_still));
             }
-            Call::Close { .. } | Call::Other { .. } => {}
+            Call::Close { file } => self.close_file(id, file),
+            Call::Other { .. } => {}
         }
         self.apply_effects();
         self.threads[id].do_first(&steps);
@@ -499,11 +517,12 @@ impl Machine {
         Ok(steps)
     }
 
-    fn sync_steps(&mut self, thread: usize, file: FileId, data_only: bool) -> Vec<Step> {
+    fn sync_steps(&mut self, thread: usize, inode: InodeId, data_only: bool) -> Vec<Step> {
         self.account.syncs += 1;
-        self.begin_sync(thread, file, data_only);
+        self.paging.keep_inode(inode);
+        self.begin_sync(thread, inode, data_only);
         let mut steps = path_steps(Stage::FileSystem, self.os.paths.file_system, 1);
-        steps.push(Step::Act(Action::Sync { file, data_only }));
+        steps.push(Step::Act(Action::Sync { inode, data_only }));
         steps
     }
 

@@ -5,12 +5,12 @@ use super::memory::PageIo;
 use super::{Machine, MachineError};
 use std::collections::{BTreeMap, BTreeSet};
 use tierscope_model::organization::Organization;
+use tierscope_model::os::InodeId;
 use tierscope_model::os::paging::{Moves, Transfer};
 use tierscope_model::power::{Files, Weakness};
-use tierscope_workload::FileId;
 
 /// A page of a file, and the newest version of its lines.
-type Versions = BTreeMap<(FileId, u64), u64>;
+type Versions = BTreeMap<(InodeId, u64), u64>;
 
 /// What is followed of files.
 #[derive(Clone, Debug, Default)]
@@ -26,7 +26,7 @@ pub(super) struct Followed {
 /// What a sync has to keep.
 #[derive(Clone, Debug)]
 struct Sync {
-    file: FileId,
+    file: InodeId,
     /// The change of the file, and its size.
     change: u64,
     size_bytes: u64,
@@ -95,6 +95,8 @@ impl Machine {
             let (page, version) = (self.paging.page_in(frame), self.newest_of(frame));
             let Some(followed) = &mut self.followed else { return };
             match page {
+                // Nothing is promised of what has no name.
+                Some((inode, _)) if self.paging.is_nameless(inode) => {}
                 Some(page) if self.paging.is_to_be_written(frame) => {
                     followed.unsynced.insert(page, version);
                 }
@@ -123,7 +125,7 @@ impl Machine {
     }
 
     /// A thread begins a sync.
-    pub(super) fn begin_sync(&mut self, thread: usize, file: FileId, data_only: bool) {
+    pub(super) fn begin_sync(&mut self, thread: usize, file: InodeId, data_only: bool) {
         if self.followed.is_none() {
             return;
         }
@@ -138,8 +140,14 @@ impl Machine {
         followed.syncs.insert(thread, Sync { file, change, size_bytes, pages });
     }
 
-    /// A thread's sync has returned.
-    pub(super) fn end_sync(&mut self, thread: usize) {
+    /// A thread's sync of a file has returned.
+    pub(super) fn end_sync(&mut self, thread: usize, file: InodeId) {
+        self.promise(thread);
+        self.paging.let_go_of_inode(file);
+    }
+
+    /// Where files are followed, what a thread's sync has kept is promised.
+    fn promise(&mut self, thread: usize) {
         let Some(followed) = &mut self.followed else { return };
         let Some(Sync { file, change, size_bytes, pages }) = followed.syncs.remove(&thread) else {
             return;
@@ -154,18 +162,11 @@ impl Machine {
         }
     }
 
-    /// A file is deleted: whoever syncs it still is promised nothing of one that may get its number.
-    pub(super) fn forget_file(&mut self, file: FileId) {
-        self.forget_unsynced(file, 0);
-        let Some(followed) = &mut self.followed else { return };
-        followed.syncs.retain(|_, sync| sync.file != file);
-    }
-
-    /// A file is cut off: of what goes nothing is promised.
-    pub(super) fn forget_unsynced(&mut self, file: FileId, length: u64) {
+    /// A file is cut off, or deleted: of what goes nothing is promised.
+    pub(super) fn forget_unsynced(&mut self, file: InodeId, length: u64) {
         let first = length.div_ceil(1 << self.fixed.page_shift);
         let Some(followed) = &mut self.followed else { return };
-        let stays = |page: &(FileId, u64), _: &mut u64| page.0 != file || page.1 < first;
+        let stays = |page: &(InodeId, u64), _: &mut u64| page.0 != file || page.1 < first;
         followed.unsynced.retain(stays);
         followed.syncs.values_mut().for_each(|sync| sync.pages.retain(stays));
     }

@@ -1,10 +1,11 @@
 //! A software thread of the workload as the machine runs it.
 
 use super::causes::Cause;
+use super::files::OpenFiles;
 use std::collections::VecDeque;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
+use tierscope_model::os::InodeId;
 use tierscope_model::os::paging::TransferId;
-use tierscope_workload::op::FileId;
 use tierscope_workload::site::UNKNOWN_SITE;
 use tierscope_workload::{Op, SiteId, ThreadId};
 
@@ -108,15 +109,15 @@ pub enum Action {
     /// A transfer that the thread has carried out itself ends.
     Arrive(TransferId),
     /// A read call goes on.
-    Read { file: FileId, offset: u64, left: u64, address: u64, last: u64 },
+    Read { inode: InodeId, offset: u64, left: u64, address: u64, last: u64 },
     /// A write call goes on.
-    Write { file: FileId, offset: u64, left: u64, address: u64 },
+    Write { inode: InodeId, offset: u64, left: u64, address: u64 },
     /// A sync goes on.
-    Sync { file: FileId, data_only: bool },
+    Sync { inode: InodeId, data_only: bool },
     /// The drive is flushed for a sync.
     Flush,
     /// A sync has returned.
-    Synced,
+    Synced(InodeId),
 }
 
 /// Why a thread enters the kernel.
@@ -259,6 +260,8 @@ pub struct Thread {
     pub site: SiteId,
     /// The file that a call works on, as an area.
     pub call_area: u32,
+    /// Files that it has open.
+    pub open_files: OpenFiles,
     /// What its read or write call holds on to.
     pub held: Option<HeldFrame>,
     /// Hardware thread on which it ran last.
@@ -294,6 +297,7 @@ impl Thread {
             fault: None,
             site: UNKNOWN_SITE,
             call_area: 0,
+            open_files: OpenFiles::new(),
             held: None,
             last_context: 0,
             between: false,

@@ -5,9 +5,9 @@
 //! descriptors, its blocks, and a record, which is written once all before it is there
 //! (Documentation/filesystems/ext4/journal.rst; fs/jbd2/commit.c).
 
+use crate::os::InodeId;
 use crate::os::paging::TransferId;
 use std::collections::{BTreeSet, VecDeque};
-use tierscope_workload::op::FileId;
 
 /// Bytes of a descriptor's head and tail, and of a tag with checksums of version 3, the first of which has
 /// the journal's identity, of 16 bytes (`journal_header_t`, `journal_block_tag3_t`, include/linux/jbd2.h).
@@ -42,7 +42,7 @@ pub struct Transaction {
     /// Places of the blocks that it has.
     pub blocks: BTreeSet<u64>,
     /// Files whose data have to be written before it commits.
-    pub files: BTreeSet<FileId>,
+    pub files: BTreeSet<InodeId>,
     /// It is to be committed.
     wanted: bool,
     /// The drive has been told to write what it had buffered before the record.
@@ -55,9 +55,9 @@ pub struct Transaction {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Dirty data of a file begin to be written.
-    WriteData(FileId),
+    WriteData(InodeId),
     /// Data of a file that are being written have been.
-    AwaitData(FileId),
+    AwaitData(InodeId),
     /// These places get their metadata.
     Metadata(Vec<u64>),
     /// They have it.
@@ -139,7 +139,7 @@ impl Journal {
     }
 
     /// A file's data have to be written before the running transaction commits.
-    pub(super) fn order(&mut self, file: FileId) {
+    pub(super) fn order(&mut self, file: InodeId) {
         if let Some(running) = &mut self.running {
             running.files.insert(file);
         }

@@ -4,6 +4,7 @@
 //! At the start of the store lie superblock, orphans, the journal, group descriptors, bitmaps and inodes,
 //! and then the blocks of the one directory and of the maps of files, as far as they are reserved.
 
+use crate::os::InodeId;
 use tierscope_workload::op::FileId;
 
 /// Bytes of an inode, of a group's descriptor and of a directory's entry (a name of 8 to 16 bytes).
@@ -93,7 +94,7 @@ impl Layout {
     }
 
     /// The number of a file's inode: those beyond the last share the places of others.
-    fn inode_number(&self, file: FileId) -> u64 {
+    fn inode_number(&self, file: InodeId) -> u64 {
         let count = (self.others - self.inodes) * self.block_bytes / INODE_BYTES;
         FIRST_FILE + u64::from(file) % (count - FIRST_FILE)
     }
@@ -103,7 +104,7 @@ impl Layout {
     }
 
     /// The block of a file's inode.
-    pub fn inode(&self, file: FileId) -> u64 {
+    pub fn inode(&self, file: InodeId) -> u64 {
         self.inode_block(self.inode_number(file))
     }
 
@@ -111,19 +112,18 @@ impl Layout {
         self.at(self.descriptors + group * DESCRIPTOR_BYTES / self.block_bytes)
     }
 
-    /// What changes with a file's entry in the directory: the entry, the directory's inode, the file's, and
-    /// which inodes are in use.
-    pub fn entry(&self, file: FileId) -> [u64; 5] {
-        let number = self.inode_number(file);
+    /// What changes with an entry in the directory: the entry and the directory's inode.
+    pub fn entry(&self, name: FileId) -> [u64; 2] {
+        let entries = u64::from(name) / (self.block_bytes / ENTRY_BYTES);
+        [self.other(entries), self.inode_block(ROOT)]
+    }
+
+    /// What changes when an inode comes into use, or is no longer: the inode, and which are in use.
+    pub fn use_of(&self, inode: InodeId) -> [u64; 3] {
+        let number = self.inode_number(inode);
         let group = (number / self.inodes_per_group).min(self.groups - 1);
-        let entries = u64::from(file) / (self.block_bytes / ENTRY_BYTES);
-        [
-            self.other(entries),
-            self.inode_block(ROOT),
-            self.inode_block(number),
-            self.at(self.inode_bitmaps + group),
-            self.descriptor(group),
-        ]
+        let bitmap = self.at(self.inode_bitmaps + group);
+        [self.inode_block(number), bitmap, self.descriptor(group)]
     }
 
     /// What changes when a block of a file gets its place, or loses it: which blocks are in use.
@@ -138,19 +138,19 @@ impl Layout {
     }
 
     /// A block of a map of a file.
-    fn map(&self, file: FileId, number: u64) -> u64 {
+    fn map(&self, file: InodeId, number: u64) -> u64 {
         // From the end, where the directory comes last.
         self.at(self.end - 1 - (u64::from(file) * 7 + number) % (self.end - self.others))
     }
 
     /// The block that holds an extent, where the inode does not.
-    pub fn extent_leaf(&self, file: FileId, extents: u64) -> Option<u64> {
+    pub fn extent_leaf(&self, file: InodeId, extents: u64) -> Option<u64> {
         let per_block = self.block_bytes / EXTENT_BYTES;
         (extents > INLINE_EXTENTS).then(|| self.map(file, extents / per_block))
     }
 
     /// The block that holds the place of a file's block, where the inode does not.
-    pub fn indirect(&self, file: FileId, index: u64) -> Option<u64> {
+    pub fn indirect(&self, file: InodeId, index: u64) -> Option<u64> {
         let per_block = self.block_bytes / POINTER_BYTES;
         let beyond = index.checked_sub(DIRECT_BLOCKS)?;
         Some(self.map(file, beyond / per_block))

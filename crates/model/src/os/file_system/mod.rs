@@ -9,6 +9,7 @@
 pub mod journal;
 pub mod layout;
 
+use crate::os::InodeId;
 use crate::os::paging::{OsError, TransferId};
 use crate::power::{Note, Weakness, Weaknesses};
 use journal::{Journal, Request};
@@ -134,7 +135,9 @@ counters! {
 /// What the file system knows of a file.
 #[derive(Clone, Debug, Default)]
 struct FileMetadata {
-    /// It has been created, and not been deleted since.
+    /// The name that it has, or had.
+    name: FileId,
+    /// It has a name.
     exists: bool,
     /// The transactions that last changed it, and what its data need (`i_sync_tid`, `i_datasync_tid`,
     /// fs/ext4/ext4.h).
@@ -170,7 +173,7 @@ pub struct FileSystem {
     layout: Layout,
     /// Transactions and the log.
     pub journal: Journal,
-    files: BTreeMap<FileId, FileMetadata>,
+    files: BTreeMap<InodeId, FileMetadata>,
     dirty: BTreeMap<u64, DirtyBlock>,
     /// Transfers of metadata to their places.
     under_way: BTreeSet<TransferId>,
@@ -251,61 +254,62 @@ impl FileSystem {
 
     /// What the running transaction gets is the file's; `data` says that its data cannot be found
     /// without it.
-    fn change(&mut self, file: FileId, blocks: &[u64], data: bool, now_ps: u64) {
+    fn change(&mut self, file: InodeId, blocks: &[u64], data: bool, now_ps: u64) {
         let number = self.journal.join(blocks, now_ps);
         let metadata = self.files.entry(file).or_default();
         metadata.changed_by = number;
         if data {
             metadata.data_changed_by = number;
         }
-        let FileMetadata { exists, size_bytes, .. } = *metadata;
+        let FileMetadata { name, exists, size_bytes, .. } = *metadata;
         let inode = self.layout.inode(file);
-        self.note(|| Note::Changed { file, transaction: number, exists, size_bytes, data, inode });
+        let transaction = number;
+        self.note(|| Note::Changed { file, name, transaction, exists, size_bytes, data, inode });
     }
 
     /// The store has had a file from the start: its pages lie here, so many in a row.
-    pub fn held(&mut self, file: FileId, pages: (u64, u64), size_bytes: u64) {
-        self.files.entry(file).or_default().size_bytes = size_bytes;
+    pub fn held(&mut self, name: FileId, file: InodeId, pages: (u64, u64), size_bytes: u64) {
+        let metadata = FileMetadata { name, exists: true, size_bytes, ..FileMetadata::default() };
+        self.files.insert(file, metadata);
         let inode = self.layout.inode(file);
-        self.note(|| Note::Held { file, pages, size_bytes, inode });
+        self.note(|| Note::Held { file, name, pages, size_bytes, inode });
     }
 
     /// A file's next change makes it as large as this at least.
-    pub fn grew(&mut self, file: FileId, size_bytes: u64) {
+    pub fn grew(&mut self, file: InodeId, size_bytes: u64) {
         let metadata = self.files.entry(file).or_default();
         metadata.size_bytes = size_bytes.max(metadata.size_bytes);
     }
 
-    /// Whether a file has been created, or was there, and has not been deleted since.
-    pub fn exists(&self, file: FileId) -> bool {
-        self.files.get(&file).is_some_and(|metadata| metadata.exists)
-    }
-
-    /// A file of so many bytes is opened: it is created where it has none and is not known.
-    pub fn open(&mut self, file: FileId, size_bytes: u64, now_ps: u64) {
-        let metadata = self.files.entry(file).or_default();
-        if std::mem::replace(&mut metadata.exists, true) || size_bytes > 0 {
-            return;
-        }
-        *metadata = FileMetadata { exists: true, ..FileMetadata::default() };
-        self.change(file, &self.layout.entry(file), true, now_ps);
-    }
-
-    /// A file is deleted, which has been cut off already.
-    pub fn unlink(&mut self, file: FileId, now_ps: u64) {
-        if !self.files.get(&file).is_some_and(|metadata| metadata.exists) {
-            return;
-        }
-        let mut blocks = self.layout.entry(file).to_vec();
-        blocks.push(self.layout.orphans());
-        self.files.insert(file, FileMetadata::default());
+    /// A file is created: an inode, and a name for it.
+    pub fn create(&mut self, name: FileId, file: InodeId, now_ps: u64) {
+        self.files.insert(file, FileMetadata { name, exists: true, ..FileMetadata::default() });
+        let blocks = [&self.layout.entry(name)[..], &self.layout.use_of(file)].concat();
         self.change(file, &blocks, true, now_ps);
-        self.files.insert(file, FileMetadata::default());
-        self.files.insert(file, FileMetadata::default());
+    }
+
+    /// A file loses its name, and has so many pages: its inode is one of the orphans, which recovery removes
+    /// (`ext4_unlink`, fs/ext4/namei.c).
+    pub fn unlink(&mut self, file: InodeId, pages: u64, now_ps: u64) {
+        let metadata = self.files.entry(file).or_default();
+        metadata.exists = false;
+        let mut blocks = self.layout.entry(metadata.name).to_vec();
+        blocks.extend([self.layout.inode(file), self.layout.orphans()]);
+        self.change(file, &blocks, true, now_ps);
+        let transaction = self.files.get(&file).map_or(0, |metadata| metadata.changed_by);
+        self.note(|| Note::Cut { file, pages: 0..pages, transaction });
+    }
+
+    /// An inode without a name, which has been cut off, is removed (`ext4_free_inode`, fs/ext4/ialloc.c).
+    pub fn remove(&mut self, file: InodeId, now_ps: u64) {
+        let mut blocks = self.layout.use_of(file).to_vec();
+        blocks.push(self.layout.orphans());
+        self.change(file, &blocks, true, now_ps);
+        self.files.remove(&file);
     }
 
     /// A write call has ended; `grown` says that the file has become larger within its last block.
-    pub fn wrote(&mut self, file: FileId, grown: bool, now_ps: u64) {
+    pub fn wrote(&mut self, file: InodeId, grown: bool, now_ps: u64) {
         let stamp = now_ps / self.stamp_ps + 1;
         let metadata = self.files.entry(file).or_default();
         let stamped = std::mem::replace(&mut metadata.stamp, stamp) != stamp;
@@ -315,7 +319,7 @@ impl FileSystem {
     }
 
     /// A block of a file gets its place.
-    pub fn allocated(&mut self, file: FileId, index: u64, place: u64, now_ps: u64) {
+    pub fn allocated(&mut self, file: InodeId, index: u64, place: u64, now_ps: u64) {
         let metadata = self.files.entry(file).or_default();
         if metadata.next != (index, place) || metadata.extents == 0 {
             metadata.extents += 1;
@@ -339,7 +343,7 @@ impl FileSystem {
     /// A file is cut off at so many bytes: these of its pages go, and the blocks with these places are free.
     pub fn freed(
         &mut self,
-        file: FileId,
+        file: InodeId,
         size_bytes: u64,
         pages: Range<u64>,
         places: &BTreeSet<u64>,
@@ -362,7 +366,7 @@ impl FileSystem {
     }
 
     /// The transaction that a sync of the file has to wait for, where it is not committed.
-    pub fn needs(&self, file: FileId, data_only: bool) -> Option<u64> {
+    pub fn needs(&self, file: InodeId, data_only: bool) -> Option<u64> {
         let metadata = self.files.get(&file)?;
         let number = if data_only { metadata.data_changed_by } else { metadata.changed_by };
         self.journal.is_pending(number).then_some(number)
@@ -380,7 +384,7 @@ impl FileSystem {
     fn plan(&mut self, now_ps: u64) -> Result<(), OsError> {
         let Some(transaction) = self.journal.committing() else { return Ok(()) };
         let (number, blocks) = (transaction.number, transaction.blocks.clone());
-        let files: Vec<FileId> = transaction.files.iter().copied().collect();
+        let files: Vec<InodeId> = transaction.files.iter().copied().collect();
         let mut requests = Vec::new();
         let waits = !self.weaknesses.has(Weakness::UnorderedData);
         if waits && !self.delays_allocation() {

@@ -22,7 +22,7 @@ impl Paging {
 
     /// The place of a file's page as the extended buffer cache knows it, where there is one: what lies
     /// nowhere in the store is not looked for, as it need not be read.
-    fn place_of(&self, file: FileId, index: u64) -> Option<u64> {
+    fn place_of(&self, file: InodeId, index: u64) -> Option<u64> {
         self.buffer_cache.as_ref().filter(|_| !processes::is_object(file))?;
         Some(self.store_address(file, index)? / self.page_bytes)
     }
@@ -31,7 +31,7 @@ impl Paging {
     /// read from there. Nothing where it has not.
     pub(super) fn fetch(
         &mut self,
-        file: FileId,
+        file: InodeId,
         index: u64,
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
@@ -90,7 +90,7 @@ impl Paging {
     }
 
     /// Whether readahead passes over pages, because the extended buffer cache has all of them.
-    pub(super) fn spares(&self, file: FileId, mut pages: Range<u64>) -> bool {
+    pub(super) fn spares(&self, file: InodeId, mut pages: Range<u64>) -> bool {
         let Some(cache) = &self.buffer_cache else { return false };
         pages.all(|index| self.place_of(file, index).is_some_and(|place| cache.spares(place)))
     }
@@ -98,7 +98,7 @@ impl Paging {
     /// A clean page leaves the page cache; the frame holds it still, if one is given.
     pub(super) fn enter_buffer_cache(
         &mut self,
-        file: FileId,
+        file: InodeId,
         index: u64,
         frame: Option<u64>,
     ) -> Option<Work> {
@@ -112,7 +112,7 @@ impl Paging {
 
     /// A page of a file is no longer what the store has of it.
     #[inline]
-    pub(super) fn invalidate_buffered(&mut self, file: FileId, index: u64) {
+    pub(super) fn invalidate_buffered(&mut self, file: InodeId, index: u64) {
         if let Some(place) = self.place_of(file, index)
             && let Some(cache) = &mut self.buffer_cache
         {

@@ -79,7 +79,7 @@ impl Paging {
         &mut self,
         page: u64,
         frame: u64,
-        (file, index): (FileId, u64),
+        (file, index): (InodeId, u64),
         now_ps: u64,
         work: &mut Vec<Work>,
     ) -> Result<Next, OsError> {
@@ -150,7 +150,7 @@ impl Paging {
     fn file_fault(
         &mut self,
         page: u64,
-        (file, vma): (FileId, &Vma),
+        (file, vma): (InodeId, &Vma),
         (write, shared): (bool, bool),
         now_ps: u64,
         work: &mut Vec<Work>,
@@ -190,7 +190,7 @@ impl Paging {
     /// Where nothing is paged, a page of a file is there, or comes to be.
     fn map_without_store(
         &mut self,
-        (file, index): (FileId, u64),
+        (file, index): (InodeId, u64),
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
@@ -205,7 +205,7 @@ impl Paging {
     /// more (`filemap_fault`).
     fn map_with_readahead(
         &mut self,
-        (file, index): (FileId, u64),
+        (file, index): (InodeId, u64),
         vma: &Vma,
         write: bool,
         work: &mut Vec<Work>,
@@ -253,7 +253,7 @@ impl Paging {
     /// Brings one page of a file into the page cache.
     pub(super) fn read_file(
         &mut self,
-        file: FileId,
+        file: InodeId,
         index: u64,
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,

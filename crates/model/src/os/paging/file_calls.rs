@@ -8,7 +8,7 @@ impl Paging {
     /// for, which may lie beyond the file's end.
     pub fn read_page(
         &mut self,
-        file: FileId,
+        file: InodeId,
         index: u64,
         last: u64,
         work: &mut Vec<Work>,
@@ -54,7 +54,7 @@ impl Paging {
 
     /// A read call uses a page, which counts once however many bytes of it are read in a row
     /// (`filemap_read`, mm/filemap.c).
-    fn use_by_call(&mut self, file: FileId, index: u64, frame: u64) {
+    fn use_by_call(&mut self, file: InodeId, index: u64, frame: u64) {
         self.note_use(frame);
         if self.file(file).last_read.replace(index) != Some(index) {
             self.reclaim.mark_accessed(frame);
@@ -62,7 +62,7 @@ impl Paging {
     }
 
     /// A page was not there: if the store had it, that is a major fault, or as much as one.
-    pub(super) fn count_read(&mut self, file: FileId, index: u64) {
+    pub(super) fn count_read(&mut self, file: InodeId, index: u64) {
         if self.store_address(file, index).is_some() {
             self.counters.major_faults += 1;
             self.note_miss();
@@ -72,7 +72,7 @@ impl Paging {
     /// Where nothing is paged, a page is there, or comes to be.
     fn read_without_store(
         &mut self,
-        file: FileId,
+        file: InodeId,
         index: u64,
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
@@ -86,7 +86,7 @@ impl Paging {
     }
 
     /// A read call has ended in front of this byte.
-    pub fn end_of_read(&mut self, file: FileId, end_bytes: u64) {
+    pub fn end_of_read(&mut self, file: InodeId, end_bytes: u64) {
         let page_bytes = self.page_bytes;
         self.file(file).readahead.end_of_read(end_bytes, page_bytes);
     }
@@ -96,7 +96,7 @@ impl Paging {
     /// [`Paging::copied_to`] is told.
     pub fn write_page(
         &mut self,
-        file: FileId,
+        file: InodeId,
         index: u64,
         whole: bool,
         work: &mut Vec<Work>,
@@ -148,7 +148,7 @@ impl Paging {
     /// Writes a batch of a file's dirty pages; `None` once none is left.
     pub fn sync(
         &mut self,
-        file: FileId,
+        file: InodeId,
         work: &mut Vec<Work>,
     ) -> Result<Option<TransferId>, OsError> {
         if let Some(id) = self.write_file(file, work)? {
@@ -158,7 +158,7 @@ impl Paging {
     }
 
     /// A transfer that still writes a page of the file.
-    pub(super) fn writing(&self, file: FileId) -> Option<TransferId> {
+    pub(super) fn writing(&self, file: InodeId) -> Option<TransferId> {
         let of_file = |page: &PageTransfer| matches!(self.frames.get(page.frame).owner, Owner::File(f, _) if f == file);
         self.transfers
             .iter()

@@ -29,7 +29,7 @@ impl Paging {
     }
 
     /// The page of a file that a frame holds, if it does.
-    pub fn page_in(&self, frame: u64) -> Option<(FileId, u64)> {
+    pub fn page_in(&self, frame: u64) -> Option<(InodeId, u64)> {
         match self.frames.get(frame).owner {
             Owner::File(file, index) if !processes::is_object(file) => Some((file, index)),
             _ => None,
@@ -43,7 +43,7 @@ impl Paging {
     }
 
     /// Where a page of a file lies on the store, where it has a place.
-    pub fn place_in_store(&self, file: FileId, index: u64) -> Option<u64> {
+    pub fn place_in_store(&self, file: InodeId, index: u64) -> Option<u64> {
         self.store_address(file, index)
     }
 
@@ -62,13 +62,8 @@ impl Paging {
         self.wakes.commit |= system.journal.is_wanted();
     }
 
-    /// A file is deleted, which has been cut off already.
-    pub fn unlink(&mut self, file: FileId) {
-        self.change_metadata(|system, now_ps| system.unlink(file, now_ps));
-    }
-
     /// Pages of a file are about to be cut off: their places are free.
-    pub(super) fn free_places(&mut self, file: FileId, size_bytes: u64, pages: Range<u64>) {
+    pub(super) fn free_places(&mut self, file: InodeId, size_bytes: u64, pages: Range<u64>) {
         let Some(group_bytes) = self.file_system.as_ref().map(FileSystem::group_bytes) else {
             return;
         };
@@ -82,7 +77,7 @@ impl Paging {
     }
 
     /// A write call has ended at this byte.
-    pub fn extend_file(&mut self, file: FileId, end_bytes: u64) {
+    pub fn extend_file(&mut self, file: InodeId, end_bytes: u64) {
         let last = end_bytes.saturating_sub(1) / self.page_bytes;
         let grown = self.file_size(file) < end_bytes && self.store_address(file, last).is_some();
         self.change_metadata(|system, now_ps| {
@@ -96,7 +91,7 @@ impl Paging {
     }
 
     /// Blocks are allocated when a call writes them, where the file system does not delay that.
-    pub(super) fn allocate_now(&mut self, file: FileId, index: u64) -> Result<(), OsError> {
+    pub(super) fn allocate_now(&mut self, file: InodeId, index: u64) -> Result<(), OsError> {
         match &self.file_system {
             Some(system) if !system.delays_allocation() => self.place_for(file, index).map(drop),
             _ => Ok(()),
@@ -107,7 +102,7 @@ impl Paging {
     /// to be flushed then, as the commit has flushed it already (`jbd2_trans_will_send_data_barrier`).
     pub fn sync_metadata(
         &mut self,
-        file: FileId,
+        file: InodeId,
         data_only: bool,
         work: &mut Vec<Work>,
     ) -> Option<(TransferId, bool)> {

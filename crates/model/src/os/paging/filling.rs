@@ -6,7 +6,7 @@ use crate::os::readahead::{Filling, Folio, PageCache, around};
 
 /// Where and for what pages are brought into the page cache.
 pub(super) struct Need<'a> {
-    pub file: FileId,
+    pub file: InodeId,
     /// Pages that are asked for; others are read ahead.
     pub wanted: Range<u64>,
     pub work: &'a mut Vec<Work>,
@@ -131,17 +131,17 @@ impl Filler<'_, '_> {
 
 impl Paging {
     /// Pages of a file, the last of which may be incomplete.
-    pub(super) fn file_pages(&self, file: FileId) -> u64 {
+    pub(super) fn file_pages(&self, file: InodeId) -> u64 {
         self.file_size(file).div_ceil(self.page_bytes)
     }
 
     /// The frame of a page in the page cache, also of one that is being read.
-    pub(super) fn cached(&self, file: FileId, page: u64) -> Option<u64> {
+    pub(super) fn cached(&self, file: InodeId, page: u64) -> Option<u64> {
         self.cache.get(file_key(file, page)).checked_sub(1)
     }
 
     /// The folio that a page in the page cache belongs to. Its first page has the mark.
-    pub(super) fn folio(&self, file: FileId, page: u64) -> Option<Folio> {
+    pub(super) fn folio(&self, file: InodeId, page: u64) -> Option<Folio> {
         let Cached { order, marked, .. } = self.frames.get(self.cached(file, page)?).cached;
         let order = u32::from(order);
         let first = page >> order << order;
@@ -183,7 +183,7 @@ impl Paging {
 
     /// Maps what is in the page cache around a fault, as [`around::map`] says; whether the page
     /// itself is mapped now.
-    pub(super) fn map_around(&mut self, file: FileId, vma: &around::Vma, page: u64) -> bool {
+    pub(super) fn map_around(&mut self, file: InodeId, vma: &around::Vma, page: u64) -> bool {
         let around = self.limits.as_ref().map_or(1, |limits| limits.fault_around);
         let mut entries = Entries { paging: self, file, vma, new: Vec::new() };
         let mut readahead = entries.paging.files[&file].readahead.clone();
@@ -196,7 +196,7 @@ impl Paging {
     }
 
     /// Maps the folio of a page that faulted, as [`around::map_folio`] says.
-    pub(super) fn map_folio(&mut self, file: FileId, vma: &around::Vma, page: u64) {
+    pub(super) fn map_folio(&mut self, file: InodeId, vma: &around::Vma, page: u64) {
         let Some(folio) = self.folio(file, page) else { return };
         let mut entries = Entries { paging: self, file, vma, new: Vec::new() };
         around::map_folio(&Read(self, file), &mut entries, vma, page, folio);
@@ -204,7 +204,7 @@ impl Paging {
         self.map_file_pages(file, vma, &new);
     }
 
-    fn map_file_pages(&mut self, file: FileId, vma: &around::Vma, pages: &[u64]) {
+    fn map_file_pages(&mut self, file: InodeId, vma: &around::Vma, pages: &[u64]) {
         for index in pages {
             let Some(frame) = self.cached(file, *index) else { continue };
             let page = vma.address + index - vma.first;
@@ -215,7 +215,7 @@ impl Paging {
 }
 
 /// The page cache of a file without what is still being read, which cannot be mapped.
-struct Read<'a>(&'a Paging, FileId);
+struct Read<'a>(&'a Paging, InodeId);
 
 impl PageCache for Read<'_> {
     fn file_pages(&self) -> u64 {
@@ -231,7 +231,7 @@ impl PageCache for Read<'_> {
 /// New entries of the page table for pages of a file.
 struct Entries<'a> {
     paging: &'a Paging,
-    file: FileId,
+    file: InodeId,
     vma: &'a around::Vma,
     new: Vec<u64>,
 }

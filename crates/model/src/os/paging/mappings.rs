@@ -4,30 +4,6 @@ use super::filling::Need;
 use super::*;
 
 impl Paging {
-    /// A file is first seen, with the size it has now.
-    pub fn open(&mut self, file: FileId, size_bytes: u64) -> Result<(), OsError> {
-        let created =
-            size_bytes == 0 && self.file_system.as_ref().is_some_and(|system| !system.exists(file));
-        if created && self.file_size(file) > 0 {
-            // What a call that was under way has written to the one that was deleted is not the new one's.
-            self.truncate(file, 0);
-        }
-        self.change_metadata(|system, now_ps| system.open(file, size_bytes, now_ps));
-        if self.files.contains_key(&file) {
-            return Ok(());
-        }
-        let pages = size_bytes.div_ceil(self.page_bytes);
-        let base_address = self.store_end;
-        self.grow_store(pages)?;
-        if let Some(system) = self.file_system.as_mut().filter(|_| pages > 0) {
-            system.held(file, (base_address, pages), size_bytes);
-        }
-        let state = self.file(file);
-        (state.size_bytes, state.stored_pages, state.base_address) =
-            (size_bytes, pages, base_address);
-        Ok(())
-    }
-
     pub(super) fn grow_store(&mut self, pages: u64) -> Result<u64, OsError> {
         let address = self.store_end;
         if let Some(limits) = &self.limits {
@@ -40,9 +16,11 @@ impl Paging {
         Ok(address)
     }
 
-    pub(super) fn file(&mut self, file: FileId) -> &mut FileState {
+    pub(super) fn file(&mut self, file: InodeId) -> &mut FileState {
         let limits = self.readahead;
         self.files.entry(file).or_insert_with(|| FileState {
+            name: file,
+            users: 0,
             size_bytes: 0,
             stored_pages: 0,
             base_address: 0,
@@ -54,12 +32,12 @@ impl Paging {
     }
 
     /// Size of a file, in bytes.
-    pub fn file_size(&self, file: FileId) -> u64 {
+    pub fn file_size(&self, file: InodeId) -> u64 {
         self.files.get(&file).map_or(0, |state| state.size_bytes)
     }
 
     /// Maps a range. Lengths are rounded up to whole pages.
-    pub fn map(&mut self, address: u64, length: u64, flags: u64, file: FileId, offset: u64) {
+    pub fn map(&mut self, address: u64, length: u64, flags: u64, file: InodeId, offset: u64) {
         let start = address / self.page_bytes;
         let pages = length.div_ceil(self.page_bytes);
         self.unmap(address, length);
@@ -79,7 +57,7 @@ impl Paging {
             return Area { index: Area::REST, pages: page..page + 1 };
         };
         let index = match mapping.file {
-            Some((file, _)) if !processes::is_object(file) => Area::FILES + file,
+            Some((file, _)) if !processes::is_object(file) => Area::FILES + self.name_of(file),
             None if mapping.heap => Area::HEAP,
             _ => Area::ANONYMOUS,
         };
@@ -93,10 +71,10 @@ impl Paging {
     }
 
     pub(super) fn unmap_pages(&mut self, start: u64, pages: u64) {
-        let objects = self.objects_in(start, pages);
+        let nameless = self.nameless_in(start, pages);
         self.release_range(start, pages);
         self.space.unmap(start, pages);
-        self.drop_unmapped(objects);
+        self.drop_unmapped(nameless);
     }
 
     pub(super) fn release_range(&mut self, start: u64, pages: u64) {
@@ -149,7 +127,7 @@ impl Paging {
         if from != to {
             self.unmap(new, new_length);
         }
-        let objects = self.objects_in(from, old_pages);
+        let nameless = self.nameless_in(from, old_pages);
         let kept = old_pages.min(new_pages);
         let entries: Vec<Pte> = (0..kept).map(|i| self.space.take(from + i)).collect();
         // What the old place mapped is not gone, but mapped by the new one in a moment.
@@ -163,7 +141,7 @@ impl Paging {
             pattern: Pattern::Normal,
         };
         self.space.map(to, mapping.unwrap_or(default));
-        self.drop_unmapped(objects);
+        self.drop_unmapped(nameless);
         for (i, pte) in entries.into_iter().enumerate() {
             self.move_entry(from + i as u64, to + i as u64, pte);
         }
@@ -226,7 +204,7 @@ impl Paging {
     }
 
     /// Sets a file's size; pages beyond it are dropped.
-    pub fn truncate(&mut self, file: FileId, length: u64) {
+    pub fn truncate(&mut self, file: InodeId, length: u64) {
         let pages = length.div_ceil(self.page_bytes);
         let old = self.file_size(file).div_ceil(self.page_bytes);
         self.free_places(file, length, pages..old);

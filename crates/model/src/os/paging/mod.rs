@@ -2,12 +2,12 @@
 //! call. It decides and keeps its tables; the machine carries out the transfers, charges the
 //! paths and stops the threads.
 
-use crate::os::OsSpec;
 mod buffer_cache;
 mod faults;
 mod file_calls;
 mod file_system;
 mod filling;
+mod inodes;
 #[cfg(test)]
 mod laws;
 mod mappings;
@@ -26,6 +26,8 @@ use crate::os::file_system::FileSystem;
 use crate::os::frames::{Frame, Frames, Owner};
 use crate::os::readahead::{self, Pattern, Readahead};
 use crate::os::reclaim::{Reclaim, ReclaimCounters, ReclaimPolicy};
+use crate::os::{InodeId, OsSpec};
+use inodes::Names;
 use processes::Sharing;
 pub use reclaim::Wakes;
 use reclaim::Watermarks;
@@ -101,7 +103,7 @@ pub struct Transfer {
     /// Pages that reclaim has it write, to have their frames.
     leaving: u32,
     /// Files of which it writes pages that have been cut off meanwhile.
-    cut_files: Vec<FileId>,
+    cut_files: Vec<InodeId>,
 }
 
 /// What a transfer is for.
@@ -245,7 +247,7 @@ impl Area {
     pub const NAMES: [&str; Area::FILES as usize] =
         ["image, stack and kernel", "heap", "anonymous memory"];
 
-    /// The file of an index that stands for one.
+    /// The file of an index that stands for one, by its name.
     pub fn file(index: u32) -> Option<FileId> {
         index.checked_sub(Area::FILES)
     }
@@ -268,6 +270,10 @@ struct Limits {
 
 #[derive(Clone, Debug)]
 struct FileState {
+    /// The name that it has, or had.
+    name: FileId,
+    /// How many have it open, or have calls of it under way.
+    users: u32,
     size_bytes: u64,
     /// Pages that the store had when the file was first seen.
     stored_pages: u64,
@@ -292,7 +298,8 @@ pub struct Paging {
     cache: CowMap<u64>,
     /// Place in the store of each file page beyond what the store had at first; see [`extent`].
     extents: CowMap<u64>,
-    files: BTreeMap<FileId, FileState>,
+    names: Names,
+    files: BTreeMap<InodeId, FileState>,
     store_end: u64,
     swap_start: u64,
     free_slots: Vec<u64>,
@@ -342,7 +349,7 @@ mod extent {
     pub const FLAGS: u64 = HOLDS | FREE;
 }
 
-fn file_key(file: FileId, index: u64) -> u64 {
+fn file_key(file: InodeId, index: u64) -> u64 {
     u64::from(file) << 36 | index
 }
 
@@ -383,6 +390,7 @@ impl Paging {
             frames: Frames::new(total, allocation, storage.is_none(), seed),
             cache: CowMap::new(0),
             extents: CowMap::new(0),
+            names: Names::default(),
             files: BTreeMap::new(),
             store_end: 0,
             swap_start: storage.map_or(0, |(_, store_bytes)| store_bytes),
@@ -489,8 +497,8 @@ impl Paging {
         !self.transfers.is_empty()
     }
 
-    /// The file that is mapped at an address, if one is.
-    pub fn file_at(&self, address: u64) -> Option<FileId> {
+    /// The inode of the file that is mapped at an address, if one is.
+    pub fn file_at(&self, address: u64) -> Option<InodeId> {
         let (_, mapping) = self.space.find(address / self.page_bytes)?;
         mapping.file.map(|(file, _)| file).filter(|file| !processes::is_object(*file))
     }
@@ -549,6 +557,7 @@ impl Paging {
             frames: self.frames.fork(),
             cache: self.cache.fork(),
             extents: self.extents.fork(),
+            names: self.names.clone(),
             files: self.files.clone(),
             free_slots: self.free_slots.clone(),
             slot_pages: self.slot_pages.fork(),

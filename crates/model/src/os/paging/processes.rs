@@ -22,16 +22,16 @@ pub(super) struct Sharing {
     /// Page-table entries that name a swap slot.
     slot_entries: CowMap<u64>,
     /// Memory that several processes map with stores that all see, as files without a place.
-    next_object: FileId,
+    next_object: InodeId,
 }
 
 /// The first number of a file that stands for memory which processes share (`shmem_zero_setup`,
 /// mm/shmem.c). Files of the workload have smaller ones.
-const FIRST_OBJECT: FileId = 1 << 27;
+const FIRST_OBJECT: InodeId = 1 << 27;
 
 /// Whether a file is memory that processes share.
-pub(super) fn is_object(file: FileId) -> bool {
-    (FIRST_OBJECT..NO_FILE).contains(&file)
+pub(super) fn is_object(file: InodeId) -> bool {
+    (FIRST_OBJECT..inodes::FIRST_SPARE).contains(&file)
 }
 
 impl Sharing {
@@ -270,40 +270,22 @@ impl Paging {
     }
 
     /// A number for memory of so many pages that processes share.
-    pub(super) fn new_object(&mut self, pages: u64) -> FileId {
+    pub(super) fn new_object(&mut self, pages: u64) -> InodeId {
         let object = self.sharing.next_object;
         // Far more than a workload maps; the last number serves for all that come after.
-        self.sharing.next_object = (object + 1).min(FIRST_OBJECT * 2 - 1);
+        self.sharing.next_object = (object + 1).min(inodes::FIRST_SPARE - 1);
         let size_bytes = pages * self.page_bytes;
         let state = self.file(object);
         state.size_bytes = state.size_bytes.max(size_bytes);
+        self.names.add_nameless(object);
         object
-    }
-
-    /// The memory that processes share in a range, whose last mapping may go.
-    pub(super) fn objects_in(&self, start: u64, pages: u64) -> BTreeSet<FileId> {
-        if self.sharing.next_object == FIRST_OBJECT {
-            return BTreeSet::new();
-        }
-        let files = self.space.files_in(start, pages).into_iter().map(|(file, _)| file);
-        files.filter(|file| is_object(*file)).collect()
-    }
-
-    /// Frees what no process maps any more.
-    pub(super) fn drop_unmapped(&mut self, objects: BTreeSet<FileId>) {
-        for object in objects {
-            if !self.space.maps(object) {
-                self.truncate(object, 0);
-                self.files.remove(&object);
-            }
-        }
     }
 
     /// A page of memory that processes share: a zeroed frame where nobody has touched it, else the one
     /// that is there, or that comes back from the store.
     pub(super) fn map_object(
         &mut self,
-        (object, index): (FileId, u64),
+        (object, index): (InodeId, u64),
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {

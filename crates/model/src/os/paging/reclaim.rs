@@ -160,7 +160,7 @@ impl Evictor<'_> {
     fn evict_file(
         &mut self,
         frame: u64,
-        file: FileId,
+        file: InodeId,
         index: u64,
         shadow: Shadow,
     ) -> Result<Evicted, OsError> {

@@ -9,9 +9,9 @@ const FLUSH_BATCH: usize = 256;
 /// Dirty pages, and when they have to be written.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dirty {
-    pages: BTreeSet<(FileId, u64)>,
+    pages: BTreeSet<(InodeId, u64)>,
     /// Since when each file has dirty pages, the oldest first (`dirtied_when`).
-    files: BTreeSet<(u64, FileId)>,
+    files: BTreeSet<(u64, InodeId)>,
     /// Pages under way to the store.
     under_way: u64,
     /// Pages that reclaim wants written.
@@ -34,13 +34,13 @@ impl Dirty {
         self.due_ps
     }
 
-    pub fn pages_of(&self, file: FileId) -> impl Iterator<Item = (FileId, u64)> + '_ {
+    pub fn pages_of(&self, file: InodeId) -> impl Iterator<Item = (InodeId, u64)> + '_ {
         self.pages.range((file, 0)..=(file, u64::MAX)).copied()
     }
 }
 
 impl Paging {
-    pub(super) fn mark_dirty(&mut self, frame: u64, file: FileId, index: u64, now_ps: u64) {
+    pub(super) fn mark_dirty(&mut self, frame: u64, file: InodeId, index: u64, now_ps: u64) {
         let info = self.frames.get_mut(frame);
         info.dirty = true;
         info.leaves = false;
@@ -70,7 +70,7 @@ impl Paging {
     }
 
     /// A page is dirty no more, or gone.
-    pub(super) fn forget_dirty(&mut self, file: FileId, index: u64) {
+    pub(super) fn forget_dirty(&mut self, file: InodeId, index: u64) {
         if !self.dirty.pages.remove(&(file, index)) || self.dirty.pages_of(file).next().is_some() {
             return;
         }
@@ -97,7 +97,7 @@ impl Paging {
     /// that of many who wait for few pages none makes his own dirty anew each time.
     pub(super) fn throttle(
         &mut self,
-        file: FileId,
+        file: InodeId,
         index: u64,
         work: &mut Vec<Work>,
     ) -> Result<Option<TransferId>, OsError> {
@@ -178,10 +178,10 @@ impl Paging {
     /// Writes some of a file's dirty pages; `None` where there are none but those under way.
     pub(super) fn write_file(
         &mut self,
-        file: FileId,
+        file: InodeId,
         work: &mut Vec<Work>,
     ) -> Result<Option<TransferId>, OsError> {
-        let batch: Vec<(FileId, u64)> = self.dirty.pages_of(file).take(FLUSH_BATCH).collect();
+        let batch: Vec<(InodeId, u64)> = self.dirty.pages_of(file).take(FLUSH_BATCH).collect();
         let mut pages = Vec::new();
         for (file, index) in batch {
             let Some(frame) = self.cached(file, index) else {
@@ -209,7 +209,7 @@ impl Paging {
     pub(super) fn clean_file_page(
         &mut self,
         frame: u64,
-        file: FileId,
+        file: InodeId,
         index: u64,
     ) -> Result<PageTransfer, OsError> {
         let store_address = self.place_for(file, index)?;
@@ -261,7 +261,7 @@ impl Paging {
         info.mapped_twice = false;
     }
 
-    pub(super) fn store_address(&self, file: FileId, index: u64) -> Option<u64> {
+    pub(super) fn store_address(&self, file: InodeId, index: u64) -> Option<u64> {
         let state = self.files.get(&file)?;
         if index < state.stored_pages {
             return Some(state.base_address + index * self.page_bytes);
@@ -272,7 +272,7 @@ impl Paging {
 
     /// Where to write a page of a file: where it is, where it was before it was cut off, or in a
     /// new place.
-    pub(super) fn place_for(&mut self, file: FileId, index: u64) -> Result<u64, OsError> {
+    pub(super) fn place_for(&mut self, file: InodeId, index: u64) -> Result<u64, OsError> {
         if let Some(address) = self.store_address(file, index) {
             return Ok(address);
         }
@@ -292,7 +292,7 @@ impl Paging {
 
     /// A page of a file is cut off: its place in the store is free to be written again, but not
     /// while a write to it is under way, which a later one could pass.
-    pub(super) fn cut_off(&mut self, file: FileId, index: u64, being_written: bool) {
+    pub(super) fn cut_off(&mut self, file: InodeId, index: u64, being_written: bool) {
         let key = file_key(file, index);
         let extent = self.extents.get(key);
         if extent != 0 {

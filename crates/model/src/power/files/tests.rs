@@ -5,7 +5,8 @@ const SUPERBLOCK: u64 = 2 * PAGE;
 const INODE: u64 = 100 * PAGE;
 const BITMAP: u64 = 101 * PAGE;
 const PLACE: u64 = 500 * PAGE;
-const FILE: FileId = 3;
+const FILE: InodeId = 3;
+const NAME: FileId = 8;
 
 /// A file gets a page of version 7, and a sync of it returns, in transaction 1; what was written, in this order: page,
 /// descriptor, two blocks, record.
@@ -14,6 +15,7 @@ fn synced(ordered: bool) -> (Files, [(u64, Content); 5]) {
     files.note(Note::Begun { superblock: SUPERBLOCK });
     let change = |size_bytes| Note::Changed {
         file: FILE,
+        name: NAME,
         transaction: 1,
         exists: true,
         size_bytes,
@@ -117,6 +119,7 @@ fn what_is_cut_off_or_deleted_is_no_longer_promised() {
     assert_eq!(files.promised().get(PLACE / PAGE), 0);
     let gone = Note::Changed {
         file: FILE,
+        name: NAME,
         transaction: 2,
         exists: false,
         size_bytes: 0,

@@ -135,19 +135,3 @@ fn a_sync_whose_commit_has_flushed_the_drive_already_flushes_it_again() {
     let (_, again) = paging.sync_metadata(FILE, false, &mut Vec::new()).expect("not committed");
     assert!(again);
 }
-
-#[test]
-fn a_file_made_anew_is_empty_whatever_was_written_to_the_deleted_one() {
-    let mut paging = host(FileSystemKind::Ext4);
-    paging.open(FILE, 0).unwrap();
-    write(&mut paging, 0);
-    paging.truncate(FILE, 0);
-    paging.unlink(FILE);
-    write(&mut paging, 1);
-    assert_eq!(paging.file_size(FILE), 2 * PAGE, "by a call that was under way");
-    paging.open(FILE, 0).unwrap();
-    assert_eq!(paging.file_size(FILE), 0);
-    write(&mut paging, 0);
-    paging.open(FILE, 0).unwrap();
-    assert_eq!(paging.file_size(FILE), PAGE, "it is there");
-}

@@ -11,7 +11,9 @@ const SECOND_PS: u64 = 1_000_000_000_000;
 /// Files without a page of their own.
 fn with_files(files: Range<FileId>) -> Paging {
     let mut paging = small(|_| {});
-    files.for_each(|file| paging.open(file, 0).expect("the store is empty"));
+    for file in files {
+        paging.open(file, 0).expect("the store is empty");
+    }
     paging
 }
 

@@ -1,0 +1,124 @@
+//! Names of files, and the inodes that they are links to.
+//!
+//! A name is the number by which a workload knows a file; an inode is a file itself: its pages, its blocks and its
+//! size. Opening finds the inode of a name, or makes one; deleting takes the name away. An inode without a name
+//! stays as long as something has it: who has opened it, a call under way, or a mapping. Then its pages go and its
+//! blocks are free (`iput`, fs/inode.c; `ext4_evict_inode`, fs/ext4/inode.c). Memory that processes share is an inode
+//! that never had a name.
+
+use super::*;
+
+/// The first number of inodes that may not have the number of their name, as an inode without one has it still.
+pub(super) const FIRST_SPARE: InodeId = 3 << 26;
+
+/// Names, and what they are links to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    /// The inode of each name that was ever known; none of one that was deleted.
+    inodes: BTreeMap<FileId, Option<InodeId>>,
+    /// Inodes that no name is a link to.
+    nameless: BTreeSet<InodeId>,
+}
+
+impl Names {
+    /// An inode that never had a name.
+    pub fn add_nameless(&mut self, inode: InodeId) {
+        self.nameless.insert(inode);
+    }
+}
+
+impl Paging {
+    /// A file is opened, with the size it has now where it is first seen; it is made, and empty, where its name is known and it
+    /// was deleted. Its inode.
+    pub fn open(&mut self, name: FileId, size_bytes: u64) -> Result<InodeId, OsError> {
+        let known = self.names.inodes.get(&name).copied();
+        if let Some(Some(inode)) = known {
+            return Ok(inode);
+        }
+        let size_bytes = if known.is_some() { 0 } else { size_bytes };
+        let mut inode = name;
+        if self.files.contains_key(&inode) {
+            let mut spare = FIRST_SPARE..;
+            inode = spare.find(|spare| !self.files.contains_key(spare)).unwrap_or(inode);
+        }
+        self.names.inodes.insert(name, Some(inode));
+        let pages = size_bytes.div_ceil(self.page_bytes);
+        let base_address = self.store_end;
+        self.grow_store(pages)?;
+        self.change_metadata(|system, now_ps| match pages {
+            0 => system.create(name, inode, now_ps),
+            _ => system.held(name, inode, (base_address, pages), size_bytes),
+        });
+        let state = self.file(inode);
+        (state.name, state.size_bytes) = (name, size_bytes);
+        (state.stored_pages, state.base_address) = (pages, base_address);
+        Ok(inode)
+    }
+
+    /// The inode of a name, where there is such a file.
+    pub fn find(&self, name: FileId) -> Option<InodeId> {
+        self.names.inodes.get(&name).copied().flatten()
+    }
+
+    /// The name that an inode has, or had.
+    pub fn name_of(&self, inode: InodeId) -> FileId {
+        self.files.get(&inode).map_or(inode, |state| state.name)
+    }
+
+    /// Whether no name is a link to an inode.
+    pub fn is_nameless(&self, inode: InodeId) -> bool {
+        self.names.nameless.contains(&inode)
+    }
+
+    /// A file is deleted: its name goes, and its inode once nothing has it. Which that was.
+    pub fn unlink(&mut self, name: FileId) -> Option<InodeId> {
+        let inode = self.names.inodes.get_mut(&name)?.take()?;
+        self.names.nameless.insert(inode);
+        let pages = self.file_pages(inode);
+        self.change_metadata(|system, now_ps| system.unlink(inode, pages, now_ps));
+        self.drop_unused(inode);
+        Some(inode)
+    }
+
+    /// A call on an inode begins, or somebody has it open (`ihold`).
+    pub fn keep_inode(&mut self, inode: InodeId) {
+        self.file(inode).users += 1;
+    }
+
+    /// Who kept an inode lets go of it (`iput`).
+    pub fn let_go_of_inode(&mut self, inode: InodeId) {
+        self.file(inode).users -= 1;
+        self.drop_unused(inode);
+    }
+
+    /// An inode goes, unless it has a name, or something has it.
+    fn drop_unused(&mut self, inode: InodeId) {
+        let is_kept = self.files.get(&inode).is_some_and(|state| state.users > 0);
+        if is_kept || !self.is_nameless(inode) || self.space.maps(inode) {
+            return;
+        }
+        self.truncate(inode, 0);
+        if !processes::is_object(inode) {
+            self.change_metadata(|system, now_ps| system.remove(inode, now_ps));
+        }
+        self.files.remove(&inode);
+        self.names.nameless.remove(&inode);
+    }
+
+    /// Inodes without a name that a range maps, whose last mapping may go.
+    pub(super) fn nameless_in(&self, start: u64, pages: u64) -> BTreeSet<InodeId> {
+        if self.names.nameless.is_empty() {
+            return BTreeSet::new();
+        }
+        let files = self.space.files_in(start, pages).into_iter().map(|(file, _)| file);
+        files.filter(|file| self.is_nameless(*file)).collect()
+    }
+
+    /// Those go that nothing maps any more, nor has otherwise.
+    pub(super) fn drop_unmapped(&mut self, inodes: BTreeSet<InodeId>) {
+        inodes.into_iter().for_each(|inode| self.drop_unused(inode));
+    }
+}
+
+#[cfg(test)]
+mod tests;

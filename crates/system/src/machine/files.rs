@@ -1,0 +1,75 @@
+//! Files as threads name them, and their inodes: what a thread has open it means from then on, whatever becomes of the
+//! name.
+
+use super::Machine;
+use std::collections::BTreeMap;
+use tierscope_model::os::InodeId;
+use tierscope_model::os::paging::OsError;
+use tierscope_workload::FileId;
+
+/// A file that a thread has open, and how often.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpenFile {
+    inode: InodeId,
+    times: u64,
+}
+
+/// Files that a thread has open, by their names.
+pub(super) type OpenFiles = BTreeMap<FileId, OpenFile>;
+
+impl Machine {
+    /// A thread opens a file, which is so large where it is first seen.
+    pub(super) fn open_file(
+        &mut self,
+        thread: usize,
+        file: FileId,
+        size_bytes: u64,
+    ) -> Result<(), OsError> {
+        let inode = self.paging.open(file, size_bytes)?;
+        let open_files = &mut self.threads[thread].open_files;
+        if let Some(open) = open_files.get_mut(&file).filter(|open| open.inode == inode) {
+            open.times += 1;
+            return Ok(());
+        }
+        let before = open_files.insert(file, OpenFile { inode, times: 1 });
+        self.paging.keep_inode(inode);
+        before.into_iter().for_each(|open| self.paging.let_go_of_inode(open.inode));
+        Ok(())
+    }
+
+    /// A thread closes a file, if it is one of those that it has opened itself.
+    pub(super) fn close_file(&mut self, thread: usize, file: FileId) {
+        let open_files = &mut self.threads[thread].open_files;
+        let Some(open) = open_files.get_mut(&file) else { return };
+        open.times -= 1;
+        if let OpenFile { inode, times: 0 } = *open {
+            open_files.remove(&file);
+            self.paging.let_go_of_inode(inode);
+        }
+    }
+
+    /// A thread has ended: it has nothing open any more.
+    pub(super) fn close_all_files(&mut self, thread: usize) {
+        for open in std::mem::take(&mut self.threads[thread].open_files).into_values() {
+            self.paging.let_go_of_inode(open.inode);
+        }
+    }
+
+    /// The inode that a thread means by a file: of what it has open, or else of the name, under which one is made where
+    /// there is none.
+    pub(super) fn inode_of(&mut self, thread: usize, file: FileId) -> Result<InodeId, OsError> {
+        match self.opened(thread, file) {
+            Some(inode) => Ok(inode),
+            None => self.paging.open(file, 0),
+        }
+    }
+
+    /// The same, where there is one.
+    pub(super) fn find_inode(&self, thread: usize, file: FileId) -> Option<InodeId> {
+        self.opened(thread, file).or_else(|| self.paging.find(file))
+    }
+
+    fn opened(&self, thread: usize, file: FileId) -> Option<InodeId> {
+        Some(self.threads[thread].open_files.get(&file)?.inode)
+    }
+}
