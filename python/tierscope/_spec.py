@@ -1687,8 +1687,8 @@ class DramCache(_Spec):
     one is expected (Qureshi & Loh, MICRO 2012).
 
     ``"none"``: They are not: the store is asked once the tag has come. ``"global"``: By one counter
-    of three bits for all accesses, which a miss raises and a hit lowers (MAP-G). ``"region"``: By
-    256 such counters, each of some regions of 4 KiB. MAP-I has one for each instruction, which no
+    of three bits for each core, which a miss raises and a hit lowers (MAP-G). ``"region"``: By 256
+    such counters, each of some regions of 4 KiB. MAP-I has one for each instruction, which no
     memory controller is told; this needs the address alone (our reading). ``"perfect"``: Every
     guess is right: a bound that nobody can build.
     """

@@ -536,7 +536,7 @@ fn nothing_is_lost(part: OrganizationUnderTest, script: &[(u64, Ask)]) {
         }
     }
     for address in written {
-        run.offer(Ask::Line(LineRequest { id: 0, address, write: false, version: 0 }));
+        run.offer(Ask::Line(LineRequest { id: 0, core: 0, address, write: false, version: 0 }));
     }
     run.drain();
 }
@@ -577,7 +577,7 @@ fn line_requests(memory_bytes: u64) -> impl Strategy<Value = Ask> {
     let line = prop_oneof![0..2u64, 0..PAGE_BYTES / LINE_BYTES];
     (page, line, any::<bool>()).prop_map(|(page, line, write)| {
         let address = page * PAGE_BYTES + line * LINE_BYTES;
-        Ask::Line(LineRequest { id: 0, address, write, version: 0 })
+        Ask::Line(LineRequest { id: 0, core: 0, address, write, version: 0 })
     })
 }
 
@@ -819,8 +819,8 @@ mod tests {
             self.inner.in_flight()
         }
 
-        fn warm(&mut self, now_ps: u64, address: u64, write: bool) -> PagesMoved {
-            self.inner.warm(now_ps, address, write)
+        fn warm(&mut self, now_ps: u64, core: u16, address: u64, write: bool) -> PagesMoved {
+            self.inner.warm(now_ps, core, address, write)
         }
 
         fn flush(&mut self, now_ps: u64) -> bool {

@@ -206,6 +206,8 @@ pub trait Device: Clone {
 pub struct LineRequest {
     /// Chosen by the requester, returned with the response. Writes are answered too.
     pub id: u32,
+    /// The core that reads; of write-backs, and where there are no cores, 0.
+    pub core: u16,
     /// Physical address of the line.
     pub address: u64,
     /// A write-back of a dirty line, or a read.

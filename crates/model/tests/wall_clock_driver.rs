@@ -141,7 +141,7 @@ impl Driver {
 
     /// Takes a request, if there is room; `data` is what a write writes.
     fn submit(&mut self, id: u32, address: u64, data: Option<[u8; LINE_BYTES]>) -> bool {
-        let request = LineRequest { id, address, write: data.is_some(), version: 0 };
+        let request = LineRequest { id, core: 0, address, write: data.is_some(), version: 0 };
         let Ok(slot) = self.controller.submit(self.now_ps(), request) else { return false };
         self.requests[slot as usize] = data.unwrap_or([0; LINE_BYTES]);
         true

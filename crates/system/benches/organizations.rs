@@ -99,7 +99,7 @@ fn drive(
     while answered < count {
         while submitted < count && submitted - answered < outstanding as u64 {
             let (address, write) = refused.take().unwrap_or_else(|| next(submitted));
-            let request = LineRequest { id: submitted as u32, address, write, version: 0 };
+            let request = LineRequest { id: submitted as u32, core: 0, address, write, version: 0 };
             if organization.submit(now_ps, request).is_err() {
                 refused = Some((address, write));
                 break;

@@ -457,7 +457,7 @@ impl Organization for BlockDevice {
     }
 
     /// Nothing: where a page lies does not depend on who was used.
-    fn warm(&mut self, _now_ps: u64, _address: u64, _write: bool) -> PagesMoved {
+    fn warm(&mut self, _now_ps: u64, _core: u16, _address: u64, _write: bool) -> PagesMoved {
         PagesMoved::default()
     }
 

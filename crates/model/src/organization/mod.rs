@@ -62,9 +62,9 @@ pub trait Organization: Send {
     }
 
     /// An access in functional warming: what is where, and who was used last, become as they would by
-    /// a line request at `now_ps`, which never goes back, at once and without a device. Look-ups, pages
+    /// a line request of `core` at `now_ps`, which never goes back, at once and without a device. Look-ups, pages
     /// and bytes are counted as they would be. Not to be called while data are checked.
-    fn warm(&mut self, now_ps: u64, address: u64, write: bool) -> PagesMoved;
+    fn warm(&mut self, now_ps: u64, core: u16, address: u64, write: bool) -> PagesMoved;
 
     /// A page moves in functional warming, as by a page request: only its bytes are counted.
     fn warm_page(&mut self, _bytes: u32, _write: bool) {}

@@ -118,7 +118,7 @@ impl Data {
 
     /// The requester's id, and the version that the DRAM returns.
     fn complete(&mut self, number: u32, line_bytes: u32) -> (u32, u64) {
-        let LineRequest { id, address, write, version } = self.pending.remove(number);
+        let LineRequest { id, address, write, version, .. } = self.pending.remove(number);
         let line = address / u64::from(line_bytes);
         if write {
             self.content.set(line, version);
@@ -172,7 +172,7 @@ impl Organization for Oracle {
 
     /// Only counts: where a line lies does not depend on who was used.
     #[inline]
-    fn warm(&mut self, _now_ps: u64, _address: u64, write: bool) -> PagesMoved {
+    fn warm(&mut self, _now_ps: u64, _core: u16, _address: u64, write: bool) -> PagesMoved {
         self.warmed.move_dram(u64::from(self.line_bytes), write);
         PagesMoved::default()
     }
@@ -225,7 +225,13 @@ mod tests {
     }
 
     fn line(id: u32, address: u64, write: bool) -> LineRequest {
-        LineRequest { id, address, write, version: if write { u64::from(id) + 100 } else { 0 } }
+        LineRequest {
+            id,
+            core: 0,
+            address,
+            write,
+            version: if write { u64::from(id) + 100 } else { 0 },
+        }
     }
 
     #[test]

@@ -593,7 +593,7 @@ impl Organization for Storage {
 
     /// Only counts: where a line lies does not depend on who was used.
     #[inline]
-    fn warm(&mut self, _now_ps: u64, _address: u64, write: bool) -> PagesMoved {
+    fn warm(&mut self, _now_ps: u64, _core: u16, _address: u64, write: bool) -> PagesMoved {
         self.warmed.move_dram(self.line_bytes, write);
         PagesMoved::default()
     }
@@ -721,13 +721,14 @@ pub(super) mod tests {
     fn what_was_written_comes_back_through_the_store() {
         let mut storage = storage(8, true);
         let mut out = Vec::new();
-        let write = LineRequest { id: 9, address: 4096 + 64, write: true, version: 77 };
+        let write = LineRequest { id: 9, core: 0, address: 4096 + 64, write: true, version: 77 };
         storage.submit(0, write).unwrap();
         storage.submit_page(0, page(1, true, 1, 5)).unwrap();
         storage.advance(1 << 50, &mut out);
         storage.submit_page(1 << 50, page(2, false, 3, 5)).unwrap();
         storage.advance(1 << 51, &mut out);
-        let read = LineRequest { id: 10, address: 3 * 4096 + 64, write: false, version: 0 };
+        let read =
+            LineRequest { id: 10, core: 0, address: 3 * 4096 + 64, write: false, version: 0 };
         storage.submit(1 << 51, read).unwrap();
         storage.advance(1 << 52, &mut out);
         let Some(Response::Line(line)) = out.last() else { panic!("{out:?}") };

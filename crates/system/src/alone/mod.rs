@@ -488,7 +488,7 @@ impl Alone {
             Takes::Lines => {
                 let address = first & !(self.unit_bytes - 1);
                 let version = if write { self.taken + 1 } else { 0 };
-                let line = LineRequest { id, address, write, version };
+                let line = LineRequest { id, core: 0, address, write, version };
                 self.organization.submit(now_ps, line)
             }
             Takes::Bytes if self.flights[flight].request.kind == RequestKind::Trim => {

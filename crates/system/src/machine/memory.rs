@@ -306,12 +306,14 @@ impl Machine {
             let request = match next {
                 Outgoing::Read(id) => LineRequest {
                     id,
+                    core: self.contexts[self.misses[id].context].core as u16,
                     address: self.misses[id].wanted << self.fixed.line_shift,
                     write: false,
                     version: 0,
                 },
                 Outgoing::Write(dirty) => LineRequest {
                     id: WRITE_BACK,
+                    core: 0,
                     address: dirty.line << self.fixed.line_shift,
                     write: true,
                     version: dirty.version,

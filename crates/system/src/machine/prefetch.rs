@@ -42,7 +42,7 @@ impl Machine {
         let prefetch = Prefetch { core, line, followers: Vec::new(), stale: false };
         let id = PREFETCH | self.prefetches.insert(prefetch);
         let address = line << self.fixed.line_shift;
-        let request = LineRequest { id, address, write: false, version: 0 };
+        let request = LineRequest { id, core: core as u16, address, write: false, version: 0 };
         if self.organization.submit(now_ps, request).is_err() {
             self.prefetches.remove(id & !PREFETCH);
             return;
@@ -101,7 +101,7 @@ impl Machine {
         for line in ahead.drain(..) {
             if !self.shared.contains(line) {
                 self.account.prefetches += 1;
-                self.warm_in_memory(now_ps, line, false);
+                self.warm_in_memory(core, line, false, now_ps);
                 self.shared.fill(line, false, 0, &mut self.dropped);
                 self.note_on_chip(line);
             }

@@ -119,7 +119,7 @@ impl Machine {
             } else {
                 if self.shared.access(line, &mut self.dropped).is_none() {
                     self.account.memory_reads += 1;
-                    self.warm_in_memory(now_ps, line, false);
+                    self.warm_in_memory(core, line, false, now_ps);
                     self.shared.fill(line, false, 0, &mut self.dropped);
                 } else {
                     self.account.shared_hits += 1;
@@ -144,13 +144,14 @@ impl Machine {
     /// What the shared caches dropped is written at once: nobody waits for it, but all that comes behind.
     pub(super) fn warm_dropped(&mut self, now_ps: u64) {
         for index in 0..self.dropped.len() {
-            self.warm_in_memory(now_ps, self.dropped[index].line, true);
+            self.warm_in_memory(0, self.dropped[index].line, true, now_ps);
         }
         self.dropped.clear();
     }
 
-    pub(super) fn warm_in_memory(&mut self, now_ps: u64, line: u64, write: bool) {
-        let moved = self.organization.warm(now_ps, line << self.fixed.line_shift, write);
+    pub(super) fn warm_in_memory(&mut self, core: usize, line: u64, write: bool, now_ps: u64) {
+        let address = line << self.fixed.line_shift;
+        let moved = self.organization.warm(now_ps, core as u16, address, write);
         self.warm_moved.read += moved.read;
         self.warm_moved.written += moved.written;
     }

@@ -17,7 +17,7 @@ fn memory(preset: &str) -> Box<dyn Organization> {
 fn unloaded_ns(memory: &mut dyn Organization, now_ps: u64, address: u64, write: bool) -> f64 {
     let mut out = Vec::new();
     memory.advance(now_ps, &mut out);
-    memory.submit(now_ps, LineRequest { id: 0, address, write, version: 0 }).unwrap();
+    memory.submit(now_ps, LineRequest { id: 0, core: 0, address, write, version: 0 }).unwrap();
     memory.advance(now_ps + 900 * US, &mut out);
     match out.as_slice() {
         [Response::Line(one)] => one.stages.total_ps() as f64 / 1e3,

@@ -224,7 +224,7 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ha
     }
 
     #[inline]
-    fn warm(&mut self, _now_ps: u64, address: u64, write: bool) -> PagesMoved {
+    fn warm(&mut self, _now_ps: u64, _core: u16, address: u64, write: bool) -> PagesMoved {
         self.manager.warm(address, write)
     }
 

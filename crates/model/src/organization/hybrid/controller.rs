@@ -24,6 +24,7 @@ pub(super) const READING: u8 = flag::OWNER[1];
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
     id: u32,
+    pub(super) core: u16,
     pub(super) write: bool,
     /// The stages up to `from_ps` stand in the controller's `prefixes`; else they are the
     /// controller's own time alone.
@@ -192,6 +193,7 @@ impl Controller {
         }
         let slot = self.held.insert(Held {
             id: request.id,
+            core: request.core,
             write: request.write,
             prefixed: false,
             found: false,

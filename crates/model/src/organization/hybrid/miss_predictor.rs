@@ -2,11 +2,12 @@
 //! (memory access predictor: Qureshi & Loh, MICRO 2012).
 
 use super::action::{Action, Place, Purpose, Token};
-use super::controller::Controller;
+use super::controller::{Controller, Held};
 use serde::{Deserialize, Serialize};
 use tierscope_kernel::Slab;
 
-/// Counters of `region`, as many as the paper's by instruction (MAP-I: 256 of three bits).
+/// Counters of `region`, as many as the paper's by instruction (MAP-I: 256 of three bits), and of `global`,
+/// one for each core that there may be.
 const COUNTERS: usize = 256;
 /// The greatest value of a counter.
 const MOST: u8 = 7;
@@ -19,7 +20,7 @@ const REGION_BITS: u32 = 12;
 pub enum MissPredictorKind {
     /// They are not: the store is asked once the tag has come.
     None,
-    /// By one counter of three bits for all accesses, which a miss raises and a hit lowers (MAP-G).
+    /// By one counter of three bits for each core, which a miss raises and a hit lowers (MAP-G).
     Global,
     /// By 256 such counters, each of some regions of 4 KiB. MAP-I has one for each instruction, which no
     /// memory controller is told; this needs the address alone (our reading).
@@ -57,8 +58,8 @@ counters! {
 /// Counters of misses, and accesses that turned out to be of no use.
 #[derive(Clone, Debug)]
 pub(super) struct MissPredictor {
-    /// None where every guess is right.
-    counters: Vec<u8>,
+    kind: MissPredictorKind,
+    counters: [u8; COUNTERS],
     /// Accesses that turned out to be of no use and are still under way.
     spares: Slab<()>,
     /// Of those at most.
@@ -69,30 +70,28 @@ pub(super) struct MissPredictor {
 impl MissPredictor {
     /// One of `kind`, where that is one, with so many accesses of no use under way at most.
     pub(super) fn new(kind: MissPredictorKind, most: usize) -> Option<Self> {
-        let counters = match kind {
-            MissPredictorKind::None => return None,
-            MissPredictorKind::Global => 1,
-            MissPredictorKind::Region => COUNTERS,
-            MissPredictorKind::Perfect => 0,
-        };
-        let (counters, report) = (vec![0; counters], MissPredictorReport::default());
-        Some(MissPredictor { counters, spares: Slab::new(), most, report })
+        let (counters, report) = ([0; COUNTERS], MissPredictorReport::default());
+        let predictor = MissPredictor { kind, counters, spares: Slab::new(), most, report };
+        (kind != MissPredictorKind::None).then_some(predictor)
     }
 
     /// Whether an access is expected to miss; and learns whether it does.
-    fn expects_miss(&mut self, address: u64, misses: bool) -> bool {
+    fn expects_miss(&mut self, core: u16, address: u64, misses: bool) -> bool {
         let region = address >> REGION_BITS;
-        let folded = region ^ region >> 8 ^ region >> 16;
-        let index = folded as usize % self.counters.len().max(1);
-        let Some(counter) = self.counters.get_mut(index) else { return misses };
+        let counter = match self.kind {
+            MissPredictorKind::Global => u64::from(core),
+            MissPredictorKind::Region => region ^ region >> 8 ^ region >> 16,
+            MissPredictorKind::None | MissPredictorKind::Perfect => return misses,
+        };
+        let counter = &mut self.counters[counter as usize % COUNTERS];
         let expects = *counter > MOST / 2;
         *counter = if misses { MOST.min(*counter + 1) } else { counter.saturating_sub(1) };
         expects
     }
 
     /// Guesses whether a read misses, and counts whether that was right.
-    pub(super) fn guess(&mut self, address: u64, misses: bool) -> bool {
-        let expects = self.expects_miss(address, misses);
+    pub(super) fn guess(&mut self, core: u16, address: u64, misses: bool) -> bool {
+        let expects = self.expects_miss(core, address, misses);
         self.report.predicted_reads += 1;
         self.report.predicted_misses_that_hit += u64::from(expects && !misses);
         self.report.predicted_hits_that_missed += u64::from(!expects && misses);
@@ -115,9 +114,9 @@ impl Controller {
         found: bool,
         actions: &mut Vec<Action>,
     ) -> bool {
-        let address = self.held[slot].address;
+        let Held { address, core, .. } = self.held[slot];
         let Some(predictor) = &mut self.miss_predictor else { return false };
-        if !predictor.guess(address, !found) || predictor.spares.len() == predictor.most {
+        if !predictor.guess(core, address, !found) || predictor.spares.len() == predictor.most {
             return false;
         }
         let token = Token::new(Purpose::Spare, predictor.spares.insert(()));
@@ -153,9 +152,9 @@ impl Controller {
 
     /// The predictor learns from a read in functional warming.
     #[inline]
-    pub(super) fn foresee(&mut self, address: u64, write: bool, found: bool) {
+    pub(super) fn foresee(&mut self, core: u16, (address, write): (u64, bool), found: bool) {
         if let Some(predictor) = self.miss_predictor.as_mut().filter(|_| !write) {
-            let expects = predictor.guess(address, !found);
+            let expects = predictor.guess(core, address, !found);
             predictor.report.wasted_store_reads += u64::from(expects && found);
         }
     }
@@ -173,7 +172,7 @@ mod tests {
     use super::*;
 
     fn expected(predictor: &mut MissPredictor, address: u64, misses: &[bool]) -> Vec<bool> {
-        misses.iter().map(|misses| predictor.expects_miss(address, *misses)).collect()
+        misses.iter().map(|misses| predictor.expects_miss(0, address, *misses)).collect()
     }
 
     #[test]
@@ -181,17 +180,18 @@ mod tests {
         let mut predictor = MissPredictor::new(MissPredictorKind::Region, 1).unwrap();
         let of_misses = expected(&mut predictor, 4096, &[true; 6]);
         assert_eq!(of_misses, [false, false, false, false, true, true]);
-        assert!(!predictor.expects_miss(0, true), "another region");
+        assert!(!predictor.expects_miss(0, 0, true), "another region");
         let of_hits = expected(&mut predictor, 5000, &[false; 4]);
         assert_eq!(of_hits, [true, true, true, false], "six above, three below");
     }
 
     #[test]
-    fn one_counter_is_for_all_and_saturates() {
+    fn one_counter_is_for_all_of_a_core_and_saturates() {
         let mut predictor = MissPredictor::new(MissPredictorKind::Global, 1).unwrap();
         for region in 0..20 {
-            assert_eq!(predictor.expects_miss(region << REGION_BITS, true), region >= 4);
+            assert_eq!(predictor.expects_miss(0, region << REGION_BITS, true), region >= 4);
         }
+        assert!(!predictor.expects_miss(1, 0, true), "another core");
         // From seven, whatever more missed.
         assert_eq!(expected(&mut predictor, 0, &[false; 5]), [true, true, true, true, false]);
     }
@@ -200,7 +200,7 @@ mod tests {
     fn what_is_perfect_expects_what_comes() {
         let mut predictor = MissPredictor::new(MissPredictorKind::Perfect, 1).unwrap();
         for misses in [true, false, false, true] {
-            assert_eq!(predictor.guess(4096, misses), misses);
+            assert_eq!(predictor.guess(0, 4096, misses), misses);
         }
         let report = MissPredictorReport { predicted_reads: 4, ..Default::default() };
         assert_eq!(predictor.report, report);
@@ -211,7 +211,7 @@ mod tests {
     fn wrong_guesses_are_counted_by_what_they_took_it_for() {
         let mut predictor = MissPredictor::new(MissPredictorKind::Global, 1).unwrap();
         for misses in [true, true, true, true, true, false, false, false] {
-            predictor.guess(0, misses);
+            predictor.guess(0, 0, misses);
         }
         // Four misses until a miss is expected, and hits from five down to four.
         let MissPredictorReport {

@@ -281,12 +281,12 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
     }
 
     #[inline]
-    fn warm(&mut self, now_ps: u64, address: u64, write: bool) -> PagesMoved {
+    fn warm(&mut self, now_ps: u64, core: u16, address: u64, write: bool) -> PagesMoved {
         debug_assert!(self.versions.is_none(), "warming moves no data");
         let mut moved = PagesMoved::default();
         let tags_before = self.controller.tag_bytes_moved();
         let wasted_before = self.controller.wasted_bytes();
-        let asked = self.controller.warm(now_ps, address, write, &mut moved);
+        let asked = self.controller.warm(now_ps, core, (address, write), &mut moved);
         // Each part of the cache takes as many bytes of DRAM as any other of its size.
         let in_dram = |bytes: u32| u64::from(self.placed(0, bytes).1);
         let (line, sector) =

@@ -185,7 +185,8 @@ mod tests {
             if asked < 400 && turn % 50 == 0 {
                 let address = draw.below_at(turn, 64) * 4096 + draw.below_at(turn + 50_000, 4) * 64;
                 let version = asked + 1;
-                let request = LineRequest { id: turn as u32, address, write: true, version };
+                let request =
+                    LineRequest { id: turn as u32, core: 0, address, write: true, version };
                 asked += u64::from(hybrid.submit(now_ps, request).is_ok());
             }
             flushing = flushing || flushes && turn % 997 == 0;

@@ -293,7 +293,7 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Run<D, S> {
     fn submit(&mut self, id: u32, address: u64, write: bool) {
         self.version += 1;
         let version = if write { self.version } else { 0 };
-        let request = LineRequest { id, address, write, version };
+        let request = LineRequest { id, core: 0, address, write, version };
         while self.hybrid.submit(self.now_ps, request).is_err() {
             self.step();
         }

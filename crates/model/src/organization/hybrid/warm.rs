@@ -71,8 +71,8 @@ impl Controller {
     pub(super) fn warm(
         &mut self,
         now_ps: u64,
-        address: u64,
-        write: bool,
+        core: u16,
+        (address, write): (u64, bool),
         moved: &mut PagesMoved,
     ) -> PagesMoved {
         let page = address >> self.page_shift;
@@ -93,11 +93,11 @@ impl Controller {
                 if write && self.sectors.is_some() {
                     self.set_dirty(way, sector);
                 }
-                self.foresee(address, write, true);
+                self.foresee(core, (address, write), true);
                 return PagesMoved::default();
             }
         }
-        self.foresee(address, write, false);
+        self.foresee(core, (address, write), false);
         self.report.misses += 1;
         self.report.fetched_pages += 1;
         let written = self.put(sector, write, false, moved);

@@ -131,11 +131,12 @@ mod tests {
         let mut oracle = Oracle::new(&spec, &dram, 64, true);
         oracle.prepare(weaknesses).unwrap();
         for version in 1..3 {
-            let request = LineRequest { id: 0, address: 64 * version, write: true, version };
+            let request =
+                LineRequest { id: 0, core: 0, address: 64 * version, write: true, version };
             oracle.submit(0, request).unwrap();
         }
         oracle.advance(1_000_000, &mut Vec::new());
-        let late = LineRequest { id: 1, address: 64, write: true, version: 3 };
+        let late = LineRequest { id: 1, core: 0, address: 64, write: true, version: 3 };
         oracle.submit(1_000_000, late).unwrap();
         oracle
     }

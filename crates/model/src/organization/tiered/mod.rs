@@ -399,7 +399,7 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ti
         false
     }
 
-    fn warm(&mut self, _now_ps: u64, address: u64, write: bool) -> PagesMoved {
+    fn warm(&mut self, _now_ps: u64, _core: u16, address: u64, write: bool) -> PagesMoved {
         self.warm_line(address, write)
     }
 

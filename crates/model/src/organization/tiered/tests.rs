@@ -85,7 +85,7 @@ fn make(spec: &TieredSpec) -> Tiered<Dram, AnyDevice> {
 }
 
 fn line(id: u32, address: u64, write: bool) -> LineRequest {
-    LineRequest { id, address, write, version: if write { u64::from(id) + 1 } else { 0 } }
+    LineRequest { id, core: 0, address, write, version: if write { u64::from(id) + 1 } else { 0 } }
 }
 
 /// Asks for a line once all else has ended; the answer, when nothing is under way any more.
@@ -265,7 +265,7 @@ proptest! {
         for (id, (page, bit, write)) in (0..).zip(script) {
             let address = page * PAGE + bit * LINE;
             let found = ask(&mut memory, id, address, write);
-            warmed.warm(0, address, write);
+            warmed.warm(0, 0, address, write);
             naive.access(page, write);
             if write {
                 latest.insert(address, u64::from(id) + 1);

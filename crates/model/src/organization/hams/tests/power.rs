@@ -56,6 +56,7 @@ fn fail_everywhere(
             let address = of(1, 12) * 8 * KIB + of(2, 2) * 4 * KIB + of(3, 4) * LINE_BYTES;
             let request = LineRequest {
                 id: asked as u32,
+                core: 0,
                 address,
                 write: of(4, 3) > 0,
                 version: if of(4, 3) > 0 { asked + 1 } else { 0 },

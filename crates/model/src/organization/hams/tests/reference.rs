@@ -64,7 +64,7 @@ proptest! {
         for (address, write) in script {
             let answer = run.ask(address, write);
             prop_assert_eq!(answer.version, plain.access(&spec, address, write, run.version));
-            warm.warm(0, address, write);
+            warm.warm(0, 0, address, write);
         }
         for hams in [&run.hams, &warm] {
             let counts = hams.manager().hams_report().counts;

@@ -112,7 +112,7 @@ fn a_full_wait_queue_pushes_back_at_the_last_entry_and_not_before() {
         // Their tags have been read by then, and their page has not come.
         run.advance(DRIVE_PS / 2);
         let pushed_back = run.hams.manager().hams_report().counts.pushed_back;
-        let request = LineRequest { id: 3, address: PAGE, write: false, version: 0 };
+        let request = LineRequest { id: 3, core: 0, address: PAGE, write: false, version: 0 };
         let refused = run.hams.submit(run.now_ps, request).is_err();
         assert_eq!(pushed_back, u64::from(refused));
         run.drain();
@@ -133,7 +133,7 @@ fn a_full_pool_and_a_full_submission_queue_push_back() {
             run.submit(id, ALIAS + u64::from(id) * PAGE, false);
         }
         run.advance(run.now_ps + DRIVE_PS / 2);
-        let request = LineRequest { id: 3, address: 0, write: false, version: 0 };
+        let request = LineRequest { id: 3, core: 0, address: 0, write: false, version: 0 };
         let refused = run.hams.submit(run.now_ps, request).is_err();
         run.drain();
         assert_eq!(run.out.len(), 4 + usize::from(!refused));

@@ -10,7 +10,7 @@ fn pressed(shape: &HybridSpec, writes: u32) -> (Vec<u64>, u64, Hybrid<Dram, Stor
     let mut refused = 0;
     for id in 0..writes {
         let address = page(u64::from(id) * 37 % pages);
-        let request = LineRequest { id, address, write: true, version: u64::from(id) + 1 };
+        let request = LineRequest { id, core: 0, address, write: true, version: u64::from(id) + 1 };
         while run.hybrid.submit(run.now_ps, request).is_err() {
             refused += 1;
             run.step();

@@ -159,7 +159,7 @@ proptest! {
         for (id, (number, write)) in accesses.into_iter().enumerate() {
             run.submit(id as u32, number * page_bytes, write);
             run.drain();
-            warmed.warm(0, number * page_bytes, write);
+            warmed.warm(0, 0, number * page_bytes, write);
         }
         let [tags, expected] = [&warmed, &run.hybrid].map(|hybrid| &hybrid.controller().tags);
         prop_assert!(dirty(tags).eq(dirty(expected)));

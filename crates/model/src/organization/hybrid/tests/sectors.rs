@@ -179,7 +179,7 @@ proptest! {
             let misses = run.hybrid.report().misses;
             run.submit(id as u32, sector(number, part), write);
             run.drain();
-            warmed.warm(0, sector(number, part), write);
+            warmed.warm(0, 0, sector(number, part), write);
             let missed = run.hybrid.report().misses > misses;
             prop_assert_eq!(missed, !naive.access(number, part as usize, write));
         }

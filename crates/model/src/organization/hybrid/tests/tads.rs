@@ -62,6 +62,26 @@ fn a_line_with_its_tag_takes_one_burst_more_of_an_open_row() {
     assert_eq!(tads.activates, lines.activates, "the second is in the row of the first");
 }
 
+#[test]
+fn each_core_has_a_counter_of_its_own() {
+    let mut run = Run::new(steady(&shape(30, MissPredictorKind::Global)));
+    // One core finds its line, but for the first time; the other's never are there.
+    for id in 0..20 {
+        let (core, line) = if id % 2 == 0 { (0, 0) } else { (1, u64::from(id)) };
+        let address = line * LINE_BYTES;
+        let request = LineRequest { id, core, address, write: false, version: 0 };
+        run.hybrid.submit(run.now_ps, request).unwrap();
+        run.drain();
+    }
+    let expected = MissPredictorReport {
+        predicted_reads: 20,
+        // Of the one the first; of the other until its counter has its highest bit.
+        predicted_hits_that_missed: 1 + 4,
+        ..Default::default()
+    };
+    assert_eq!(run.hybrid.report().miss_predictor, Some(expected));
+}
+
 /// Reads and writes of lines, one by one if they are to be.
 fn offered(shape: &HybridSpec, script: &[(u64, bool)], apart: bool) -> Run<Erratic, Erratic> {
     let mut run = Run::new(steady(shape));

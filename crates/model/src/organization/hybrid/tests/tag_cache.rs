@@ -205,7 +205,7 @@ proptest! {
             // Three quarters go to few sets, so that there are hits.
             let number = if number % 4 == 0 { number } else { number % 4 * 256 + number / 4 % 9 * 31 };
             if warm {
-                run.hybrid.warm(0, number * SMALL_PAGE, write);
+                run.hybrid.warm(0, 0, number * SMALL_PAGE, write);
             } else {
                 run.submit(id as u32, number * SMALL_PAGE, write);
                 run.drain();
