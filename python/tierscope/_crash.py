@@ -33,6 +33,16 @@ Weakness = Literal[
 ]
 """What can be left out on purpose, so that the check has something to find."""
 
+MOST_POINTS = 1_000_000
+"""Points of a report: more take days."""
+
+_JUDGED = {
+    "lines": ("line", "lines"),
+    "pages": ("page", "pages"),
+    "files": ("page, file or block of metadata", "pages, files and blocks of metadata"),
+}
+"""What is compared, one and many."""
+
 _SAVED = {
     "nvdimm": "lines found in saved NVDIMM",
     "commands_again": "lines of commands carried out again",
@@ -80,9 +90,12 @@ class CrashReport:
         for kind, count in data["under_way"].items():
             if count:
                 yield f"  with {kind} under way", str(count)
-        yield "lines compared", f"{data['lines']}, {data['promised_lines']} of them promised"
+        if data["syncs"] is not None:
+            yield "syncs that had returned", str(data["syncs"])
+        judged = _JUDGED[data["judged"]][1]
+        yield f"{judged} compared", f"{data['lines']}, {data['promised_lines']} of them promised"
         for harm, count in data["faults"].items():
-            yield f"lines {harm}", str(count)
+            yield f"{'of them' if data['judged'] == 'files' else judged} {harm}", str(count)
         if data["stale_permitted"]:
             yield "pages stale, which is permitted", str(data["stale_permitted"])
         yield "points that break a promise", str(data["failing_points"])
@@ -104,6 +117,51 @@ class CrashReport:
             )
         yield "points a second", fmt.plain(data["points_per_wall_s"])
 
+    def remark(self) -> str:
+        """What is to be known of promises that were kept because there were none; nothing else.
+
+        Metadata of a file system counts for none: it is as of the last commit, whoever asked.
+        """
+        data = self.data
+        if data["failing_points"]:
+            return ""
+        if data["syncs"] == 0:
+            return (
+                "nothing was promised: no sync (fsync, fdatasync, msync) of a file had returned "
+                "before these points, so that no promise could be broken; let the workload sync, "
+                "or try later points (--window)"
+            )
+        if not data["promised_lines"]:
+            judged = _JUDGED[data["judged"]][1]
+            return (
+                f"nothing was promised of the {judged} at these points, so that no promise could "
+                "be broken; what is promised, and when, the rows above say"
+            )
+        return ""
+
+    def failing(self, most_faults: int = 8) -> Iterator[str]:
+        """The points that break a promise, a line each, with the command that replays each.
+
+        Of a point that was replayed, what is wrong, too.
+
+        Args:
+            most_faults: so many of these are told one by one; the object has up to 64.
+        """
+        weaken = "".join(f" --weaken {one}" for one in self.data["weaken"])
+        seed = f" --seed {self.data['seed']}" if self.data["seed"] else ""
+        for one in self.data["failing"]:
+            judged = _JUDGED[self.data["judged"]][one["lines"] != 1]
+            under_way = ", ".join(one["under_way"]) or "nothing"
+            yield f"point {one['point']}: {one['lines']} {judged}, with {under_way} under way"
+            told = one["faults"][:most_faults] if self.data["timeline"] else []
+            yield from (f"  {_fault(fault)}" for fault in told)
+            if told and one["lines"] > len(told):
+                yield f"  … and {one['lines'] - len(told)} more (--json tells up to 64)"
+            yield f"  {self.command}{weaken}{seed} --replay {one['point']}"
+        more = self.data["failing_points"] - len(self.data["failing"])
+        if more > 0:
+            yield f"{more} further points break a promise"
+
     def timeline(self) -> str:
         """Of a point that was replayed, its last requests, the failure and the recovery.
 
@@ -122,6 +180,32 @@ class CrashReport:
         if not self.data["timeline"]:
             raise RunError("no-timeline", "only a point that is replayed has one", "name a point")
         return _crash_timeline.figure(self.data)
+
+
+def _fault(fault: Mapping[str, Any]) -> str:
+    """What is wrong with a line, a page, a file or a block of metadata."""
+    what = fault["what"] or f"{fault['address']:#x}"
+    found, promised = fault["found"], fault["promised"]
+    if promised is None:
+        wanted = "a sync has promised a size that no change of the file has"
+    else:
+        wanted = f"version {promised} was promised" if promised else "nothing was promised of it"
+    match fault["harm"], found:
+        case "stale", _:
+            is_there = "it shows what its block held before it was the file's"
+        case "unreadable", _:
+            is_there = "reading it fails"
+        case "invented", None:
+            is_there = "what is there belongs to something else"
+        case "invented", _:
+            is_there = f"version {found} is there, which was never written to it"
+        case _, None:
+            is_there = "its block holds what it did before it was written"
+        case _, 0:
+            is_there = "nothing that was written to it is there"
+        case _:
+            is_there = f"version {found} is there"
+    return f"{what} is {fault['harm']}: {is_there}; {wanted}"
 
 
 def _range(value: Mapping[str, float] | None, shown: Any, untold: str) -> str:
@@ -230,12 +314,12 @@ def _check_points(points: object) -> None:
         return
     if isinstance(points, bool) or not isinstance(points, int):
         raise ArgumentError("wrong-type", f"points is {_check.shown(points)}", "write 1000")
+    mend = f"write 1 to {MOST_POINTS}, or leave it out for every event of the window"
     if points < 1:
-        raise ArgumentError(
-            "out-of-range",
-            f"at {points} points nothing is tried",
-            "write 1 or more, or leave it out for every event of the window",
-        )
+        raise ArgumentError("out-of-range", f"at {points} points nothing is tried", mend)
+    if points > MOST_POINTS:
+        reason = f"{points} points take days, at some hundred a second"
+        raise ArgumentError("out-of-range", reason, mend)
 
 
 def _point(text: object) -> str:

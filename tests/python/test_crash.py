@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import tierscope as ts
+from tierscope._crash import CrashReport
 from tierscope.cli import main
 
 SMALL = {
@@ -110,7 +111,7 @@ def test_files_hold_what_syncs_promised_and_without_barriers_they_do_not(
     unsafe = [word for word in unsafe if word not in {"--points", "10"}]
     assert main([*unsafe, "--replay", report["failing"][0]["point"]]) == 1
     told = words(capsys)
-    assert " of file " in told
+    assert " of bigfileset/0000" in told
     assert " is lost: " in told
 
 
@@ -122,3 +123,65 @@ def test_what_nobody_has_described_is_a_dash_and_no_zero(
     assert main(["crash", "optane-p/quick", "-w", "gups", *small]) == 0
     told = words(capsys)
     assert "\u2013 (how long the store takes to start is not described)" in told
+
+
+def report(**changes: object) -> CrashReport:
+    """A report of two faults that are told, of a point that was replayed."""
+    fault = {"address": 4096, "what": "page 1 of mail", "harm": "lost", "promised": 7, "found": 5}
+    failing = {"point": "12+3", "time_ps": 1, "under_way": [], "lines": 1, "faults": [fault]}
+    data: dict[str, object] = {
+        "judged": "files", "weaken": [], "seed": 0, "timeline": ["cut"], "failing": [failing],
+        "failing_points": 1, "promised_lines": 9, "syncs": 2,
+    }  # fmt: skip
+    return CrashReport({**data, **changes}, "tierscope crash M -w W")
+
+
+def test_what_is_wrong_is_said_in_words() -> None:
+    def said(**changes: object) -> str:
+        one = report().data["failing"][0]
+        fault = {**one["faults"][0], **changes}
+        return list(report(failing=[{**one, "faults": [fault]}]).failing())[1].strip()
+
+    assert said() == "page 1 of mail is lost: version 5 is there; version 7 was promised"
+    assert said(found=0).endswith("nothing that was written to it is there; version 7 was promised")
+    assert "its block holds what it did before it was written" in said(found=None)
+    assert "a sync has promised a size that no change of the file has" in said(promised=None)
+    stale = said(harm="stale", found=None, promised=0)
+    assert "shows what its block held before it was the file's; nothing was promised" in stale
+    assert "reading it fails" in said(harm="unreadable", found=None)
+    assert "belongs to something else" in said(harm="invented", found=None)
+    assert "which was never written to it" in said(harm="invented")
+    assert said(what=None).startswith("0x1000 is lost")
+
+
+def test_faults_and_points_that_are_not_told_are_counted() -> None:
+    one = report().data["failing"][0]
+    many = {**one, "lines": 70, "faults": one["faults"] * 64}
+    told = list(report(failing=[many], failing_points=3).failing())
+    assert told[0] == "point 12+3: 70 pages, files and blocks of metadata, with nothing under way"
+    assert sum("is lost" in line for line in told) == 8
+    assert told[9] == "  … and 62 more (--json tells up to 64)"
+    assert told[-1] == "2 further points break a promise"
+    lines = report(judged="lines", failing=[one])
+    assert next(lines.failing()).startswith("point 12+3: 1 line, with")
+
+
+def test_where_nothing_was_promised_the_report_says_so() -> None:
+    assert "no sync" in report(failing=[], failing_points=0, syncs=0).remark()
+    alone = report(failing=[], failing_points=0, syncs=None, promised_lines=0, judged="pages")
+    assert "nothing was promised of the pages" in alone.remark()
+    assert not report(failing=[], failing_points=0).remark()
+    assert not report(syncs=0).remark()
+
+
+def test_a_workload_of_files_that_never_syncs_is_promised_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    machine = ["crash", "storage/ext4", "-w", "filebench/fileserver", "--points", "5"]
+    machine += ["--set", "storage.dram_capacity=16MiB", "--set", "workload.memory=1MiB"]
+    for path, value in (("files", "20"), ("threads", "2"), ("loops", "2")):
+        machine += ["--set", f"workload.{path}={value}"]
+    assert main(machine) == 0
+    told = words(capsys)
+    assert "syncs that had returned 0" in told
+    assert "nothing was promised: no sync" in told

@@ -251,6 +251,12 @@ fn whatever_is_left_out_is_found_and_one_point_replays_it() {
         let replayed = fail(more, &alone).unwrap();
         assert_eq!(replayed.failing, std::slice::from_ref(first), "{more:?} {weakness:?}");
         assert!(first.faults.iter().all(|fault| fault.what.is_some()), "{first:?}");
+        assert_eq!(first.lines.min(64), first.faults.len() as u64, "all are told");
+        for track in replayed.requests.iter().filter(|track| track.what == "write") {
+            let is_told = first.faults.iter().any(|fault| fault.address == track.address);
+            let is_lost = track.outcome == Some("lost");
+            assert!(is_lost == is_told || is_lost && first.lines > 64, "{track:?}: {first:?}");
+        }
         assert!(replayed.requests.iter().any(|track| track.what == "write"), "{replayed:?}");
     }
 }
@@ -315,7 +321,8 @@ fn what_means_nothing_or_is_not_modelled_is_refused() {
     // Blocks of two pages of the drive may be torn.
     let large = [("os.page", "8KiB"), ("storage.file_system.journal_capacity", "512KiB")];
     let refused = fail(&large, &options(1, &[]));
-    assert!(matches!(refused, Err(CrashError::NotModelled(_))), "{refused:?}");
+    let Err(CrashError::PagesDiffer(..)) = refused else { panic!("{refused:?}") };
+    assert!(refused.unwrap_err().to_string().contains("--set os.page=4KiB"), "it mends that");
 }
 
 proptest! {

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tierscope import _files
-from tierscope._crash import CrashReport, Weakness
+from tierscope._crash import MOST_POINTS, CrashReport, Weakness
 from tierscope._crash import crash as crash_run
 from tierscope._system import systems
 from tierscope._workload import named
 from tierscope.cli import names
 from tierscope.cli.options import check_json, divided, whole
 from tierscope.errors import ArgumentError, told_together
+
+if TYPE_CHECKING:
+    from cyclopts import Token
 
 USAGE = "Usage: tierscope crash SYSTEM -w WORKLOAD [OPTIONS]"
 EXAMPLES = """\
@@ -47,12 +52,24 @@ BROKEN = 1
 """Exit status where a promise is broken."""
 
 
+def _points(_type: object, tokens: Sequence[Token]) -> int:
+    """A number of points, whose range is checked with all else.
+
+    Raises:
+        ValueError: where it is no whole number.
+    """
+    text = tokens[0].value
+    if re.fullmatch(r"-?[0-9]{1,40}", text, re.ASCII):
+        return int(text)
+    raise ValueError(f"it must be a whole number from 1 to {MOST_POINTS}, not {text}")
+
+
 def crash(
     system: Annotated[str, Parameter(completer=names.systems)],
     *,
     workload: Annotated[str, Parameter(name=("--workload", "-w"), completer=names.workloads)],
     set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=False)] = None,
-    points: Annotated[int | None, Parameter(converter=whole)] = None,
+    points: Annotated[int | None, Parameter(converter=_points)] = None,
     window: str | None = None,
     seed: Annotated[int, Parameter(converter=whole)] = 0,
     adversarial: bool = False,
@@ -117,7 +134,7 @@ def crash(
         print(report.to_json())
     else:
         changes = "".join(f" --set {one}" for one in set_ or [])
-        _show(replace(report, command=f"tierscope crash {system} -w {workload}{changes}"), seed)
+        _show(replace(report, command=f"tierscope crash {system} -w {workload}{changes}"))
     if json_ not in (None, "-"):
         _files.write_text(Path(str(json_)), report.to_json() + "\n")
     if figure is not None and drawn is not None:
@@ -159,23 +176,12 @@ class _Bar:
         self._bar.update(self._task, completed=points, description=told)
 
 
-def _show(report: CrashReport, seed: int) -> None:
+def _show(report: CrashReport) -> None:
     """The table, the timeline of a point that was replayed, and how to replay those that fail."""
     Console(highlight=False).print(report.table())
     if report.data["timeline"]:
         print(f"\n{report.timeline()}")
-    options = "".join(f" --weaken {one}" for one in report.data["weaken"])
-    options += f" --seed {seed}" if seed else ""
-    for one in report.data["failing"]:
-        lines = "1 line" if one["lines"] == 1 else f"{one['lines']} lines"
-        under_way = ", ".join(one["under_way"]) or "nothing"
-        print(f"point {one['point']}: {lines}, with {under_way} under way")
-        for fault in one["faults"] if report.data["timeline"] else ():
-            found = "nothing" if fault["found"] is None else f"version {fault['found']}"
-            promised = f"version {fault['promised']} was promised"
-            what = fault["what"] or f"{fault['address']:#x}"
-            print(f"  {what} is {fault['harm']}: {found} is there, {promised}")
-        print(f"  {report.command}{options} --replay {one['point']}")
-    more = report.data["failing_points"] - len(report.data["failing"])
-    if more > 0:
-        print(f"{more} further points break a promise")
+    if remark := report.remark():
+        print(remark)
+    for line in report.failing():
+        print(line)

@@ -9,7 +9,9 @@
 use super::{ALIEN, Content, LOST, STALE, Touched};
 use crate::os::InodeId;
 use std::ops::Range;
+use std::sync::Arc;
 use tierscope_kernel::CowMap;
+use tierscope_workload::FileInfo;
 use tierscope_workload::op::FileId;
 
 /// What happens to files and to the journal, in order.
@@ -205,6 +207,10 @@ pub struct Files {
     /// The last transaction that recovery has found.
     last: u64,
     committing: bool,
+    /// Syncs that have made a promise.
+    syncs: u64,
+    /// What the workload calls its files, by their numbers.
+    names: Arc<Vec<FileInfo>>,
     promised: CowMap<u64>,
     written: CowMap<u64>,
     /// By version of a page: its line, plus 1.
@@ -243,6 +249,8 @@ impl Files {
             finished: 0,
             last: 0,
             committing: false,
+            syncs: 0,
+            names: Arc::default(),
             promised: CowMap::new(0),
             written: CowMap::new(0),
             lines: CowMap::new(0),
@@ -272,6 +280,7 @@ impl Files {
             lines: self.lines.fork(),
             touched: self.touched.clone(),
             seen: self.seen.fork(),
+            names: Arc::clone(&self.names),
             ..*self
         }
     }
@@ -441,6 +450,7 @@ impl Files {
         if !self.changes.get(newest).exists {
             return;
         }
+        self.syncs += 1;
         // One that never comes, where none says the size: the file is lost.
         let mut kept = NUMBER;
         let mut number = newest;
@@ -661,18 +671,36 @@ impl Files {
         self.lines.get(version).checked_sub(1)
     }
 
+    /// Syncs that have returned, and have promised something.
+    pub fn syncs(&self) -> u64 {
+        self.syncs
+    }
+
+    /// What the workload calls its files, by their numbers.
+    pub fn call_them(&mut self, names: Arc<Vec<FileInfo>>) {
+        self.names = names;
+    }
+
     /// What a line is, in words.
     pub(crate) fn name(&self, line: u64) -> String {
-        let name_of = |file: u64| self.changes.get(self.change_of.get(file)).name;
         if let Some(file) = line.checked_sub(self.inodes) {
-            return format!("size and map of file {}", name_of(file));
+            return format!("size and map of {}", self.name_of(file));
         }
         match self.pages.get(line).checked_sub(1) {
             Some(page) => {
                 let index = page & ((1 << INDEX_BITS) - 1);
-                format!("page {index} of file {}", name_of(page >> INDEX_BITS))
+                format!("page {index} of {}", self.name_of(page >> INDEX_BITS))
             }
             None => format!("metadata at {:#x}", line * self.page_bytes),
+        }
+    }
+
+    /// The name that an inode has, or had.
+    fn name_of(&self, file: u64) -> String {
+        let number = self.changes.get(self.change_of.get(file)).name;
+        match self.names.get(number as usize) {
+            Some(FileInfo { name, .. }) => name.clone(),
+            None => format!("file {number}"),
         }
     }
 }

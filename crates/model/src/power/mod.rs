@@ -93,13 +93,14 @@ pub type Content = u64;
 /// The content of a page that is nowhere any more.
 pub const LOST: Content = u64::MAX;
 /// As a version that is found: what is there belongs to something else.
-pub(crate) const ALIEN: u64 = u64::MAX;
+pub const ALIEN: u64 = u64::MAX;
 /// As a version that is found: what the block of a page held before it was the page's.
-pub(crate) const STALE: u64 = u64::MAX - 1;
+pub const STALE: u64 = u64::MAX - 1;
 
-/// A version as people are told it: of files and metadata, without what tells these apart.
-pub fn shown(version: u64) -> u64 {
-    version & files::NUMBER
+/// A version as people are told it: of files and metadata, without what tells these apart. `None` for one that never
+/// comes: a sync has promised a size that no change of its file has.
+pub fn shown(version: u64) -> Option<u64> {
+    Some(version & files::NUMBER).filter(|number| *number < files::NUMBER)
 }
 
 /// What a failure of power did to a device, and what it takes until it is there again.

@@ -23,6 +23,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tierscope_model::organization::Organization;
 use tierscope_model::power::{Judge, UnderWay, Weakness};
+use tierscope_units::Size;
 use tierscope_workload::Stream;
 use timeline::Timeline;
 
@@ -64,6 +65,13 @@ pub enum CrashError {
          flash is described ([ssd]) in pages of the operating system's size, and for such drives alone"
     )]
     NotModelled(String),
+    /// The file system's blocks are several pages of the drive, or parts of one.
+    #[error(
+        "blocks of the file system are pages of the operating system (os.page, {0}), and the drive writes \
+         pages of {1} (ssd.page) whole or not at all: what a torn block holds is not modelled; give both the \
+         same size: --set os.page={1}, or --set ssd.page={0} where the flash's pages are as large"
+    )]
+    PagesDiffer(Size, Size),
     /// A weakness that the machine cannot have.
     #[error("{0} has nothing that {1} could take away; leave it out")]
     MeansNothing(String, &'static str),
@@ -108,6 +116,9 @@ trait Running: Sized {
 
     /// Bytes of what is judged.
     fn unit_bytes(&mut self) -> u64;
+
+    /// What that is.
+    fn judged(&mut self) -> &'static str;
 }
 
 impl Running for Machine {
@@ -123,6 +134,10 @@ impl Running for Machine {
         let own = Machine::organization_mut(self).power().and_then(|power| power.unit_bytes());
         own.unwrap_or(self.line_bytes())
     }
+
+    fn judged(&mut self) -> &'static str {
+        if syncs(Machine::organization_mut(self)).is_some() { "files" } else { "lines" }
+    }
 }
 
 impl Running for Alone {
@@ -136,6 +151,10 @@ impl Running for Alone {
 
     fn unit_bytes(&mut self) -> u64 {
         Alone::unit_bytes(self)
+    }
+
+    fn judged(&mut self) -> &'static str {
+        "pages"
     }
 }
 
@@ -184,6 +203,7 @@ fn let_power_fail<R: Running>(
     let line_bytes = machine.unit_bytes();
     let mut choice = choose(scout, options, watch)?;
     let mut report = CrashReport::new(name, options);
+    report.judged = machine.judged();
     if let Some(power) = machine.organization_mut().power() {
         report.guarantees = Some(power.guarantees());
     }
@@ -242,6 +262,7 @@ fn let_power_fail<R: Running>(
             }
         }
         report.events = choice.events().unwrap_or(event);
+        report.syncs = syncs(machine.organization_mut());
         report.end(spent, all.elapsed());
         Ok(())
     })?;
@@ -277,8 +298,24 @@ impl Flushes {
     }
 }
 
+/// Syncs of files that have promised something, where there is a file system.
+fn syncs(organization: &mut dyn Organization) -> Option<u64> {
+    Some(organization.power()?.files()?.syncs())
+}
+
 fn under_way(organization: &mut dyn Organization) -> UnderWay {
     organization.power().map(|power| power.under_way()).unwrap_or_default()
+}
+
+/// Why there is no model of what survives.
+fn not_modelled(spec: &SystemSpec) -> CrashError {
+    let has_files = spec.storage.as_ref().is_some_and(|storage| storage.file_system.is_some());
+    match (&spec.os, &spec.ssd) {
+        (Some(os), Some(ssd)) if has_files && os.page != ssd.page => {
+            CrashError::PagesDiffer(os.page, ssd.page)
+        }
+        _ => CrashError::NotModelled(spec.name.clone()),
+    }
 }
 
 fn prepare(
@@ -286,7 +323,7 @@ fn prepare(
     organization: &mut dyn Organization,
     weaken: &[Weakness],
 ) -> Result<(), CrashError> {
-    let unknown = || CrashError::NotModelled(spec.name.clone());
+    let unknown = || not_modelled(spec);
     match organization.power().ok_or_else(unknown)?.prepare(weaken) {
         Ok(()) => Ok(()),
         Err(None) => Err(unknown()),

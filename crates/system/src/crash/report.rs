@@ -9,8 +9,6 @@ use tierscope_model::power::{Failure, Guarantees, Harm, UnderWay, shown};
 
 /// Failing points that are told.
 const MOST_FAILING: usize = 20;
-/// Lines of each that are told.
-const MOST_LINES: usize = 8;
 
 /// Least, mean and most of what points took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -43,9 +41,10 @@ pub struct FaultyLine {
     pub what: Option<String>,
     /// `lost`, `unreadable`, `invented` or `stale`.
     pub harm: &'static str,
-    /// The newest version that was promised, in the order of all stores; 0 for what was there at the start.
-    pub promised: u64,
-    /// The version that was found.
+    /// The newest version that was promised, in the order of all stores; 0 for what was there at the start. None where a
+    /// sync has promised a size that no change of its file has.
+    pub promised: Option<u64>,
+    /// The version that was found; None where that is none of it.
     pub found: Option<u64>,
 }
 
@@ -58,9 +57,9 @@ pub struct Failing {
     pub time_ps: u64,
     /// What was under way.
     pub under_way: Vec<&'static str>,
-    /// Lines that are not as they were promised.
+    /// How many lines are not as they were promised.
     pub lines: u64,
-    /// The first of them.
+    /// The first of them, at most 64.
     pub faults: Vec<FaultyLine>,
 }
 
@@ -96,6 +95,9 @@ pub struct CrashReport {
     pub seed: u64,
     /// What was left out on purpose.
     pub weaken: Vec<&'static str>,
+    /// What is compared, and called a line below: `lines` of the on-chip caches; `pages` of a drive alone; `files`, their
+    /// pages, sizes and maps, and blocks of metadata.
+    pub judged: &'static str,
     /// What the machine promises.
     pub guarantees: Option<Guarantees>,
     /// Events below the caches in the window.
@@ -110,6 +112,9 @@ pub struct CrashReport {
     pub lines: u64,
     /// Of these, those with a promise.
     pub promised_lines: u64,
+    /// Syncs of files that had returned before the last point, and had promised something; None of machines without a
+    /// file system.
+    pub syncs: Option<u64>,
     /// Points at which a promise was broken.
     pub failing_points: u64,
     /// Lines that were not as they were promised, by what was wrong.
@@ -162,6 +167,7 @@ impl CrashReport {
             chosen,
             seed: options.seed,
             weaken: options.weaken.iter().map(|weakness| weakness.name()).collect(),
+            judged: "lines",
             guarantees: None,
             events: 0,
             points: 0,
@@ -169,6 +175,7 @@ impl CrashReport {
             under_way: UnderWay::KINDS.iter().map(|kind| (*kind, 0)).collect(),
             lines: 0,
             promised_lines: 0,
+            syncs: None,
             failing_points: 0,
             faults: Harm::ALL.map(|harm| (harm.name(), 0)).into(),
             stale_permitted: 0,
@@ -242,12 +249,12 @@ impl CrashReport {
         if faults.is_empty() || self.failing.len() >= MOST_FAILING {
             return;
         }
-        let told = faults.iter().take(MOST_LINES).enumerate().map(|(n, fault)| FaultyLine {
+        let told = faults.iter().enumerate().map(|(n, fault)| FaultyLine {
             address: fault.line * line_bytes,
             what: judged.names.get(n).cloned().flatten(),
             harm: fault.harm.name(),
             promised: shown(fault.promised),
-            found: fault.found.map(shown),
+            found: fault.found.and_then(shown),
         });
         self.failing.push(Failing {
             point: judged.point(),

@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use tierscope_kernel::CowMap;
-use tierscope_model::power::{Fault, PowerFailure, Step, shown};
+use tierscope_model::power::{Fault, PowerFailure, STALE, Step, shown};
 
 /// Writes of lines that are told, those before the cut.
 const MOST_WRITES: usize = 12;
@@ -114,7 +114,8 @@ impl Timeline {
     pub(super) fn end(mut self, power: &dyn PowerFailure, faults: &[Fault]) -> Vec<Track> {
         let mut lines: BTreeSet<u64> = std::mem::take(&mut self.lines).into_iter().collect();
         lines.extend(faults.iter().take(MOST_FAULTS).map(|fault| fault.line));
-        let writes = lines.into_iter().map(|line| self.write(line, power));
+        let is_harmed = |line| faults.iter().any(|fault| fault.line == line);
+        let writes = lines.into_iter().map(|line| self.write(line, is_harmed(line), power));
         let writes: Vec<Track> = writes.collect();
         let cut = self.open.into_values().map(|track| Track { outcome: Some("cut"), ..track });
         let mut tracks: Vec<Track> = writes.into_iter().chain(self.ended).chain(cut).collect();
@@ -122,18 +123,22 @@ impl Timeline {
         tracks
     }
 
-    /// What there is to tell of the newest write of a line.
-    fn write(&self, line: u64, power: &dyn PowerFailure) -> Track {
+    /// What there is to tell of the newest write of a line, of which something may be wrong.
+    fn write(&self, line: u64, is_harmed: bool, power: &dyn PowerFailure) -> Track {
         let Write { version, issued_ps, acknowledged_ps, durable_ps } = self.writes.get(line);
         let address = line * self.line_bytes;
         let some = |time_ps| (time_ps != NEVER).then_some(time_ps);
-        let outcome = match power.found(address) {
-            Some((found, _)) if found >= version => "kept",
-            _ if durable_ps != NEVER => "lost",
+        // What was there before, or belongs to something else, is no version of it.
+        let found = power.found(address).map(|(found, _)| found).filter(|found| *found < STALE);
+        let outcome = match found {
+            _ if is_harmed => "lost",
+            Some(found) if found >= version => "kept",
+            // What was cut off or deleted is promised no more.
+            found if power.promised().get(line) > found.unwrap_or(0) => "lost",
             _ => "gone",
         };
         Track {
-            version: Some(shown(version)),
+            version: shown(version),
             of: power.name(address),
             acknowledged_ps: some(acknowledged_ps),
             durable_ps: some(durable_ps),

@@ -4,6 +4,7 @@
 use super::memory::PageIo;
 use super::{Machine, MachineError};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use tierscope_model::organization::Organization;
 use tierscope_model::os::InodeId;
 use tierscope_model::os::paging::{Moves, Transfer};
@@ -62,6 +63,8 @@ impl Machine {
         if self.organization.power().is_some_and(|power| power.files().is_some()) {
             self.paging.follow_file_system(weaknesses.iter().copied().collect());
             self.followed = Some(Box::default());
+            let names = self.stream.files();
+            self.files().into_iter().for_each(|files| files.call_them(Arc::clone(&names)));
         }
     }
 

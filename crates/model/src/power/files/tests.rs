@@ -131,3 +131,16 @@ fn what_is_cut_off_or_deleted_is_no_longer_promised() {
     recover(&mut files, &written);
     assert_eq!(files.found(PLACE / PAGE), Some(7), "the second transaction is not there");
 }
+
+#[test]
+fn files_are_called_by_the_names_that_the_workload_has_for_them() {
+    let (mut files, _) = synced(true);
+    let (inode, page) = (files.inodes + u64::from(FILE), PLACE / PAGE);
+    assert_eq!(files.name(inode), "size and map of file 8", "by its name, not by its inode");
+    let info = |name: &str| FileInfo { name: name.into(), size_bytes: 0 };
+    let names = (0..=NAME).map(|name| info(&format!("mail/{name}"))).collect();
+    files.call_them(Arc::new(names));
+    assert_eq!(files.name(inode), "size and map of mail/8");
+    assert_eq!(files.name(page), "page 0 of mail/8");
+    assert_eq!(files.syncs(), 1);
+}
