@@ -25,12 +25,8 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Of a DRAM: what it did, and what its chips took, and its interface, where that is known.
-    pub fn of_dram(
-        dram: DramCounts,
-        chips: DramEnergy,
-        interface: Option<InterfaceEnergy>,
-    ) -> Self {
+    /// Of a DRAM: what it did, and what its chips took, and its interface.
+    pub fn of_dram(dram: DramCounts, chips: DramEnergy, interface: InterfaceEnergy) -> Self {
         let energy = Energy::of_dram(chips).and(Energy::of_interface(interface));
         Activity { dram, energy, ..Activity::default() }
     }
@@ -127,17 +123,9 @@ impl Energy {
         Energy::of_parts("dram", &energy.parts())
     }
 
-    fn of_interface(energy: Option<InterfaceEnergy>) -> Self {
-        let component = "dram_interface";
-        match energy {
-            Some(InterfaceEnergy { read_j, write_j }) => {
-                Energy::of_parts(component, &[("read", read_j), ("write", write_j)])
-            }
-            None => Energy::default().without(
-                component,
-                "no source says what drivers and termination of this part take",
-            ),
-        }
+    fn of_interface(energy: InterfaceEnergy) -> Self {
+        let InterfaceEnergy { read_j, write_j } = energy;
+        Energy::of_parts("dram_interface", &[("read", read_j), ("write", write_j)])
     }
 
     /// Of a component, part by part.
@@ -209,9 +197,10 @@ mod tests {
     #[test]
     fn the_total_is_the_sum_of_the_parts_and_what_is_unknown_has_none() {
         let energy = DramEnergy { activate_j: 1.0, pump_j: 0.5, ..DramEnergy::default() };
-        let known = Activity::of_dram(DramCounts::default(), energy, None).energy;
-        assert_eq!(known.total_j(), Some(energy.total_j()));
-        assert_eq!(known.parts.len(), 9);
+        let interface = InterfaceEnergy { read_j: 0.25, write_j: 2.0 };
+        let known = Activity::of_dram(DramCounts::default(), energy, interface).energy;
+        assert_eq!(known.total_j(), Some(energy.total_j() + 2.25));
+        assert_eq!(known.parts.len(), 11);
         let unknown = Energy::default().without("store", "no source");
         assert_eq!((unknown.total_j(), unknown.not_counted[0].component), (None, "store"));
     }
@@ -220,7 +209,8 @@ mod tests {
     fn what_came_before_is_taken_away_part_by_part() {
         let at = |activate_j, refresh_j, activates| {
             let energy = DramEnergy { activate_j, refresh_j, ..DramEnergy::default() };
-            Activity::of_dram(DramCounts { activates, ..DramCounts::default() }, energy, None)
+            let counts = DramCounts { activates, ..DramCounts::default() };
+            Activity::of_dram(counts, energy, InterfaceEnergy::default())
         };
         let left = at(3.0, 1.0, 7).since(&at(1.0, 0.25, 3));
         assert_eq!((left.dram.activates, left.energy.total_j()), (4, Some(2.75)));

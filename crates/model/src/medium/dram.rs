@@ -189,13 +189,11 @@ impl Dram {
         (counts, energy)
     }
 
-    /// What drivers and termination of the data buses took up to `now_ps`, as [`Dram::counts_and_energy`];
-    /// `None` where that is not known.
-    pub fn interface_energy(&self, now_ps: u64) -> Option<InterfaceEnergy> {
+    /// What drivers and termination of the data buses took up to `now_ps`, as [`Dram::counts_and_energy`].
+    pub fn interface_energy(&self, now_ps: u64) -> InterfaceEnergy {
         let d = self.description();
-        let mut channels = self.settled(now_ps);
-        channels.try_fold(InterfaceEnergy::default(), |sum, channel| {
-            Some(sum.plus(&interface::of_channel(d, &channel.ranks)?))
+        self.settled(now_ps).fold(InterfaceEnergy::default(), |sum, channel| {
+            sum.plus(&interface::of_channel(d, &channel.ranks))
         })
     }
 

@@ -79,7 +79,7 @@ pub struct DramSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_standby: Option<f64>,
     /// Energy: what drivers and termination of the data bus take. Where it is not said that of the
-    /// standard, as far as a source is known: not of DDR5.
+    /// standard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<InterfaceSpec>,
     /// Time of the controller itself, added to each request.

@@ -26,7 +26,7 @@ pub struct Description {
     /// bank takes.
     pub shared_standby: f64,
     /// What drivers and termination take, where known.
-    pub interface: Option<InterfaceSpec>,
+    pub interface: InterfaceSpec,
     /// Data lines of a channel.
     pub data_lines: u64,
     /// Strobes of these: one a byte, at least one a chip.
@@ -84,7 +84,7 @@ impl Description {
             interface: spec
                 .interface
                 .clone()
-                .or_else(|| standard.interface.as_ref().map(InterfaceSpec::of_standard)),
+                .unwrap_or_else(|| InterfaceSpec::of_standard(&standard.interface)),
             data_lines: u64::from(bus_bits),
             strobes: chips * chip_bits.div_ceil(8),
             masks: chips * (chip_bits / 8),

@@ -75,8 +75,8 @@ impl InterfaceEnergy {
 }
 
 /// What the data bus of a channel took for the bursts of its ranks. In HBM a rank has one of its own.
-pub(super) fn of_channel(d: &Description, ranks: &[Rank]) -> Option<InterfaceEnergy> {
-    let powers = d.interface.as_ref()?;
+pub(super) fn of_channel(d: &Description, ranks: &[Rank]) -> InterfaceEnergy {
+    let powers = &d.interface;
     let (period_ps, of) = d.clock.period();
     let burst_s = (d.timings.burst * period_ps) as f64 / of as f64 * 1e-12;
     let others = f64::from(u8::from(d.ranks > 1 && !d.standard.rank_is_pseudo_channel));
@@ -88,8 +88,8 @@ pub(super) fn of_channel(d: &Description, ranks: &[Rank]) -> Option<InterfaceEne
         [reads + rank.residency.reads, writes + rank.residency.writes]
     });
     let read_lines = d.data_lines + d.strobes;
-    Some(InterfaceEnergy {
+    InterfaceEnergy {
         read_j: joules(powers.read_power, powers.other_read_power, read_lines, reads),
         write_j: joules(powers.write_power, powers.other_write_power, read_lines + d.masks, writes),
-    })
+    }
 }

@@ -347,8 +347,8 @@ pub struct Standard {
     pub bank_refresh: BankRefresh,
     /// Refreshes of all banks that may be owed at most.
     pub most_postponed: u32,
-    /// What drivers and termination of its data bus take; `None` where no source was found.
-    pub interface: Option<InterfacePowers>,
+    /// What drivers and termination of its data bus take.
+    pub interface: InterfacePowers,
     /// Its rules.
     pub rules: &'static [&'static [Constraint]],
     /// Its parts.

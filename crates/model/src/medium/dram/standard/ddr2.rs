@@ -18,7 +18,7 @@ pub const DDR2: Standard = Standard {
     rank_is_pseudo_channel: false,
     bank_refresh: BankRefresh::None,
     most_postponed: 8, // JESD79-2F 3.9
-    interface: Some(INTERFACE),
+    interface: INTERFACE,
     rules: &[BANK, RANK, SHARED_BUS, POWER_DOWN, READ_TO_PRECHARGE],
     parts: &[DDR2_667_1GB_X8, DDR2_667_1GB_X8_AT_500],
 };

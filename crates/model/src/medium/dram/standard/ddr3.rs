@@ -16,7 +16,7 @@ pub const DDR3: Standard = Standard {
     rank_is_pseudo_channel: false,
     bank_refresh: BankRefresh::None,
     most_postponed: 8, // JESD79-3F 4.15
-    interface: Some(INTERFACE),
+    interface: INTERFACE,
     rules: &[BANK, RANK, SHARED_BUS, POWER_DOWN],
     parts: &[DDR3_1333_2GB_X8, DDR3_1600_4GB_X8],
 };

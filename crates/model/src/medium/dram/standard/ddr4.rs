@@ -16,7 +16,7 @@ pub const DDR4: Standard = Standard {
     rank_is_pseudo_channel: false,
     bank_refresh: BankRefresh::None,
     most_postponed: 8, // JESD79-4C 4.26, in the 1x refresh mode
-    interface: Some(INTERFACE),
+    interface: INTERFACE,
     rules: &[BANK, RANK, GROUPS, SHARED_BUS, POWER_DOWN],
     parts: &[DDR4_2133_8GB_X8, DDR4_2133_4GB_X4, DDR4_2400_8GB_X8],
 };

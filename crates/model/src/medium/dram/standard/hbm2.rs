@@ -17,7 +17,7 @@ pub const HBM2: Standard = Standard {
     rank_is_pseudo_channel: true,
     bank_refresh: BankRefresh::Single,
     most_postponed: 8, // JESD235 6.7 (remembered, not confirmed)
-    interface: Some(InterfacePowers::IN_CURRENTS),
+    interface: InterfacePowers::IN_CURRENTS,
     rules: &[BANK, RANK, GROUPS, BANK_REFRESH, POWER_DOWN],
     parts: &[HBM2_2000_8GB],
 };

@@ -19,7 +19,7 @@ pub const HBM3: Standard = Standard {
     rank_is_pseudo_channel: true,
     bank_refresh: BankRefresh::Single,
     most_postponed: 8, // JESD238 (remembered, not confirmed)
-    interface: Some(InterfacePowers::IN_CURRENTS),
+    interface: InterfacePowers::IN_CURRENTS,
     rules: &[BANK, RANK, GROUPS, BANK_REFRESH, POWER_DOWN],
     parts: &[HBM3_6400_4GB],
 };

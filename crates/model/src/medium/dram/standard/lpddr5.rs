@@ -21,7 +21,7 @@ pub const LPDDR5: Standard = Standard {
     rank_is_pseudo_channel: false,
     bank_refresh: BankRefresh::Single,
     most_postponed: 8, // JESD209-5B 7.5.1
-    interface: Some(INTERFACE),
+    interface: INTERFACE,
     rules: &[BANK, RANK, GROUPS, SHARED_BUS, BANK_REFRESH, POWER_DOWN, WRITE_TO_READ],
     parts: &[LPDDR5_6400_16GB_X16],
 };

@@ -193,6 +193,7 @@ fn drivers_and_termination_take_their_powers_while_data_move() {
         ("ddr4-2400-8gb-x8", None, 1, [72.0 * 3.7, 80.0 * 17.0]),
         ("ddr4-2133-4gb-x4", None, 2, [80.0 * (3.7 + 12.4), 80.0 * (17.0 + 12.3)]),
         ("ddr4-2133-4gb-x4", Some(own.clone()), 1, [80.0 * 5.0, 80.0 * 20.0]),
+        ("ddr5-4800-16gb-x8", None, 2, [36.0 * (11.73 + 4.0), 40.0 * (4.15 + 6.44)]),
         ("ddr5-4800-16gb-x8", Some(own.clone()), 2, [36.0 * 20.0, 40.0 * 36.0]),
     ] {
         let spec = DramSpec { interface, ranks, ..calm_part(part) };
@@ -201,7 +202,7 @@ fn drivers_and_termination_take_their_powers_while_data_move() {
             .map(|i| (0, Request { write: i < 10, ..read(i, u64::from(i) * 64) }))
             .collect();
         play(&mut dram, &requests, &mut Vec::new());
-        let found = dram.interface_energy(MS).expect("it is known");
+        let found = dram.interface_energy(MS);
         let d = dram.description();
         let (period_ps, of) = d.clock.period();
         let bursts = 64 / d.burst_bytes;
@@ -209,8 +210,6 @@ fn drivers_and_termination_take_their_powers_while_data_move() {
         assert_close(part, found.read_j, 20.0 * line_s * expected_mw[0] * 1e-3, 1e-9);
         assert_close(part, found.write_j, 10.0 * line_s * expected_mw[1] * 1e-3, 1e-9);
     }
-    let unknown = Dram::new(&calm_part("ddr5-4800-16gb-x8"), CAPACITY, 64);
-    assert_eq!(unknown.interface_energy(MS), None);
     // A pseudo-channel has a bus of its own: nobody else terminates it.
     let hbm = |other| {
         let interface = Some(milliwatts([5, 20, other, other]));
