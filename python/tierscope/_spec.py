@@ -24,6 +24,7 @@ __all__ = [
     "DiskBuffer",
     "Dram",
     "DramCache",
+    "Driver",
     "FileSystem",
     "Hams",
     "Hybrid",
@@ -492,7 +493,7 @@ class Dram(_Spec):
     interface: Interface | None = None
     """Energy: what drivers and termination of the data bus take.
 
-    Where it is not said that of the standard, as far as a source is known: not of DDR5.
+    Where it is not said that of the standard.
     """
 
     controller_latency: str | None = None
@@ -2001,6 +2002,31 @@ class FileSystem(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Driver(_Spec):
+    """The driver of the store."""
+
+    completion: Literal["interrupt", "polling"] | None = None
+    """How a thread learns that what it waits for is done.
+
+    ``"interrupt"``: By an interrupt: another thread runs meanwhile. ``"polling"``: It asks the
+    device until its own requests are done, and keeps its hardware thread. What other threads, or
+    the kernel's own, have handed over is told by an interrupt.
+    """
+
+    lock: str | None = None
+    """How long a lock that all share is held for each request that is handed over; 0 where there is
+    none.
+
+    A duration such as ``"25us"``.
+    """
+
+    poll: Path | None = None
+    """What it costs to find a request done by polling, and to complete it, in place of an
+    interrupt; by default 500 instructions and 8 lines, an assumption.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class Storage(_Spec):
     """`storage`: the operating system pages between DRAM and the store ([HYB15] §2.2)."""
 
@@ -2099,6 +2125,10 @@ class Storage(_Spec):
     file_system: FileSystem | None = None
     """The file system; none, where it is not said: then metadata costs nothing, and a sync is done
     once the data are written.
+    """
+
+    driver: Driver | None = None
+    """The driver of the store; where it is not said, one that waits for interrupts, without a lock.
     """
 
 

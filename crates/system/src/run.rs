@@ -165,6 +165,10 @@ pub fn check_sampling(systems: &[SystemSpec]) -> Result<(), String> {
                  passed over",
                 "set storage.buffer_cache.capacity=0B, or ",
             ),
+            _ if system.has_driver_lock() => (
+                "has a driver with a lock, for which nobody waits in what is passed over",
+                "set storage.driver.lock=0s, or ",
+            ),
             _ if in_time && !system.prefetches() => (
                 "has a memory behind a link, whose pages move when they are asked for often, and what is \
                  passed over does not move them in time",

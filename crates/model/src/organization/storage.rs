@@ -17,6 +17,7 @@ use crate::activity::Activity;
 use crate::device::AnyDevice;
 use crate::medium::{DramSpec, dram::Dram};
 use crate::os::buffer_cache::BufferCacheSpec;
+use crate::os::driver::DriverSpec;
 use crate::os::file_system::FileSystemSpec;
 use crate::os::paging::SwapReadahead;
 use crate::os::readahead;
@@ -80,6 +81,9 @@ pub struct StorageSpec {
     /// the data are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_system: Option<FileSystemSpec>,
+    /// The driver of the store; where it is not said, one that waits for interrupts, without a lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<DriverSpec>,
 }
 
 impl OrganizationDescription for StorageSpec {
@@ -143,6 +147,9 @@ impl OrganizationDescription for StorageSpec {
         }
         if let Some(system) = &self.file_system {
             system.check(&format!("{path}.file_system"), problems);
+        }
+        if let Some(driver) = &self.driver {
+            driver.check(&format!("{path}.driver"), problems);
         }
     }
 

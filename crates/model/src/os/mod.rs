@@ -2,6 +2,7 @@
 
 pub mod address_space;
 pub mod buffer_cache;
+pub mod driver;
 pub mod file_system;
 pub mod frames;
 pub mod paging;

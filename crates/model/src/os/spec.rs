@@ -1,5 +1,6 @@
 //! What a user says of the operating system.
 
+use super::driver::DriverSpec;
 use crate::request::LARGEST_PAGE;
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems, Size};
@@ -74,11 +75,14 @@ pub struct KernelPathsSpec {
 }
 
 impl KernelPathsSpec {
-    /// Instructions of a fault that waits for a page from the store while another thread runs: the
+    /// Instructions of a fault that waits for a page from the store while another thread runs, or polls: the
     /// paths that [`crate::os::paging`] takes for it, once each.
-    pub fn waiting_fault_instructions(&self) -> u64 {
+    pub fn waiting_fault_instructions(&self, driver: Option<&DriverSpec>) -> u64 {
         let asks = [self.fault, self.page_cache, self.block_layer, self.driver];
-        let waits = [self.context_switch, self.interrupt, self.wake_up, self.context_switch];
+        let waits = match driver.filter(|driver| driver.polls()) {
+            Some(driver) => vec![driver.poll],
+            None => vec![self.context_switch, self.interrupt, self.wake_up, self.context_switch],
+        };
         asks.iter().chain(&waits).map(|path| u64::from(path.instructions)).sum()
     }
 }

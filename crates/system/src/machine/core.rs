@@ -92,7 +92,9 @@ impl Machine {
             return 1;
         }
         let first = index / threads * threads;
-        let runs = |context: &&Context| matches!(context.doing, Doing::Running | Doing::Entering);
+        let runs = |context: &&Context| {
+            matches!(context.doing, Doing::Running | Doing::Entering | Doing::Polling)
+        };
         self.contexts[first..first + threads].iter().filter(runs).count() as u64
     }
 

@@ -142,16 +142,23 @@ impl Machine {
             }
         }
         self.apply_effects();
-        let mut submits = Vec::new();
+        let (mut submits, mut locked_ps) = (Vec::new(), 0);
         let mut steps = self.work_steps(&work);
         steps.extend(path_steps(Stage::WakeUp, self.os.paths.wake_up, wake_ups));
         steps.retain(|step| match step {
+            Step::Act(Action::Lock) => {
+                locked_ps = self.take_driver(now_ps);
+                false
+            }
             Step::Act(Action::Submit(id)) => {
                 submits.push(*id);
                 false
             }
             _ => true,
         });
+        if locked_ps > 0 {
+            steps.push(Step::Stall { stage: Stage::Driver, duration_ps: locked_ps });
+        }
         let at_ps = now_ps + self.spend_daemon(which, &steps);
         let doings = self.daemon(which);
         (doings.goes_on, doings.submits, doings.waits) = (more, submits, waits);

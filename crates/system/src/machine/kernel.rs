@@ -4,6 +4,7 @@ use super::recorded_windows::Amount;
 use super::thread::{Action, BLOCKED, HeldFrame, IDLE, Place, State, Step, Thread, Trap};
 use super::{Doing, Event, Machine, MachineError};
 use tierscope_kernel::Stage;
+use tierscope_model::os::driver::DriverSpec;
 use tierscope_model::os::paging::{Area, Effect, Next, OsError, Paging, Work};
 use tierscope_model::os::{InodeId, PathSpec};
 use tierscope_workload::op::{Advice, NO_FILE};
@@ -98,13 +99,29 @@ impl Machine {
                 }
                 self.proceed(index, next, work, action, |_| vec![Step::Retry]);
             }
-            Action::Submit(id) => self.submit_transfer(index, id, now_ps),
+            Action::Lock => {
+                let duration_ps = self.take_driver(now_ps);
+                let stall = Step::Stall { stage: Stage::Driver, duration_ps };
+                self.threads[self.contexts[index].thread].do_first(&[stall]);
+            }
+            Action::Submit(id) => {
+                self.submit_transfer(index, id, now_ps);
+                let submitter = Some(self.contexts[index].thread);
+                self.transfers.entry(id).or_default().submitter = submitter;
+            }
             Action::Wait(id) => {
                 if self.paging.transfer_exists(id) {
                     let thread = self.contexts[index].thread;
-                    self.transfers.entry(id).or_default().waiters.push(thread);
-                    self.leave(index, State::OnTransfer(id));
-                    self.dispatch(index, now_ps);
+                    let polls = self.fixed.driver.as_ref().is_some_and(DriverSpec::polls);
+                    let io = self.transfers.entry(id).or_default();
+                    io.waiters.push(thread);
+                    if polls && io.submitter == Some(thread) {
+                        self.threads[thread].state = State::OnTransfer(id);
+                        self.contexts[index].doing = Doing::Polling;
+                    } else {
+                        self.leave(index, State::OnTransfer(id));
+                        self.dispatch(index, now_ps);
+                    }
                 }
             }
             Action::WaitForFrame => {
@@ -299,7 +316,10 @@ impl Machine {
                 }
                 Work::Clear(frame) => steps.extend(copy(None, frame)),
                 Work::CopyFrame(from, to) => steps.extend(copy(Some(from), to)),
-                Work::Submit(id) => steps.push(Step::Act(Action::Submit(id))),
+                Work::Submit(id) => {
+                    steps.extend(self.has_driver_lock().then_some(Step::Act(Action::Lock)));
+                    steps.push(Step::Act(Action::Submit(id)));
+                }
                 Work::Program { stall_ps, .. } => steps.push(stall_at_flash(stall_ps)),
                 Work::Fetch { transfer, frame, stall_ps } => steps.extend([
                     stall_at_flash(stall_ps),
@@ -314,6 +334,19 @@ impl Machine {
             }
         }
         steps
+    }
+
+    fn has_driver_lock(&self) -> bool {
+        self.fixed.driver.as_ref().is_some_and(|driver| driver.lock_ps() > 0)
+    }
+
+    /// Who asks for the driver's lock gets it when those who came before have let it go; how long until it has
+    /// held it as long as a request takes.
+    pub(super) fn take_driver(&mut self, now_ps: u64) -> u64 {
+        let driver = self.fixed.driver.as_ref().filter(|_| !self.functional);
+        let lock_ps = driver.map_or(0, DriverSpec::lock_ps);
+        self.driver_free_ps = self.driver_free_ps.max(now_ps).saturating_add(lock_ps);
+        self.driver_free_ps - now_ps
     }
 
     /// Time of a path that no thread runs: of an interrupt, or of a wake-up.

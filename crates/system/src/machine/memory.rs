@@ -4,8 +4,8 @@ use super::causes::Cause;
 use super::kernel::path_steps;
 use super::prefetch::PREFETCH;
 use super::sample::Waits;
-use super::thread::{Access, Begun, State, Step, tail};
-use super::{Doing, Event, Machine};
+use super::thread::{Access, Begun, State, Step, Thread, tail};
+use super::{Context, Doing, Event, Machine};
 use std::collections::VecDeque;
 use std::ops::Range;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
@@ -195,6 +195,8 @@ pub(super) struct TransferIo {
     pub waiters: Vec<usize>,
     /// Hardware thread that takes the interrupt.
     pub context: usize,
+    /// Software thread that has handed it to the device.
+    pub submitter: Option<usize>,
     /// Stages of the page that came last.
     pub timeline: Timeline,
 }
@@ -207,6 +209,14 @@ pub(super) struct Handler {
     context: usize,
     /// When it begins to wake threads, and when it has woken all whom it has to.
     woken_from_ps: u64,
+    end_ps: u64,
+}
+
+/// Threads that have become ready.
+struct Woken {
+    count: u32,
+    first: Option<usize>,
+    /// When the last of them is.
     end_ps: u64,
 }
 
@@ -627,6 +637,12 @@ impl Machine {
         self.apply_effects();
         let io = self.transfers.remove(&id).unwrap_or_default();
         self.wake_for_transfer(id, &io.timeline, now_ps);
+        let polls = |context: &Context| {
+            context.doing == Doing::Polling && io.submitter == Some(context.thread)
+        };
+        if let Some(context) = self.contexts.iter().position(polls) {
+            return self.end_polling(context, &io, now_ps);
+        }
         let paths = self.os.paths.clone();
         let handler = self.handler.filter(|handler| number != 0 && handler.number == number);
         let (context, from_ps, path) = match handler {
@@ -634,33 +650,14 @@ impl Machine {
             None => (io.context, now_ps, paths.interrupt),
         };
         self.account.interrupts += u64::from(handler.is_none());
-        let mut at_ps = from_ps + self.kernel_path_ps(path);
-        let interrupt_end_ps = handler.map_or(at_ps, |handler| handler.woken_from_ps.max(now_ps));
-        let woken: Vec<usize> = {
-            let frames = std::mem::take(&mut self.waiting_for_frame);
-            io.waiters.iter().copied().chain(frames).collect()
-        };
-        let (mut wake_ups, mut first) = (0u32, None);
-        for index in woken {
-            let thread = &mut self.threads[index];
-            if !matches!(thread.state, State::OnTransfer(_) | State::OnFrame) {
-                continue;
-            }
-            if thread.fault.is_none() {
-                let waited_ps = now_ps - thread.clock_ps;
-                self.account.causes.wait_in_call(thread.call_cause(), waited_ps, true);
-            }
+        let handled_ps = from_ps + self.kernel_path_ps(path);
+        let interrupt_end_ps =
+            handler.map_or(handled_ps, |handler| handler.woken_from_ps.max(now_ps));
+        let woken = self.wake_waiters(&io.waiters, true, now_ps, handled_ps, |thread| {
             thread.charge_tail(&io.timeline, Stage::HostQueue, now_ps);
             thread.charge_until(Stage::Interrupt as usize, interrupt_end_ps);
-            at_ps += self.kernel_path_ps(paths.wake_up);
-            let thread = &mut self.threads[index];
-            thread.charge_until(Stage::WakeUp as usize, at_ps);
-            thread.state = State::Waking;
-            let source = self.memory_source();
-            self.queue.push(at_ps, source, Event::Wake(index as u32));
-            wake_ups += 1;
-            first = first.or(Some(index));
-        }
+        });
+        let Woken { count: wake_ups, first, end_ps: at_ps } = woken;
         let touches = [
             Step::Touch { stage: Stage::Interrupt, lines: path.lines },
             Step::Touch { stage: Stage::WakeUp, lines: paths.wake_up.lines * wake_ups },
@@ -670,6 +667,62 @@ impl Machine {
         let woken_from_ps = interrupt_end_ps;
         self.handler = Some(Handler { number, context, woken_from_ps, end_ps: at_ps });
         self.interrupt(context, at_ps - from_ps, &touches, first);
+    }
+
+    /// The thread that a hardware thread polls for finds its transfer done: no interrupt, and it goes on at once.
+    /// Those who wait for the same, or for any frame, it wakes.
+    fn end_polling(&mut self, context: usize, io: &TransferIo, now_ps: u64) {
+        let id = self.contexts[context].thread;
+        let thread = &mut self.threads[id];
+        if thread.fault.is_none() {
+            let waited_ps = now_ps - thread.clock_ps;
+            self.account.causes.wait_in_call(thread.call_cause(), waited_ps, true);
+        }
+        thread.charge_tail(&io.timeline, Stage::HostQueue, now_ps);
+        thread.state = State::Running(context);
+        self.contexts[context].doing = Doing::Running;
+        self.contexts[context].now_ps = now_ps;
+        let poll = self.fixed.driver.as_ref().map_or(PathSpec::NONE, |driver| driver.poll);
+        let found_ps = now_ps + self.kernel_path_ps(poll);
+        let woken = self.wake_waiters(&io.waiters, true, now_ps, found_ps, |thread| {
+            thread.charge_tail(&io.timeline, Stage::HostQueue, now_ps);
+        });
+        let mut steps = path_steps(Stage::Driver, poll, 1);
+        steps.extend(path_steps(Stage::WakeUp, self.os.paths.wake_up, woken.count));
+        self.threads[id].do_first(&steps);
+    }
+
+    /// Threads that wait for a transfer, or for any frame, become ready one after the other from `from_ps` on;
+    /// `charge` says what they have waited for, `at_device` whether that was the store.
+    fn wake_waiters(
+        &mut self,
+        waiters: &[usize],
+        at_device: bool,
+        now_ps: u64,
+        from_ps: u64,
+        charge: impl Fn(&mut Thread),
+    ) -> Woken {
+        let frames = std::mem::take(&mut self.waiting_for_frame);
+        let (source, path_ps) = (self.memory_source(), self.kernel_path_ps(self.os.paths.wake_up));
+        let mut woken = Woken { count: 0, first: None, end_ps: from_ps };
+        for index in waiters.iter().copied().chain(frames) {
+            let thread = &mut self.threads[index];
+            if !matches!(thread.state, State::OnTransfer(_) | State::OnFrame) {
+                continue;
+            }
+            if thread.fault.is_none() {
+                let waited_ps = now_ps - thread.clock_ps;
+                self.account.causes.wait_in_call(thread.call_cause(), waited_ps, at_device);
+            }
+            charge(thread);
+            woken.end_ps += path_ps;
+            thread.charge_until(Stage::WakeUp as usize, woken.end_ps);
+            thread.state = State::Waking;
+            self.queue.push(woken.end_ps, source, Event::Wake(index as u32));
+            woken.count += 1;
+            woken.first = woken.first.or(Some(index));
+        }
+        woken
     }
 
     /// A page has come that a thread has carried itself: no interrupt, but those that waited for it, or for
@@ -685,27 +738,8 @@ impl Machine {
         self.paging.page_moved(id);
         self.paging.finish_transfer(id);
         let waiters = self.transfers.remove(&id).unwrap_or_default().waiters;
-        let frames = std::mem::take(&mut self.waiting_for_frame);
-        let path = self.os.paths.wake_up;
-        let (mut at_ps, mut wake_ups) = (now_ps, 0);
-        for id in waiters.into_iter().chain(frames) {
-            let thread = &mut self.threads[id];
-            if !matches!(thread.state, State::OnTransfer(_) | State::OnFrame) {
-                continue;
-            }
-            if thread.fault.is_none() {
-                let waited_ps = now_ps - thread.clock_ps;
-                self.account.causes.wait_in_call(thread.call_cause(), waited_ps, false);
-            }
-            thread.charge_until(stage as usize, now_ps);
-            at_ps += self.kernel_path_ps(path);
-            let thread = &mut self.threads[id];
-            thread.charge_until(Stage::WakeUp as usize, at_ps);
-            thread.state = State::Waking;
-            self.queue.push(at_ps, self.memory_source(), Event::Wake(id as u32));
-            wake_ups += 1;
-        }
-        wake_ups
+        let charge = |thread: &mut Thread| thread.charge_until(stage as usize, now_ps);
+        self.wake_waiters(&waiters, false, now_ps, now_ps, charge).count
     }
 
     /// Those who wait for the commit that the journal's thread makes, or for the next, have waited in these

@@ -45,6 +45,7 @@ use std::collections::{BTreeMap, VecDeque};
 use tierscope_kernel::{Clock, CowMap, EventQueue, MOST_TIME_PS, Pace, Slab, Timeline};
 use tierscope_model::organization::{Organization, PagesMoved};
 use tierscope_model::os::OsSpec;
+use tierscope_model::os::driver::DriverSpec;
 use tierscope_model::os::paging::{Area, OsError, Paging, TransferId};
 use tierscope_model::processor::ProcessorSpec;
 use tierscope_model::processor::energy::Occupancy;
@@ -137,6 +138,8 @@ enum Doing {
     Running,
     /// It waits for a miss.
     Stalled(u32),
+    /// It asks the store's device again and again whether a transfer has ended.
+    Polling,
     /// It is about to enter the kernel.
     Entering,
 }
@@ -192,6 +195,8 @@ struct Fixed {
     time_slice_ps: u64,
     host_queue_depth: u64,
     paging: bool,
+    /// The driver of the store, where something is said of it.
+    driver: Option<DriverSpec>,
     clock: Clock,
     /// Of instructions of the program, and of the kernel's, in detail.
     pace: Pace,
@@ -237,6 +242,8 @@ pub struct Machine {
     pages_at_device: u64,
     transfers: BTreeMap<TransferId, TransferIo>,
     handler: Option<Handler>,
+    /// When the driver's lock is free.
+    driver_free_ps: u64,
     waiting_for_frame: Vec<usize>,
     daemons: Daemons,
     /// By 64 lines: those that may be in on-chip caches.
@@ -323,6 +330,7 @@ impl Machine {
             time_slice_ps: os.time_slice.picoseconds(),
             host_queue_depth: pages_to.map_or(0, |(paging, _)| u64::from(paging.host_queue_depth)),
             paging: pages_to.is_some(),
+            driver: pages_to.and_then(|(storage, _)| storage.driver.clone()),
             clock,
             pace: Pace::new(clock, millionths(processor.base_cpi), 1_000_000),
             kernel_pace: Pace::new(clock, millionths(os.kernel_cpi), 1_000_000),
@@ -368,6 +376,7 @@ impl Machine {
             pages_at_device: 0,
             transfers: BTreeMap::new(),
             handler: None,
+            driver_free_ps: 0,
             waiting_for_frame: Vec::new(),
             daemons: Daemons::default(),
             on_chip: CowMap::new(0),
@@ -605,6 +614,7 @@ impl Machine {
             pages_at_device: self.pages_at_device,
             transfers: self.transfers.clone(),
             handler: self.handler,
+            driver_free_ps: self.driver_free_ps,
             waiting_for_frame: self.waiting_for_frame.clone(),
             daemons: self.daemons.clone(),
             on_chip: self.on_chip.fork(),
@@ -664,7 +674,8 @@ fn sampler(
     let Some(asked) = options.sampling else { return Ok(None) };
     check_sampling(std::slice::from_ref(spec)).map_err(MachineError::CannotSample)?;
     let paths = spec.os.as_ref().filter(|_| fixed.paging).map(|os| &os.paths);
-    let instructions = paths.map_or(0, |paths| paths.waiting_fault_instructions());
+    let driver = fixed.driver.as_ref();
+    let instructions = paths.map_or(0, |paths| paths.waiting_fault_instructions(driver));
     let times_ps = (spec.store_times_ps(), fixed.kernel_pace.clone().advance(instructions));
     let apart = Account::new(private_levels, false, options.sites.is_some());
     let sampler = Sampler::new(asked, times_ps, spec.seed, apart);

@@ -100,6 +100,8 @@ pub enum Step {
 pub enum Action {
     /// Decides what a fault needs.
     Resolve { page: u64, write: bool },
+    /// Takes the driver's lock, and holds it for a while.
+    Lock,
     /// Hands a transfer to the device.
     Submit(TransferId),
     /// Waits for a transfer.

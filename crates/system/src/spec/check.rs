@@ -3,6 +3,7 @@
 use super::SystemSpec;
 use super::presets;
 use tierscope_model::organization::ORGANIZATIONS;
+use tierscope_model::os::driver::DriverSpec;
 use tierscope_model::parts::Part;
 use tierscope_units::Problems;
 
@@ -37,6 +38,7 @@ impl SystemSpec {
         self.check_dram(problems);
         self.check_cache_names(problems);
         self.check_lines(problems);
+        self.check_polling(problems);
         for (key, organization) in self.organizations() {
             organization.check_with(key, &self.surroundings(), problems);
         }
@@ -94,6 +96,30 @@ impl SystemSpec {
                 };
                 problems.add(code, part.into(), String::new(), reason.into(), mend);
             }
+        }
+    }
+
+    /// Who polls is told of nothing by an interrupt that could be held back.
+    fn check_polling(&self, problems: &mut Problems) {
+        let Some((key, paging)) = self
+            .organizations()
+            .into_iter()
+            .find_map(|(key, organization)| Some((key, organization.paging()?)))
+        else {
+            return;
+        };
+        let nvme = self.pcie.as_ref().and_then(|pcie| pcie.nvme.as_ref());
+        let held_back = nvme.is_some_and(|nvme| nvme.coalescing.is_some());
+        if held_back && paging.driver.as_ref().is_some_and(DriverSpec::polls) {
+            problems.add(
+                "contradiction",
+                format!("{key}.driver.completion"),
+                "\"polling\"".into(),
+                "the device holds completions back for one interrupt (pcie.nvme.coalescing), and who polls \
+                 waits for none"
+                    .into(),
+                "remove [pcie.nvme.coalescing], or write \"interrupt\"".into(),
+            );
         }
     }
 

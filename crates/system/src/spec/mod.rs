@@ -172,6 +172,13 @@ impl SystemSpec {
         self.the_organization()?.build(&self.surroundings())
     }
 
+    /// Whether its driver lets one thread at a time hand a request over.
+    pub fn has_driver_lock(&self) -> bool {
+        let paging = self.the_organization().and_then(|organization| organization.paging());
+        let driver = paging.and_then(|paging| paging.driver.as_ref());
+        driver.is_some_and(|driver| driver.lock_ps() > 0)
+    }
+
     /// Whether it has a DRAM cache that prefetches.
     pub(crate) fn prefetches(&self) -> bool {
         self.hybrid.as_ref().is_some_and(|hybrid| hybrid.prefetch_pages > 0)

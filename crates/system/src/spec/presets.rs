@@ -58,6 +58,16 @@ presets! {
         "20 GiB of DRAM, 4 GiB of flash beside it as a second page cache, and a disk ([EBC11])";
     "buffer-cache/quick" = "buffer-cache-quick.toml",
         "buffer-cache at 1/256: 80 MiB of DRAM and 16 MiB of flash";
+    "haste" = "haste.toml" "drives/haste.toml",
+        "72 GiB of DRAM that the kernel pages to HASTE, by a driver that spins ([NVM10])";
+    "haste/queued" = "haste-queued.toml" "drives/haste.toml",
+        "haste by the kernel's queue and interrupts ([NVM10])";
+    "fusion-io" = "fusion-io.toml" "drives/iodrive.toml",
+        "72 GiB of DRAM that the kernel pages to an 80 GB Fusion-io ioDrive ([NVM10])";
+    "ssd-raid" = "ssd-raid.toml" "drives/x25-e.toml" "drives/raid-software.toml",
+        "72 GiB of DRAM that the kernel pages to four Intel X25-E in RAID-0 ([NVM10])";
+    "disk-raid" = "disk-raid.toml" "drives/disk-7200.toml" "drives/raid-hardware.toml",
+        "72 GiB of DRAM that the kernel pages to four disks in RAID-0, after [NVM10]";
     "direct" = "direct.toml",
         "64 GiB of phase-change memory as main memory, without DRAM (Lee et al., ISCA 2009)";
     "direct/optane" = "direct-optane.toml",
@@ -117,6 +127,7 @@ presets! {
     "hams-l" = "hams-l.toml", "";
     "hams-t" = "hams-t.toml", "";
     "hyb15" = "hyb15.toml", "";
+    "nvm10" = "nvm10.toml", "";
     "hyb15-store" = "hyb15-store.toml", "";
     "device" = "device.toml", "";
     "device/nvdimm-hpe-8gb" = "device-nvdimm-hpe-8gb.toml",
@@ -138,7 +149,7 @@ presets! {
         "A 240 GB Intel SSD 535 alone, behind Serial ATA ([HAMS21]), for block traces";
     "device/iodrive" = "device-iodrive.toml" "drives/iodrive.toml",
         "An 80 GB Fusion-io ioDrive alone ([NVM10]), for block traces";
-    "device/haste" = "device-haste.toml",
+    "device/haste" = "device-haste.toml" "drives/haste.toml",
         "The 64 GB HASTE of [NVM10] alone, DDR2 behind PCIe 1.1 x8, for block traces";
     "device/disk-7200" = "device-disk-7200.toml" "drives/disk-7200.toml",
         "A 500 GB disk of 7200 revolutions a minute alone (Deskstar 7K500), for block traces";

@@ -148,7 +148,7 @@ fn every_mistake_has_a_place_and_a_mend() {
 }
 
 /// Presets that are not called by their organization, which is the other.
-const CALLED_OTHERWISE: [(&str, &str); 16] = [
+const CALLED_OTHERWISE: [(&str, &str); 20] = [
     ("device", "block-device"),
     ("hams-lp", "hams"),
     ("hams-le", "hams"),
@@ -156,6 +156,10 @@ const CALLED_OTHERWISE: [(&str, &str); 16] = [
     ("hams-te", "hams"),
     ("mmap", "storage"),
     ("buffer-cache", "storage"),
+    ("haste", "storage"),
+    ("fusion-io", "storage"),
+    ("ssd-raid", "storage"),
+    ("disk-raid", "storage"),
     ("nvdimm", "oracle"),
     ("flatflash-p", "tiered"),
     ("flatflash-m", "tiered"),
@@ -186,6 +190,7 @@ fn every_value_of_every_preset_names_its_source() {
     let known = [
         "[HYB15]",
         "[NVM10]",
+        "[7CPU]",
         "[HAMS21]",
         "[EBC11]",
         "[AMD64]",

@@ -7,6 +7,7 @@ mod common;
 mod comparators;
 mod disk;
 mod dramsim3;
+mod driver;
 mod drives;
 mod equivalence;
 mod formulas;

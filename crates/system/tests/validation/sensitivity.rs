@@ -30,9 +30,10 @@ const HAMS: &str = "hams-le/small";
 
 /// Machines with parts that no preset here has, other kinds of links and stores and a backup of DRAM:
 /// name, base, and the tables.
-const LINKED: [(&str, &str, &str); 14] = [
+const LINKED: [(&str, &str, &str); 15] = [
     (AHEAD, ORACLE, AHEAD_TABLES),
     (BUFFERED, STORAGE, BUFFERED_TABLE),
+    (DRIVER, STORAGE, DRIVER_TABLE),
     (TAGGED, HYBRID, TAGGED_TABLES),
     (DDR, HYBRID, DDR_TABLE),
     (NVDIMM, ORACLE, BACKUP_TABLE),
@@ -117,6 +118,10 @@ counted_pages = 4096
 lookaside_entries = 8
 mapping_latency = "1us"
 "#;
+const DRIVER: &str = "storage/driver";
+/// A driver with a lock, whose threads poll.
+const DRIVER_TABLE: &str = "[storage.driver]\ncompletion = \"polling\"\nlock = \"1us\"\n\
+    poll = { instructions = 500, lines = 8 }";
 const BUFFERED: &str = "storage/buffered";
 /// A second level of the page cache, as small as the first.
 const BUFFERED_TABLE: &str = "[storage.buffer_cache]\ncapacity = \"1MiB\"\nways = 16\n\
@@ -434,7 +439,7 @@ fn contended() -> Vec<Op> {
 }
 
 /// Threads beside the first, which starts them.
-fn together(mut threads: Vec<Vec<Op>>) -> Vec<Vec<Op>> {
+pub fn together(mut threads: Vec<Vec<Op>>) -> Vec<Vec<Op>> {
     let others = 1..threads.len() as u32;
     let start: Vec<Op> = others.flat_map(|thread| call(Call::Spawn { thread })).collect();
     threads[0] = [start, std::mem::take(&mut threads[0])].concat();
@@ -1185,6 +1190,10 @@ const CASES: &[Case] = &[
         .with(&[("storage.dirty_background_ratio", "0.01")]),
     case("storage.dirty_background_ratio", &[STORAGE], "0.01", Files, "time", Either),
     case("storage.host_queue_depth", &[STORAGE], "1", Parallel, "time", Up),
+    case("storage.driver.completion", &[DRIVER], "interrupt", Updates, "context_switches", Up),
+    case("storage.driver.lock", &[DRIVER], "9us", Parallel, "owner:driver", Up),
+    case("storage.driver.poll.instructions", &[DRIVER], "9000", Updates, "owner:driver", Up),
+    case("storage.driver.poll.lines", &[DRIVER], "512", Updates, "memory_reads", Up),
 ];
 
 /// Values that change no figure: what they are changed to, and why nothing follows.

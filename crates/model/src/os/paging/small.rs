@@ -29,6 +29,7 @@ pub fn storage() -> StorageSpec {
         host_queue_depth: 32,
         buffer_cache: None,
         file_system: None,
+        driver: None,
     }
 }
 

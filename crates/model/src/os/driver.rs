@@ -1,0 +1,61 @@
+//! How the driver of the store hands requests to it, and learns that they are done.
+//!
+//! A thread waits for an interrupt, and another runs on its core meanwhile; or it asks again and again, and
+//! keeps its core (polling; `blk_poll`, block/blk-mq.c; Yang, Minturn, Hady, "When Poll is Better than Interrupt",
+//! FAST 2012). A driver may let one thread at a time hand a request over, as that of HASTE does (\[NVM10\] §III-A).
+
+use super::PathSpec;
+use serde::{Deserialize, Serialize};
+use tierscope_units::{Duration, Problems};
+
+/// The driver of the store.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DriverSpec {
+    /// How a thread learns that what it waits for is done.
+    #[serde(default)]
+    pub completion: CompletionKind,
+    /// How long a lock that all share is held for each request that is handed over; 0 where there is none.
+    #[serde(default)]
+    pub lock: Duration,
+    /// What it costs to find a request done by polling, and to complete it, in place of an interrupt; by
+    /// default 500 instructions and 8 lines, an assumption.
+    #[serde(default = "found_by_polling")]
+    pub poll: PathSpec,
+}
+
+/// How a thread learns that what it waits for is done.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum CompletionKind {
+    /// By an interrupt: another thread runs meanwhile.
+    #[default]
+    Interrupt,
+    /// It asks the device until its own requests are done, and keeps its hardware thread. What other threads,
+    /// or the kernel's own, have handed over is told by an interrupt.
+    Polling,
+}
+
+fn found_by_polling() -> PathSpec {
+    PathSpec { instructions: 500, lines: 8 }
+}
+
+impl DriverSpec {
+    /// Whether threads poll.
+    pub fn polls(&self) -> bool {
+        self.completion == CompletionKind::Polling
+    }
+
+    /// How long its lock is held for a request, in picoseconds; 0 where there is none.
+    pub fn lock_ps(&self) -> u64 {
+        self.lock.picoseconds()
+    }
+
+    /// Collects every semantic mistake below `path`.
+    pub fn check(&self, path: &str, problems: &mut Problems) {
+        // Longer, and simulated time would overflow before a workload of some size is done.
+        problems.at_most(path, "lock", self.lock, Duration::from_picoseconds(1_000_000_000_000));
+    }
+}

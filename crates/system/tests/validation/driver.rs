@@ -1,0 +1,83 @@
+//! The driver of a store: who waits for an interrupt, who polls, and a lock that all share.
+
+use super::sensitivity::together;
+use super::support::*;
+use tierscope_workload::Op;
+use tierscope_workload::op::{Call, FLAG_DEPENDENT, MAP_SHARED};
+
+/// Every fault waits for one page of a file, and nothing of the kernel touches a line.
+const FAULTS: Sets<'static> = &[
+    ("storage.readahead", "0B"),
+    ("storage.fault_around", "4KiB"),
+    ("storage.dirty_writeback", "0s"),
+    ("store.units", "64"),
+];
+const PAGES: u64 = 40;
+const POLLING: Sets<'static> = &[("storage.driver.completion", "polling")];
+
+/// Maps a file of its own and loads from each of its pages.
+fn faults(thread: u32) -> Vec<Op> {
+    let base = MAPPED + (u64::from(thread) << 30);
+    let (file, length) = (thread, PAGES * PAGE);
+    let mut ops = call(Call::Open { file, size: length });
+    ops.extend(call(Call::Map { address: base, length, file, offset: 0, flags: MAP_SHARED }));
+    let page = |index| Op::load(base + index * PAGE, 8, 1).with_flags(FLAG_DEPENDENT);
+    ops.extend((0..PAGES).map(page));
+    ops
+}
+
+/// So many threads that fault, each on a core of its own if there are as many.
+fn run_threads(threads: u32, cores: &str, changes: &[Sets<'_>]) -> Sums {
+    let one: Sets<'_> = &[("processor.cores", cores)];
+    let all: Vec<Sets<'_>> = [FREE_KERNEL, WHOLE_NANOSECONDS, FAULTS, one]
+        .into_iter()
+        .chain(changes.iter().copied())
+        .collect();
+    run(&system("storage/quick", &all), &together((0..threads).map(faults).collect()))
+}
+
+#[test]
+fn a_thread_that_polls_saves_interrupt_switch_and_wake_up() {
+    // At 2 GHz and a cycle each, in half nanoseconds.
+    let paths: Sets<'_> = &[
+        ("os.paths.interrupt", "{ instructions = 2000, lines = 0 }"),
+        ("os.paths.wake_up", "{ instructions = 4000, lines = 0 }"),
+        ("os.paths.context_switch", "{ instructions = 8000, lines = 0 }"),
+    ];
+    let poll: Sets<'_> = &[("storage.driver.poll", "{ instructions = 600, lines = 0 }")];
+    let waits = run_threads(1, "1", &[paths]);
+    let polls = run_threads(1, "1", &[paths, POLLING, poll]);
+    assert_eq!((waits.counter("interrupts"), polls.counter("interrupts")), (PAGES, 0));
+    assert_eq!((waits.counter("context_switches"), polls.counter("context_switches")), (PAGES, 0));
+    assert_eq!(polls.stage_ps("driver"), PAGES * 300_000);
+    let saved_ps = PAGES * (1_000_000 + 2_000_000 + 4_000_000 - 300_000);
+    assert_eq!(waits.time_ps - polls.time_ps, saved_ps);
+}
+
+#[test]
+fn who_polls_keeps_its_core() {
+    let alone = run_threads(1, "1", &[POLLING]).time_ps as f64;
+    let both = run_threads(2, "1", &[POLLING]).time_ps as f64;
+    let switched = run_threads(2, "1", &[]).time_ps as f64;
+    let apart = run_threads(2, "2", &[POLLING]).time_ps as f64;
+    assert!((both / alone - 2.0).abs() < 0.02, "{both} of two, {alone} of one");
+    assert!((switched / alone - 1.0).abs() < 0.02, "{switched} of two, {alone} of one");
+    assert!((apart / alone - 1.0).abs() < 0.02, "{apart} of two, {alone} of one");
+}
+
+#[test]
+fn a_lock_bounds_the_rate_of_requests() {
+    let lock: Sets<'_> = &[("storage.driver.lock", "100us")];
+    for changes in [&[lock][..], &[lock, POLLING][..]] {
+        let four = run_threads(4, "4", changes);
+        let requests = 4 * PAGES;
+        assert_eq!(four.counter("major_faults"), requests);
+        // The last one is read when all have had the lock.
+        let held_ps = requests * 100_000_000;
+        let behind_ps = four.time_ps - held_ps;
+        assert!((25_000_000..40_000_000).contains(&behind_ps), "{behind_ps} ps behind the last");
+        // Three of four wait for those before them, once all have begun.
+        let waits_ps = four.stage_ps("driver");
+        assert!(waits_ps > 3 * held_ps && waits_ps < 4 * held_ps, "{waits_ps} of {held_ps}");
+    }
+}
