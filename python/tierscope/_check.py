@@ -105,8 +105,11 @@ def seed(value: object) -> int:
     return value
 
 
-def size(value: object, what: str) -> int | None:
-    """A size in bytes: a number of them, or a text with its unit; nothing stays nothing."""
+def size(value: object, what: str, least: str | None = None) -> int | None:
+    """A size in bytes: a number of them, or a text with its unit; nothing stays nothing.
+
+    ``least`` is what makes sense at least: that a number without its unit is too small is said too.
+    """
     mend = 'write a number of bytes, or a text such as "2GiB"'
     if value is None:
         return None
@@ -120,6 +123,8 @@ def size(value: object, what: str) -> int | None:
     except _core.RunError as error:
         code, told = error.args
         reason, mend = json.loads(told)
+        if least is not None and value.strip().isdigit():
+            mend = f"write {least} or more, with the unit"
         raise RunError(code, f"{what} is `{value}`: {reason}", mend) from None
 
 

@@ -59,6 +59,14 @@ def _meant(text: str) -> str:
     return re.sub(r"(\d\s*)([Kgtm])\b", lambda it: it[1] + it[2].translate(_CASES), text)
 
 
+def _in_order(sample: str) -> str:
+    """A window and its period, the longer of which is the period."""
+    parts = sample.split("/")
+    found = [_COUNT.fullmatch(part.strip()) for part in parts]
+    counts = [Decimal(one[1]) * _FACTORS[one[2]] for one in found if one is not None]
+    return "/".join(reversed(parts)) if counts == sorted(counts, reverse=True) else sample
+
+
 def windows(sample: object) -> tuple[int, int]:
     """Accesses of a window that is recorded, and of the period that it is in.
 
@@ -78,7 +86,7 @@ def windows(sample: object) -> tuple[int, int]:
         found = _COUNT.fullmatch(part.strip())
         if found is None:
             why = f"the sample is `{sample}`: `{part.strip()}` is no number of accesses"
-            meant = _meant(sample)
+            meant = _in_order(_meant(sample))
             mend = mend if meant == sample else f'factors are k, M, G and T: write "{meant}"'
             raise RunError("impossible-value", why, mend)
         if found[3] == "instructions":

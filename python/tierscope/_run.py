@@ -203,7 +203,7 @@ def compare(
     what = _workload.on(_workload.of(work), loaded)
     region = region_of(what, skip, limit, roi, warming)
     sites = sites_of(what, by)
-    notes = [list(changed_notes(one)) for one in loaded]
+    notes = [[*changed_notes(one), *flash_notes(one)] for one in loaded]
     if scale_to_footprint is not None:
         scaled = _scale.to_footprint(loaded, what, scale_to_footprint)
         loaded = [one for one, _ in scaled]
@@ -285,6 +285,21 @@ def changed_notes(machine: System) -> Iterator[str]:
     if machine.changes:
         told = ", ".join(f"{path} is {value}" for path, value in machine.changes.items())
         yield f"changed from its preset or file: {told}"
+
+
+_FLASH_AT_START = {
+    "erased": "erased",
+    "written": "written once from its beginning to its end",
+    "steady": "in the steady state of a full drive that is written at random",
+}
+
+
+def flash_notes(machine: System) -> Iterator[str]:
+    """What a result says of the state that a drive begins in, which its writes depend on."""
+    drive = machine.to_dict().get("ssd")
+    if drive is not None:
+        told = _FLASH_AT_START[drive["initial"]]
+        yield f"the drive's flash is {told} when the run begins (ssd.initial)"
 
 
 _EXAMPLES = {"latencies": "latencies.csv", "timeline": "timeline.json"}
@@ -456,7 +471,7 @@ def record(
         "kind": "recording",
         "path": str(file),
         "sites": causes.grain(told),
-        "max_bytes": _check.size(max_size, "the largest size"),
+        "max_bytes": _check.size(max_size, "the largest size", least="1MiB"),
         "filter_bytes": _check.size(filter_l1, "the filter's size"),
         "windows": None if sample is None else _region.windows(sample),
     }

@@ -130,6 +130,7 @@ class Advice:
     touched_bytes: int = 0
     powers: bool = False
     of_windows: bool = False
+    seeded: bool = True
 
     @property
     def like_the_best(self) -> tuple[Candidate, ...]:
@@ -158,6 +159,7 @@ class Advice:
             "touched_bytes": self.touched_bytes,
             "energy_by": "powers" if self.powers else "simulation",
             "of_windows": self.of_windows,
+            "seeded": self.seeded,
             "best": None if best is None else asdict(best),
             "like_the_best": [[one.system, one.dram] for one in self.like_the_best],
             "candidates": [asdict(one) for one in self.candidates],
@@ -274,6 +276,7 @@ def advise(done: Sweep, reference: str, budget: Budget) -> Advice:
         touched_bytes=touched,
         powers=budget.w_per_gb is not None,
         of_windows=any(row.get(_OF_PROGRAM) is not None for row in rows),
+        seeded=any(row["seed"] is not None for row in rows),
     )
 
 
@@ -449,7 +452,9 @@ def lines(advice: Advice) -> list[str]:
     found.append(f"Weighed: {', '.join(advice.weighed)}{by}.")
     if left:
         found.append(f"Not weighed, as not known of all: {', '.join(left)}.")
-    if advice.seeds == 1:
+    if not advice.seeded:
+        found.append("What is recorded runs once: nothing is said of how sure the slowdowns are.")
+    elif advice.seeds == 1:
         found.append("One seed ran: nothing is said of how sure the slowdowns are; --seeds 3 does.")
     else:
         found.append(
@@ -466,7 +471,8 @@ def _alike(advice: Advice) -> list[str]:
     named = "; ".join(f"{one.system} with {one.dram}" for one in alike)
     why = "their intervals overlap"
     if advice.seeds == 1:
-        why = f"they are within {_NEAR:.0%} of it, and one seed ran"
+        one = "one seed ran" if advice.seeded else "it ran once"
+        why = f"they are within {_NEAR:.0%} of it, and {one}"
     sizes = [one.dram_bytes for one in advice.candidates]
     fits = f"; the {fmt.size(advice.touched_bytes)} that it touches fit in the smallest DRAM"
     why += fits if 0 < advice.touched_bytes <= min(sizes) else ""

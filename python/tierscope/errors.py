@@ -83,8 +83,8 @@ def told_together(first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B
             second()
         except SpecError as other:
             problems += other.problems
-        except TierscopeError:
-            pass  # It is told once the description is right.
+        except TierscopeError as other:
+            problems.append(Problem(other.code, "workload", "", str(other), other.hint or ""))
         raise SpecError(problems) from None
     return made, second()
 

@@ -87,6 +87,7 @@ def _machine_rows(data: ResultData) -> list[Row]:
         *_tag_cache_rows(systems),
         *_prediction_rows(systems),
         *_journal_rows(systems),
+        *_nvme_rows(systems),
         *_drive_rows(systems),
         *_nvm_rows(systems),
         *_disk_rows(systems),
@@ -265,6 +266,7 @@ def _device_rows(data: ResultData) -> list[Row]:
         of("  99.9th percentile", _latency("p999")),
         of("  maximum", _latency("max")),
         *([] if all(memories) else of_stores),
+        *_nvme_rows(systems),
         *_drive_rows(systems),
         *_nvm_rows(systems),
         *_disk_rows(systems),
@@ -325,6 +327,18 @@ def _journal_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
         *row("  metadata to its places", lambda c: fmt.size(c["metadata_written_bytes"])),
         *row("  times that room was made in it", lambda c: fmt.count(c["journal_checkpoints"])),
         *row("Flushes of the store", lambda c: fmt.count(c["store_flushes"])),
+    ]
+
+
+def _nvme_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """Rows of what NVM Express sent beside data; none where it drives no store."""
+    row = _row_of(systems, "nvme_doorbells")
+    return [
+        *row("NVM Express doorbells", lambda c: fmt.count(c["nvme_doorbells"])),
+        *row("  reads of submission queues", lambda c: fmt.count(c["nvme_command_fetches"])),
+        *row("  reads of pages of lists", lambda c: fmt.count(c["nvme_list_fetches"])),
+        *row("  interrupts", lambda c: fmt.count(c["nvme_interrupts"])),
+        *row("  interrupts held back, sum", lambda c: fmt.seconds(c["nvme_held_back_ns"] * 1e-9)),
     ]
 
 

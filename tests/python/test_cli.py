@@ -260,7 +260,7 @@ def test_a_signal_ends_a_run_with_a_partial_result(tmp_path: Path, number: signa
         time.sleep(4)
         running.send_signal(number)
         output, errors = running.communicate(timeout=60)
-    assert running.returncode == 130
+    assert running.returncode == 128 + number
     assert errors == ""
     assert "Partial: the run was interrupted." in output
     kept = ts.load(tmp_path / "kept")

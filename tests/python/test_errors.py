@@ -142,6 +142,7 @@ BETWEEN: list[tuple[str, tuple[Any, ...], str]] = [
     ("resolve", (None, "{", []), "bad-json"),
     ("scale", ("{", 1), "bad-systems"),
     ("sizes", ("{",), "bad-systems"),
+    ("applies_to", ("{", "os.page", False), "bad-systems"),
     ("check_workload", ("{",), "bad-workload"),
     ("print_quantity", ("moon", 1), "no-kind"),
     ("Run.start", ("{",), "bad-job"),

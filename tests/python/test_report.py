@@ -10,6 +10,7 @@ from conftest import DATA
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from tierscope import format as fmt
 from tierscope import report, table
 from tierscope._shape import ResultData
 from tierscope.breakdown import GROUPS, apportion, grouped
@@ -204,3 +205,23 @@ def test_journals_and_tag_caches_have_rows_where_machines_have_them() -> None:
     # What has no effect is told.
     notes = result["storage/quick"]["notes"]
     assert any("storage.file_system.barrier has no effect" in note for note in notes)
+
+
+def test_a_drive_tells_what_its_link_sends_and_in_which_state_it_begins() -> None:
+    work = ts.workload("random", requests=200)
+    both = ts.compare(["device/z-ssd/quick", "device/slc"], work)
+    told = {label.strip(): cells for label, cells in table.rows(both.data)}
+    counters = both["device/z-ssd/quick"]["counters"]
+    assert counters["nvme_doorbells"] > 0
+    assert told["NVM Express doorbells"] == {
+        "device/z-ssd/quick": fmt.count(counters["nvme_doorbells"]),
+        "device/slc": "–",
+    }
+    assert told["interrupts"]["device/z-ssd/quick"] == fmt.count(counters["nvme_interrupts"])
+    assert told["interrupts held back, sum"]["device/z-ssd/quick"] == "0 s"
+    state = "the drive's flash is in the steady state of a full drive that is written at random"
+    assert f"device/z-ssd/quick: {state}" in " ".join(both.report(width=200).split())
+    assert both["device/slc"]["notes"] == []
+    erased = ts.system("device/z-ssd/quick").replace(ssd={"initial": "erased"})
+    (_, note) = ts.run(erased, work)["device/z-ssd/quick"]["notes"]
+    assert note == "the drive's flash is erased when the run begins (ssd.initial)"

@@ -238,6 +238,10 @@ def test_advice_on_windows_is_of_the_whole_program(
     )
     advice = json.loads((tmp_path / "advice.json").read_text(encoding="utf-8"))
     assert advice["of_windows"]
+    assert "What is recorded runs once: nothing is said of how sure" in " ".join(
+        made.stdout.split()
+    )
+    assert "--seeds" not in made.stdout
     small = ts.system("storage/quick").replace(dram_capacity="16MiB", name="small")
     both = ts.compare([small, advice["reference"]], f"trace:{windows}")
     (candidate,) = advice["candidates"]
@@ -285,6 +289,34 @@ def test_what_is_of_windows_alone_says_so(tmp_path: Path, windows: Path) -> None
     assert "; of the recorded windows alone" in write_and_read(found.result, tmp_path)
     for plot in (found.result.plot_breakdown(), found.result.plot_latency()):
         assert plot.get_suptitle().endswith(", of its windows alone")
+
+
+@needs_qemu
+def test_what_precedes_the_damage_is_replayed_wherever_that_is_allowed(
+    tierscope: Runner, tmp_path: Path, loops: str
+) -> None:
+    ts.record((loops, "updates", "300000"), tmp_path / "whole.tst")
+    whole = (tmp_path / "whole.tst").read_bytes()
+    (tmp_path / "cut.tst").write_bytes(whole[: len(whole) * 3 // 4])
+    study = 'systems = ["oracle/quick"]\nworkloads = ["trace:cut.tst"]\n'
+    (tmp_path / "study.toml").write_text(study, encoding="utf-8")
+    allowed = f"{study}allow_truncated = true\n"
+    (tmp_path / "allowed.toml").write_text(allowed, encoding="utf-8")
+    advise = ("advise", "-s", "storage/quick", "--dram", "16MiB", "-w", "trace:cut.tst")
+    crash = ("crash", "hams-le/quick", "-w", "trace:cut.tst", "--points", "2")
+    for refused in (advise, crash):
+        told = tierscope(*refused)
+        assert told.returncode == 125
+        assert "--allow-truncated replays what precedes it" in told.stderr
+        done = tierscope(*refused, "--allow-truncated")
+        assert done.returncode == 0, done.stderr
+    for command in ("check", "sweep"):
+        told = tierscope(command, "study.toml")
+        assert told.returncode == 125
+        assert "allow_truncated = true replays what precedes it" in told.stderr
+        assert "--allow-truncated" not in told.stderr
+        done = tierscope(command, "allowed.toml")
+        assert done.returncode == 0, done.stderr
 
 
 def write_and_read(what: ts.Result | ts.Sweep, directory: Path) -> str:

@@ -200,6 +200,14 @@ pub fn resolve_all(references: Vec<String>, sets: Vec<(String, String)>) -> PyRe
     Ok(Value::from_iter(resolved.iter().map(machine)).to_string())
 }
 
+/// Which of several machines, a JSON list, a change of a path applies to; `lost` says that there are more, which
+/// cannot be read.
+#[pyfunction]
+pub fn applies_to(machines: &str, path: &str, lost: bool) -> PyResult<Vec<bool>> {
+    let specs: Vec<_> = serde_json::from_str(machines).map_err(|e| run_error("bad-systems", e))?;
+    Ok(spec::applies_to(&specs, path, lost))
+}
+
 /// Resolves a description given as TOML, called `name` in messages. Gives what [`resolve`] gives.
 #[pyfunction]
 #[pyo3(signature = (name, text, sets = Vec::new()))]

@@ -28,10 +28,10 @@ mod _core {
     use crate::crash::crash;
     #[pymodule_export]
     use crate::describe::{
-        check_file, check_functional, check_sampling, check_workload, commented, foreseen,
-        is_sample, list_formats, list_hosts, list_systems, list_workloads, nearest, print_quantity,
-        qemu, quantity, resolve, resolve_all, resolve_text, scale, schema, size_bytes, sizes,
-        touched, trace_info, version,
+        applies_to, check_file, check_functional, check_sampling, check_workload, commented,
+        foreseen, is_sample, list_formats, list_hosts, list_systems, list_workloads, nearest,
+        print_quantity, qemu, quantity, resolve, resolve_all, resolve_text, scale, schema,
+        size_bytes, sizes, touched, trace_info, version,
     };
     #[pymodule_export]
     use crate::error::{RunError, SpecError};

@@ -25,6 +25,23 @@ const PROCESS_SHIFT: u32 = 48;
 /// Ranges of memory given up that are remembered for threads that have not looked at them yet.
 const MOST_GONE: usize = 1 << 12;
 
+/// What operations say lies between windows; of whole calls only.
+pub(crate) fn skipped_in(ops: &[Op]) -> Counts {
+    let mut sum = Counts::default();
+    let mut at = 0;
+    while let Some(op) = ops.get(at) {
+        at += 1;
+        if op.kind() != Some(OpKind::Call) {
+            continue;
+        }
+        if let Some(Call::Skip { instructions, loads, stores }) = Call::decode(*op, &ops[at..]) {
+            sum += Counts { loads, stores, calls: 0, instructions };
+        }
+        at += usize::from(op.size());
+    }
+    sum
+}
+
 /// Which accesses of a program are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WindowSpec {

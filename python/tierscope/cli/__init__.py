@@ -21,8 +21,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def interrupted_status() -> int:
-    """Exit status of what any signal that asks to end cut short: an interrupt's."""
-    return 128 + signal.SIGINT
+    """Exit status of what a signal that asks to end cut short: that of the first one."""
+    return 128 + next(iter(_interrupts.received), signal.SIGINT)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,9 +70,9 @@ def _answer_signals(answer: Callable[[int, FrameType | None], None]) -> None:
             signal.signal(number, answer)
 
 
-def _leave(_number: int, _frame: FrameType | None) -> None:
+def _leave(number: int, _frame: FrameType | None) -> None:
     """Ends at once: while modules load there is nothing to bring to an end."""
-    os._exit(interrupted_status())
+    os._exit(128 + number)
 
 
 def _flushed(status: int) -> int:

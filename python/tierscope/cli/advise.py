@@ -49,6 +49,7 @@ def advise(
     set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=False)] = None,
     budget: Path | None = None,
     seeds: Annotated[int, Parameter(converter=whole)] = 1,
+    allow_truncated: bool = False,
     skip: str | None = None,
     limit: str | None = None,
     output: Annotated[Path, Parameter(name=("--output", "-o"))] = Path("advice"),
@@ -70,6 +71,7 @@ def advise(
         budget: A TOML file: dram_limit, slowdown, and prices and powers of a GB, of DRAM and of
             each machine's store, or by technology.
         seeds: How many seeds each point of a built-in workload runs with.
+        allow_truncated: Replays what precedes the damage of a damaged recording.
         skip: Leaves out the beginning, as of `tierscope run`.
         limit: Ends after so much, as of `tierscope run`.
         output: Directory that keeps the sweep, and front.png.
@@ -88,6 +90,7 @@ def advise(
         [one for one in dram.split(",") if one],
         set={path: workload_value(value) for path, value in assignments(set_ or [])},
         repetitions=seeds,
+        allow_truncated=allow_truncated,
         **region,
     )
     limits.check([system_of(name) for name in chosen], against)

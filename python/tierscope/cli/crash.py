@@ -76,6 +76,7 @@ def crash(
     weaken: Annotated[list[Weakness] | None, Parameter(consume_multiple=False)] = None,
     replay: str | None = None,
     figure: Path | None = None,
+    allow_truncated: bool = False,
     json_: Annotated[str | None, Parameter(name="--json")] = None,
 ) -> int:
     """Lets power fail while a workload runs, recovers, and compares every line with its promise.
@@ -102,6 +103,7 @@ def crash(
         replay: Lets power fail at this point alone, and prints its timeline: the last requests, and
             what recovery has left of each.
         figure: Draws the timeline of the point that is replayed into this file.
+        allow_truncated: Replays what precedes the damage of a damaged recording.
         json_: Prints one JSON object instead of the report; or writes it to a file: --json=FILE.
     """
     check_json(json_)
@@ -115,7 +117,9 @@ def crash(
     recorded = workload.startswith("trace:")
     (machine,), work = told_together(
         lambda: systems([system], of_system),
-        lambda: named(workload, of_workload, None if recorded else seed, allow_truncated=False),
+        lambda: named(
+            workload, of_workload, None if recorded else seed, allow_truncated=allow_truncated
+        ),
     )
     with _Bar(points) as bar:
         report = crash_run(
@@ -134,6 +138,7 @@ def crash(
         print(report.to_json())
     else:
         changes = "".join(f" --set {one}" for one in set_ or [])
+        changes += " --allow-truncated" * allow_truncated
         _show(replace(report, command=f"tierscope crash {system} -w {workload}{changes}"))
     if json_ not in (None, "-"):
         _files.write_text(Path(str(json_)), report.to_json() + "\n")

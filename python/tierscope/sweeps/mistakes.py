@@ -26,7 +26,13 @@ class Mistakes:
     found: list[Problem] = field(default_factory=list)
 
     def problem(
-        self, code: str, path: Sequence[str], reason: str, mend: str, value: object = None
+        self,
+        code: str,
+        path: Sequence[str],
+        reason: str,
+        mend: str,
+        value: object = None,
+        index: int | None = None,
     ) -> None:
         """Adds a mistake of the study.
 
@@ -36,10 +42,12 @@ class Mistakes:
             reason: what is wrong.
             mend: what to write instead.
             value: what stands there, if it is one value.
+            index: which of a list it is, from 0 on, where the keys lead to a list.
         """
         shown = "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
         at = self.places.of(*path, value=value) if path else self.places.of()
-        self.add(Problem(code, ".".join(path) or "study", shown, reason, mend, at))
+        item = "" if index is None else f"[{index}]"
+        self.add(Problem(code, ".".join(path) + item or "study", shown, reason, mend, at))
 
     def add(self, problem: Problem) -> None:
         """Adds a mistake that is not there yet; of an unknown key, one value says it all."""

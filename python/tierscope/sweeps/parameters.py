@@ -154,13 +154,13 @@ def _listed(where: list[str], given: object, mistakes: Mistakes) -> Values | Non
         mistakes.problem("wrong-type", where, "that is no list of values", _MEND_VALUES, given)
         return None
     found: list[Value] = []
-    for value in given:
+    for index, value in enumerate(given):
         if not isinstance(value, bool | int | float | str) or value != value:
             reason = "that is no text, number or truth value"
-            mistakes.problem("wrong-type", where, reason, _MEND_VALUES, value)
+            mistakes.problem("wrong-type", where, reason, _MEND_VALUES, value, index)
         elif any(value == other and type(value) is type(other) for other in found):
             reason = "that value is there twice"
-            mistakes.problem("contradiction", where, reason, "write it once", value)
+            mistakes.problem("contradiction", where, reason, "write it once", value, index)
         else:
             found.append(value)
     return Values(tuple(found)) if found else None

@@ -88,6 +88,17 @@ def points(study: Study) -> list[Point]:
     return found
 
 
+def tell_of_parts(study: Study) -> None:
+    """Adds what is wrong with systems and workloads by themselves, where the form is wrong."""
+    expansion = _Expansion(study, study.mistakes)
+    named = (path.partition(".") for path in study.sets)
+    of_workload = {
+        name: study.sets[f"{part}.{name}"] for part, _, name in named if f"{part}." == _OF_WORKLOAD
+    }
+    for index in range(len(study.works)):
+        expansion.work(index, of_workload)
+
+
 class _Expansion:
     """Resolves machines and workloads of a study, each distinct one once."""
 
@@ -96,6 +107,7 @@ class _Expansion:
         self._mistakes = mistakes
         self._systems = self._loaded()
         self._machines: dict[tuple[int, tuple[tuple[str, str], ...]], System | None] = {}
+        self._taking: dict[str, list[bool]] = {}
         self._works: dict[tuple[int, str], Generated | Recorded | MemoryTrace | None] = {}
         self._content: dict[str, str] = {}
 
@@ -125,7 +137,7 @@ class _Expansion:
         ):
             of_systems, of_workload = self._said(choice)
             for index in range(len(study.works)):
-                work = self._work(index, of_workload)
+                work = self.work(index, of_workload)
                 for number in range(len(self._systems)):
                     machine = self._machine(number, of_systems)
                     if machine is None or work is None:
@@ -165,7 +177,7 @@ class _Expansion:
         """The machine with what is set, or nothing where that is a mistake."""
         given, plain = self._systems[number]
         pairs = tuple(
-            (path, written(value)) for path, value in sets.items() if self._applies(path, plain)
+            (path, written(value)) for path, value in sets.items() if self._applies(path, number)
         )
         key = (number, pairs)
         if key not in self._machines:
@@ -190,11 +202,13 @@ class _Expansion:
         """What of the study asks for samples, if it does."""
         return next((key for key in ("sample", "precision") if self._study.region.get(key)), None)
 
-    def _applies(self, path: str, machine: System) -> bool:
-        """Whether a machine has the part, or none has it: then it is told of."""
-        having = [one for _, one in self._systems if _has(one, path)]
-        lost = len(self._systems) < len(self._study.systems)
-        return machine in having or not (having or lost)
+    def _applies(self, path: str, number: int) -> bool:
+        """Whether a machine takes the change of a path: as ``--set`` decides it."""
+        if path not in self._taking:
+            machines = json.dumps([one.to_dict() for _, one in self._systems])
+            lost = len(self._systems) < len(self._study.systems)
+            self._taking[path] = _core.applies_to(machines, path, lost)
+        return self._taking[path][number]
 
     def _changed(
         self, given: str | System, plain: System, pairs: tuple[tuple[str, str], ...]
@@ -224,15 +238,22 @@ class _Expansion:
         return self._add(problem, places.of("systems", value=machine.name), machine)
 
     def _add(self, problem: Problem, at: str, machine: System) -> None:
-        several = len(self._systems) > 1 and "machine" not in problem.reason
-        reason = f"of {machine.name}: {problem.reason}" if several else problem.reason
+        reason = problem.reason
+        if len(self._systems) > 1:
+            # What a machine lacks none has: else it would have been left as it is.
+            *first, last = (one.name for _, one in self._systems)
+            names = f"{', '.join(first)} and {last}"
+            lacks = reason.removeprefix("this machine has no ")
+            none = f"none of {names} has {lacks}"
+            reason = f"of {machine.name}: {reason}" if lacks == reason else none
         self._mistakes.add(
             Problem(problem.code, problem.path, problem.value, reason, problem.mend, at)
         )
 
-    def _work(
+    def work(
         self, index: int, sets: Mapping[str, Value]
     ) -> Generated | Recorded | MemoryTrace | None:
+        """The workload with what is set, or nothing where that is a mistake."""
         given = self._study.works[index]
         has = _parameters_of(given)
         own = {name: value for name, value in sets.items() if name in has or None in has}
@@ -251,7 +272,9 @@ class _Expansion:
             if isinstance(given, tuple):
                 own = ":" not in name or name.startswith("filebench:")
                 seed = study.seed if own else None
-                work = _workload.named(name, {**parameters, **sets}, seed, allow_truncated=False)
+                truncated = study.allow_truncated and name.startswith("trace:")
+                said = {**parameters, **sets}
+                work = _workload.named(name, said, seed, allow_truncated=truncated)
             elif sets and not isinstance(given, Recorded):
                 said = {**given.parameters, **sets}
                 seed = given.seed if isinstance(given, Generated) else None
@@ -276,8 +299,12 @@ class _Expansion:
                 self._add_plain(problem, places[0] if places else at)
             return None
         except TierscopeError as error:
-            mend = error.hint or "mend it"
-            self._mistakes.add(Problem(error.code, "workloads", name, str(error), mend, at))
+            reason = str(error)
+            if study.text:
+                # What the command line calls so is a key of a study's file.
+                reason = reason.replace("--allow-truncated", "allow_truncated = true")
+            mend = error.hint or ""
+            self._mistakes.add(Problem(error.code, "workloads", name, reason, mend, at))
             return None
         return work
 
@@ -328,12 +355,6 @@ def _as_written(shown: str, values: tuple[Value, ...]) -> Value | None:
     """The value of a list that a message shows, with or without quotation marks."""
     plain = shown.strip('"')
     return next((value for value in values if written(value) == plain), None)
-
-
-def _has(machine: System, path: str) -> bool:
-    """Whether a machine has the part that a path changes: as ``--set`` decides it."""
-    part = path.replace("[", ".").partition(".")[0]
-    return part == path or part in machine.to_dict()
 
 
 def _parameters_of(work: Work) -> set[str | None]:

@@ -33,6 +33,7 @@ KEYS = (
     "warming",
     "sample",
     "precision",
+    "allow_truncated",
     "time_limit_s",
     "set",
     "design",
@@ -80,6 +81,7 @@ class Study:
         design: how values are combined.
         parameters: what varies.
         mistakes: where its mistakes go.
+        allow_truncated: whether of damaged recordings what precedes the damage is replayed.
         text: the file's text; empty where there was none.
     """
 
@@ -94,6 +96,7 @@ class Study:
     design: Design
     parameters: tuple[Parameter, ...]
     mistakes: Mistakes = field(compare=False, repr=False)
+    allow_truncated: bool = False
     text: str = field(default="", compare=False, repr=False)
 
 
@@ -115,6 +118,7 @@ def study(
     sample: bool = False,
     precision: _sampling.Precision | None = None,
     time_limit_s: float | None = None,
+    allow_truncated: bool = False,
 ) -> Study:
     """What a sweep runs, as a file of a study says it.
 
@@ -138,6 +142,7 @@ def study(
         sample: see there.
         precision: see there.
         time_limit_s: see there.
+        allow_truncated: replays of a damaged recording, by name, what precedes the damage.
 
     Raises:
         ArgumentError: where an argument is of the wrong type.
@@ -157,6 +162,7 @@ def study(
         "sample": sample or None,
         "precision": precision,
         "time_limit_s": time_limit_s,
+        "allow_truncated": allow_truncated or None,
         "set": dict(_check.mapping(set or {}, "what is set")),
         "design": {"kind": design} if isinstance(design, str) else design,
         "parameters": dict(_check.mapping(parameters or {}, "the parameters")),
@@ -223,6 +229,7 @@ def made(said: Mapping[str, Any], mistakes: Mistakes, folder: Path, name: str, t
         design=Design(**read_design(said.get("design", {}), mistakes)),
         parameters=(),
         mistakes=mistakes,
+        allow_truncated=_allowed(said, mistakes),
         text=text,
     )
     parameters = read_parameters(said.get("parameters", {}), found.design.kind, mistakes)
@@ -231,8 +238,21 @@ def made(said: Mapping[str, Any], mistakes: Mistakes, folder: Path, name: str, t
             mend = "leave one of them out"
             reason = f"`{path}` is set for all points, and is varied by `{parameter.name}`"
             mistakes.problem("contradiction", ["set", path], reason, mend)
+    _check_seeds(found, mistakes)
+    if mistakes.found:
+        from tierscope.sweeps.points import tell_of_parts
+
+        tell_of_parts(found)
     mistakes.check()
     return replace(found, parameters=tuple(parameters))
+
+
+def _check_seeds(found: Study, mistakes: Mistakes) -> None:
+    """Refuses seeds of repetitions that go beyond what a seed can be."""
+    if found.seed + found.repetitions - 1 > _MOST_SEED:
+        reason = f"{found.repetitions} seeds from it on go beyond the largest, {_MOST_SEED}"
+        mend = f"write {_MOST_SEED - found.repetitions + 1} or less"
+        mistakes.problem("impossible-value", ["seed"], reason, mend, found.seed)
 
 
 def _text(said: Mapping[str, Any], key: str, default: str, mistakes: Mistakes) -> str:
@@ -241,6 +261,25 @@ def _text(said: Mapping[str, Any], key: str, default: str, mistakes: Mistakes) -
         return value
     mistakes.problem("wrong-type", [key], "that is no text", "write a text", value)
     return default
+
+
+def _allowed(said: Mapping[str, Any], mistakes: Mistakes) -> bool:
+    """Whether damaged recordings are replayed up to the damage; there has to be one by name."""
+    value: object = said.get("allow_truncated", False)
+    if not isinstance(value, bool):
+        reason = "that is neither true nor false"
+        mend = "write true or false, without quotes"
+        mistakes.problem("wrong-type", ["allow_truncated"], reason, mend, value)
+        return False
+    works = said.get("workloads")
+    named = [
+        one["name"] if isinstance(one, Mapping) and "name" in one else one
+        for one in (works if isinstance(works, list | tuple) else ())
+    ]
+    if value and not any(isinstance(name, str) and name.startswith("trace:") for name in named):
+        reason = "no workload is a recording by its name"
+        mistakes.problem("no-effect", ["allow_truncated"], reason, "leave it out")
+    return value
 
 
 def _whole(
@@ -267,7 +306,7 @@ def _systems(given: object, mistakes: Mistakes, folder: Path) -> list[str | Syst
         return []
     presets = {name for name, _ in _presets()}
     found: list[str | System] = []
-    for one in given:
+    for index, one in enumerate(given):
         if isinstance(one, str):
             found.append(
                 one if one in presets or not (folder / one).is_file() else str(folder / one)
@@ -275,7 +314,7 @@ def _systems(given: object, mistakes: Mistakes, folder: Path) -> list[str | Syst
         elif isinstance(one, System):
             found.append(one)
         else:
-            mistakes.problem("wrong-type", ["systems"], "that is no system", mend, one)
+            mistakes.problem("wrong-type", ["systems"], "that is no system", mend, one, index)
     return found
 
 
@@ -295,7 +334,7 @@ def _works(given: object, mistakes: Mistakes, folder: Path) -> list[Work]:
         mistakes.problem("wrong-type", ["workloads"], "that is no list of workloads", mend, given)
         return []
     found: list[Work] = []
-    for one in given:
+    for index, one in enumerate(given):
         if isinstance(one, Generated | Recorded | MemoryTrace):
             found.append(one)
         elif isinstance(one, str):
@@ -303,7 +342,8 @@ def _works(given: object, mistakes: Mistakes, folder: Path) -> list[Work]:
         elif isinstance(one, Mapping) and isinstance(one.get("name"), str):
             found.append(_named_work(one, mistakes, folder))
         else:
-            mistakes.problem("wrong-type", ["workloads"], "that is no workload", mend, one)
+            reason = "that is no workload"
+            mistakes.problem("wrong-type", ["workloads"], reason, mend, one, index)
     return found
 
 

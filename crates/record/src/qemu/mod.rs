@@ -76,7 +76,9 @@ pub unsafe extern "C" fn qemu_plugin_install(
         Ok(Ok(())) => return 0,
         // The program has taken another's place already: it runs unseen, and the host says so.
         _ if arguments.iter().any(|argument| argument.starts_with("attach=")) => return 0,
-        Ok(Err(Failure::Published)) => {}
+        // QEMU would say that it could not load the plugin, before the launcher says why.
+        // SAFETY: the process ends, and nothing runs in it yet.
+        Ok(Err(Failure::Published)) => unsafe { libc::_exit(FAILED) },
         Ok(Err(Failure::Told(message))) => eprintln!("tierscope: {message}"),
         Err(_) => eprintln!("tierscope: a broken invariant stopped the recorder; please report it"),
     }

@@ -78,6 +78,15 @@ impl SystemSpec {
         for (key, _) in all.iter().filter(|(_, organization)| organization.needs_store()) {
             self.check_store_is_there(key, problems);
         }
+        if let [(_, only)] = &all[..]
+            && !only.needs_store()
+        {
+            for key in keys_of(&self.stores()).into_iter().chain(keys_of(&self.links())) {
+                let reason = format!("`{}` has no store, and no link to one", only.name());
+                let mend = "remove it".to_owned();
+                problems.add("contradiction", key.into(), String::new(), reason, mend);
+            }
+        }
     }
 
     /// A machine has a processor and an operating system; a device alone has neither.

@@ -2,7 +2,7 @@
 
 use super::presets::{self, Preset};
 use super::tree::{self, Data, Node};
-use super::{SystemSpec, repair, sets, walk};
+use super::{SystemSpec, foreign, repair, sets, walk};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -46,39 +46,6 @@ pub fn load(reference: &str, sets: &[(String, String)]) -> Result<Resolved, Prob
     resolve(layers(reference)?, sets)
 }
 
-/// Loads several machines. A change applies to each machine that has the part: `hybrid.cache.ways`
-/// passes by a `storage` machine, unless no machine of all has it.
-///
-/// # Errors
-/// Every mistake of every machine, each told once.
-pub fn load_all(
-    references: &[String],
-    sets: &[(String, String)],
-) -> Result<Vec<Resolved>, Problems> {
-    let mut problems = Problems::new();
-    let mut all = Vec::new();
-    for reference in references {
-        match layers(reference) {
-            Ok(layered) => all.push(layered),
-            Err(found) => append_new(&mut problems, found),
-        }
-    }
-    let shared = |layered: &Layered| -> Vec<(String, String)> {
-        let somewhere = |path: &str| all.iter().any(|other| sets::applies(&other.root, path));
-        let kept = |path: &str| sets::applies(&layered.root, path) || !somewhere(path);
-        sets.iter().filter(|(path, _)| kept(path)).cloned().collect()
-    };
-    let with_sets: Vec<_> = all.iter().map(|layered| (layered.clone(), shared(layered))).collect();
-    let mut resolved = Vec::new();
-    for (layered, sets) in with_sets {
-        match resolve(layered, &sets) {
-            Ok(one) => resolved.push(one),
-            Err(found) => append_new(&mut problems, found),
-        }
-    }
-    if problems.is_empty() { Ok(resolved) } else { Err(problems) }
-}
-
 /// Loads TOML that is not in a file, called `name` in messages. Its base is a preset, or a file
 /// relative to the working directory.
 ///
@@ -113,12 +80,12 @@ pub fn load_json(
 
 /// A description with its bases below it, not yet checked.
 #[derive(Clone, Debug)]
-struct Layered {
-    root: Node,
+pub(super) struct Layered {
+    pub root: Node,
     origin: Vec<String>,
 }
 
-fn layers(reference: &str) -> Result<Layered, Problems> {
+pub(super) fn layers(reference: &str) -> Result<Layered, Problems> {
     let mut loader = Loader::default();
     let root = match presets::find(reference) {
         Some(preset) => loader.preset(&preset)?,
@@ -306,7 +273,7 @@ fn host_below(layer: &Node, host: &Node) -> Problem {
 
 /// Lays a description over its base. Another kind of store or link takes the place of the base's.
 fn lay_over(base: &mut Node, top: Node) -> Result<(), Problems> {
-    if let Some(problem) = part_of_another_link(base, &top) {
+    if let Some(problem) = foreign::part_of_another_link(base, &top) {
         return Err(one(problem));
     }
     for part in DEVICES.iter().chain(LINKS).filter(|part| top.get(part.key).is_some()) {
@@ -324,30 +291,16 @@ pub(super) fn make_place_for(root: &mut Node, key: &str) {
     others_of_its_kind(key).for_each(|other| drop(root.remove(other)));
 }
 
+/// Whether a machine has a store, where `key` is the table of one, or a link, where it is that of a link.
+pub(super) fn has_one_like(root: &Node, key: &str) -> bool {
+    root.get(key).is_some() || others_of_its_kind(key).any(|other| root.get(other).is_some())
+}
+
 /// The other tables of stores, or of links.
 fn others_of_its_kind(key: &str) -> impl Iterator<Item = &'static str> {
     let parts = [DEVICES, LINKS].into_iter().find(|parts| parts.iter().any(|it| it.key == key));
     let keys = parts.into_iter().flatten().map(|part| part.key);
     keys.filter(move |other| *other != key)
-}
-
-/// A table of a link that says nothing but tables which links of its kind may have beside their keys (`[pcie.nvme]`),
-/// over a base with a link of another kind: no link is meant to take the base's place.
-fn part_of_another_link(base: &Node, top: &Node) -> Option<Problem> {
-    let own = LINKS.iter().find(|part| base.get(part.key).is_some())?;
-    LINKS.iter().filter(|part| base.get(part.key).is_none()).find_map(|part| {
-        let Data::Table(said) = &top.get(part.key)?.data else { return None };
-        let (Some((key, node)), true) = (said.first(), said.iter().all(|(_, it)| !it.is_leaf()))
-        else {
-            return None;
-        };
-        let path = walk::join(part.key, key);
-        let reason = format!("the link is [{}], which has no such table", own.key);
-        let mend = format!("leave it out, or choose a base whose link is [{}]", part.key);
-        let mut problem = walk::problem("contradiction", node, &path, reason, mend);
-        problem.place = node.key_place.clone();
-        Some(problem)
-    })
 }
 
 /// The name that a file itself gives, its base aside.
@@ -364,12 +317,13 @@ fn placed(mut problems: Problems, base: &Node) -> Problems {
     problems
 }
 
-fn resolve(layered: Layered, sets: &[(String, String)]) -> Result<Resolved, Problems> {
+pub(super) fn resolve(layered: Layered, sets: &[(String, String)]) -> Result<Resolved, Problems> {
     let Layered { mut root, origin } = layered;
     let mut problems = Problems::new();
     for (path, value) in sets {
         sets::set(&mut root, (path, value), sets, &mut problems);
     }
+    foreign::take_out(&mut root, &mut problems);
     walk::walk(&root, &mut problems);
     if !problems.is_empty() {
         let also = of_meaning(&root, &mut problems);
@@ -452,7 +406,7 @@ fn one(problem: Problem) -> Problems {
     problems
 }
 
-fn append_new(problems: &mut Problems, found: Problems) {
+pub(super) fn append_new(problems: &mut Problems, found: Problems) {
     for problem in found {
         if !problems.iter().any(|known| *known == problem) {
             problems.push(problem);

@@ -5,6 +5,7 @@
 
 mod check;
 mod fit;
+mod foreign;
 pub(crate) mod limits;
 mod load;
 mod memory;
@@ -14,6 +15,7 @@ mod print;
 mod repair;
 mod scale;
 mod sets;
+mod several;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -21,11 +23,13 @@ mod tree;
 mod walk;
 
 pub use fit::check_fit;
-pub use load::{Resolved, Source, load, load_all, load_json, load_text};
+pub use load::{Resolved, Source, load, load_json, load_text};
 pub use memory::MemoryEstimate;
 pub use presets::{hosts, list};
 pub use print::{show, to_commented_toml, to_toml};
+
 pub use scale::{DramSizes, Sets, scale};
+pub use several::{applies_to, load_all};
 pub use shape::{Field, Shape, Table, Word, json_schema, shape};
 
 use schemars::JsonSchema;

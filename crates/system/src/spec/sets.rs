@@ -5,6 +5,8 @@ use super::print::without_indices;
 use super::shape::{Field, Shape, Table, shape};
 use super::tree::{Data, Node, read_value};
 use super::walk::{base_for, elsewhere, join, keys, preset_with};
+use tierscope_model::device::DEVICES;
+use tierscope_model::link::LINKS;
 use tierscope_units::{Problem, Problems, nearest};
 
 /// Changes the value at `path` of `root` to what `text` says, or adds why that cannot be. A table that may be
@@ -51,12 +53,44 @@ pub(super) fn set(
     }
 }
 
-/// Whether a machine has the part that `path` changes: false where it lies in a table that the
-/// description may leave out, and `root` does.
-pub(super) fn applies(root: &Node, path: &str) -> bool {
-    let part = path.split(['.', '[']).next().unwrap_or_default();
-    let optional = shape().field(part).is_some_and(|field| !field.required);
-    !optional || part == path || root.get(part).is_some()
+/// How many steps of `path` a machine has; nothing where it has all that the change needs. It lacks a table
+/// that the description may leave out, an item of a list, and a store or a link where it has none.
+pub(super) fn lacking_after(root: &Node, path: &str) -> Option<usize> {
+    let steps = steps(path)?;
+    let is_part = |part: &str| [DEVICES, LINKS].iter().any(|of| of.iter().any(|it| it.key == part));
+    match &steps[..] {
+        [part] if is_part(part) => (!load::has_one_like(root, part)).then_some(0),
+        steps => table_lacks(root, shape(), steps),
+    }
+}
+
+/// What a table has is also what would be told to be no key of it.
+fn table_lacks(node: &Node, table: &Table, steps: &[&str]) -> Option<usize> {
+    let [step, rest @ ..] = steps else { return None };
+    let field = table.field(step)?;
+    match node.get(step) {
+        Some(below) => lacks(below, &field.shape, rest).map(|after| after + 1),
+        None => (!rest.is_empty() && !field.required).then_some(0),
+    }
+}
+
+fn lacks(node: &Node, shape: &Shape, steps: &[&str]) -> Option<usize> {
+    match (shape, &node.data, steps) {
+        (Shape::Table(table), _, _) => table_lacks(node, table, steps),
+        (Shape::List(shape), Data::List(items), [step, rest @ ..]) => match item(items, step) {
+            Some(index) => lacks(&items[index], shape, rest).map(|after| after + 1),
+            None => Some(0),
+        },
+        _ => None,
+    }
+}
+
+/// The place of an item that is named by its number or its name.
+fn item(items: &[Node], step: &str) -> Option<usize> {
+    match step.parse::<usize>() {
+        Ok(index) => Some(index).filter(|index| *index < items.len()),
+        Err(_) => items.iter().position(|item| name_of(item) == step),
+    }
 }
 
 /// `a.b[0].c` as `a`, `b`, `0`, `c`.
@@ -109,7 +143,7 @@ impl Setter<'_> {
             let reason = format!("{} has no key `{step}`", here(path));
             // What this machine has of that very name comes before what others have.
             let own = self.leaves.iter().any(|path| tail(path) == *step);
-            return Err(match elsewhere(step).filter(|_| !own) {
+            return Err(match elsewhere(step, self.path).filter(|_| !own) {
                 Some(mend) => Box::new(self.problem("unknown-key", reason, mend)),
                 None => self.unknown(reason, || format!("the keys there are {}", keys(table))),
             });
@@ -180,15 +214,12 @@ impl Setter<'_> {
         steps: &[&str],
     ) -> Result<(), Box<Problem>> {
         let [step, rest @ ..] = steps else { return self.whole(node, "a list") };
-        let names: Vec<String> = match &node.data {
-            Data::List(items) => items.iter().map(name_of).collect(),
-            _ => Vec::new(),
+        let items: &[Node] = match &node.data {
+            Data::List(items) => items,
+            _ => &[],
         };
-        let index = match step.parse::<usize>() {
-            Ok(index) => Some(index).filter(|index| *index < names.len()),
-            Err(_) => names.iter().position(|name| name == step),
-        };
-        let Some(index) = index else {
+        let Some(index) = item(items, step) else {
+            let names: Vec<String> = items.iter().map(name_of).collect();
             let reason = format!("`{path}` has no item {step}");
             let near = match step.parse::<usize>() {
                 Ok(_) => None,
@@ -280,7 +311,11 @@ fn whole_part(path: &str, shape: &Shape) -> String {
     let all = all.collect::<Vec<_>>().join(", ");
     let or = match preset {
         Some(preset) => format!("choose a machine that has it, such as {preset}"),
-        None => format!("in a file with base = \"{part}\" as a table [{path}]"),
+        None => {
+            let top = path.split('.').next().unwrap_or(path);
+            let base = preset_with(top).unwrap_or(part);
+            format!("in a file with base = \"{base}\" as a table [{path}]")
+        }
     };
     format!("set it as a whole, --set '{path}={{ {all} }}', or {or}")
 }

@@ -349,8 +349,46 @@ fn a_set_passes_by_machines_without_the_part() {
     assert!(all.iter().all(|one| one.spec.processor.as_ref().unwrap().cores == 2));
     let none = load_all(&references[2..], &set("hybrid.cache.ways", "4")).unwrap_err();
     assert!(none.to_string().contains("this machine has no [hybrid]"), "{none}");
+    let none = load_all(&references[1..], &set("hybrid.cache.ways", "4")).unwrap_err();
+    assert!(none.to_string().contains("none of storage and oracle has [hybrid]"), "{none}");
+    assert_eq!(none.len(), 1, "what none has is told once: {none}");
     let every = load_all(&references, &set("processor.cores", "0")).unwrap_err();
     assert_eq!(every.len(), 1, "the same mistake is told once: {every}");
+}
+
+#[test]
+fn a_set_applies_where_a_table_or_an_item_that_a_machine_may_lack_is() {
+    let references = ["storage", "storage/ext4", "hybrid", "oracle"].map(str::to_owned);
+    let set = |path: &str, value: &str| vec![(path.to_owned(), value.to_owned())];
+    let all = load_all(&references, &set("storage.file_system.commit_interval", "9s")).unwrap();
+    let commit = |one: &Resolved| {
+        let paging = one.spec.storage.as_ref()?;
+        paging.file_system.as_ref().map(|it| it.commit_interval.to_string())
+    };
+    let told: Vec<_> = all.iter().map(commit).collect();
+    assert_eq!(told, [None, Some("9s".to_owned()), None, None]);
+    for (place, one) in all.iter().enumerate().filter(|(place, _)| *place != 1) {
+        assert_eq!(one.spec, load(&references[place], &[]).unwrap().spec);
+    }
+    let wrong = load_all(&references, &set("storage.file_system.journal", "ordred")).unwrap_err();
+    assert!(wrong.to_string().contains(": of storage/ext4: the words here are"), "{wrong}");
+    // A link goes where there is one to take the place of.
+    let link = load("storage/z-ssd", &[]).unwrap();
+    let pcie = serde_json::to_value(&link.spec).unwrap()["pcie"].to_string().replace("\":", "\"=");
+    let all = load_all(&references, &set("pcie", &pcie)).unwrap();
+    let have: Vec<_> = all.iter().map(|one| one.spec.pcie.is_some()).collect();
+    assert_eq!(have, [true, true, true, false]);
+    // What none has is begun where most of its way is there.
+    let keys = [
+        ("hybrid.cache.tags", "dram"),
+        ("hybrid.cache.tag_cache.capacity", "64KiB"),
+        ("hybrid.cache.tag_cache.ways", "8"),
+    ];
+    let sets = keys.map(|(path, value)| (path.to_owned(), value.to_owned()));
+    assert!(load_all(&references, &sets).is_ok());
+    let lost = ["oracle".to_owned(), "orakel".to_owned()];
+    let wrong = load_all(&lost, &set("hybrid.cache.ways", "4")).unwrap_err();
+    assert_eq!(wrong.len(), 1, "what cannot be read may have it: {wrong}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::load::{is_said, preset_value};
 use super::shape::{Field, Shape, Table, Word, shape};
 use super::tree::{Data, Node};
+use tierscope_model::organization::ORGANIZATIONS;
 use tierscope_units::{Problem, Problems, nearest};
 
 /// Adds every mistake of form in `root`: unknown and missing keys, wrong types, bad units.
@@ -89,7 +90,7 @@ impl Walker<'_> {
     fn unknown_key(&mut self, table: &Table, key: &str, node: &Node, path: String) {
         let mend = match nearest(key, table.fields.iter().map(|field| field.name.as_str())) {
             Some(name) => format!("did you mean `{name}`?"),
-            None => match elsewhere(key) {
+            None => match elsewhere(key, &path) {
                 Some(mend) => mend,
                 None => format!("the keys here are {}", keys(table)),
             },
@@ -194,11 +195,18 @@ pub(super) fn keys(table: &Table) -> String {
     table.fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// What to do about a key that other tables have, if they are few.
-pub(super) fn elsewhere(key: &str) -> Option<String> {
+/// What to do about a key that other tables have, if they are few. `path` is where it was looked for: what
+/// another organization has is not meant within one.
+pub(super) fn elsewhere(key: &str, path: &str) -> Option<String> {
     const FEW: usize = 4;
     let mut found = Vec::new();
     find(shape(), "", key, &mut found);
+    let top = |path: &str| path.split(['.', '[']).next().unwrap_or_default().to_owned();
+    let is_organization = |key: &str| ORGANIZATIONS.iter().any(|part| part.key == key);
+    let own = top(path);
+    if is_organization(&own) {
+        found.retain(|other| top(other) == own || !is_organization(&top(other)));
+    }
     match found.as_slice() {
         [one] => Some(format!("did you mean `{one}`?")),
         [all @ .., last] if found.len() <= FEW => {

@@ -70,6 +70,12 @@ pub enum ConvertError {
         "{0} has times and the source has none; say how far apart requests are, as in --interval 10ns"
     )]
     NoTimes(&'static str),
+    /// The target has cycles, and the source no times at all.
+    #[error(
+        "{0} has cycles and the source has no times; say how far apart requests are, and the clock, as in \
+         --interval 10ns --clock 1.2GHz"
+    )]
+    NoTimesAndNoClock(&'static str),
     /// A time or address has no place in the target.
     #[error("{place}: {why}")]
     TooLarge {
@@ -187,8 +193,12 @@ impl Target<'_> {
             (Some(ticks), to) if times == to => return Ok(Some(ticks)),
             (Some(ticks), _) => ps_of(ticks, times)?,
             (None, _) => {
-                let apart_ps =
-                    self.how.interval_ps.ok_or(ConvertError::NoTimes(self.format.name))?;
+                let cycles = self.format.times == Times::Cycles;
+                let missing = match self.how.clock {
+                    None if cycles => ConvertError::NoTimesAndNoClock(self.format.name),
+                    _ => ConvertError::NoTimes(self.format.name),
+                };
+                let apart_ps = self.how.interval_ps.ok_or(missing)?;
                 number.checked_mul(apart_ps).ok_or(too_large(LATE))?
             }
         };

@@ -551,6 +551,10 @@ fn what_formats_leave_open_must_be_said() {
     assert!(back.starts_with("0x0 READ 12\n0x40 READ 12\n"), "{back}");
     let told = convert_with("ramulator", "0x40 R\n0x80 W\n", "msr", &plain).unwrap_err();
     assert!(told.contains("--interval"), "{told}");
+    let told = convert_with("ramulator", "0x40 R\n", "dramsim3", &plain).unwrap_err();
+    assert!(told.contains("--interval 10ns --clock 1.2GHz"), "both at once: {told}");
+    let told = convert_with("ramulator", "0x40 R\n", "dramsim3", &clock).unwrap_err();
+    assert!(told.contains("--interval") && !told.contains("--clock"), "{told}");
     let apart = How { interval_ps: Some(1_000_000), ..How::default() };
     let made = convert_with("ramulator", "0x40 R\n0x80 W\n", "msr", &apart).unwrap();
     assert_eq!(made, "0,tierscope,0,Read,64,64,0\n10,tierscope,0,Write,128,64,0\n");

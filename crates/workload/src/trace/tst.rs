@@ -278,7 +278,7 @@ impl TstTotals {
     }
 
     /// Checks what was counted while all operations were decoded. An error says what differs.
-    fn check_counts(&self, found: Counts) -> Result<(), String> {
+    fn check_counts(&self, found: Counts, skipped: Counts) -> Result<(), String> {
         let pairs = [
             ("loads", self.loads, found.loads),
             ("stores", self.stores, found.stores),
@@ -289,6 +289,22 @@ impl TstTotals {
             Some((what, said, found)) => {
                 Err(format!("the totals say {said} {what}, and the blocks have {found}"))
             }
+            None => self.check_skipped(skipped),
+        }
+    }
+
+    /// The same of what lies between windows.
+    fn check_skipped(&self, found: Counts) -> Result<(), String> {
+        let said = self.skipped.unwrap_or_default();
+        let pairs = [
+            ("loads", said.loads, found.loads),
+            ("stores", said.stores, found.stores),
+            ("instructions", said.instructions, found.instructions),
+        ];
+        match pairs.into_iter().find(|(_, said, found)| said != found) {
+            Some((what, said, found)) => Err(format!(
+                "the totals say {said} {what} between windows, and the blocks have {found}"
+            )),
             None => Ok(()),
         }
     }

@@ -38,6 +38,7 @@ use swap::SwapWindow;
 use tierscope_kernel::cow::CowMap;
 use tierscope_kernel::slab::Slab;
 use tierscope_kernel::stage::Stage;
+use tierscope_units::Size;
 use tierscope_workload::op::{Advice, FileId, MAP_HEAP, MAP_SHARED, NO_FILE};
 use write_back::Dirty;
 
@@ -46,8 +47,9 @@ use write_back::Dirty;
 pub enum OsError {
     /// Main memory is full, and nothing may be paged out.
     #[error(
-        "the workload needs more than the machine's main memory of {capacity_bytes} bytes; give \
-         the system more capacity or the workload a smaller footprint"
+        "the workload needs more than the machine's main memory of {}; give \
+         the system more capacity or the workload a smaller footprint",
+        Size::from_bytes(*capacity_bytes)
     )]
     OutOfMemory {
         /// Main memory.
@@ -55,8 +57,9 @@ pub enum OsError {
     },
     /// Files and swap have met.
     #[error(
-        "files and swap need more than the store's {capacity_bytes} bytes; give store.capacity a \
-         larger value or the workload a smaller footprint"
+        "files and swap need more than the store's {}; give store.capacity a larger value or the workload a \
+         smaller footprint",
+        Size::from_bytes(*capacity_bytes)
     )]
     StoreFull {
         /// The store.
@@ -64,8 +67,8 @@ pub enum OsError {
     },
     /// What is to become durable at once is more than the journal has room for.
     #[error(
-        "one transaction needs more than the journal's {capacity_bytes} bytes; give \
-         storage.file_system.journal_capacity a larger value"
+        "one transaction needs more than the journal's {}; give storage.file_system.journal_capacity a larger value",
+        Size::from_bytes(*capacity_bytes)
     )]
     JournalFull {
         /// The journal.

@@ -9,6 +9,7 @@ use crate::op::Op;
 use crate::site::SiteTable;
 use crate::stream::{FileInfo, Pull, Stream, StreamError};
 use crate::trace::codec::{CodecError, Decoder};
+use crate::windows::skipped_in;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ pub struct TstReader {
     /// What has been decoded.
     decoded_ops: u64,
     counts: Counts,
+    skipped: Counts,
     decoder: Decoder,
     raw: Vec<u8>,
 }
@@ -47,6 +49,7 @@ impl TstReader {
             threads: BTreeMap::new(),
             decoded_ops: 0,
             counts: Counts::default(),
+            skipped: Counts::default(),
             decoder: Decoder::default(),
             raw: Vec::new(),
         })
@@ -126,10 +129,13 @@ impl TstReader {
         recording.check_seen(&self.decoder).map_err(|what| damaged(what.into()))?;
         self.decoded_ops += ops.len() as u64;
         self.counts += Counts::of(&ops);
+        if recording.metadata.windows.is_some() {
+            self.skipped += skipped_in(&ops);
+        }
         if let Some(totals) = &recording.totals
             && self.decoded_ops == totals.operations
         {
-            totals.check_counts(self.counts).map_err(damaged)?;
+            totals.check_counts(self.counts, self.skipped).map_err(damaged)?;
         }
         replay.next_block += 1;
         replay.passed_ops += ops.len() as u64;
@@ -169,6 +175,7 @@ impl Stream for TstReader {
             threads: self.threads.clone(),
             decoded_ops: self.decoded_ops,
             counts: self.counts,
+            skipped: self.skipped,
             decoder: Decoder::default(),
             raw: Vec::new(),
         })

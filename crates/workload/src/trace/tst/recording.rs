@@ -6,6 +6,7 @@ use super::*;
 use crate::site::SiteTable;
 use crate::stream::FileInfo;
 use crate::trace::codec::{CodecError, Decoder};
+use crate::windows::skipped_in;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -289,6 +290,9 @@ impl Recording {
                     self.check_seen(&decoder).map_err(|what| damage(what.into()))?;
                     *passed += u64::from(header.ops);
                     scan.counts += Counts::of(&ops);
+                    if self.metadata.windows.is_some() {
+                        scan.skipped += skipped_in(&ops);
+                    }
                     self.blocks.entry(header.thread).or_default().push(BlockPlace {
                         number: scan.number,
                         offset: scan.offset,
@@ -302,8 +306,10 @@ impl Recording {
                 BlockKind::Index => {}
                 BlockKind::End => {
                     self.take_totals(&raw).map_err(damage)?;
-                    if let Some(Err(what)) =
-                        self.totals.as_ref().map(|totals| totals.check_counts(scan.counts))
+                    if let Some(Err(what)) = self
+                        .totals
+                        .as_ref()
+                        .map(|totals| totals.check_counts(scan.counts, scan.skipped))
                     {
                         self.totals = None;
                         return Err(damage(what));
@@ -327,6 +333,7 @@ struct Scan {
     number: u64,
     passed_ops: BTreeMap<ThreadId, u64>,
     counts: Counts,
+    skipped: Counts,
 }
 
 fn unreadable(what: &str, error: &io::Error) -> String {

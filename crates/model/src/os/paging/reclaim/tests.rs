@@ -247,3 +247,14 @@ fn a_page_that_somebody_holds_on_to_stays() {
     assert!((FRAMES..3 * FRAMES).any(|page| touch(&mut paging, page, false) == frame));
     assert_eq!(paging.cached(FILE, 0), None);
 }
+
+#[test]
+fn what_does_not_fit_is_told_in_the_units_of_descriptions() {
+    let capacity_bytes = 3 << 20;
+    let memory = crate::os::paging::OsError::OutOfMemory { capacity_bytes }.to_string();
+    assert!(memory.contains("main memory of 3MiB; give"), "{memory}");
+    let store = crate::os::paging::OsError::StoreFull { capacity_bytes }.to_string();
+    assert!(store.contains("the store's 3MiB; give"), "{store}");
+    let journal = crate::os::paging::OsError::JournalFull { capacity_bytes }.to_string();
+    assert!(journal.contains("the journal's 3MiB; give"), "{journal}");
+}

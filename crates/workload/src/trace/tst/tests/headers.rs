@@ -164,6 +164,20 @@ fn windows_that_are_not_those_of_the_content_are_refused() {
         let error = told(&forged, false).unwrap_err();
         assert!(error.contains(wrong), "{error}");
     }
+    // Loads that are told to be stores, and instructions: only what the blocks hold tells.
+    let SkippedTotals { loads, stores, instructions, .. } = skipped;
+    for (skipped, what) in [
+        (SkippedTotals { loads: loads - 7, stores: stores + 7, ..skipped }, "loads"),
+        (SkippedTotals { instructions: instructions + 1, ..skipped }, "instructions"),
+    ] {
+        let forged = with_totals(&whole, &TstTotals { skipped: Some(skipped), ..totals.clone() });
+        std::fs::write(scratch.file(), &forged).unwrap();
+        let mut reader = TstReader::open(&scratch.file(), false).unwrap();
+        let error = replay(&mut reader, 0).unwrap_err().to_string();
+        assert!(error.contains(&format!("{what} between windows, and the blocks have")), "{error}");
+        let damage = TstReader::open(&scratch.file(), true).unwrap().damage().cloned().unwrap();
+        assert!(damage.what.contains("between windows"), "{}", damage.what);
+    }
     for (spec, of) in
         [(None, "no windows, and the totals do"), (Some(right), "windows, and the totals")]
     {
