@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from tierscope import _check, _core, _crash_timeline, _system, _workload
 from tierscope import format as fmt
 from tierscope._call import core_errors, parsed
 from tierscope._system import System
-from tierscope._workload import Program, Workload
+from tierscope._workload import Program, Recorded, Workload
 from tierscope.errors import ArgumentError, RunError
 
 if TYPE_CHECKING:
@@ -118,10 +119,15 @@ class CrashReport:
         yield "points a second", fmt.plain(data["points_per_wall_s"])
 
     def remark(self) -> str:
-        """What is to be known of promises that were kept because there were none; nothing else.
+        """What is to be known of a recording that is cut, and of promises where there were none.
 
         Metadata of a file system counts for none: it is as of the last commit, whoever asked.
         """
+        cut = self.data.get("damage")
+        told = [f"Partial: the recording is cut short: {cut}"] if cut else []
+        return "\n".join(filter(None, [*told, self._unpromised()]))
+
+    def _unpromised(self) -> str:
         data = self.data
         if data["failing_points"]:
             return ""
@@ -280,6 +286,9 @@ def crash(
     job = {"system": loaded[0].to_dict(), "workload": what.to_dict(), "options": options}
     with core_errors():
         data = parsed(_core.crash(_check.written(job, "the workload"), watch))
+        data["damage"] = None
+        if isinstance(what, Recorded) and what.allow_truncated:
+            data["damage"] = parsed(_core.trace_info(os.fspath(what.path), True))["damage"]
     if not data["lines"] and "processor" not in loaded[0].to_dict():
         raise RunError(
             "nothing-compared",
@@ -340,6 +349,12 @@ def _window(text: object) -> list[int] | None:
         return None
     first, dots, last = text.partition("..") if isinstance(text, str) else ("", "", "")
     times = [_time_ps(one) for one in (first or "0s", last or "max")]
+    if any(one is not None and one >= 2**63 for one in times):
+        raise ArgumentError(
+            "bad-window",
+            f"{_check.shown(text)} is beyond simulated time",
+            "write times of up to 9223372s, or leave the end out",
+        )
     if dots and None not in times and times[0] < times[1]:  # type: ignore[operator]
         return [int(one) for one in times if one is not None]
     raise ArgumentError(

@@ -442,11 +442,15 @@ def lines(advice: Advice) -> list[str]:
             f"{one.smaller} is quicker up to {one.least} of DRAM, {one.larger} from {one.most} "
             f"on{sure}."
         )
+    cut = advice.state == "partial"
     if advice.of_windows:
+        of = "program so far" if cut else "whole program"
         found.append(
-            "The workload is a recording of windows: slowdowns are of the whole program, energy "
+            f"The workload is a recording of windows: slowdowns are of the {of}, energy "
             "and lifetime of what is recorded."
         )
+    if cut:
+        found.append("Partial: runs ended early, or what they replay is cut short.")
     left = [name for name in OBJECTIVES if name not in advice.weighed]
     by = "; energy is the budget's powers over the time" * advice.powers
     found.append(f"Weighed: {', '.join(advice.weighed)}{by}.")

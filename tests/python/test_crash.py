@@ -172,6 +172,8 @@ def test_where_nothing_was_promised_the_report_says_so() -> None:
     assert "nothing was promised of the pages" in alone.remark()
     assert not report(failing=[], failing_points=0).remark()
     assert not report(syncs=0).remark()
+    cut = report(failing=[], failing_points=0, damage="block 9 at byte 45068")
+    assert cut.remark() == "Partial: the recording is cut short: block 9 at byte 45068"
 
 
 def test_a_workload_of_files_that_never_syncs_is_promised_nothing(

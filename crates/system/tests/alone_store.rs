@@ -106,6 +106,21 @@ fn one_request_takes_what_the_device_takes() {
     }
 }
 
+/// A mechanism does one thing at a time, and so do several in the mean.
+#[test]
+fn shares_of_disks_side_by_side_are_those_of_one() {
+    for preset in ["device/disk-7200", "device/disk-raid"] {
+        let anywhere = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 100_000_000 * 4096;
+        let reads: Vec<_> =
+            (0..400).map(|n| request(RequestKind::Read, anywhere(n), 4096, n)).collect();
+        let requests = Requests { outstanding: Some(16), ..given(&reads) };
+        let disk = result(&system(preset, &[]), requests).disk.expect("a disk");
+        let shares = [disk.positioning_share, disk.rotation_share, disk.transfer_share];
+        let sum: f64 = shares.iter().sum();
+        assert!(shares.iter().all(|share| *share > 0.005) && sum < 1.001, "{preset}: {shares:?}");
+    }
+}
+
 #[test]
 fn a_part_of_a_page_is_read_before_it_is_written() {
     let spec = system(SLC, &[]);

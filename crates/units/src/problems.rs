@@ -48,16 +48,25 @@ pub struct Problem {
 impl fmt::Display for Problem {
     /// `error[code]: path = value: reason; mend`, and the place on a line of its own.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error[{}]: {}", self.code, self.path)?;
+        write!(f, "error[{}]: {}", self.code, visible(&self.path))?;
         if !self.value.is_empty() {
             write!(f, " = {}", self.value)?;
         }
         write!(f, ": {}; {}", self.reason, self.mend)?;
         if !self.place.is_empty() {
-            write!(f, "\n  --> {}", self.place)?;
+            write!(f, "\n  --> {}", visible(&self.place))?;
         }
         Ok(())
     }
+}
+
+/// A text of the user's whose control characters do nothing to a terminal.
+fn visible(text: &str) -> String {
+    let shown = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(shown).collect()
 }
 
 /// A collector of mistakes, in the order in which they were found.
@@ -248,6 +257,24 @@ fn distance(a: &[char], b: &[char]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_characters_of_a_key_and_of_its_place_do_nothing_to_a_terminal() {
+        let text = || String::from("a\u{1b}[2J\nerror");
+        let problem = Problem {
+            code: "unknown-key",
+            path: text(),
+            value: String::new(),
+            reason: "there is none".into(),
+            mend: "leave it out".into(),
+            place: text(),
+        };
+        assert_eq!(
+            problem.to_string(),
+            "error[unknown-key]: a\\u{1b}[2J\\nerror: there is none; leave it out\n  --> \
+             a\\u{1b}[2J\\nerror"
+        );
+    }
 
     #[test]
     fn codes_are_sorted_unique_and_described() {

@@ -261,7 +261,7 @@ impl Account {
             nvdimm: nvdimm_result(spec),
             drive: drive_result(&activity, traffic.store_written_bytes, time_ps),
             nvm: nvm_result(&activity, time_ps),
-            disk: disk_result(&activity, time_ps),
+            disk: disk_result(spec, &activity, time_ps),
             device: Some(device),
             notes: self.notes(spec, &report),
             ..SystemResult::default()

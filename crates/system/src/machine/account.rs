@@ -529,7 +529,7 @@ impl Machine {
         let activity = self.activity(end_ps);
         let drive = drive_result(&activity, store_written_bytes, time_ps);
         let nvm = nvm_result(&activity, time_ps);
-        let disk = disk_result(&activity, time_ps);
+        let disk = disk_result(&self.spec, &activity, time_ps);
         let counted = SystemResult {
             organization,
             time_s: time_ps as f64 / 1e12,

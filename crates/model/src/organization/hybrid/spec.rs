@@ -291,7 +291,7 @@ impl DramCacheSpec {
                 format!("{path}.miss_predictor"),
                 self.miss_predictor.word().into(),
                 format!("tags {place} ({path}.tags) say what misses before anything is asked"),
-                "write \"none\", or tags = \"with-data\" and ways = 1".into(),
+                "write \"none\", or tags = \"with-data\" or \"tad\" and ways = 1".into(),
             );
         }
         if !self.page.bytes().is_power_of_two() || self.page.bytes() < 64 {
