@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from tierscope.format import visible
+
 A = TypeVar("A")
 B = TypeVar("B")
 
@@ -53,7 +55,7 @@ class Problem:
         """The mistake as the command line prints it, one string a line."""
         value = f" = {self.value}" if self.value else ""
         mend = f"; {self.mend}" if self.mend else ""
-        line = f"error[{self.code}]: {self.path}{value}: {self.reason}{mend}"
+        line = f"error[{self.code}]: {visible(self.path)}{value}: {self.reason}{mend}"
         return [line, f"  --> {self.place}"] if self.place else [line]
 
 
