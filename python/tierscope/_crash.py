@@ -125,6 +125,8 @@ class CrashReport:
         """
         cut = self.data.get("damage")
         told = [f"Partial: the recording is cut short: {cut}"] if cut else []
+        early = self.data.get("ended_early")
+        told += [f"Partial: {early}"] if early else []
         return "\n".join(filter(None, [*told, self._unpromised()]))
 
     def _unpromised(self) -> str:
@@ -289,6 +291,9 @@ def crash(
         data["damage"] = None
         if isinstance(what, Recorded) and what.allow_truncated:
             data["damage"] = parsed(_core.trace_info(os.fspath(what.path), True))["damage"]
+    if not data["lines"] and data["ended_early"]:
+        reason, _, mend = data["ended_early"].rpartition("; ")
+        raise RunError("nothing-compared", f"nothing was compared: {reason}", mend)
     if not data["lines"] and "processor" not in loaded[0].to_dict():
         raise RunError(
             "nothing-compared",

@@ -1,5 +1,6 @@
 """Workloads in Filebench's language: files run, and their settings are parameters."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,34 @@ def test_a_study_knows_its_file(tmp_path: Path) -> None:
     text.write_text(text.read_text().replace("8k", "4k"))
     after = {point.key for point in points.points(study.read(asked))}
     assert before.isdisjoint(after), "another file, other points"
+
+
+def test_a_run_that_stops_for_want_of_files_is_partial() -> None:
+    def run(files: int) -> ts.Result:
+        work = ts.workload(
+            "filebench/fileserver", files=files, loops=6, touched=False, memory="1MiB", threads=16
+        )
+        return ts.run("storage/quick", work)
+
+    few = run(16)
+    reason = few.data["partial_reason"] or ""
+    assert not few.complete
+    assert "createfile of thread" in reason
+    assert reason.endswith("; set more workload.files, or fewer workload.threads")
+    assert run(160).complete
+
+
+def test_a_failure_of_power_says_that_the_workload_stopped_early() -> None:
+    def crash(files: int, seed: int = 0) -> ts.CrashReport:
+        work = ts.workload(
+            "filebench/fileserver", seed=seed, files=files, threads=8, touched=False, memory="1MiB"
+        )
+        return ts.crash("storage/ext4", work, points=5)
+
+    report = crash(8)
+    assert "Partial: the workload stopped early" in report.remark()
+    assert json.loads(report.to_json())["ended_early"].endswith("fewer workload.threads")
+    # The only file is there, and none can be created: nothing happens at all.
+    with pytest.raises(ts.TierscopeError, match="stopped early") as told:
+        crash(1, seed=1)
+    assert told.value.hint == "set more workload.files, or fewer workload.threads"

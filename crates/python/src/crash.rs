@@ -94,7 +94,7 @@ fn code(error: &CrashError) -> &'static str {
         CrashError::NotModelled(_) | CrashError::PagesDiffer(..) => "not-modelled",
         CrashError::MeansNothing(..) => "no-effect",
         CrashError::NoPoint(..) | CrashError::NoSecond(..) => "no-point",
-        CrashError::EmptyWindow(_) => "empty-window",
+        CrashError::EmptyWindow(_) | CrashError::EndedEarly(_) => "empty-window",
         CrashError::Interrupted => "interrupted",
     }
 }

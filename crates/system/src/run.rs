@@ -342,6 +342,8 @@ fn run_one<R: Running>(
             if running.region_stop_was_missed() {
                 outcome.partial_reason = Some(NO_STOP.into());
             }
+            let early = running.ended_early().filter(|_| !outcome.region_ended && !outcome.failed);
+            outcome.partial_reason = early.or(outcome.partial_reason);
         }
         Ok(false) => outcome.partial_reason = Some("the run was interrupted".into()),
         Err(error) => {
@@ -385,6 +387,8 @@ trait Running: Sized {
     fn region_ended_by(&self) -> Option<Bound>;
     /// Whether the workload ended before a mark that was to end the region.
     fn region_stop_was_missed(&self) -> bool;
+    /// Why the workload ended before it had done what was asked, where it has.
+    fn ended_early(&self) -> Option<String>;
     /// Software threads that have started.
     fn threads(&self) -> u32;
 }
@@ -436,6 +440,10 @@ impl Running for Machine {
         self.region_stop_was_missed()
     }
 
+    fn ended_early(&self) -> Option<String> {
+        self.workload_ended_early()
+    }
+
     fn threads(&self) -> u32 {
         self.threads()
     }
@@ -479,6 +487,10 @@ impl Running for Alone {
     /// A trace has no marks.
     fn region_stop_was_missed(&self) -> bool {
         false
+    }
+
+    fn ended_early(&self) -> Option<String> {
+        None
     }
 
     fn threads(&self) -> u32 {

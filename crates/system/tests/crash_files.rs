@@ -224,6 +224,16 @@ fn a_call_under_way_on_a_deleted_file_does_not_reach_the_one_made_anew() {
     }
 }
 
+/// As many threads as files come to a file that none can take; the points before are judged all the same.
+#[test]
+fn a_workload_that_stops_early_for_want_of_files_is_told() {
+    let memory = [("storage.dram_capacity", "64MiB")];
+    let report = mail((32, 30, 20), &memory, 5, 0);
+    let why = report.ended_early.expect("it is told");
+    assert!(why.contains("stopped early") && why.ends_with("or fewer workload.threads"), "{why}");
+    assert_eq!(mail((4, 50, 2), &memory, 5, 0).ended_early, None);
+}
+
 #[test]
 fn without_barriers_what_a_drive_buffers_is_lost() {
     for more in [&[UNSAFE][..], &[WRITEBACK, UNSAFE], &[EXT3, UNSAFE]] {

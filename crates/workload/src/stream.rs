@@ -90,6 +90,11 @@ pub trait Stream: Send {
         false
     }
 
+    /// Why the workload ended before it had done what was asked, and what mends it, where it has.
+    fn ended_early(&self) -> Option<String> {
+        None
+    }
+
     /// The files that the workload used so far, by number: name and size at first use.
     fn files(&self) -> Arc<Vec<FileInfo>> {
         Arc::new(Vec::new())

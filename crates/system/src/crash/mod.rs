@@ -90,6 +90,9 @@ pub enum CrashError {
     /// The window holds nothing.
     #[error("nothing happens below the caches in the window; the run ends at {0} ps")]
     EmptyWindow(u64),
+    /// The workload ended before anything happened.
+    #[error("nothing happens below the caches: {0}")]
+    EndedEarly(String),
     /// It was told to stop.
     #[error("interrupted")]
     Interrupted,
@@ -111,6 +114,11 @@ trait Running: Sized {
     /// Goes on until something happens below: when; `None` at the end.
     fn go_on(&mut self) -> Result<Option<u64>, CrashError>;
 
+    /// Why the workload ended before it had done what was asked, where it has.
+    fn ended_early(&self) -> Option<String> {
+        None
+    }
+
     /// Of whose parts power fails.
     fn organization_mut(&mut self) -> &mut dyn Organization;
 
@@ -124,6 +132,10 @@ trait Running: Sized {
 impl Running for Machine {
     fn go_on(&mut self) -> Result<Option<u64>, CrashError> {
         Ok(Machine::go_on(self)?)
+    }
+
+    fn ended_early(&self) -> Option<String> {
+        self.workload_ended_early()
     }
 
     fn organization_mut(&mut self) -> &mut dyn Organization {
@@ -195,13 +207,13 @@ pub fn crash_alone(
 /// Lets the power of `run` fail; `scout` is the same, to look ahead.
 fn let_power_fail<R: Running>(
     name: &str,
-    (mut machine, scout): (R, R),
+    (mut machine, mut scout): (R, R),
     options: &CrashOptions,
     watch: &Watch,
 ) -> Result<CrashReport, CrashError> {
     let all = Instant::now();
     let line_bytes = machine.unit_bytes();
-    let mut choice = choose(scout, options, watch)?;
+    let mut choice = choose(&mut scout, options, watch)?;
     let mut report = CrashReport::new(name, options);
     report.judged = machine.judged();
     if let Some(power) = machine.organization_mut().power() {
@@ -263,6 +275,7 @@ fn let_power_fail<R: Running>(
         }
         report.events = choice.events().unwrap_or(event);
         report.syncs = syncs(machine.organization_mut());
+        report.ended_early = machine.ended_early().or_else(|| scout.ended_early());
         report.end(spent, all.elapsed());
         Ok(())
     })?;
@@ -333,7 +346,7 @@ fn prepare(
 
 /// Which points: where they have to be drawn, a scout runs ahead and looks what there is.
 fn choose<R: Running>(
-    mut scout: R,
+    scout: &mut R,
     options: &CrashOptions,
     watch: &Watch,
 ) -> Result<Choice, CrashError> {
@@ -345,7 +358,7 @@ fn choose<R: Running>(
     let window = options.window_ps.unwrap_or((0, u64::MAX));
     let (mut kinds, mut first, mut end_ps) = (Vec::new(), 0, 0);
     let mut flushes = Flushes::of(scout.organization_mut());
-    while let Some(at_ps) = flushes.go_on(&mut scout)? {
+    while let Some(at_ps) = flushes.go_on(scout)? {
         end_ps = at_ps;
         if at_ps >= window.1 {
             break;
@@ -361,7 +374,8 @@ fn choose<R: Running>(
         }
     }
     if kinds.is_empty() {
-        return Err(CrashError::EmptyWindow(end_ps));
+        let early = scout.ended_early().map(CrashError::EndedEarly);
+        return Err(early.unwrap_or(CrashError::EmptyWindow(end_ps)));
     }
     if points >= kinds.len() as u64 {
         return Ok(Choice::every(options));

@@ -115,6 +115,8 @@ pub struct CrashReport {
     /// Syncs of files that had returned before the last point, and had promised something; None of machines without a
     /// file system.
     pub syncs: Option<u64>,
+    /// Why the workload ended before it had done what was asked; None where it has not.
+    pub ended_early: Option<String>,
     /// Points at which a promise was broken.
     pub failing_points: u64,
     /// Lines that were not as they were promised, by what was wrong.
@@ -176,6 +178,7 @@ impl CrashReport {
             lines: 0,
             promised_lines: 0,
             syncs: None,
+            ended_early: None,
             failing_points: 0,
             faults: Harm::ALL.map(|harm| (harm.name(), 0)).into(),
             stale_permitted: 0,

@@ -568,6 +568,11 @@ impl Machine {
         self.stream.is_cut()
     }
 
+    /// Why the workload ended before it had done what was asked, where it has.
+    pub fn workload_ended_early(&self) -> Option<String> {
+        self.stream.ended_early()
+    }
+
     /// Loads that returned an older version of their data than they had to; always 0 unless the
     /// description asks for data to be checked.
     pub fn stale_loads(&self) -> u64 {

@@ -7,7 +7,7 @@
 
 mod syntax;
 
-use super::{Distribution, Fileset, Flowop, Kind, Model, Thread, Variable};
+use super::{Distribution, Fileset, Flowop, Kind, Mode, Model, Thread, Variable};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use syntax::{Attribute, Said, Statement};
@@ -47,7 +47,6 @@ const WITHOUT_EFFECT: [&str; 9] =
 /// Reads a text. `given` are settings (`$nfiles` by the name `nfiles`) that go before those of the text.
 pub fn read(text: &str, given: &[(String, Value)]) -> Result<Model, LanguageError> {
     let mut reader = Reader { given, settings: BTreeMap::new(), model: Model::default() };
-    reader.model.ends_when_one_ends = true;
     for statement in syntax::parse(text)? {
         reader.statement(&statement)?;
     }
@@ -125,9 +124,10 @@ impl Reader<'_> {
     }
 
     fn mode(&mut self, line: usize, mode: &str) -> Result<(), LanguageError> {
-        self.model.ends_when_one_ends = match mode {
-            "timeout" | "firstdone" => true,
-            "alldone" => false,
+        self.model.mode = match mode {
+            "timeout" => Mode::Timeout,
+            "firstdone" => Mode::FirstDone,
+            "alldone" => Mode::AllDone,
             _ => {
                 let what = format!("there is no mode {mode} to quit in");
                 return Err(wrong(line, what, "write timeout, firstdone or alldone"));

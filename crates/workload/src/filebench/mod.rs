@@ -49,10 +49,22 @@ pub struct Model {
     pub event_rate: Option<f64>,
     /// Seconds that `run` names.
     pub run_s: Option<f64>,
-    /// What a run does where a thread finds no file: goes on without that thread, or ends.
-    pub ends_when_one_ends: bool,
+    /// What ends where a thread finds no file.
+    pub mode: Mode,
     /// Settings of the program, which a user may change, as they are used.
     pub settings: Vec<(String, Value)>,
+}
+
+/// What ends where a thread finds no file (`set mode quit`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// The run, which was to last for a time: it stops early, with a warning.
+    #[default]
+    Timeout,
+    /// The run, whose end that is.
+    FirstDone,
+    /// That thread.
+    AllDone,
 }
 
 /// Files alike.
@@ -177,6 +189,14 @@ impl Kind {
     fn is_counted(self) -> bool {
         use Kind::*;
         !matches!(self, EventLimit | OpsLimit | IopsLimit | BwLimit | FinishOnCount | FinishOnBytes)
+    }
+
+    /// Whether it may wait for the store, for time or for a processor, so that other threads come in between.
+    fn may_wait(self) -> bool {
+        use Kind::*;
+        self.moves_data()
+            || matches!(self, Fsync | FsyncSet | Hog | Delay)
+            || matches!(self, EventLimit | OpsLimit | IopsLimit | BwLimit)
     }
 
     /// Whether it needs a set of files.

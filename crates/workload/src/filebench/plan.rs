@@ -1,9 +1,9 @@
-//! From a model to the operations of threads: as though threads took turns, an operation each. Which
-//! file a thread takes depends on what others did before; so the turns are fixed, and no machine's time
-//! changes them.
+//! From a model to the operations of threads: as though threads took turns, each up to an operation that may
+//! wait. Which file a thread takes depends on what others did before; so the turns are fixed, and no
+//! machine's time changes them.
 
 use super::state::{DESCRIPTORS, Done, File, Open, Set, ThreadState};
-use super::{Flowop, Kind, Model, Refusal, Variable};
+use super::{Flowop, Kind, Mode, Model, Refusal, Variable};
 use crate::generator::PAGE_BYTES;
 use crate::generator::prelude::{BASE_ADDRESS, Prelude, REGION_BEGINS, length_of};
 use crate::op::{Call, FileId, MAP_WRITABLE, NO_FILE, Op, ThreadId};
@@ -136,6 +136,8 @@ pub fn stream(
         events: 0,
         sent: 0,
         ended: false,
+        early: None,
+        parameter,
         all: Done::default(),
         made: Vec::new(),
         model,
@@ -179,6 +181,10 @@ struct FilebenchStream {
     sent: u64,
     /// Whether the whole run has ended.
     ended: bool,
+    /// Why it did before its time.
+    early: Option<String>,
+    /// What the number of files follows from.
+    parameter: &'static str,
     /// Done by all threads.
     all: Done,
     made: Vec<Op>,
@@ -188,16 +194,29 @@ struct FilebenchStream {
 #[derive(PartialEq)]
 enum End {
     Done,
-    /// No such file, or the end of the run.
-    NoMore,
+    /// There is no such file (`FILEBENCH_NORSC`).
+    NoFile,
+    /// It cannot be (`FILEBENCH_ERROR`).
+    Failed(&'static str),
+    /// The run has done what it was to do (`FILEBENCH_DONE`).
+    Finished,
 }
 
 impl FilebenchStream {
-    /// A turn of every thread.
+    /// A turn of every thread: up to an operation that may wait, of as many as it has at most.
     fn turn(&mut self) {
-        for thread in 0..self.states.len() {
-            if !self.states[thread].ended && !self.ended {
+        let model = self.model.clone();
+        for (thread, of) in model.threads.iter().enumerate() {
+            for _ in 0..of.flowops.len() {
+                let state = &self.states[thread];
+                let kind = of.flowops[state.next].kind;
+                if state.ended || self.ended {
+                    break;
+                }
                 self.step(thread);
+                if kind.may_wait() {
+                    break;
+                }
             }
         }
     }
@@ -216,9 +235,9 @@ impl FilebenchStream {
             if state.iterations > 0 { self.operate(thread, number, flowop) } else { End::Done };
         self.queues[thread].extend(self.made.drain(..));
         let state = &mut self.states[thread];
-        if end == End::NoMore {
+        if end != End::Done {
             state.ended = true;
-            self.ended |= model.ends_when_one_ends;
+            self.end(thread, flowop, &end);
             return;
         }
         state.iterations = state.iterations.saturating_sub(1);
@@ -229,12 +248,39 @@ impl FilebenchStream {
         }
     }
 
+    /// What the end of a thread is for the run, as of `flowop_start` (`flowop.c`).
+    fn end(&mut self, thread: usize, flowop: &Flowop, end: &End) {
+        let mode = self.model.mode;
+        self.ended |= *end != End::NoFile || mode != Mode::AllDone;
+        let Flowop { name, kind, fileset, .. } = flowop;
+        let why = match (end, fileset) {
+            (End::Failed(why), _) => format!("{name} of thread {thread} failed: {why}"),
+            (End::NoFile, Some(set)) if mode == Mode::Timeout => {
+                let set = &self.model.filesets[*set];
+                let lacking = match kind {
+                    Kind::CreateFile => "to create: all are there",
+                    _ => "that is there",
+                };
+                let mend = match self.parameter {
+                    "files" => "set more workload.files, or fewer workload.threads".to_owned(),
+                    _ => format!("give {} more entries, or let fewer threads take them", set.name),
+                };
+                format!(
+                    "{name} of thread {thread} found none of the {} files of {} {lacking}; {mend}",
+                    set.entries, set.name
+                )
+            }
+            _ => return,
+        };
+        self.early = Some(format!("the workload stopped early, as Filebench does: {why}"));
+    }
+
     fn operate(&mut self, thread: usize, number: usize, flowop: &Flowop) -> End {
         use Kind::*;
         let before = self.states[thread].done[number].bytes;
         let end = match flowop.kind {
-            OpenFile => self.open(thread, flowop, true).map_or(End::NoMore, |_| End::Done),
-            CreateFile => self.open(thread, flowop, false).map_or(End::NoMore, |_| End::Done),
+            OpenFile => self.open(thread, flowop, true).map_or(End::NoFile, |_| End::Done),
+            CreateFile => self.open(thread, flowop, false).map_or(End::NoFile, |_| End::Done),
             CloseFile => self.close(thread, flowop),
             DeleteFile => self.delete(thread, flowop),
             StatFile => self.stat(thread, flowop),
@@ -325,9 +371,11 @@ impl FilebenchStream {
             (Some(open), _) => open.file,
             (None, Some(set)) => match self.sets[set].pick(true) {
                 Some(entry) => File { set, entry },
-                None => return End::NoMore,
+                None => return End::NoFile,
             },
-            (None, None) => return End::NoMore,
+            (None, None) => {
+                return End::Failed("it has neither an open file nor a set; name a set");
+            }
         };
         let set = &mut self.sets[file.set];
         if *set.openers(file.entry) > u32::from(mine.is_some()) {
@@ -347,7 +395,7 @@ impl FilebenchStream {
         let descriptor = self.states[thread].descriptor(flowop);
         let open = descriptor > 0 && self.states[thread].open(descriptor).is_some();
         if !open && flowop.fileset.and_then(|set| self.sets[set].pick(true)).is_none() {
-            return End::NoMore;
+            return End::NoFile;
         }
         self.call(Call::Other { number: STAT })
     }
@@ -359,7 +407,7 @@ impl FilebenchStream {
                 let file = self.sets[file.set].file(file.entry);
                 self.call(Call::Sync { file })
             }
-            None => End::NoMore,
+            None => End::Failed("it forces a file that is not open; open one before"),
         }
     }
 
@@ -387,11 +435,11 @@ impl FilebenchStream {
         if state.open(descriptor).is_none() {
             let at = Flowop { descriptor, rotates: false, ..flowop.clone() };
             if self.open(thread, &at, true).is_none() {
-                return End::NoMore;
+                return End::NoFile;
             }
         }
         let Some(Open { file, position }) = *self.states[thread].open(descriptor) else {
-            return End::NoMore;
+            return End::NoFile;
         };
         let set = &self.sets[file.set];
         let (size, nominal) = (set.size_bytes(file.entry), set.nominal_bytes(file.entry));
@@ -554,7 +602,7 @@ impl FilebenchStream {
         let Done { operations, bytes } = self.counted(thread, flowop);
         let counted =
             if flowop.kind == Kind::FinishOnBytes { bytes > most } else { operations >= most };
-        if counted { End::NoMore } else { End::Done }
+        if counted { End::Finished } else { End::Done }
     }
 
     /// Operations of the thread that sends events, one event at a time.
@@ -622,6 +670,10 @@ impl Stream for FilebenchStream {
 
     fn footprint(&self) -> Option<Footprint> {
         Some(self.footprint)
+    }
+
+    fn ended_early(&self) -> Option<String> {
+        self.early.clone()
     }
 
     fn files(&self) -> Arc<Vec<FileInfo>> {

@@ -132,12 +132,7 @@ fn build(
     let (filesets, flowops) = personality(&parts);
     let thread = Thread { memory_bytes, flowops };
     let threads = threads_of(parameters)? as usize;
-    let model = Model {
-        filesets,
-        threads: vec![thread; threads],
-        ends_when_one_ends: true,
-        ..Model::default()
-    };
+    let model = Model { filesets, threads: vec![thread; threads], ..Model::default() };
     let options = Options {
         seed,
         loops: integer(parameters, "loops", 0..=1 << 40)?,
@@ -338,6 +333,48 @@ mod tests {
         let (stream, _) = find("filebench/webproxy").unwrap().make(&[], 5).unwrap();
         let there = stream.files().iter().filter(|file| file.size_bytes == 16384).count();
         assert!((7_800..8_200).contains(&there), "{there} of 10000 files are there at first");
+    }
+
+    /// The files that are there or not do not last for all threads, and a run without an end tells it.
+    #[test]
+    fn a_run_that_stops_for_want_of_files_tells_why_and_one_that_does_not_says_nothing() {
+        let told = |name: &str, files: u64, threads: u64| {
+            let few = [("files", files.into()), ("threads", threads.into()), ("loops", 6.into())];
+            let all = [small(), sets(&few)].concat();
+            let (mut stream, _) = find(name).unwrap().make(&all, 1).unwrap();
+            let mut ops = Vec::new();
+            for thread in 0..threads as u32 {
+                while stream.pull(thread, 1000, &mut ops).unwrap() == Pull::More {}
+            }
+            stream.ended_early()
+        };
+        let why = told("filebench/fileserver", 64, 64).expect("each thread wants a new file");
+        let begins = "the workload stopped early, as Filebench does: createfile of thread ";
+        let ends = " found none of the 64 files of bigfileset to create: all are there; set more \
+                    workload.files, or fewer workload.threads";
+        assert!(why.starts_with(begins) && why.ends_with(ends), "{why}");
+        for (name, files, threads) in [
+            ("filebench/fileserver", 640, 64),
+            ("filebench/varmail", 640, 64),
+            ("filebench/webproxy", 640, 64),
+            ("filebench/webserver", 1, 64),
+        ] {
+            assert_eq!(told(name, files, threads), None, "{name}");
+        }
+    }
+
+    /// Threads that delete a file and create one need one that is there at a time, not one each: none waits
+    /// between the two.
+    #[test]
+    fn a_thread_goes_on_until_it_may_wait() {
+        let few = [("files", 72.into()), ("threads", 64.into()), ("loops", 1.into())];
+        let all = [small(), sets(&few)].concat();
+        let (mut stream, _) = find("filebench/webproxy").unwrap().make(&all, 1).unwrap();
+        let mut ops = Vec::new();
+        let there = stream.files().iter().filter(|file| file.size_bytes > 0).count();
+        assert!(there < 64, "{there} are there at first");
+        stream.pull(40, 1, &mut ops).unwrap();
+        assert_eq!(stream.ended_early(), None);
     }
 
     #[test]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::filebench::Options;
 use crate::generator::prelude::length_of;
 use crate::stream::Pull;
 use crate::{Call, Op};
@@ -42,7 +43,7 @@ fn model(text: &str) -> Model {
 }
 
 fn calls(model: &Model, thread: u32, loops: u64) -> Vec<Call> {
-    let options = crate::filebench::Options { seed: 3, loops, instructions: 10, touched: false };
+    let options = Options { seed: 3, loops, instructions: 10, touched: false };
     let mut stream =
         crate::filebench::stream(Arc::new(model.clone()), options, "file").expect("it can run");
     let mut ops: Vec<Op> = Vec::new();
@@ -68,7 +69,7 @@ fn a_text_says_sets_and_threads() {
     assert_eq!((some.kind, some.fileset, some.random), (Kind::Read, Some(1), true));
     assert_eq!(some.io_bytes.as_ref().unwrap().as_constant(), Some(4096.0));
     assert_eq!(model.run_s, Some(60.0));
-    assert!(!model.ends_when_one_ends);
+    assert_eq!(model.mode, Mode::AllDone);
     let settings: Vec<&str> = model.settings.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(settings, ["files", "readers", "size", "unit"]);
 }
@@ -94,6 +95,64 @@ fn what_a_user_sets_goes_before_the_text() {
     assert_eq!(model.threads[0].flowops[3].io_bytes.as_ref().unwrap().as_constant(), Some(8192.0));
     let told = read(TEXT, &[("filse".to_owned(), 1.into())]).unwrap_err().to_string();
     assert!(told.contains("$filse") && told.contains("did you mean files?"), "{told}");
+}
+
+/// A thread without a file ends the run, in silence where that is its end; or itself.
+#[test]
+fn modes_say_what_a_thread_without_a_file_ends() {
+    let run = |mode: &str| {
+        let text = format!(
+            "set mode quit {mode}\n\
+            define fileset name=s,entries=8,size=4k,prealloc=0\n\
+            define file name=f,size=1m,prealloc\n\
+            define process name=p {{\n thread name=a {{\n flowop createfile name=new,filesetname=s,fd=1\n\
+            flowop closefile name=done,fd=1\n }}\n\
+            thread name=b {{\n flowop read name=r,filename=f,iosize=64k\n }} }}"
+        );
+        let options = Options { seed: 3, loops: 30, instructions: 10, touched: false };
+        let mut stream =
+            crate::filebench::stream(Arc::new(model(&text)), options, "file").expect("it can run");
+        let mut counts = [0, 1].map(|thread| {
+            let mut ops: Vec<Op> = Vec::new();
+            while stream.pull(thread, 64, &mut ops).unwrap() == Pull::More {}
+            let calls = ops.iter().filter(|op| op.kind_code() == crate::OpKind::Call as u8);
+            calls.count()
+        });
+        counts[0] -= 3; // what maps memory, and starts the other
+        (counts, stream.ended_early())
+    };
+    let (all, told) = run("alldone");
+    assert_eq!(
+        (all, told),
+        ([16, 31], None),
+        "eight files opened and closed, and one open, 30 reads"
+    );
+    let (first, told) = run("firstdone");
+    assert!(first[1] < 31 && told.is_none(), "{first:?} {told:?}");
+    let (timeout, told) = run("timeout");
+    assert_eq!(timeout, first);
+    let told = told.expect("it tells");
+    assert!(told.contains("new of thread 0 found none of the 8 files of s to create"), "{told}");
+    assert!(told.ends_with("; give s more entries, or let fewer threads take them"), "{told}");
+}
+
+/// Forcing what is not open is a mistake of the description, which ends the run.
+#[test]
+fn an_operation_that_cannot_be_ends_the_run_and_is_told() {
+    let text = "set mode quit alldone\n\
+        define file name=f,size=1m,prealloc\n\
+        define process name=p {\n thread name=t {\n flowop fsync name=force,filename=f,fd=1\n } }";
+    let options = Options { seed: 3, loops: 2, instructions: 10, touched: false };
+    let mut stream =
+        crate::filebench::stream(Arc::new(model(text)), options, "file").expect("it can run");
+    let mut ops = Vec::new();
+    while stream.pull(0, 64, &mut ops).unwrap() == Pull::More {}
+    let told = stream.ended_early().expect("it tells");
+    assert!(
+        told.ends_with(
+            "force of thread 0 failed: it forces a file that is not open; open one before"
+        )
+    );
 }
 
 #[test]
@@ -184,7 +243,7 @@ fn mistakes_are_told_with_their_line() {
 /// What is wrong with a model only when its files are known.
 #[test]
 fn what_would_never_end_is_refused() {
-    let options = crate::filebench::Options { seed: 3, loops: 0, instructions: 10, touched: false };
+    let options = Options { seed: 3, loops: 0, instructions: 10, touched: false };
     let text = |size: &str, flowop: &str| {
         format!(
             "define file name=f,size={size},prealloc\ndefine process name=p {{\n thread name=t,memsize=1m {{\n{flowop}\n}} }}"
