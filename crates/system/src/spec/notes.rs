@@ -14,7 +14,9 @@ impl SystemSpec {
     /// A remark for each value that changes nothing here. `buffers` says that the store buffers writes.
     pub(crate) fn without_effect(&self, buffers: bool) -> Vec<String> {
         let barrier = self.barrier_without_effect().filter(|_| !buffers);
-        barrier.into_iter().chain(self.tag_cache_without_effect()).collect()
+        let tags =
+            self.tag_cache_without_effect().into_iter().chain(self.tag_latency_without_effect());
+        barrier.into_iter().chain(tags).collect()
     }
 
     fn barrier_without_effect(&self) -> Option<String> {
@@ -38,6 +40,18 @@ impl SystemSpec {
             format!(
                 "of hybrid.cache.tag_cache.capacity, {kept}, the tags of the whole cache fill {all}: what is \
                  above that has no effect"
+            )
+        })
+    }
+
+    fn tag_latency_without_effect(&self) -> Option<String> {
+        let cache = &self.hybrid.as_ref()?.cache;
+        let unused = cache.tags.come_with_data() && cache.tag_latency.picoseconds() > 0;
+        unused.then(|| {
+            format!(
+                "hybrid.cache.tag_latency, {}, has no effect: tags that come with the data are looked up nowhere \
+                 else",
+                cache.tag_latency
             )
         })
     }
@@ -71,6 +85,21 @@ mod tests {
         }
         // The drive of this one has a buffer.
         assert!(load("storage/ext4", &[]).unwrap().spec.remarks().is_empty());
+    }
+
+    #[test]
+    fn a_latency_of_tags_that_come_with_the_data_is_told() {
+        for (preset, latency, count) in [
+            ("hybrid/alloy/quick", "5ns", 1),
+            ("hybrid/alloy/quick", "0s", 0),
+            ("hybrid/quick", "5ns", 0),
+        ] {
+            let told = told(preset, &[("hybrid.cache.tag_latency", latency)], false);
+            assert_eq!(told.len(), count, "{preset}, {latency}: {told:?}");
+        }
+        for preset in ["hybrid/alloy", "hybrid/alloy/quick"] {
+            assert!(load(preset, &[]).unwrap().spec.remarks().is_empty(), "{preset}");
+        }
     }
 
     #[test]

@@ -106,7 +106,7 @@ pub struct TagCacheSpec {
 
 impl TagStore {
     /// Whether a look-up is an access to DRAM that brings the data, too.
-    pub(super) fn come_with_data(self) -> bool {
+    pub fn come_with_data(self) -> bool {
         matches!(self, TagStore::WithData | TagStore::Tad)
     }
 
