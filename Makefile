@@ -119,7 +119,7 @@ PIP_COMPILE := --quiet --upgrade --strip-extras --no-header --no-emit-index-url 
 
 .PHONY: clean
 clean: ## Removes what was built, the demonstration's database and .venv included.
-	rm -rf $(CARGO_TARGET_DIR) $(VENV) build dist docs/_build python/tierscope/_record
+	rm -rf $(CARGO_TARGET_DIR) $(VENV) build dist docs/_build docs/gallery python/tierscope/_record
 	rm -f python/tierscope/_core*.so
 	find python tests docs -name __pycache__ -prune -exec rm -rf {} +
 
