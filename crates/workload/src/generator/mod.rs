@@ -20,6 +20,7 @@ generators! {
     dd;
     filebench;
     postmark;
+    kernel;
     mmap_benchmark;
     sqlite;
     rodinia_bfs;
