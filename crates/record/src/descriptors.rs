@@ -125,6 +125,13 @@ pub fn size_bytes(descriptor: i32) -> u64 {
     file_status(descriptor).map_or(0, |status| status.st_size.max(0) as u64)
 }
 
+/// Whether reads and writes of an open file go past the page cache.
+pub fn is_direct(descriptor: i32) -> bool {
+    // SAFETY: changes nothing and touches no memory.
+    let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFL) };
+    flags >= 0 && flags & libc::O_DIRECT != 0
+}
+
 /// Where the next read or write of an open file happens.
 pub fn position(descriptor: i32) -> Option<u64> {
     // SAFETY: moves nothing and touches no memory.

@@ -505,16 +505,18 @@ fn transferred(recorder: &Recorder, calls: &ThreadCalls, done: u64, out: &mut Ve
     let reads =
         matches!(number, libc::SYS_read | libc::SYS_pread64 | libc::SYS_readv | libc::SYS_preadv);
     let pieces = if vectored { pieces(recorder, a[1], a[2]) } else { vec![(a[1], done)] };
+    let direct = descriptors::is_direct(descriptor);
     let mut left = done;
     for (address, length) in pieces {
         let length = length.min(left);
         if length == 0 {
             continue;
         }
-        out.push(if reads {
-            Call::Read { file, offset, length, address }
-        } else {
-            Call::Write { file, offset, length, address }
+        out.push(match (reads, direct) {
+            (true, false) => Call::Read { file, offset, length, address },
+            (false, false) => Call::Write { file, offset, length, address },
+            (true, true) => Call::ReadDirect { file, offset, length, address },
+            (false, true) => Call::WriteDirect { file, offset, length, address },
         });
         offset += length;
         left -= length;

@@ -69,7 +69,11 @@ fn work(thread: u32, turns: u64, seed: u64) -> Vec<Op> {
         ops.extend(call(Call::Open { file, size: 0 }));
         let mut write = |offset: u64, length: u64, size: &mut u64| {
             let address = ANONYMOUS + u64::from(thread) * (1 << 20);
-            ops.extend(call(Call::Write { file, offset, length, address }));
+            let direct = [offset, length].iter().all(|it| it % PAGE == 0) && below(7, 2) == 0;
+            ops.extend(call(match direct {
+                true => Call::WriteDirect { file, offset, length, address },
+                false => Call::Write { file, offset, length, address },
+            }));
             *size = (offset + length).max(*size);
         };
         match below(1, 12) {

@@ -235,6 +235,8 @@ fn file(call: Call) -> Option<FileId> {
         | Call::Close { file }
         | Call::Read { file, .. }
         | Call::Write { file, .. }
+        | Call::ReadDirect { file, .. }
+        | Call::WriteDirect { file, .. }
         | Call::Sync { file }
         | Call::SyncData { file }
         | Call::Unlink { file }

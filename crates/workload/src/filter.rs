@@ -145,6 +145,7 @@ fn changes_memory(ops: &[Op]) -> bool {
             | Call::Remap { .. }
             | Call::Advise { .. }
             | Call::Read { .. }
+            | Call::ReadDirect { .. }
             | Call::Sync { .. }
             | Call::SyncData { .. }
             | Call::SyncRange { .. }
@@ -160,6 +161,7 @@ fn changes_memory(ops: &[Op]) -> bool {
             Call::Open { .. }
             | Call::Close { .. }
             | Call::Write { .. }
+            | Call::WriteDirect { .. }
             | Call::Spawn { .. }
             | Call::Signal { .. }
             | Call::Wait { .. }

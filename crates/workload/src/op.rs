@@ -263,6 +263,10 @@ calls! {
     Unlink = 22 { file: FileId },
     /// Forces a file's data to the store, and what is needed to find them (fdatasync).
     SyncData = 23 { file: FileId },
+    /// Reads from a file into memory at `address`, past the page cache (`O_DIRECT`).
+    ReadDirect = 24 { file: FileId, offset: u64, length: u64, address: u64 },
+    /// Writes memory at `address` to a file, past the page cache (`O_DIRECT`).
+    WriteDirect = 25 { file: FileId, offset: u64, length: u64, address: u64 },
 }
 
 #[cfg(test)]

@@ -206,10 +206,12 @@ impl Count {
             Call::Exec { process } | Call::Exit { process } if process >> 15 == 0 => {
                 self.drop_process(process);
             }
-            Call::Read { file, offset, length, address } => {
+            Call::Read { file, offset, length, address }
+            | Call::ReadDirect { file, offset, length, address } => {
                 self.transfer(file, offset, length, address, true);
             }
-            Call::Write { file, offset, length, address } => {
+            Call::Write { file, offset, length, address }
+            | Call::WriteDirect { file, offset, length, address } => {
                 self.transfer(file, offset, length, address, false);
             }
             Call::Map { address, length, flags, file, offset } => {

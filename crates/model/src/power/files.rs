@@ -60,6 +60,8 @@ pub enum Note {
         index: u64,
         /// Its place.
         place: u64,
+        /// It has been written there before, as what a direct call writes; else it may be written from now on.
+        written: bool,
         /// The transaction.
         transaction: u64,
     },
@@ -194,6 +196,8 @@ pub struct Files {
     held: CowMap<(u64, u64)>,
     /// By place: the page that was mapped there last, plus 1.
     mapped: CowMap<u64>,
+    /// By place: the number of the newest write of a page of a file.
+    newest_write: CowMap<Content>,
     /// By place: the page that has been written there, plus 1.
     pages: CowMap<u64>,
     commits: CowMap<Commit>,
@@ -238,6 +242,7 @@ impl Files {
             last_mapping: 0,
             mapping_of: CowMap::new(0),
             mapped: CowMap::new(0),
+            newest_write: CowMap::new(0),
             held: CowMap::new((0, 0)),
             pages: CowMap::new(0),
             commits: CowMap::new(Commit::default()),
@@ -269,6 +274,7 @@ impl Files {
             mappings: self.mappings.fork(),
             mapping_of: self.mapping_of.fork(),
             mapped: self.mapped.fork(),
+            newest_write: self.newest_write.fork(),
             held: self.held.fork(),
             pages: self.pages.fork(),
             commits: self.commits.fork(),
@@ -308,8 +314,10 @@ impl Files {
                     before: 0,
                 });
             }
-            Note::Mapped { file, index, place, transaction } => {
-                self.map(page_of(file, index), transaction, Some(place));
+            Note::Mapped { file, index, place, written, transaction } => {
+                let newest = self.newest_write.get(place / self.page_bytes);
+                let since = if written { newest } else { self.next };
+                self.map(page_of(file, index), transaction, Some(place), since);
             }
             Note::Cut { file, pages, transaction } => self.cut_off(file, pages, transaction),
             Note::Commit { transaction, log, record } => self.commit(transaction, &log, record),
@@ -332,10 +340,10 @@ impl Files {
         }
     }
 
-    fn map(&mut self, page: u64, transaction: u64, place: Option<u64>) {
+    /// A page has a place, or none any more; what is written there from `since` on is the page's.
+    fn map(&mut self, page: u64, transaction: u64, place: Option<u64>, since: Content) {
         self.last_mapping += 1;
         let before = self.mapping_of.get(page);
-        let since = self.next;
         if let Some(place) = place {
             self.mapped.set(place / self.page_bytes, page + 1);
         }
@@ -351,7 +359,7 @@ impl Files {
             };
             // It may be on its way there still.
             self.mapped.set(place / self.page_bytes, page + 1);
-            self.map(page, transaction, None);
+            self.map(page, transaction, None, self.next);
             self.promised.set(place / self.page_bytes, 0);
             self.touched.add(place / self.page_bytes, 1);
         }
@@ -406,6 +414,7 @@ impl Files {
         let (page, line) = (page_of(file, index), place / self.page_bytes);
         self.pages.set(line, page + 1);
         self.lines.set(version, line + 1);
+        self.newest_write.set(line, self.next);
         self.set_written(line, version);
         self.write(Meaning::Data { page, version })
     }

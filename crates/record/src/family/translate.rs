@@ -118,6 +118,8 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
             | Call::Advise { address, .. }
             | Call::Read { address, .. }
             | Call::Write { address, .. }
+            | Call::ReadDirect { address, .. }
+            | Call::WriteDirect { address, .. }
             | Call::SyncRange { address, .. } => *address = self.address(*address),
             Call::Remap { old_address, new_address, .. } => {
                 *old_address = self.address(*old_address);
@@ -151,6 +153,8 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
             | Call::Close { file }
             | Call::Read { file, .. }
             | Call::Write { file, .. }
+            | Call::ReadDirect { file, .. }
+            | Call::WriteDirect { file, .. }
             | Call::Sync { file }
             | Call::SyncData { file }
             | Call::Unlink { file }

@@ -260,6 +260,14 @@ impl Account {
         Some(golden.next)
     }
 
+    /// A version newer than all before, where data are checked.
+    pub fn next_version(&mut self) -> u64 {
+        self.golden.as_mut().map_or(0, |golden| {
+            golden.next += 1;
+            golden.next
+        })
+    }
+
     /// Newest version of a line, where data are checked.
     pub fn newest(&self, line: u64) -> u64 {
         self.golden.as_ref().map_or(0, |golden| golden.memory.get(line))

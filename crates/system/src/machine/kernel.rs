@@ -5,7 +5,7 @@ use super::thread::{Action, BLOCKED, HeldFrame, IDLE, Place, State, Step, Thread
 use super::{Doing, Event, Machine, MachineError};
 use tierscope_kernel::Stage;
 use tierscope_model::os::driver::DriverSpec;
-use tierscope_model::os::paging::{Area, Effect, Next, OsError, Paging, Work};
+use tierscope_model::os::paging::{Area, DirectCall, Effect, Next, OsError, Paging, Work};
 use tierscope_model::os::{InodeId, PathSpec};
 use tierscope_workload::op::{Advice, NO_FILE};
 use tierscope_workload::{Call, OpKind, ThreadId};
@@ -64,7 +64,9 @@ impl Machine {
         let thread = &mut self.threads[self.contexts[index].thread];
         match action {
             Action::Resolve { .. } => thread.fault.as_mut().map(|fault| &mut fault.held),
-            Action::Read { .. } | Action::Write { .. } => Some(&mut thread.held),
+            Action::Read { .. } | Action::Write { .. } | Action::Direct(_) => {
+                Some(&mut thread.held)
+            }
             _ => None,
         }
     }
@@ -77,6 +79,8 @@ impl Machine {
     ) -> Result<(), MachineError> {
         if let Action::Read { inode, .. }
         | Action::Write { inode, .. }
+        | Action::Direct(DirectCall { inode, .. })
+        | Action::Settle(DirectCall { inode, .. })
         | Action::Sync { inode, .. } = action
         {
             let area = Area::FILES + self.paging.name_of(inode);
@@ -188,6 +192,9 @@ impl Machine {
                     steps
                 });
             }
+            Action::Direct(call) => self.act_directly(index, call, now_ps)?,
+            Action::DirectDone(call) => self.end_direct(call),
+            Action::Settle(call) => self.act_settling(index, call)?,
             Action::Sync { inode, data_only } => {
                 let mut work = Vec::new();
                 let wait = self.paging.sync(inode, &mut work)?;
@@ -224,10 +231,10 @@ impl Machine {
     }
 
     /// Lets the operating system decide, and tells the hardware what it has to forget.
-    fn decide(
+    pub(super) fn decide<T>(
         &mut self,
-        ask: impl FnOnce(&mut Paging, &mut Vec<Work>, &dyn Fn(u64) -> bool) -> Result<Next, OsError>,
-    ) -> Result<(Next, Vec<Work>), MachineError> {
+        ask: impl FnOnce(&mut Paging, &mut Vec<Work>, &dyn Fn(u64) -> bool) -> Result<T, OsError>,
+    ) -> Result<(T, Vec<Work>), MachineError> {
         let mut work = Vec::new();
         let cores = &self.cores;
         let held = |page| cores.iter().any(|core| core.tlb.holds(page));
@@ -255,7 +262,7 @@ impl Machine {
 
     /// Gives the thread the work that a decision costs, and what comes after it: the steps for a
     /// page that is ready, or waiting and asking again.
-    fn proceed(
+    pub(super) fn proceed(
         &mut self,
         index: usize,
         next: Next,
@@ -433,7 +440,13 @@ impl Machine {
                 self.paging.truncate(inode, length);
                 self.forget_unsynced(inode, length);
             }
-            Call::Read { file, offset, length, address } => {
+            Call::Read { file, offset, length, address }
+            | Call::ReadDirect { file, offset, length, address } => {
+                let numbers = [offset, length, address];
+                let direct = matches!(call, Call::ReadDirect { .. });
+                if direct {
+                    self.check_sectors(id, numbers)?;
+                }
                 let asked_end = offset.saturating_add(length);
                 let inode = self.find_inode(id, file);
                 let end = inode.map_or(0, |inode| self.paging.file_size(inode)).min(asked_end);
@@ -442,15 +455,41 @@ impl Machine {
                     self.account.file_read_bytes += left;
                     let last = (asked_end - 1) >> self.fixed.page_shift;
                     self.paging.keep_inode(inode);
-                    steps.push(Step::Act(Action::Read { inode, offset, left, address, last }));
+                    steps.push(Step::Act(if direct && self.goes_past_cache(numbers) {
+                        Action::Direct(DirectCall {
+                            inode,
+                            offset,
+                            bytes: left,
+                            address,
+                            write: false,
+                        })
+                    } else {
+                        Action::Read { inode, offset, left, address, last }
+                    }));
                 }
             }
-            Call::Write { file, offset, length, address } => {
+            Call::Write { file, offset, length, address }
+            | Call::WriteDirect { file, offset, length, address } => {
+                let numbers = [offset, length, address];
+                let direct = matches!(call, Call::WriteDirect { .. });
+                if direct {
+                    self.check_sectors(id, numbers)?;
+                }
                 if length > 0 {
                     self.account.file_written_bytes += length;
                     let inode = self.inode_of(id, file)?;
                     self.paging.keep_inode(inode);
-                    steps.push(Step::Act(Action::Write { inode, offset, left: length, address }));
+                    let call = DirectCall { inode, offset, bytes: length, address, write: true };
+                    if direct && self.goes_past_cache(numbers) {
+                        steps.push(Step::Act(Action::Direct(call)));
+                    } else {
+                        let action = Action::Write { inode, offset, left: length, address };
+                        steps.push(Step::Act(action));
+                        if direct && self.fixed.paging {
+                            self.paging.keep_inode(inode);
+                            steps.push(Step::Act(Action::Settle(call)));
+                        }
+                    }
                 }
             }
             Call::Sync { file } | Call::SyncData { file } => {

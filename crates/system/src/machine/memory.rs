@@ -173,7 +173,7 @@ pub(super) enum Outgoing {
 /// A page on its way between memory and store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageIo {
-    transfer: TransferId,
+    pub transfer: TransferId,
     pub frame: u64,
     pub store_address: u64,
     pub write: bool,
@@ -528,7 +528,10 @@ impl Machine {
             self.store_debt_ps = self.store_debt_ps.saturating_add(pages_ps);
             return self.begin_warm_transfer(id, &transfer, now_ps);
         }
-        let background = transfer.write || io.waiters.is_empty() && transfer.pages.len() > 1;
+        // Somebody waits for a direct write.
+        let direct = matches!(transfer.moves, Moves::Direct { .. });
+        let background =
+            transfer.write && !direct || io.waiters.is_empty() && transfer.pages.len() > 1;
         let forced = transfer.moves == Moves::Metadata { forced: true };
         let flush = transfer.moves == Moves::Nothing;
         let nothing = [PageTransfer { frame: 0, store_address: 0 }];
@@ -634,6 +637,7 @@ impl Machine {
     pub(super) fn end_transfer(&mut self, id: TransferId, number: u32, now_ps: u64) {
         self.paging.tell_time(now_ps);
         self.paging.finish_transfer(id);
+        self.direct_ended(id);
         self.apply_effects();
         let io = self.transfers.remove(&id).unwrap_or_default();
         self.wake_for_transfer(id, &io.timeline, now_ps);

@@ -13,6 +13,7 @@ mod causes;
 mod coherence;
 mod core;
 mod daemons;
+mod direct;
 mod files;
 mod kernel;
 mod memory;

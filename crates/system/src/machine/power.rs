@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tierscope_model::organization::Organization;
 use tierscope_model::os::InodeId;
-use tierscope_model::os::paging::{Moves, Transfer};
+use tierscope_model::os::paging::{Moves, Transfer, TransferId};
 use tierscope_model::power::{Files, Weakness};
 
 /// A page of a file, and the newest version of its lines.
@@ -22,6 +22,8 @@ pub(super) struct Followed {
     unsynced: Versions,
     /// Syncs under way, by thread.
     syncs: BTreeMap<usize, Sync>,
+    /// What direct writes under way bring.
+    direct: BTreeMap<TransferId, Versions>,
 }
 
 /// What a sync has to keep.
@@ -116,6 +118,9 @@ impl Machine {
             return 0;
         }
         self.collect_changed();
+        if let Moves::Direct { file, first, .. } = transfer.moves {
+            return self.content_of_direct((file, first), transfer, page);
+        }
         let (owner, version) = (self.paging.page_in(page.frame), self.newest_of(page.frame));
         let Some(files) = self.files() else { return 0 };
         match (transfer.moves, owner) {
@@ -125,6 +130,30 @@ impl Machine {
             }
             _ => files.write_other(page.store_address),
         }
+    }
+
+    /// What a page of a direct write brings: something newer than all before, whatever was in the buffer.
+    fn content_of_direct(
+        &mut self,
+        (file, first): (InodeId, u64),
+        transfer: &Transfer,
+        page: &PageIo,
+    ) -> u64 {
+        let at = transfer.pages.iter().position(|it| it.store_address == page.store_address);
+        let index = first + at.unwrap_or(0) as u64;
+        let version = self.account.next_version();
+        if let Some(followed) = &mut self.followed {
+            followed.direct.entry(page.transfer).or_default().insert((file, index), version);
+        }
+        self.files().map_or(0, |files| files.write_page(file, index, version, page.store_address))
+    }
+
+    /// A transfer has ended: of what a direct write brought, no sync has promised anything yet.
+    pub(super) fn direct_ended(&mut self, id: TransferId) {
+        let Some(followed) = &mut self.followed else { return };
+        let brought = followed.direct.remove(&id).into_iter().flatten();
+        let named = brought.filter(|((inode, _), _)| !self.paging.is_nameless(*inode));
+        followed.unsynced.extend(named);
     }
 
     /// A thread begins a sync.

@@ -5,7 +5,7 @@ use super::files::OpenFiles;
 use std::collections::VecDeque;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
 use tierscope_model::os::InodeId;
-use tierscope_model::os::paging::TransferId;
+use tierscope_model::os::paging::{DirectCall, TransferId};
 use tierscope_workload::site::UNKNOWN_SITE;
 use tierscope_workload::{Op, SiteId, ThreadId};
 
@@ -114,6 +114,12 @@ pub enum Action {
     Read { inode: InodeId, offset: u64, left: u64, address: u64, last: u64 },
     /// A write call goes on.
     Write { inode: InodeId, offset: u64, left: u64, address: u64 },
+    /// A call past the page cache goes on.
+    Direct(DirectCall),
+    /// It has moved all its pages.
+    DirectDone(DirectCall),
+    /// What a write past the page cache had to leave there, as it was not of whole pages, is written and goes.
+    Settle(DirectCall),
     /// A sync goes on.
     Sync { inode: InodeId, data_only: bool },
     /// The drive is flushed for a sync.
@@ -266,6 +272,8 @@ pub struct Thread {
     pub open_files: OpenFiles,
     /// What its read or write call holds on to.
     pub held: Option<HeldFrame>,
+    /// Frames of the buffer of its direct call, until that is under way.
+    pub pinned: Vec<u64>,
     /// Hardware thread on which it ran last.
     pub last_context: usize,
     /// It is between the windows of a recording.
@@ -301,6 +309,7 @@ impl Thread {
             call_area: 0,
             open_files: OpenFiles::new(),
             held: None,
+            pinned: Vec::new(),
             last_context: 0,
             between: false,
             called_at_ps: None,

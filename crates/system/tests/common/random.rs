@@ -135,12 +135,22 @@ fn operations(process: u64, thread: u64, what: &Do) -> Vec<Op> {
             vec![op.with_flags(if dependent { FLAG_DEPENDENT } else { 0 })]
         }
         Do::Read { page, length } => {
-            let (offset, address) = (page * PAGE + 7, anonymous(900 + 8 * thread));
-            call(Call::Read { file: 0, offset, length, address })
+            let (offset, address) = (page * PAGE, anonymous(900 + 8 * thread));
+            let read = |length| call(Call::ReadDirect { file: 0, offset, length, address });
+            match length % 4 {
+                0 => read(length.next_multiple_of(PAGE)),
+                1 => read(length.next_multiple_of(512)),
+                _ => call(Call::Read { file: 0, offset: offset + 7, length, address }),
+            }
         }
         Do::Write { page, length } => {
-            let (offset, address) = (page * PAGE, anonymous(1000 + 8 * thread) + 8);
-            call(Call::Write { file: 0, offset, length, address })
+            let (offset, address) = (page * PAGE, anonymous(1000 + 8 * thread));
+            let write = |length| call(Call::WriteDirect { file: 0, offset, length, address });
+            match length % 4 {
+                0 => write(length.next_multiple_of(PAGE)),
+                1 => write(length.next_multiple_of(512)),
+                _ => call(Call::Write { file: 0, offset, length, address: address + 8 }),
+            }
         }
         Do::Sync => call(Call::Sync { file: 0 }),
         Do::Advise { page, pages, advice } => {

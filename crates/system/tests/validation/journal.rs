@@ -121,6 +121,7 @@ impl Host {
                 }
                 Moves::Metadata { .. } => self.note("metadata", count),
                 Moves::Commit => unreachable!("it goes to no device"),
+                Moves::Direct { .. } => unreachable!("all calls go through the page cache"),
             }
             self.paging.submitted(id);
             self.end(id);

@@ -5,6 +5,7 @@ mod buffer_cache;
 #[path = "../common/mod.rs"]
 mod common;
 mod comparators;
+mod direct;
 mod disk;
 mod dramsim3;
 mod driver;

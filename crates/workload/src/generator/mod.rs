@@ -27,6 +27,7 @@ generators! {
     rodinia_kmeans;
     rodinia_nn;
     thrash;
+    xdd;
     dgemm;
     ycsb;
     llm;

@@ -318,8 +318,14 @@ impl FileSystem {
         }
     }
 
-    /// A block of a file gets its place.
-    pub fn allocated(&mut self, file: InodeId, index: u64, place: u64, now_ps: u64) {
+    /// A block of a file gets its place, to which it has been written, or will be.
+    pub fn allocated(
+        &mut self,
+        file: InodeId,
+        (index, place): (u64, u64),
+        written: bool,
+        now_ps: u64,
+    ) {
         let metadata = self.files.entry(file).or_default();
         if metadata.next != (index, place) || metadata.extents == 0 {
             metadata.extents += 1;
@@ -334,7 +340,7 @@ impl FileSystem {
         blocks.extend(map);
         self.change(file, &blocks, true, now_ps);
         let transaction = self.files.get(&file).map_or(0, |metadata| metadata.changed_by);
-        self.note(|| Note::Mapped { file, index, place, transaction });
+        self.note(|| Note::Mapped { file, index, place, written, transaction });
         if self.mode == JournalMode::Ordered {
             self.journal.order(file);
         }

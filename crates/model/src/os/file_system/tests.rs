@@ -84,7 +84,7 @@ fn data_come_before_the_log_and_that_before_the_record() {
     ];
     for (mode, barrier, buffers, order) in orders {
         let mut system = system(|spec| (spec.journal, spec.barrier) = (mode, barrier), buffers);
-        system.allocated(3, 0, 500 << 20, 0);
+        system.allocated(3, (0, 500 << 20), false, 0);
         let done = sync(&mut system, 3);
         let names = done.iter().map(|request| match request {
             Request::AwaitData(3) => "data",
@@ -171,7 +171,7 @@ fn maps_of_files_take_blocks_where_inodes_hold_no_more() {
     ] {
         let mut system = system(|spec| spec.kind = kind, true);
         for page in 0..pages {
-            system.allocated(1, page, (200 << 20) + gap * page * PAGE, 0);
+            system.allocated(1, (page, (200 << 20) + gap * page * PAGE), false, 0);
         }
         let done = sync(&mut system, 1);
         let log = logged(&done).len() as u64;

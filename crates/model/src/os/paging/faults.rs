@@ -83,6 +83,9 @@ impl Paging {
         now_ps: u64,
         work: &mut Vec<Work>,
     ) -> Result<Next, OsError> {
+        if let Some(id) = self.direct_call(file) {
+            return Ok(Next::Wait(id));
+        }
         if let Some(id) = self.throttle(file, index, work)? {
             return Ok(Next::Wait(id));
         }
@@ -157,6 +160,10 @@ impl Paging {
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
         let index = vma.first + page - vma.address;
+        let changes = write && shared;
+        if let Some(id) = if changes { self.direct_call(file) } else { self.direct_write(file) } {
+            return Ok(Next::Wait(id));
+        }
         let mapped = if processes::is_object(file) {
             self.map_object((file, index), work, held)?
         } else if self.limits.is_none() {

@@ -17,6 +17,9 @@ impl Paging {
         if self.limits.is_none() {
             return self.read_without_store(file, index, work, held);
         }
+        if let Some(id) = self.direct_write(file) {
+            return Ok(Next::Wait(id));
+        }
         if let Some(frame) = self.cached(file, index) {
             let Frame { reading, cached, .. } = self.frames.get(frame);
             if !reading && cached.order == 0 && !cached.marked {
@@ -102,6 +105,9 @@ impl Paging {
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
+        if let Some(id) = self.direct_call(file) {
+            return Ok(Next::Wait(id));
+        }
         if let Some(frame) = self.cache.get(file_key(file, index)).checked_sub(1) {
             let info = self.frames.get(frame);
             if info.reading {

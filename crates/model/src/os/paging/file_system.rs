@@ -233,11 +233,10 @@ impl Paging {
         work: &mut Vec<Work>,
     ) -> TransferId {
         let frame = self.file_system.as_ref().map_or(0, FileSystem::frame);
-        let most = self.limits.as_ref().map_or(u64::MAX, |limits| limits.largest_request);
-        let count = places.len().max(1) as u64;
+        let count = places.len().max(1) as u32;
         let page = |store_address| PageTransfer { frame, store_address };
         let id = self.transfers.insert(Transfer {
-            left: count as u32,
+            left: count,
             pages: places.into_iter().map(page).collect(),
             write: true,
             submitted: false,
@@ -246,13 +245,9 @@ impl Paging {
             leaving: 0,
             cut_files: Vec::new(),
         });
-        let parts = count.div_ceil(most) as u32;
-        work.extend([
-            Work::Path(Stage::FileSystem, 1),
-            Work::Path(Stage::BlockLayer, parts),
-            Work::Path(Stage::Driver, parts),
-            Work::Submit(id),
-        ]);
+        work.push(Work::Path(Stage::FileSystem, 1));
+        self.request_paths(count, work);
+        work.push(Work::Submit(id));
         id
     }
 }

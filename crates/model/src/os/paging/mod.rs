@@ -3,6 +3,7 @@
 //! paths and stops the threads.
 
 mod buffer_cache;
+mod direct;
 mod faults;
 mod file_calls;
 mod file_system;
@@ -27,6 +28,7 @@ use crate::os::frames::{Frame, Frames, Owner};
 use crate::os::readahead::{self, Pattern, Readahead};
 use crate::os::reclaim::{Reclaim, ReclaimCounters, ReclaimPolicy};
 use crate::os::{InodeId, OsSpec};
+pub use direct::{DirectCall, DirectNext};
 use inodes::Names;
 use processes::Sharing;
 pub use reclaim::Wakes;
@@ -114,6 +116,15 @@ pub struct Transfer {
 pub enum Moves {
     /// Pages of files and of swap.
     Pages,
+    /// Pages of a file, between the first and the one past the last, to or from a caller's buffer.
+    Direct {
+        /// The file.
+        file: InodeId,
+        /// Its first page.
+        first: u64,
+        /// The one past its last.
+        past: u64,
+    },
     /// Metadata of the file system.
     Metadata {
         /// With force unit access.
@@ -328,6 +339,8 @@ pub struct Paging {
     readahead: readahead::Limits,
     prefilled: bool,
     transfers: Slab<Transfer>,
+    /// Direct calls of which a transfer is under way.
+    direct_calls: u32,
     /// Pages that reclaim has being written.
     leaving: u64,
     /// The level between page cache and store, where there is one.
@@ -415,6 +428,7 @@ impl Paging {
                 .map_or(readahead::Limits::NONE, |(spec, _)| spec.readahead_limits(page_bytes)),
             prefilled: storage.is_some_and(|(s, _)| s.initial == InitialContent::Prefilled),
             transfers: Slab::new(),
+            direct_calls: 0,
             effects: Vec::new(),
             leaving: 0,
             buffer_cache: None,

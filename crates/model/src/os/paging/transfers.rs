@@ -33,13 +33,17 @@ impl Paging {
         if !swap {
             work.push(Work::Path(Stage::FileSystem, 1));
         }
-        // The block layer splits what is larger than the device takes.
-        let most = self.limits.as_ref().map_or(u64::MAX, |limits| limits.largest_request);
-        let parts = u64::from(count).div_ceil(most) as u32;
-        work.push(Work::Path(Stage::BlockLayer, parts));
-        work.push(Work::Path(Stage::Driver, parts));
+        self.request_paths(count, work);
         work.push(Work::Submit(id));
         id
+    }
+
+    /// So many pages are asked for: the block layer splits what is larger than the device takes.
+    pub(super) fn request_paths(&self, pages: u32, work: &mut Vec<Work>) {
+        let most = self.limits.as_ref().map_or(u64::MAX, |limits| limits.largest_request);
+        let parts = u64::from(pages).div_ceil(most) as u32;
+        work.push(Work::Path(Stage::BlockLayer, parts));
+        work.push(Work::Path(Stage::Driver, parts));
     }
 
     /// The thread has paid for the transfer: it may go to the device.
@@ -57,6 +61,9 @@ impl Paging {
     /// All pages have moved: they can be used, and those evicted are free.
     pub fn finish_transfer(&mut self, id: TransferId) {
         let transfer = self.transfers.remove(id);
+        if let Moves::Direct { file, first, .. } = transfer.moves {
+            return self.finish_direct(&transfer, file, first);
+        }
         if transfer.moves != Moves::Pages {
             self.file_system.iter_mut().for_each(|system| system.ended(id));
             return;

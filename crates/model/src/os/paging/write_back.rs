@@ -35,7 +35,15 @@ impl Dirty {
     }
 
     pub fn pages_of(&self, file: InodeId) -> impl Iterator<Item = (InodeId, u64)> + '_ {
-        self.pages.range((file, 0)..=(file, u64::MAX)).copied()
+        self.pages_within(file, 0..u64::MAX)
+    }
+
+    fn pages_within(
+        &self,
+        file: InodeId,
+        pages: Range<u64>,
+    ) -> impl Iterator<Item = (InodeId, u64)> + '_ {
+        self.pages.range((file, pages.start)..(file, pages.end)).copied()
     }
 }
 
@@ -181,7 +189,18 @@ impl Paging {
         file: InodeId,
         work: &mut Vec<Work>,
     ) -> Result<Option<TransferId>, OsError> {
-        let batch: Vec<(InodeId, u64)> = self.dirty.pages_of(file).take(FLUSH_BATCH).collect();
+        self.write_range(file, 0..u64::MAX, work)
+    }
+
+    /// Writes some of the dirty pages in a range of a file; `None` where there are none but those under way.
+    pub(super) fn write_range(
+        &mut self,
+        file: InodeId,
+        range: Range<u64>,
+        work: &mut Vec<Work>,
+    ) -> Result<Option<TransferId>, OsError> {
+        let batch: Vec<(InodeId, u64)> =
+            self.dirty.pages_within(file, range).take(FLUSH_BATCH).collect();
         let mut pages = Vec::new();
         for (file, index) in batch {
             let Some(frame) = self.cached(file, index) else {
@@ -281,13 +300,21 @@ impl Paging {
             0 => self.grow_store(1)?,
             extent => extent & !extent::FLAGS,
         };
-        self.extents.set(key, address | extent::HOLDS);
+        self.take_place(file, index, address, false);
+        Ok(address)
+    }
+
+    /// A page of a file has this place from now on, if it had none; it has been written there, or will be.
+    pub(super) fn take_place(&mut self, file: InodeId, index: u64, address: u64, written: bool) {
+        if self.store_address(file, index).is_some() {
+            return;
+        }
+        self.extents.set(file_key(file, index), address | extent::HOLDS);
         let size_bytes = self.file_size(file).min((index + 1) * self.page_bytes);
         self.change_metadata(|system, now_ps| {
             system.grew(file, size_bytes);
-            system.allocated(file, index, address, now_ps);
+            system.allocated(file, (index, address), written, now_ps);
         });
-        Ok(address)
     }
 
     /// A page of a file is cut off: its place in the store is free to be written again, but not

@@ -24,7 +24,7 @@ fn synced(ordered: bool) -> (Files, [(u64, Content); 5]) {
     };
     files.note(change(0));
     files.note(change(PAGE));
-    files.note(Note::Mapped { file: FILE, index: 0, place: PLACE, transaction: 1 });
+    files.note(Note::Mapped { file: FILE, index: 0, place: PLACE, written: false, transaction: 1 });
     let page = files.write_page(FILE, 0, 7, PLACE);
     let log = vec![(3 * PAGE, None), (4 * PAGE, Some(INODE)), (5 * PAGE, Some(BITMAP))];
     files.note(Note::Commit { transaction: 1, log, record: 6 * PAGE });
