@@ -95,6 +95,18 @@ def _page_cache_miss_rate(row: Row) -> float | None:
     return missed / pages if pages else None
 
 
+def _file_bytes(row: Row) -> float | None:
+    """Bytes that calls read and wrote."""
+    read, written = row.get("file_read_bytes"), row.get("file_written_bytes")
+    return None if read is None or written is None else float(read) + float(written)
+
+
+def _time_of_4k_s(row: Row) -> float | None:
+    """The run's time over the pages of 4 KiB that its calls moved."""
+    rate = _over(_file_bytes, _column("time_s"))(row)
+    return 4096 / rate if rate else None
+
+
 def _buffer_cache_miss_rate(row: Row) -> float | None:
     rate = _over(_column("buffer_cache_hits"), _column("buffer_cache_lookups"))(row)
     return None if rate is None else 1.0 - float(rate)
@@ -139,6 +151,8 @@ FIGURES: dict[str, Figure] = {
     "file_written_bytes_per_s": Figure(
         "write rate", fmt.bandwidth, _over(_column("file_written_bytes"), _time_s), "time"
     ),
+    "file_bytes_per_s": Figure("bandwidth", fmt.bandwidth, _over(_file_bytes, _time_s), "time"),
+    "time_of_4k_s": Figure("time of 4 KiB", fmt.seconds, _time_of_4k_s, "time"),
     "page_cache_miss_rate": Figure("misses of the page cache", fmt.percent, _page_cache_miss_rate),
     "buffer_cache_miss_rate": Figure(
         "misses of the extended cache", fmt.percent, _buffer_cache_miss_rate
