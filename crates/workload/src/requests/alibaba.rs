@@ -15,7 +15,7 @@ pub const FORMAT: Format = Format {
     grammar: "DEVICE,R|W,OFFSET,LENGTH,TIMESTAMP",
     example: "0,R,126703661056,4096,1577808000000046",
     heading: "device_id,opcode,offset,length,timestamp",
-    opening: "",
+    opening: b"",
     times: Times::Ps(1_000_000),
     epoch: true,
     extent: Extent::Bytes,

@@ -22,7 +22,7 @@ pub const FORMAT: Format = Format {
     grammar: "MAJOR,MINOR CPU NUMBER SECONDS PID EVENT RWBS SECTOR + SECTORS [PROGRAM]",
     example: "8,0 3 11 0.009507758 697 Q W 223490 + 56 [kjournald]",
     heading: "",
-    opening: "",
+    opening: b"",
     times: Times::Ps(1_000),
     epoch: false,
     extent: Extent::Sectors(512),

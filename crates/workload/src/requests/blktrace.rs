@@ -19,7 +19,7 @@ pub const FORMAT: Format = Format {
               u32 action, u32 process, u32 device, u32 processor, u16 error, u16 bytes behind it",
     example: "",
     heading: "",
-    opening: "",
+    opening: b"",
     times: Times::Ps(1_000),
     epoch: true,
     extent: Extent::Sectors(512),
@@ -30,7 +30,7 @@ pub const FORMAT: Format = Format {
     options: &[VOLUME, EVENT],
     source: "Linux include/uapi/linux/blktrace_api.h, struct blk_io_trace",
     parse: Parse::Messages(messages),
-    write: None,
+    write: Some(write),
     program: None,
 };
 
@@ -43,6 +43,8 @@ const EVENT: FormatOption = FormatOption {
 
 const HEAD_BYTES: usize = 48;
 const MAGIC: u32 = 0x6561_7407;
+/// The disk that is written: major number 8, minor 0.
+const DISK: u32 = 8 << 20;
 /// Events: the lower half of an action, without the flag of a control group.
 const QUEUE: u32 = 1;
 const ISSUE: u32 = 7;
@@ -52,6 +54,7 @@ const CGROUP: u32 = 1 << 8;
 const READ: u32 = 1 << 16;
 const WRITE: u32 = 1 << 17;
 const FLUSH: u32 = 1 << 18;
+const QUEUE_CATEGORY: u32 = 1 << 20;
 const NOTIFY: u32 = 1 << 26;
 const DISCARD: u32 = 1 << 29;
 
@@ -84,6 +87,24 @@ fn short(record: &[u8], at: usize) -> u32 {
 
 fn long(record: &[u8], at: usize) -> u64 {
     u64::from(short(record, at)) | u64::from(short(record, at + 4)) << 32
+}
+
+/// A queued request of the disk 8,0, by process 0 on processor 0; numbers of the kernel's own are 0.
+fn write(request: &TraceRequest, to: &mut Vec<u8>) {
+    let category = match request.kind {
+        RequestKind::Read => READ,
+        RequestKind::Write => WRITE,
+        RequestKind::Flush => WRITE | FLUSH,
+        RequestKind::Trim => WRITE | DISCARD,
+    };
+    let action = category | QUEUE_CATEGORY | QUEUE;
+    to.extend_from_slice(&MAGIC.to_le_bytes());
+    to.extend_from_slice(&0u32.to_le_bytes());
+    to.extend_from_slice(&request.ticks.unwrap_or(0).to_le_bytes());
+    to.extend_from_slice(&(request.address / 512).to_le_bytes());
+    for word in [request.bytes, action, 0, DISK, 0, 0] {
+        to.extend_from_slice(&word.to_le_bytes());
+    }
 }
 
 impl Messages for Blktrace {
@@ -145,8 +166,8 @@ impl Messages for Blktrace {
 
 #[cfg(test)]
 mod tests {
+    use super::super::RequestSource;
     use super::super::tests::Scratch;
-    use super::super::{RequestSource, find};
     use super::*;
 
     /// A record, with so many bytes behind it.
@@ -195,7 +216,24 @@ mod tests {
         ];
         assert_eq!(told, expected);
         assert_eq!(read(&[("event", "D"), ("volume", "8,0")]).len(), 1);
-        assert!(find("blktrace").unwrap().write.is_none());
+        let mut written = Vec::new();
+        for one in read(&[]) {
+            write(&one, &mut written);
+        }
+        let expected = [
+            record(QUEUE | queue | READ, 0, 8, 4096, disk, 0),
+            record(QUEUE | queue | WRITE | FLUSH, 100, 0, 0, disk, 0),
+            record(QUEUE | queue | WRITE, 100, 16, 512, disk, 0),
+            record(QUEUE | queue | WRITE | FLUSH, 200, 0, 0, disk, 0),
+            record(QUEUE | queue | WRITE | DISCARD, 300, 64, 1 << 20, disk, 0),
+        ];
+        let bare = expected.map(|mut record| {
+            // Neither number nor process.
+            record[4..8].fill(0);
+            record[32..36].fill(0);
+            record
+        });
+        assert_eq!(written, bare.concat());
         let mut other = bytes[..64].to_vec();
         other[..4].reverse();
         let told = Scratch::new(&other).said("blktrace");

@@ -23,7 +23,7 @@ pub const FORMAT: Format = Format {
               u64 addresses written[2] and read[4]",
     example: "",
     heading: "",
-    opening: "",
+    opening: b"",
     times: Times::Absent,
     epoch: false,
     extent: Extent::Line,

@@ -115,7 +115,7 @@ pub fn convert(
     let write = format.write.ok_or(ConvertError::OnlyRead(format.name))?;
     let mut target =
         Target { format, how, write, buffer: Vec::new(), converted: Converted::default() };
-    target.buffer.extend_from_slice(format.opening.as_bytes());
+    target.buffer.extend_from_slice(format.opening);
     while let Some(request) = source.next()? {
         let number = target.converted.read;
         target.converted.read += 1;

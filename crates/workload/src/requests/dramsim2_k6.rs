@@ -14,7 +14,7 @@ pub const FORMAT: Format = Format {
     grammar: "0xADDRESS P_MEM_RD|P_MEM_WR|P_FETCH|P_LOCK_RD|P_LOCK_WR|BOFF CYCLE",
     example: "0x0003ED80 P_MEM_WR 50",
     heading: "",
-    opening: "",
+    opening: b"",
     times: Times::Cycles,
     epoch: false,
     extent: Extent::Line,

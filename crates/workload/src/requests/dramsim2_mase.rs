@@ -12,7 +12,7 @@ pub const FORMAT: Format = Format {
     grammar: "0xADDRESS IFETCH|READ|WRITE CYCLE",
     example: "0x3ed80 IFETCH 50",
     heading: "",
-    opening: "",
+    opening: b"",
     times: Times::Cycles,
     epoch: false,
     extent: Extent::Line,

@@ -13,7 +13,7 @@ pub const FORMAT: Format = Format {
     grammar: "0xADDRESS read|write [DATA]",
     example: "0x3ed80 read",
     heading: "",
-    opening: "",
+    opening: b"",
     times: Times::Absent,
     epoch: false,
     extent: Extent::Line,

@@ -14,7 +14,7 @@ pub const FORMAT: Format = Format {
     grammar: "0xADDRESS READ|WRITE CYCLE",
     example: "0x1f40 READ 120",
     heading: "",
-    opening: "",
+    opening: b"",
     times: Times::Cycles,
     epoch: false,
     extent: Extent::Line,

@@ -16,7 +16,7 @@ pub const FORMAT: Format = Format {
     grammar: "CYCLE: [(BYTES)] read|write 0xADDRESS [DATA]",
     example: "31: (64) read 0x400140",
     heading: "",
-    opening: "",
+    opening: b"",
     times: Times::Cycles,
     epoch: false,
     extent: Extent::Bytes,

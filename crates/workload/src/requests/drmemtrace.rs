@@ -18,7 +18,7 @@ pub const FORMAT: Format = Format {
     grammar: "12 bytes: u16 type, u16 size, u64 address",
     example: "",
     heading: "",
-    opening: "",
+    opening: b"",
     times: Times::Absent,
     epoch: false,
     extent: Extent::Bytes,

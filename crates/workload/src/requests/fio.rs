@@ -21,7 +21,7 @@ pub const FORMAT: Format = Format {
               add, open, close, wait)",
     example: "878 /dev/nvme0n1 write 0 16384",
     heading: "",
-    opening: "fio version 3 iolog\n0 tierscope add\n0 tierscope open\n",
+    opening: b"fio version 3 iolog\n0 tierscope add\n0 tierscope open\n",
     times: Times::Ps(1_000_000),
     epoch: false,
     extent: Extent::Bytes,

@@ -17,8 +17,8 @@ pub struct Format {
     pub example: &'static str,
     /// A first line that says what the columns are, which a file may have; empty where there is none.
     pub heading: &'static str,
-    /// Lines that a file of it begins with, where we write it.
-    pub opening: &'static str,
+    /// What a file of it begins with, where we write it.
+    pub opening: &'static [u8],
     /// What times are counted in, unless an option says otherwise.
     pub times: Times,
     /// Whether times count from somewhere before the trace, so that the first of a trace is its start.

@@ -18,7 +18,8 @@ pub const FORMAT: Format = Format {
     grammar: "`gem5`, a PacketHeader, and Packets, each behind its length, as gem5 writes them",
     example: "",
     heading: "",
-    opening: "",
+    // A header: the object `tierscope`, and 10^12 ticks a second.
+    opening: b"gem5\x12\x0a\x09tierscope\x18\x80\xa0\x94\xa5\x8d\x1d",
     times: Times::Ps(1),
     epoch: true,
     extent: Extent::Bytes,
@@ -30,7 +31,7 @@ pub const FORMAT: Format = Format {
     source: "gem5/gem5@0cf61bf:src/proto/packet.proto, src/proto/protoio.hh, \
              util/decode_packet_trace.py",
     parse: Parse::Messages(messages),
-    write: None,
+    write: Some(write),
     program: None,
 };
 
@@ -101,6 +102,27 @@ fn fields(mut message: &[u8]) -> Result<[Option<u64>; 8], String> {
     Ok(found)
 }
 
+/// Appends a number in groups of seven bits, the lowest first.
+fn put(mut value: u64, to: &mut Vec<u8>) {
+    while value >= 0x80 {
+        to.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    to.push(value as u8);
+}
+
+fn write(request: &TraceRequest, to: &mut Vec<u8>) {
+    let command = if request.is_write() { WRITE_REQUEST } else { READ_REQUEST };
+    let numbers = [request.ticks.unwrap_or(0), command, request.address, u64::from(request.bytes)];
+    let mut packet = Vec::with_capacity(32);
+    for (field, number) in (1..).zip(numbers) {
+        put(field << 3, &mut packet);
+        put(number, &mut packet);
+    }
+    put(packet.len() as u64, to);
+    to.extend_from_slice(&packet);
+}
+
 impl Messages for Gem5 {
     fn needs(&self, begun: &[u8]) -> Result<usize, String> {
         if !self.begun {
@@ -163,14 +185,6 @@ mod tests {
     use super::super::tests::Scratch;
     use super::*;
 
-    fn put(mut value: u64, to: &mut Vec<u8>) {
-        while value >= 0x80 {
-            to.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        to.push(value as u8);
-    }
-
     /// A message of number fields, behind its length.
     fn message(fields: &[(u64, u64)], text: &str) -> Vec<u8> {
         let mut inner = Vec::new();
@@ -213,6 +227,17 @@ mod tests {
         assert_eq!(told, expected);
         let remarks = reader.remarks();
         assert!(remarks[0].starts_with("1 packets that are neither"), "{remarks:?}");
+    }
+
+    /// What is written is what gem5's own tools would write of the same packets, flags left out.
+    #[test]
+    fn a_packet_is_written_as_a_message() {
+        let mut written = FORMAT.opening.to_vec();
+        let (kind, ticks) = (RequestKind::Write, Some(7_500));
+        write(&TraceRequest { address: 1 << 40, bytes: 300, kind, ticks }, &mut written);
+        let of = message(&[(1, 7_500), (2, 4), (3, 1 << 40), (4, 300)], "");
+        let header = message(&[(3, 1_000_000_000_000)], "tierscope");
+        assert_eq!(written, [MAGIC.to_vec(), header, of].concat());
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub const FORMAT: Format = Format {
     grammar: "CYCLE 0|1 ADDRESS",
     example: "120 0 8000",
     heading: "",
-    opening: "",
+    opening: b"",
     times: Times::Cycles,
     epoch: false,
     extent: Extent::Line,

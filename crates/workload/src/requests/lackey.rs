@@ -22,7 +22,7 @@ pub const FORMAT: Format = Format {
     grammar: "L|S|M|I ADDRESS,SIZE",
     example: "L be801950,4",
     heading: "",
-    opening: "",
+    opening: b"",
     times: Times::Absent,
     epoch: false,
     extent: Extent::Bytes,

@@ -18,7 +18,7 @@ pub const FORMAT: Format = Format {
     grammar: "columns, of which workload.time, workload.object and workload.size say which count",
     example: "5633898,73,512",
     heading: "",
-    opening: "",
+    opening: b"",
     times: Times::Ps(1_000),
     epoch: true,
     extent: Extent::Bytes,

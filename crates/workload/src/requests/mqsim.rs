@@ -18,7 +18,7 @@ pub const FORMAT: Format = Format {
     grammar: "TIME DEVICE SECTOR SECTORS 0|1",
     example: "48513000 0 5688 8 1",
     heading: "",
-    opening: "",
+    opening: b"",
     times: Times::Ps(1_000),
     epoch: false,
     extent: Extent::Sectors(512),

@@ -12,7 +12,7 @@ pub const FORMAT: Format = Format {
     grammar: "CYCLE R|W ADDRESS [DATA...] [THREAD]",
     example: "120 R 1f40 00000000 0",
     heading: "",
-    opening: "",
+    opening: b"",
     times: Times::Cycles,
     epoch: false,
     extent: Extent::Line,

@@ -15,7 +15,7 @@ pub const FORMAT: Format = Format {
     grammar: "24 bytes: u32 seconds, u64 object, u32 size, i64 next use",
     example: "",
     heading: "",
-    opening: "",
+    opening: b"",
     times: Times::Ps(1_000_000_000_000),
     epoch: true,
     extent: Extent::Bytes,

@@ -11,7 +11,7 @@ pub const FORMAT: Format = Format {
     grammar: "0xADDRESS R|W",
     example: "0x12345680 R",
     heading: "",
-    opening: "",
+    opening: b"",
     times: Times::Absent,
     epoch: false,
     extent: Extent::Line,

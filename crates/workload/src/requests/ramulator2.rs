@@ -16,7 +16,7 @@ pub const FORMAT: Format = Format {
     grammar: "LD|ST ADDRESS",
     example: "LD 0x12345680",
     heading: "",
-    opening: "",
+    opening: b"",
     times: Times::Absent,
     epoch: false,
     extent: Extent::Line,
