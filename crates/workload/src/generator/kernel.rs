@@ -70,7 +70,7 @@ pub const GENERATORS: &[Generator] = &[
             Parameter {
                 name: "threads",
                 default: "8",
-                meaning: "jobs at a time (`make -j`); [NVM10]'s host has 8 cores, its number is not stated",
+                meaning: "jobs at a time (`make -j`), each of which has whole folders; [NVM10]'s host has 8 cores, its number is not stated",
             },
             Parameter {
                 name: "headers",
