@@ -86,6 +86,7 @@ def _machine_rows(data: ResultData) -> list[Row]:
         *idle,
         *_tag_cache_rows(systems),
         *_prediction_rows(systems),
+        *_direct_rows(systems),
         *_journal_rows(systems),
         *_nvme_rows(systems),
         *_drive_rows(systems),
@@ -315,6 +316,27 @@ def _prediction_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
         *row("  hits taken for misses", lambda c: fmt.count(c["predicted_misses_that_hit"])),
         *row("  misses taken for hits", lambda c: fmt.count(c["predicted_hits_that_missed"])),
         *row("  reads of the store in vain", lambda c: fmt.count(c["wasted_store_reads"])),
+    ]
+
+
+def _direct_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """Rows of what calls moved past the page cache; none where none did."""
+
+    def row(label: str, key: str, shown: Callable[[int, float], str]) -> Row:
+        def cell(system: SystemResult) -> str:
+            moved = system["counters"].get(key)
+            return fmt.ABSENT if moved is None else shown(moved, system["time_s"])
+
+        return label, {name: cell(system) for name, system in systems.items()}
+
+    def rate(moved: int, time_s: float) -> str:
+        return fmt.bandwidth(moved / time_s) if moved and time_s else fmt.ABSENT
+
+    return [
+        row("Read past the page cache", "direct_read_bytes", lambda moved, _: fmt.size(moved)),
+        row("  a second", "direct_read_bytes", rate),
+        row("Written past it", "direct_written_bytes", lambda moved, _: fmt.size(moved)),
+        row("  a second", "direct_written_bytes", rate),
     ]
 
 

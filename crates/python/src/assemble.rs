@@ -89,6 +89,16 @@ fn completeness(
     }
 }
 
+/// Counters of what leaves DRAM, or passes it by.
+const PRESSED: [&str; 6] = [
+    "write_back_pages",
+    "file_write_back_pages",
+    "reclaimed_pages",
+    "swap_out_pages",
+    "direct_read_bytes",
+    "direct_written_bytes",
+];
+
 /// A remark where everything that ran fitted into the DRAM of each machine, so that none had to
 /// choose what to keep there.
 ///
@@ -102,10 +112,7 @@ fn all_fits(systems: &[SystemSpec], results: &BTreeMap<String, SystemResult>) ->
         footprint_bytes = footprint_bytes.max(counter(result, "footprint_bytes"));
         least_bytes = least_bytes.min(dram.bytes);
         stores += usize::from(dram.before_store);
-        let pressed =
-            ["write_back_pages", "file_write_back_pages", "reclaimed_pages", "swap_out_pages"]
-                .iter()
-                .any(|name| counter(result, name) > 0);
+        let pressed = PRESSED.iter().any(|name| counter(result, name) > 0);
         if pressed || result.store_bytes.read > dram.bytes {
             return None;
         }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tierscope_workload::{FileId, FileInfo};
+use tierscope_workload::{Call, FileId, FileInfo};
 
 /// What a descriptor stands for: shared by those that were duplicated from each other.
 #[derive(Debug, PartialEq, Eq)]
@@ -125,11 +125,33 @@ pub fn size_bytes(descriptor: i32) -> u64 {
     file_status(descriptor).map_or(0, |status| status.st_size.max(0) as u64)
 }
 
-/// Whether reads and writes of an open file go past the page cache.
-pub fn is_direct(descriptor: i32) -> bool {
-    // SAFETY: changes nothing and touches no memory.
-    let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFL) };
-    flags >= 0 && flags & libc::O_DIRECT != 0
+/// How reads and writes of an open file go.
+#[derive(Clone, Copy, Debug)]
+pub struct Mode(i32);
+
+impl Mode {
+    /// That of a descriptor now.
+    pub fn of(descriptor: i32) -> Self {
+        // SAFETY: changes nothing and touches no memory.
+        Mode(unsafe { libc::fcntl(descriptor, libc::F_GETFL) }.max(0))
+    }
+
+    /// Past the page cache (`O_DIRECT`).
+    pub fn is_direct(self) -> bool {
+        self.0 & libc::O_DIRECT != 0
+    }
+
+    /// What follows each write before it returns: as fsync (`O_SYNC`), or as fdatasync (`O_DSYNC`, which is a part of
+    /// `O_SYNC`; open(2)).
+    pub fn sync(self, file: FileId) -> Option<Call> {
+        if self.0 & libc::O_SYNC == libc::O_SYNC {
+            Some(Call::Sync { file })
+        } else if self.0 & libc::O_DSYNC != 0 {
+            Some(Call::SyncData { file })
+        } else {
+            None
+        }
+    }
 }
 
 /// Where the next read or write of an open file happens.

@@ -4,7 +4,7 @@
 //! becomes a [`Call`] of its own; every other call is [`Call::Other`] with its number.
 
 use crate::capture::{Ended, Recorder, Slot, current_tid};
-use crate::descriptors::{self, Descriptors, New, NewFile};
+use crate::descriptors::{self, Descriptors, Mode, New, NewFile};
 use crate::exec;
 use crate::family::channel::{CHANNELS, MAX_PROCESSES};
 use crate::family::{self, Forked};
@@ -481,6 +481,9 @@ fn forget_new_descriptors(recorder: &Recorder, number: i64, result: u64) {
     }
 }
 
+/// What direct calls are made of.
+const SECTOR_BYTES: u64 = 512;
+
 /// A read or write of `done` bytes at the place where it happened, piece by piece.
 fn transferred(recorder: &Recorder, calls: &ThreadCalls, done: u64, out: &mut Vec<Call>) {
     let a = calls.arguments;
@@ -504,22 +507,29 @@ fn transferred(recorder: &Recorder, calls: &ThreadCalls, done: u64, out: &mut Ve
         matches!(number, libc::SYS_readv | libc::SYS_writev | libc::SYS_preadv | libc::SYS_pwritev);
     let reads =
         matches!(number, libc::SYS_read | libc::SYS_pread64 | libc::SYS_readv | libc::SYS_preadv);
-    let pieces = if vectored { pieces(recorder, a[1], a[2]) } else { vec![(a[1], done)] };
-    let direct = descriptors::is_direct(descriptor);
+    let mode = Mode::of(descriptor);
+    let pieces = if vectored { pieces(recorder, a[1], a[2]) } else { vec![(a[1], a[2])] };
     let mut left = done;
-    for (address, length) in pieces {
-        let length = length.min(left);
+    for (address, asked) in pieces {
+        let length = asked.min(left);
         if length == 0 {
             continue;
         }
+        // A direct read that met the file's end asked for whole sectors. What went well without is no direct call:
+        // its file system has none, and took it for another.
+        let whole = if reads { asked } else { length };
+        let direct = mode.is_direct() && (offset | whole).is_multiple_of(SECTOR_BYTES);
         out.push(match (reads, direct) {
             (true, false) => Call::Read { file, offset, length, address },
             (false, false) => Call::Write { file, offset, length, address },
-            (true, true) => Call::ReadDirect { file, offset, length, address },
+            (true, true) => Call::ReadDirect { file, offset, length: whole, address },
             (false, true) => Call::WriteDirect { file, offset, length, address },
         });
         offset += length;
         left -= length;
+    }
+    if !reads {
+        out.extend(mode.sync(file));
     }
 }
 

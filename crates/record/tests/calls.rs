@@ -6,12 +6,16 @@ use common::{guest, record, scratch_file};
 use tierscope_workload::op::{Advice, MAP_SHARED, MAP_WRITABLE, NO_FILE};
 use tierscope_workload::{Call, FileId};
 
-/// The calls from the first on the program's own file to the end.
-fn calls_on_the_file() -> (FileId, Vec<Call>) {
+/// The calls of a guest from the first on its own file to the end; none where it says that the file system has no
+/// direct I/O.
+fn calls_of(name: &str) -> Option<(FileId, Vec<Call>)> {
     let path = scratch_file("data");
-    let recording = record(&guest("files"), &[path.to_str().unwrap()]);
-    assert_eq!(recording.report.exit_status, 0);
+    let recording = record(&guest(name), &[path.to_str().unwrap()]);
     std::fs::remove_file(&path).unwrap();
+    if recording.report.exit_status == 77 {
+        return None;
+    }
+    assert_eq!(recording.report.exit_status, 0);
     let file = recording
         .files
         .iter()
@@ -22,7 +26,47 @@ fn calls_on_the_file() -> (FileId, Vec<Call>) {
         .iter()
         .position(|call| matches!(call, Call::Open { file: opened, .. } if *opened == file))
         .expect("it is opened");
-    (file, calls[first..].to_vec())
+    Some((file, calls[first..].to_vec()))
+}
+
+fn calls_on_the_file() -> (FileId, Vec<Call>) {
+    calls_of("files").expect("it asks for no direct I/O")
+}
+
+#[test]
+fn direct_calls_and_writes_that_are_synced_are_recorded_as_such() {
+    needs_qemu!();
+    let Some((file, calls)) = calls_of("direct") else {
+        eprintln!("the scratch directory's file system has no direct I/O: nothing to be recorded");
+        return;
+    };
+    let told = |call: &Call| match *call {
+        Call::Read { file: f, offset, length, .. } if f == file => Some(("read", offset, length)),
+        Call::Write { file: f, offset, length, .. } if f == file => Some(("write", offset, length)),
+        Call::ReadDirect { file: f, offset, length, .. } if f == file => {
+            Some(("read past the cache", offset, length))
+        }
+        Call::WriteDirect { file: f, offset, length, .. } if f == file => {
+            Some(("write past the cache", offset, length))
+        }
+        Call::Sync { file: f } if f == file => Some(("sync", 0, 0)),
+        Call::SyncData { file: f } if f == file => Some(("sync its data", 0, 0)),
+        _ => None,
+    };
+    assert_eq!(
+        calls.iter().filter_map(told).collect::<Vec<_>>(),
+        vec![
+            ("write", 0, 8292),
+            ("read past the cache", 4096, 4096),
+            // As it was asked for, and not as far as the file goes.
+            ("read past the cache", 4096, 8192),
+            ("write past the cache", 0, 4096),
+            ("write", 20, 10),
+            ("sync its data", 0, 0),
+            ("write", 40, 30),
+            ("sync", 0, 0),
+        ]
+    );
 }
 
 #[test]

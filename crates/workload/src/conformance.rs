@@ -22,6 +22,27 @@ const LONGEST: usize = 120;
 /// A workload under test has fewer operations.
 const SHORT: usize = 1 << 20;
 
+/// The calls among operations, in their order.
+pub fn calls_of(ops: &[Op]) -> Vec<Call> {
+    let (mut at, mut calls) = (0, Vec::new());
+    while let Some(op) = ops.get(at) {
+        let is_call = op.kind_code() == OpKind::Call as u8;
+        calls.extend(is_call.then(|| Call::decode(*op, &ops[at + 1..])).flatten());
+        at += 1 + if is_call { usize::from(op.size()) } else { 0 };
+    }
+    calls
+}
+
+/// Every call of a thread, to its end.
+///
+/// # Panics
+/// Where the stream fails.
+pub fn calls_of_thread(stream: &mut dyn Stream, thread: ThreadId) -> Vec<Call> {
+    let mut ops = Vec::new();
+    while stream.pull(thread, 1000, &mut ops).unwrap() == Pull::More {}
+    calls_of(&ops)
+}
+
 /// Checks every law of [`Stream`] on streams made by `make`, all of the same workload, which ends
 /// after less than 2²⁰ operations.
 ///

@@ -94,6 +94,9 @@ pub(super) struct Account {
     /// Bytes that calls read from files, and wrote to them.
     pub file_read_bytes: u64,
     pub file_written_bytes: u64,
+    /// Of these, past the page cache.
+    pub direct_read_bytes: u64,
+    pub direct_written_bytes: u64,
     pub interrupts: u64,
     pub context_switches: u64,
     pub shootdowns: u64,
@@ -133,6 +136,8 @@ impl Account {
             syncs: 0,
             file_read_bytes: 0,
             file_written_bytes: 0,
+            direct_read_bytes: 0,
+            direct_written_bytes: 0,
             interrupts: 0,
             context_switches: 0,
             shootdowns: 0,
@@ -714,6 +719,13 @@ impl Machine {
         .into_iter()
         .map(|(name, count)| (name.to_string(), count))
         .collect();
+        let direct_read = self.in_all(|account| account.direct_read_bytes);
+        let direct_written = self.in_all(|account| account.direct_written_bytes);
+        if direct_read + direct_written > 0 {
+            let direct =
+                [("direct_read_bytes", direct_read), ("direct_written_bytes", direct_written)];
+            counters.extend(direct.map(|(name, count)| (name.to_string(), count)));
+        }
         let forks = self.in_all(|account| account.forks);
         if forks > 0 {
             let of_processes = [("forks", forks), ("fork_copies", os.fork_copies)];

@@ -3,41 +3,59 @@
 use super::thread::{Action, Step};
 use super::{Machine, MachineError};
 use tierscope_model::os::paging::{DirectCall, DirectNext, Next};
+use tierscope_workload::Call;
 
 /// What the kernel's direct calls are made of: sectors of a drive whose logical blocks are the usual ones (open(2),
 /// `O_DIRECT`).
 const SECTOR_BYTES: u64 = 512;
 
-impl Machine {
-    /// Whether a direct call goes past the page cache: where there is one, and it moves whole pages. Otherwise it goes
-    /// through the page cache, as file systems do it where they cannot do otherwise (`direct_write_fallback`,
-    /// fs/libfs.c).
-    pub(super) fn goes_past_cache(&self, numbers: [u64; 3]) -> bool {
-        let page_bytes = 1 << self.fixed.page_shift;
-        self.fixed.paging && numbers.iter().all(|number| number.is_multiple_of(page_bytes))
-    }
+/// How a call reads or writes a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Through the page cache.
+    Cached,
+    /// Through it, and what it writes goes on to the store at once.
+    Through,
+    /// Past it.
+    Past,
+}
 
-    /// A direct call of a thread with this offset, length and address.
+impl Machine {
+    /// How a thread's call goes, of this offset, length and address of its buffer: a direct one past the page cache,
+    /// where there is one and it moves whole pages. Otherwise it goes through it, as file systems do it where they
+    /// cannot do otherwise (`direct_write_fallback`, fs/libfs.c).
     ///
     /// # Errors
-    /// Where one of them is not a whole number of sectors: the kernel refuses that (`EINVAL`).
-    pub(super) fn check_sectors(
+    /// Where offset or length of a direct call is not a whole number of sectors: the kernel refuses that (`EINVAL`).
+    /// Of the address drives ask for less (`bdev_dma_alignment`, include/linux/blkdev.h, since Linux 6.0).
+    pub(super) fn way_of(
         &self,
         thread: usize,
+        call: &Call,
         numbers: [u64; 3],
-    ) -> Result<(), MachineError> {
-        let names = ["its offset", "its length", "the address of its buffer"];
+    ) -> Result<Way, MachineError> {
+        if !matches!(call, Call::ReadDirect { .. } | Call::WriteDirect { .. }) {
+            return Ok(Way::Cached);
+        }
         let odd = |(_, number): &(_, u64)| !number.is_multiple_of(SECTOR_BYTES);
-        match names.into_iter().zip(numbers).find(odd) {
-            None => Ok(()),
-            Some((name, number)) => Err(MachineError::BadOperation {
+        if let Some((name, number)) =
+            ["its offset", "its length"].into_iter().zip(numbers).find(odd)
+        {
+            return Err(MachineError::BadOperation {
                 thread: thread as u32,
                 reason: format!(
                     "a direct read or write fails (EINVAL), as {name}, {number}, is not a whole number of \
                      sectors of {SECTOR_BYTES} B"
                 ),
-            }),
+            });
         }
+        let page_bytes = 1 << self.fixed.page_shift;
+        let whole = numbers.iter().all(|number| number.is_multiple_of(page_bytes));
+        Ok(match (self.fixed.paging, whole) {
+            (true, true) => Way::Past,
+            (true, false) => Way::Through,
+            (false, _) => Way::Cached,
+        })
     }
 
     pub(super) fn act_directly(
@@ -83,6 +101,9 @@ impl Machine {
     pub(super) fn end_direct(&mut self, call: DirectCall) {
         if call.write {
             self.paging.extend_file(call.inode, call.offset + call.bytes);
+            self.account.direct_written_bytes += call.bytes;
+        } else {
+            self.account.direct_read_bytes += call.bytes;
         }
         self.paging.let_go_of_inode(call.inode);
     }

@@ -1,5 +1,6 @@
 //! What concerns more than one thread: entries to the kernel, calls, transfers, scheduling.
 
+use super::direct::Way;
 use super::recorded_windows::Amount;
 use super::thread::{Action, BLOCKED, HeldFrame, IDLE, Place, State, Step, Thread, Trap};
 use super::{Doing, Event, Machine, MachineError};
@@ -442,11 +443,7 @@ impl Machine {
             }
             Call::Read { file, offset, length, address }
             | Call::ReadDirect { file, offset, length, address } => {
-                let numbers = [offset, length, address];
-                let direct = matches!(call, Call::ReadDirect { .. });
-                if direct {
-                    self.check_sectors(id, numbers)?;
-                }
+                let way = self.way_of(id, &call, [offset, length, address])?;
                 let asked_end = offset.saturating_add(length);
                 let inode = self.find_inode(id, file);
                 let end = inode.map_or(0, |inode| self.paging.file_size(inode)).min(asked_end);
@@ -455,14 +452,9 @@ impl Machine {
                     self.account.file_read_bytes += left;
                     let last = (asked_end - 1) >> self.fixed.page_shift;
                     self.paging.keep_inode(inode);
-                    steps.push(Step::Act(if direct && self.goes_past_cache(numbers) {
-                        Action::Direct(DirectCall {
-                            inode,
-                            offset,
-                            bytes: left,
-                            address,
-                            write: false,
-                        })
+                    steps.push(Step::Act(if way == Way::Past {
+                        let bytes = left;
+                        Action::Direct(DirectCall { inode, offset, bytes, address, write: false })
                     } else {
                         Action::Read { inode, offset, left, address, last }
                     }));
@@ -470,25 +462,21 @@ impl Machine {
             }
             Call::Write { file, offset, length, address }
             | Call::WriteDirect { file, offset, length, address } => {
-                let numbers = [offset, length, address];
-                let direct = matches!(call, Call::WriteDirect { .. });
-                if direct {
-                    self.check_sectors(id, numbers)?;
-                }
+                let way = self.way_of(id, &call, [offset, length, address])?;
                 if length > 0 {
                     self.account.file_written_bytes += length;
                     let inode = self.inode_of(id, file)?;
                     self.paging.keep_inode(inode);
                     let call = DirectCall { inode, offset, bytes: length, address, write: true };
-                    if direct && self.goes_past_cache(numbers) {
-                        steps.push(Step::Act(Action::Direct(call)));
+                    let cached = Action::Write { inode, offset, left: length, address };
+                    steps.push(Step::Act(if way == Way::Past {
+                        Action::Direct(call)
                     } else {
-                        let action = Action::Write { inode, offset, left: length, address };
-                        steps.push(Step::Act(action));
-                        if direct && self.fixed.paging {
-                            self.paging.keep_inode(inode);
-                            steps.push(Step::Act(Action::Settle(call)));
-                        }
+                        cached
+                    }));
+                    if way == Way::Through {
+                        self.paging.keep_inode(inode);
+                        steps.push(Step::Act(Action::Settle(call)));
                     }
                 }
             }

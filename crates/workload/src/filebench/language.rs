@@ -356,12 +356,10 @@ impl Reader<'_> {
             return Err(wrong(line, format!("flowop {kind} is not simulated"), mend));
         };
         let said = Attributes::new(self, statement, &NAMES)?;
-        for (name, what) in
-            [("directio", "direct I/O"), ("noreadahead", "reading without read-ahead")]
-        {
+        for name in ["directio", "noreadahead"] {
             if said.flag(name)? {
                 let mend = format!("leave {name} out, or say {name}=0");
-                return Err(wrong(line, format!("{what} of files is not simulated"), mend));
+                return Err(wrong(line, format!("{name} of Filebench is not simulated"), mend));
             }
         }
         if let Some(Attribute { name, .. }) = said.find("indexed").or(said.find("blocking")) {

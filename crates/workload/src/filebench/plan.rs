@@ -261,7 +261,9 @@ impl FilebenchStream {
                     Kind::CreateFile => "to create: all are there",
                     _ => "that is there",
                 };
+                let empty = set.preallocated_percent == 0.0 && *kind != Kind::CreateFile;
                 let mend = match self.parameter {
+                    _ if empty => format!("let {} have files at the start (prealloc)", set.name),
                     "files" => "set more workload.files, or fewer workload.threads".to_owned(),
                     _ => format!("give {} more entries, or let fewer threads take them", set.name),
                 };

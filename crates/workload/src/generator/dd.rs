@@ -151,21 +151,12 @@ impl Units for Dd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::stream_laws;
+    use crate::conformance::{calls_of_thread, stream_laws};
     use crate::generator::find;
-    use crate::stream::Pull;
 
     fn calls(name: &str, sets: &[(String, Value)]) -> Vec<Call> {
         let (mut stream, _) = find(name).unwrap().make(sets, 0).unwrap();
-        let mut ops = Vec::new();
-        while stream.pull(0, 1000, &mut ops).unwrap() == Pull::More {}
-        let mut at = 0;
-        let mut all = Vec::new();
-        while let Some(op) = ops.get(at) {
-            all.extend(Call::decode(*op, &ops[at + 1..]).filter(|_| op.kind_code() == 3));
-            at += super::super::prelude::length_of(*op);
-        }
-        all
+        calls_of_thread(stream.as_mut(), 0)
     }
 
     #[test]

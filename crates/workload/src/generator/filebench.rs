@@ -217,7 +217,7 @@ fn fileserver(parts: &Parts) -> (Vec<Fileset>, Vec<Flowop>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::stream_laws;
+    use crate::conformance::{calls_of_thread, stream_laws};
     use crate::generator::find;
     use crate::op::Call;
     use crate::stream::Pull;
@@ -239,14 +239,7 @@ mod tests {
     /// Calls of a thread.
     fn calls(name: &str, thread: u32, sets: &[(String, Value)]) -> Vec<Call> {
         let (mut stream, _) = find(name).unwrap().make(sets, 1).unwrap();
-        let mut ops = Vec::new();
-        while stream.pull(thread, 1000, &mut ops).unwrap() == Pull::More {}
-        let (mut at, mut all) = (0, Vec::new());
-        while let Some(op) = ops.get(at) {
-            all.extend(Call::decode(*op, &ops[at + 1..]).filter(|_| op.kind_code() == 3));
-            at += super::super::prelude::length_of(*op);
-        }
-        all
+        calls_of_thread(stream.as_mut(), thread)
     }
 
     #[test]

@@ -408,10 +408,8 @@ impl Units for Build {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::stream_laws;
+    use crate::conformance::{calls_of_thread, stream_laws};
     use crate::generator::find;
-    use crate::generator::prelude::length_of;
-    use crate::stream::Pull;
     use std::collections::{BTreeMap, BTreeSet};
 
     pub fn sets(all: &[(&str, Value)]) -> Vec<(String, Value)> {
@@ -425,14 +423,7 @@ mod tests {
     /// Calls of a thread, and its instructions.
     pub fn calls(name: &str, sets: &[(String, Value)], thread: u32) -> Vec<Call> {
         let (mut stream, _) = find(name).unwrap().make(sets, 5).unwrap();
-        let mut ops = Vec::new();
-        while stream.pull(thread, 4096, &mut ops).unwrap() == Pull::More {}
-        let (mut at, mut all) = (0, Vec::new());
-        while let Some(op) = ops.get(at) {
-            all.extend(Call::decode(*op, &ops[at + 1..]).filter(|_| op.kind_code() == 3));
-            at += length_of(*op);
-        }
-        all
+        calls_of_thread(stream.as_mut(), thread)
     }
 
     #[test]

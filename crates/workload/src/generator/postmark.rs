@@ -435,9 +435,8 @@ impl Units for PostMark {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::stream_laws;
+    use crate::conformance::{calls_of_thread, stream_laws};
     use crate::generator::find;
-    use crate::stream::Pull;
     use std::collections::BTreeMap;
 
     fn sets(all: &[(&str, Value)]) -> Vec<(String, Value)> {
@@ -449,14 +448,7 @@ mod tests {
 
     fn calls(name: &str, all: &[(&str, Value)]) -> Vec<Call> {
         let (mut stream, _) = find(name).unwrap().make(&sets(all), 1).unwrap();
-        let mut ops = Vec::new();
-        while stream.pull(0, 1000, &mut ops).unwrap() == Pull::More {}
-        let (mut at, mut all) = (0, Vec::new());
-        while let Some(op) = ops.get(at) {
-            all.extend(Call::decode(*op, &ops[at + 1..]).filter(|_| op.kind_code() == 3));
-            at += super::super::prelude::length_of(*op);
-        }
-        all
+        calls_of_thread(stream.as_mut(), 0)
     }
 
     /// Sizes of the files that are left, by what the calls did; reads stay within files.

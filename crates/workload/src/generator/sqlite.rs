@@ -564,10 +564,9 @@ impl Units for Sqlite {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::stream_laws;
+    use crate::conformance::{calls_of, stream_laws};
     use crate::counts::Counts;
     use crate::generator::find;
-    use crate::generator::prelude::length_of;
     use crate::stream::Pull;
 
     fn sets(all: &[(&str, Value)]) -> Vec<(String, Value)> {
@@ -579,17 +578,6 @@ mod tests {
         let mut ops = Vec::new();
         while stream.pull(0, 10_000, &mut ops).unwrap() == Pull::More {}
         ops
-    }
-
-    fn calls(ops: &[Op]) -> Vec<Call> {
-        let mut at = 0;
-        let mut all = Vec::new();
-        while let Some(op) = ops.get(at) {
-            let is_call = op.kind_code() == crate::op::OpKind::Call as u8;
-            all.extend(is_call.then(|| Call::decode(*op, &ops[at + 1..])).flatten());
-            at += length_of(*op);
-        }
-        all
     }
 
     #[test]
@@ -657,7 +645,7 @@ mod tests {
             ]);
             let (mut next, mut copies, mut frames) = (LOG_HEADER_BYTES, 0, 0u64);
             let mut last_page = None;
-            for call in calls(&ops(name, &sets)) {
+            for call in calls_of(&ops(name, &sets)) {
                 match call {
                     Call::Write { file: LOG, offset, length, .. } => {
                         if last_page.take().is_some() {

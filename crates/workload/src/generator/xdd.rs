@@ -15,6 +15,7 @@ use crate::op::{Call, Op, ThreadId};
 use crate::stream::{FileInfo, Footprint};
 use serde_json::Value;
 use tierscope_kernel::Counter;
+use tierscope_units::Size;
 
 const SIZE: Parameter = Parameter {
     name: "size",
@@ -84,13 +85,16 @@ fn build(parameters: &[(String, Value)], seed: u64, random: bool, writes: u64) -
         return Err(wrong("request", given, reason, "write 4KiB or 4MiB"));
     }
     if file_bytes == 0 || !file_bytes.is_multiple_of(request_bytes) {
-        let reason = "not a whole number of requests";
-        return Err(wrong("size", find_value(parameters, "size"), reason, "write 256MiB"));
+        let request = Size::from_bytes(request_bytes);
+        let whole = Size::from_bytes((file_bytes / request_bytes).max(1) * request_bytes);
+        let reason = format!("not a whole number of requests of {request} (workload.request)");
+        let mend = format!("write {whole}, or another workload.request");
+        return Err(wrong("size", find_value(parameters, "size"), &reason, &mend));
     }
     Ok(in_units(Xdd {
         file_bytes,
         request_bytes,
-        requests: integer(parameters, "requests", 0..=1 << 40)?,
+        requests: integer(parameters, "requests", 1..=1 << 40)?,
         threads: threads_of(parameters)?,
         direct: flag(parameters, "direct")?,
         instructions: integer(parameters, "instructions", 8..=1_000_000)? as u32,
@@ -179,9 +183,8 @@ impl Units for Xdd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::stream_laws;
+    use crate::conformance::{calls_of_thread, stream_laws};
     use crate::generator::find;
-    use crate::stream::Pull;
 
     /// Whether each request of a thread is direct and writes, and its offset.
     fn requests(name: &str, direct: bool, thread: ThreadId) -> Vec<(bool, bool, u64)> {
@@ -194,22 +197,14 @@ mod tests {
         ];
         stream_laws(|| find(name).unwrap().make(&sets, 3).unwrap().0);
         let (mut stream, _) = find(name).unwrap().make(&sets, 3).unwrap();
-        let mut ops = Vec::new();
-        while stream.pull(thread, 1000, &mut ops).unwrap() == Pull::More {}
-        let mut all = Vec::new();
-        let mut at = 0;
-        while let Some(op) = ops.get(at) {
-            let call = Call::decode(*op, &ops[at + 1..]).filter(|_| op.kind_code() == 3);
-            all.extend(call.and_then(|call| match call {
-                Call::Read { offset, length: 8192, .. } => Some((false, false, offset)),
-                Call::Write { offset, length: 8192, .. } => Some((false, true, offset)),
-                Call::ReadDirect { offset, length: 8192, .. } => Some((true, false, offset)),
-                Call::WriteDirect { offset, length: 8192, .. } => Some((true, true, offset)),
-                _ => None,
-            }));
-            at += super::super::prelude::length_of(*op);
-        }
-        all
+        let told = |call: Call| match call {
+            Call::Read { offset, length: 8192, .. } => Some((false, false, offset)),
+            Call::Write { offset, length: 8192, .. } => Some((false, true, offset)),
+            Call::ReadDirect { offset, length: 8192, .. } => Some((true, false, offset)),
+            Call::WriteDirect { offset, length: 8192, .. } => Some((true, true, offset)),
+            _ => None,
+        };
+        calls_of_thread(stream.as_mut(), thread).into_iter().filter_map(told).collect()
     }
 
     #[test]
@@ -219,6 +214,17 @@ mod tests {
         assert_eq!(of_second, places.collect::<Vec<_>>());
         let written = requests("xdd/sequential-write", false, 2);
         assert!(written.iter().all(|(direct, writes, _)| !direct && *writes));
+    }
+
+    #[test]
+    fn a_size_that_is_no_whole_number_of_requests_is_told_one_that_is() {
+        let mend = |size: &str, request: &str| {
+            let sets = [("size".to_owned(), size.into()), ("request".to_owned(), request.into())];
+            find("xdd/random-read").unwrap().make(&sets, 0).err().expect("it is refused").mend
+        };
+        assert_eq!(mend("256MiB", "12KiB"), "write 262140KiB, or another workload.request");
+        assert_eq!(mend("6MiB", "4MiB"), "write 4MiB, or another workload.request");
+        assert_eq!(mend("quick", "1GiB"), "write 1GiB, or another workload.request");
     }
 
     #[test]

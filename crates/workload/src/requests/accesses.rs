@@ -23,6 +23,8 @@ pub struct Accesses {
     /// Whether the turn has brought the thread on.
     went_on: bool,
     given: u64,
+    /// Reads and writes of files by calls, which were passed over.
+    file_calls: u64,
     /// How many there are in all, where that is known.
     count: Option<u64>,
 }
@@ -47,6 +49,7 @@ impl Accesses {
             turn: None,
             went_on: false,
             given: 0,
+            file_calls: 0,
             count,
         }
     }
@@ -100,6 +103,12 @@ impl Accesses {
             {
                 return false;
             }
+            Some(
+                Call::Read { .. }
+                | Call::Write { .. }
+                | Call::ReadDirect { .. }
+                | Call::WriteDirect { .. },
+            ) => self.file_calls += 1,
             _ => {}
         }
         pending.taken = end;
@@ -142,6 +151,16 @@ impl RequestSource for Accesses {
 
     fn times(&self) -> Times {
         Times::Absent
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let calls = (self.file_calls > 0).then(|| {
+            format!(
+                "{} reads and writes of files by calls are no accesses of the program, and left out",
+                self.file_calls
+            )
+        });
+        calls.into_iter().chain(self.stream.ended_early()).collect()
     }
 
     fn count(&self) -> Option<u64> {

@@ -114,13 +114,14 @@ fn put(mut value: u64, to: &mut Vec<u8>) {
 fn write(request: &TraceRequest, to: &mut Vec<u8>) {
     let command = if request.is_write() { WRITE_REQUEST } else { READ_REQUEST };
     let numbers = [request.ticks.unwrap_or(0), command, request.address, u64::from(request.bytes)];
-    let mut packet = Vec::with_capacity(32);
+    // Four fields of 11 bytes at most: the length takes one byte.
+    let start = to.len();
+    to.push(0);
     for (field, number) in (1..).zip(numbers) {
-        put(field << 3, &mut packet);
-        put(number, &mut packet);
+        put(field << 3, to);
+        put(number, to);
     }
-    put(packet.len() as u64, to);
-    to.extend_from_slice(&packet);
+    to[start] = (to.len() - start - 1) as u8;
 }
 
 impl Messages for Gem5 {

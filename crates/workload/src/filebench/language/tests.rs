@@ -1,6 +1,6 @@
 use super::*;
+use crate::conformance::calls_of_thread;
 use crate::filebench::Options;
-use crate::generator::prelude::length_of;
 use crate::stream::Pull;
 use crate::{Call, Op};
 use std::sync::Arc;
@@ -46,14 +46,7 @@ fn calls(model: &Model, thread: u32, loops: u64) -> Vec<Call> {
     let options = Options { seed: 3, loops, instructions: 10, touched: false };
     let mut stream =
         crate::filebench::stream(Arc::new(model.clone()), options, "file").expect("it can run");
-    let mut ops: Vec<Op> = Vec::new();
-    while stream.pull(thread, 64, &mut ops).unwrap() == Pull::More {}
-    let (mut at, mut all) = (0, Vec::new());
-    while let Some(op) = ops.get(at) {
-        all.extend(Call::decode(*op, &ops[at + 1..]).filter(|_| op.kind_code() == 3));
-        at += length_of(*op);
-    }
-    all
+    calls_of_thread(stream.as_mut(), thread)
 }
 
 #[test]
@@ -204,7 +197,7 @@ fn mistakes_are_told_with_their_line() {
         (read_of("filename=f"), "line 4: nothing is moved at once; add iosize=SIZE"),
         (read_of("iosize=1k"), "line 4: r has no set of files; add filesetname=NAME"),
         (read_of("filename=f,iosize=$io"), "line 4: $io is not set; write set $io=… before it"),
-        (read_of("filename=f,iosize=1k,directio"), "line 4: direct I/O of files is not simulated"),
+        (read_of("filename=f,iosize=1k,directio"), "line 4: directio of Filebench is not simulated"),
         (read_of("filename=f,iosize=lots"), "line 4: iosize = lots is no number; write a number"),
         (
             read_of("filename=f,iosize=1k,fd=900"),
