@@ -51,8 +51,8 @@ done.plot_lines("DRAM", ["time_s", "miss_rate"])
 
 # %%
 # Hardware does not mind: its DRAM is asked for lines that leave the on-chip caches, which have 32 MiB in these machines,
-# more than ``sort`` uses. A page that the kernel moves out is gone from them, too. For a machine with smaller caches, change
-# them in its description.
+# more than ``sort`` uses. A page that the kernel moves out is gone from them, too. With a last level of 1.25 MiB in its
+# description ``hybrid/quick`` takes 142 ms with 4 MiB of DRAM, and 89 ms from 8 MiB on.
 #
 # And why, where there is least: what the thread was waiting for.
 
