@@ -1,8 +1,10 @@
 /* Calls past the page cache, and writes that are synced before they return; the end of a file that is no whole sector. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define CHECK(x) do { if (!(x)) { perror(#x); exit(1); } } while (0)
@@ -30,6 +32,17 @@ int main(int argc, char **argv)
     fd = open(argv[1], O_WRONLY | O_SYNC);
     CHECK(fd >= 0);
     CHECK(pwrite(fd, buffer, 30, 40) == 30);
+    CHECK(close(fd) == 0);
+    fd = open(argv[1], O_RDWR);
+    CHECK(fd >= 0);
+    struct iovec pieces[] = {{buffer, 50}, {buffer + 50, 6}};
+    ssize_t done = pwritev2(fd, pieces, 2, 60, RWF_DSYNC);
+    if (done < 0 && errno == EOPNOTSUPP) /* an emulator without the call */
+        return 0;
+    CHECK(done == 56);
+    CHECK(pwritev2(fd, pieces, 1, 70, RWF_SYNC) == 50);
+    CHECK(lseek(fd, 80, SEEK_SET) == 80);
+    CHECK(preadv2(fd, pieces, 1, -1, 0) == 50);
     CHECK(close(fd) == 0);
     return 0;
 }

@@ -136,6 +136,12 @@ impl Mode {
         Mode(unsafe { libc::fcntl(descriptor, libc::F_GETFL) }.max(0))
     }
 
+    /// That of one call with such flags of its own (pwritev2(2)).
+    pub fn with(self, call_flags: i32) -> Self {
+        let of = |flag, mode| if call_flags & flag != 0 { mode } else { 0 };
+        Mode(self.0 | of(libc::RWF_SYNC, libc::O_SYNC) | of(libc::RWF_DSYNC, libc::O_DSYNC))
+    }
+
     /// Past the page cache (`O_DIRECT`).
     pub fn is_direct(self) -> bool {
         self.0 & libc::O_DIRECT != 0

@@ -324,10 +324,18 @@ fn leave_successful(recorder: &Recorder, slot: &mut Slot, result: u64, out: &mut
         libc::SYS_fcntl if matches!(a[1] as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => {
             duplicated(recorder, descriptor, result);
         }
-        libc::SYS_read | libc::SYS_pread64 | libc::SYS_readv | libc::SYS_preadv => {
+        libc::SYS_read
+        | libc::SYS_pread64
+        | libc::SYS_readv
+        | libc::SYS_preadv
+        | libc::SYS_preadv2 => {
             transferred(recorder, slot.calls(), result, out);
         }
-        libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_writev | libc::SYS_pwritev => {
+        libc::SYS_write
+        | libc::SYS_pwrite64
+        | libc::SYS_writev
+        | libc::SYS_pwritev
+        | libc::SYS_pwritev2 => {
             transferred(recorder, slot.calls(), result, out);
         }
         libc::SYS_fsync | libc::SYS_sync_file_range => {
@@ -493,21 +501,29 @@ fn transferred(recorder: &Recorder, calls: &ThreadCalls, done: u64, out: &mut Ve
         return;
     }
     let number = calls.number;
-    let explicit = matches!(
-        number,
-        libc::SYS_pread64 | libc::SYS_pwrite64 | libc::SYS_preadv | libc::SYS_pwritev
-    );
+    let has_flags = matches!(number, libc::SYS_preadv2 | libc::SYS_pwritev2);
+    // An offset of -1 stands for the file's position (preadv2(2)).
+    let explicit = has_flags && a[3] != u64::MAX
+        || matches!(
+            number,
+            libc::SYS_pread64 | libc::SYS_pwrite64 | libc::SYS_preadv | libc::SYS_pwritev
+        );
     let start = if explicit {
         Some(a[3])
     } else {
         descriptors::position(descriptor).map(|end| end.saturating_sub(done))
     };
     let Some(mut offset) = start else { return };
-    let vectored =
-        matches!(number, libc::SYS_readv | libc::SYS_writev | libc::SYS_preadv | libc::SYS_pwritev);
-    let reads =
-        matches!(number, libc::SYS_read | libc::SYS_pread64 | libc::SYS_readv | libc::SYS_preadv);
-    let mode = Mode::of(descriptor);
+    let vectored = has_flags
+        || matches!(
+            number,
+            libc::SYS_readv | libc::SYS_writev | libc::SYS_preadv | libc::SYS_pwritev
+        );
+    let reads = matches!(
+        number,
+        libc::SYS_read | libc::SYS_pread64 | libc::SYS_readv | libc::SYS_preadv | libc::SYS_preadv2
+    );
+    let mode = Mode::of(descriptor).with(if has_flags { a[5] as i32 } else { 0 });
     let pieces = if vectored { pieces(recorder, a[1], a[2]) } else { vec![(a[1], a[2])] };
     let mut left = done;
     for (address, asked) in pieces {
