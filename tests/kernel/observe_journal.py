@@ -2,13 +2,16 @@
 """Watches what the journal of this computer's ext4 writes, and writes it down as JSON.
 
 `observe_journal.py journal.json` makes file systems on a loop device and runs the steps below,
-each from a file system at rest. For each it writes what the device was asked for, in order: `data`,
-`journal` and `metadata` with their blocks, and `flush`. The tracepoint is `block:block_rq_issue`.
+each from a file system at rest, on nine file systems. For each it writes what the device was
+asked for most often, in order, `data`, `journal` and `metadata` with their blocks, and `flush`,
+and how often that was so. The tracepoint is `block:block_rq_issue`.
 It needs root; what is missing is said.
 """
 
 import argparse
+import ctypes
 import json
+import mmap
 import os
 import platform
 import re
@@ -24,6 +27,12 @@ SECTORS = BLOCK // 512
 TRACING = Path("/sys/kernel/tracing")
 INSTANCE = TRACING / "instances/tierscope-journal"
 LINE = re.compile(r"block_rq_issue: (\d+),(\d+) (\S+) \d+ \(.*?\) (\d+) \+ (\d+) ")
+# linux/fs.h: SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE and _WAIT_AFTER.
+WRITE_AND_WAIT = 7
+# asm-generic/mman-common.h.
+MS_ASYNC = 1
+# File systems on which each step is observed.
+TIMES = 9
 # Longer than the kernel's timestamps take to change, at any HZ.
 TICK_S = 0.02
 
@@ -36,6 +45,10 @@ SYSTEMS = [
     ("ext3", "ext3", "data=ordered"),
     ("ext3 journal", "ext3", "data=journal"),
 ]
+
+TWO_FILES = [["append", 1], ["create", 1], ["append", 1]]
+# Written one by one, as of a larger folio all dirty blocks are written where any are.
+SMALL_FOLIOS = [["create", 1], *8 * [["append", 1]]]
 
 # Name, and calls: what is done, and with how many blocks or files.
 STEPS: list[tuple[str, list[list[str | int]]]] = [
@@ -50,6 +63,18 @@ STEPS: list[tuple[str, list[list[str | int]]]] = [
     ("64 files", [["create", 64], ["fsync"]]),
     ("a file cut off", [["truncate", 0], ["fsync"]]),
     ("two appends", [["append", 1], ["fsync"], ["append", 1], ["fsync"]]),
+    ("a block of two files, the file system", [*TWO_FILES, ["syncfs"]]),
+    ("a block of two files, everything", [*TWO_FILES, ["sync"]]),
+    ("an overwritten block, the file system", [["overwrite", 1], ["syncfs"]]),
+    ("nothing, the file system", [["syncfs"]]),
+    ("nothing, everything", [["sync"]]),
+    ("8 mapped blocks, 2 of them", [*SMALL_FOLIOS, ["fsync"], ["store", 8], ["msync", 2]]),
+    ("8 mapped blocks, later", [["store", 8], ["msync later", 8]]),
+    (
+        "8 blocks, 2 of them written",
+        [*SMALL_FOLIOS, ["fsync"], ["overwrite", 8], ["sync_file_range", 2]],
+    ),
+    ("8 new blocks, 2 of them written", [*SMALL_FOLIOS, ["sync_file_range", 2]]),
     # The last, as those behind it would get the inode that it frees.
     ("a file deleted", [["delete", 1], ["append", 1], ["fsync"]]),
 ]
@@ -124,12 +149,46 @@ class FileSystem:
             os.ftruncate(self.file, count * BLOCK)
         elif call == "delete":
             (self.mount / "victim").unlink()
+        elif call == "store":
+            with mmap.mmap(self.file, os.fstat(self.file).st_size) as memory:
+                memory[: count * BLOCK] = os.urandom(count * BLOCK)
+        elif call == "msync":
+            with mmap.mmap(self.file, os.fstat(self.file).st_size) as memory:
+                memory.flush(0, count * BLOCK)
+        elif call == "msync later":
+            self.msync_later(count)
+        elif call == "sync_file_range":
+            self.call("sync_file_range", self.file, 0, count * BLOCK, WRITE_AND_WAIT)
+        elif call == "sync":
+            os.sync()
+        elif call == "syncfs":
+            self.call("syncfs", self.file)
         elif call == "fsync":
             os.fsync(self.file)
         elif call == "fdatasync":
             os.fdatasync(self.file)
         else:
             raise ValueError(call)
+
+    def call(self, name: str, *arguments: int) -> None:
+        """A function of the C library that Python has none for."""
+        function = getattr(ctypes.CDLL(None, use_errno=True), name)
+        function.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
+        function.argtypes = function.argtypes[: len(arguments)]
+        if function(*arguments) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, f"{name}: {os.strerror(number)}")
+
+    def msync_later(self, count: int) -> None:
+        """`msync` with `MS_ASYNC` of so many blocks of the file."""
+        library = ctypes.CDLL(None, use_errno=True)
+        with mmap.mmap(self.file, os.fstat(self.file).st_size) as memory:
+            first = ctypes.c_char.from_buffer(memory)
+            library.msync.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+            failed = library.msync(ctypes.addressof(first), count * BLOCK, MS_ASYNC) != 0
+            del first
+        if failed:
+            raise OSError(ctypes.get_errno(), "msync")
 
     def rest(self) -> None:
         """A file of some blocks is open, one to be deleted is there, and nothing is dirty."""
@@ -174,6 +233,16 @@ def observe_system(kind: str, options: str) -> list[dict]:
         shutil.rmtree(directory)
 
 
+def observe_often(kind: str, options: str) -> list[dict]:
+    """What steps ask for most often: a commit may come before what it waits for, and after."""
+    runs = [observe_system(kind, options) for _ in range(TIMES)]
+    told = []
+    for seen in zip(*runs, strict=True):
+        most = max(seen, key=seen.count)
+        told.append({**most, "so_often": seen.count(most)})
+    return told
+
+
 def observe_step(system: FileSystem, name: str, calls: list[list[str | int]]) -> dict:
     system.rest()
     (INSTANCE / "trace").write_text("")
@@ -195,7 +264,7 @@ def main() -> None:
     try:
         (INSTANCE / "events/block/block_rq_issue/enable").write_text("1")
         systems = [
-            {"name": name, "options": options, "steps": observe_system(kind, options)}
+            {"name": name, "options": options, "steps": observe_often(kind, options)}
             for name, kind, options in SYSTEMS
         ]
     finally:

@@ -125,6 +125,9 @@ pub fn size_bytes(descriptor: i32) -> u64 {
     file_status(descriptor).map_or(0, |status| status.st_size.max(0) as u64)
 }
 
+/// Of one call on a file that is appended to: it is written where the call says (linux/fs.h, from Linux 6.9).
+const RWF_NOAPPEND: i32 = 0x20;
+
 /// How reads and writes of an open file go.
 #[derive(Clone, Copy, Debug)]
 pub struct Mode(i32);
@@ -139,7 +142,14 @@ impl Mode {
     /// That of one call with such flags of its own (pwritev2(2)).
     pub fn with(self, call_flags: i32) -> Self {
         let of = |flag, mode| if call_flags & flag != 0 { mode } else { 0 };
-        Mode(self.0 | of(libc::RWF_SYNC, libc::O_SYNC) | of(libc::RWF_DSYNC, libc::O_DSYNC))
+        let syncs = of(libc::RWF_SYNC, libc::O_SYNC) | of(libc::RWF_DSYNC, libc::O_DSYNC);
+        let added = syncs | of(libc::RWF_APPEND, libc::O_APPEND);
+        Mode((self.0 & !of(RWF_NOAPPEND, libc::O_APPEND)) | added)
+    }
+
+    /// Writes go to the file's end (`O_APPEND`).
+    pub fn appends(self) -> bool {
+        self.0 & libc::O_APPEND != 0
     }
 
     /// Past the page cache (`O_DIRECT`).
@@ -182,6 +192,11 @@ fn has_store(descriptor: i32, status: &libc::stat) -> bool {
     if !matches!(status.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFBLK) {
         return false;
     }
+    is_in_store(descriptor)
+}
+
+/// Whether what a descriptor stands for, a directory or a device too, lies in a file system on a store.
+pub fn is_in_store(descriptor: i32) -> bool {
     let path = path_of(descriptor);
     if path.starts_with("/dev/shm") || path.to_string_lossy().starts_with("/memfd:") {
         return false;
@@ -243,6 +258,22 @@ mod tests {
         assert_eq!(table.close(900), Some(0));
         assert_eq!(table.close(900), None);
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn flags_of_a_call_add_to_those_of_its_file() {
+        let mode = |open: i32, call: i32| Mode(open).with(call);
+        let sync = |open, call| mode(open, call).sync(7);
+        assert_eq!(sync(libc::O_RDWR, 0), None);
+        assert_eq!(sync(libc::O_RDWR, libc::RWF_DSYNC), Some(Call::SyncData { file: 7 }));
+        assert_eq!(sync(libc::O_RDWR, libc::RWF_SYNC), Some(Call::Sync { file: 7 }));
+        assert_eq!(sync(libc::O_SYNC, libc::RWF_DSYNC), Some(Call::Sync { file: 7 }));
+        assert_eq!(sync(libc::O_DSYNC, libc::RWF_HIPRI), Some(Call::SyncData { file: 7 }));
+        assert!(mode(libc::O_RDWR, libc::RWF_APPEND).appends());
+        assert!(mode(libc::O_APPEND, 0).appends());
+        assert!(!mode(libc::O_APPEND, RWF_NOAPPEND).appends());
+        assert!(!mode(libc::O_RDWR, RWF_NOAPPEND).appends());
+        assert!(mode(libc::O_DIRECT, libc::RWF_SYNC).is_direct());
     }
 
     #[test]

@@ -254,17 +254,7 @@ fn may_block(recorder: &Recorder, number: i64, arguments: [u64; 6]) -> bool {
         | libc::SYS_gettimeofday
         | libc::SYS_rt_sigaction
         | libc::SYS_rt_sigprocmask => false,
-        libc::SYS_read
-        | libc::SYS_write
-        | libc::SYS_pread64
-        | libc::SYS_pwrite64
-        | libc::SYS_readv
-        | libc::SYS_writev => {
-            let (open, new) = recorder.process().descriptors.look_up(arguments[0] as i32);
-            announce(recorder, new);
-            open.file.is_none()
-        }
-        _ => true,
+        _ => Form::of(number).is_none_or(|_| file_of(recorder, arguments[0] as i32).is_none()),
     }
 }
 
@@ -299,6 +289,9 @@ pub fn leave(recorder: &Recorder, slot: &mut Slot, number: i64, result: i64) {
 fn leave_successful(recorder: &Recorder, slot: &mut Slot, result: u64, out: &mut Vec<Call>) {
     let ThreadCalls { number, arguments: a, closing, sleep_ps, .. } = *slot.calls();
     let descriptor = a[0] as i32;
+    if let Some(form) = Form::of(number) {
+        return transferred(recorder, slot.calls(), form, result, out);
+    }
     match number {
         libc::SYS_mmap => out.push(mapping(recorder, a, result)),
         libc::SYS_munmap => {
@@ -324,27 +317,23 @@ fn leave_successful(recorder: &Recorder, slot: &mut Slot, result: u64, out: &mut
         libc::SYS_fcntl if matches!(a[1] as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => {
             duplicated(recorder, descriptor, result);
         }
-        libc::SYS_read
-        | libc::SYS_pread64
-        | libc::SYS_readv
-        | libc::SYS_preadv
-        | libc::SYS_preadv2 => {
-            transferred(recorder, slot.calls(), result, out);
+        libc::SYS_sync => out.push(Call::SyncAll {}),
+        libc::SYS_syncfs => {
+            out.extend(descriptors::is_in_store(descriptor).then_some(Call::SyncAll {}))
         }
-        libc::SYS_write
-        | libc::SYS_pwrite64
-        | libc::SYS_writev
-        | libc::SYS_pwritev
-        | libc::SYS_pwritev2 => {
-            transferred(recorder, slot.calls(), result, out);
+        libc::SYS_sync_file_range => {
+            let [offset, length, flags] = [a[1], a[2], a[3]];
+            let file = file_of(recorder, descriptor);
+            out.extend(file.map(|file| Call::SyncFileRange { file, offset, length, flags }));
         }
-        libc::SYS_fsync | libc::SYS_sync_file_range => {
+        libc::SYS_fsync => {
             out.extend(file_of(recorder, descriptor).map(|file| Call::Sync { file }));
         }
         libc::SYS_fdatasync => {
             out.extend(file_of(recorder, descriptor).map(|file| Call::SyncData { file }));
         }
-        libc::SYS_msync => {
+        // Without, nothing is written (mm/msync.c).
+        libc::SYS_msync if a[2] as i32 & libc::MS_SYNC != 0 => {
             out.push(Call::SyncRange { address: a[0], length: whole_pages(a[1]) });
         }
         libc::SYS_ftruncate => {
@@ -492,39 +481,78 @@ fn forget_new_descriptors(recorder: &Recorder, number: i64, result: u64) {
 /// What direct calls are made of.
 const SECTOR_BYTES: u64 = 512;
 
+/// What a call that reads or writes an open file is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Form {
+    reads: bool,
+    /// A vector of pieces, in the place of an address and a length.
+    vectored: bool,
+    /// An offset, in the place of the file's position.
+    placed: bool,
+    /// Flags of this call alone; an offset of -1 then stands for the file's position (preadv2(2)).
+    has_flags: bool,
+}
+
+impl Form {
+    /// That of the call of this number, if it is one that reads or writes.
+    fn of(number: i64) -> Option<Self> {
+        let (vectored, placed, has_flags) = match number {
+            libc::SYS_read | libc::SYS_write => (false, false, false),
+            libc::SYS_pread64 | libc::SYS_pwrite64 => (false, true, false),
+            libc::SYS_readv | libc::SYS_writev => (true, false, false),
+            libc::SYS_preadv | libc::SYS_pwritev => (true, true, false),
+            libc::SYS_preadv2 | libc::SYS_pwritev2 => (true, true, true),
+            _ => return None,
+        };
+        let reads = matches!(
+            number,
+            libc::SYS_read
+                | libc::SYS_pread64
+                | libc::SYS_readv
+                | libc::SYS_preadv
+                | libc::SYS_preadv2
+        );
+        Some(Form { reads, vectored, placed, has_flags })
+    }
+
+    /// The offset that the call names.
+    fn offset(self, arguments: &[u64; 6]) -> Option<u64> {
+        let named = arguments[3];
+        (self.placed && !(self.has_flags && named == u64::MAX)).then_some(named)
+    }
+
+    /// How the call goes on a descriptor in this mode.
+    fn mode(self, mode: Mode, arguments: &[u64; 6]) -> Mode {
+        if self.has_flags { mode.with(arguments[5] as i32) } else { mode }
+    }
+}
+
 /// A read or write of `done` bytes at the place where it happened, piece by piece.
-fn transferred(recorder: &Recorder, calls: &ThreadCalls, done: u64, out: &mut Vec<Call>) {
+fn transferred(
+    recorder: &Recorder,
+    calls: &ThreadCalls,
+    form: Form,
+    done: u64,
+    out: &mut Vec<Call>,
+) {
     let a = calls.arguments;
     let descriptor = a[0] as i32;
     let Some(file) = file_of(recorder, descriptor) else { return };
     if done == 0 {
         return;
     }
-    let number = calls.number;
-    let has_flags = matches!(number, libc::SYS_preadv2 | libc::SYS_pwritev2);
-    // An offset of -1 stands for the file's position (preadv2(2)).
-    let explicit = has_flags && a[3] != u64::MAX
-        || matches!(
-            number,
-            libc::SYS_pread64 | libc::SYS_pwrite64 | libc::SYS_preadv | libc::SYS_pwritev
-        );
-    let start = if explicit {
-        Some(a[3])
-    } else {
-        descriptors::position(descriptor).map(|end| end.saturating_sub(done))
+    let mode = form.mode(Mode::of(descriptor), &a);
+    let start = match form.offset(&a) {
+        // Linux appends wherever the call says (pwrite(2)), and leaves the position where it was.
+        Some(_) if !form.reads && mode.appends() => {
+            Some(descriptors::size_bytes(descriptor).saturating_sub(done))
+        }
+        Some(offset) => Some(offset),
+        None => descriptors::position(descriptor).map(|end| end.saturating_sub(done)),
     };
     let Some(mut offset) = start else { return };
-    let vectored = has_flags
-        || matches!(
-            number,
-            libc::SYS_readv | libc::SYS_writev | libc::SYS_preadv | libc::SYS_pwritev
-        );
-    let reads = matches!(
-        number,
-        libc::SYS_read | libc::SYS_pread64 | libc::SYS_readv | libc::SYS_preadv | libc::SYS_preadv2
-    );
-    let mode = Mode::of(descriptor).with(if has_flags { a[5] as i32 } else { 0 });
-    let pieces = if vectored { pieces(recorder, a[1], a[2]) } else { vec![(a[1], a[2])] };
+    let reads = form.reads;
+    let pieces = if form.vectored { pieces(recorder, a[1], a[2]) } else { vec![(a[1], a[2])] };
     let mut left = done;
     for (address, asked) in pieces {
         let length = asked.min(left);
@@ -771,5 +799,34 @@ fn enter_kill(recorder: &Recorder, slot: &mut Slot, number: i64, a: [u64; 6]) {
     };
     if signal == libc::SIGKILL && kills_us {
         recorder.finish_in(Some(slot), Ended::Signal { number: signal });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_read_and_write_have_their_forms() {
+        let form = |number| {
+            let it: Form = Form::of(number)?;
+            Some((it.reads, it.vectored, it.placed, it.has_flags))
+        };
+        assert_eq!(form(libc::SYS_read), Some((true, false, false, false)));
+        assert_eq!(form(libc::SYS_pwrite64), Some((false, false, true, false)));
+        assert_eq!(form(libc::SYS_writev), Some((false, true, false, false)));
+        assert_eq!(form(libc::SYS_preadv), Some((true, true, true, false)));
+        assert_eq!(form(libc::SYS_preadv2), Some((true, true, true, true)));
+        assert_eq!(form(libc::SYS_pwritev2), Some((false, true, true, true)));
+        assert_eq!(form(libc::SYS_fsync), None);
+    }
+
+    #[test]
+    fn an_offset_stands_for_the_position_only_where_flags_can() {
+        let offset = |number, named| Form::of(number)?.offset(&[3, 0, 1, named, 0, 0]);
+        assert_eq!(offset(libc::SYS_pwritev2, 40), Some(40));
+        assert_eq!(offset(libc::SYS_pwritev2, u64::MAX), None);
+        assert_eq!(offset(libc::SYS_pwrite64, 40), Some(40));
+        assert_eq!(offset(libc::SYS_write, 40), None);
     }
 }

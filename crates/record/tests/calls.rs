@@ -6,16 +6,17 @@ use common::{guest, record, scratch_file};
 use tierscope_workload::op::{Advice, MAP_SHARED, MAP_WRITABLE, NO_FILE};
 use tierscope_workload::{Call, FileId};
 
-/// The calls of a guest from the first on its own file to the end; none where it says that the file system has no
-/// direct I/O.
-fn calls_of(name: &str) -> Option<(FileId, Vec<Call>)> {
+/// What guests say that lack something, by their exit statuses.
+const NO_FLAGS_OF_A_CALL: i32 = 76;
+const NO_DIRECT_CALLS: i32 = 77;
+
+/// A guest's exit status, and its calls from the first on its own file to the end.
+fn calls_of(name: &str) -> (i32, FileId, Vec<Call>) {
     let path = scratch_file("data");
     let recording = record(&guest(name), &[path.to_str().unwrap()]);
     std::fs::remove_file(&path).unwrap();
-    if recording.report.exit_status == 77 {
-        return None;
-    }
-    assert_eq!(recording.report.exit_status, 0);
+    let status = recording.report.exit_status;
+    assert!([0, NO_FLAGS_OF_A_CALL, NO_DIRECT_CALLS].contains(&status), "{name}: {status}");
     let file = recording
         .files
         .iter()
@@ -26,20 +27,23 @@ fn calls_of(name: &str) -> Option<(FileId, Vec<Call>)> {
         .iter()
         .position(|call| matches!(call, Call::Open { file: opened, .. } if *opened == file))
         .expect("it is opened");
-    Some((file, calls[first..].to_vec()))
+    (status, file, calls[first..].to_vec())
 }
 
 fn calls_on_the_file() -> (FileId, Vec<Call>) {
-    calls_of("files").expect("it asks for no direct I/O")
+    let (status, file, calls) = calls_of("files");
+    assert_eq!(status, 0);
+    (file, calls)
 }
 
 #[test]
 fn direct_calls_and_writes_that_are_synced_are_recorded_as_such() {
     needs_qemu!();
-    let Some((file, calls)) = calls_of("direct") else {
+    let (status, file, calls) = calls_of("direct");
+    if status == NO_DIRECT_CALLS {
         eprintln!("the scratch directory's file system has no direct I/O: nothing to be recorded");
         return;
-    };
+    }
     let told = |call: &Call| match *call {
         Call::Read { file: f, offset, length, .. } if f == file => Some(("read", offset, length)),
         Call::Write { file: f, offset, length, .. } if f == file => Some(("write", offset, length)),
@@ -64,16 +68,37 @@ fn direct_calls_and_writes_that_are_synced_are_recorded_as_such() {
         ("sync its data", 0, 0),
         ("write", 40, 30),
         ("sync", 0, 0),
+        // Behind the file's end, as it is appended to.
+        ("write", 8292, 30),
         // Those with flags of their own, which an emulator may refuse.
         ("write", 60, 50),
         ("write", 110, 6),
         ("sync its data", 0, 0),
         ("write", 70, 50),
         ("sync", 0, 0),
+        ("write", 8322, 50),
         ("read", 80, 50),
     ];
-    let refused = told.len() == 8;
-    assert_eq!(told, if refused { &all[..8] } else { &all[..] });
+    assert_eq!(told, if status == NO_FLAGS_OF_A_CALL { &all[..9] } else { &all[..] });
+}
+
+#[test]
+fn syncs_of_a_range_of_a_file_system_and_of_all_are_recorded_as_such() {
+    needs_qemu!();
+    let (status, file, calls) = calls_of("syncs");
+    assert_eq!(status, 0);
+    let syncs = |call: &&Call| {
+        matches!(call, Call::Sync { .. } | Call::SyncData { .. } | Call::SyncAll {})
+            || matches!(call, Call::SyncRange { .. } | Call::SyncFileRange { .. })
+    };
+    let syncs: Vec<Call> = calls.iter().filter(syncs).copied().collect();
+    let range = |offset, length, flags| Call::SyncFileRange { file, offset, length, flags };
+    let all = Call::SyncAll {};
+    let Some((Call::SyncRange { address, length }, rest)) = syncs.split_last() else {
+        panic!("msync comes last: {syncs:?}");
+    };
+    assert_eq!((address % 4096, *length), (0, 4096), "what begins to be written later is none");
+    assert_eq!(rest, [range(4096, 8192, 2), range(8192, 0, 7), all, all, all]);
 }
 
 #[test]

@@ -96,8 +96,21 @@ fn work(thread: u32, turns: u64, seed: u64) -> Vec<Op> {
         match below(4, 8) {
             0..2 => ops.extend(call(Call::Sync { file })),
             2..4 => ops.extend(call(Call::SyncData { file })),
-            4 => ops.extend(call(Call::SyncRange { address: MAPPED, length: PAGES * PAGE })),
+            4 => {
+                let (first, all) = (turn % 3 * 4, PAGES * PAGE);
+                let (address, length) = (MAPPED + first * PAGE, all - first * PAGE);
+                ops.extend(call(Call::SyncRange { address, length }));
+            }
             5 => ops.extend(call(Call::Sleep { duration_ps: below(5, 1_000_000_000) })),
+            6 if turn % 4 == 0 => ops.extend(call(Call::SyncAll {})),
+            7 => {
+                ops.extend(call(Call::SyncFileRange {
+                    file,
+                    offset: 0,
+                    length: 0,
+                    flags: turn % 8,
+                }));
+            }
             _ => {}
         }
     }
@@ -245,6 +258,37 @@ fn without_barriers_what_a_drive_buffers_is_lost() {
         assert!(report.failing_points > 20 && report.faults["lost"] > 100, "{more:?}: {report:?}");
         assert!(report.lost_pages > 0, "{more:?}");
     }
+}
+
+/// Pages of eight files are written, and forced to the store by this call now and then.
+fn forced(turns: u64, force: impl Fn(FileId) -> Call) -> Box<dyn Stream> {
+    let mut ops: Vec<Op> = (1..=8).flat_map(|file| call(Call::Open { file, size: 0 })).collect();
+    for turn in 0..turns {
+        let (file, offset) = (1 + (turn % 8) as FileId, turn % 5 * 4 * PAGE);
+        ops.extend(call(Call::Write { file, offset, length: 4 * PAGE, address: ANONYMOUS }));
+        if turn % 4 == 3 {
+            ops.extend(call(force(file)));
+        }
+    }
+    Script::stream(&[ops])
+}
+
+#[test]
+fn a_sync_of_everything_promises_all_files_and_a_range_that_is_written_nothing() {
+    let fail = |more: &[(&str, &str)], force: &dyn Fn(FileId) -> Call| {
+        crash(&machine(more), forced(60, force), &options(40, &[]), &Watch::default()).unwrap()
+    };
+    let [all, one] =
+        [fail(&[FLUSH], &|_| Call::SyncAll {}), fail(&[FLUSH], &|file| Call::Sync { file })];
+    assert!(all.holds() && one.holds(), "{:#?}", all.failing);
+    // All but the last, with which the run ends.
+    assert_eq!((all.syncs, one.syncs), (Some(14), Some(14)), "each call is one");
+    assert!(all.promised_lines > 2 * one.promised_lines, "{all:?} {one:?}");
+    let range = |file| Call::SyncFileRange { file, offset: 0, length: 0, flags: 7 };
+    let nothing = fail(&[FLUSH], &range);
+    assert_eq!((nothing.promised_lines, nothing.syncs), (0, Some(0)));
+    let lost = fail(&[UNSAFE], &|_| Call::SyncAll {});
+    assert!(lost.faults["lost"] > 100, "{lost:?}");
 }
 
 #[test]

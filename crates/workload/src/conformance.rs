@@ -260,6 +260,7 @@ fn file(call: Call) -> Option<FileId> {
         | Call::WriteDirect { file, .. }
         | Call::Sync { file }
         | Call::SyncData { file }
+        | Call::SyncFileRange { file, .. }
         | Call::Unlink { file }
         | Call::Truncate { file, .. } => Some(file),
         _ => None,

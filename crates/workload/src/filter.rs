@@ -148,7 +148,9 @@ fn changes_memory(ops: &[Op]) -> bool {
             | Call::ReadDirect { .. }
             | Call::Sync { .. }
             | Call::SyncData { .. }
+            | Call::SyncAll {}
             | Call::SyncRange { .. }
+            | Call::SyncFileRange { .. }
             | Call::Truncate { .. }
             | Call::Skip { .. }
             | Call::Fork { .. }

@@ -167,6 +167,10 @@ pub enum Advice {
     DontNeed = 4,
 }
 
+/// The flags of sync_file_range (linux/fs.h): to wait for pages that are being written, to begin to write those
+/// that are dirty, and to wait for what is being written then.
+pub const SYNC_FILE_RANGE: [u64; 3] = [1, 2, 4];
+
 macro_rules! calls {
     ($( $(#[$doc:meta])* $name:ident = $code:literal { $( $(#[$fdoc:meta])* $field:ident : $ty:ty ),* } ),* $(,)?) => {
         /// A call on the operating system, or a mark of the partial order of synchronization.
@@ -267,6 +271,11 @@ calls! {
     ReadDirect = 24 { file: FileId, offset: u64, length: u64, address: u64 },
     /// Writes memory at `address` to a file, past the page cache (`O_DIRECT`).
     WriteDirect = 25 { file: FileId, offset: u64, length: u64, address: u64 },
+    /// Forces all files to the store (sync, syncfs).
+    SyncAll = 26 {},
+    /// Writes the dirty pages of a range of a file, to its end where `length` is 0, and waits as `flags` say:
+    /// those of sync_file_range, [`SYNC_FILE_RANGE`].
+    SyncFileRange = 27 { file: FileId, offset: u64, length: u64, flags: u64 },
 }
 
 #[cfg(test)]
@@ -290,6 +299,14 @@ mod tests {
         assert_eq!(ops.len(), 4);
         assert_eq!(ops[0].instructions(), 12);
         assert_eq!(Call::decode(ops[0], &ops[1..]), Some(call));
+    }
+
+    #[test]
+    fn a_call_without_fields_is_its_header_alone() {
+        let mut ops = Vec::new();
+        Call::SyncAll {}.encode(3, &mut ops);
+        assert_eq!((ops.len(), ops[0].size()), (1, 0));
+        assert_eq!(Call::decode(ops[0], &[]), Some(Call::SyncAll {}));
     }
 
     #[test]

@@ -262,7 +262,9 @@ fn needs_what_was_used(call: Call) -> bool {
             call,
             Call::Sync { .. }
                 | Call::SyncData { .. }
+                | Call::SyncAll {}
                 | Call::SyncRange { .. }
+                | Call::SyncFileRange { .. }
                 | Call::Truncate { .. }
                 | Call::Fork { .. }
         )

@@ -134,9 +134,23 @@ impl AddressSpace {
 
     /// The pages of files that a range maps, mapping by mapping.
     pub fn files_in(&self, start: u64, pages: u64) -> Vec<(InodeId, Range<u64>)> {
+        self.pages_of_files(start, pages, |_| true)
+    }
+
+    /// Those of them that stores reach (`VM_SHARED`).
+    pub fn shared_in(&self, start: u64, pages: u64) -> Vec<(InodeId, Range<u64>)> {
+        self.pages_of_files(start, pages, |mapping| mapping.shared)
+    }
+
+    fn pages_of_files(
+        &self,
+        start: u64,
+        pages: u64,
+        which: impl Fn(&Mapping) -> bool,
+    ) -> Vec<(InodeId, Range<u64>)> {
         let end = start.saturating_add(pages);
         let of_file = |(at, mapping): (&u64, &Mapping)| {
-            let (file, first) = mapping.file?;
+            let (file, first) = mapping.file.filter(|_| which(mapping))?;
             let (from, to) = (start.max(*at), end.min(at + mapping.pages));
             (from < to).then(|| (file, first + from - at..first + to - at))
         };

@@ -447,19 +447,19 @@ impl Files {
     }
 
     /// A sync is over: this change of the file is there, in one that gives it `size_bytes` at least, and pages
-    /// are, each in this version at least at its place.
+    /// are, each in this version at least at its place. Whether there is such a file: of one that has been deleted
+    /// nothing is promised.
     pub fn promise(
         &mut self,
         file: InodeId,
         change: u64,
         size_bytes: u64,
         pages: impl Iterator<Item = (u64, u64)>,
-    ) {
+    ) -> bool {
         let newest = self.change_of.get(file.into());
         if !self.changes.get(newest).exists {
-            return;
+            return false;
         }
-        self.syncs += 1;
         // One that never comes, where none says the size: the file is lost.
         let mut kept = NUMBER;
         let mut number = newest;
@@ -472,6 +472,12 @@ impl Files {
         for (place, version) in pages {
             self.raise_promise(place / self.page_bytes, version);
         }
+        true
+    }
+
+    /// A sync that has made a promise, of one file or of many, has returned.
+    pub fn count_sync(&mut self) {
+        self.syncs += 1;
     }
 
     fn raise_promise(&mut self, line: u64, version: u64) {

@@ -130,6 +130,8 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
             | Call::Close { .. }
             | Call::Sync { .. }
             | Call::SyncData { .. }
+            | Call::SyncAll {}
+            | Call::SyncFileRange { .. }
             | Call::Unlink { .. }
             | Call::Truncate { .. }
             | Call::Spawn { .. }
@@ -157,6 +159,7 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
             | Call::WriteDirect { file, .. }
             | Call::Sync { file }
             | Call::SyncData { file }
+            | Call::SyncFileRange { file, .. }
             | Call::Unlink { file }
             | Call::Truncate { file, .. } => {
                 *file = self.file(*file);

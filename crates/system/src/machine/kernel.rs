@@ -4,11 +4,12 @@ use super::direct::Way;
 use super::recorded_windows::Amount;
 use super::thread::{Action, BLOCKED, HeldFrame, IDLE, Place, State, Step, Thread, Trap};
 use super::{Doing, Event, Machine, MachineError};
+use std::ops::Range;
 use tierscope_kernel::Stage;
 use tierscope_model::os::driver::DriverSpec;
 use tierscope_model::os::paging::{Area, DirectCall, Effect, Next, OsError, Paging, Work};
 use tierscope_model::os::{InodeId, PathSpec};
-use tierscope_workload::op::{Advice, NO_FILE};
+use tierscope_workload::op::{Advice, NO_FILE, SYNC_FILE_RANGE};
 use tierscope_workload::{Call, OpKind, ThreadId};
 
 impl Machine {
@@ -82,7 +83,8 @@ impl Machine {
         | Action::Write { inode, .. }
         | Action::Direct(DirectCall { inode, .. })
         | Action::Settle(DirectCall { inode, .. })
-        | Action::Sync { inode, .. } = action
+        | Action::Sync { inode, .. }
+        | Action::SyncFileRange { inode, .. } = action
         {
             let area = Area::FILES + self.paging.name_of(inode);
             self.threads[self.contexts[index].thread].call_area = area;
@@ -196,9 +198,9 @@ impl Machine {
             Action::Direct(call) => self.act_directly(index, call, now_ps)?,
             Action::DirectDone(call) => self.end_direct(call),
             Action::Settle(call) => self.act_settling(index, call)?,
-            Action::Sync { inode, data_only } => {
+            Action::Sync { inode, first, past, data_only } => {
                 let mut work = Vec::new();
-                let wait = self.paging.sync(inode, &mut work)?;
+                let wait = self.paging.sync(inode, first..past, &mut work)?;
                 self.apply_effects();
                 if let Some(id) = wait {
                     self.proceed(index, Next::Wait(id), work, action, |_| Vec::new());
@@ -222,8 +224,79 @@ impl Machine {
                 self.threads[self.contexts[index].thread].do_first(&steps);
             }
             Action::Synced(inode) => self.end_sync(self.contexts[index].thread, inode),
+            Action::SyncFileRange { .. } => self.sync_file_range(index, action)?,
+            Action::SyncAll { inode, page } => {
+                let mut work = Vec::new();
+                let all = (inode, page)..(InodeId::MAX, u64::MAX);
+                let written = self.paging.write_dirty(all, &mut work)?;
+                self.apply_effects();
+                if let Some((id, (inode, page))) = written {
+                    let rest = Action::SyncAll { inode, page };
+                    self.proceed(index, Next::Wait(id), work, rest, |_| Vec::new());
+                } else {
+                    let mut steps = self.waits_for_writes();
+                    steps.push(Step::Act(Action::SyncAllMetadata));
+                    self.threads[self.contexts[index].thread].do_first(&steps);
+                }
+            }
+            Action::SyncAllMetadata => {
+                let mut work = Vec::new();
+                let commit = self.paging.sync_all_metadata(&mut work);
+                let mut steps = self.work_steps(&work);
+                if let Some((id, flush)) = commit {
+                    steps.push(Step::Act(Action::Wait(id)));
+                    steps.extend(flush.then_some(Step::Act(Action::Flush)));
+                }
+                steps.push(Step::Act(Action::SyncPlaces { due_ps: None }));
+                self.threads[self.contexts[index].thread].do_first(&steps);
+            }
+            Action::SyncPlaces { due_ps } => {
+                let mut work = Vec::new();
+                let due_ps = due_ps.unwrap_or(now_ps);
+                if let Some(id) = self.paging.sync_places(due_ps, &mut work) {
+                    let rest = Action::SyncPlaces { due_ps: Some(due_ps) };
+                    self.proceed(index, Next::Wait(id), work, rest, |_| Vec::new());
+                } else {
+                    self.end_sync_of_all(self.contexts[index].thread);
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Writes dirty pages of a range of a file, and waits as asked (`sync_file_range`, fs/sync.c): nothing is
+    /// committed, and the drive is not flushed.
+    fn sync_file_range(&mut self, index: usize, action: Action) -> Result<(), MachineError> {
+        let Action::SyncFileRange { inode, first, next, past, flags } = action else {
+            return Ok(());
+        };
+        let [wait_before, write, wait_after] = SYNC_FILE_RANGE;
+        let mut work = Vec::new();
+        let under_way = self.paging.writing(inode, first..past);
+        let waits = wait_before | if flags & write == 0 { wait_after } else { 0 };
+        if let Some(id) = under_way.filter(|_| flags & waits != 0) {
+            self.proceed(index, Next::Wait(id), work, action, |_| Vec::new());
+        } else if flags & write != 0 {
+            let written = self.paging.write_dirty((inode, next)..(inode, past), &mut work)?;
+            self.apply_effects();
+            let (next, flags) = match written {
+                Some((_, (_, next))) => (next, flags & !wait_before),
+                None => (past, flags & wait_after),
+            };
+            let mut steps = self.work_steps(&work);
+            let rest = Action::SyncFileRange { inode, first, next, past, flags };
+            steps.push(Step::Act(rest));
+            self.threads[self.contexts[index].thread].do_first(&steps);
+        } else {
+            self.paging.let_go_of_inode(inode);
+        }
+        Ok(())
+    }
+
+    /// Waiting for all that is under way to files.
+    fn waits_for_writes(&self) -> Vec<Step> {
+        let under_way = self.paging.writes_under_way().into_iter();
+        under_way.map(|id| Step::Act(Action::Wait(id))).collect()
     }
 
     fn part_of_page(&self, offset: u64, left: u64) -> u64 {
@@ -483,17 +556,39 @@ impl Machine {
             Call::Sync { file } | Call::SyncData { file } => {
                 let data_only = matches!(call, Call::SyncData { .. });
                 if let Some(inode) = self.find_inode(id, file) {
-                    steps.extend(self.sync_steps(id, inode, data_only));
+                    steps.extend(self.sync_steps(id, inode, Paging::ALL_PAGES, data_only));
                 }
             }
             Call::Unlink { file } => {
                 let inode = self.paging.unlink(file);
                 inode.into_iter().for_each(|inode| self.forget_unsynced(inode, 0));
             }
-            Call::SyncRange { address, .. } => {
-                if let Some(inode) = self.paging.file_at(address) {
-                    steps.extend(self.sync_steps(id, inode, false));
+            // As fdatasync, mapping by mapping (mm/msync.c).
+            Call::SyncRange { address, length } => {
+                for (inode, pages) in self.paging.shared_in(address, length) {
+                    steps.extend(self.sync_steps(id, inode, pages, true));
                 }
+            }
+            Call::SyncFileRange { file, offset, length, flags } => {
+                if let Some(inode) = self.find_inode(id, file) {
+                    self.paging.keep_inode(inode);
+                    let length = if length == 0 { u64::MAX } else { length };
+                    let page_bytes = 1 << self.fixed.page_shift;
+                    let past = offset.saturating_add(length).div_ceil(page_bytes);
+                    let first = offset / page_bytes;
+                    steps.extend(path_steps(Stage::FileSystem, self.os.paths.file_system, 1));
+                    let next = first;
+                    let range = Action::SyncFileRange { inode, first, next, past, flags };
+                    steps.push(Step::Act(range));
+                }
+            }
+            Call::SyncAll {} => {
+                self.account.syncs += 1;
+                self.begin_sync_of_all(id);
+                steps.extend(path_steps(Stage::FileSystem, self.os.paths.file_system, 1));
+                // What is dirty again while it is written has to be written again.
+                steps.extend(self.waits_for_writes());
+                steps.push(Step::Act(Action::SyncAll { inode: 0, page: 0 }));
             }
             Call::Fork { parent, process, thread } => {
                 self.thread_exists(thread, id)?;
@@ -577,12 +672,19 @@ impl Machine {
         Ok(steps)
     }
 
-    fn sync_steps(&mut self, thread: usize, inode: InodeId, data_only: bool) -> Vec<Step> {
+    fn sync_steps(
+        &mut self,
+        thread: usize,
+        inode: InodeId,
+        pages: Range<u64>,
+        data_only: bool,
+    ) -> Vec<Step> {
         self.account.syncs += 1;
         self.paging.keep_inode(inode);
-        self.begin_sync(thread, inode, data_only);
+        self.begin_sync(thread, inode, pages.clone(), data_only);
         let mut steps = path_steps(Stage::FileSystem, self.os.paths.file_system, 1);
-        steps.push(Step::Act(Action::Sync { inode, data_only }));
+        let Range { start: first, end: past } = pages;
+        steps.push(Step::Act(Action::Sync { inode, first, past, data_only }));
         steps
     }
 

@@ -3,11 +3,12 @@
 
 use super::memory::PageIo;
 use super::{Machine, MachineError};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use tierscope_model::organization::Organization;
 use tierscope_model::os::InodeId;
-use tierscope_model::os::paging::{Moves, Transfer, TransferId};
+use tierscope_model::os::paging::{Moves, Paging, Transfer, TransferId};
 use tierscope_model::power::{Files, Weakness};
 
 /// A page of a file, and the newest version of its lines.
@@ -20,8 +21,8 @@ pub(super) struct Followed {
     changed: BTreeSet<u64>,
     /// What no sync has promised yet.
     unsynced: Versions,
-    /// Syncs under way, by thread.
-    syncs: BTreeMap<usize, Sync>,
+    /// Syncs under way, by thread: what each keeps, in order.
+    syncs: BTreeMap<usize, VecDeque<Sync>>,
     /// What direct writes under way bring.
     direct: BTreeMap<TransferId, Versions>,
 }
@@ -156,42 +157,74 @@ impl Machine {
         followed.unsynced.extend(named);
     }
 
-    /// A thread begins a sync.
-    pub(super) fn begin_sync(&mut self, thread: usize, file: InodeId, data_only: bool) {
+    /// A thread begins a sync of pages of a file.
+    pub(super) fn begin_sync(
+        &mut self,
+        thread: usize,
+        file: InodeId,
+        pages: Range<u64>,
+        data_only: bool,
+    ) {
         if self.followed.is_none() {
             return;
         }
         self.collect_changed();
-        let size_bytes = self.paging.file_size(file);
+        let end_bytes = pages.end.saturating_mul(1 << self.fixed.page_shift);
+        let size_bytes = self.paging.file_size(file).min(end_bytes);
         let Some(change) = self.files().map(|files| files.change_to_keep(file, data_only)) else {
             return;
         };
         let Some(followed) = &mut self.followed else { return };
-        let pages = followed.unsynced.range((file, 0)..=(file, u64::MAX));
+        let pages = followed.unsynced.range((file, pages.start)..(file, pages.end));
         let pages = pages.map(|(page, version)| (*page, *version)).collect();
-        followed.syncs.insert(thread, Sync { file, change, size_bytes, pages });
+        let kept = Sync { file, change, size_bytes, pages };
+        followed.syncs.entry(thread).or_default().push_back(kept);
+    }
+
+    /// A thread begins a sync of all files.
+    pub(super) fn begin_sync_of_all(&mut self, thread: usize) {
+        if self.followed.is_some() {
+            for file in self.paging.named() {
+                self.begin_sync(thread, file, Paging::ALL_PAGES, false);
+            }
+        }
     }
 
     /// A thread's sync of a file has returned.
     pub(super) fn end_sync(&mut self, thread: usize, file: InodeId) {
-        self.promise(thread);
+        let promised = self.promise(thread);
+        self.count_sync(promised == Some(true));
         self.paging.let_go_of_inode(file);
     }
 
-    /// Where files are followed, what a thread's sync has kept is promised.
-    fn promise(&mut self, thread: usize) {
-        let Some(followed) = &mut self.followed else { return };
-        let Some(Sync { file, change, size_bytes, pages }) = followed.syncs.remove(&thread) else {
-            return;
-        };
+    /// A thread's sync of all files has returned.
+    pub(super) fn end_sync_of_all(&mut self, thread: usize) {
+        let mut any = false;
+        while let Some(promised) = self.promise(thread) {
+            any |= promised;
+        }
+        self.count_sync(any);
+    }
+
+    fn count_sync(&mut self, has_promised: bool) {
+        if let Some(files) = self.files().filter(|_| has_promised) {
+            files.count_sync();
+        }
+    }
+
+    /// Where files are followed, what a thread's sync has kept of the next file is promised, if there is still such
+    /// a file; `None` where it has kept no more.
+    fn promise(&mut self, thread: usize) -> Option<bool> {
+        let followed = self.followed.as_mut()?;
+        let kept = followed.syncs.get_mut(&thread)?.pop_front()?;
+        let Sync { file, change, size_bytes, pages } = kept;
         followed.unsynced.retain(|page, version| pages.get(page).is_none_or(|it| it < version));
         let size_bytes = size_bytes.min(self.paging.file_size(file));
         let place = |(file, index)| self.paging.place_in_store(file, index);
         let placed = pages.into_iter().filter_map(|(page, version)| Some((place(page)?, version)));
         let placed: Vec<(u64, u64)> = placed.collect();
-        if let Some(files) = self.files() {
-            files.promise(file, change, size_bytes, placed.into_iter());
-        }
+        let files = self.files()?;
+        Some(files.promise(file, change, size_bytes, placed.into_iter()))
     }
 
     /// A file is cut off, or deleted: of what goes nothing is promised.
@@ -200,6 +233,6 @@ impl Machine {
         let Some(followed) = &mut self.followed else { return };
         let stays = |page: &(InodeId, u64), _: &mut u64| page.0 != file || page.1 < first;
         followed.unsynced.retain(stays);
-        followed.syncs.values_mut().for_each(|sync| sync.pages.retain(stays));
+        followed.syncs.values_mut().flatten().for_each(|sync| sync.pages.retain(stays));
     }
 }

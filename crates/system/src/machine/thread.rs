@@ -120,12 +120,21 @@ pub enum Action {
     DirectDone(DirectCall),
     /// What a write past the page cache had to leave there, as it was not of whole pages, is written and goes.
     Settle(DirectCall),
-    /// A sync goes on.
-    Sync { inode: InodeId, data_only: bool },
+    /// A sync of pages of a file goes on, from the first to the one past the last.
+    Sync { inode: InodeId, first: u64, past: u64, data_only: bool },
     /// The drive is flushed for a sync.
     Flush,
     /// A sync has returned.
     Synced(InodeId),
+    /// Dirty pages of a file, from the next of a range on, are written, and those of the range waited for, as these
+    /// flags say ([`tierscope_workload::op::SYNC_FILE_RANGE`]).
+    SyncFileRange { inode: InodeId, first: u64, next: u64, past: u64, flags: u64 },
+    /// A sync of all files goes on, with this page of this file.
+    SyncAll { inode: InodeId, page: u64 },
+    /// It has written their data.
+    SyncAllMetadata,
+    /// It writes the metadata that has been dirty since then, or since now, to its places.
+    SyncPlaces { due_ps: Option<u64> },
 }
 
 /// Why a thread enters the kernel.

@@ -7,11 +7,12 @@
 use super::support::*;
 use serde::Deserialize;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use tierscope_model::os::file_system::{Barrier, FileSystemKind, FileSystemSpec, JournalMode};
 use tierscope_model::os::paging::{Moves, Next, Paging, TransferId, Work};
 use tierscope_system::spec::SystemSpec;
 use tierscope_units::{Duration, Size};
-use tierscope_workload::op::Call;
+use tierscope_workload::op::{Call, MAP_SHARED, MAP_WRITABLE};
 use tierscope_workload::{FileId, Op};
 
 const COMMITTED: &str =
@@ -171,16 +172,61 @@ impl Host {
         self.write(self.sizes[self.current] / PAGE, pages);
     }
 
-    fn sync(&mut self, file: usize, data_only: bool) {
+    fn sync(&mut self, file: usize, pages: Range<u64>, data_only: bool) {
         let id = file as FileId;
         let mut work = Vec::new();
-        while self.paging.sync(id, &mut work).unwrap().is_some() {
+        while self.paging.sync(id, pages.clone(), &mut work).unwrap().is_some() {
             let begun = std::mem::take(&mut work);
             self.work(begun);
         }
         self.paging.sync_metadata(id, data_only, &mut work);
         self.work(work);
         self.commit();
+    }
+
+    /// Writes the dirty pages of some files.
+    fn write_dirty(&mut self, mut pages: Range<(FileId, u64)>) {
+        loop {
+            let mut work = Vec::new();
+            let written = self.paging.write_dirty(pages.clone(), &mut work).unwrap();
+            self.work(work);
+            let Some((_, next)) = written else { return };
+            pages.start = next;
+        }
+    }
+
+    fn sync_all(&mut self) {
+        self.write_dirty((0, 0)..(FileId::MAX, u64::MAX));
+        let mut work = Vec::new();
+        self.paging.sync_all_metadata(&mut work);
+        self.work(work);
+        self.commit();
+        loop {
+            let mut work = Vec::new();
+            let written = self.paging.sync_places(self.now_ps, &mut work);
+            self.work(work);
+            if written.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Where the current file is mapped.
+    fn mapped(&self) -> u64 {
+        ANONYMOUS + self.current as u64 * (1 << 20)
+    }
+
+    /// Stores to the first pages of the current file, through a mapping.
+    fn store(&mut self, pages: u64) {
+        let (address, length) = (self.mapped(), self.sizes[self.current]);
+        let file = self.current as FileId;
+        self.paging.map(address, length, MAP_SHARED | MAP_WRITABLE, file, 0);
+        for page in address / PAGE..address / PAGE + pages {
+            let mut work = Vec::new();
+            let next = self.paging.fault(page, true, self.now_ps, &mut work, &|_| false);
+            assert!(matches!(next, Ok(Next::Ready(_))), "it is in the page cache: {next:?}");
+            self.work(work);
+        }
     }
 
     /// A file of some blocks is there, and one to be deleted, and nothing is dirty.
@@ -195,7 +241,7 @@ impl Host {
             self.victim = Some(self.current);
             self.current = file;
         }
-        (0..self.sizes.len()).for_each(|file| self.sync(file, false));
+        self.sync_all();
         self.tick();
         self.asked.clear();
     }
@@ -203,7 +249,13 @@ impl Host {
     fn call(&mut self, called: &Called) {
         let file = self.current;
         match called {
-            Called::Sync((name,)) => self.sync(file, name == "fdatasync"),
+            Called::Sync((name,)) => match name.as_str() {
+                "sync" | "syncfs" => self.sync_all(),
+                "fsync" | "fdatasync" => {
+                    self.sync(file, Paging::ALL_PAGES, name == "fdatasync");
+                }
+                name => panic!("no call is named {name}"),
+            },
             Called::Counted(name, count) => match name.as_str() {
                 "create" => (0..*count).for_each(|_| self.create()),
                 "append" => self.append(*count),
@@ -211,6 +263,18 @@ impl Host {
                 "truncate" => {
                     self.paging.truncate(file as FileId, count * PAGE);
                     self.sizes[file] = count * PAGE;
+                }
+                "store" => self.store(*count),
+                "msync" => {
+                    for (inode, pages) in self.paging.shared_in(self.mapped(), count * PAGE) {
+                        self.sync(inode as usize, pages, true);
+                    }
+                }
+                // The kernel does nothing, and recordings have nothing.
+                "msync later" => {}
+                "sync_file_range" => {
+                    let id = file as FileId;
+                    self.write_dirty((id, 0)..(id, *count));
                 }
                 "delete" => {
                     let victim = self.victim.expect("there is one") as FileId;
@@ -244,7 +308,7 @@ fn the_device_is_asked_for_what_the_kernel_asks_for_in_the_same_order() {
             compared.insert((&system.name, &step.name));
         }
     }
-    assert!(compared.len() >= 48, "{} steps of {}", compared.len(), observed.kernel);
+    assert!(compared.len() >= 84, "{} steps of {}", compared.len(), observed.kernel);
 }
 
 // ---- Whole machines ---------------------------------------------------------------------------
@@ -321,6 +385,86 @@ fn a_drive_that_buffers_writes_is_flushed() {
         ];
         let sums = run(&system("storage/ext4", &[&sets]), &overwrites(10, sync));
         assert_eq!(sums.counter("store_flushes"), 10 * flushes, "{barrier}, {sync:?}");
+    }
+}
+
+/// Ten files of a page each are new, and what then forces them to the store.
+fn ten_files(force: &[Call]) -> Vec<Vec<Op>> {
+    let new = |file: FileId| {
+        let write = Call::Write { file, offset: 0, length: PAGE, address: ANONYMOUS };
+        [call(Call::Open { file, size: 0 }), call(write)].concat()
+    };
+    let force = force.iter().flat_map(|it| call(*it));
+    vec![(0..10).flat_map(new).chain(force).collect()]
+}
+
+#[test]
+fn a_sync_of_all_files_is_one_commit_and_puts_metadata_in_its_place() {
+    let singly: Vec<Call> = (0..10).map(|file| Call::Sync { file }).collect();
+    let singly = run(&host(Some("ext4")), &ten_files(&singly));
+    let at_once = run(&host(Some("ext4")), &ten_files(&[Call::SyncAll {}]));
+    assert_eq!(at_once.counter("journal_commits"), 1);
+    let metadata = at_once.counter("metadata_written_bytes");
+    assert_eq!(singly.counter("metadata_written_bytes"), 0, "it has its place in the log alone");
+    // All of the log but its descriptor and its record.
+    assert_eq!(metadata, at_once.counter("journal_written_bytes") - 2 * PAGE);
+    let journal = at_once.counter("journal_written_bytes");
+    assert_eq!(at_once.result.store_bytes.written, 10 * PAGE + journal + metadata);
+    let without = run(&host(None), &ten_files(&[Call::SyncAll {}]));
+    assert_eq!(without.result.store_bytes.written, 10 * PAGE);
+    let twice = run(&host(Some("ext4")), &ten_files(&[Call::SyncAll {}; 2]));
+    assert_eq!(twice.result.store_bytes.written, at_once.result.store_bytes.written);
+}
+
+#[test]
+fn a_range_of_a_file_is_written_and_no_more() {
+    let buffering = system("storage/ext4", &[&[("storage.file_system.timestamp_interval", "1us")]]);
+    let keeping = host(Some("ext4"));
+    let write = Call::Write { file: 0, offset: 0, length: 16 * PAGE, address: ANONYMOUS };
+    let force = |spec: &SystemSpec, (offset, length, flags): (u64, u64, u64), then_ps: u64| {
+        let range = Call::SyncFileRange { file: 0, offset, length, flags };
+        let open = call(Call::Open { file: 0, size: 64 * PAGE });
+        let then = call(Call::Sleep { duration_ps: then_ps });
+        run(spec, &[[open, call(write), call(range), then].concat()])
+    };
+    for (range, pages) in [
+        ((PAGE, 4 * PAGE, 7), 4),
+        ((PAGE, 4 * PAGE, 2), 4),
+        ((PAGE + 1, 4 * PAGE, 7), 5),
+        ((12 * PAGE, 0, 7), 4),
+        ((0, 0, 2), 16),
+        ((0, 0, 5), 0),
+        ((32 * PAGE, 0, 7), 0),
+    ] {
+        let [kept, buffered] =
+            [&keeping, &buffering].map(|spec| force(spec, range, MILLISECOND_PS));
+        assert_eq!(kept.result.store_bytes.written, pages * PAGE, "{range:?}");
+        let promises = [kept.counter("journal_commits"), buffered.counter("store_flushes")];
+        assert_eq!(promises, [0; 2], "{range:?}: nothing is promised");
+    }
+    let [waits, goes_on] = [7, 2].map(|flags| force(&keeping, (0, 0, flags), 0).time_ps);
+    assert!(goes_on + 1_000_000 < waits, "{goes_on} ps, {waits} ps");
+}
+
+#[test]
+fn a_mapped_range_is_synced_where_stores_reach_the_file() {
+    let buffering = system("storage/ext4", &[&[("storage.file_system.timestamp_interval", "1us")]]);
+    let keeping = host(Some("ext4"));
+    for (shared, first, pages, written) in
+        [(MAP_SHARED, 0, 64, 16), (MAP_SHARED, 8, 4, 4), (MAP_SHARED, 16, 8, 0), (0, 0, 64, 0)]
+    {
+        let (address, length) = (ANONYMOUS, 64 * PAGE);
+        let flags = MAP_WRITABLE | shared;
+        let mut ops = call(Call::Open { file: 0, size: length });
+        ops.extend(call(Call::Map { address, length, flags, file: 0, offset: 0 }));
+        ops.extend((0..16).map(|page| Op::store(address + page * PAGE, 8, 1)));
+        let (address, length) = (address + first * PAGE, pages * PAGE);
+        ops.extend(call(Call::SyncRange { address, length }));
+        let [kept, buffered] = [&keeping, &buffering].map(|spec| run(spec, &[ops.clone()]));
+        let what = format!("{shared}: {pages} pages from {first}");
+        assert_eq!(kept.result.store_bytes.written, written * PAGE, "{what}");
+        assert_eq!(kept.counter("journal_commits"), 0, "{what}: data alone");
+        assert_eq!(buffered.counter("store_flushes"), shared / MAP_SHARED, "{what}");
     }
 }
 

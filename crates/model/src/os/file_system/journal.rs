@@ -152,6 +152,11 @@ impl Journal {
             .any(|it| it.as_ref().is_some_and(|it| it.number == number))
     }
 
+    /// The newest transaction that has yet to be committed (`jbd2_journal_start_commit`).
+    pub fn newest(&self) -> Option<u64> {
+        self.running.as_ref().or(self.committing.as_ref()).map(|it| it.number)
+    }
+
     /// A transaction that has yet to be committed is asked for.
     pub fn ask_for(&mut self, number: u64) -> Option<&mut Transaction> {
         let both = [&mut self.running, &mut self.committing];

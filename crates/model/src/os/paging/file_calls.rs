@@ -155,20 +155,30 @@ impl Paging {
     pub fn sync(
         &mut self,
         file: InodeId,
+        pages: Range<u64>,
         work: &mut Vec<Work>,
     ) -> Result<Option<TransferId>, OsError> {
-        if let Some(id) = self.write_file(file, work)? {
+        if let Some(id) = self.write_range(file, pages.clone(), work)? {
             return Ok(Some(id));
         }
-        Ok(self.writing(file))
+        Ok(self.writing(file, pages))
     }
 
-    /// A transfer that still writes a page of the file.
-    pub(super) fn writing(&self, file: InodeId) -> Option<TransferId> {
-        let of_file = |page: &PageTransfer| matches!(self.frames.get(page.frame).owner, Owner::File(f, _) if f == file);
+    /// A transfer that still writes one of these pages of the file, or some that have been cut off.
+    pub fn writing(&self, file: InodeId, pages: Range<u64>) -> Option<TransferId> {
+        let of_file = |page: &PageTransfer| match self.frames.get(page.frame).owner {
+            Owner::File(of, index) => of == file && pages.contains(&index),
+            _ => false,
+        };
         self.transfers
             .iter()
             .find(|(_, t)| t.write && (t.cut_files.contains(&file) || t.pages.iter().any(of_file)))
             .map(|(id, _)| id)
+    }
+
+    /// What is under way from the page cache to files, whoever has begun it.
+    pub fn writes_under_way(&self) -> Vec<TransferId> {
+        let writes = |it: &Transfer| it.write && !it.swap && it.moves == Moves::Pages;
+        self.transfers.iter().filter(|(_, it)| writes(it)).map(|(id, _)| id).collect()
     }
 }

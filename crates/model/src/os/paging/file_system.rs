@@ -106,8 +106,24 @@ impl Paging {
         data_only: bool,
         work: &mut Vec<Work>,
     ) -> Option<(TransferId, bool)> {
+        let number = self.file_system.as_ref()?.needs(file, data_only);
+        self.wait_for_commit(number, work)
+    }
+
+    /// The data of all files have been written: what a sync of them all has to wait for, as that of one file
+    /// (`ext4_sync_fs`, fs/ext4/super.c).
+    pub fn sync_all_metadata(&mut self, work: &mut Vec<Work>) -> Option<(TransferId, bool)> {
+        let number = self.file_system.as_ref()?.journal.newest();
+        self.wait_for_commit(number, work)
+    }
+
+    fn wait_for_commit(
+        &mut self,
+        number: Option<u64>,
+        work: &mut Vec<Work>,
+    ) -> Option<(TransferId, bool)> {
         let system = self.file_system.as_mut()?;
-        let Some(number) = system.needs(file, data_only) else {
+        let Some(number) = number else {
             // What was written is made durable by a flush alone (`ext4_sync_file`).
             return system.flushes().then(|| (self.start_flush(work), false));
         };
@@ -156,7 +172,7 @@ impl Paging {
             let Some(system) = &mut self.file_system else { return Ok((None, None)) };
             let Some(request) = system.next_request(self.now_ps)? else { return Ok((None, None)) };
             let waits = match &request {
-                Request::AwaitData(file) => self.writing(*file),
+                Request::AwaitData(file) => self.writing(*file, Paging::ALL_PAGES),
                 Request::AwaitMetadata => system.metadata_under_way(),
                 Request::AwaitLog => system.journal.log_under_way(),
                 Request::Flush => {
@@ -216,6 +232,13 @@ impl Paging {
     ) -> Option<TransferId> {
         let due_ps = self.dirty.due_ps()?;
         let places = self.file_system.as_mut()?.take_old(due_ps, most);
+        self.write_metadata(&places, work)
+    }
+
+    /// A batch of the metadata that has been dirty since `due_ps` or longer goes to its places, as the last thing
+    /// that a sync of all files does (`sync_bdevs`, fs/sync.c); `None` once there is none.
+    pub fn sync_places(&mut self, due_ps: u64, work: &mut Vec<Work>) -> Option<TransferId> {
+        let places = self.file_system.as_mut()?.take_old(due_ps, write_back::FLUSH_BATCH);
         self.write_metadata(&places, work)
     }
 

@@ -60,6 +60,13 @@ impl Paging {
         self.names.inodes.get(&name).copied().flatten()
     }
 
+    /// All inodes that have a name, in order.
+    pub fn named(&self) -> Vec<InodeId> {
+        let mut named: Vec<InodeId> = self.names.inodes.values().copied().flatten().collect();
+        named.sort_unstable();
+        named
+    }
+
     /// The name that an inode has, or had.
     pub fn name_of(&self, inode: InodeId) -> FileId {
         self.files.get(&inode).map_or(inode, |state| state.name)

@@ -142,7 +142,9 @@ fn replay(memory: &mut Memory, known: &mut Known, step: &Step, now_ps: u64) {
             known.file.resize(pages as usize, 0);
         }
         Step::Sync => {
-            while let Some(id) = memory.paging.sync(FILE, &mut Vec::new()).unwrap() {
+            while let Some(id) =
+                memory.paging.sync(FILE, Paging::ALL_PAGES, &mut Vec::new()).unwrap()
+            {
                 memory.end_transfer(id);
             }
         }

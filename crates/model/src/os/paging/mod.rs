@@ -370,6 +370,9 @@ fn file_key(file: InodeId, index: u64) -> u64 {
 }
 
 impl Paging {
+    /// All pages of a file.
+    pub const ALL_PAGES: Range<u64> = 0..u64::MAX;
+
     /// Memory management over `memory_bytes` of main memory. Without `storage` nothing is ever
     /// paged out, and files lie in memory.
     pub fn new(
@@ -514,10 +517,13 @@ impl Paging {
         !self.transfers.is_empty()
     }
 
-    /// The inode of the file that is mapped at an address, if one is.
-    pub fn file_at(&self, address: u64) -> Option<InodeId> {
-        let (_, mapping) = self.space.find(address / self.page_bytes)?;
-        mapping.file.map(|(file, _)| file).filter(|file| !processes::is_object(*file))
+    /// The pages of files that stores to a range of bytes reach, mapping by mapping: what msync is about.
+    pub fn shared_in(&self, address: u64, length: u64) -> Vec<(InodeId, Range<u64>)> {
+        let first = address / self.page_bytes;
+        let past = address.saturating_add(length).div_ceil(self.page_bytes);
+        let mut files = self.space.shared_in(first, past.saturating_sub(first));
+        files.retain(|(file, _)| !processes::is_object(*file));
+        files
     }
 
     /// Physical addresses of the entries that a walk for `page` reads, from the last level to the

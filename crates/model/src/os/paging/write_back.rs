@@ -4,7 +4,7 @@ use super::*;
 
 /// Pages that the flusher has under way at once: a quarter of the least that the kernel's writes of a
 /// file before it turns to another (`MIN_WRITEBACK_PAGES`, fs/fs-writeback.c).
-const FLUSH_BATCH: usize = 256;
+pub(super) const FLUSH_BATCH: usize = 256;
 
 /// Dirty pages, and when they have to be written.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,9 @@ pub(super) struct Dirty {
     /// The next look at ages has been ordered.
     timed: bool,
 }
+
+/// A page of a file, by its number.
+pub type FilePage = (InodeId, u64);
 
 impl Dirty {
     /// Whether a file has been dirty for too long.
@@ -201,6 +204,32 @@ impl Paging {
     ) -> Result<Option<TransferId>, OsError> {
         let batch: Vec<(InodeId, u64)> =
             self.dirty.pages_within(file, range).take(FLUSH_BATCH).collect();
+        self.write_batch(batch, work)
+    }
+
+    /// Writes the next batch of dirty pages, file by file and page by page; those that are being written already
+    /// are passed over. Also the page that comes behind them; `None` once there are no more.
+    pub fn write_dirty(
+        &mut self,
+        mut pages: Range<FilePage>,
+        work: &mut Vec<Work>,
+    ) -> Result<Option<(TransferId, FilePage)>, OsError> {
+        loop {
+            let batch: Vec<(InodeId, u64)> =
+                self.dirty.pages.range(pages.clone()).take(FLUSH_BATCH).copied().collect();
+            let Some(&(file, index)) = batch.last() else { return Ok(None) };
+            pages.start = (file, index + 1);
+            if let Some(id) = self.write_batch(batch, work)? {
+                return Ok(Some((id, pages.start)));
+            }
+        }
+    }
+
+    fn write_batch(
+        &mut self,
+        batch: Vec<(InodeId, u64)>,
+        work: &mut Vec<Work>,
+    ) -> Result<Option<TransferId>, OsError> {
         let mut pages = Vec::new();
         for (file, index) in batch {
             let Some(frame) = self.cached(file, index) else {

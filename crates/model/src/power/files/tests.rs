@@ -33,7 +33,8 @@ fn synced(ordered: bool) -> (Files, [(u64, Content); 5]) {
         written[at] = (place, files.write_block(place));
     }
     files.note(Note::Finished { transaction: 1 });
-    files.promise(FILE, 1, PAGE, [(PLACE, 7)].into_iter());
+    assert!(files.promise(FILE, 1, PAGE, [(PLACE, 7)].into_iter()));
+    files.count_sync();
     (files, written)
 }
 

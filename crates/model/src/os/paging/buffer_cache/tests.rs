@@ -75,7 +75,9 @@ fn told(memory: &mut Memory, line: &str) -> String {
             "dirty"
         }
         "sync" => {
-            while let Some(id) = memory.paging.sync(FILE, &mut Vec::new()).unwrap() {
+            while let Some(id) =
+                memory.paging.sync(FILE, Paging::ALL_PAGES, &mut Vec::new()).unwrap()
+            {
                 memory.end_transfer(id);
             }
             "clean"
@@ -154,7 +156,7 @@ fn what_is_written_is_invalid_and_enters_again_once_it_is_clean() {
     write(&mut memory, 0);
     assert!(!holds(&memory, 0));
     assert_eq!(counters(&memory).invalidations, 1);
-    while let Some(id) = memory.paging.sync(FILE, &mut Vec::new()).unwrap() {
+    while let Some(id) = memory.paging.sync(FILE, Paging::ALL_PAGES, &mut Vec::new()).unwrap() {
         memory.end_transfer(id);
     }
     crowd_out_the_first(&mut memory);

@@ -46,9 +46,10 @@ fn a_sync_waits_for_its_data_and_then_for_one_commit() {
     let mut paging = host(FileSystemKind::Ext4);
     paging.open(FILE, 0).unwrap();
     write(&mut paging, 0);
-    let data = paging.sync(FILE, &mut Vec::new()).unwrap().expect("a dirty page");
+    let data =
+        paging.sync(FILE, Paging::ALL_PAGES, &mut Vec::new()).unwrap().expect("a dirty page");
     finish(&mut paging, data);
-    assert_eq!(paging.sync(FILE, &mut Vec::new()), Ok(None));
+    assert_eq!(paging.sync(FILE, Paging::ALL_PAGES, &mut Vec::new()), Ok(None));
     let commits = [false, true].map(|data| paging.sync_metadata(FILE, data, &mut Vec::new()));
     assert!(commits[0].is_some() && commits[0] == commits[1], "both wait for the same");
     assert!(paging.take_wakes().commit);
@@ -66,7 +67,8 @@ fn a_commit_waits_for_new_data_that_others_write() {
     let mut paging = host(FileSystemKind::Ext4);
     paging.open(FILE, 0).unwrap();
     write(&mut paging, 0);
-    let data = paging.sync(FILE, &mut Vec::new()).unwrap().expect("a dirty page");
+    let data =
+        paging.sync(FILE, Paging::ALL_PAGES, &mut Vec::new()).unwrap().expect("a dirty page");
     paging.sync_metadata(FILE, false, &mut Vec::new());
     let mut log = Vec::new();
     let (waits, _) = paging.commit(&mut log).unwrap();

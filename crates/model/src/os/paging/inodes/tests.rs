@@ -49,7 +49,7 @@ fn a_call_under_way_keeps_the_deleted_file_and_another_is_made_under_its_name() 
     write(&mut paging, new, 1);
     assert_eq!((cached(&paging, old), cached(&paging, new)), (2, 1));
     let places = [old, new].map(|inode| {
-        paging.sync(inode, &mut Vec::new()).unwrap().expect("dirty pages");
+        paging.sync(inode, Paging::ALL_PAGES, &mut Vec::new()).unwrap().expect("dirty pages");
         settle(&mut paging);
         paging.place_in_store(inode, if inode == old { 3 } else { 1 }).expect("it was written")
     });

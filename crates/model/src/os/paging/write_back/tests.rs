@@ -96,11 +96,14 @@ fn who_was_held_back_once_for_an_access_gets_on() {
 fn a_page_written_to_the_store_while_a_call_copies_to_it_is_dirty_again() {
     let mut paging = with_files(0..2);
     let Next::Ready(frame) = write(&mut paging, FILE, 0, 0) else { panic!("there is room") };
-    let id = paging.sync(FILE, &mut Vec::new()).expect("it has a place").expect("a dirty page");
+    let id = paging
+        .sync(FILE, Paging::ALL_PAGES, &mut Vec::new())
+        .expect("it has a place")
+        .expect("a dirty page");
     finish(&mut paging, id);
     assert!(!paging.frames.get(frame).dirty);
     paging.copied_to(frame, 0).unwrap();
-    assert!(paging.sync(FILE, &mut Vec::new()).is_ok_and(|id| id.is_some()));
+    assert!(paging.sync(FILE, Paging::ALL_PAGES, &mut Vec::new()).is_ok_and(|id| id.is_some()));
 }
 
 #[test]
@@ -132,10 +135,16 @@ fn a_page_being_written_is_made_read_only_and_the_hardware_is_told() {
     finish(&mut paging, id);
     assert!(matches!(fault(&mut paging, 3, true), Next::Ready(_)));
     paging.take_effects();
-    let id = paging.sync(FILE, &mut Vec::new()).expect("it has a place").expect("a dirty page");
+    let id = paging
+        .sync(FILE, Paging::ALL_PAGES, &mut Vec::new())
+        .expect("it has a place")
+        .expect("a dirty page");
     assert!(matches!(paging.entry(3), Pte::Present { writable: false, .. }));
     assert_eq!(paging.take_effects(), [Effect::Shootdown(3)]);
     finish(&mut paging, id);
     fault(&mut paging, 3, true);
-    assert!(paging.sync(FILE, &mut Vec::new()).is_ok_and(|id| id.is_some()), "dirty once more");
+    assert!(
+        paging.sync(FILE, Paging::ALL_PAGES, &mut Vec::new()).is_ok_and(|id| id.is_some()),
+        "dirty once more"
+    );
 }
