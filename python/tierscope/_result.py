@@ -17,6 +17,7 @@ from tierscope import _check, _core, causes, report, table
 from tierscope._call import core_errors, parsed
 from tierscope._files import read_text, write_directory
 from tierscope._shape import (
+    CallResult,
     DeviceResult,
     DriveResult,
     Latency,
@@ -406,6 +407,8 @@ def flat(name: str, system: SystemResult) -> dict[str, object]:
             row |= {f"dram_{k}_bytes": v for k, v in system["dram_bytes"].items()}
         elif key == "counters":
             row |= dict(system["counters"])
+        elif key == "calls":
+            row |= _flat_calls(system.get("calls", {}))
         elif key == "skipped":
             row |= {f"skipped_{k}": v for k, v in (system["skipped"] or {}).items()}
         elif key == "energy":
@@ -428,6 +431,15 @@ def flat(name: str, system: SystemResult) -> dict[str, object]:
             row |= _flat_device(system["device"])
         elif key not in ("areas", "code", "notes"):
             row[key] = value
+    return row
+
+
+def _flat_calls(calls: Mapping[str, CallResult]) -> dict[str, object]:
+    """The figures of calls on files, by kind."""
+    row: dict[str, object] = {}
+    for kind, one in calls.items():
+        row |= {f"call_{kind}_{k}": v for k, v in one.items() if k != "latency_ns"}
+        row |= {f"call_{kind}_latency_{k}_ns": v for k, v in one["latency_ns"].items()}
     return row
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 
 class WorkloadInfo(TypedDict):
@@ -290,6 +290,15 @@ class RecordedWindows(TypedDict):
     half_widths: WindowHalfWidths
 
 
+class CallResult(TypedDict):
+    """Calls of a kind on files, each from when it enters the kernel until it returns."""
+
+    count: int
+    bytes: int
+    time_ns: float
+    latency_ns: Latency
+
+
 class SystemResult(TypedDict):
     """What one system did. Units are in the names; shares are of one."""
 
@@ -312,6 +321,7 @@ class SystemResult(TypedDict):
     areas: dict[str, Cost]
     code: CodeResult | None
     counters: dict[str, int]
+    calls: NotRequired[dict[str, CallResult]]
     energy: EnergyResult
     nvdimm: NvdimmResult | None
     drive: DriveResult | None

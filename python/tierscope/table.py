@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tierscope import format as fmt
 from tierscope._shape import (
+    CallResult,
     DeviceResult,
     DiskResult,
     DriveResult,
@@ -86,6 +87,7 @@ def _machine_rows(data: ResultData) -> list[Row]:
         *idle,
         *_tag_cache_rows(systems),
         *_prediction_rows(systems),
+        *_call_rows(systems),
         *_direct_rows(systems),
         *_journal_rows(systems),
         *_nvme_rows(systems),
@@ -317,6 +319,33 @@ def _prediction_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
         *row("  misses taken for hits", lambda c: fmt.count(c["predicted_hits_that_missed"])),
         *row("  reads of the store in vain", lambda c: fmt.count(c["wasted_store_reads"])),
     ]
+
+
+_CALLS = {"read": "Reads by calls", "write": "Writes by calls", "sync": "Syncs"}
+"""Calls on files that have rows, and their names there."""
+
+
+def _call_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """Rows of calls on files and how long they took; none of kinds that no system had."""
+
+    def row(label: str, kind: str, shown: Callable[[CallResult], str]) -> Row:
+        def cell(system: SystemResult) -> str:
+            one = system.get("calls", {}).get(kind)
+            return fmt.ABSENT if one is None else shown(one)
+
+        return label, {name: cell(system) for name, system in systems.items()}
+
+    rows: list[Row] = []
+    for kind, label in _CALLS.items():
+        if any(kind in system.get("calls", {}) for system in systems.values()):
+            rows += [
+                row(label, kind, lambda one: fmt.count(one["count"])),
+                row("  mean", kind, lambda one: fmt.nanoseconds(one["latency_ns"]["mean"])),
+                row(
+                    "  99th percentile", kind, lambda one: fmt.nanoseconds(one["latency_ns"]["p99"])
+                ),
+            ]
+    return rows
 
 
 def _direct_rows(systems: Mapping[str, SystemResult]) -> list[Row]:

@@ -179,6 +179,30 @@ def test_guesses_of_misses_have_rows_where_machines_guess() -> None:
     assert "Reads guessed right" not in dict(table.rows(plain.data))
 
 
+def test_calls_on_files_have_rows_where_there_were_any() -> None:
+    result = ts.run("storage/quick", ts.workload("filebench/varmail", files=40, threads=2, loops=2))
+    system = result["storage/quick"]
+    told = table.rows(result.data)
+    at = [label for label, _ in told].index("Syncs")
+    sync = system["calls"]["sync"]
+    cells = {label: cells["storage/quick"] for label, cells in told[at : at + 3]}
+    assert cells == {
+        "Syncs": fmt.count(sync["count"]),
+        "  mean": fmt.nanoseconds(sync["latency_ns"]["mean"]),
+        "  99th percentile": fmt.nanoseconds(sync["latency_ns"]["p99"]),
+    }
+    # Two threads, two loops, each with two mails that are written and synced.
+    assert (sync["count"], sync["bytes"]) == (8, 0)
+    assert sync["time_ns"] == pytest.approx(8 * sync["latency_ns"]["mean"])
+    row = result.to_polars().row(0, named=True)
+    assert row["call_read_count"] == system["calls"]["read"]["count"]
+    assert row["call_read_bytes"] == system["counters"]["file_read_bytes"]
+    assert row["call_sync_latency_p999_ns"] == sync["latency_ns"]["p999"]
+    plain = ts.run("oracle/quick", ts.workload("gups", updates=300, table="1MiB"))
+    assert "calls" not in plain["oracle/quick"]
+    assert not {"Reads by calls", "Syncs"} & set(dict(table.rows(plain.data)))
+
+
 def test_journals_and_tag_caches_have_rows_where_machines_have_them() -> None:
     system = (
         '{ kind = "ext4", journal = "ordered", commit_interval = "1ms", journal_capacity = "4MiB", '

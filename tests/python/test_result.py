@@ -170,6 +170,7 @@ def test_the_sample_and_the_types_follow_the_schema(sample: ResultData) -> None:
     shapes: dict[str, type] = {
         "WorkloadInfo": _shape.WorkloadInfo,
         "ProgramInfo": _shape.ProgramInfo,
+        "CallResult": _shape.CallResult,
         "SystemResult": _shape.SystemResult,
         "LatencySummary": _shape.Latency,
         "Bytes": _shape.ReadWritten,

@@ -140,6 +140,10 @@ pub struct SystemResult {
     pub code: Option<CodeResult>,
     /// Counters of the components.
     pub counters: BTreeMap<String, u64>,
+    /// Calls on files that returned in what is counted, by kind: `open`, `read`, `write`, `sync` (fsync, fdatasync,
+    /// msync, sync, syncfs), `sync_file_range`. Absent where there were none, and of sampled runs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub calls: BTreeMap<String, CallResult>,
     /// Where energy went.
     #[serde(default)]
     pub energy: EnergyResult,
@@ -618,6 +622,19 @@ pub struct Cost {
     /// Time that threads stood still for it, in nanoseconds: faults, misses beyond the core, and
     /// waits in calls.
     pub stall_ns: f64,
+}
+
+/// Calls of a kind, each from when it enters the kernel until it returns.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CallResult {
+    /// How many.
+    pub count: u64,
+    /// Bytes that they read or wrote.
+    pub bytes: u64,
+    /// Sum of their times, in nanoseconds.
+    pub time_ns: f64,
+    /// How long they took.
+    pub latency_ns: LatencySummary,
 }
 
 /// A latency's distribution, in nanoseconds.

@@ -1,5 +1,6 @@
 //! What a machine counts, and the two accounts of time: stages of accesses, owners of threads.
 
+use super::calls::Returned;
 use super::causes::{Cause, Causes};
 use super::memory::Miss;
 use super::prefetch::PREFETCH;
@@ -66,6 +67,7 @@ pub(super) struct Account {
     /// before. Their stages are recorded.
     late_hits: Vec<u64>,
     histogram: LatencyHistogram,
+    pub returned: Returned,
     /// Sums of all that were recorded.
     stages: [u128; Stage::ALL.len()],
     recorded: u64,
@@ -117,6 +119,7 @@ impl Account {
             hits: vec![[0; 2]; private_levels],
             late_hits: vec![0; private_levels],
             histogram: LatencyHistogram::new(),
+            returned: Returned::default(),
             stages: [0; Stage::ALL.len()],
             recorded: 0,
             causes: Causes::new(by_site),
@@ -364,6 +367,7 @@ impl Account {
             hits: self.hits.clone(),
             late_hits: self.late_hits.clone(),
             histogram: self.histogram.clone(),
+            returned: self.returned.clone(),
             golden: self.golden.as_mut().map(|golden| Golden {
                 memory: golden.memory.fork(),
                 store: golden.store.fork(),
@@ -563,6 +567,8 @@ impl Machine {
             areas: self.areas(),
             code: self.code(),
             counters: self.counters(&activity),
+            // Of a sampled run those of some units are known alone.
+            calls: if units.is_some() { BTreeMap::new() } else { account.returned.results() },
             energy: self.energy(activity.energy, running_ps, time_ps),
             nvdimm: nvdimm_result(&self.spec),
             drive,

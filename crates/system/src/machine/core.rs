@@ -290,6 +290,11 @@ impl Machine {
             Step::LetGo(frame) => self.paging.let_go(frame),
             Step::Retry => thread.retry(),
             Step::StandStill { duration_ps } => self.stand_still(index, duration_ps),
+            Step::Return => {
+                if let Some(called) = thread.called.take().filter(|_| !self.functional) {
+                    self.account.returned.record(called, context.now_ps);
+                }
+            }
             Step::StartSlice => {
                 // How far the batch may go depends on it.
                 context.slice_end_ps = context.now_ps + self.fixed.time_slice_ps;

@@ -1,5 +1,6 @@
 //! What concerns more than one thread: entries to the kernel, calls, transfers, scheduling.
 
+use super::calls::{CallKind, Called};
 use super::direct::Way;
 use super::recorded_windows::Amount;
 use super::thread::{Action, BLOCKED, HeldFrame, IDLE, Place, State, Step, Thread, Trap};
@@ -470,6 +471,8 @@ impl Machine {
                 | Call::Exec { .. }
                 | Call::Exit { .. }
         );
+        let kind = CallKind::of(&call).filter(|_| !self.functional);
+        self.threads[id].called = kind.map(|kind| Called { kind, since_ps: now_ps, bytes: 0 });
         let mut steps = stand_still(stands_ps);
         if !quiet {
             self.account.calls += 1;
@@ -523,6 +526,7 @@ impl Machine {
                 let left = end.checked_sub(offset).filter(|left| *left > 0);
                 if let (Some(inode), Some(left)) = (inode, left) {
                     self.account.file_read_bytes += left;
+                    self.moves(id, left);
                     let last = (asked_end - 1) >> self.fixed.page_shift;
                     self.paging.keep_inode(inode);
                     steps.push(Step::Act(if way == Way::Past {
@@ -538,6 +542,7 @@ impl Machine {
                 let way = self.way_of(id, &call, [offset, length, address])?;
                 if length > 0 {
                     self.account.file_written_bytes += length;
+                    self.moves(id, length);
                     let inode = self.inode_of(id, file)?;
                     self.paging.keep_inode(inode);
                     let call = DirectCall { inode, offset, bytes: length, address, write: true };
@@ -653,8 +658,16 @@ impl Machine {
             Call::Other { .. } => {}
         }
         self.apply_effects();
+        steps.extend(kind.is_some().then_some(Step::Return));
         self.threads[id].do_first(&steps);
         Ok(())
+    }
+
+    /// A call of the thread reads or writes so many bytes of a file.
+    fn moves(&mut self, id: usize, bytes: u64) {
+        if let Some(called) = &mut self.threads[id].called {
+            called.bytes = bytes;
+        }
     }
 
     /// Forks a process; what that costs whoever makes it, before it runs.

@@ -9,6 +9,7 @@
 mod account;
 mod areas;
 mod between;
+mod calls;
 mod causes;
 mod coherence;
 mod core;

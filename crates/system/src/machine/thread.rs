@@ -1,5 +1,6 @@
 //! A software thread of the workload as the machine runs it.
 
+use super::calls::Called;
 use super::causes::Cause;
 use super::files::OpenFiles;
 use std::collections::VecDeque;
@@ -93,6 +94,8 @@ pub enum Step {
     /// The time slice begins, once the thread has been switched to: however short it is, the
     /// thread gets on.
     StartSlice,
+    /// The call that the thread is in returns.
+    Return,
 }
 
 /// What a step does as an event.
@@ -255,6 +258,8 @@ pub struct Thread {
     pub position: usize,
     /// The stream has no more.
     pub exhausted: bool,
+    /// The call on a file that it is in.
+    pub called: Option<Called>,
     /// Kernel work to do first.
     pub steps: VecDeque<Step>,
     /// Access to perform before anything else.
@@ -305,6 +310,7 @@ impl Thread {
             buffer: Vec::new(),
             position: 0,
             exhausted: false,
+            called: None,
             steps: VecDeque::new(),
             access: None,
             store_after: None,
