@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -167,5 +168,24 @@ def written(value: object, what: str) -> str:
         raise ArgumentError("wrong-type", f"{what} holds a text that is no UTF-8", mend) from None
     except TypeError as error:
         raise ArgumentError("wrong-type", f"{what}: {error}", mend) from None
-    except ValueError:
-        raise ArgumentError("wrong-type", f"{what} holds a number that is none", mend) from None
+    except ValueError as error:
+        place = _not_finite(value) if "Out of range" in str(error) else None
+        where = f": {place}" if place else ""
+        raise ArgumentError(
+            "wrong-type", f"{what} holds a number that is none{where}", mend
+        ) from None
+
+
+def _not_finite(value: object) -> str | None:
+    """Where the first number lies that is none, by keys and places; None where there is none."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else ""
+    parts: Iterable[tuple[object, object]] = ()
+    if isinstance(value, dict):
+        parts = value.items()
+    elif isinstance(value, (list, tuple)):
+        parts = enumerate(value)
+    for key, part in parts:
+        if (inner := _not_finite(part)) is not None:
+            return f"{key}.{inner}" if inner else str(key)
+    return None

@@ -135,9 +135,9 @@ class CrashReport:
             return ""
         if data["syncs"] == 0:
             return (
-                "nothing was promised: no sync (fsync, fdatasync, msync) of a file had returned "
-                "before these points, so that no promise could be broken; let the workload sync, "
-                "or try later points (--window)"
+                "nothing was promised: no sync (fsync, fdatasync, msync, sync) of a file had "
+                "returned before these points, so that no promise could be broken; let the workload "
+                "sync, or try later points (--window)"
             )
         if not data["promised_lines"]:
             judged = _JUDGED[data["judged"]][1]

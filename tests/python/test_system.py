@@ -193,12 +193,12 @@ def test_an_unknown_workload_is_met_with_a_proposal() -> None:
         ),
         (
             lambda: UNTYPED.workload("gups", random=float("nan")),
-            "the workload gups holds a number that is none",
+            "the workload gups holds a number that is none: parameters.random",
             PLAIN,
         ),
         (
             lambda: UNTYPED.run("oracle/quick", ts.Generated("gups", {"random": float("nan")})),
-            "the workload holds a number that is none",
+            "the workload holds a number that is none: workload.parameters.random",
             PLAIN,
         ),
         (

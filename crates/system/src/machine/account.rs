@@ -99,6 +99,8 @@ pub(super) struct Account {
     /// Of these, past the page cache.
     pub direct_read_bytes: u64,
     pub direct_written_bytes: u64,
+    /// Direct calls (`O_DIRECT`) where there is no page cache that they could go past.
+    pub direct_in_vain: u64,
     pub interrupts: u64,
     pub context_switches: u64,
     pub shootdowns: u64,
@@ -141,6 +143,7 @@ impl Account {
             file_written_bytes: 0,
             direct_read_bytes: 0,
             direct_written_bytes: 0,
+            direct_in_vain: 0,
             interrupts: 0,
             context_switches: 0,
             shootdowns: 0,
@@ -777,6 +780,13 @@ impl Machine {
                  the kernel only: files lie in main memory here, and what is dirty in DRAM stays there, \
                  so that these calls give no durability",
                 syncs
+            ));
+        }
+        let in_vain = self.in_all(|account| account.direct_in_vain);
+        if in_vain > 0 {
+            notes.push(format!(
+                "{in_vain} reads and writes asked to go past the page cache (O_DIRECT), which has no effect: \
+                 files lie in main memory here, and no page cache is before them"
             ));
         }
         if stale > 0 {

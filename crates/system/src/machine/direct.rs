@@ -29,7 +29,7 @@ impl Machine {
     /// Where offset or length of a direct call is not a whole number of sectors: the kernel refuses that (`EINVAL`).
     /// Of the address drives ask for less (`bdev_dma_alignment`, include/linux/blkdev.h, since Linux 6.0).
     pub(super) fn way_of(
-        &self,
+        &mut self,
         thread: usize,
         call: &Call,
         numbers: [u64; 3],
@@ -54,7 +54,10 @@ impl Machine {
         Ok(match (self.fixed.paging, whole) {
             (true, true) => Way::Past,
             (true, false) => Way::Through,
-            (false, _) => Way::Cached,
+            (false, _) => {
+                self.account.direct_in_vain += 1;
+                Way::Cached
+            }
         })
     }
 

@@ -134,4 +134,9 @@ fn without_a_store_a_direct_call_is_as_any_other() {
     let direct = run(&spec, &[of(&[write(5, PAGE), read(5, PAGE)])]);
     assert_eq!(direct.counter("stale_loads"), 0);
     assert_eq!(direct.counter("page_cache_hits") + direct.counter("page_cache_misses"), 2);
+    let told = |sums: &Sums| sums.result.notes.iter().any(|note| note.contains("O_DIRECT"));
+    assert!(told(&direct), "{:?}", direct.result.notes);
+    assert!(!told(&run(&spec, &[of(&[write_buffered(5)])])), "nobody asked for it");
+    let calls = of(&[write(5, PAGE), read(5, PAGE)]);
+    assert!(!told(&run(&system("storage/quick", &[]), &[calls])), "it has an effect there");
 }

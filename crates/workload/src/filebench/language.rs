@@ -46,7 +46,8 @@ const WITHOUT_EFFECT: [&str; 9] =
 
 /// Reads a text. `given` are settings (`$nfiles` by the name `nfiles`) that go before those of the text.
 pub fn read(text: &str, given: &[(String, Value)]) -> Result<Model, LanguageError> {
-    let mut reader = Reader { given, settings: BTreeMap::new(), model: Model::default() };
+    let mut reader =
+        Reader { given, settings: BTreeMap::new(), model: Model::default(), processes: 0 };
     for statement in syntax::parse(text)? {
         reader.statement(&statement)?;
     }
@@ -57,6 +58,8 @@ struct Reader<'a> {
     given: &'a [(String, Value)],
     settings: BTreeMap<String, Said>,
     model: Model,
+    /// Processes that are defined, those without instances too.
+    processes: usize,
 }
 
 impl Reader<'_> {
@@ -71,6 +74,10 @@ impl Reader<'_> {
                 None => format!("it sets {}", known().collect::<Vec<_>>().join(", ")),
             };
             return Err(wrong(last, format!("nothing sets ${name}"), mend));
+        }
+        if self.model.threads.is_empty() && self.processes > 0 {
+            let mend = "write instances=1 or more, of one at least";
+            return Err(wrong(last, "all processes or their threads have 0 instances", mend));
         }
         if self.model.threads.is_empty() {
             let mend = "add define process name=p { thread name=t { flowop … } }";
@@ -258,6 +265,7 @@ impl Reader<'_> {
     fn process(&mut self, statement: &Statement) -> Result<(), LanguageError> {
         let said = Attributes::new(self, statement, &["name", "instances", "nice"])?;
         let instances = said.number("instances")?.unwrap_or(1.0) as u64;
+        self.processes += 1;
         let mut threads = Vec::new();
         for inner in &statement.body {
             if inner.words != ["thread"] {

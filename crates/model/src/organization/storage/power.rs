@@ -198,7 +198,7 @@ impl PowerFailure for Storage {
                 true => "nothing before a sync; but no file shows what its blocks held before",
                 false => "nothing before a sync; files may show what their blocks held before",
             },
-            flush: "a sync (fsync, fdatasync, msync) that has returned: the file, its size and its pages",
+            flush: "a sync (fsync, fdatasync, msync, sync) that has returned: the file, its size and its pages",
             fua: "the record of a commit: metadata as of that transaction",
         }
     }

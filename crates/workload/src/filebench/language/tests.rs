@@ -189,6 +189,10 @@ fn mistakes_are_told_with_their_line() {
     let read_of = |rest: &str| process(&format!("flowop read name=r,{rest}"));
     for (text, told) in [
         ("".to_owned(), "line 1: no process is defined; add define process"),
+        (
+            process("flowop read name=r,filename=f,iosize=1k").replace("name=t", "name=t,instances=0"),
+            "line 5: all processes or their threads have 0 instances; write instances=1",
+        ),
         ("\nset nfiles=3".into(), "line 2: `set nfiles` sets nothing; write set $NAME=VALUE"),
         ("frobnicate now".into(), "line 1: `frobnicate now` is not simulated; what is read"),
         (process("flowop raed name=r"), "line 4: flowop raed is not simulated; did you mean read?"),
