@@ -136,7 +136,7 @@ class CrashReport:
         if data["syncs"] == 0:
             return (
                 "nothing was promised: no sync (fsync, fdatasync, msync, sync) of a file had "
-                "returned before these points, so that no promise could be broken; let the workload "
+                "returned before these points, so that none could be broken; let the workload "
                 "sync, or try later points (--window)"
             )
         if not data["promised_lines"]:

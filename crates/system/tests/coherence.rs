@@ -237,3 +237,15 @@ proptest! {
         prop_assert_eq!(run(&unchecked, &script, 0), whole);
     }
 }
+
+/// A thread loads what the other of its core is writing to, and has written when the request is served.
+#[test]
+fn a_load_that_waited_for_a_store_of_its_own_core_has_what_that_stored() {
+    let own = [("processor.caches.L3.shared", "false"), ("processor.threads_per_core", "2")];
+    let load = |line, work| (line, false, false, work);
+    let first = vec![load(0, 27), load(1, 8), load(0, 1)];
+    let others = [4, 4, 4, 0].map(|line| vec![load(line, 1)]);
+    let threads: Vec<Vec<Step>> = [vec![first], others.to_vec()].concat();
+    let whole = run(&system(&[SMALL, &own].concat()), &litmus(&threads), 0);
+    assert_eq!(whole.counters["stale_loads"], 0);
+}

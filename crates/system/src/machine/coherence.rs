@@ -97,7 +97,8 @@ impl Machine {
             self.misses[id].shares |= other.core != core;
         }
         self.coherence.transit.push(Transit { line, miss: id, core, write });
-        if alone {
+        if alone && !self.cores[core].caches.contains(line) {
+            self.take_posted(line, now_ps);
             return self.look_in_shared(id, 0, now_ps);
         }
         let others = self.ask_others(core, line, write, now_ps);
@@ -117,10 +118,7 @@ impl Machine {
     /// The others give up a line, or keep it clean and shared; what one has written goes to the shared caches
     /// where it is read, and with the line where it is written.
     fn ask_others(&mut self, core: usize, line: u64, write: bool, now_ps: u64) -> Others {
-        if let Some(at) = self.posted.iter().position(|posted| posted.line == line) {
-            let posted = self.posted.swap_remove(at);
-            self.put_dirty(posted, now_ps);
-        }
+        self.take_posted(line, now_ps);
         let mut others = Others::default();
         for (index, other) in self.cores.iter_mut().enumerate() {
             if index == core || !other.active {
@@ -142,6 +140,14 @@ impl Machine {
         others
     }
 
+    /// What a core has dropped of a line, and what is on its way to the shared caches, is there.
+    fn take_posted(&mut self, line: u64, now_ps: u64) {
+        if let Some(at) = self.posted.iter().position(|posted| posted.line == line) {
+            let posted = self.posted.swap_remove(at);
+            self.put_dirty(posted, now_ps);
+        }
+    }
+
     /// Where a miss needs neither shared caches nor main memory.
     fn served_by_cores(
         &mut self,
@@ -151,10 +157,10 @@ impl Machine {
         least_ps: u64,
     ) -> Option<Served> {
         let own = &self.cores[core].caches;
-        if write && own.contains(line) {
-            // Its data are there: by a request of the same core, for itself already.
+        if own.contains(line) {
+            // Its data are there: by a request of the same core, for itself already. Memory may not have them yet.
             let version = own.version(line);
-            if !own.is_shared(line) {
+            if !write || !own.is_shared(line) {
                 return Some(Served { after_ps: 0, version });
             }
             self.account.upgrades += 1;
