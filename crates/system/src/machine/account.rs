@@ -570,8 +570,12 @@ impl Machine {
             areas: self.areas(),
             code: self.code(),
             counters: self.counters(&activity),
-            // Of a sampled run those of some units are known alone.
-            calls: if units.is_some() { BTreeMap::new() } else { account.returned.results() },
+            // Of a sampled run those of some units are known alone; where there are windows a call may stand
+            // still while others are warmed.
+            calls: match units.is_some() || self.windows.is_some() {
+                true => BTreeMap::new(),
+                false => account.returned.results(),
+            },
             energy: self.energy(activity.energy, running_ps, time_ps),
             nvdimm: nvdimm_result(&self.spec),
             drive,

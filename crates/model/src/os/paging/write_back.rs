@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// A page of a file, by its number.
+pub type FilePage = (InodeId, u64);
+
 /// Pages that the flusher has under way at once: a quarter of the least that the kernel's writes of a
 /// file before it turns to another (`MIN_WRITEBACK_PAGES`, fs/fs-writeback.c).
 pub(super) const FLUSH_BATCH: usize = 256;
@@ -9,7 +12,7 @@ pub(super) const FLUSH_BATCH: usize = 256;
 /// Dirty pages, and when they have to be written.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dirty {
-    pages: BTreeSet<(InodeId, u64)>,
+    pages: BTreeSet<FilePage>,
     /// Since when each file has dirty pages, the oldest first (`dirtied_when`).
     files: BTreeSet<(u64, InodeId)>,
     /// Pages under way to the store.
@@ -21,9 +24,6 @@ pub(super) struct Dirty {
     /// The next look at ages has been ordered.
     timed: bool,
 }
-
-/// A page of a file, by its number.
-pub type FilePage = (InodeId, u64);
 
 impl Dirty {
     /// Whether a file has been dirty for too long.
@@ -37,7 +37,7 @@ impl Dirty {
         self.due_ps
     }
 
-    pub fn pages_of(&self, file: InodeId) -> impl Iterator<Item = (InodeId, u64)> + '_ {
+    pub fn pages_of(&self, file: InodeId) -> impl Iterator<Item = FilePage> + '_ {
         self.pages_within(file, 0..u64::MAX)
     }
 
@@ -45,7 +45,7 @@ impl Dirty {
         &self,
         file: InodeId,
         pages: Range<u64>,
-    ) -> impl Iterator<Item = (InodeId, u64)> + '_ {
+    ) -> impl Iterator<Item = FilePage> + '_ {
         self.pages.range((file, pages.start)..(file, pages.end)).copied()
     }
 }
@@ -202,8 +202,7 @@ impl Paging {
         range: Range<u64>,
         work: &mut Vec<Work>,
     ) -> Result<Option<TransferId>, OsError> {
-        let batch: Vec<(InodeId, u64)> =
-            self.dirty.pages_within(file, range).take(FLUSH_BATCH).collect();
+        let batch: Vec<FilePage> = self.dirty.pages_within(file, range).take(FLUSH_BATCH).collect();
         self.write_batch(batch, work)
     }
 
@@ -215,7 +214,7 @@ impl Paging {
         work: &mut Vec<Work>,
     ) -> Result<Option<(TransferId, FilePage)>, OsError> {
         loop {
-            let batch: Vec<(InodeId, u64)> =
+            let batch: Vec<FilePage> =
                 self.dirty.pages.range(pages.clone()).take(FLUSH_BATCH).copied().collect();
             let Some(&(file, index)) = batch.last() else { return Ok(None) };
             pages.start = (file, index + 1);
@@ -227,7 +226,7 @@ impl Paging {
 
     fn write_batch(
         &mut self,
-        batch: Vec<(InodeId, u64)>,
+        batch: Vec<FilePage>,
         work: &mut Vec<Work>,
     ) -> Result<Option<TransferId>, OsError> {
         let mut pages = Vec::new();
