@@ -147,7 +147,7 @@ pub struct Touched {
 }
 
 impl Touched {
-    const BITS: u32 = 8;
+    const BITS: u32 = 11;
     const PLACES: usize = 1 << Self::BITS;
 
     #[inline]
@@ -273,11 +273,13 @@ pub struct List {
     pub hit: u32,
     /// Rows that were waited for since the list was empty: a bit each, which several share.
     rows: u64,
+    /// Of these, those for which two may have waited at a time.
+    twice: u64,
 }
 
 impl List {
     /// An empty list.
-    pub const EMPTY: List = List { head: NONE, tail: NONE, hit: NONE, rows: 0 };
+    pub const EMPTY: List = List { head: NONE, tail: NONE, hit: NONE, rows: 0, twice: 0 };
 
     /// Whether nothing waits.
     #[inline]
@@ -293,7 +295,9 @@ impl List {
         entries[tail].next = slot;
         let entry = &mut entries[slot];
         entry.previous = tail;
-        self.rows |= bit_of(entry.row);
+        let row = bit_of(entry.row);
+        self.twice |= self.rows & row;
+        self.rows |= row;
         let hits = (self.hit == NONE) & (entry.row == open_row);
         self.hit = if hits { slot } else { self.hit };
         self.head = if tail == NONE { slot } else { self.head };
@@ -308,15 +312,22 @@ impl List {
         entries[next].previous = previous;
         self.head = if previous == NONE { next } else { self.head };
         self.tail = if next == NONE { previous } else { self.tail };
-        self.rows = if self.head == NONE { 0 } else { self.rows };
-        self.hit = first_of(entries, next, row);
+        let kept = u64::from(self.head == NONE).wrapping_sub(1);
+        self.rows &= kept;
+        self.twice &= kept;
+        // Looked for only where there may be another: how many wait here no processor can foretell.
+        let another = self.twice & bit_of(row) != 0;
+        self.hit = if another { first_of(entries, next, row) } else { NONE };
     }
 
     /// A row was opened, while none was.
     #[inline]
     pub fn open(&mut self, entries: &Entries, row: u64) {
         if self.rows & bit_of(row) != 0 {
-            self.hit = first_of(entries, self.head, row);
+            // As a rule it is opened for the oldest.
+            let head = self.head;
+            let first = entries[head].row == row;
+            self.hit = if first { head } else { first_of(entries, entries[head].next, row) };
         }
     }
 }
@@ -332,4 +343,52 @@ fn first_of(entries: &Entries, mut slot: u32, row: u64) -> u32 {
         slot = entries[slot].next;
     }
     slot
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entry(row: u64) -> Entry {
+        Entry::new(0, row, 0, Class::new(false, false), 1, 1, (0, false), 0, (0, 1))
+    }
+
+    proptest! {
+        /// The oldest and the oldest hit are those of a plain list, whichever rows come, are opened,
+        /// served and closed; rows 64 apart share a bit.
+        #[test]
+        fn a_list_knows_its_oldest_hit(
+            steps in proptest::collection::vec((0..4u32, 0..3u64, any::<bool>()), 1..200),
+        ) {
+            let mut entries = Entries::default();
+            let mut list = List::EMPTY;
+            let mut plain: Vec<(u32, u64)> = Vec::new();
+            let mut open = u64::MAX;
+            for (step, row, far) in steps {
+                let row = row + 64 * u64::from(far);
+                match step {
+                    0 | 1 => {
+                        let slot = entries.insert(entry(row));
+                        list.push(&mut entries, slot, open);
+                        plain.push((slot, row));
+                    }
+                    2 if list.hit != NONE => {
+                        let slot = list.hit;
+                        list.remove_hit(&mut entries);
+                        entries.remove(slot);
+                        plain.retain(|(other, _)| *other != slot);
+                    }
+                    _ => {
+                        (list.hit, open) = (NONE, plain.first().map_or(row, |(_, row)| *row));
+                        open = if far { row } else { open };
+                        list.open(&entries, open);
+                    }
+                }
+                let oldest = plain.first().map_or(NONE, |(slot, _)| *slot);
+                let hit = plain.iter().find(|(_, row)| *row == open).map_or(NONE, |(slot, _)| *slot);
+                prop_assert_eq!((list.head, list.hit), (oldest, hit));
+            }
+        }
+    }
 }
