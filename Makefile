@@ -13,7 +13,6 @@ BIN := $(VENV)/bin
 CARGO_TARGET_DIR ?= target
 export CARGO_TARGET_DIR
 RECORDER := python/tierscope/_record/libtierscope_record.so
-# What maturin sets too, so that its build finds everything built.
 export VIRTUAL_ENV := $(abspath $(VENV))
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 export PYO3_BUILD_EXTENSION_MODULE := 1
@@ -31,7 +30,7 @@ run: build ## Builds everything and runs SQLite on three machines: the main job,
 
 .PHONY: build
 build: $(VENV)/run-packages ## Builds the package, release, into .venv.
-	cargo build --release -p tierscope-record -p tierscope-python
+	cargo build --release -p tierscope-record
 	mkdir -p $(dir $(RECORDER))
 	@# By renaming: a run may have the old one loaded, which must not change under it.
 	cp $(CARGO_TARGET_DIR)/release/libtierscope_record.so $(RECORDER).new
@@ -47,7 +46,7 @@ test: build $(VENV)/dev-packages ## Runs the tests of Rust and Python.
 	tools/need --wish qemu-user sqlite3
 	tools/need --wish chromium-headless-shell
 	cargo test $(RUST_TESTS)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 .PHONY: kernel
 kernel: ## Watches what this computer's kernel reads ahead, reclaims and journals, and compares the model with it. As root.

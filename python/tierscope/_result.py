@@ -57,6 +57,10 @@ INTERVAL_COLUMNS = (
 """Columns of :attr:`Result.intervals` behind ``system``: sums over an interval."""
 
 
+Intervals = Mapping[str, Mapping[str, list[int]]]
+"""Intervals of systems: columns by the system's name."""
+
+
 class Table:
     """A result's table: text when printed, HTML in a notebook."""
 
@@ -88,19 +92,25 @@ class Result:
     Attributes:
         data: the result object, as in ``result.json``; its schema is in the reference.
         descriptions: the resolved description of each system, TOML by the system's name.
-        intervals: one row for each system and interval of simulated time; see
-            :data:`INTERVAL_COLUMNS`.
     """
 
     def __init__(
         self,
         data: ResultData,
         descriptions: dict[str, str] | None = None,
-        intervals: pl.DataFrame | None = None,
+        intervals: pl.DataFrame | Intervals | None = None,
     ) -> None:
         self.data = data
         self.descriptions = descriptions or {}
-        self.intervals = interval_table({}) if intervals is None else intervals
+        self._intervals: pl.DataFrame | Intervals = {} if intervals is None else intervals
+
+    @property
+    def intervals(self) -> pl.DataFrame:
+        """One row for each system and interval of simulated time; see :data:`INTERVAL_COLUMNS`."""
+        # A table when it is first asked for: Polars takes long to load.
+        if isinstance(self._intervals, Mapping):
+            self._intervals = interval_table(self._intervals)
+        return self._intervals
 
     def __getitem__(self, name: str) -> SystemResult:
         """One system's figures.
@@ -300,7 +310,7 @@ def repetition_name(number: int) -> str:
     return f"repetition-{number}"
 
 
-def interval_table(intervals: Mapping[str, Mapping[str, list[int]]]) -> pl.DataFrame:
+def interval_table(intervals: Intervals) -> pl.DataFrame:
     """The intervals of systems, given as columns by the system's name, as one table."""
     import polars as pl
 

@@ -25,7 +25,7 @@ from tierscope import (
 )
 from tierscope._call import core_errors, parsed
 from tierscope._region import Extent, Warming
-from tierscope._result import INTERRUPTED, Result, interval_table
+from tierscope._result import INTERRUPTED, Result
 from tierscope._system import System, with_names_told_apart
 from tierscope._workload import Generated, MemoryTrace, Program, Workload
 from tierscope.causes import By
@@ -630,13 +630,11 @@ def _result(
     for one, own in zip(machines, notes, strict=True):
         if one.name in found:
             found[one.name]["notes"][:0] = own
-    intervals = interval_table(
-        {
-            one.name: columns
-            for one, columns in zip(machines, ended["intervals"], strict=True)
-            if one.name in found
-        }
-    )
+    intervals = {
+        one.name: columns
+        for one, columns in zip(machines, ended["intervals"], strict=True)
+        if one.name in found
+    }
     result = Result(data, {one.name: one.to_toml() for one in machines}, intervals)
     if finished["failures"]:
         raise RunFailedError(result, [(name, why) for name, why in finished["failures"]])

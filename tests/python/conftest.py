@@ -9,11 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
 
 import pytest
+from commands import Server
 from tierscope._shape import ResultData
 
 DATA = Path(__file__).parent / "data"
@@ -39,15 +40,29 @@ def sample() -> ResultData:
     return cast(ResultData, copy.deepcopy(_SAMPLE))
 
 
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """What starts the command without loading it anew each time."""
+    server = Server()
+    yield server
+    server.end()
+
+
 @pytest.fixture
-def tierscope(tmp_path: Path) -> Runner:
-    """Runs the command in an empty directory, without a terminal."""
+def tierscope(tmp_path: Path, server: Server) -> Runner:
+    """Runs the command in an empty directory, without a terminal.
+
+    Where the environment tells the interpreter something, an interpreter of its own does.
+    """
 
     def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "COLUMNS": "80", "PYTHONUTF8": "1", **environment}
+        if not any(name.startswith(("PYTHON", "LC_", "LANG")) for name in environment):
+            return server.run(arguments, tmp_path, env, timeout_s=120)
         return subprocess.run(
             [sys.executable, "-m", "tierscope", *arguments],
             cwd=tmp_path,
-            env={**os.environ, "COLUMNS": "80", "PYTHONUTF8": "1", **environment},
+            env=env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import Runner
 from tierscope.cli import manual
-from tierscope.cli.app import app
+from tierscope.cli.app import of
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "wheel" / "data" / "share" / "man" / "man1" / "tierscope.1"
@@ -67,7 +67,7 @@ def test_bash_completes_systems_and_workloads(tierscope: Runner, tmp_path: Path)
 def test_every_shells_script_knows_every_command(tierscope: Runner, shell: str) -> None:
     script = tierscope("completions", shell)
     assert (script.returncode, script.stderr) == (0, "")
-    for name in app:
+    for name in of():
         assert name.startswith("-") or re.search(rf"\b{name}\b", script.stdout), name
     found = shutil.which(shell)
     if found is not None:

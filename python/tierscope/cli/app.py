@@ -5,31 +5,35 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from importlib import import_module
 
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 
-import tierscope
+from tierscope import _core
 from tierscope._interrupts import received
-from tierscope.cli import (
-    FAILURE,
-    advise,
-    completions,
-    crash,
-    describe,
-    doctor,
-    init,
-    interrupted_status,
-    record,
-    report,
-    reproduce,
-    results,
-    run,
-    sweep,
-    trace,
-)
+from tierscope.cli import FAILURE, interrupted_status
 from tierscope.errors import TierscopeError
 from tierscope.format import visible
+
+_COMMANDS = {
+    "run": ("run", ""),
+    "record": ("record", ""),
+    "compare": ("results", "COMPARE_"),
+    "report": ("report", ""),
+    "sweep": ("sweep", ""),
+    "advise": ("advise", ""),
+    "reproduce": ("reproduce", ""),
+    "show": ("describe", "SHOW_"),
+    "check": ("describe", "CHECK_"),
+    "crash": ("crash", ""),
+    "init": ("init", ""),
+    "doctor": ("doctor", ""),
+    "completions": ("completions", ""),
+    "convert": ("trace", "CONVERT_"),
+    "trace info": ("trace", "INFO_"),
+}
+"""Each command: the module that has its function, usage and examples, and how the latter begin."""
 
 _HELP = """\
 Brings extended memory hierarchies into focus: describe a machine once, run any program on it,
@@ -92,16 +96,33 @@ Exit status: the program's (128+n for a signal); 125 for a failure of
 tierscope itself; 130 for an interrupt.
 """
 
-app = App(
-    name="tierscope",
-    help=_HELP,
-    help_epilogue=_EXAMPLES,
-    help_format="plaintext",
-    version=tierscope.__version__,
-    default_parameter=Parameter(negative=()),
-    result_action="return_value",
-    suppress_keyboard_interrupt=False,
-)
+
+def of(commands: Iterable[str] = _COMMANDS) -> App:
+    """The command line with these commands: their modules are loaded, which takes long for all."""
+    app = App(
+        name="tierscope",
+        help=_HELP,
+        help_epilogue=_EXAMPLES,
+        help_format="plaintext",
+        version=_core.version(),
+        default_parameter=Parameter(negative=()),
+        result_action="return_value",
+        suppress_keyboard_interrupt=False,
+    )
+    groups: dict[str, App] = {}
+    for command in commands:
+        place, prefix = _COMMANDS[command]
+        module = import_module(f"tierscope.cli.{place}")
+        usage, examples = (getattr(module, prefix + name) for name in ("USAGE", "EXAMPLES"))
+        group, _, name = command.rpartition(" ")
+        above = app
+        if group:
+            help_ = "Looks at recordings and traces."
+            above = groups.setdefault(group, App(name=group, help=help_, help_epilogue=examples))
+        above.command(_flowing(getattr(module, name)), usage=usage, help_epilogue=examples)
+    for one in groups.values():
+        app.command(one)
+    return app
 
 
 def _flowing(command: Callable[..., int]) -> Callable[..., int]:
@@ -113,35 +134,10 @@ def _flowing(command: Callable[..., int]) -> Callable[..., int]:
     return command
 
 
-app.command(_flowing(run.run), usage=run.USAGE, help_epilogue=run.EXAMPLES)
-app.command(_flowing(record.record), usage=record.USAGE, help_epilogue=record.EXAMPLES)
-app.command(
-    _flowing(results.compare), usage=results.COMPARE_USAGE, help_epilogue=results.COMPARE_EXAMPLES
-)
-app.command(_flowing(report.report), usage=report.USAGE, help_epilogue=report.EXAMPLES)
-app.command(_flowing(sweep.sweep), usage=sweep.USAGE, help_epilogue=sweep.EXAMPLES)
-app.command(_flowing(advise.advise), usage=advise.USAGE, help_epilogue=advise.EXAMPLES)
-app.command(_flowing(reproduce.reproduce), usage=reproduce.USAGE, help_epilogue=reproduce.EXAMPLES)
-app.command(
-    _flowing(describe.show), usage=describe.SHOW_USAGE, help_epilogue=describe.SHOW_EXAMPLES
-)
-app.command(
-    _flowing(describe.check), usage=describe.CHECK_USAGE, help_epilogue=describe.CHECK_EXAMPLES
-)
-app.command(_flowing(crash.crash), usage=crash.USAGE, help_epilogue=crash.EXAMPLES)
-app.command(_flowing(init.init), usage=init.USAGE, help_epilogue=init.EXAMPLES)
-app.command(_flowing(doctor.doctor), usage=doctor.USAGE, help_epilogue=doctor.EXAMPLES)
-app.command(
-    _flowing(completions.completions), usage=completions.USAGE, help_epilogue=completions.EXAMPLES
-)
-app.command(
-    _flowing(trace.convert), usage=trace.CONVERT_USAGE, help_epilogue=trace.CONVERT_EXAMPLES
-)
-_trace = App(
-    name="trace", help="Looks at recordings and traces.", help_epilogue=trace.INFO_EXAMPLES
-)
-_trace.command(_flowing(trace.info), usage=trace.INFO_USAGE, help_epilogue=trace.INFO_EXAMPLES)
-app.command(_trace)
+def _asked(arguments: list[str]) -> Iterable[str]:
+    """The command that is asked for, or those of its group; all, where help or a mistake tells."""
+    word = arguments[0] if arguments else ""
+    return [name for name in _COMMANDS if word in (name, name.partition(" ")[0])] or _COMMANDS
 
 
 def dispatch(arguments: list[str]) -> int:
@@ -149,7 +145,7 @@ def dispatch(arguments: list[str]) -> int:
     _never_fail_to_encode()
     try:
         tokens = with_explicit_json(arguments)
-        status = app(tokens, exit_on_error=False, print_error=False)
+        status = of(_asked(tokens))(tokens, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         return _fail([f"error[usage]: {_in_one_line(error)}", f"  = {_hint(error)}"])
     except TierscopeError as error:
@@ -159,7 +155,9 @@ def dispatch(arguments: list[str]) -> int:
 
 def _status_of(error: TierscopeError, failure: int) -> int:
     """That of an interrupt, or of the signal that killed the program, if nothing ran for it."""
-    if not isinstance(error, tierscope.NoResultError):
+    from tierscope._run import NoResultError
+
+    if not isinstance(error, NoResultError):
         return failure
     if received:
         return interrupted_status()

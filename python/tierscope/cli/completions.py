@@ -24,7 +24,7 @@ def completions(shell: Literal["bash", "zsh", "fish"], /) -> int:
         shell: bash, zsh or fish. Names of presets and workloads are asked of tierscope as they are
             completed.
     """
-    from tierscope.cli.app import app
+    from tierscope.cli.app import of
 
-    print(app.generate_completion(prog_name="tierscope", shell=shell))
+    print(of().generate_completion(prog_name="tierscope", shell=shell))
     return 0

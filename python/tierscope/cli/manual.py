@@ -8,13 +8,14 @@ from pathlib import Path
 
 from cyclopts import App
 
-from tierscope.cli.app import app
+from tierscope.cli.app import of
 
 _LEFT_OUT = ("--no-", "--empty-")
 
 
 def page() -> str:
     """The page, as `man` reads it."""
+    app = of()
     lines = [
         f'.TH TIERSCOPE 1 "" "tierscope {_first(app.version)}" "User Commands"',
         ".SH NAME",

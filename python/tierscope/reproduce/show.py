@@ -6,19 +6,21 @@ import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib.figure import Figure
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from tierscope import format as fmt
 from tierscope._files import write_text, write_with
-from tierscope.reproduce import pages, plots
+from tierscope.reproduce import pages
 from tierscope.reproduce.catalog import FULL, QUICK, Item, Paper
 from tierscope.reproduce.run import Done
 from tierscope.reproduce.tables import Grid, compact, described, lines_of, to_csv
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _IN_ASCII = str.maketrans({"µ": "u", "±": "~", "×": "x", "–": "-"})
 
@@ -133,6 +135,8 @@ def keep(done: Done, directory: Path) -> list[Path]:
     Raises:
         TierscopeError: where one cannot be written.
     """
+    from tierscope.reproduce import plots  # What draws takes long to load.
+
     directory.mkdir(parents=True, exist_ok=True)
     found = []
     if (figure := plots.draw(done)) is not None:
