@@ -30,12 +30,14 @@ run: build ## Builds everything and runs SQLite on three machines: the main job,
 
 .PHONY: build
 build: $(VENV)/run-packages ## Builds the package, release, into .venv.
-	cargo build --release -p tierscope-record
+	$(BIN)/maturin develop --release
+	@# With the package, and as maturin has built it: otherwise both would be built anew, each time.
+	PYO3_CONFIG_FILE=$$(ls -t $(abspath $(CARGO_TARGET_DIR))/maturin/pyo3-config-*.txt | head -n 1) \
+		cargo build --release -p tierscope-record -p tierscope-python
 	mkdir -p $(dir $(RECORDER))
 	@# By renaming: a run may have the old one loaded, which must not change under it.
 	cp $(CARGO_TARGET_DIR)/release/libtierscope_record.so $(RECORDER).new
 	mv -f $(RECORDER).new $(RECORDER)
-	$(BIN)/maturin develop --release
 
 .PHONY: wheel
 wheel: build ## Builds a wheel into dist.

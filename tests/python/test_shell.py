@@ -77,6 +77,34 @@ def test_every_shells_script_knows_every_command(tierscope: Runner, shell: str) 
         assert checked.returncode == 0, checked.stderr
 
 
+def test_a_command_that_is_loaded_alone_says_of_itself_what_it_says_among_all(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    whole = of()
+    names = [name for name in whole if not name.startswith("-")]
+    assert {"run", "sweep", "show", "trace"} <= set(names)
+    for name in names:
+        words = ["trace", "info"] if name == "trace" else [name]
+        said = []
+        for command_line in (of([" ".join(words)]), whole):
+            command_line([*words, "--help"])
+            said.append(capsys.readouterr().out)
+        assert said[0] == said[1]
+        assert f"Usage: tierscope {' '.join(words)}" in said[0]
+
+
+def test_what_draws_and_what_makes_tables_is_loaded_when_it_is_asked_for() -> None:
+    """Either takes as long to load as all of the command."""
+    script = (
+        "import sys\nfrom tierscope.cli.app import of\nof()\n"
+        "print({'matplotlib', 'numpy', 'polars', 'vl_convert'} & set(sys.modules))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "set()\n"
+
+
 def test_another_shell_is_refused_with_those_that_there_are(tierscope: Runner) -> None:
     refused = tierscope("completions", "tcsh")
     assert refused.returncode == 125

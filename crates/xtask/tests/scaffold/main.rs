@@ -10,8 +10,8 @@ use std::process::Command;
 
 const SECTION: &str = "\n## Adding a part\n";
 /// Parts whose code is not optimized are built faster, and what they depend on is built already.
-const CARGO_CONFIG: &str = "[profile.test]\nopt-level = 0\n\
-    [profile.test.package.\"*\"]\nopt-level = 2\n";
+const CARGO_CONFIG: &str = "[profile.dev]\nopt-level = 0\n\
+    [profile.dev.package.\"*\"]\nopt-level = 2\n";
 /// Beyond what the steps check by themselves: a machine with the parts that were added.
 const MACHINE: (&str, &str) = ("crates/system/tests/scaffolded.rs", include_str!("machine.rs"));
 
@@ -139,8 +139,7 @@ fn run(folder: &Path, command: &str) -> String {
     shell.env("CARGO_TARGET_DIR", target.expect("it lies in the target directory"));
     // Profiles of their own: cargo names what it builds by profile and by place below the workspace, so that
     // the copy's crates would stand for those of the original in the target directory that they share.
-    shell.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("CARGO_PROFILE_TEST_OPT_LEVEL", "0");
-    shell.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0");
+    shell.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0");
     shell.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_NET_OFFLINE", "true");
     let output = shell.output().unwrap_or_else(|why| panic!("bash: {why}"));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
