@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tierscope import _check, _core, _system, _workload
 from tierscope import format as fmt
@@ -28,6 +28,9 @@ from tierscope._shape import SystemResult
 from tierscope._system import System
 from tierscope._workload import Generated, MemoryTrace, Program, Recorded, Workload
 from tierscope.errors import ArgumentError, RunError, TierscopeError
+
+if TYPE_CHECKING:
+    import altair as alt
 
 SCHEMA = 1
 CONFIDENCE = 0.95
@@ -129,13 +132,36 @@ class Repetitions:
         figures: dict[str, Any] = self.data["systems"][name]
         return figures
 
+    def figures(self) -> list[tuple[str, str, Callable[[float | None], str]]]:
+        """The figures whose means are taken: title, key, and how a value is told."""
+        alone = self._of_devices()
+        told = {
+            "latency_p50_ns": "Median latency",
+            "latency_p99_ns": "99th percentile of latency",
+            "latency_p999_ns": "99.9th percentile of latency",
+            "peak_share": "Bandwidth, of its peak",
+            "read_latency_mean_ns": "Read latency, mean",
+            "write_latency_mean_ns": "Write latency, mean",
+        }
+        rows = _DEVICE_ROWS if alone else _ROWS
+        return [(told.get(key, label), key, shown) for label, key, shown in rows]
+
+    def _of_devices(self) -> bool:
+        """Whether all systems are devices alone."""
+        return all("requests_per_s" in figures for figures in self.data["systems"].values())
+
+    def cells(self) -> list[tuple[str, list[str]]]:
+        """Mean ± half-width of each figure of each system, behind the figure's label."""
+        systems: dict[str, Any] = self.data["systems"]
+        return [
+            (label, [_cell(figures[key], shown) for figures in systems.values()])
+            for label, key, shown in (_DEVICE_ROWS if self._of_devices() else _ROWS)
+        ]
+
     def table(self) -> str:
         """Mean ± half-width of each figure, a column a system."""
         systems: dict[str, Any] = self.data["systems"]
-        rows = [("", list(systems))]
-        alone = all("requests_per_s" in figures for figures in systems.values())
-        for label, key, shown in _DEVICE_ROWS if alone else _ROWS:
-            rows.append((label, [_cell(figures[key], shown) for figures in systems.values()]))
+        rows = [("", list(systems)), *self.cells()]
         label_width = max(len(label) for label, _ in rows)
         widths = [max(len(row[i]) for _, row in rows) for i in range(len(systems))]
         return "\n".join(
@@ -145,20 +171,48 @@ class Repetitions:
 
     def report(self) -> str:
         """The table with what it says, as the command line prints it."""
+        return "\n".join([self.heading(), "", self.table(), "", *self.closing_lines()])
+
+    def heading(self) -> str:
+        """What ran, how often, with which seeds."""
         data = self.data
         runs = f"{data['counted']} runs"
         if data["seeds"] is not None:
             runs += f", seeds {data['seeds'][0]} to {data['seeds'][-1]}"
-        lines = [f"{data['workload']['name']}: {runs}", "", self.table(), ""]
+        return f"{data['workload']['name']}: {runs}"
+
+    def closing_lines(self) -> list[str]:
+        """What the figures are, and what is missing."""
+        data = self.data
         if data["counted"] > 1:
-            lines.append(
+            lines = [
                 f"Means of {data['counted']} runs; ± is half of the 95 % confidence interval "
                 "(Student t)."
-            )
+            ]
         else:
-            lines.append("Of one run nothing can be said of how far the figures vary.")
-        lines += [f"Partial: {data['partial_reason']}."] if data["partial_reason"] else []
-        return "\n".join(lines)
+            lines = ["Of one run nothing can be said of how far the figures vary."]
+        return lines + ([f"Partial: {data['partial_reason']}."] if data["partial_reason"] else [])
+
+    def charts(self) -> list[alt.TopLevelMixin]:
+        """The figures of a page, for notebooks: Altair draws them. It needs that package.
+
+        Raises:
+            TierscopeError: where it is not installed.
+        """
+        from tierscope.pages import repetition_charts
+        from tierscope.pages.chart import in_altair
+
+        return in_altair(repetition_charts.all_of(self))
+
+    def save_report(self, path: str | os.PathLike[str]) -> None:
+        """Writes one HTML page, which needs no network.
+
+        Raises:
+            TierscopeError: where it cannot be written.
+        """
+        from tierscope.pages.report import write_report
+
+        write_report(self, path)
 
     def to_json(self) -> str:
         """The summary as one JSON object."""

@@ -297,12 +297,17 @@ def _no_intervals(path: Path, why: str) -> TierscopeError:
 
 def _check_one(source: Path) -> None:
     """Refuses a directory of repetitions: it holds a result in each directory below it."""
-    if (source / REPETITIONS_FILE).is_file() and not (source / _RESULT_FILE).exists():
+    if is_repetitions(source):
         raise TierscopeError(
             "several-results",
             f"{source} holds repetitions, not one result",
             f"name one of them, such as {source / repetition_name(1)}",
         )
+
+
+def is_repetitions(source: Path) -> bool:
+    """Whether a directory holds repetitions, and not a result of its own."""
+    return (source / REPETITIONS_FILE).is_file() and not (source / _RESULT_FILE).exists()
 
 
 def repetition_name(number: int) -> str:

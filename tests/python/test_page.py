@@ -19,7 +19,7 @@ from tierscope._shape import ResultData
 from tierscope.pages import charts, sweep_charts
 from tierscope.pages.chart import labels_of_times, spread_by_ratio
 from tierscope.pages.page import VEGA_LITE
-from tierscope.pages.report import of_result, of_sweep
+from tierscope.pages.report import of_repetitions, of_result, of_sweep
 
 BROWSER = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 
@@ -100,6 +100,55 @@ def test_a_page_tells_what_the_report_tells(result: ts.Result) -> None:
         assert all(cell in text for cell in cells.values())
     assert all(line in text for line in report.closing_lines(result.data))
     assert all(description in text for description in result.descriptions.values())
+
+
+def test_a_page_of_repetitions_has_every_run_and_how_sure_their_mean_is(
+    tierscope: Runner, tmp_path: Path
+) -> None:
+    kept = ts.repeat(["hybrid/quick", "oracle/quick"], ts.workload("gups", updates=300, seed=5), 3)
+    kept.save(tmp_path / "three")
+    done = tierscope("report", "three")
+    assert done.returncode == 0, done.stderr
+    read = Read((tmp_path / "report.html").read_text())
+    assert "gups: 3 runs, seeds 5 to 7" in read.text
+    assert all(cell in read.text for _, cells in kept.cells() for cell in cells)
+    assert all(line in read.text for line in kept.closing_lines())
+    (spec,) = read.specs
+    assert spec["title"]["subtitle"].endswith("; complete; 3 runs")
+    rows = [row for row in spec["data"]["values"] if row["figure"] == "time_s"]
+    for name in kept.data["systems"]:
+        own = [row for row in rows if row["system"] == name]
+        values = {row["run"]: row["value"] for row in own if "value" in row}
+        figure = kept[name]["time_s"]
+        assert values == dict(zip(("seed 5", "seed 6", "seed 7"), figure["values"], strict=True))
+        (mean,) = [row for row in own if "mean" in row]
+        assert mean["mean"] == figure["mean"]
+        assert mean["most"] - mean["mean"] == pytest.approx(figure["half_width"])
+    drawn = vl_convert.vegalite_to_svg(json.dumps(spec), vl_version=VEGA_LITE)
+    assert "NaN" not in drawn
+    known = sum(
+        figure["mean"] is not None
+        for name in ("hybrid/quick", "oracle/quick")
+        for figure in kept[name].values()
+    )
+    runs = sum(
+        value is not None
+        for name in ("hybrid/quick", "oracle/quick")
+        for figure in kept[name].values()
+        for value in figure["values"]
+    )
+    assert drawn.count("<path aria-label") >= runs + known
+    assert kept.charts()[0].to_dict()["title"] == spec["title"]
+
+
+def test_repetitions_that_are_partial_say_so_on_their_page() -> None:
+    work = ts.workload("gups", updates=300, seed=5)
+    whole, cut = ts.run("oracle/quick", work), ts.run("oracle/quick", work)
+    cut.data["completeness"], cut.data["partial_reason"] = "partial", "the run was interrupted"
+    page = of_repetitions(ts.Repetitions([whole, cut], 4))
+    assert page.state == "partial"
+    assert "1 of 4 repetitions were run to their end" in page.charts[0]["title"]["subtitle"]
+    vl_convert.vegalite_to_svg(json.dumps(page.charts[0]), vl_version=VEGA_LITE)
 
 
 def test_every_figure_says_how_complete_it_is(sample: ResultData) -> None:

@@ -11,11 +11,13 @@ from tierscope.errors import TierscopeError
 
 USAGE = "Usage: tierscope report DIR... -o PAGE.html"
 EXAMPLES = """\
-One page of a result, of several side by side, and of a sweep:
+One page of a result, of several side by side, of repetitions, and of a sweep:
 
   tierscope run -s hybrid,oracle -w gups -o results/
   tierscope report results/ -o report.html
   tierscope report before/ after/ -o comparison.html
+  tierscope run -s hybrid,oracle -w gups --repeat 5 -o five/
+  tierscope report five/ -o five.html
   tierscope report study/ -o study.html
 """
 
@@ -24,7 +26,7 @@ def report(
     *directories: Path,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
 ) -> int:
-    """Writes one HTML page of a result, of several side by side, or of a sweep.
+    """Writes one HTML page of a result, of several side by side, of repetitions, or of a sweep.
 
     The page needs no network: it holds all that it shows, and what draws it. Hovering tells values,
     a legend's entry leaves that alone in full colour, and series over time can be zoomed; printed,

@@ -1,4 +1,4 @@
-"""Which tables and figures belong to a result, a comparison or a sweep."""
+"""Which tables and figures belong to a result, a comparison, repetitions or a sweep."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 from tierscope import _check, report, table
 from tierscope._compare import Comparison
 from tierscope._files import write_text
-from tierscope._result import Result, load
+from tierscope._repeat import Repetitions, load_repetitions
+from tierscope._result import Result, is_repetitions, load
 from tierscope._shape import ResultData
 from tierscope.errors import ArgumentError, TierscopeError
-from tierscope.pages import charts, sweep_charts
+from tierscope.pages import charts, repetition_charts, sweep_charts
 from tierscope.pages.page import Page, Table
 from tierscope.sweeps import show
 from tierscope.sweeps.store import is_sweep
@@ -81,8 +82,24 @@ def of_sweep(sweep: Sweep) -> Page:
     )
 
 
-def page_of(what: Result | Sweep | Sequence[str | os.PathLike[str]]) -> Page:
-    """The page of a result, a sweep, or of what directories hold.
+def of_repetitions(kept: Repetitions) -> Page:
+    """The page of several runs of the same."""
+    first = kept.results[0]
+    return Page(
+        title=kept.heading(),
+        state=kept.data["completeness"],
+        remarks=first.data["remarks"],
+        tables=[
+            Table(["", *kept.data["systems"]], [[label, *cells] for label, cells in kept.cells()])
+        ],
+        charts=repetition_charts.all_of(kept),
+        notes=kept.closing_lines(),
+        texts=[(f"System {name}", text) for name, text in first.descriptions.items()],
+    )
+
+
+def page_of(what: Result | Repetitions | Sweep | Sequence[str | os.PathLike[str]]) -> Page:
+    """The page of a result, repetitions, a sweep, or of what directories hold.
 
     Raises:
         ArgumentError: where it is nothing of these.
@@ -90,9 +107,11 @@ def page_of(what: Result | Sweep | Sequence[str | os.PathLike[str]]) -> Page:
     """
     if isinstance(what, Result):
         return of_result(what)
+    if isinstance(what, Repetitions):
+        return of_repetitions(what)
     if isinstance(what, Sweep):
         return of_sweep(what)
-    mend = "give a result, a sweep, or a list of directories that hold one"
+    mend = "give a result, repetitions, a sweep, or a list of directories that hold one"
     if isinstance(what, str | os.PathLike) or not isinstance(what, Sequence) or not what:
         raise ArgumentError("wrong-type", f"a report is of {_check.shown(what)}", mend)
     directories = [Path(_check.path(one, "a result's directory", mend, ours=True)) for one in what]
@@ -105,6 +124,8 @@ def page_of(what: Result | Sweep | Sequence[str | os.PathLike[str]]) -> Page:
         )
     if sweeps:
         return of_sweep(load_sweep(sweeps[0]))
+    if len(directories) == 1 and is_repetitions(directories[0]):
+        return of_repetitions(load_repetitions(directories[0]))
     if len(directories) == 1:
         return of_result(load(directories[0]))
     _check_twice(directories)
@@ -120,12 +141,13 @@ def _check_twice(directories: Sequence[Path]) -> None:
 
 
 def write_report(
-    what: Result | Sweep | Sequence[str | os.PathLike[str]], path: str | os.PathLike[str]
+    what: Result | Repetitions | Sweep | Sequence[str | os.PathLike[str]],
+    path: str | os.PathLike[str],
 ) -> None:
-    """Writes one HTML page of a result, a sweep, or of what directories hold; it needs no network.
+    """Writes one HTML page, which needs no network, of what is given or of what directories hold.
 
     Args:
-        what: a result, a sweep, or directories of one or of several results.
+        what: a result, repetitions, a sweep, or directories of one of them or of several results.
         path: the page; an earlier one is replaced.
 
     Raises:
