@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
@@ -9,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
@@ -30,6 +32,35 @@ for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
         _handler = signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL
         signal.signal(_number, _handler)
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    """Waits for something that comes soon."""
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def threads_of(pid: int) -> set[str]:
+    """Names of a process's threads: a run under way has one of its own."""
+    names = set()
+    for path in Path(f"/proc/{pid}/task").glob("*/comm"):
+        with contextlib.suppress(OSError):
+            names.add(path.read_text().strip())
+    return names
+
+
+def wait_until_it_has_worked(pid: int, seconds: float) -> None:
+    """Waits until a process has had a processor for so much longer, however busy both are."""
+
+    def worked_s() -> float:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    until_s = worked_s() + seconds
+    wait_until(lambda: worked_s() >= until_s)
+
 
 _SAMPLE = json.loads((DATA / "three-systems.json").read_text(encoding="utf-8"))
 

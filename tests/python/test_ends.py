@@ -9,14 +9,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 import tierscope as ts
-from conftest import Runner, needs_qemu
+from conftest import Runner, needs_qemu, wait_until, wait_until_it_has_worked
 
 pytestmark = needs_qemu
 
@@ -55,13 +55,6 @@ def _running(*arguments: str, cwd: Path, **environment: str) -> Iterator[subproc
             process.kill()
 
 
-def _wait_until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
-
-
 def _children(pid: int) -> list[int]:
     listed = Path(f"/proc/{pid}/task").glob("*/children")
     return [int(child) for one in listed for child in one.read_text().split()]
@@ -77,7 +70,7 @@ def _qemu_of(process: subprocess.Popen[str]) -> int:
             if b"-plugin" in Path(f"/proc/{child}/cmdline").read_bytes()
         ]
 
-    _wait_until(found)
+    wait_until(found)
     return found()[0]
 
 
@@ -95,7 +88,7 @@ def _host_of(process: subprocess.Popen[str]) -> int:
     def found() -> list[int]:
         return [int(pid.name) for pid in Path("/proc").glob("[0-9]*") if is_host(pid)]
 
-    _wait_until(found)
+    wait_until(found)
     return found()[0]
 
 
@@ -126,7 +119,7 @@ def test_a_signal_to_the_whole_group_ends_the_run_with_what_was_simulated(
 ) -> None:
     with _running("run", *_SYSTEMS, "-o", "kept", "--", ends, "forever", cwd=tmp_path) as process:
         _qemu_of(process)
-        time.sleep(2)
+        wait_until_it_has_worked(_host_of(process), 2)
         os.killpg(process.pid, number)
         asked = time.monotonic()
         output, errors = process.communicate(timeout=60)
@@ -172,7 +165,7 @@ def test_machines_take_what_a_program_did_that_is_killed_from_outside(
 ) -> None:
     with _running("run", *_SYSTEMS, "-o", "kept", "--", ends, "forever", cwd=tmp_path) as process:
         qemu = _qemu_of(process)
-        time.sleep(1)
+        wait_until_it_has_worked(_host_of(process), 1)
         os.kill(qemu, signal.SIGKILL)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGKILL, errors
@@ -192,7 +185,8 @@ _HOST_KILLED = "for want of memory; the program was killed with it"
 def test_machines_that_are_killed_leave_what_they_last_reported(tmp_path: Path, ends: str) -> None:
     with _running("run", *_SYSTEMS, "-o", "kept", "--", ends, "forever", cwd=tmp_path) as process:
         host = _host_of(process)
-        time.sleep(2)
+        wait_until_it_has_worked(host, 1)
+        time.sleep(2)  # It reports now and then.
         os.kill(host, signal.SIGKILL)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGKILL, errors
@@ -214,7 +208,7 @@ def test_a_machine_that_reported_nothing_is_left_out(tmp_path: Path, ends: str) 
         run = ("run", "-s", "oracle/quick", "--", ends, "forever")
         with _running(*run, cwd=tmp_path, TMPDIR=str(scratch)) as process:
             host = _host_of(process)
-            _wait_until(partial(_has_published, scratch, b"started"))
+            wait_until(partial(_has_published, scratch, b"started"))
             os.kill(host, signal.SIGSTOP)
             reported = _has_published(scratch, b"outcome")
             os.kill(host, signal.SIGKILL)
@@ -241,8 +235,7 @@ def test_a_recording_is_complete_up_to_a_signal(
     tmp_path: Path, ends: str, number: int, name: str
 ) -> None:
     with _running("record", "-o", "app.tst", "--", ends, "forever", cwd=tmp_path) as process:
-        _qemu_of(process)
-        time.sleep(1)
+        wait_until_it_has_worked(_qemu_of(process), 1)
         os.killpg(process.pid, number)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + number, errors
@@ -293,10 +286,10 @@ def test_nothing_is_left_of_a_tierscope_that_is_killed(
     system = ("run", "-s", "oracle/quick")
     with _running(*system, "--", ends, "forever", cwd=tmp_path, TMPDIR=str(scratch)) as process:
         qemu, host = _qemu_of(process), _host_of(process)
-        _wait_until(lambda: list(scratch.glob("tierscope-*/log")))
+        wait_until(lambda: list(scratch.glob("tierscope-*/log")))
         process.kill()
         process.wait()
-    _wait_until(lambda: not _is_alive(qemu) and not _is_alive(host))
+    wait_until(lambda: not _is_alive(qemu) and not _is_alive(host))
     assert list(scratch.glob("tierscope-*")), "nobody was left to remove it"
     assert tierscope(*system, "--", "true", TMPDIR=str(scratch)).returncode == 0
     assert not list(scratch.iterdir()), "the next run does"
@@ -356,7 +349,7 @@ def test_no_process_of_the_program_is_left_of_a_tierscope_that_is_killed(
         assert len(others) == 2
         process.kill()
         process.wait()
-        _wait_until(lambda: not any(map(_is_alive, others)))
+        wait_until(lambda: not any(map(_is_alive, others)))
 
 
 def test_a_preloaded_library_of_the_users_reaches_the_program(

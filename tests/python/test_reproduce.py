@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import tierscope as ts
-from conftest import Runner
+from conftest import Runner, threads_of
 from tierscope.reproduce import figures
 from tierscope.reproduce.catalog import Item, chosen, papers
 from tierscope.reproduce.claims import AGREES
@@ -86,15 +85,6 @@ def kept(directory: Path) -> dict[str, tuple[int, int]]:
     """Each run that there is, with what tells whether it was made again."""
     found = {path.name: path.stat() for path in (directory / "points").glob("[0-9a-f]*.json")}
     return {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in found.items()}
-
-
-def threads_of(pid: int) -> set[str]:
-    """Names of a process's threads: a run under way has one of its own."""
-    names = set()
-    for path in Path(f"/proc/{pid}/task").glob("*/comm"):
-        with contextlib.suppress(OSError):
-            names.add(path.read_text().strip())
-    return names
 
 
 def test_all_tables_and_figures_of_the_four_papers_are_listed(tierscope: Runner) -> None:

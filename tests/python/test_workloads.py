@@ -11,6 +11,10 @@ SMALL: dict[str, dict[str, str | int]] = {
     "dd-read": {"file": "64KiB"},
     "dd-write": {"file": "64KiB"},
     "postmark/series": {"files": 100, "transactions": 100},
+    "filebench/varmail": {"memory": "1MiB"},
+    "filebench/webserver": {"memory": "1MiB"},
+    "filebench/webproxy": {"memory": "1MiB", "files": 1000},
+    "filebench/fileserver": {"memory": "1MiB", "files": 1000},
 }
 NAMES = [one["name"] for one in json.loads(_core.list_workloads()) if not one["alone"]]
 
