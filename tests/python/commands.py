@@ -28,7 +28,7 @@ class Server:
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.settimeout(120)
+        self._socket.settimeout(600)
         number = str(theirs.fileno())
         self._process = subprocess.Popen(
             [sys.executable, __file__, number], pass_fds=[theirs.fileno()]
@@ -69,7 +69,7 @@ class Server:
     def end(self) -> None:
         """Ends the server."""
         self._socket.close()
-        self._process.wait(60)
+        self._process.wait(300)
 
 
 class _Reader(threading.Thread):

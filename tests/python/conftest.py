@@ -36,7 +36,7 @@ for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
 
 def wait_until(holds: Callable[[], object]) -> None:
     """Waits for something that comes soon."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not holds():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.02)
@@ -89,7 +89,7 @@ def tierscope(tmp_path: Path, server: Server) -> Runner:
     def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         env = {**os.environ, "COLUMNS": "80", "PYTHONUTF8": "1", **environment}
         if not any(name.startswith(("PYTHON", "LC_", "LANG")) for name in environment):
-            return server.run(arguments, tmp_path, env, timeout_s=120)
+            return server.run(arguments, tmp_path, env, timeout_s=300)
         return subprocess.run(
             [sys.executable, "-m", "tierscope", *arguments],
             cwd=tmp_path,
@@ -97,7 +97,7 @@ def tierscope(tmp_path: Path, server: Server) -> Runner:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
 

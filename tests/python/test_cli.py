@@ -232,7 +232,12 @@ def test_a_pipe_that_nobody_writes_to_is_not_waited_for(
 def test_a_system_comes_from_a_pipe_that_the_shell_opened(tmp_path: Path) -> None:
     check = f"{sys.executable} -m tierscope check <(echo 'base = \"hybrid/quick\"')"
     shown = subprocess.run(
-        ["bash", "-c", check], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", check],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert shown.returncode == 0, shown.stderr
 
@@ -259,7 +264,7 @@ def test_a_signal_ends_a_run_with_a_partial_result(tmp_path: Path, number: signa
         wait_until(lambda: "tierscope-run" in threads_of(running.pid))
         wait_until_it_has_worked(running.pid, 0.3)
         running.send_signal(number)
-        output, errors = running.communicate(timeout=60)
+        output, errors = running.communicate(timeout=300)
     assert running.returncode == 128 + number
     outlook = "tierscope: at the rate of the first "  # It is there where this takes long.
     assert [line for line in errors.splitlines() if not line.startswith(outlook)] == []
@@ -281,7 +286,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
         assert running.stderr is not None
         running.stdout.close()
         errors = running.stderr.read()
-        running.wait(timeout=60)
+        running.wait(timeout=300)
     assert errors == b""
     assert running.returncode in (0, 128 + signal.SIGPIPE)
 

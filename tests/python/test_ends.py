@@ -122,8 +122,8 @@ def test_a_signal_to_the_whole_group_ends_the_run_with_what_was_simulated(
         wait_until_it_has_worked(_host_of(process), 2)
         os.killpg(process.pid, number)
         asked = time.monotonic()
-        output, errors = process.communicate(timeout=60)
-        assert time.monotonic() - asked < 10
+        output, errors = process.communicate(timeout=300)
+        assert time.monotonic() - asked < 30
     assert process.returncode == 128 + number, errors
     assert "Traceback" not in errors
     # Machines may have come to their end before tierscope heard of the signal itself.
@@ -167,7 +167,7 @@ def test_machines_take_what_a_program_did_that_is_killed_from_outside(
         qemu = _qemu_of(process)
         wait_until_it_has_worked(_host_of(process), 1)
         os.kill(qemu, signal.SIGKILL)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=300)
     assert process.returncode == 128 + signal.SIGKILL, errors
     assert "Partial: signal 9 (SIGKILL) killed the program." in output
     kept = ts.load(tmp_path / "kept")
@@ -188,7 +188,7 @@ def test_machines_that_are_killed_leave_what_they_last_reported(tmp_path: Path, 
         wait_until_it_has_worked(host, 1)
         time.sleep(2)  # It reports now and then.
         os.kill(host, signal.SIGKILL)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=300)
     assert process.returncode == 128 + signal.SIGKILL, errors
     assert _HOST_KILLED in " ".join(output.split())
     kept = ts.load(tmp_path / "kept")
@@ -212,7 +212,7 @@ def test_a_machine_that_reported_nothing_is_left_out(tmp_path: Path, ends: str) 
             os.kill(host, signal.SIGSTOP)
             reported = _has_published(scratch, b"outcome")
             os.kill(host, signal.SIGKILL)
-            output, errors = process.communicate(timeout=60)
+            output, errors = process.communicate(timeout=300)
         assert process.returncode == 128 + signal.SIGKILL, errors
         if not reported:
             assert output == ""
@@ -237,7 +237,7 @@ def test_a_recording_is_complete_up_to_a_signal(
     with _running("record", "-o", "app.tst", "--", ends, "forever", cwd=tmp_path) as process:
         wait_until_it_has_worked(_qemu_of(process), 1)
         os.killpg(process.pid, number)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=300)
     assert process.returncode == 128 + number, errors
     assert not (tmp_path / "app.tst.partial").exists()
     info = subprocess.run(
@@ -258,7 +258,7 @@ def test_what_a_killed_recording_left_is_told_and_can_be_replayed(
         host = _host_of(process)
         time.sleep(3)
         os.kill(host, signal.SIGKILL)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=300)
     assert process.returncode == 128 + signal.SIGKILL
     assert "app.tst: not completed; app.tst.partial holds the first" in errors
     assert "-w trace:app.tst.partial --allow-truncated" in errors
@@ -387,7 +387,7 @@ def test_an_interrupt_while_the_command_loads_is_answered(module: str) -> None:
         [sys.executable, "-c", _INTERRUPTED_IMPORT.format(module=module)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (128 + signal.SIGINT, "", "")
@@ -424,7 +424,7 @@ def test_a_request_to_end_that_comes_after_the_run_loses_nothing(
         [sys.executable, "-c", _LATE.format(name=name), str(times), *command],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         cwd=tmp_path,
     )
@@ -459,4 +459,4 @@ except AttributeError as error:
 
 
 def test_the_package_loads_when_it_is_first_used() -> None:
-    subprocess.run([sys.executable, "-c", _LAZY], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", _LAZY], check=True, timeout=300)

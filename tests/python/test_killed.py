@@ -70,7 +70,7 @@ def test_a_save_that_is_killed_at_any_step_leaves_the_earlier_or_the_new_result(
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         found = ts.load(tmp_path / "kept")
@@ -95,7 +95,7 @@ def killed_soon(arguments: tuple[str, ...], cwd: Path, until: Callable[[], bool]
     with subprocess.Popen(
         command(*arguments), cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as running:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not until():
             assert running.poll() is None, "it ended by itself"
             assert time.monotonic() < deadline, "waited in vain"
@@ -119,7 +119,7 @@ def test_a_run_that_is_killed_leaves_the_earlier_result_and_marks_its_own(tmp_pa
     assert rows.startswith(b"request,kind,")
     assert after == before
     again = subprocess.run(
-        command(*run), cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        command(*run), cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )
     assert again.returncode == 125
     assert "rows.csv.partial is there" in again.stderr
@@ -163,7 +163,7 @@ def test_a_recording_that_is_killed_leaves_the_earlier_one_and_marks_its_own(
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert told.returncode == 125, "it is not taken for a whole one"
@@ -207,7 +207,7 @@ def test_where_no_more_can_be_written_the_earlier_is_whole_and_nothing_is_there_
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
         preexec_fn=partial(resource.setrlimit, resource.RLIMIT_FSIZE, (room, room)),
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},

@@ -314,7 +314,7 @@ def test_a_browser_draws_every_figure(result: ts.Result, sweep: ts.Sweep, tmp_pa
             ],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=True,
         )
         figures = len(Read(page.read_text()).specs)

@@ -54,7 +54,7 @@ def test_a_programs_input_is_its_own(tmp_path: Path) -> None:
         input="from the terminal\n",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     assert shown.stderr == "from the terminal\n"

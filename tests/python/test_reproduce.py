@@ -179,7 +179,7 @@ def test_what_was_killed_goes_on_and_nothing_runs_twice(own: Path, tmp_path: Pat
     command = [sys.executable, "-m", "tierscope", "reproduce", "own/first", "--quick"]
     command += ["-o", str(out), "--experiments", str(own), "--workers", "1"]
     begun = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until = time.monotonic() + 100
+    until = time.monotonic() + 300
     while len(kept(out)) < 2 and time.monotonic() < until:
         time.sleep(0.01)
     os.kill(begun.pid, signal.SIGKILL)
@@ -203,11 +203,11 @@ def test_what_was_interrupted_tells_what_there_is_and_goes_on(own: Path, tmp_pat
     command = [sys.executable, "-m", "tierscope", "reproduce", "own", "--quick"]
     command += ["-o", str(out), "--experiments", str(own), "--workers", "1"]
     begun = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    until = time.monotonic() + 100
+    until = time.monotonic() + 300
     while len(kept(out)) < 1 and time.monotonic() < until:
         time.sleep(0.01)
     begun.send_signal(signal.SIGTERM)
-    said, told = begun.communicate(timeout=60)
+    said, told = begun.communicate(timeout=300)
     before = kept(out)
     assert begun.returncode == 128 + signal.SIGTERM, told
     assert 1 <= len(before) < DISTINCT
@@ -247,7 +247,7 @@ def test_a_request_to_end_ends_the_trials_of_an_estimate(
     command = [sys.executable, "-m", "tierscope", "reproduce", "own/first"]
     command += ["-o", str(tmp_path / "out"), "--experiments", str(own), "--dry-run"]
     begun = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    until = time.monotonic() + 100
+    until = time.monotonic() + 300
     while "tierscope-run" not in threads_of(begun.pid) and time.monotonic() < until:
         time.sleep(0.01)
     begun.send_signal(number)
