@@ -16,6 +16,7 @@ pub const FORMAT: Format = Format {
     example: "0,R,126703661056,4096,1577808000000046",
     heading: "device_id,opcode,offset,length,timestamp",
     opening: b"",
+    closing: b"",
     times: Times::Ps(1_000_000),
     epoch: true,
     extent: Extent::Bytes,

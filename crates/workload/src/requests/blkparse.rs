@@ -23,6 +23,7 @@ pub const FORMAT: Format = Format {
     example: "8,0 3 11 0.009507758 697 Q W 223490 + 56 [kjournald]",
     heading: "",
     opening: b"",
+    closing: b"",
     times: Times::Ps(1_000),
     epoch: false,
     extent: Extent::Sectors(512),

@@ -20,6 +20,7 @@ pub const FORMAT: Format = Format {
     example: "",
     heading: "",
     opening: b"",
+    closing: b"",
     times: Times::Ps(1_000),
     epoch: true,
     extent: Extent::Sectors(512),

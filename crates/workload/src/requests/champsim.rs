@@ -24,6 +24,7 @@ pub const FORMAT: Format = Format {
     example: "",
     heading: "",
     opening: b"",
+    closing: b"",
     times: Times::Absent,
     epoch: false,
     extent: Extent::Line,

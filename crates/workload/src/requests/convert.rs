@@ -136,6 +136,7 @@ pub fn convert(
             break;
         }
     }
+    target.buffer.extend_from_slice(format.closing);
     to.write_all(&target.buffer)?;
     to.flush()?;
     Ok(target.converted)

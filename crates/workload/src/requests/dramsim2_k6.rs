@@ -15,6 +15,7 @@ pub const FORMAT: Format = Format {
     example: "0x0003ED80 P_MEM_WR 50",
     heading: "",
     opening: b"",
+    closing: b"",
     times: Times::Cycles,
     epoch: false,
     extent: Extent::Line,

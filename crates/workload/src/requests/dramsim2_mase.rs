@@ -13,6 +13,7 @@ pub const FORMAT: Format = Format {
     example: "0x3ed80 IFETCH 50",
     heading: "",
     opening: b"",
+    closing: b"",
     times: Times::Cycles,
     epoch: false,
     extent: Extent::Line,

@@ -14,6 +14,7 @@ pub const FORMAT: Format = Format {
     example: "0x3ed80 read",
     heading: "",
     opening: b"",
+    closing: b"",
     times: Times::Absent,
     epoch: false,
     extent: Extent::Line,

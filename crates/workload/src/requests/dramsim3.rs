@@ -15,6 +15,7 @@ pub const FORMAT: Format = Format {
     example: "0x1f40 READ 120",
     heading: "",
     opening: b"",
+    closing: b"",
     times: Times::Cycles,
     epoch: false,
     extent: Extent::Line,

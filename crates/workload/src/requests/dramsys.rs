@@ -17,6 +17,7 @@ pub const FORMAT: Format = Format {
     example: "31: (64) read 0x400140",
     heading: "",
     opening: b"",
+    closing: b"",
     times: Times::Cycles,
     epoch: false,
     extent: Extent::Bytes,

@@ -3,6 +3,12 @@
 //!
 //! Reads and writes are requests, at their virtual addresses. Prefetches, flushes, markers, times and
 //! encodings are left out; instructions are counted on a machine with a processor, and left out else.
+//!
+//! What is written is one thread's data accesses without instructions, which the trace says of itself: its
+//! instruction addresses are filtered. There is what DynamoRIO's own reader asks for: a header with the
+//! version, a file type, the thread and its process, the lengths of lines and pages, and a time, before the
+//! first access; an exit and a footer behind the last. A size has 16 bits: requests of 64 KiB and more become
+//! several.
 
 use super::format::Program;
 use super::{
@@ -18,7 +24,8 @@ pub const FORMAT: Format = Format {
     grammar: "12 bytes: u16 type, u16 size, u64 address",
     example: "",
     heading: "",
-    opening: b"",
+    opening: &OPENING,
+    closing: &CLOSING,
     times: Times::Absent,
     epoch: false,
     extent: Extent::Bytes,
@@ -29,7 +36,7 @@ pub const FORMAT: Format = Format {
     options: &[],
     source: "DynamoRIO/dynamorio:clients/drcachesim/common/trace_entry.h, version 5 of the trace",
     parse: Parse::Records(12, parse),
-    write: None,
+    write: Some(write),
     program: Some(|| Box::new(Drmemtrace::default())),
 };
 
@@ -39,9 +46,65 @@ const INSTRUCTION: u16 = 10;
 const RETURN: u16 = 16;
 const BUNDLE: u16 = 17;
 const THREAD: u16 = 22;
+const THREAD_EXIT: u16 = 23;
+const PROCESS: u16 = 24;
+const HEADER: u16 = 25;
+const FOOTER: u16 = 26;
+const MARKER: u16 = 28;
 const SYSENTER: u16 = 31;
 const TAKEN: u16 = 48;
 const UNTAKEN: u16 = 49;
+/// Bytes of an access that is one part of a larger one: whole lines and pages.
+const MOST_AT_ONCE: u16 = 1 << 15;
+
+/// An entry as it stands in a file.
+const fn packed(kind: u16, size: u16, address: u64) -> [u8; 12] {
+    let ([a, b], [c, d]) = (kind.to_le_bytes(), size.to_le_bytes());
+    let [e, f, g, h, i, j, k, l] = address.to_le_bytes();
+    [a, b, c, d, e, f, g, h, i, j, k, l]
+}
+
+/// Entries one behind the other.
+const fn joined<const BYTES: usize>(entries: &[[u8; 12]]) -> [u8; BYTES] {
+    assert!(BYTES == 12 * entries.len());
+    let mut all = [0; BYTES];
+    let mut at = 0;
+    while at < BYTES {
+        all[at] = entries[at / 12][at % 12];
+        at += 1;
+    }
+    all
+}
+
+/// The oldest version that has all of what we write, and file types: x86-64, instructions filtered.
+const VERSION: u64 = 3;
+const FILE_TYPE: u64 = 0x40 | 0x80;
+const THREAD_NUMBER: u64 = 1;
+const OPENING: [u8; 9 * 12] = joined(&[
+    packed(HEADER, 0, VERSION),
+    packed(MARKER, 12, VERSION),
+    packed(MARKER, 9, FILE_TYPE),
+    packed(THREAD, 0, THREAD_NUMBER),
+    packed(PROCESS, 0, THREAD_NUMBER),
+    packed(MARKER, 10, 64),
+    packed(MARKER, 18, 4096),
+    // A time, which must not be 0, and a processor.
+    packed(MARKER, 2, 1),
+    packed(MARKER, 3, 0),
+]);
+const CLOSING: [u8; 2 * 12] =
+    joined(&[packed(THREAD_EXIT, 0, THREAD_NUMBER), packed(FOOTER, 0, 0)]);
+
+fn write(request: &TraceRequest, to: &mut Vec<u8>) {
+    let kind = if request.is_write() { WRITE } else { READ };
+    let (mut address, mut left) = (request.address, request.bytes);
+    while left > 0 {
+        let size = u16::try_from(left).unwrap_or(MOST_AT_ONCE);
+        to.extend_from_slice(&packed(kind, size, address));
+        address = address.wrapping_add(u64::from(size));
+        left -= u32::from(size);
+    }
+}
 
 /// Type, size and address of a record.
 fn entry(record: &[u8]) -> Result<(u16, u16, u64), String> {
@@ -102,9 +165,47 @@ impl Program for Drmemtrace {
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::tests::Scratch;
+    use super::*;
 
     pub fn record(kind: u16, size: u16, address: u64) -> Vec<u8> {
         [&kind.to_le_bytes()[..], &size.to_le_bytes(), &address.to_le_bytes()].concat()
+    }
+
+    /// What DynamoRIO's `file_reader_t` and `reader_t` ask of a trace, in their order.
+    #[test]
+    fn what_is_written_has_what_dynamorios_reader_asks_for() {
+        let entries: Vec<_> = OPENING.chunks(12).map(|one| entry(one).unwrap()).collect();
+        assert_eq!(entries[0], (HEADER, 0, VERSION));
+        let place = |wanted: u16| entries.iter().position(|(kind, ..)| *kind == wanted).unwrap();
+        assert!(place(THREAD) < place(PROCESS), "a process is the thread's before it");
+        let behind = &entries[place(PROCESS) + 1..];
+        assert!(behind.iter().all(|(kind, ..)| *kind == MARKER));
+        let time = behind.iter().find(|(_, marker, _)| *marker == 2);
+        assert!(
+            time.is_some_and(|(.., at)| *at > 0),
+            "a thread without a time is read without end"
+        );
+        let ends: Vec<_> = CLOSING.chunks(12).map(|one| entry(one).unwrap()).collect();
+        assert_eq!(ends, [(THREAD_EXIT, 0, THREAD_NUMBER), (FOOTER, 0, 0)]);
+    }
+
+    #[test]
+    fn requests_that_sixteen_bits_cannot_tell_become_several() {
+        for (bytes, expected) in [
+            (64, &[64][..]),
+            (65_535, &[65_535]),
+            (65_536, &[32_768, 32_768]),
+            (100_000, &[32_768, 32_768, 34_464]),
+        ] {
+            let mut to = Vec::new();
+            write(&TraceRequest { address: 4096, bytes, ..TraceRequest::default() }, &mut to);
+            let mut next = 4096;
+            for (record, size) in to.chunks(12).zip(expected) {
+                assert_eq!(entry(record), Ok((READ, *size, next)));
+                next += u64::from(*size);
+            }
+            assert_eq!((to.len() / 12, next), (expected.len(), 4096 + u64::from(bytes)));
+        }
     }
 
     #[test]

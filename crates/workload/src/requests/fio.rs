@@ -22,6 +22,7 @@ pub const FORMAT: Format = Format {
     example: "878 /dev/nvme0n1 write 0 16384",
     heading: "",
     opening: b"fio version 3 iolog\n0 tierscope add\n0 tierscope open\n",
+    closing: b"",
     times: Times::Ps(1_000_000),
     epoch: false,
     extent: Extent::Bytes,

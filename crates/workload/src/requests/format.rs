@@ -19,6 +19,8 @@ pub struct Format {
     pub heading: &'static str,
     /// What a file of it begins with, where we write it.
     pub opening: &'static [u8],
+    /// What a file of it ends with, where we write it.
+    pub closing: &'static [u8],
     /// What times are counted in, unless an option says otherwise.
     pub times: Times,
     /// Whether times count from somewhere before the trace, so that the first of a trace is its start.

@@ -20,6 +20,7 @@ pub const FORMAT: Format = Format {
     heading: "",
     // A header: the object `tierscope`, and 10^12 ticks a second.
     opening: b"gem5\x12\x0a\x09tierscope\x18\x80\xa0\x94\xa5\x8d\x1d",
+    closing: b"",
     times: Times::Ps(1),
     epoch: true,
     extent: Extent::Bytes,

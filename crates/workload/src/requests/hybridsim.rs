@@ -15,6 +15,7 @@ pub const FORMAT: Format = Format {
     example: "120 0 8000",
     heading: "",
     opening: b"",
+    closing: b"",
     times: Times::Cycles,
     epoch: false,
     extent: Extent::Line,

@@ -1,8 +1,9 @@
-//! Files as they are, or as gzip, xz or zstd have compressed them, which is seen from their first
+//! Files as they are, or as gzip, xz, zstd or zip have compressed them, which is seen from their first
 //! bytes. Whatever a file is, it takes bounded memory: of what it holds, a buffer, and what its
 //! compression looks back to.
 
 use super::gzip::{self, Gzip};
+use super::zip::{self, Zip};
 use liblzma::bufread::XzDecoder;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Seek, SeekFrom};
@@ -38,8 +39,8 @@ const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 /// pzstd has one before each of its own.
 const SKIPPABLE: &[u8] = b"\x2a\x4d\x18";
 /// What else a file may begin with that is no trace by itself.
-const FOREIGN: [(&[u8], &str); 4] =
-    [(b"BZh", "bzip2"), (b"PK\x03\x04", "zip"), (b"7z\xbc\xaf", "7-Zip"), (b"LZIP", "lzip")];
+const FOREIGN: [(&[u8], &str); 3] =
+    [(b"BZh", "bzip2"), (b"7z\xbc\xaf", "7-Zip"), (b"LZIP", "lzip")];
 
 type Plain = BufReader<Counted>;
 
@@ -75,6 +76,8 @@ pub(super) enum Input {
     Xz(Box<BufReader<XzDecoder<Plain>>>),
     /// Compressed by zstd, in any number of frames.
     Zstd(Box<BufReader<zstd::stream::read::Decoder<'static, Plain>>>),
+    /// In a zip archive.
+    Zip(Box<BufReader<Zip<Plain>>>),
 }
 
 impl Input {
@@ -123,6 +126,8 @@ impl Input {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(plain)?;
             decoder.window_log_max(MOST_WINDOW_LOG)?;
             Input::Zstd(Box::new(buffered(decoder)))
+        } else if magic.starts_with(zip::MAGIC) {
+            Input::Zip(Box::new(buffered(Zip::new(plain)?)))
         } else {
             Input::Plain(plain)
         })
@@ -144,6 +149,7 @@ impl Input {
             Input::Gzip(bytes) => bytes,
             Input::Xz(bytes) => bytes,
             Input::Zstd(bytes) => bytes,
+            Input::Zip(bytes) => bytes,
         }
     }
 
@@ -154,6 +160,7 @@ impl Input {
             Input::Gzip(file) => file.get_ref().file(),
             Input::Xz(file) => Some(file.get_ref().get_ref()),
             Input::Zstd(file) => Some(file.get_ref().get_ref()),
+            Input::Zip(file) => file.get_ref().file(),
         };
         file.map_or(1.0, |file| {
             let Counted { read_bytes, file_bytes, .. } = file.get_ref();
@@ -173,6 +180,7 @@ impl Input {
             Input::Gzip(bytes) => line_of(bytes, most, to),
             Input::Xz(bytes) => line_of(bytes, most, to),
             Input::Zstd(bytes) => line_of(bytes, most, to),
+            Input::Zip(bytes) => line_of(bytes, most, to),
         }
     }
 

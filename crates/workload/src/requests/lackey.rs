@@ -23,6 +23,7 @@ pub const FORMAT: Format = Format {
     example: "L be801950,4",
     heading: "",
     opening: b"",
+    closing: b"",
     times: Times::Absent,
     epoch: false,
     extent: Extent::Bytes,

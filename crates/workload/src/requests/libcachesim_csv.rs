@@ -19,6 +19,7 @@ pub const FORMAT: Format = Format {
     example: "5633898,73,512",
     heading: "",
     opening: b"",
+    closing: b"",
     times: Times::Ps(1_000),
     epoch: true,
     extent: Extent::Bytes,

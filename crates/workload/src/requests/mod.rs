@@ -19,6 +19,7 @@ mod program;
 mod reader;
 mod request;
 mod words;
+mod zip;
 
 pub use accesses::Accesses;
 pub use convert::{ConvertError, Converted, How, convert};

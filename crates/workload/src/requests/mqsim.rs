@@ -19,6 +19,7 @@ pub const FORMAT: Format = Format {
     example: "48513000 0 5688 8 1",
     heading: "",
     opening: b"",
+    closing: b"",
     times: Times::Ps(1_000),
     epoch: false,
     extent: Extent::Sectors(512),

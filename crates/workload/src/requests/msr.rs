@@ -17,6 +17,7 @@ pub const FORMAT: Format = Format {
     example: "128166372003061629,hm,1,Read,383496192,32768,413",
     heading: "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime",
     opening: b"",
+    closing: b"",
     times: Times::Ps(100_000),
     epoch: true,
     extent: Extent::Bytes,

@@ -13,6 +13,7 @@ pub const FORMAT: Format = Format {
     example: "120 R 1f40 00000000 0",
     heading: "",
     opening: b"",
+    closing: b"",
     times: Times::Cycles,
     epoch: false,
     extent: Extent::Line,

@@ -16,6 +16,7 @@ pub const FORMAT: Format = Format {
     example: "",
     heading: "",
     opening: b"",
+    closing: b"",
     times: Times::Ps(1_000_000_000_000),
     epoch: true,
     extent: Extent::Bytes,

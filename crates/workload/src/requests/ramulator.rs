@@ -12,6 +12,7 @@ pub const FORMAT: Format = Format {
     example: "0x12345680 R",
     heading: "",
     opening: b"",
+    closing: b"",
     times: Times::Absent,
     epoch: false,
     extent: Extent::Line,

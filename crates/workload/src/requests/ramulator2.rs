@@ -17,6 +17,7 @@ pub const FORMAT: Format = Format {
     example: "LD 0x12345680",
     heading: "",
     opening: b"",
+    closing: b"",
     times: Times::Absent,
     epoch: false,
     extent: Extent::Line,

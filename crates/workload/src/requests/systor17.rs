@@ -19,6 +19,7 @@ pub const FORMAT: Format = Format {
     example: "1456095145.133076000,0.000806000,R,0,899056122368,131072",
     heading: "Timestamp,Response,IOType,LUN,Offset,Size",
     opening: b"",
+    closing: b"",
     times: Times::Ps(1_000),
     epoch: true,
     extent: Extent::Bytes,

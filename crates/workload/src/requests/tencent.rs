@@ -19,6 +19,7 @@ pub const FORMAT: Format = Format {
     example: "1538323200,12910952,128,0,1063",
     heading: "Timestamp,Offset,Size,IOType,VolumeID",
     opening: b"",
+    closing: b"",
     times: Times::Ps(1_000_000_000_000),
     epoch: true,
     extent: Extent::Sectors(512),

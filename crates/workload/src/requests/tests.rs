@@ -479,7 +479,7 @@ fn no_request_is_looked_for_without_end_in_what_is_a_few_kilobytes_packed() {
 fn what_is_no_text_or_no_file_is_refused() {
     let told = Scratch::new(b"\xff\xfe\x00\n").said("ramulator");
     assert!(told.contains("the line is not text"), "{told}");
-    for (bytes, by) in [(&b"BZh9"[..], "bzip2"), (b"PK\x03\x04", "zip")] {
+    for (bytes, by) in [(&b"BZh9"[..], "bzip2"), (b"7z\xbc\xaf", "7-Zip")] {
         let told = Scratch::new(bytes).said("ramulator");
         assert!(told.contains(by) && told.contains("compress it by gzip, xz or zstd"), "{told}");
     }
