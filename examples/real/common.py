@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import dataclasses
 import json
 import os
@@ -25,6 +26,9 @@ SOURCES = Path(__file__).resolve().parent / "src"
 MISSING = 77
 """Exit status where something that a script needs is not there, as of automake's tests."""
 SYSTEMS = "hybrid/quick,storage/quick,oracle/quick"
+REAPING_S = 10
+"""How long we wait for processes that outlive their parents."""
+PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 PATIENCE_S = 120
 """How long something that is asked to begin or end may take."""
 
@@ -100,6 +104,20 @@ def ending(process: subprocess.Popen[Any]) -> Iterator[None]:
         raise
 
 
+def _adopt() -> None:
+    """Has processes whose parents have ended come to us, so that what they took is known."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _reap() -> None:
+    """Waits for what has come to us: the process that wrote a recording outlives the program."""
+    last = time.monotonic() + REAPING_S
+    with contextlib.suppress(ChildProcessError):
+        while time.monotonic() < last:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(0.01)
+
+
 class Stopwatch:
     """How long what stands under it takes, and which time of processors its processes take."""
 
@@ -110,6 +128,7 @@ class Stopwatch:
     def __exit__(self, *_: object) -> None:
         begun_s, processor_s = self._begun
         self.wall_s = time.monotonic() - begun_s
+        _reap()
         self.processor_s = self._processor_s() - processor_s
 
     @staticmethod
@@ -379,6 +398,7 @@ def main(run: Callable[[Real], None], *needs: str) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, asked)
     try:
+        _adopt()
         meet(["qemu", *needs], install=not arguments.no_install)
         with tempfile.TemporaryDirectory(prefix="tierscope-real-") as scratch:
             run(Real(arguments, Path(scratch)))

@@ -1,8 +1,9 @@
-"""Observes PostMark and fio, with which patterns of ours are compared; keeps what they did here.
+"""Observes PostMark, fio and Filebench, with which ours are compared; keeps what they did here.
 
-usage: observe.py
+usage: observe.py [FILEBENCH]
 
-fio writes a log of its requests itself; PostMark's calls are seen by strace. Debian has all three.
+fio writes a log of its requests itself; calls of PostMark and Filebench are seen by strace. Debian
+has all of these but Filebench, whose program (of filebench/filebench at 22620e6) is named.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import lzma
 import re
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -80,7 +82,63 @@ def observe_postmark(directory: str) -> None:
     (HERE / "postmark.json").write_text(text, encoding="utf-8")
 
 
+def observe_filebench(program: str, directory: str) -> None:
+    """Keeps which calls on files the rounds of `mail.f` came to, and the bytes that they moved."""
+    text = (HERE / "mail.f").read_text(encoding="utf-8").replace("path=/tmp", f"path={directory}")
+    model = Path(directory) / "mail.f"
+    model.write_text(text, encoding="utf-8")
+    log = Path(directory) / "filebench-calls"
+    calls = "trace=open,openat,read,write,pread64,pwrite64,fsync,unlink,close"
+    # Its processes share memory at addresses that must be the same in all.
+    command = [
+        "setarch",
+        "-R",
+        "strace",
+        "-f",
+        "-o",
+        str(log),
+        "-e",
+        calls,
+        program,
+        "-f",
+        str(model),
+    ]
+    subprocess.run(command, cwd=directory, stdout=subprocess.DEVNULL, check=True)
+    # What is done to files of the set, by the thread that deletes: others make the set beforehand.
+    deeds: list[tuple[str, str, int]] = []
+    opened: dict[tuple[str, str], bool] = {}
+    call = re.compile(r"(\d+) +(\w+)\((.*)\) += (-?\d+)")
+    for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
+        if not (found := call.match(line)):
+            continue
+        thread, name, given, gave = found[1], found[2], found[3], int(found[4])
+        number = given.split(",")[0]
+        if name in ("open", "openat"):
+            opened[thread, str(gave)] = f"{directory}/mailset/" in given
+            name = "create" if "O_CREAT" in given else "open"
+            number = str(gave)
+        if gave >= 0 and (name == "unlink" or opened.get((thread, number))):
+            deeds.append((thread, name, gave))
+    server = next(thread for thread, name, _ in deeds if name == "unlink")
+    own = [(name, gave) for thread, name, gave in deeds if thread == server]
+    kinds = {"pread64": "read", "pwrite64": "write"}
+    own = [(kinds.get(name, name), gave) for name, gave in own]
+    rounds = " ".join(name for name, _ in own).split("unlink ")
+    shapes = collections.Counter("unlink " + one.strip() for one in rounds if one)
+    result = {
+        "calls": dict(sorted(collections.Counter(name for name, _ in own).items())),
+        "read_bytes": sum(gave for name, gave in own if name == "read"),
+        "written_bytes": sum(gave for name, gave in own if name == "write"),
+        "written_each": sorted(gave for name, gave in own if name == "write"),
+        "rounds": dict(shapes.most_common()),
+    }
+    text = json.dumps(result, indent=2) + "\n"
+    (HERE / "filebench.json").write_text(text, encoding="utf-8")
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
+        if len(sys.argv) > 1:
+            observe_filebench(str(Path(sys.argv[1]).resolve()), scratch)
         observe_fio(scratch)
         observe_postmark(scratch)

@@ -124,3 +124,38 @@ def test_postmark_does_what_the_real_one_was_seen_to_do(tierscope: Runner) -> No
         assert abs(calls[kind]["bytes"] - moved) < SIGMAS * math.sqrt(2 * number) * 3000
         per_call = calls[kind]["bytes"] / ours
         assert per_call == pytest.approx(moved / theirs, rel=0.05)
+
+
+def test_filebench_does_what_the_real_one_was_seen_to_do(tierscope: Runner) -> None:
+    seen = json.loads((OBSERVED / "filebench.json").read_text(encoding="utf-8"))
+    [(order, rounds)] = seen["rounds"].items()
+    # The operations of mail.f, of which one reads a file whole, by a call more, that finds its end.
+    assert order == (
+        "unlink create write fsync close open read read write fsync close open read read close"
+    )
+    each = Counter(order.split())
+    assert {name: count * rounds for name, count in each.items()} == seen["calls"]
+    options = ("-w", f"filebench:{OBSERVED / 'mail.f'}", "--set", f"workload.loops={rounds}")
+    shown = tierscope("run", "-q", "-s", "storage/quick", *options, "--json")
+    assert shown.returncode == 0, shown.stderr
+    result = json.loads(shown.stdout)
+    assert result["completeness"] == "complete"
+    calls: dict[str, Any] = result["systems"]["storage/quick"]["calls"]
+    ours = {name: calls[name]["count"] for name in ("open", "read", "write", "sync")}
+    assert ours == {
+        "open": (each["open"] + each["create"]) * rounds,
+        "read": each["read"] * rounds,
+        "write": each["write"] * rounds,
+        "sync": each["fsync"] * rounds,
+    }
+    # Appends are drawn alike below 16 KiB, in both.
+    most, written = 16 << 10, seen["written_each"]
+    assert max(written) < most
+    spread = most / math.sqrt(12 * len(written))
+    for total in (sum(written), calls["write"]["bytes"]):
+        assert abs(total / len(written) - most / 2) < SIGMAS * spread
+    # Files have 16 KiB by a gamma distribution of shape 1.5, and what was appended: the mean
+    # deviates by as much as that of 186 files at least.
+    deviation = (16 << 10) / math.sqrt(1.5 * rounds)
+    apart = (calls["read"]["bytes"] - seen["read_bytes"]) / (2 * rounds)
+    assert abs(apart) < SIGMAS * math.sqrt(2) * deviation
