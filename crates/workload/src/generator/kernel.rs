@@ -1,4 +1,4 @@
-//! `kernel/build` and `kernel/patch`: a tree of Linux is compiled, and patched from release to release, as the
+//! `build` and `patch`: a tree of Linux is compiled, and patched from release to release, as the
 //! calls on files that make, the compiler, the assembler, the linker and patch do (\[NVM10\] §IV-A: 2.6.23.1
 //! with all options, and 2.6.0 to 2.6.29).
 //!
@@ -63,7 +63,7 @@ const FILES: Parameter = Parameter {
 /// Registration.
 pub const GENERATORS: &[Generator] = &[
     Generator {
-        name: "kernel/build",
+        name: "build",
         summary: "a tree of Linux compiled and linked, as calls on its files",
         parameters: &[
             FILES,
@@ -97,7 +97,7 @@ pub const GENERATORS: &[Generator] = &[
         },
     },
     Generator {
-        name: "kernel/patch",
+        name: "patch",
         summary: "a tree of Linux patched from release to release, as calls on its files",
         parameters: &[
             FILES,
@@ -429,23 +429,23 @@ mod tests {
     #[test]
     fn the_streams_laws_hold() {
         let few = sets(&[("files", 12.into()), ("threads", 3.into()), ("headers", 3.into())]);
-        stream_laws(|| find("kernel/build").unwrap().make(&few, 7).unwrap().0);
+        stream_laws(|| find("build").unwrap().make(&few, 7).unwrap().0);
         let few = sets(&[("files", 60.into()), ("patches", 3.into())]);
-        stream_laws(|| find("kernel/patch").unwrap().make(&few, 7).unwrap().0);
+        stream_laws(|| find("patch").unwrap().make(&few, 7).unwrap().0);
     }
 
     /// What there was and what was made: reads stay within, nothing is read before it is made, and each
     /// source has its object, each folder its own, and the kernel all.
     #[test]
     fn a_build_reads_what_is_there_and_makes_all_objects() {
-        let (stream, _) = find("kernel/build").unwrap().make(&small(), 5).unwrap();
+        let (stream, _) = find("build").unwrap().make(&small(), 5).unwrap();
         let files = stream.files();
         let named = |id: FileId| files[id as usize].name.as_str();
         let mut sizes: BTreeMap<FileId, u64> = BTreeMap::new();
         let mut opened = BTreeSet::new();
         // Thread 0 comes last, as it links what the others have made.
         for thread in [1, 2, 0] {
-            for call in calls("kernel/build", &small(), thread) {
+            for call in calls("build", &small(), thread) {
                 match call {
                     Call::Open { file, size } => {
                         opened.insert(file);
@@ -482,7 +482,7 @@ mod tests {
     #[test]
     fn the_full_tree_is_that_of_the_sources() {
         let full = sets(&[("files", "full".into())]);
-        let (stream, _) = find("kernel/build").unwrap().make(&full, 1).unwrap();
+        let (stream, _) = find("build").unwrap().make(&full, 1).unwrap();
         let of = |kind: &str| {
             let all =
                 stream.files().iter().filter(|file| file.name.starts_with(kind)).cloned().collect();
@@ -502,10 +502,10 @@ mod tests {
     #[test]
     fn wrong_parameters_are_refused() {
         for (workload, name, value) in [
-            ("kernel/build", "files", Value::from("all")),
-            ("kernel/build", "threads", 0.into()),
-            ("kernel/patch", "patches", 30.into()),
-            ("kernel/patch", "files", 1.into()),
+            ("build", "files", Value::from("all")),
+            ("build", "threads", 0.into()),
+            ("patch", "patches", 30.into()),
+            ("patch", "files", 1.into()),
         ] {
             let told = find(workload).unwrap().make(&sets(&[(name, value)]), 0).err().unwrap();
             assert_eq!(told.name, name);

@@ -26,14 +26,18 @@ generators! {
     rodinia_bfs;
     rodinia_kmeans;
     rodinia_nn;
+    graph_walk;
     thrash;
     xdd;
     dgemm;
+    bdb;
+    science;
     ycsb;
     llm;
     nas;
     nas_cg;
     nas_is;
+    nas_ua;
 }
 
 mod indexed;
@@ -121,8 +125,13 @@ pub struct ParameterError {
     pub mend: String,
 }
 
+/// Other names of generators, which are found but not listed.
+pub const ALIASES: &[(&str, &str)] = &[("kernel/build", "build"), ("kernel/patch", "patch")];
+
 /// The generator of that name.
 pub fn find(name: &str) -> Option<&'static Generator> {
+    let other = ALIASES.iter().find(|(other, _)| *other == name);
+    let name = other.map_or(name, |(_, name)| name);
     GENERATORS.iter().find(|g| g.name == name)
 }
 
@@ -309,6 +318,9 @@ mod tests {
             assert!(parameters.iter().any(|one| one.name == footprint.parameter), "{name}");
             let mut ops = Vec::new();
             assert_eq!(stream.pull(0, 10, &mut ops), Ok(crate::Pull::More), "{name}");
+        }
+        for (other, name) in ALIASES {
+            assert!(!names.contains(other) && find(other).unwrap().name == *name);
         }
         names.sort_unstable();
         let all = names.len();

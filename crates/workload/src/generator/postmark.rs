@@ -67,6 +67,7 @@ macro_rules! parameters {
                 default: "true",
                 meaning: "whether the C library buffers (`set buffering`)",
             },
+            DIRECT,
             Parameter {
                 name: "delete",
                 default: "true",
@@ -83,6 +84,12 @@ macro_rules! parameters {
     };
 }
 
+const DIRECT: Parameter = Parameter {
+    name: "direct",
+    default: "false",
+    meaning: "whether calls go past the page cache (O_DIRECT), of whole pages of 4KiB and without the C library's buffer; \
+              [NVM10] §IV-A tries both",
+};
 const INSTRUCTIONS: Parameter = Parameter {
     name: "instructions",
     default: "200",
@@ -248,6 +255,7 @@ fn build(parameters: &[(String, Value)], seed: u64) -> Made {
     let transactions = integer(parameters, "transactions", 0..=MOST_FILES / 2)?;
     let (reads, creates) = (bias(parameters, "bias_read")?, bias(parameters, "bias_create")?);
     let folders = integer(parameters, "subdirectories", 0..=1 << 20)?;
+    let direct = flag(parameters, "direct")?;
     let own = integer(parameters, "seed", 0..=u64::from(u32::MAX))?;
     let mut pool = Pool {
         random: Random::stream(seed ^ own, "postmark"),
@@ -288,7 +296,8 @@ fn build(parameters: &[(String, Value)], seed: u64) -> Made {
         text_bytes: (2 * most).next_multiple_of(PAGE_BYTES),
         read_block,
         write_block,
-        buffered: flag(parameters, "buffered")?,
+        buffered: flag(parameters, "buffered")? && !direct,
+        direct,
         instructions: integer(parameters, "instructions", 1..=1_000_000)? as u32,
         touched: flag(parameters, "touched")?,
     };
@@ -306,6 +315,7 @@ struct PostMark {
     read_block: u64,
     write_block: u64,
     buffered: bool,
+    direct: bool,
     instructions: u32,
     touched: bool,
 }
@@ -338,7 +348,27 @@ impl PostMark {
         }
     }
 
+    /// Direct calls of whole pages, which cover some bytes of a file.
+    fn direct(&self, file: u32, bytes: std::ops::Range<u64>, write: bool, out: &mut Vec<Op>) {
+        let block = if write { self.write_block } else { self.read_block };
+        let until = bytes.end.next_multiple_of(PAGE_BYTES);
+        let mut offset = bytes.start / PAGE_BYTES * PAGE_BYTES;
+        while offset < until {
+            let length = block.next_multiple_of(PAGE_BYTES).min(until - offset);
+            let call = if write {
+                Call::WriteDirect { file, offset, length, address: BASE_ADDRESS }
+            } else {
+                Call::ReadDirect { file, offset, length, address: self.block() }
+            };
+            call.encode(self.instructions, out);
+            offset += length;
+        }
+    }
+
     fn write(&self, file: u32, from: u64, bytes: u64, text: u64, out: &mut Vec<Op>) {
+        if self.direct {
+            return self.direct(file, from..from + bytes, true, out);
+        }
         let most = self.call_bytes(self.write_block);
         let mut at = 0;
         while at < bytes {
@@ -355,6 +385,9 @@ impl PostMark {
     }
 
     fn read(&self, file: u32, bytes: u64, out: &mut Vec<Op>) {
+        if self.direct {
+            return self.direct(file, 0..bytes, false, out);
+        }
         let length = self.call_bytes(self.read_block);
         let copies = self.copies(self.read_block);
         let address = if copies { self.buffer() } else { self.block() };
@@ -520,6 +553,32 @@ mod tests {
         assert_eq!(longest(true, "512B"), Some(4096));
         assert_eq!(longest(false, "512B"), Some(512));
         assert_eq!(longest(true, "8KiB"), Some(8192));
+    }
+
+    #[test]
+    fn direct_calls_are_of_whole_pages_and_cover_what_is_asked() {
+        let given = [("direct", Value::from(true)), ("read_block", "8KiB".into())];
+        let (mut sizes, mut most) = (BTreeMap::new(), 0);
+        for call in calls("postmark", &given) {
+            match call {
+                Call::WriteDirect { file, offset, length, .. } => {
+                    assert_eq!((offset % 4096, length), (0, 4096));
+                    let size = sizes.entry(file).or_insert(0);
+                    assert!(offset <= *size, "without holes");
+                    *size = (offset + length).max(*size);
+                }
+                Call::ReadDirect { file, offset, length, .. } => {
+                    assert_eq!((offset % 4096, length % 4096), (0, 0));
+                    assert!(offset + length <= sizes[&file]);
+                    most = most.max(length);
+                }
+                Call::Read { .. } | Call::Write { .. } => panic!("{call:?} is not direct"),
+                _ => {}
+            }
+        }
+        assert_eq!((sizes.len() > 8, most), (true, 8192));
+        let laws = sets(&given);
+        stream_laws(|| find("postmark").unwrap().make(&laws, 7).unwrap().0);
     }
 
     #[test]

@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn each_patch_changes_files_that_the_one_before_left() {
         let asked = sets(&[("files", 200.into()), ("patches", 29.into())]);
-        let all = calls("kernel/patch", &asked, 0);
+        let all = calls("patch", &asked, 0);
         let mut there: BTreeSet<FileId> = (0..400).step_by(2).collect();
         let (mut changes, mut patches) = (0, BTreeMap::new());
         for call in all {
