@@ -367,16 +367,12 @@ impl Ua {
 
     /// A face of an element: values go from its mortar points to its own, or are added to them, each under its
     /// lock (transfer.f). Faces that meet four elements are mapped by matrices, in two steps.
-    fn face(
-        &self,
-        mesh: &Mesh,
-        number: u64,
-        face: usize,
-        on: On,
-        at: At,
-        up: bool,
-        out: &mut Vec<Op>,
-    ) {
+    fn face(&self, mesh: &Mesh, number: u64, face: usize, kind: Loop, out: &mut Vec<Op>) {
+        let (on, at, up) = match kind {
+            ToElements(on, at) => (on, at, false),
+            ToMortars(on, at) => (on, at, true),
+            _ => return,
+        };
         let beyond = mesh.beyond(mesh.element(number), face);
         out.push(Op::load(self.rest(number) + face as u64 * INDEX_BYTES, INDEX_BYTES as u16, 3));
         let quarters = if matches!(beyond, Beyond::Four(_)) { 4 } else { 1 };
@@ -519,11 +515,8 @@ impl Units for Ua {
                 Elements(loads, stores, instructions) => {
                     self.elements(element, loads, stores, instructions, out);
                 }
-                ToElements(on, at) => {
-                    (0..FACES).for_each(|face| self.face(&mesh, element, face, on, at, false, out));
-                }
-                ToMortars(on, at) => {
-                    (0..FACES).for_each(|face| self.face(&mesh, element, face, on, at, true, out));
+                ToElements(..) | ToMortars(..) => {
+                    (0..FACES).for_each(|face| self.face(&mesh, element, face, kind, out));
                 }
                 Boundary(at) => self.boundary(&mesh, element, at, out),
                 Adapt if (step + 1).is_multiple_of(STEPS_OF_A_MESH) => self.adapt(element, out),

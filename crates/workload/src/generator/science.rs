@@ -689,7 +689,7 @@ mod tests {
 
     #[test]
     fn reads_are_within_their_files_and_accesses_within_memory() {
-        for (database, name) in [(&BIONET, "bionet"), (&PTF, "ptf")] {
+        for name in ["bionet", "ptf"] {
             let (stream, _) = find(name).unwrap().make(&sets(&[]), 3).unwrap();
             let (files, memory) = (stream.files(), stream.footprint().unwrap().bytes);
             let all = ops(name, &[("queries", 200.into())], 1);

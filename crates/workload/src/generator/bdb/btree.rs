@@ -43,7 +43,7 @@ impl BTree {
         let (mut low, mut high) = (1, pages);
         while low < high {
             let leaves = low + (high - low).div_ceil(2);
-            if 1 + levels_of(leaves, children).iter().sum::<u64>() <= pages {
+            if levels_of(leaves, children).iter().sum::<u64>() < pages {
                 low = leaves;
             } else {
                 high = leaves - 1;
