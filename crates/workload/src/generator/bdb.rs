@@ -182,6 +182,7 @@ fn build(parameters: &[(String, Value)], seed: u64, tree: bool) -> Made {
         pair_bytes: key + value,
         checkpoint: integer(parameters, "checkpoint", 1..=1 << 30)?,
         synchronous,
+        log_file_bytes: LOG_FILE_BYTES,
         direct,
         instructions: integer(parameters, "instructions", 0..=10_000_000)?,
         touched: flag(parameters, "touched")?,
@@ -257,6 +258,7 @@ struct Bdb {
     pair_bytes: u64,
     checkpoint: u64,
     synchronous: bool,
+    log_file_bytes: u64,
     direct: bool,
     instructions: u64,
     touched: bool,
@@ -466,7 +468,7 @@ impl Bdb {
     }
 
     fn log_files(&self) -> u64 {
-        self.logged(self.transactions).div_ceil(LOG_FILE_BYTES).max(1)
+        self.logged(self.transactions).div_ceil(self.log_file_bytes).max(1)
     }
 
     /// Puts a record into the log's buffer, and writes it to the log, and forces it if that is asked for. What goes
@@ -478,8 +480,9 @@ impl Bdb {
         }
         let mut done = 0;
         while done < bytes {
-            let (file, offset) = ((at + done) / LOG_FILE_BYTES, (at + done) % LOG_FILE_BYTES);
-            let length = (bytes - done).min(LOG_FILE_BYTES - offset);
+            let (file, offset) =
+                ((at + done) / self.log_file_bytes, (at + done) % self.log_file_bytes);
+            let length = (bytes - done).min(self.log_file_bytes - offset);
             let file = LOG + file as FileId;
             if offset == 0 && file > LOG {
                 Call::Open { file, size: 0 }.encode(CALL_INSTRUCTIONS, out);
