@@ -56,12 +56,12 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "key",
         default: "16",
-        meaning: "bytes of a key; assumption, as of sqlite/...",
+        meaning: "bytes of a key; assumption, as of the rows of sqlite",
     },
     Parameter {
         name: "value",
         default: "100",
-        meaning: "bytes of a value; assumption, as of sqlite/...",
+        meaning: "bytes of a value; assumption, as of the rows of sqlite",
     },
     Parameter {
         name: "cache",
