@@ -30,10 +30,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _open_what_is_closed()
         _answer_signals(_leave)
-        from tierscope.cli.app import dispatch
+        from tierscope.cli.app import dispatch, load
 
+        given = list(sys.argv[1:] if arguments is None else arguments)
+        load(given)
         _answer_signals(_interrupts.answer)
-        return _flushed(dispatch(list(sys.argv[1:] if arguments is None else arguments)))
+        return _flushed(dispatch(given))
     except KeyboardInterrupt:
         _discard_output()
         print("interrupted: nothing more is printed or kept", file=sys.stderr)

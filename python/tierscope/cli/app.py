@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from types import ModuleType
 
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 
@@ -112,7 +113,7 @@ def of(commands: Iterable[str] = _COMMANDS) -> App:
     groups: dict[str, App] = {}
     for command in commands:
         place, prefix = _COMMANDS[command]
-        module = import_module(f"tierscope.cli.{place}")
+        module = _module(place)
         usage, examples = (getattr(module, prefix + name) for name in ("USAGE", "EXAMPLES"))
         group, _, name = command.rpartition(" ")
         above = app
@@ -138,6 +139,16 @@ def _asked(arguments: list[str]) -> Iterable[str]:
     """The command that is asked for, or those of its group; all, where help or a mistake tells."""
     word = arguments[0] if arguments else ""
     return [name for name in _COMMANDS if word in (name, name.partition(" ")[0])] or _COMMANDS
+
+
+def load(arguments: list[str]) -> None:
+    """Loads what a command needs, so that signals may be answered otherwise once it runs."""
+    for command in _asked(arguments):
+        _module(_COMMANDS[command][0])
+
+
+def _module(place: str) -> ModuleType:
+    return import_module(f"tierscope.cli.{place}")
 
 
 def dispatch(arguments: list[str]) -> int:
