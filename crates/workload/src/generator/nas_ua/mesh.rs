@@ -256,7 +256,8 @@ mod tests {
                 let element = mesh.element(number);
                 let last = element.at.map(|at| at + element.side - 1);
                 assert_eq!((mesh.find(element.at), mesh.find(last)), (Some(number), Some(number)));
-                for away in neighbours() {
+                let ways = (0..27).map(|way| [way / 9 - 1, way / 3 % 3 - 1, way % 3 - 1i64]);
+                for away in ways.filter(|way| way.contains(&0)) {
                     // All unit cells just beyond the face or edge.
                     let range = |axis: usize| match away[axis] {
                         -1 => element.at[axis] - 1..element.at[axis],
