@@ -1,9 +1,9 @@
 """PostgreSQL: transactions like pgbench's on a table that pgbench has made (Debian's postgresql).
 
 All processes of the server are recorded, and pgbench, which asks it, is not. That needs
-PostgreSQL 16 or QEMU 8.1: the first process of earlier servers starts others in its handlers of
-signals, whose stack earlier QEMUs do not align, so that it crashes there, recorded or not. With
-these, one process without a server (its single-user mode) does the same transactions.
+PostgreSQL 16, or a QEMU that aligns the stack of handlers of signals, which 7.2 does not: the
+first process of earlier servers starts others in handlers, and crashes there, recorded or not.
+Where both are older, one process without a server (its single-user mode) does the same.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ BRANCH_ACCOUNTS, BRANCH_TELLERS = 100_000, 10
 """Of one branch, pgbench's unit of scale."""
 
 
-def version(program: str) -> tuple[int, int]:
-    """The version that a program says it has."""
+def server_can_run(real: Real, program: str) -> bool:
+    """Whether the server, with its first process, can be recorded."""
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
-    found = re.search(r"(\d+)\.(\d+)", said.stdout)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    found = re.search(r"\d+", said.stdout)
+    if found and int(found[0]) >= 16:
+        return True
+    probe = ["qemu-x86_64", real.compile("handler_stack.c")]
+    return subprocess.run(probe, check=False).returncode == 0
 
 
 def tpcb(scale: int, count: int) -> Iterator[str]:
@@ -75,7 +78,7 @@ def run(real: Real) -> None:
     ready = [program["pg_isready"], *connect, "-d", "postgres"]
     server = Server([program["postgres"], "-D", data, *given], ready, stop, user)
     alone = [program["postgres"], "--single", "-D", data, *given, "postgres"]
-    whole = version(program["postgres"]) >= (16, 0) or version("qemu-x86_64") >= (8, 1)
+    whole = server_can_run(real, program["postgres"])
 
     def prepare() -> None:
         shutil.rmtree(home, ignore_errors=True)
@@ -102,4 +105,4 @@ def run(real: Real) -> None:
 
 
 if __name__ == "__main__":
-    main(run, "postgresql")
+    main(run, "cc", "postgresql")
