@@ -348,7 +348,8 @@ class Real:
         if not self.arguments.systems:
             return
         region = ["--roi"] if roi else []
-        scale = ["--scale-to-footprint", "2"]
+        # What programs touch at the quick size is less than twice the least DRAM of a machine.
+        scale = ["--scale-to-footprint", "2"] if self.arguments.full else []
         self.run(
             [
                 *(*self.tierscope, "run", "-q", "-s", self.arguments.systems),
