@@ -393,10 +393,15 @@ def main(run: Callable[[Real], None], *needs: str) -> None:
     )
     arguments = parser.parse_args()
 
+    ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
     def asked(number: int, _frame: FrameType | None) -> None:
+        # A second request would break off what the first one cleans up.
+        for end in ends:
+            signal.signal(end, signal.SIG_IGN)
         raise SystemExit(128 + number)
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in ends:
         signal.signal(number, asked)
     try:
         _adopt()
@@ -406,5 +411,3 @@ def main(run: Callable[[Real], None], *needs: str) -> None:
     except RealError as why:
         print(f"{Path(sys.argv[0]).name}: {why}", file=sys.stderr)
         sys.exit(why.status)
-    except KeyboardInterrupt:
-        sys.exit(128 + signal.SIGINT)

@@ -94,6 +94,8 @@ def test_a_script_that_is_asked_to_end_leaves_nothing_behind(tmp_path: Path) -> 
     while not list(tmp_path.glob("*/recordings/gups.tst.partial")):
         assert shown.poll() is None, "it ended before it recorded"
         time.sleep(0.01)
+    # A second request, as by a supervisor that signals a whole group, changes nothing.
+    shown.send_signal(signal.SIGTERM)
     shown.send_signal(signal.SIGTERM)
     _, errors = shown.communicate(timeout=60)
     assert shown.returncode == 128 + signal.SIGTERM, errors
