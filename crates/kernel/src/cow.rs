@@ -55,7 +55,16 @@ impl<T: Copy> CowVec<T> {
     /// If `group` is 0, or if `len` times the length of a chunk is not below 2⁶⁴.
     pub fn with_group(len: u64, base: T, group: u64) -> Self {
         assert!(group > 0, "a group has at least one element");
-        let chunk_len = chunk_len(len, group);
+        CowVec::of(len, base, chunk_len(len, group))
+    }
+
+    /// A vector of `len` elements, all `base`, in chunks of `chunk_len`, at least two: the fewer, the less is
+    /// copied and taken at a write far from all others, and the more is kept of chunks.
+    pub fn in_chunks(len: u64, base: T, chunk_len: u64) -> Self {
+        CowVec::of(len, base, chunk_len.max(2))
+    }
+
+    fn of(len: u64, base: T, chunk_len: u64) -> Self {
         assert!(
             u128::from(len) * u128::from(chunk_len) < 1 << 64,
             "{len} elements in chunks of {chunk_len} are too many"

@@ -93,6 +93,8 @@ pub struct Linked<P: Pages> {
     /// Requests that it holds at most, where these are bounded by themselves.
     commands: usize,
     held_pages: u64,
+    /// What happens next, and when.
+    upcoming: (u64, Event),
     /// Room for what the device reports, kept to spare the allocation.
     done: Vec<P::Done>,
 }
@@ -124,6 +126,7 @@ impl<P: Pages> Linked<P> {
             queue_depth: u64::from(queue_depth),
             commands: usize::MAX,
             held_pages: 0,
+            upcoming: (NEVER, Event::Device),
             done: Vec::new(),
         }
     }
@@ -288,9 +291,16 @@ impl<P: Pages> Linked<P> {
                 self.go(at_ps, What::After { write: true }, 0, out);
             }
             What::Data(part) if self.held[self.parts[part].held].request.write => {
-                self.submit_page(at_ps, part);
+                if self.device.fetches() {
+                    self.device.fetched(at_ps, part);
+                } else {
+                    self.submit_page(at_ps, part);
+                }
             }
-            What::Data(part) => self.finish(at_ps, part, out),
+            What::Data(part) => {
+                self.device.sent(at_ps, part);
+                self.finish(at_ps, part, out);
+            }
             What::Ahead(part) => self.answer_ahead(at_ps, part, out),
             What::Done(index) => {
                 let write = self.held[index].request.write;
@@ -310,7 +320,7 @@ impl<P: Pages> Linked<P> {
         let (first, count) = self.pages(&request);
         for page in first..first + count {
             let part = self.split(index, page);
-            if request.write {
+            if request.write && !self.device.fetches() {
                 self.go(at_ps, What::Data(part), 0, out);
             } else {
                 self.submit_page(at_ps, part);
@@ -447,6 +457,10 @@ impl<P: Pages> Linked<P> {
             let (token, at_ps) = (page.token(), page.at_ps());
             let part = &mut self.parts[token];
             let index = part.held;
+            if page.fetches() {
+                self.go(at_ps, What::Data(token), 0, out);
+                continue;
+            }
             if page.is_ahead() {
                 part.ahead = Some(page);
                 self.send_up(at_ps, index, What::Ahead(token), out);
@@ -564,6 +578,7 @@ impl<P: Pages> Linked<P> {
         let mut none = Vec::new();
         self.go(now_ps, what, 0, &mut none);
         debug_assert!(none.is_empty(), "nothing is done before the store has been asked");
+        self.upcoming = self.next();
     }
 
     /// The earliest of all that can happen. What has come down is in the device before the device
@@ -701,16 +716,17 @@ impl<P: Pages> Device for Linked<P> {
 
     #[inline]
     fn next_event_ps(&self) -> Option<u64> {
-        Some(self.next().0).filter(|&at_ps| at_ps != NEVER)
+        Some(self.upcoming.0).filter(|&at_ps| at_ps != NEVER)
     }
 
     fn advance(&mut self, now_ps: u64, out: &mut Vec<Completion>) {
         loop {
-            let (at_ps, event) = self.next();
+            let (at_ps, event) = self.upcoming;
             if at_ps > now_ps || at_ps == NEVER {
                 return;
             }
             self.happen(at_ps, event, out);
+            self.upcoming = self.next();
         }
     }
 
@@ -740,6 +756,7 @@ impl<P: Pages> Device for Linked<P> {
         (self.held, self.parts, self.held_pages) = (Slab::new(), Slab::new(), 0);
         self.queues = self.queues.as_ref().map(|queues| Box::new(queues.emptied()));
         let mut outage = self.device.cut_power(now_ps);
+        self.upcoming = self.next();
         outage.touched.iter_mut().for_each(|page| *page *= self.page_bytes);
         outage
     }
@@ -764,6 +781,7 @@ impl<P: Pages> Device for Linked<P> {
             queue_depth: self.queue_depth,
             commands: self.commands,
             held_pages: self.held_pages,
+            upcoming: self.upcoming,
             done: Vec::new(),
         }
     }

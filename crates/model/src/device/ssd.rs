@@ -154,6 +154,8 @@ pub struct Ssd {
     /// Programs of the host that a lane has under way at most: one in the array, one in the
     /// registers, in each plane.
     lane_programs: u32,
+    /// Lanes that have as many under way.
+    busy_lanes: u32,
     free_blocks: u32,
     copies: u32,
     /// What a drive that collects in pauses knows of them.
@@ -213,7 +215,7 @@ impl Ssd {
             wear_difference: spec.wear.difference,
             least_blocks: spec.least_blocks(&geometry),
         };
-        let layer = Translation::new(geometry, policy, initial, &usable);
+        let layer = Translation::new(units.0 + units.1, geometry, policy, initial, &usable);
         let log = spec.log.as_ref();
         let log = log.map(|log| Box::new(Log::new(log, spec.initial, &layer, pages)));
         let entries = |bytes: u64| (bytes / spec.page.bytes()).clamp(1, 1 << 30) as u32;
@@ -239,6 +241,7 @@ impl Ssd {
             capacitors: buffer.capacitors,
             command_pages: if spec.nand.multi_plane_programs { spec.nand.planes } else { 1 },
             lane_programs: 2 * spec.nand.planes,
+            busy_lanes: 0,
             free_blocks: free,
             copies: spec.collection.copies,
             idle: Idle::new(&spec.collection),

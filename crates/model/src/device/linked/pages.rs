@@ -57,6 +57,12 @@ pub trait PageDone: Copy + fmt::Debug {
         false
     }
 
+    /// Whether the device has room for the data of a write and fetches them now: the page is reported again. By
+    /// default they come before it is asked for.
+    fn fetches(&self) -> bool {
+        false
+    }
+
     /// Adds the stages from submission to [`PageDone::at_ps`].
     fn write_stages(&self, stages: &mut Timeline);
 }
@@ -111,6 +117,18 @@ pub trait Pages: Clone {
     /// Takes a flush or a trim at `now_ps`, where it knows them; it is reported as a page is, under this
     /// token.
     fn submit_control(&mut self, _now_ps: u64, _token: u32, _control: PageControl) {}
+
+    /// Whether it is asked for a write before it has the data, and says when it fetches them
+    /// ([`PageDone::fetches`]).
+    fn fetches(&self) -> bool {
+        false
+    }
+
+    /// The data of a write have come that it fetches.
+    fn fetched(&mut self, _now_ps: u64, _token: u32) {}
+
+    /// What was read of a page has been sent up: its room is free.
+    fn sent(&mut self, _now_ps: u64, _token: u32) {}
 
     /// When something happens next, if anything will.
     fn next_event_ps(&self) -> Option<u64>;

@@ -18,6 +18,8 @@ pub struct Collection {
     /// Units that have been read, and where they lay.
     gathered: VecDeque<(u64, Place)>,
     erasing: bool,
+    /// A unit for which the erase waits: what is newest of it is not in flash yet.
+    only_copy: Option<u64>,
 }
 
 impl Collection {
@@ -94,9 +96,9 @@ impl Ssd {
     fn move_gathered(&mut self, lane: u32, collection: &mut Collection) {
         let geometry = *self.layer.geometry();
         let ends = collection.page == geometry.block_pages() && collection.reads == 0;
+        let layer = &self.layer;
+        collection.gathered.retain(|&(_, place)| layer.holds(place));
         loop {
-            let layer = &self.layer;
-            collection.gathered.retain(|&(unit, place)| layer.place(unit) == Some(place));
             let units = (collection.gathered.len() as u32).min(geometry.page_units);
             if units == 0 || units < geometry.page_units && !ends {
                 return;
@@ -106,8 +108,8 @@ impl Ssd {
             let of_map = collection.gathered.front().is_some_and(|(unit, _)| *unit >= self.pages);
             let stream = if of_map { Stream::Map } else { Stream::Moved };
             let Some(page) = self.layer.allocate_to_move(lane, stream) else { return };
-            for (n, (unit, _)) in (0..).zip(collection.gathered.drain(..units as usize)) {
-                self.layer.put(unit, geometry.place(page, n), Stream::Moved);
+            for (n, (unit, from)) in (0..).zip(collection.gathered.drain(..units as usize)) {
+                self.layer.put_moved(unit, from, geometry.place(page, n));
                 if !of_map {
                     self.change_map(unit);
                     self.note_move(unit, geometry.place(page, n));
@@ -127,11 +129,17 @@ impl Ssd {
         if !looked || !idle || collection.erasing {
             return;
         }
-        if !self.capacitors && self.holds_only_copy(lane, block) {
-            if !self.erases.contains(&lane) {
-                self.erases.push(lane);
+        // Without capacitors, an erase would lose the only copy of something if power failed.
+        if !self.capacitors {
+            let layer = &self.layer;
+            let still = collection.only_copy.filter(|&unit| layer.is_being_programmed(unit));
+            collection.only_copy = still.or_else(|| layer.only_copy(lane, block));
+            if collection.only_copy.is_some() {
+                if !self.erases.contains(&lane) {
+                    self.erases.push(lane);
+                }
+                return;
             }
-            return;
         }
         collection.erasing = true;
         self.note_idle_work(lane, true);
@@ -139,16 +147,6 @@ impl Ssd {
         let job = self.jobs.insert(Job::Erase { lane, block, left: self.split });
         let page = Page { lane, block, page: 0 };
         self.operate(job, Kind::Erase, page, 0, false);
-    }
-
-    /// Whether a block may hold the only copy in flash of something, as what is newer is being programmed:
-    /// without capacitors, an erase would lose it if power failed.
-    fn holds_only_copy(&self, lane: u32, block: u32) -> bool {
-        let layer = &self.layer;
-        let first = layer.geometry().place(Page { lane, block, page: 0 }, 0);
-        let units = (first..first + layer.geometry().block_units())
-            .filter_map(|place| layer.last_unit(place).and_then(|unit| layer.place(unit)));
-        units.into_iter().any(|newest| !layer.is_programmed(newest))
     }
 
     /// Something has been programmed: erases that may have waited for it are tried again.

@@ -46,11 +46,15 @@ impl Ssd {
 
     /// The next page of the stripe on a lane that has room and is not too busy.
     fn next_page(&mut self) -> Option<Page> {
+        // All lanes are as busy as may be: a whole round would find none.
+        if self.busy_lanes == self.work.len() as u32 {
+            return None;
+        }
         let round = self.stripe.round();
         for _ in 0..round {
             let lane = self.stripe.lane(self.turn);
             self.turn = (self.turn + 1) % round;
-            if self.work[lane as usize].programs + self.command_pages > self.lane_programs {
+            if self.is_busy(lane) {
                 continue;
             }
             if let Some(page) = self.layer.allocate(lane, Stream::Host) {
@@ -59,6 +63,27 @@ impl Ssd {
             self.collect(lane);
         }
         None
+    }
+
+    /// Whether the host has as many pages under way on a lane as may be.
+    #[inline]
+    fn is_busy(&self, lane: u32) -> bool {
+        self.work[lane as usize].programs + self.command_pages > self.lane_programs
+    }
+
+    /// The host has a page more under way on a lane.
+    #[inline]
+    pub(super) fn begin_program(&mut self, lane: u32) {
+        let was_busy = self.is_busy(lane);
+        self.work[lane as usize].programs += 1;
+        self.busy_lanes += u32::from(self.is_busy(lane) && !was_busy);
+    }
+
+    #[inline]
+    fn end_program(&mut self, lane: u32) {
+        let was_busy = self.is_busy(lane);
+        self.work[lane as usize].programs -= 1;
+        self.busy_lanes -= u32::from(was_busy && !self.is_busy(lane));
     }
 
     /// Programs a page with the oldest of what is dirty.
@@ -81,7 +106,7 @@ impl Ssd {
             count += 1;
         }
         self.layer.pad(page_units - count);
-        self.work[page.lane as usize].programs += 1;
+        self.begin_program(page.lane);
         let job = self.jobs.insert(Job::Flush { page, first, left: self.split });
         self.operate(job, Kind::Program, page, page_units, false);
     }
@@ -96,7 +121,7 @@ impl Ssd {
     ) {
         self.layer.programmed(page);
         self.note_programmed(page);
-        self.work[page.lane as usize].programs -= 1;
+        self.end_program(page.lane);
         let mut entry = Some(first);
         while let Some(number) = entry {
             let (next, waiter) = self.buffer.flushed(number);

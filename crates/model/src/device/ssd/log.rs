@@ -129,7 +129,7 @@ impl Ssd {
                 let place = self.layer.geometry().place(page, 0);
                 self.layer.put(unit, place, Stream::Host);
                 self.note_program(unit, place);
-                self.work[lane as usize].programs += 1;
+                self.begin_program(lane);
                 let job = self.jobs.insert(Job::Flush { page, first: entry, left: self.split });
                 self.operate(job, Kind::Program, page, 1, false);
                 return true;

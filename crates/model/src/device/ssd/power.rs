@@ -284,6 +284,7 @@ impl Ssd {
     fn drop_work(&mut self, now_ps: u64) {
         self.nand.cut_power();
         let jobs = std::mem::replace(&mut self.jobs, Slab::new());
+        self.busy_lanes = 0;
         for work in &mut self.work {
             work.programs = 0;
             work.collection = work.collection.take().map(|was| Collection::of(was.block()));

@@ -163,12 +163,12 @@ impl Ssd {
             copying.ready.remove(&offset);
             copying.next_write += 1;
             // What was read may have been given back since.
-            let Some((unit, _)) = self.place_of(lane, copying.logical, offset) else {
+            let Some((unit, from)) = self.place_of(lane, copying.logical, offset) else {
                 self.layer.programmed(page);
                 continue;
             };
             let place = self.layer.geometry().place(page, 0);
-            self.layer.put(unit, place, Stream::Moved);
+            self.layer.put_moved(unit, from, place);
             self.note_move(unit, place);
             copying.programs += 1;
             let job = self.jobs.insert(Job::Merge { page, left: self.split });

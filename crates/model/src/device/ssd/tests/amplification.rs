@@ -25,6 +25,11 @@ fn die(
 
 /// Writes units at random, and collects at once; the amplification of the second half.
 fn amplification(spec: &SsdSpec, overwrites: u64) -> f64 {
+    overwritten(spec, overwrites).1
+}
+
+/// The same, with the state in the end.
+fn overwritten(spec: &SsdSpec, overwrites: u64) -> (Translation, f64) {
     let mut layer = Ssd::new(spec).layer().clone();
     let units = spec.capacity.bytes() / 4096;
     let mut random = Random::stream(1, "overwrite");
@@ -37,10 +42,10 @@ fn amplification(spec: &SsdSpec, overwrites: u64) -> f64 {
         while layer.free_blocks(0) < spec.collection.free_blocks {
             let Some(block) = layer.begin_collection(0, true) else { break };
             for page in 0..geometry.block_pages() {
-                let page = Page { lane: 0, block, page };
-                if let Some(unit) = layer.unit(geometry.place(page, 0)) {
+                let from = geometry.place(Page { lane: 0, block, page }, 0);
+                if let Some(unit) = layer.unit(from) {
                     let to = layer.allocate(0, Stream::Moved).expect("room is reserved");
-                    layer.put(unit, geometry.place(to, 0), Stream::Moved);
+                    layer.put_moved(unit, from, geometry.place(to, 0));
                     layer.programmed(to);
                 }
             }
@@ -51,7 +56,8 @@ fn amplification(spec: &SsdSpec, overwrites: u64) -> f64 {
         layer.programmed(page);
     }
     let counts = layer.counts().since(&half);
-    (counts.host_units + counts.moved_units) as f64 / counts.host_units as f64
+    let factor = (counts.host_units + counts.moved_units) as f64 / counts.host_units as f64;
+    (layer, factor)
 }
 
 /// Greedy collection of blocks of n pages, filled blocks having `spare` times the units of the host:
@@ -137,5 +143,24 @@ fn a_drive_that_starts_in_the_steady_state_stays_in_it() {
         let (found, expected) = (amplification(&steady, 1), amplification(&long, 6));
         let off = found / expected - 1.0;
         assert!(off.abs() < 0.03, "{share} full: {found} from the start, {expected} in the end");
+    }
+}
+
+#[test]
+fn the_steady_state_has_the_histogram_of_a_die_that_was_overwritten() {
+    for share in [0.9, 0.8, 0.6] {
+        let long = die(1024, share, InitialFlash::Written, VictimPolicy::Greedy, 0);
+        let steady = SsdSpec { initial: InitialFlash::Steady, ..long.clone() };
+        let built = Ssd::new(&steady).layer().filled_units();
+        let (layer, _) = overwritten(&long, 6);
+        let simulated = layer.filled_units();
+        assert!(simulated.len() > 1000 && built.len() > 1000);
+        // The largest difference of the two distributions of valid pages over blocks.
+        let below = |all: &[u32], most: u32| {
+            all.iter().filter(|units| **units <= most).count() as f64 / all.len() as f64
+        };
+        let off = (0..=64).map(|most| (below(&built, most) - below(&simulated, most)).abs());
+        let most = off.fold(0.0, f64::max);
+        assert!(most < 0.05, "{share} full: {most}");
     }
 }

@@ -57,7 +57,7 @@ impl Flash {
                 for (n, &(unit, from)) in (0..).zip(units) {
                     let place = geometry.place(page, n);
                     let version = self.versions.get(&from).copied().unwrap_or(0);
-                    self.layer.put(unit, place, Stream::Moved);
+                    self.layer.put_moved(unit, from, place);
                     self.versions.insert(place, version);
                 }
                 self.layer.programmed(page);

@@ -36,6 +36,10 @@ pub struct Initial {
     map_blocks: Arc<[u32]>,
     /// For each lane the valid units before each of its blocks, and of all: `blocks` + 1 numbers.
     before: Arc<[u32]>,
+    /// For each lane, of every so many of its units the block: where the search for others begins.
+    guesses: Arc<[u32]>,
+    guess_bits: u32,
+    lane_guesses: u32,
 }
 
 impl Initial {
@@ -68,7 +72,24 @@ impl Initial {
                 sum += valid.get(block).copied().unwrap_or(0);
             }
         }
+        let guess_bits = geometry.block_units().ilog2().saturating_sub(1);
+        let length = geometry.blocks as usize + 1;
+        let most = before.chunks(length).map(|lane| lane[length - 1]).max().unwrap_or(0);
+        let lane_guesses = (most >> guess_bits) + 1;
+        let mut guesses = Vec::with_capacity(geometry.lanes as usize * lane_guesses as usize);
+        for lane in before.chunks(length) {
+            let mut block = 0;
+            for guess in 0..lane_guesses {
+                while block + 2 < length && lane[block + 1] <= guess << guess_bits {
+                    block += 1;
+                }
+                guesses.push(block as u32);
+            }
+        }
         Initial {
+            guesses: guesses.into(),
+            guess_bits,
+            lane_guesses,
             units,
             page_units: geometry.page_units,
             block_units: geometry.block_units(),
@@ -110,7 +131,11 @@ impl Initial {
         let (lane, nth) = self.stripe.deal(rank / page_units);
         let in_lane = (nth * page_units + rank % page_units) as u32;
         let before = self.lane(lane);
-        let block = before.partition_point(|&sum| sum <= in_lane) as u32 - 1;
+        let guess = lane * self.lane_guesses + (in_lane >> self.guess_bits);
+        let mut block = self.guesses[guess as usize];
+        while before[block as usize + 1] <= in_lane {
+            block += 1;
+        }
         let valid = before[block as usize + 1] - before[block as usize];
         let unit = self.spread(in_lane - before[block as usize], valid);
         Some((lane * self.blocks + block) * self.block_units + unit)
@@ -126,6 +151,18 @@ impl Initial {
         let (lane, nth) = ((number % lanes) as u32, (number / lanes) as u32);
         let block = self.map_blocks[lane as usize] + nth / self.block_units;
         Some((lane * self.blocks + block) * self.block_units + nth % self.block_units)
+    }
+
+    /// Whether a unit lies at a place at the start.
+    #[inline]
+    pub fn holds(&self, place: Place) -> bool {
+        let (number, unit) = (place / self.block_units, place % self.block_units);
+        let (lane, block) = (number / self.blocks, number % self.blocks);
+        if block >= self.map_blocks[lane as usize] {
+            return self.unit(place).is_some();
+        }
+        let before = &self.lane(lane)[block as usize..];
+        self.gather(unit, before[1] - before[0]).is_some()
     }
 
     /// Which unit lies at a place at the start, if one does.

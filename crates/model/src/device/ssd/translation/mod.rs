@@ -15,9 +15,11 @@ pub use victims::VictimPolicy;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use tierscope_kernel::{CowCell, CowMap, CowVec};
+use tierscope_kernel::{CowCell, CowVec};
 use victims::Victims;
 
+/// Entries of the map that are copied together when one of them is first changed: a page of memory.
+const MAP_CHUNK: u64 = 1024;
 /// In the map: nothing has been said of the unit since the start.
 const UNTOUCHED: u32 = u32::MAX;
 /// In the map: the unit was given back.
@@ -135,7 +137,10 @@ pub struct Translation {
     policy: Policy,
     initial: Initial,
     /// The place of each unit, where one was said since the start.
-    map: CowMap<u32>,
+    map: CowVec<u32>,
+    /// A bit a place, 64 in a word: whether it holds something valid; in blocks that hold what they held at the
+    /// start, whether that has changed.
+    held: CowVec<u64>,
     /// The unit of each place, in blocks that were erased since the start.
     units: CowVec<u32>,
     blocks: CowVec<Block>,
@@ -145,15 +150,22 @@ pub struct Translation {
 }
 
 impl Translation {
-    /// A layer over lanes that have so many usable blocks each, with what `initial` says in them.
-    pub fn new(geometry: Geometry, policy: Policy, initial: Initial, usable: &[u32]) -> Self {
+    /// A layer of so many units over lanes that have so many usable blocks each, with what `initial` says in them.
+    pub fn new(
+        units: u64,
+        geometry: Geometry,
+        policy: Policy,
+        initial: Initial,
+        usable: &[u32],
+    ) -> Self {
         let blocks = geometry.lanes * geometry.blocks;
         let nothing = Block { valid: 0, erases: 0, state: State::Bad, initial: true };
         let mut layer = Translation {
             geometry,
             policy,
             initial,
-            map: CowMap::new(UNTOUCHED),
+            map: CowVec::in_chunks(units, UNTOUCHED, MAP_CHUNK),
+            held: CowVec::new(geometry.units().div_ceil(64), 0),
             units: CowVec::new(geometry.units(), UNTOUCHED),
             blocks: CowVec::new(u64::from(blocks), nothing),
             lanes: vec![Lane::default(); geometry.lanes as usize],
@@ -201,6 +213,7 @@ impl Translation {
         Translation {
             initial: self.initial.clone(),
             map: self.map.fork(),
+            held: self.held.fork(),
             units: self.units.fork(),
             blocks: self.blocks.fork(),
             lanes: self.lanes.iter_mut().map(fork_lane).collect(),
@@ -231,8 +244,15 @@ impl Translation {
 
     /// The unit that is valid at a place, if one is.
     pub fn unit(&self, place: Place) -> Option<u64> {
-        let unit = self.last_unit(place)?;
-        (self.place(unit) == Some(place)).then_some(unit)
+        if self.holds(place) { self.last_unit(place) } else { None }
+    }
+
+    /// Whether a place holds something valid.
+    #[inline]
+    pub fn holds(&self, place: Place) -> bool {
+        let (block, _) = self.geometry.block_of(place);
+        let at_start = self.blocks.get(u64::from(block)).initial && self.initial.holds(place);
+        at_start != (self.held.get(u64::from(place / 64)) >> (place % 64) & 1 == 1)
     }
 
     /// The unit that was put at a place last, valid still or not.
@@ -302,7 +322,14 @@ impl Translation {
             *slot = Some(Open { block, next: 0, programmed: 0 });
             let number = self.geometry.block_number(lane, block);
             let it = self.blocks.get_mut(u64::from(number));
+            let held = it.initial && self.initial.valid(lane, block) > 0;
             (it.state, it.initial) = (State::Open, false);
+            if held {
+                let first = number * self.geometry.block_units();
+                for place in first..first + self.geometry.block_units() {
+                    *self.held.get_mut(u64::from(place / 64)) &= !(1 << (place % 64));
+                }
+            }
         }
         let open = slot.as_mut()?;
         let page = Page { lane, block: open.block, page: open.next };
@@ -346,7 +373,21 @@ impl Translation {
     /// now.
     pub fn put(&mut self, unit: u64, place: Place, stream: Stream) {
         self.forget(unit);
-        self.map.set(unit, place);
+        self.settle(unit, place, stream);
+    }
+
+    /// Collection puts `unit`, which lies at `from`, at a place of a page that was given out.
+    pub fn put_moved(&mut self, unit: u64, from: Place, place: Place) {
+        debug_assert_eq!(self.place(unit), Some(from), "where unit {unit} lies");
+        self.vacate(from);
+        self.settle(unit, place, Stream::Moved);
+    }
+
+    /// `unit`, which lies nowhere, is put at a place.
+    #[inline]
+    fn settle(&mut self, unit: u64, place: Place, stream: Stream) {
+        *self.map.get_mut(unit) = place;
+        *self.held.get_mut(u64::from(place / 64)) ^= 1 << (place % 64);
         *self.units.get_mut(u64::from(place)) = unit as u32;
         self.blocks.get_mut(u64::from(self.geometry.block_of(place).0)).valid += 1;
         match stream {
@@ -370,22 +411,29 @@ impl Translation {
     pub fn release(&mut self, unit: u64) -> bool {
         let held = self.forget(unit);
         if held {
-            self.map.set(unit, TRIMMED);
+            *self.map.get_mut(unit) = TRIMMED;
         }
         held
     }
 
     /// Makes invalid what a unit holds; whether it held something.
     fn forget(&mut self, unit: u64) -> bool {
-        let Some(place) = self.place(unit) else { return false };
+        let place = self.place(unit);
+        place.into_iter().for_each(|place| self.vacate(place));
+        place.is_some()
+    }
+
+    /// What a place holds is invalid from now on.
+    #[inline]
+    fn vacate(&mut self, place: Place) {
+        *self.held.get_mut(u64::from(place / 64)) ^= 1 << (place % 64);
         let (number, _) = self.geometry.block_of(place);
         let block = self.blocks.get_mut(u64::from(number));
-        debug_assert!(block.valid > 0, "block {number} holds nothing, but unit {unit} is there");
+        debug_assert!(block.valid > 0, "block {number} holds nothing, but something is at {place}");
         if block.state == State::Filled {
             self.victims.lose(number / self.geometry.blocks, number, block.valid);
         }
         block.valid -= 1;
-        true
     }
 
     /// The next page of its block, in the order in which they were given out, has been programmed.
@@ -458,8 +506,43 @@ impl Translation {
         if self.blocks.get(u64::from(number)).valid == 0 {
             return 0;
         }
-        let is_live = |&unit: &u32| self.unit(self.geometry.place(page, unit)).is_some();
+        let is_live = |&unit: &u32| self.holds(self.geometry.place(page, unit));
         (0..self.geometry.page_units).filter(is_live).fold(0, |bits, unit| bits | 1 << unit)
+    }
+
+    /// A unit of which a block has what may be the only copy in flash, as what is newer is being programmed: of
+    /// those that were put there, the first.
+    pub fn only_copy(&self, lane: u32, block: u32) -> Option<u64> {
+        // Look-ups of places are the slow part. Few units are being programmed: others need none.
+        let mut bits = [0u64; 64];
+        let mut any = false;
+        let hash = |unit: u64| (unit.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize;
+        for (lane, state) in (0..).zip(&self.lanes) {
+            for open in state.open.iter().flatten().chain(&state.closing) {
+                for page in open.programmed..open.next {
+                    let first = self.geometry.place(Page { lane, block: open.block, page }, 0);
+                    for place in first..first + self.geometry.page_units {
+                        if let Some(unit) = self.last_unit(place) {
+                            any = true;
+                            bits[hash(unit) / 64] |= 1 << (hash(unit) % 64);
+                        }
+                    }
+                }
+            }
+        }
+        if !any {
+            return None;
+        }
+        let first = self.geometry.place(Page { lane, block, page: 0 }, 0);
+        (first..first + self.geometry.block_units())
+            .filter_map(|place| self.last_unit(place))
+            .filter(|&unit| bits[hash(unit) / 64] >> (hash(unit) % 64) & 1 == 1)
+            .find(|&unit| self.is_being_programmed(unit))
+    }
+
+    /// Whether what is newest of a unit is being programmed.
+    pub fn is_being_programmed(&self, unit: u64) -> bool {
+        self.place(unit).is_some_and(|newest| !self.is_programmed(newest))
     }
 
     /// A block that was being collected, and holds nothing any more, has been erased.
@@ -498,6 +581,13 @@ impl Translation {
         self.blocks.iter().filter(|block| block.state != State::Bad).count() as u64
     }
 
+    /// Valid units of each block that is full, for tests.
+    #[cfg(test)]
+    pub fn filled_units(&self) -> Vec<u32> {
+        let filled = self.blocks.iter().filter(|block| block.state == State::Filled);
+        filled.map(|block| block.valid).collect()
+    }
+
     /// Every invariant that can be seen from outside, for tests: units and places agree, and blocks
     /// count what they hold.
     #[cfg(test)]
@@ -511,6 +601,10 @@ impl Translation {
         }
         let counted: Vec<_> = self.blocks.iter().map(|block| block.valid).collect();
         assert_eq!(counted, valid);
+        for place in 0..self.geometry.units() as u32 {
+            let valid = self.last_unit(place).is_some_and(|unit| self.place(unit) == Some(place));
+            assert_eq!(self.holds(place), valid, "whether {place} holds something");
+        }
         for (number, block) in self.blocks.iter().enumerate() {
             let empty = matches!(block.state, State::Free | State::Bad);
             assert!(!empty || block.valid == 0, "block {number} is {block:?}");

@@ -40,6 +40,9 @@ proptest! {
         prop_assert_eq!(taken, valid);
         let all = (0..geometry.units() as u32).filter(|&place| initial.unit(place).is_some());
         prop_assert_eq!(all.count() as u64, units + map_units);
+        for place in 0..geometry.units() as u32 {
+            prop_assert_eq!(initial.holds(place), initial.unit(place).is_some());
+        }
     }
 
     #[test]
