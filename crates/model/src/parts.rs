@@ -45,6 +45,8 @@ macro_rules! parts {
                     "Store: a solid-state drive, with translation layer, buffer and collection.";
                 disk = disk::DiskDevice(DiskSpec),
                     "Store: a disk, with platters that turn, an arm, a buffer and a queue.";
+                haste = haste::HasteDevice(HasteSpec),
+                    "Store: memory behind controllers on a token ring, by DMA through a few buffers (HASTE).";
                 nvm = nvm::NvmDevice(NvmSpec),
                     "Store: byte-addressable non-volatile memory, with banks, write pulses and wear.";
             }

@@ -21,6 +21,9 @@ pub enum PcieProtocol {
     Nvme,
     /// Reads and writes of the device's memory: a request and its completions, or posted writes.
     Memory,
+    /// Registers: the driver writes a request into them; the device moves the data by itself and
+    /// interrupts; the driver reads from a register which request is done (HASTE, \[NVM10\] §III-A).
+    Registers,
 }
 
 /// PCI Express: two directions, each of its own, of so many lanes.
@@ -243,6 +246,21 @@ impl PcieLink {
         }
     }
 
+    /// What a device with registers and DMA of its own sends: a request of two words of 64 bits, written by the
+    /// driver; the data as under NVM Express; an interrupt of 4 bytes; and the driver's read of a status of 4 bytes.
+    fn registers(&self, write: bool) -> Flow {
+        Flow {
+            command: vec![Leg::down(Kind::Control, Some(16))],
+            data: self.nvme(write).data,
+            done: vec![
+                Leg::up(Kind::Control, Some(4)),
+                Leg::down(Kind::Request, Some(4)).after(self.root_complex_ps),
+                Leg::up(Kind::Answer, Some(4)),
+            ],
+            after: Vec::new(),
+        }
+    }
+
     /// Reads and writes of the host, which the root complex sends on.
     fn memory(&self, write: bool) -> Flow {
         let mut flow = Flow::plain(write);
@@ -279,6 +297,7 @@ impl Link for PcieLink {
         match self.protocol {
             PcieProtocol::Nvme => self.nvme(write),
             PcieProtocol::Memory => self.memory(write),
+            PcieProtocol::Registers => self.registers(write),
         }
     }
 }

@@ -54,6 +54,7 @@ const LINKED: [(&str, &str, &str); 14] = [
     (SSD, STORAGE, SSD_TABLES),
     (NVM, HYBRID, NVM_TABLES),
     (DISK, STORAGE, DISK_TABLES),
+    (HASTE, STORAGE, HASTE_TABLES),
     (TIERED, "hyb15-host", TIERED_TABLES),
     (
         WINDOWS,
@@ -253,6 +254,23 @@ read_ahead = "64KiB"
 write_cache = true
 dirty = "256KiB"
 "#;
+const HASTE: &str = "storage/haste";
+/// A small HASTE whose ring is slow enough to matter.
+const HASTE_TABLES: &str = r#"
+[haste]
+capacity = "64MiB"
+page = "4KiB"
+queue_depth = 64
+scheduler_latency = "37ns"
+buffers = 4
+nodes = 4
+ring_bandwidth = "4.5GB/s"
+ring_latency = "88ns"
+controllers = 8
+controller_bandwidth = "4GB/s"
+read_latency = "67ns"
+write_latency = "215ns"
+"#;
 const NVM: &str = "hybrid/nvm";
 /// A small memory of lines of 256 bytes behind a buffer that is asked for 64.
 const NVM_TABLES: &str = r#"
@@ -363,7 +381,7 @@ pub fn fitting(name: &str, sets: Sets<'_>) -> Vec<(String, String)> {
         _ if path.starts_with("processor.caches.L3") => name != HAMS,
         Some("store") => {
             organization != "oracle"
-                && ![SSD, NVM, DISK, HAMS].contains(&name)
+                && ![SSD, NVM, DISK, HASTE, HAMS].contains(&name)
                 && DRIVES.iter().all(|(drive, _)| *drive != name)
         }
         Some("link") => organization != "oracle",
@@ -1025,6 +1043,20 @@ const CASES: &[Case] = &[
     case("ssd.map.cache", &[SSD_MAPPED], "4KiB", Updates, "time", Up),
     case("ssd.map.entry", &[SSD_MAPPED], "64B", Updates, "time", Up),
     case("ssd.log.blocks", &[SSD_LOGGED], "16", Updates, "time", Down),
+    // HASTE.
+    case("haste.capacity", &[HASTE], "1MiB", Updates, "ends", Down),
+    case("haste.page", &[HASTE], "1KiB", Updates, "time", Either),
+    case("haste.queue_depth", &[HASTE], "1", Parallel, "time", Up),
+    case("haste.scheduler_latency", &[HASTE], "20us", Updates, "stage:device", Up),
+    case("haste.buffers", &[HASTE], "1", Parallel, "time", Up),
+    case("haste.nodes", &[HASTE], "7", Updates, "time", Either),
+    case("haste.ring_bandwidth", &[HASTE], "40MB/s", Updates, "stage:device", Up),
+    case("haste.ring_latency", &[HASTE], "20us", Updates, "time", Up),
+    case("haste.controllers", &[HASTE], "1", Parallel, "time", Up)
+        .along(&[("haste.write_latency", "50us")]),
+    case("haste.controller_bandwidth", &[HASTE], "40MB/s", Updates, "stage:device", Up),
+    case("haste.read_latency", &[HASTE], "75us", Updates, "stage:medium", Up),
+    case("haste.write_latency", &[HASTE], "500us", Parallel, "time", Up),
     // A disk.
     case("disk.capacity", &[DISK], "1MiB", Updates, "ends", Down),
     case("disk.page", &[DISK], "2KiB", Updates, "time", Either),
@@ -1516,7 +1548,7 @@ fn every_value_of_every_preset_has_a_line_here_and_every_line_has_a_value() {
 
 /// Values that devices alone have and machines have not: `tests/alone.rs` and `tests/alone_store.rs`
 /// vary them.
-const ALONE: [&str; 29] = [
+const ALONE: [&str; 35] = [
     // Of queues of NVM Express, varied in `validation/nvme.rs`.
     "pcie.nvme.queues",
     "pcie.nvme.entries",
@@ -1543,6 +1575,12 @@ const ALONE: [&str; 29] = [
     "ssd.raid.queue_depth",
     "ssd.raid.latency",
     "ssd.raid.bandwidth",
+    "disk.raid.cache.capacity",
+    "disk.raid.cache.write_back",
+    "disk.raid.cache.write_backs",
+    "ssd.raid.cache.capacity",
+    "ssd.raid.cache.write_back",
+    "ssd.raid.cache.write_backs",
     // Of machines, varied in `tests/machine.rs`.
     "processor.caches.access_energy",
     "device.capacity",
