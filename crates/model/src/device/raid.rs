@@ -4,10 +4,15 @@
 //! (hardware). Each drive has a link of its own. D. Patterson, G. Gibson, R. Katz, "A Case for Redundant
 //! Arrays of Inexpensive Disks (RAID)", SIGMOD 1988; Linux `drivers/md/raid0.c`.
 
+mod cache;
+
+pub use cache::RaidCacheSpec;
+
 use super::AnyDevice;
 use crate::activity::Activity;
 use crate::link::{Lane, check_bandwidth};
 use crate::request::{Completion, Control, Device, Full, Manner, Request};
+use cache::Cache;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
@@ -29,6 +34,9 @@ pub struct RaidSpec {
     /// host divides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
+    /// The cache of an adapter; without it, all goes to the drives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<RaidCacheSpec>,
 }
 
 impl RaidSpec {
@@ -39,6 +47,18 @@ impl RaidSpec {
         problems.at_least(path, "queue_depth", self.queue_depth, 1);
         if let Some(bandwidth) = self.bandwidth {
             check_bandwidth(&format!("{path}.bandwidth"), bandwidth, problems);
+        }
+        if let Some(cache) = &self.cache {
+            cache.check(&format!("{path}.cache"), page, problems);
+            if self.bandwidth.is_none() {
+                problems.add(
+                    "contradiction",
+                    format!("{path}.cache"),
+                    "a table".into(),
+                    format!("there is no adapter that could have one (no {path}.bandwidth)"),
+                    format!("leave it out, or give {path}.bandwidth"),
+                );
+            }
         }
         let stripe = self.stripe;
         if !stripe.bytes().is_power_of_two() || stripe < page || stripe > capacity {
@@ -73,14 +93,32 @@ struct Held {
     pieces: u32,
 }
 
-/// What of a request concerns a drive.
+impl Held {
+    /// As if the cache asked: it writes, and nobody waits.
+    fn of_cache(now_ps: u64) -> Self {
+        Held {
+            request: Request { id: 0, address: 0, bytes: 0, write: true, background: true },
+            control: None,
+            forced: false,
+            clock_ps: now_ps,
+            stages: Timeline::new(),
+            pieces: 1,
+        }
+    }
+}
+
+/// What of a request concerns a drive, or a run that the cache writes to it.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
+    /// The request; [`CACHE`] for the cache.
     held: u32,
     address: u64,
     bytes: u64,
     submitted_ps: u64,
 }
+
+/// In the place of a request: the cache writes.
+const CACHE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -102,6 +140,14 @@ pub struct Raid {
     queue_depth: usize,
     latency_ps: u64,
     lane: Option<Lane>,
+    page: u64,
+    cache: Option<Cache>,
+    write_back: bool,
+    /// Runs that each drive writes for the cache, and how many at most.
+    write_backs: Vec<u32>,
+    most_write_backs: u32,
+    /// Writes that wait for room in the cache.
+    crowded: VecDeque<u32>,
     held: Slab<Held>,
     pieces: Slab<Piece>,
     events: EventQueue<Event>,
@@ -110,10 +156,18 @@ pub struct Raid {
 }
 
 impl Raid {
-    /// Drives with nothing to do, as many as `spec` says of those that `drive` builds. The description has
-    /// been checked.
-    pub fn new(spec: &RaidSpec, drive: impl Fn() -> AnyDevice) -> Self {
+    /// Drives of such pages with nothing to do, as many as `spec` says of those that `drive` builds. The
+    /// description has been checked.
+    pub fn new(spec: &RaidSpec, page: Size, drive: impl Fn() -> AnyDevice) -> Self {
+        let pages = |cache: &RaidCacheSpec| cache.capacity.bytes() / page.bytes();
+        let cache = spec.cache.as_ref();
         Raid {
+            page: page.bytes(),
+            cache: cache.map(|it| Cache::new(pages(it), spec.drives as usize)),
+            write_back: cache.is_some_and(|cache| cache.write_back),
+            write_backs: vec![0; spec.drives as usize],
+            most_write_backs: cache.map_or(0, |cache| cache.write_backs),
+            crowded: VecDeque::new(),
             drives: (0..spec.drives).map(|_| drive()).collect(),
             waiting: vec![VecDeque::new(); spec.drives as usize],
             stripe: spec.stripe.bytes(),
@@ -174,11 +228,119 @@ impl Raid {
                 let end_ps = self.cross(now_ps, index);
                 self.events.push(end_ps, 0, Event::Come(index));
             }
-            Event::Divided(index) | Event::Come(index) => self.divide(now_ps, index),
+            Event::Come(index) => self.take_write(now_ps, index),
+            Event::Divided(index) => self.take_other(now_ps, index),
             Event::Done(index) => {
                 let Held { request, stages, .. } = self.held.remove(index);
                 out.push(Completion::new(request.id, now_ps, stages));
             }
+        }
+    }
+
+    /// The drive of a page of all that begins at an address, and its number there.
+    fn page_of(&self, address: u64) -> (usize, u64) {
+        let drive = (address / self.stripe % self.drives.len() as u64) as usize;
+        (drive, self.before(drive, address) / self.page)
+    }
+
+    /// The pages of some bytes; those that lie within them alone, where `whole`.
+    fn pages_of(&self, address: u64, bytes: u64, whole: bool) -> Vec<(usize, u64)> {
+        let end = address.saturating_add(bytes);
+        let (first, end) = if whole {
+            (address.div_ceil(self.page), end / self.page)
+        } else {
+            (address / self.page, end.div_ceil(self.page))
+        };
+        (first..end).map(|page| self.page_of(page * self.page)).collect()
+    }
+
+    /// A read, or what moves no data, has come to the adapter.
+    fn take_other(&mut self, now_ps: u64, index: u32) {
+        let Held { request, control, .. } = self.held[index];
+        let hit = match control {
+            Some(Control::Flush) => self.write_back,
+            Some(Control::Trim { address, bytes }) => {
+                self.drop_pages(address, bytes);
+                false
+            }
+            None if self.cache.is_some() => {
+                let pages = self.pages_of(request.address, u64::from(request.bytes), false);
+                self.cache.as_mut().is_some_and(|cache| cache.read(pages.into_iter()))
+            }
+            None => false,
+        };
+        if hit {
+            let end_ps = if request.write { now_ps } else { self.cross(now_ps, index) };
+            self.events.push(end_ps, 0, Event::Done(index));
+        } else {
+            self.divide(now_ps, index);
+        }
+    }
+
+    /// What the cache has of the pages within some bytes holds nothing any more.
+    fn drop_pages(&mut self, address: u64, bytes: u64) {
+        let first = address.next_multiple_of(self.page);
+        let end = address.saturating_add(bytes) / self.page * self.page;
+        for drive in 0..self.drives.len() {
+            let (first, end) = (self.before(drive, first), self.before(drive, end));
+            if let Some(cache) = &mut self.cache {
+                cache.drop_range(drive, first / self.page..end / self.page);
+            }
+        }
+    }
+
+    /// The data of a write, or what moves none, have come to the adapter.
+    fn take_write(&mut self, now_ps: u64, index: u32) {
+        let request = self.held[index].request;
+        if self.held[index].control.is_some() {
+            return self.take_other(now_ps, index);
+        }
+        if self.cache.is_none() {
+            return self.divide(now_ps, index);
+        }
+        let pages = self.pages_of(request.address, u64::from(request.bytes), false);
+        let whole = self.pages_of(request.address, u64::from(request.bytes), true);
+        let Some(cache) = &mut self.cache else { return };
+        let fits = cache.fits(pages.len());
+        // Of a page that is written in part the cache has to have the rest.
+        let known = whole.len() == pages.len() || cache.read(pages.iter().copied());
+        if !self.write_back || !fits || !known {
+            whole.into_iter().for_each(|page| cache.keep(page));
+            return self.divide(now_ps, index);
+        }
+        self.crowded.push_back(index);
+        self.admit(now_ps);
+    }
+
+    /// Writes that wait take what room the cache has, and what is dirty is written.
+    fn admit(&mut self, now_ps: u64) {
+        while let Some(&index) = self.crowded.front() {
+            let request = self.held[index].request;
+            let pages = self.pages_of(request.address, u64::from(request.bytes), false);
+            if !self.cache.as_mut().is_some_and(|cache| cache.write(pages.into_iter())) {
+                break;
+            }
+            self.crowded.pop_front();
+            let held = &mut self.held[index];
+            held.stages.push(Stage::StoreQueue, now_ps - held.clock_ps);
+            held.clock_ps = now_ps;
+            self.events.push(now_ps, 0, Event::Done(index));
+        }
+        (0..self.drives.len()).for_each(|drive| self.write_back_runs(now_ps, drive));
+    }
+
+    /// A drive is given runs of dirty pages to write, where nothing else waits for it.
+    fn write_back_runs(&mut self, now_ps: u64, drive: usize) {
+        let most = self.stripe / self.page;
+        while self.write_backs[drive] < self.most_write_backs && self.waiting[drive].is_empty() {
+            let run = self.cache.as_mut().and_then(|cache| cache.take_run(drive, most));
+            let Some((first, count)) = run else { return };
+            self.write_backs[drive] += 1;
+            let (address, bytes) = (first * self.page, count * self.page);
+            let piece = Piece { held: CACHE, address, bytes, submitted_ps: now_ps };
+            let piece = self.pieces.insert(piece);
+            self.waiting[drive].push_back(piece);
+            self.submit_waiting(now_ps, drive);
         }
     }
 
@@ -208,7 +370,10 @@ impl Raid {
     fn submit_waiting(&mut self, now_ps: u64, drive: usize) {
         while let Some(&id) = self.waiting[drive].front() {
             let piece = self.pieces[id];
-            let Held { request, control, forced, .. } = self.held[piece.held];
+            let Held { request, control, forced, .. } = match self.held.get(piece.held) {
+                Some(held) => *held,
+                None => Held::of_cache(now_ps),
+            };
             let device = &mut self.drives[drive];
             let taken = match control {
                 None => {
@@ -233,9 +398,18 @@ impl Raid {
     /// A drive goes on.
     fn advance_drive(&mut self, now_ps: u64, drive: usize) {
         let mut done = std::mem::take(&mut self.done);
+        let mut wrote = false;
         self.drives[drive].advance(now_ps, &mut done);
         for Completion { id, at_ps, stages, .. } in done.drain(..) {
             let piece = self.pieces.remove(id);
+            if piece.held == CACHE {
+                self.write_backs[drive] -= 1;
+                if let Some(cache) = &mut self.cache {
+                    cache.written(drive, piece.address / self.page, piece.bytes / self.page);
+                }
+                wrote = true;
+                continue;
+            }
             let held = &mut self.held[piece.held];
             held.pieces -= 1;
             if held.pieces > 0 {
@@ -245,12 +419,22 @@ impl Raid {
             held.stages.push(Stage::StoreQueue, piece.submitted_ps - held.clock_ps);
             held.stages.append(&stages);
             held.clock_ps = at_ps;
-            let read = !held.request.write;
-            let end_ps = if read { self.cross(at_ps, piece.held) } else { at_ps };
+            let Request { address, bytes, write, .. } = held.request;
+            let end_ps = if write { at_ps } else { self.cross(at_ps, piece.held) };
+            if !write && self.cache.is_some() {
+                let pages = self.pages_of(address, u64::from(bytes), true);
+                let cache = self.cache.as_mut();
+                cache.into_iter().for_each(|it| pages.iter().for_each(|page| it.keep(*page)));
+            }
             self.events.push(end_ps, 0, Event::Done(piece.held));
         }
         self.done = done;
         self.submit_waiting(now_ps, drive);
+        if wrote {
+            self.admit(now_ps);
+        } else if self.cache.is_some() {
+            self.write_back_runs(now_ps, drive);
+        }
     }
 
     /// When the next of all drives does something, and which.

@@ -247,7 +247,7 @@ impl DeviceDescription for DiskSpec {
 
     fn build(&self, link: &dyn LinkDescription) -> AnyDevice {
         match &self.raid {
-            Some(raid) => Raid::new(raid, || DiskDevice::new(self, link).into()).into(),
+            Some(raid) => Raid::new(raid, self.page, || DiskDevice::new(self, link).into()).into(),
             None => DiskDevice::new(self, link).into(),
         }
     }

@@ -12,6 +12,7 @@ fn spec(drives: u32, stripe: u64, bandwidth: Option<u64>) -> RaidSpec {
         queue_depth: 64,
         latency: Duration::from_picoseconds(2_000_000),
         bandwidth: bandwidth.map(Bandwidth::from_bytes_per_second),
+        cache: None,
     }
 }
 
@@ -45,7 +46,8 @@ fn the_devices_laws_hold() {
 #[test]
 fn every_byte_lies_where_dealing_puts_it() {
     let (drives, stripe) = (3usize, 4096u64);
-    let raid = Raid::new(&spec(3, stripe, None), || disks(&spec(1, stripe, None)));
+    let raid =
+        Raid::new(&spec(3, stripe, None), Size::from_bytes(4096), || disks(&spec(1, stripe, None)));
     let mut lies = vec![0u64; drives];
     for address in 0..20 * stripe {
         for (drive, before) in lies.iter().enumerate() {
@@ -110,4 +112,104 @@ fn a_flush_goes_to_all_drives() {
     }
     let counts = device.activity(out[3].at_ps).disk.expect("they are disks");
     assert_eq!((out[3].id, counts.flushes, counts.platter_writes), (9, 3, 3));
+}
+
+/// Two disks behind an adapter of 100 MB/s with so many pages of cache.
+fn cached(pages: u64, write_back: bool) -> RaidSpec {
+    let capacity = Size::from_bytes(pages * 4096);
+    let cache = RaidCacheSpec { capacity, write_back, write_backs: 2 };
+    RaidSpec { cache: Some(cache), ..spec(2, 16_384, Some(100_000_000)) }
+}
+
+fn ask(at_ps: u64, id: u32, page: u64, pages: u32, write: bool) -> (u64, Request) {
+    let (address, bytes) = (page * 4096, pages * 4096);
+    (at_ps, Request { id, address, bytes, write, background: false })
+}
+
+/// Requests at their times; how long each took, by id.
+fn times(device: &mut AnyDevice, all: &[(u64, Request)]) -> Vec<u64> {
+    let mut out = Vec::new();
+    for (at_ps, request) in all {
+        device.advance(*at_ps, &mut out);
+        device.submit(*at_ps, *request).expect("there is room");
+    }
+    while let Some(at_ps) = device.next_event_ps() {
+        device.advance(at_ps, &mut out);
+    }
+    assert_eq!((out.len(), device.in_flight()), (all.len(), 0));
+    out.sort_by_key(|done| done.id);
+    out.iter().map(|done| done.stages.total_ps()).collect()
+}
+
+/// What an adapter of 100 MB/s takes for so many pages.
+fn adapter_ps(pages: u64) -> u64 {
+    2_000_000 + pages * 40_960_000
+}
+
+const SECOND: u64 = 1_000_000_000_000;
+
+#[test]
+fn a_write_is_done_in_the_cache_and_read_from_there() {
+    let all = [
+        ask(0, 0, 3, 2, true),
+        ask(SECOND, 1, 3, 2, false),
+        ask(2 * SECOND, 2, 40, 1, false),
+        ask(3 * SECOND, 3, 40, 1, false),
+    ];
+    let found = times(&mut disks(&cached(64, true)), &all);
+    assert_eq!([found[0], found[1], found[3]], [adapter_ps(2), adapter_ps(2), adapter_ps(1)]);
+    assert!(found[2] > adapter_ps(1));
+    // Without write-back the drives have to have it; what is read is kept all the same.
+    let through = times(&mut disks(&cached(64, false)), &all);
+    assert!(through[0] > found[0]);
+    assert_eq!([through[1], through[3]], [found[1], found[3]]);
+}
+
+#[test]
+fn a_flush_is_done_at_once_where_a_battery_keeps_the_cache() {
+    for write_back in [true, false] {
+        let mut device = disks(&cached(64, write_back));
+        let mut out = Vec::new();
+        let (_, write) = ask(0, 0, 0, 8, true);
+        device.submit(0, write).expect("there is room");
+        while out.is_empty() {
+            device.advance(device.next_event_ps().expect("it goes on"), &mut out);
+        }
+        let now_ps = out[0].at_ps;
+        device.submit_control(now_ps, 1, Control::Flush).expect("there is room");
+        while out.len() < 2 {
+            device.advance(device.next_event_ps().expect("it goes on"), &mut out);
+        }
+        assert_eq!(out[1].at_ps == now_ps + 2_000_000, write_back);
+    }
+}
+
+#[test]
+fn what_does_not_fit_waits_until_runs_have_been_written() {
+    // Six writes of four pages at a cache of eight: the third has to wait for the drives.
+    let all: Vec<_> = (0..6).map(|n| ask(0, n, u64::from(n) * 100, 4, true)).collect();
+    let small = times(&mut disks(&cached(8, true)), &all);
+    let large = times(&mut disks(&cached(64, true)), &all);
+    assert_eq!(small[..2], large[..2]);
+    assert!(small[2] > large[2] && small[5] > large[5]);
+    for (n, found) in (1..).zip(&large) {
+        assert_eq!(*found, 2_000_000 + n * 4 * 40_960_000);
+    }
+}
+
+#[test]
+fn all_that_is_written_reaches_the_drives_once() {
+    // 64 pages, one by one, then again: runs of a stripe, and what is rewritten in the cache once.
+    let mut device = disks(&cached(64, true));
+    let all: Vec<_> = (0..64).map(|n| ask(0, n, u64::from(n), 1, true)).collect();
+    times(&mut device, &all);
+    let disk = device.activity(SECOND).disk.expect("they are disks");
+    assert_eq!((disk.written_pages, disk.platter_writes), (64, 64));
+}
+
+#[test]
+fn the_devices_laws_hold_with_a_cache() {
+    for raid in [cached(4, true), cached(64, true), cached(64, false)] {
+        device_laws(|| disks(&raid));
+    }
 }

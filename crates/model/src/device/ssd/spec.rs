@@ -222,7 +222,7 @@ impl DeviceDescription for SsdSpec {
 
     fn build(&self, link: &dyn LinkDescription) -> AnyDevice {
         match &self.raid {
-            Some(raid) => Raid::new(raid, || SsdDevice::new(self, link).into()).into(),
+            Some(raid) => Raid::new(raid, self.page, || SsdDevice::new(self, link).into()).into(),
             None => SsdDevice::new(self, link).into(),
         }
     }
