@@ -318,6 +318,8 @@ impl Machine {
         let kernel_line = reserve_kernel(&mut paging, line_shift, page_shift)?;
         if let Some(system) = pages_to.and_then(|(storage, _)| storage.file_system.as_ref()) {
             paging.add_file_system(system, organization.takes_control())?;
+        } else if organization.takes_control() {
+            paging.flush_device_at_syncs();
         }
         let private_depth = cores[0].caches.depth();
         let fixed = Fixed {

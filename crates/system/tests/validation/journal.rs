@@ -388,6 +388,18 @@ fn a_drive_that_buffers_writes_is_flushed() {
     }
 }
 
+#[test]
+fn without_a_file_system_a_sync_flushes_a_drive_that_buffers_writes() {
+    for sync in [SYNC, Call::SyncData { file: 0 }] {
+        let sets = [("storage.dram_capacity", "16MiB")];
+        let sums = run(&system("storage/970-pro", &[&sets]), &overwrites(10, sync));
+        let drive = sums.result.drive.as_ref().expect("it has a drive");
+        assert_eq!(drive.flushes, 10, "{sync:?}");
+        // Each has reached flash before the next.
+        assert!(drive.flash_programs >= 10);
+    }
+}
+
 /// Ten files of a page each are new, and what then forces them to the store.
 fn ten_files(force: &[Call]) -> Vec<Vec<Op>> {
     let new = |file: FileId| {

@@ -18,6 +18,12 @@ impl Paging {
         Ok(())
     }
 
+    /// Without a file system, files are the device's own pages, and what syncs one flushes the device
+    /// (`blkdev_fsync`, block/fops.c): it buffers writes.
+    pub fn flush_device_at_syncs(&mut self) {
+        self.flushes_device = true;
+    }
+
     /// What happens to files and to the journal is told from now on, where there is a file system.
     pub fn follow_file_system(&mut self, weaknesses: Weaknesses) {
         self.file_system.iter_mut().for_each(|system| system.follow(weaknesses));
@@ -106,7 +112,10 @@ impl Paging {
         data_only: bool,
         work: &mut Vec<Work>,
     ) -> Option<(TransferId, bool)> {
-        let number = self.file_system.as_ref()?.needs(file, data_only);
+        let Some(system) = &self.file_system else {
+            return self.flushes_device.then(|| (self.start_flush(work), false));
+        };
+        let number = system.needs(file, data_only);
         self.wait_for_commit(number, work)
     }
 

@@ -346,6 +346,8 @@ pub struct Paging {
     /// The level between page cache and store, where there is one.
     buffer_cache: Option<BufferCache>,
     file_system: Option<FileSystem>,
+    /// Without one, files are the device's own pages: a sync of them asks it to flush what it buffers.
+    flushes_device: bool,
     /// Work for it that nobody was there to do.
     owed: Vec<Work>,
     /// The time, as far as it has been told.
@@ -436,6 +438,7 @@ impl Paging {
             leaving: 0,
             buffer_cache: None,
             file_system: None,
+            flushes_device: false,
             owed: Vec::new(),
             now_ps: 0,
             holds_back: true,
