@@ -135,6 +135,8 @@ presets! {
     "block-device" = "block-device.toml", "";
     "device/slc" = "device-slc.toml",
         "The SLC flash store of [HYB15] alone behind its link, for block traces";
+    "device/mlc" = "device-mlc.toml",
+        "The MLC flash store of [HYB15] alone behind its link, for block traces";
     "device/z-ssd" = "device-z-ssd.toml" "drives/z-ssd.toml",
         "An 800 GB Z-SSD alone ([HAMS21]), for block traces";
     "device/z-ssd/quick" = "device-z-ssd-quick.toml", "device/z-ssd with 1/256 of its flash";
