@@ -57,6 +57,7 @@ __all__ = [
     "ProcessorEnergy",
     "Promotion",
     "Raid",
+    "Ramdisk",
     "RefreshWindow",
     "Sata",
     "Ssd",
@@ -1289,6 +1290,43 @@ class Nvm(_Spec):
     energy: NvmEnergy | None = None
     """What operations take, where that is known."""
 
+    raid: Raid | None = None
+    """Several such modules side by side, over which data are dealt in stripes (interleaving)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ramdisk(_Spec):
+    """Memory of the host as a block device."""
+
+    capacity: str | None = None
+    """Capacity, of DRAM beside main memory. A size such as ``"64GiB"``."""
+
+    page: str | None = None
+    """Bytes that it is asked for as one: a power of two. A size such as ``"64GiB"``."""
+
+    read_latency: str | None = None
+    """Latency of the memory that it stands for, in reading. A duration such as ``"25us"``."""
+
+    write_latency: str | None = None
+    """The same in writing. A duration such as ``"25us"``."""
+
+    dram_latency: str | None = None
+    """What of either DRAM takes by itself; a line takes the rest longer.
+
+    A duration such as ``"25us"``.
+    """
+
+    delays: Literal["memory", "driver"] | None = None
+    """Who waits for that.
+
+    ``"memory"``: Memory: lines that on-chip caches do not have, as many at once as a core has
+    misses under way. ``"driver"``: The driver: each line that it copies, one after the other,
+    whether caches have it or not.
+    """
+
+    lines: int | None = None
+    """Lines of it that are read and written at once; more push back."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class LinkEnergy(_Spec):
@@ -2175,6 +2213,9 @@ class System(_Spec):
 
     nvm: Nvm | None = None
     """Store: byte-addressable non-volatile memory, with banks, write pulses and wear."""
+
+    ramdisk: Ramdisk | None = None
+    """Store: memory of the host as a block device, to which the processor copies."""
 
     link: Link | None = None
     """What connects the store."""

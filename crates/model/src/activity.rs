@@ -67,7 +67,12 @@ impl Activity {
             (Some(one), Some(other)) => Some(one.together(&other)),
             (one, other) => one.or(other),
         };
-        Activity { drive, disk, nvme, energy: self.energy.beside(other.energy), ..self }
+        let nvm = match (self.nvm, other.nvm) {
+            (Some(one), Some(other)) => Some(Box::new(one.beside(&other))),
+            (one, other) => one.or(other),
+        };
+        let dram = self.dram;
+        Activity { dram, drive, nvm, disk, nvme, energy: self.energy.beside(other.energy) }
     }
 
     /// What came since `before`.

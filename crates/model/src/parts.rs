@@ -49,6 +49,8 @@ macro_rules! parts {
                     "Store: memory behind controllers on a token ring, by DMA through a few buffers (HASTE).";
                 nvm = nvm::NvmDevice(NvmSpec),
                     "Store: byte-addressable non-volatile memory, with banks, write pulses and wear.";
+                ramdisk = ramdisk::Ramdisk(RamdiskSpec),
+                    "Store: memory of the host as a block device, to which the processor copies.";
             }
             organizations {
                 device = device::DeviceAlone(DeviceAloneSpec),

@@ -8,6 +8,8 @@ use proptest::prelude::*;
 use std::slice::from_ref;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use tierscope_model::device::RamdiskSpec;
+use tierscope_model::device::ramdisk::DelayKind;
 use tierscope_model::os::buffer_cache::{BufferCacheSpec, HeldPages, Insertion, OnHit};
 use tierscope_model::processor::{LinePrefetchSpec, PrefetchKind};
 use tierscope_model::replacement::PolicyKind;
@@ -15,7 +17,7 @@ use tierscope_system::machine::Machine;
 use tierscope_system::result::{Interval, SystemResult};
 use tierscope_system::run::{Bound, Observer, Progress, RunOptions, Warming, mark, run_machines};
 use tierscope_system::spec::{SystemSpec, load};
-use tierscope_units::Size;
+use tierscope_units::{Duration, Size};
 use tierscope_workload::op::{Call, FLAG_DEPENDENT, MAP_HEAP, MAP_SHARED, MAP_WRITABLE, NO_FILE};
 use tierscope_workload::{Op, Stream};
 
@@ -75,7 +77,7 @@ fn with_prefetch(mut spec: SystemSpec, prefetch: &Option<LinePrefetchSpec>) -> S
 }
 
 /// With a second level of the page cache, as small as the first.
-fn with_buffer_cache(mut spec: SystemSpec, wanted: bool) -> SystemSpec {
+fn with_buffer_cache(mut spec: SystemSpec) -> SystemSpec {
     let buffer_cache = BufferCacheSpec {
         capacity: Size::from_bytes(512 << 10),
         ways: 16,
@@ -89,7 +91,25 @@ fn with_buffer_cache(mut spec: SystemSpec, wanted: bool) -> SystemSpec {
         queue_pages: 8,
         readahead: HeldPages::Ignore,
     };
-    spec.storage.iter_mut().for_each(|it| it.buffer_cache = wanted.then(|| buffer_cache.clone()));
+    spec.storage.iter_mut().for_each(|it| it.buffer_cache = Some(buffer_cache.clone()));
+    spec
+}
+
+/// With its store in its own DRAM, in little room for what is under way.
+fn in_dram(mut spec: SystemSpec) -> SystemSpec {
+    let capacity = spec.store.as_ref().unwrap().capacity;
+    (spec.store, spec.link) = (None, None);
+    let ns = |ns: u64| Duration::from_picoseconds(ns * 1000);
+    spec.ramdisk = Some(RamdiskSpec {
+        capacity,
+        page: Size::from_bytes(4096),
+        read_latency: ns(300),
+        write_latency: ns(700),
+        dram_latency: ns(25),
+        delays: DelayKind::Memory,
+        lines: 5,
+    });
+    assert!(spec.check().is_empty(), "{}", spec.check());
     spec
 }
 
@@ -134,10 +154,11 @@ proptest! {
         of_processes in any::<bool>(),
     ) {
         let script = script(&threads, of_processes);
-        let machines = ALL.map(|name| (name, false)).into_iter().chain([("storage/quick", true)]);
-        for (name, buffered) in machines {
-            let spec = with_prefetch(system(name, &TIGHT), &prefetch);
-            let spec = with_buffer_cache(spec, buffered);
+        let others: [(&str, fn(SystemSpec) -> SystemSpec); 2] =
+            [("storage/quick", with_buffer_cache), ("storage/quick", in_dram)];
+        let machines = ALL.map(|name| (name, (|spec| spec) as fn(SystemSpec) -> SystemSpec));
+        for (name, changed) in machines.into_iter().chain(others) {
+            let spec = changed(with_prefetch(system(name, &TIGHT), &prefetch));
             let whole = run(&spec, Script::stream(&script));
             prop_assert_eq!(whole.counters["stale_loads"], 0, "{}", name);
             let one = run_with(&spec, Script::stream(&script), &batch_of(1));
@@ -148,7 +169,7 @@ proptest! {
             prop_assert_eq!(&ended, &whole, "{}: in pieces", name);
             prop_assert_eq!(&forked, &whole, "{}: forked", name);
             let unchecked = system(name, &[&TIGHT[..3], &[("check_data", "false")]].concat());
-            let unchecked = with_buffer_cache(with_prefetch(unchecked, &prefetch), buffered);
+            let unchecked = changed(with_prefetch(unchecked, &prefetch));
             let unchecked = run(&unchecked, Script::stream(&script));
             prop_assert_eq!(&unchecked, &whole, "{}: unchecked", name);
         }

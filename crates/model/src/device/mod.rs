@@ -34,8 +34,34 @@ pub trait DeviceDescription {
         None
     }
 
+    /// That its bytes lie in the machine's DRAM, where they do: then it is behind no link, and whoever uses it copies.
+    fn lies_in_dram(&self) -> Option<InDram> {
+        None
+    }
+
     /// The device with nothing to do, behind an empty link. Both descriptions have been checked.
     fn build(&self, link: &dyn LinkDescription) -> AnyDevice;
+
+    /// The same of one that lies in DRAM.
+    fn build_in_dram(&self) -> Option<AnyDevice> {
+        None
+    }
+}
+
+/// The table of the store that lies in DRAM.
+pub const IN_DRAM: &str = "ramdisk";
+
+/// A store whose bytes lie in the machine's DRAM, behind main memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InDram {
+    /// Bytes.
+    pub capacity_bytes: u64,
+    /// How much longer than in DRAM a line takes to be read, and to be written, in picoseconds.
+    pub memory_ps: (u64, u64),
+    /// What the driver waits for each line that it reads, or writes, in picoseconds.
+    pub driver_ps: (u64, u64),
+    /// Lines that are read and written at once.
+    pub lines: u32,
 }
 
 /// Makes of the list of devices their modules and [`AnyDevice`].

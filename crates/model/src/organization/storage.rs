@@ -6,15 +6,19 @@
 //! interrupt raised; a page to the store is read from DRAM first. Both compete with the lines of
 //! the on-chip caches for the channels. All the time that a page spends at DRAM is the stage
 //! [`Stage::Dma`].
+//!
+//! Where the store lies in DRAM itself, behind main memory, the processor copies, line by line; a page
+//! that is moved here as one is copied by a thread of the kernel.
 
 mod power;
+mod ramdisk;
 
 use super::{
     DramSize, InitialContent, Organization, OrganizationDescription, OrganizationReport,
     PagesMoved, Surroundings, bus, whole,
 };
 use crate::activity::Activity;
-use crate::device::AnyDevice;
+use crate::device::{AnyDevice, InDram};
 use crate::medium::{DramSpec, dram::Dram};
 use crate::os::buffer_cache::BufferCacheSpec;
 use crate::os::driver::DriverSpec;
@@ -28,6 +32,7 @@ use crate::request::{
     PageResponse, Request, Response, Traffic,
 };
 use power::{OF_RECOVERY, OnStore, Power};
+use ramdisk::InMemory;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use tierscope_kernel::{CowMap, Slab, Stage, Timeline};
@@ -197,7 +202,9 @@ impl OrganizationDescription for StorageSpec {
     fn build(&self, machine: &Surroundings<'_>) -> Option<Box<dyn Organization>> {
         let store = machine.build_store()?;
         let line_bytes = machine.line?.bytes();
-        let storage = Storage::new(self, machine.dram?, store, line_bytes, machine.check_data);
+        let in_dram = machine.store_in_dram();
+        let storage =
+            Storage::with(self, machine.dram?, store, in_dram, line_bytes, machine.check_data);
         let (page, (_, device)) = (machine.page()?, machine.store?);
         let on_store = self.file_system.as_ref().map(|spec| OnStore {
             spec: spec.clone(),
@@ -259,6 +266,8 @@ struct Page {
     stages: Timeline,
     /// Which of the store's interrupts told of it.
     interrupt: u32,
+    /// Its next access to DRAM is to its place in the store, which lies there.
+    at_place: bool,
     /// Versions of its lines, where data are checked and the page goes to the store.
     versions: Vec<u64>,
 }
@@ -270,8 +279,15 @@ impl Page {
         control: Option<Control>,
         versions: Vec<u64>,
     ) -> Self {
-        let stages = Timeline::new();
-        Page { request, control, clock_ps: now_ps, stages, interrupt: 0, versions }
+        Page {
+            request,
+            control,
+            clock_ps: now_ps,
+            stages: Timeline::new(),
+            interrupt: 0,
+            at_place: false,
+            versions,
+        }
     }
 }
 
@@ -292,6 +308,9 @@ struct Data {
 pub struct Storage {
     dram: Dram,
     store: AnyDevice,
+    /// Main memory, and what of DRAM is the store instead.
+    memory_bytes: u64,
+    in_memory: Option<InMemory>,
     /// The channel of the DRAM whose bus the store shares.
     shared_channel: Option<usize>,
     line_bytes: u64,
@@ -320,8 +339,24 @@ impl Storage {
         line_bytes: u64,
         check_data: bool,
     ) -> Self {
+        Storage::with(spec, dram, store, None, line_bytes, check_data)
+    }
+
+    /// As [`Storage::new`], of a store that may lie in DRAM.
+    fn with(
+        spec: &StorageSpec,
+        dram: &DramSpec,
+        store: AnyDevice,
+        in_dram: Option<InDram>,
+        line_bytes: u64,
+        check_data: bool,
+    ) -> Self {
+        let memory_bytes = spec.dram_capacity.bytes();
+        let beside_bytes = in_dram.map_or(0, |it| it.capacity_bytes);
         Storage {
-            dram: Dram::new(dram, spec.dram_capacity.bytes(), line_bytes),
+            dram: Dram::new(dram, memory_bytes.saturating_add(beside_bytes), line_bytes),
+            memory_bytes,
+            in_memory: in_dram.map(|it| InMemory::new(it, memory_bytes)),
             shared_channel: store.shared_channel(),
             store,
             line_bytes,
@@ -346,15 +381,15 @@ impl Storage {
 
     /// Offers a page's DMA to the DRAM; false where it is full.
     fn start_dma(&mut self, now_ps: u64, id: u32) -> bool {
-        let PageRequest { memory_address, bytes, write, .. } = self.pages[id].request;
-        let number = self.at_dram.insert(AtDram::Page(id));
-        let request = Request {
-            id: number,
-            address: memory_address,
-            bytes,
-            write: !write,
-            background: write,
+        let Page { request, at_place, .. } = &self.pages[id];
+        let PageRequest { memory_address, store_address, bytes, write, .. } = *request;
+        let address = match (&self.in_memory, *at_place) {
+            (Some(store), true) => store.first_byte() + store_address,
+            _ => memory_address,
         };
+        let (into_dram, background) = (write == *at_place, write);
+        let number = self.at_dram.insert(AtDram::Page(id));
+        let request = Request { id: number, address, bytes, write: into_dram, background };
         if self.dram.submit(now_ps, request).is_err() {
             self.at_dram.remove(number);
             return false;
@@ -416,15 +451,23 @@ impl Storage {
             AtDram::Line(request, oldest) => {
                 let version = self.complete_line(request, oldest);
                 let (id, at_ps, stages) = (request.id, done.at_ps, done.stages);
-                out.push(Response::Line(LineResponse { id, at_ps, stages, version }));
+                let response = LineResponse { id, at_ps, stages, version };
+                match &mut self.in_memory {
+                    Some(store) if store.has(request.address) => {
+                        store.delay(response, request.write);
+                    }
+                    _ => out.push(Response::Line(response)),
+                }
             }
             AtDram::Page(id) => {
                 let page = &mut self.pages[id];
                 page.stages.push(Stage::Dma, done.at_ps - page.clock_ps);
                 page.clock_ps = done.at_ps;
-                if !page.request.write {
-                    self.end_page(id, out);
-                } else if !self.start_store(done.at_ps, id) {
+                if page.request.write == page.at_place {
+                    return self.end_page(id, out);
+                }
+                page.at_place = false;
+                if !self.start_store(done.at_ps, id) {
                     self.for_store.push_back(id);
                 }
             }
@@ -459,10 +502,13 @@ impl Storage {
         }
         if write {
             self.traffic.store_written_bytes += u64::from(bytes);
-            self.end_page(done.id, out);
-            return;
+            if self.in_memory.is_none() || control.is_some() {
+                return self.end_page(done.id, out);
+            }
+            self.pages[done.id].at_place = true;
+        } else {
+            self.traffic.store_read_bytes += u64::from(bytes);
         }
-        self.traffic.store_read_bytes += u64::from(bytes);
         if !self.start_dma(done.at_ps, done.id) {
             self.for_dram.push_back(done.id);
         }
@@ -500,6 +546,9 @@ impl Storage {
             self.with_bus(now_ps, |store| store.advance(now_ps, &mut done));
             done.drain(..).for_each(|completion| self.store_done(completion, out));
         }
+        if let Some(store) = &mut self.in_memory {
+            store.answer(now_ps, out);
+        }
         self.done = done;
         self.retry(now_ps);
         self.go_on_recovering(now_ps);
@@ -508,10 +557,16 @@ impl Storage {
 
 impl Organization for Storage {
     fn memory_bytes(&self) -> u64 {
-        self.dram.capacity_bytes()
+        self.memory_bytes
     }
 
+    /// Takes a request for a line of main memory, or of a store that lies in DRAM, which is behind it.
     fn submit(&mut self, now_ps: u64, request: LineRequest) -> Result<(), Full> {
+        let stored = self.in_memory.as_ref().filter(|store| store.has(request.address));
+        let stored = stored.map(InMemory::is_full);
+        if stored == Some(true) {
+            return Err(Full);
+        }
         let line = request.address / self.line_bytes;
         let oldest = self.data.as_ref().map_or(0, |data| data.latest.get(line));
         let id = self.at_dram.insert(AtDram::Line(request, oldest));
@@ -521,6 +576,10 @@ impl Organization for Storage {
         if self.dram.submit(now_ps, access).is_err() {
             self.at_dram.remove(id);
             return Err(Full);
+        }
+        if let (Some(store), Some(_)) = (&mut self.in_memory, stored) {
+            store.take();
+            self.traffic.move_store(self.line_bytes, write);
         }
         if let (Some(data), true) = (&mut self.data, write) {
             data.latest.set(line, request.version);
@@ -540,13 +599,15 @@ impl Organization for Storage {
             .unwrap_or_default();
         let page = Page::new(now_ps, request, None, versions);
         let id = self.pages.insert(page);
-        let started = if request.write {
+        let dram_first = request.write || self.in_memory.is_some();
+        self.pages[id].at_place = dram_first && !request.write;
+        let started = if dram_first {
             self.for_dram.is_empty() && self.start_dma(now_ps, id)
         } else {
             self.for_store.is_empty() && self.start_store(now_ps, id)
         };
         if !started {
-            let waiting = if request.write { &mut self.for_dram } else { &mut self.for_store };
+            let waiting = if dram_first { &mut self.for_dram } else { &mut self.for_store };
             waiting.push_back(id);
         }
         Ok(())
@@ -579,10 +640,12 @@ impl Organization for Storage {
     }
 
     fn next_event_ps(&self) -> Option<u64> {
-        match (self.dram.next_event_ps(), self.store.next_event_ps()) {
+        let delayed_ps = self.in_memory.as_ref().and_then(InMemory::next_event_ps);
+        let next_ps = match (self.dram.next_event_ps(), self.store.next_event_ps()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
-        }
+        };
+        delayed_ps.map(|at_ps| next_ps.map_or(at_ps, |next_ps| next_ps.min(at_ps))).or(next_ps)
     }
 
     fn advance(&mut self, now_ps: u64, out: &mut Vec<Response>) {
@@ -595,13 +658,16 @@ impl Organization for Storage {
 
     fn in_flight(&self) -> usize {
         let lines = self.at_dram.iter().filter(|(_, at)| matches!(at, AtDram::Line(..))).count();
-        lines + self.pages.len()
+        lines + self.pages.len() + self.in_memory.as_ref().map_or(0, InMemory::delayed)
     }
 
     /// Only counts: where a line lies does not depend on who was used.
     #[inline]
-    fn warm(&mut self, _now_ps: u64, _core: u16, _address: u64, write: bool) -> PagesMoved {
+    fn warm(&mut self, _now_ps: u64, _core: u16, address: u64, write: bool) -> PagesMoved {
         self.warmed.move_dram(self.line_bytes, write);
+        if address >= self.memory_bytes {
+            self.traffic.move_store(self.line_bytes, write);
+        }
         PagesMoved::default()
     }
 
@@ -616,7 +682,8 @@ impl Organization for Storage {
     }
 
     fn power(&mut self) -> Option<&mut dyn PowerFailure> {
-        Some(self)
+        // Nothing is left of a store that lies in DRAM.
+        if self.in_memory.is_some() { None } else { Some(self) }
     }
 
     fn report(&self) -> OrganizationReport {
@@ -638,6 +705,8 @@ impl Organization for Storage {
         Box::new(Storage {
             dram: self.dram.clone(),
             store: self.store.fork(),
+            memory_bytes: self.memory_bytes,
+            in_memory: self.in_memory.clone(),
             shared_channel: self.shared_channel,
             line_bytes: self.line_bytes,
             at_dram: self.at_dram.clone(),
@@ -705,7 +774,7 @@ pub(super) mod tests {
         Storage::new(&spec, &dram_spec(), store.build(link), 64, check_data)
     }
 
-    fn page(id: u32, write: bool, frame: u64, place: u64) -> PageRequest {
+    pub fn page(id: u32, write: bool, frame: u64, place: u64) -> PageRequest {
         PageRequest {
             id,
             store_address: place * 4096,

@@ -1,6 +1,6 @@
 //! The machine around an organization, and what organizations ask of it.
 
-use crate::device::{AnyDevice, DeviceDescription};
+use crate::device::{AnyDevice, DeviceDescription, InDram};
 use crate::link::LinkDescription;
 use crate::medium::DramSpec;
 use crate::medium::dram::description::three_transfers_per_second;
@@ -30,10 +30,15 @@ impl Surroundings<'_> {
         self.os.map(|os| os.page)
     }
 
-    /// The store behind its link, where there are both.
+    /// The store behind its link, where there are both, or in DRAM.
     pub fn build_store(&self) -> Option<AnyDevice> {
         let (_, store) = self.store?;
-        Some(store.build(self.link?))
+        store.build_in_dram().or_else(|| Some(store.build(self.link?)))
+    }
+
+    /// That the store lies in DRAM, where it does.
+    pub fn store_in_dram(&self) -> Option<InDram> {
+        self.store.and_then(|(_, store)| store.lies_in_dram())
     }
 
     /// What the operating system sees as memory is whole pages, and DRAM has a row in each bank:

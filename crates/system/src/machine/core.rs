@@ -3,7 +3,7 @@
 use super::causes::Cause;
 use super::memory::{Merged, Miss};
 use super::thread::{Access, BUSY, Begun, Fault, Place, State, Step, Thread, Trap};
-use super::{Context, Doing, Event, KERNEL_LINES, Machine, MachineError};
+use super::{COPY_INSTRUCTIONS, Context, Doing, Event, KERNEL_LINES, Machine, MachineError};
 use tierscope_kernel::{Stage, StageTimes};
 use tierscope_model::os::address_space::Pte;
 use tierscope_model::os::paging::Paging;
@@ -318,8 +318,8 @@ impl Machine {
             let (from, to) = (from.after(part), to.after(part));
             thread.steps.push_front(Step::Copy { stage, from, to, bytes: bytes - part });
         }
-        self.account.kernel_instructions += 2;
-        spend_kernel(context, thread, stage, 2);
+        self.account.kernel_instructions += COPY_INSTRUCTIONS;
+        spend_kernel(context, thread, stage, COPY_INSTRUCTIONS);
         let whole_line = part == line_bytes;
         let store = Access { whole_line, ..Access::kernel(to, true) };
         if from == Place::Nowhere {

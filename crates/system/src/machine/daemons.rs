@@ -159,6 +159,7 @@ impl Machine {
         if locked_ps > 0 {
             steps.push(Step::Stall { stage: Stage::Driver, duration_ps: locked_ps });
         }
+        steps.extend(self.daemon_copies(&submits));
         let at_ps = now_ps + self.spend_daemon(which, &steps);
         let doings = self.daemon(which);
         (doings.goes_on, doings.submits, doings.waits) = (more, submits, waits);

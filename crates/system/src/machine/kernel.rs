@@ -93,6 +93,7 @@ impl Machine {
         self.paging.tell_time(now_ps);
         match action {
             Action::Arrive(id) => self.end_own_transfer(index, id, now_ps),
+            Action::Copied(id) => self.end_copies_of(index, id, now_ps),
             Action::Resolve { page, write } => {
                 let major_faults = self.paging.counters.major_faults;
                 let fault = self.threads[self.contexts[index].thread].fault.as_ref();
@@ -111,6 +112,10 @@ impl Machine {
                 let duration_ps = self.take_driver(now_ps);
                 let stall = Step::Stall { stage: Stage::Driver, duration_ps };
                 self.threads[self.contexts[index].thread].do_first(&[stall]);
+            }
+            Action::Submit(id) if self.copies() => {
+                let steps = self.copy_steps(id, Stage::Driver);
+                self.threads[self.contexts[index].thread].do_first(&steps);
             }
             Action::Submit(id) => {
                 self.submit_transfer(index, id, now_ps);

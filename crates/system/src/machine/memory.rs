@@ -213,8 +213,8 @@ pub(super) struct Handler {
 }
 
 /// Threads that have become ready.
-struct Woken {
-    count: u32,
+pub(super) struct Woken {
+    pub count: u32,
     first: Option<usize>,
     /// When the last of them is.
     end_ps: u64,
@@ -538,6 +538,7 @@ impl Machine {
         for page in if flush { nothing.as_slice() } else { &transfer.pages } {
             if !flush {
                 self.snoop(page.frame, transfer.write, now_ps);
+                self.snoop_place(page.store_address, now_ps);
             }
             if transfer.write && !flush {
                 self.account.page_out(page.frame, page.store_address, &self.fixed);
@@ -635,12 +636,11 @@ impl Machine {
     /// All pages have moved: an interrupt, and the threads that waited become ready. Where the interrupt with this
     /// number, which is not 0, has told of another transfer before, its handler goes on with this one.
     pub(super) fn end_transfer(&mut self, id: TransferId, number: u32, now_ps: u64) {
-        self.paging.tell_time(now_ps);
-        self.paging.finish_transfer(id);
-        self.direct_ended(id);
-        self.apply_effects();
-        let io = self.transfers.remove(&id).unwrap_or_default();
-        self.wake_for_transfer(id, &io.timeline, now_ps);
+        if self.fixed.in_dram.is_some() {
+            self.end_copies(id, now_ps);
+            return;
+        }
+        let io = self.conclude_transfer(id, now_ps);
         let polls = |context: &Context| {
             context.doing == Doing::Polling && io.submitter == Some(context.thread)
         };
@@ -673,6 +673,17 @@ impl Machine {
         self.interrupt(context, at_ps - from_ps, &touches, first);
     }
 
+    /// The operating system and its own threads learn that all pages of a transfer have moved.
+    pub(super) fn conclude_transfer(&mut self, id: TransferId, now_ps: u64) -> TransferIo {
+        self.paging.tell_time(now_ps);
+        self.paging.finish_transfer(id);
+        self.direct_ended(id);
+        self.apply_effects();
+        let io = self.transfers.remove(&id).unwrap_or_default();
+        self.wake_for_transfer(id, &io.timeline, now_ps);
+        io
+    }
+
     /// The thread that a hardware thread polls for finds its transfer done: no interrupt, and it goes on at once.
     /// Those who wait for the same, or for any frame, it wakes.
     fn end_polling(&mut self, context: usize, io: &TransferIo, now_ps: u64) {
@@ -698,7 +709,7 @@ impl Machine {
 
     /// Threads that wait for a transfer, or for any frame, become ready one after the other from `from_ps` on;
     /// `charge` says what they have waited for, `at_device` whether that was the store.
-    fn wake_waiters(
+    pub(super) fn wake_waiters(
         &mut self,
         waiters: &[usize],
         at_device: bool,

@@ -12,6 +12,7 @@ mod between;
 mod calls;
 mod causes;
 mod coherence;
+mod copies;
 mod core;
 mod daemons;
 mod direct;
@@ -45,6 +46,7 @@ use region::Region;
 use sample::{Sampler, Waits};
 use std::collections::{BTreeMap, VecDeque};
 use tierscope_kernel::{Clock, CowMap, EventQueue, MOST_TIME_PS, Pace, Slab, Timeline};
+use tierscope_model::device::InDram;
 use tierscope_model::organization::{Organization, PagesMoved};
 use tierscope_model::os::OsSpec;
 use tierscope_model::os::driver::DriverSpec;
@@ -199,6 +201,10 @@ struct Fixed {
     paging: bool,
     /// The driver of the store, where something is said of it.
     driver: Option<DriverSpec>,
+    /// Where the store lies in DRAM, if it does.
+    in_dram: Option<InDram>,
+    /// First byte in DRAM of a store that lies there.
+    memory_bytes: u64,
     clock: Clock,
     /// Of instructions of the program, and of the kernel's, in detail.
     pace: Pace,
@@ -210,6 +216,8 @@ struct Fixed {
     sites: Option<SiteGrain>,
 }
 
+/// Instructions of a string operation for each line that it copies.
+const COPY_INSTRUCTIONS: u64 = 2;
 /// Lines of kernel data that paths touch, in turn: 1 MiB.
 const KERNEL_LINES: u64 = 1 << 14;
 
@@ -335,6 +343,8 @@ impl Machine {
             host_queue_depth: pages_to.map_or(0, |(paging, _)| u64::from(paging.host_queue_depth)),
             paging: pages_to.is_some(),
             driver: pages_to.and_then(|(storage, _)| storage.driver.clone()),
+            in_dram: pages_to.and_then(|_| spec.store_in_dram()),
+            memory_bytes: organization.memory_bytes(),
             clock,
             pace: Pace::new(clock, millionths(processor.base_cpi), 1_000_000),
             kernel_pace: Pace::new(clock, millionths(os.kernel_cpi), 1_000_000),

@@ -113,6 +113,8 @@ pub enum Action {
     WaitForFrame,
     /// A transfer that the thread has carried out itself ends.
     Arrive(TransferId),
+    /// A transfer whose pages the thread has copied ends.
+    Copied(TransferId),
     /// A read call goes on.
     Read { inode: InodeId, offset: u64, left: u64, address: u64, last: u64 },
     /// A write call goes on.

@@ -2,6 +2,7 @@
 
 use super::SystemSpec;
 use super::presets;
+use tierscope_model::device::DeviceDescription;
 use tierscope_model::organization::ORGANIZATIONS;
 use tierscope_model::os::driver::DriverSpec;
 use tierscope_model::parts::Part;
@@ -78,6 +79,7 @@ impl SystemSpec {
         for (key, _) in all.iter().filter(|(_, organization)| organization.needs_store()) {
             self.check_store_is_there(key, problems);
         }
+        self.check_store_in_dram(problems);
         if let [(_, only)] = &all[..]
             && !only.needs_store()
         {
@@ -87,6 +89,34 @@ impl SystemSpec {
                 problems.add("contradiction", key.into(), String::new(), reason, mend);
             }
         }
+    }
+
+    /// A store that lies in DRAM is behind no link, and only software that copies can use it.
+    fn check_store_in_dram(&self, problems: &mut Problems) {
+        let in_dram = |(_, store): &(&str, &dyn DeviceDescription)| store.lies_in_dram().is_some();
+        let Some((key, _)) = self.stores().into_iter().find(in_dram) else { return };
+        for link in keys_of(&self.links()) {
+            let reason = format!("the store ({}) lies in DRAM, behind no link", bracketed(key));
+            problems.add("contradiction", link.into(), String::new(), reason, "remove it".into());
+        }
+        let Some((table, one)) = self
+            .organizations()
+            .into_iter()
+            .find(|(_, it)| it.needs_store() && it.paging().is_none())
+        else {
+            return;
+        };
+        problems.add(
+            "contradiction",
+            key.into(),
+            String::new(),
+            format!(
+                "it is memory to which the operating system copies, and that of `{}` ([{table}]) is managed by \
+                 hardware",
+                one.name()
+            ),
+            "use another store, or start from base = \"ddr-block\"".into(),
+        );
     }
 
     /// A machine has a processor and an operating system; a device alone has neither.
@@ -154,9 +184,11 @@ impl SystemSpec {
     }
 
     fn check_store_is_there(&self, organization: &str, problems: &mut Problems) {
-        for (part, present) in
-            [("store", !self.stores().is_empty()), ("link", !self.links().is_empty())]
-        {
+        let behind_link = !self.stores().iter().any(|(_, store)| store.lies_in_dram().is_some());
+        for (part, present) in [
+            ("store", !self.stores().is_empty()),
+            ("link", !self.links().is_empty() || !behind_link),
+        ] {
             if !present {
                 let base = presets::with_organization(organization);
                 problems.add(

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use tierscope_model::device::DEVICES;
+use tierscope_model::device::{DEVICES, IN_DRAM};
 use tierscope_model::link::LINKS;
 use tierscope_units::{Problem, Problems, nearest, reason};
 
@@ -278,9 +278,7 @@ fn lay_over(base: &mut Node, top: Node) -> Result<(), Problems> {
     }
     for part in DEVICES.iter().chain(LINKS).filter(|part| top.get(part.key).is_some()) {
         let of_top = |key: &str| top.get(key).is_some();
-        others_of_its_kind(part.key)
-            .filter(|key| !of_top(key))
-            .for_each(|key| drop(base.remove(key)));
+        displaced_by(part.key).filter(|key| !of_top(key)).for_each(|key| drop(base.remove(key)));
     }
     base.merge(top);
     Ok(())
@@ -288,7 +286,13 @@ fn lay_over(base: &mut Node, top: Node) -> Result<(), Problems> {
 
 /// A store or a link that comes takes the place of any other.
 pub(super) fn make_place_for(root: &mut Node, key: &str) {
-    others_of_its_kind(key).for_each(|other| drop(root.remove(other)));
+    displaced_by(key).for_each(|other| drop(root.remove(other)));
+}
+
+/// What goes where the table of a store or a link comes: a store that lies in DRAM is behind no link.
+fn displaced_by(key: &str) -> impl Iterator<Item = &'static str> {
+    let links = LINKS.iter().filter(move |_| key == IN_DRAM).map(|link| link.key);
+    others_of_its_kind(key).chain(links)
 }
 
 /// Whether a machine has a store, where `key` is the table of one, or a link, where it is that of a link.

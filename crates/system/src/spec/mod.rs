@@ -35,7 +35,7 @@ pub use shape::{Field, Shape, Table, Word, json_schema, shape};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tierscope_kernel::Clock;
-use tierscope_model::device::{self, DeviceDescription};
+use tierscope_model::device::{self, DeviceDescription, InDram};
 use tierscope_model::link::{self, LinkDescription};
 use tierscope_model::medium::DramSpec;
 use tierscope_model::medium::dram::description::Description;
@@ -152,6 +152,11 @@ impl SystemSpec {
     /// tells.
     pub fn store_times_ps(&self) -> Option<(u64, u64)> {
         self.stores().first().and_then(|(_, store)| store.page_times_ps())
+    }
+
+    /// That the store lies in DRAM, where it does.
+    pub fn store_in_dram(&self) -> Option<InDram> {
+        self.surroundings().store_in_dram()
     }
 
     /// How the operating system pages main memory, and the capacity of the store to which it

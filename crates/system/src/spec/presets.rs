@@ -62,6 +62,8 @@ presets! {
         "72 GiB of DRAM that the kernel pages to HASTE, by a driver that spins ([NVM10])";
     "haste/queued" = "haste-queued.toml" "drives/haste.toml",
         "haste by the kernel's queue and interrupts ([NVM10])";
+    "ddr-block" = "ddr-block.toml",
+        "8 GiB of DRAM that the kernel pages to 64 GiB of the same, as a delayed ramdisk ([NVM10])";
     "fusion-io" = "fusion-io.toml" "drives/iodrive.toml",
         "72 GiB of DRAM that the kernel pages to an 80 GB Fusion-io ioDrive ([NVM10])";
     "ssd-raid" = "ssd-raid.toml" "drives/x25-e.toml" "drives/raid-software.toml",

@@ -148,7 +148,7 @@ fn every_mistake_has_a_place_and_a_mend() {
 }
 
 /// Presets that are not called by their organization, which is the other.
-const CALLED_OTHERWISE: [(&str, &str); 20] = [
+const CALLED_OTHERWISE: [(&str, &str); 21] = [
     ("device", "block-device"),
     ("hams-lp", "hams"),
     ("hams-le", "hams"),
@@ -157,6 +157,7 @@ const CALLED_OTHERWISE: [(&str, &str); 20] = [
     ("mmap", "storage"),
     ("buffer-cache", "storage"),
     ("haste", "storage"),
+    ("ddr-block", "storage"),
     ("fusion-io", "storage"),
     ("ssd-raid", "storage"),
     ("disk-raid", "storage"),

@@ -19,6 +19,7 @@ mod journal;
 mod nvm;
 mod nvme;
 mod raid;
+mod ramdisk;
 mod ramulator2;
 mod readahead;
 mod reclaim;

@@ -31,8 +31,10 @@ fn run_s(
         sets.iter().map(|(path, value)| (path.to_string(), value.to_string())).collect();
     let spec = load(preset, &sets).expect("the preset is right").spec;
     let disk = spec.disk.as_ref().map(|disk| disk as &dyn DeviceDescription);
-    let drive = disk.or(spec.ssd.as_ref().map(|ssd| ssd as _)).expect("drives");
-    let link: &dyn LinkDescription = spec.sata.as_ref().expect("a link");
+    let drive = disk.or(spec.ssd.as_ref().map(|ssd| ssd as _));
+    let drive = drive.or(spec.nvm.as_ref().map(|nvm| nvm as _)).expect("drives");
+    let sata = spec.sata.as_ref().map(|sata| sata as &dyn LinkDescription);
+    let link = sata.or(spec.link.as_ref().map(|link| link as _)).expect("a link");
     let (mut device, places) = (drive.build(link), drive.capacity().bytes() / u64::from(bytes));
     let mut draws = Random::stream(1, "raid");
     let (mut sent, mut done, mut now_ps) = (0, 0, 0);
@@ -76,13 +78,40 @@ fn four_ssds_against_published_figures() {
     assert!((four_mb_s / 1000.0 - 1.0).abs() < 0.08, "{four_mb_s}");
 }
 
+/// Six modules of Optane, interleaved by 4 KiB as in a socket (Yang et al., FAST 2020, §2.1), lines of all of which
+/// are read at once: six times the bandwidth of one.
+#[test]
+fn six_interleaved_modules_are_six_times_as_fast() {
+    let six = [
+        ("nvm.raid.drives", "6"),
+        ("nvm.raid.stripe", "4KiB"),
+        ("nvm.raid.queue_depth", "384"),
+        ("nvm.raid.latency", "0s"),
+    ];
+    let one = time_s("device/optane-dimm", &[], 64, 64, 4_000, true);
+    let many = time_s("device/optane-dimm", &six, 384, 64, 24_000, true);
+    println!("random lines: {:.2} and {:.2} GB/s", 256e3 / one / 1e9, 1536e3 / many / 1e9);
+    assert!((5.0..6.5).contains(&(6.0 * one / many)), "{one} and {many}");
+}
+
 #[test]
 fn every_value_of_a_raid_is_felt() {
-    for (kind, preset) in [("disk", "device/disk-raid"), ("ssd", "device/ssd-raid")] {
+    let modules: &[(&str, &str)] = &[
+        ("nvm.raid.drives", "6"),
+        ("nvm.raid.stripe", "4KiB"),
+        ("nvm.raid.queue_depth", "384"),
+        ("nvm.raid.latency", "0s"),
+    ];
+    for (kind, preset, with) in [
+        ("disk", "device/disk-raid", &[][..]),
+        ("ssd", "device/ssd-raid", &[]),
+        ("nvm", "device/optane-dimm", modules),
+    ] {
         let run = |field: &str, value: &str| {
             let path = format!("{kind}.raid.{field}");
-            let sets: &[(&str, &str)] = &[(&path, value)];
-            time_s(preset, if value.is_empty() { &[] } else { sets }, 16, 262_144, 200, true)
+            let set = Some((path.as_str(), value)).filter(|_| !value.is_empty());
+            let sets: Vec<_> = with.iter().copied().chain(set).collect();
+            time_s(preset, &sets, 16, 262_144, 200, true)
         };
         let plain = run("", "");
         for (field, value) in [

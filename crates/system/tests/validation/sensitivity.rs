@@ -30,7 +30,7 @@ const HAMS: &str = "hams-le/small";
 
 /// Machines with parts that no preset here has, other kinds of links and stores and a backup of DRAM:
 /// name, base, and the tables.
-const LINKED: [(&str, &str, &str); 14] = [
+const LINKED: [(&str, &str, &str); 16] = [
     (AHEAD, ORACLE, AHEAD_TABLES),
     (BUFFERED, STORAGE, BUFFERED_TABLE),
     (TAGGED, HYBRID, TAGGED_TABLES),
@@ -55,6 +55,7 @@ const LINKED: [(&str, &str, &str); 14] = [
     (NVM, HYBRID, NVM_TABLES),
     (DISK, STORAGE, DISK_TABLES),
     (HASTE, STORAGE, HASTE_TABLES),
+    (RAMDISK, STORAGE, RAMDISK_TABLE),
     (TIERED, "hyb15-host", TIERED_TABLES),
     (
         WINDOWS,
@@ -271,6 +272,10 @@ controller_bandwidth = "4GB/s"
 read_latency = "67ns"
 write_latency = "215ns"
 "#;
+const RAMDISK: &str = "storage/ramdisk";
+const RAMDISK_TABLE: &str = "[ramdisk]\ncapacity = \"64MiB\"\npage = \"4KiB\"\nread_latency = \"125ns\"\n\
+                             write_latency = \"125ns\"\ndram_latency = \"25ns\"\ndelays = \"memory\"\n\
+                             lines = 384\n";
 const NVM: &str = "hybrid/nvm";
 /// A small memory of lines of 256 bytes behind a buffer that is asked for 64.
 const NVM_TABLES: &str = r#"
@@ -1084,6 +1089,14 @@ const CASES: &[Case] = &[
     case("disk.buffer.read_ahead", &[DISK], "0B", Mapped, "time", Either),
     case("disk.buffer.write_cache", &[DISK], "false", Updates, "time", Either),
     case("disk.buffer.dirty", &[DISK], "4KiB", Updates, "time", Either),
+    // A disk in DRAM.
+    case("ramdisk.capacity", &[RAMDISK], "1MiB", Updates, "ends", Down),
+    case("ramdisk.read_latency", &[RAMDISK], "10us", Updates, "stage:medium", Up),
+    case("ramdisk.write_latency", &[RAMDISK], "10us", Updates, "time", Up)
+        .with(&[("ramdisk.lines", "1")]),
+    case("ramdisk.dram_latency", &[RAMDISK], "125ns", Updates, "stage:medium", Down),
+    case("ramdisk.delays", &[RAMDISK], "driver", Updates, "time", Up),
+    case("ramdisk.lines", &[RAMDISK], "1", Updates, "time", Up),
     case("nvm.capacity", &[NVM], "2MiB", Updates, "ends", Down),
     case("nvm.controller_latency", &[NVM], "1us", Updates, "time", Up),
     case("nvm.queue_depth", &[NVM], "1", Parallel, "time", Up),
@@ -1242,6 +1255,7 @@ const INERT: &[(&str, &[&str], &str, &str)] = &[
     ("os.paths.interrupt.lines", &[ORACLE, HYBRID], "512", NO_REQUESTS),
     ("dram.backup.flash", &[NVDIMM], "512MiB", "what it has beyond the module's DRAM is not used"),
     ("hams.initial", &[HAMS], "prefilled", UNRELATED),
+    ("ramdisk.page", &[RAMDISK], "512B", "copies are of lines, in pages of the operating system"),
     ("dram.t_ccd_l", ALL, "8", NO_GROUPS),
     ("dram.t_rrd_l", ALL, "8", NO_GROUPS),
     ("dram.t_wtr_l", ALL, "8", NO_GROUPS),
@@ -1548,7 +1562,7 @@ fn every_value_of_every_preset_has_a_line_here_and_every_line_has_a_value() {
 
 /// Values that devices alone have and machines have not: `tests/alone.rs` and `tests/alone_store.rs`
 /// vary them.
-const ALONE: [&str; 35] = [
+const ALONE: [&str; 40] = [
     // Of queues of NVM Express, varied in `validation/nvme.rs`.
     "pcie.nvme.queues",
     "pcie.nvme.entries",
@@ -1581,6 +1595,11 @@ const ALONE: [&str; 35] = [
     "ssd.raid.cache.capacity",
     "ssd.raid.cache.write_back",
     "ssd.raid.cache.write_backs",
+    "nvm.raid.drives",
+    "nvm.raid.stripe",
+    "nvm.raid.queue_depth",
+    "nvm.raid.latency",
+    "nvm.raid.bandwidth",
     // Of machines, varied in `tests/machine.rs`.
     "processor.caches.access_energy",
     "device.capacity",

@@ -43,6 +43,20 @@ impl NvmReport {
         NvmReport { array: self.array.since(&before.array), buffer, host_writes, ..self.clone() }
     }
 
+    /// Of two modules of the same kind side by side.
+    #[must_use]
+    pub fn beside(&self, other: &NvmReport) -> NvmReport {
+        let buffer = self.buffer.map(|it| it.together(&other.buffer.unwrap_or_default()));
+        NvmReport {
+            array: self.array.together(&other.array),
+            buffer,
+            wear: self.wear.plus(other.wear),
+            lines: self.lines + other.lines,
+            host_writes: self.host_writes + other.host_writes,
+            ..self.clone()
+        }
+    }
+
     /// Bytes written to the cells for each byte that the host wrote; `None` where it wrote none.
     pub fn write_amplification(&self) -> Option<f64> {
         let written = (self.array.line_writes * self.line_bytes) as f64;

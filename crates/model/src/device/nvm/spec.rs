@@ -1,6 +1,7 @@
 //! What a user says of a module of byte-addressable non-volatile memory.
 
 use super::NvmDevice;
+use crate::device::raid::{Raid, RaidSpec};
 use crate::device::{AnyDevice, DeviceDescription};
 use crate::link::LinkDescription;
 use crate::medium::{NvmArraySpec, NvmEnergySpec, NvmWearSpec};
@@ -27,6 +28,9 @@ pub struct NvmSpec {
     /// What operations take, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy: Option<NvmEnergySpec>,
+    /// Several such modules side by side, over which data are dealt in stripes (interleaving).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raid: Option<RaidSpec>,
 }
 
 /// A buffer of whole lines of the array, which is asked for parts of them.
@@ -94,7 +98,7 @@ impl NvmBufferSpec {
 
 impl DeviceDescription for NvmSpec {
     fn capacity(&self) -> Size {
-        self.capacity
+        self.raid.as_ref().map_or(self.capacity, |raid| raid.capacity(self.capacity))
     }
 
     fn page(&self) -> Size {
@@ -102,7 +106,10 @@ impl DeviceDescription for NvmSpec {
     }
 
     fn build(&self, link: &dyn LinkDescription) -> AnyDevice {
-        NvmDevice::new(self, link).into()
+        match &self.raid {
+            Some(raid) => Raid::new(raid, || NvmDevice::new(self, link).into()).into(),
+            None => NvmDevice::new(self, link).into(),
+        }
     }
 
     fn check(&self, path: &str, problems: &mut Problems) {
@@ -115,6 +122,9 @@ impl DeviceDescription for NvmSpec {
         }
         if let Some(buffer) = &self.buffer {
             buffer.check(&format!("{path}.buffer"), self.array.line, problems);
+        }
+        if let Some(raid) = &self.raid {
+            raid.check(&format!("{path}.raid"), self.access(), self.capacity, problems);
         }
     }
 }

@@ -20,6 +20,7 @@ pub(crate) fn spec() -> NvmSpec {
         buffer: None,
         wear: no_levelling(),
         energy: None,
+        raid: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::conformance::device_laws;
-use crate::device::{DeviceDescription, DiskSpec, disk};
+use crate::device::{DeviceDescription, DiskSpec, NvmSpec, disk, nvm};
 use crate::link::packet::tests::spec as link_spec;
 
 fn spec(drives: u32, stripe: u64, bandwidth: Option<u64>) -> RaidSpec {
@@ -41,6 +41,26 @@ fn the_devices_laws_hold() {
         device_laws(|| disks(&raid));
     }
     device_laws(|| disks(&RaidSpec { queue_depth: 2, ..spec(2, 65_536, None) }));
+}
+
+/// Modules of memory side by side, as interleaving deals lines and pages to them.
+fn modules(raid: &RaidSpec) -> AnyDevice {
+    NvmSpec { raid: Some(raid.clone()), ..nvm::tests::spec() }.build(&link_spec())
+}
+
+#[test]
+fn the_devices_laws_hold_of_interleaved_modules() {
+    device_laws(|| modules(&spec(3, 4096, None)));
+}
+
+#[test]
+fn what_modules_did_is_added_up() {
+    let mut device = modules(&spec(4, 4096, None));
+    let at_ps = read(&mut device, 0, 16_384, 20);
+    let found = device.activity(at_ps).nvm.expect("they are modules");
+    let line_bytes = nvm::tests::spec().array.line.bytes();
+    assert_eq!(found.array.read_lines, 20 * 16_384 / line_bytes);
+    assert_eq!(found.lines, 4 * nvm::tests::spec().capacity.bytes() / line_bytes);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Laws of HAMS, with devices of any temper.
 
+mod equivalence;
 mod formulas;
 mod literate;
 mod power;
