@@ -76,6 +76,9 @@ fn with_prefetch(mut spec: SystemSpec, prefetch: &Option<LinePrefetchSpec>) -> S
     spec
 }
 
+/// What makes another machine of one.
+type Change = fn(SystemSpec) -> SystemSpec;
+
 /// With a second level of the page cache, as small as the first.
 fn with_buffer_cache(mut spec: SystemSpec) -> SystemSpec {
     let buffer_cache = BufferCacheSpec {
@@ -154,9 +157,9 @@ proptest! {
         of_processes in any::<bool>(),
     ) {
         let script = script(&threads, of_processes);
-        let others: [(&str, fn(SystemSpec) -> SystemSpec); 2] =
-            [("storage/quick", with_buffer_cache), ("storage/quick", in_dram)];
-        let machines = ALL.map(|name| (name, (|spec| spec) as fn(SystemSpec) -> SystemSpec));
+        let others: [Change; 2] = [with_buffer_cache, in_dram];
+        let machines = ALL.map(|name| (name, (|spec| spec) as Change));
+        let others = others.map(|change| ("storage/quick", change));
         for (name, changed) in machines.into_iter().chain(others) {
             let spec = changed(with_prefetch(system(name, &TIGHT), &prefetch));
             let whole = run(&spec, Script::stream(&script));
