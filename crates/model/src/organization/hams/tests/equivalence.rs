@@ -26,8 +26,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
     /// The same drive, loose behind a link that takes no time and tight on a channel that takes none: the same hits,
-    /// fills and evictions, and the same time but for what the loose one has the NVDIMM do besides (command lists that
-    /// the drive fetches, pages that come by its controller), less than a hundredth of a fill from flash.
+    /// fills and evictions, and the same time within a hundredth: the loose one has the NVDIMM do more (command lists that
+    /// the drive fetches, pages that come by its controller), the tight one looks its table of pages up.
     #[test]
     fn loose_hams_behind_an_infinitely_fast_link_approaches_tight_hams(
         accesses in prop::collection::vec((0u64..12, any::<bool>()), 20..60),
@@ -52,7 +52,7 @@ proptest! {
         prop_assert_eq!(slow, tight);
         let off = loose_ps as f64 / tight_ps as f64 - 1.0;
         let far = slow_ps as f64 / tight_ps as f64 - 1.0;
-        prop_assert!((0.0..0.02).contains(&off), "{off} longer behind no link, {far} behind PCI Express");
-        prop_assert!(far > 1.5 * off, "{off} longer behind no link, {far} behind PCI Express");
+        prop_assert!(off.abs() < 0.01, "{off} longer behind no link, {far} behind PCI Express");
+        prop_assert!(far > 2.0 * off.abs(), "{off} longer behind no link, {far} behind PCI Express");
     }
 }
