@@ -107,7 +107,9 @@ impl DeviceDescription for NvmSpec {
 
     fn build(&self, link: &dyn LinkDescription) -> AnyDevice {
         match &self.raid {
-            Some(raid) => Raid::new(raid, || NvmDevice::new(self, link).into()).into(),
+            Some(raid) => {
+                Raid::new(raid, self.access(), || NvmDevice::new(self, link).into()).into()
+            }
             None => NvmDevice::new(self, link).into(),
         }
     }
