@@ -27,6 +27,7 @@ __all__ = [
     "Driver",
     "FileSystem",
     "Hams",
+    "Haste",
     "Hybrid",
     "Idle",
     "Interface",
@@ -57,6 +58,7 @@ __all__ = [
     "ProcessorEnergy",
     "Promotion",
     "Raid",
+    "RaidCache",
     "Ramdisk",
     "RefreshWindow",
     "Sata",
@@ -892,6 +894,24 @@ class Log(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RaidCache(_Spec):
+    """The cache of an adapter."""
+
+    capacity: str | None = None
+    """Bytes of it. A size such as ``"64GiB"``."""
+
+    write_back: bool | None = None
+    """Whether a write is done once it is in the cache, which a battery keeps if power fails:
+    flushes are done at once then.
+
+    Else it is done once the drives have it, and flushes go to them.
+    """
+
+    write_backs: int | None = None
+    """Runs of pages that each drive is given to write at once, at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Raid(_Spec):
     """Several of the drive side by side: data are dealt to them in stripes."""
 
@@ -919,6 +939,9 @@ class Raid(_Spec):
 
     A bandwidth such as ``"16GB/s"``.
     """
+
+    cache: RaidCache | None = None
+    """The cache of an adapter; without it, all goes to the drives."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1121,6 +1144,58 @@ class Disk(_Spec):
 
     raid: Raid | None = None
     """Several of it side by side, over which data are dealt in stripes (RAID-0)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Haste(_Spec):
+    """Memory behind controllers on a token ring, reached through a few buffers by DMA."""
+
+    capacity: str | None = None
+    """Capacity. A size such as ``"64GiB"``."""
+
+    page: str | None = None
+    """Bytes that a controller reads or writes as one, and that a buffer holds: a power of two.
+
+    A size such as ``"64GiB"``.
+    """
+
+    queue_depth: int | None = None
+    """Requests in flight at most, which are taken in order."""
+
+    scheduler_latency: str | None = None
+    """Time of the scheduler and of the buffers, for each page. A duration such as ``"25us"``."""
+
+    buffers: int | None = None
+    """DMA buffers: pages that are between host and ring at most."""
+
+    nodes: int | None = None
+    """Nodes of the ring; the first has link and buffers, and controllers are spread over all."""
+
+    ring_bandwidth: str | None = None
+    """Bandwidth of the ring, which sends one page at a time. A bandwidth such as ``"16GB/s"``."""
+
+    ring_latency: str | None = None
+    """Time once around the ring. A duration such as ``"25us"``."""
+
+    controllers: int | None = None
+    """Memory controllers; pages are dealt to them in turn."""
+
+    controller_bandwidth: str | None = None
+    """Bandwidth of the memory of one controller. A bandwidth such as ``"16GB/s"``."""
+
+    read_latency: str | None = None
+    """Time until a row gives data: of the emulated memory between row and column access, once a
+    page.
+
+    A duration such as ``"25us"``.
+    """
+
+    write_latency: str | None = None
+    """Time after a write until the controller can go on: the precharge of the emulated memory, once
+    a page.
+
+    A duration such as ``"25us"``.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1491,12 +1566,14 @@ class Pcie(_Spec):
     ``"64GiB"``.
     """
 
-    protocol: Literal["nvme", "memory"] | None = None
+    protocol: Literal["nvme", "memory", "registers"] | None = None
     """What drives the device.
 
     ``"nvme"``: NVM Express: a doorbell; the device fetches the command and moves the data by
     itself, writes a completion entry, and interrupts. ``"memory"``: Reads and writes of the
-    device's memory: a request and its completions, or posted writes.
+    device's memory: a request and its completions, or posted writes. ``"registers"``: Registers:
+    the driver writes a request into them; the device moves the data by itself and interrupts; the
+    driver reads from a register which request is done (HASTE, [NVM10] §III-A).
     """
 
     latency: str | None = None
@@ -2210,6 +2287,9 @@ class System(_Spec):
 
     disk: Disk | None = None
     """Store: a disk, with platters that turn, an arm, a buffer and a queue."""
+
+    haste: Haste | None = None
+    """Store: memory behind controllers on a token ring, by DMA through a few buffers (HASTE)."""
 
     nvm: Nvm | None = None
     """Store: byte-addressable non-volatile memory, with banks, write pulses and wear."""
