@@ -58,6 +58,10 @@ def test_each_value_has_its_meaning_and_its_source(tierscope: Runner, preset: st
     elif preset.startswith("device/") and "[nvm]" in lines:
         place = lines.index("# Channels, each with its own bus and queues.")
         assert lines[place + 1].startswith("channels = 1  # ")
+    elif preset.startswith("device/") and "[haste]" in lines:
+        place = next(n for n, line in enumerate(lines) if line.startswith("buffers = "))
+        assert lines[place].startswith("buffers = 4  # ")
+        assert lines[place - 1].startswith("# ")
     elif preset.startswith("device/"):
         place = lines.index("# Channels, each with its own data bus and controller.")
         assert lines[place + 1].startswith("channels = 1  # ")

@@ -147,7 +147,9 @@ fn every_value_of_an_adapters_cache_is_felt() {
         for (field, value) in [("capacity", "1MiB"), ("write_back", "false"), ("write_backs", "1")]
         {
             let (plain, changed) = (run("write_backs", "4"), run(field, value));
-            assert!(changed > plain, "{kind}.raid.cache.{field} = {value}: {plain} and {changed}");
+            // More runs at once let a drive put them in order, and its other requests wait for more.
+            let felt = if field == "write_backs" { changed != plain } else { changed > plain };
+            assert!(felt, "{kind}.raid.cache.{field} = {value}: {plain} and {changed}");
         }
     }
 }

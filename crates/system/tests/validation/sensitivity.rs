@@ -386,10 +386,10 @@ pub fn fitting(name: &str, sets: Sets<'_>) -> Vec<(String, String)> {
         _ if path.starts_with("processor.caches.L3") => name != HAMS,
         Some("store") => {
             organization != "oracle"
-                && ![SSD, NVM, DISK, HASTE, HAMS].contains(&name)
+                && ![SSD, NVM, DISK, HASTE, RAMDISK, HAMS].contains(&name)
                 && DRIVES.iter().all(|(drive, _)| *drive != name)
         }
-        Some("link") => organization != "oracle",
+        Some("link") => organization != "oracle" && name != RAMDISK,
         _ => true,
     };
     let own = sets.iter().filter(|(path, _)| fits(path));
@@ -1562,7 +1562,7 @@ fn every_value_of_every_preset_has_a_line_here_and_every_line_has_a_value() {
 
 /// Values that devices alone have and machines have not: `tests/alone.rs` and `tests/alone_store.rs`
 /// vary them.
-const ALONE: [&str; 40] = [
+const ALONE: [&str; 43] = [
     // Of queues of NVM Express, varied in `validation/nvme.rs`.
     "pcie.nvme.queues",
     "pcie.nvme.entries",
@@ -1600,6 +1600,9 @@ const ALONE: [&str; 40] = [
     "nvm.raid.queue_depth",
     "nvm.raid.latency",
     "nvm.raid.bandwidth",
+    "nvm.raid.cache.capacity",
+    "nvm.raid.cache.write_back",
+    "nvm.raid.cache.write_backs",
     // Of machines, varied in `tests/machine.rs`.
     "processor.caches.access_energy",
     "device.capacity",

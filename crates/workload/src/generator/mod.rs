@@ -296,7 +296,9 @@ mod tests {
         let (_, list) = list.split_once("\ngenerators! {\n").unwrap();
         let (list, _) = list.split_once('}').unwrap();
         for module in list.lines().filter_map(|line| line.trim().strip_suffix(';')) {
-            let text = std::fs::read_to_string(format!("{folder}/{module}.rs")).unwrap();
+            let read = |file: &str| std::fs::read_to_string(format!("{folder}/{module}{file}"));
+            // Tests lie in the module or in a file of their own.
+            let text = read(".rs").unwrap() + &read("/tests.rs").unwrap_or_default();
             assert!(text.contains("stream_laws("), "no test of {module} calls conformance");
         }
     }

@@ -138,7 +138,8 @@ fn a_controller_waits_for_the_precharge_after_a_write_alone() {
         let write_latency = Duration::from_picoseconds(write_latency * NS);
         let spec =
             HasteSpec { write_latency, ring_latency: Duration::from_picoseconds(0), ..spec() };
-        let all = [(0, access(0, 0, true)), (0, access(1, 8, second))];
+        // The second comes while the first is streamed.
+        let all = [(0, access(0, 0, true)), (500 * NS, access(1, 8, second))];
         let done = run(&spec, (0, 0), &all);
         [done[0].at_ps, done[1].at_ps]
     };

@@ -206,7 +206,10 @@ fn a_flush_is_done_at_once_where_a_battery_keeps_the_cache() {
 
 #[test]
 fn what_does_not_fit_waits_until_runs_have_been_written() {
-    // Six writes of four pages at a cache of eight: the third has to wait for the drives.
+    // Six writes of four pages at a cache of eight before drives without one: the third has to wait for them.
+    let disks = |raid: &RaidSpec| {
+        DiskSpec { raid: Some(raid.clone()), ..disk::tests::plain() }.build(&link_spec())
+    };
     let all: Vec<_> = (0..6).map(|n| ask(0, n, u64::from(n) * 100, 4, true)).collect();
     let small = times(&mut disks(&cached(8, true)), &all);
     let large = times(&mut disks(&cached(64, true)), &all);
