@@ -106,6 +106,8 @@ class CrashReport:
         if data["replayed_transactions"]:
             yield "transactions carried out again", str(data["replayed_transactions"])
         yield "pages torn, lost from buffers", f"{data['torn_pages']}, {data['lost_pages']}"
+        if data["short_points"]:
+            yield "points at which capacitors were empty too soon", str(data["short_points"])
         for key, label, shown in (
             ("hold_s", "goes on without power", fmt.seconds),
             ("recovery_s", "recovery", fmt.seconds),
@@ -300,11 +302,12 @@ def crash(
             "nothing was compared: nothing had been written",
             "let the workload write (--set workload.reads=0.5), and more points lie behind",
         )
-    if not data["lines"] and loaded[0].to_dict().get("storage", {}).get("file_system"):
+    if not data["lines"] and "storage" in loaded[0].to_dict():
         raise RunError(
             "nothing-compared",
             "nothing was compared: no page of a file had been written to the store",
-            "let the workload write files and sync them, and more points lie behind",
+            "of what has no file nothing is promised, and swap is worth nothing after a restart: let "
+            "the workload write files and sync them, and more points lie behind",
         )
     if not data["lines"]:
         raise RunError(

@@ -774,6 +774,19 @@ class SsdBuffer(_Spec):
     capacitors: bool | None = None
     """Whether capacitors keep what is in it when power fails: flushes end at once then."""
 
+    capacitor_energy: str | None = None
+    """What they hold when they are charged, for flash, controller, memory and interface; without
+    it, enough for all that may wait in the buffer.
+
+    An energy such as ``"2.47pJ"``.
+    """
+
+    hold_up_time: str | None = None
+    """For how long they hold the drive up; without it, as long as it takes.
+
+    A duration such as ``"25us"``.
+    """
+
     read_cache: bool | None = None
     """Whether data that were read or programmed are kept while there is room."""
 

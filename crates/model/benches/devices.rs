@@ -98,6 +98,8 @@ fn ssd() -> SsdDevice {
             flush_above: mib(0),
             write_back: true,
             capacitors: false,
+            capacitor_energy: None,
+            hold_up_time: None,
             read_cache: false,
             latency: Duration::from_picoseconds(100_000),
             bandwidth: Bandwidth::from_bytes_per_second(12_800_000_000),

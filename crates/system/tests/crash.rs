@@ -163,6 +163,12 @@ fn who_looks_at_what_changed_finds_what_one_finds_who_looks_at_everything() {
         ("flatflash-p/quick", None),
         ("hybrid/quick", None),
         ("hybrid/quick", Some(Weakness::EarlyCompletion)),
+        ("hybrid/quick+saved", None),
+        ("hybrid/quick+saved", Some(Weakness::NoBackup)),
+        ("hybrid/alloy/quick+saved", None),
+        ("flatflash-m/quick", None),
+        ("flatflash-m/quick", Some(Weakness::EarlyCompletion)),
+        ("cxl-ssd/quick", None),
     ] {
         let spec = if name.starts_with("hams") { system(name) } else { shrunk(name) };
         let weaken: Vec<_> = weakness.into_iter().collect();
@@ -172,12 +178,25 @@ fn who_looks_at_what_changed_finds_what_one_finds_who_looks_at_everything() {
     }
 }
 
+/// Modules of DRAM that save themselves.
+const BACKUP: &str = "{ module = \"1MiB\", flash = \"2MiB\", save_bandwidth = \"100MB/s\", \
+     restore_bandwidth = \"100MB/s\", save_power = \"6W\", restore_power = \"6W\", energy = \"1J\", \
+     charge_power = \"5W\" }";
+
 /// A machine of which little is kept from what lies below the caches.
 fn shrunk(name: &str) -> SystemSpec {
-    let sets: &[(&str, &str)] = match name {
-        "hybrid/quick" => &[("hybrid.cache.capacity", "2MiB")],
-        _ => &[],
+    let saved = name.strip_suffix("+saved");
+    let name = saved.unwrap_or(name);
+    let mut sets: Vec<(&str, &str)> = match name {
+        "hybrid/quick" => vec![("hybrid.cache.capacity", "2MiB")],
+        "flatflash-m/quick" => vec![
+            ("tiered.promotion.capacity", "1MiB"),
+            ("tiered.promotion.most_threshold", "2"),
+            ("tiered.promotion.counted_pages", "64"),
+        ],
+        _ => Vec::new(),
     };
+    sets.extend(saved.map(|_| ("dram.backup", BACKUP)));
     let sets: Vec<_> = sets.iter().map(|(path, to)| (path.to_string(), to.to_string())).collect();
     let mut spec = load(name, &sets).unwrap_or_else(|problems| panic!("{problems}")).spec;
     spec.processor.as_mut().unwrap().caches.truncate(1);
@@ -191,20 +210,61 @@ fn nvdimm_and_stores_keep_what_they_answered_and_dram_promises_what_was_flushed_
         ("optane-p/quick", true),
         ("flatflash-p/quick", true),
         ("hybrid/quick", true),
+        ("hybrid/quick+saved", true),
+        ("hybrid/alloy/quick", true),
+        ("nvdimm-c/quick", true),
+        ("optane-m/quick", true),
+        ("ull/quick", true),
+        ("ull-buff/quick", true),
+        ("cxl-ssd/quick", true),
+        ("flatflash-m/quick", true),
         ("oracle/quick", false),
     ] {
-        let options = CrashOptions { points: Some(100), seed: 5, ..CrashOptions::default() };
+        let options = CrashOptions { points: Some(40), seed: 5, ..CrashOptions::default() };
         let report = crash(&shrunk(name), gups(1), &options, &Watch::default()).unwrap();
         assert!(report.holds(), "{name}: {:?}", report.failing);
-        assert_eq!((report.points, report.promised_lines > 0), (100, promises), "{name}");
+        assert_eq!((report.points, report.promised_lines > 0), (40, promises), "{name}");
         assert!(report.lines > 0, "{name}");
         // What nobody has described is no zero.
-        let told = ["nvdimm/quick", "flatflash-p/quick"].contains(&name);
+        let store = shrunk(name).ssd;
+        let told = name == "nvdimm/quick" || store.is_some_and(|ssd| ssd.nand.power.is_some());
         assert_eq!((report.recovery_s.is_some(), report.untold.is_none()), (told, told), "{name}");
     }
     let early = adversarial(200, &[Weakness::EarlyCompletion]);
     let report = crash(&shrunk("hybrid/quick"), gups(1), &early, &Watch::default()).unwrap();
     assert!(!report.holds(), "a flush that is told early loses nothing");
+}
+
+#[test]
+fn pages_in_dram_of_the_host_promise_nothing_until_they_are_written_back() {
+    let run = |weaken: &[Weakness]| {
+        let options = adversarial(200, weaken);
+        crash(&shrunk("flatflash-m/quick"), gups(1), &options, &Watch::default()).unwrap()
+    };
+    let report = run(&[]);
+    assert!(report.holds() && report.promised_lines > 0, "{:?}", report.failing);
+    assert!(report.under_way["fill"] > 0, "pages are promoted: {report:?}");
+    // What is answered from DRAM is no promise: whoever took it for one would lose it.
+    assert!(!run(&[Weakness::EarlyCompletion]).holds());
+}
+
+#[test]
+fn a_cache_in_nvdimm_keeps_what_it_answered_and_one_whose_energy_is_short_does_not() {
+    let run = |energy: &str, weaken: &[Weakness]| {
+        let mut spec = shrunk("hybrid/quick+saved");
+        let dram = spec.dram.as_mut().unwrap();
+        dram.backup.as_mut().unwrap().energy = energy.parse().unwrap();
+        crash(&spec, gups(1), &adversarial(150, weaken), &Watch::default())
+    };
+    let report = run("1J", &[]).unwrap();
+    assert!(report.holds() && report.saved["nvdimm"] > 0, "{:?}", report.failing);
+    assert!(report.reissued > 0 && report.promised_lines > 0, "{report:?}");
+    for (energy, weaken) in [("1J", &[Weakness::NoBackup][..]), ("1mJ", &[])] {
+        let report = run(energy, weaken).unwrap();
+        assert!(report.faults["lost"] > 0, "{energy} {weaken:?}: {report:?}");
+    }
+    let refused = run("1J", &[Weakness::EarlyCompletion]);
+    assert!(matches!(refused, Err(CrashError::MeansNothing(..))), "{refused:?}");
 }
 
 #[test]
@@ -233,14 +293,10 @@ fn what_cannot_be_asked_is_refused() {
     assert!(matches!(beyond, CrashError::NoSecond(..)), "{beyond:?}");
     let late = CrashOptions { window_ps: Some((1 << 60, 1 << 61)), ..adversarial(1, &[]) };
     assert!(matches!(wrong(HAMS[0], late), CrashError::EmptyWindow(_)));
-    let paged = load("storage/quick", &[]).unwrap().spec;
-    let promoting = load("flatflash-m/quick", &[]).unwrap().spec;
     let volatile = [("ssd.buffer.capacitors".to_owned(), "false".to_owned())];
     let forgetful = load("flatflash-p/quick", &volatile).unwrap().spec;
-    for spec in [paged, promoting, forgetful] {
-        let unknown = crash(&spec, gups(1), &adversarial(1, &[]), &Watch::default());
-        assert!(matches!(unknown, Err(CrashError::NotModelled(_))), "{}", spec.name);
-    }
+    let unknown = crash(&forgetful, gups(1), &adversarial(1, &[]), &Watch::default());
+    assert!(matches!(unknown, Err(CrashError::NotModelled(_))), "{unknown:?}");
 }
 
 /// A drive alone whose little buffer is rewritten all the time.
@@ -309,7 +365,86 @@ fn a_drive_alone_without_its_capacitors_or_that_answers_early_loses_what_it_prom
         let refused = fail_drive(&drive("device/z-ssd/quick", more), &adversarial(1, &[weakness]));
         assert!(matches!(refused, Err(CrashError::MeansNothing(..))), "{more:?} {weakness:?}");
     }
+    for more in [
+        &[VOLATILE, ("ssd.buffer.hold_up_time", "1ms")][..],
+        &[VOLATILE, ("ssd.buffer.capacitor_energy", "1mJ")],
+    ] {
+        let sets: Vec<_> =
+            more.iter().map(|(path, to)| (path.to_string(), to.to_string())).collect();
+        let refused = load("device/z-ssd/quick", &sets).unwrap_err().to_string();
+        assert!(refused.contains("the drive has no capacitors"), "{refused}");
+    }
     let flat = load("device/haste", &[]).unwrap().spec;
     let refused = fail_drive(&flat, &adversarial(1, &[]));
     assert!(matches!(refused, Err(CrashError::NotModelled(_))), "{refused:?}");
+}
+
+/// Capacitors that do not last lose what was written last, and the report says at how many points.
+#[test]
+fn capacitors_that_are_empty_too_soon_lose_what_they_were_to_keep() {
+    let of = |path: &str, bound: &str| {
+        let spec = drive("device/z-ssd/quick", &[(path, bound)]);
+        fail_drive(&spec, &adversarial(100, &[])).unwrap()
+    };
+    let (time, energy) = ("ssd.buffer.hold_up_time", "ssd.buffer.capacitor_energy");
+    let enough = [of(time, "100ms"), of(energy, "100J")];
+    for report in &enough {
+        assert!(report.holds() && report.short_points == 0, "{:?}", report.failing);
+    }
+    let nothing = [of(time, "1us"), of(energy, "1nJ")];
+    for report in &nothing {
+        assert!(report.faults["lost"] > 0 && report.saved["capacitor_pages"] == 0, "{report:?}");
+        assert!(report.short_points >= report.failing_points, "{report:?}");
+    }
+    // What the start takes is in both, and so is the time of a round of programs.
+    let start_j = nothing[1].energy_j.unwrap().mean;
+    let all_j = enough[1].energy_j.unwrap();
+    let half_j = (all_j.least + all_j.most) / 2.0 - start_j;
+    let half = of(energy, &format!("{}nJ", (half_j * 1e9) as u64));
+    assert!(half.faults["lost"] > 0 && half.lost_pages > 0, "{half:?}");
+    let kept = half.saved["capacitor_pages"];
+    assert!(kept > 0 && kept < enough[1].saved["capacitor_pages"], "{half:?}");
+    assert!((1..100).contains(&half.short_points), "{half:?}");
+    assert!(half.failing_points <= half.short_points, "every fault is at such a point: {half:?}");
+}
+
+const RAID: &str = "{ drives = 3, stripe = \"8KiB\", queue_depth = 64, latency = \"2us\" }";
+
+#[test]
+fn disks_and_drives_side_by_side_keep_what_flushes_and_forced_writes_promise() {
+    let named = |name: &str, more: &[(&str, &str)]| {
+        let sets: Vec<_> =
+            more.iter().map(|(path, to)| (path.to_string(), to.to_string())).collect();
+        load(name, &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
+    };
+    let through = ("disk.buffer.write_cache", "false");
+    for (name, more) in [
+        ("device/disk-7200", &[][..]),
+        ("device/disk-7200", &[through]),
+        ("device/disk-7200", &[("disk.raid", RAID)]),
+        ("device/970-pro/quick", &[("ssd.raid", RAID)]),
+        ("device/z-ssd/quick", &[("ssd.raid", RAID)]),
+    ] {
+        let report = fail_drive(&named(name, more), &adversarial(150, &[])).unwrap();
+        assert!(report.holds(), "{name} {more:?}: {:?}", report.failing);
+        assert!(report.promised_lines > 100 && report.lines > report.promised_lines, "{report:?}");
+        assert!(report.under_way["program"] > 0 && report.under_way["barrier"] > 0, "{report:?}");
+        let keeps = more.contains(&through) || name.contains("z-ssd");
+        assert_eq!(report.lost_pages > 0, !keeps, "{name} {more:?}");
+        // Nobody has described how long a disk spins up.
+        assert_eq!(report.untold.is_some(), name.contains("disk"), "{name}");
+    }
+    for (name, more, weakness) in [
+        ("device/disk-7200", &[][..], Weakness::EarlyCompletion),
+        ("device/disk-7200", &[("disk.raid", RAID)], Weakness::EarlyCompletion),
+        ("device/z-ssd/quick", &[("ssd.raid", RAID)], Weakness::NoCapacitors),
+    ] {
+        let report = fail_drive(&named(name, more), &adversarial(100, &[weakness])).unwrap();
+        assert!(report.faults["lost"] > 0, "{name} {more:?} {weakness:?} loses nothing");
+    }
+    let refused = fail_drive(
+        &named("device/disk-7200", &[through]),
+        &adversarial(1, &[Weakness::EarlyCompletion]),
+    );
+    assert!(matches!(refused, Err(CrashError::MeansNothing(..))), "{refused:?}");
 }

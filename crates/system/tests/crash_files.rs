@@ -6,9 +6,11 @@ mod common;
 use common::random::{doing, script};
 use common::{ANONYMOUS, MAPPED, PAGE, Script, call};
 use proptest::prelude::*;
-use tierscope_kernel::Counter;
-use tierscope_model::power::Weakness;
+use tierscope_kernel::{Counter, Random};
+use tierscope_model::power::{Judge, Weakness, cut_and_recover, judge as full_judge};
 use tierscope_system::crash::{CrashError, CrashOptions, CrashReport, Watch, crash};
+use tierscope_system::machine::Machine;
+use tierscope_system::run::RunOptions;
 use tierscope_system::spec::{SystemSpec, load};
 use tierscope_workload::generator;
 use tierscope_workload::op::{Call, MAP_SHARED};
@@ -402,6 +404,135 @@ proptest! {
                 other => other.unwrap(),
             };
             prop_assert!(report.holds(), "{:?}: {:#?}", more, report.failing);
+        }
+    }
+}
+
+/// At random events: what the judge finds who looks at what changed, and one who looks at everything.
+fn judge_twice(spec: &SystemSpec, seed: u64, weaken: &[Weakness]) -> (u64, u64) {
+    let spec = SystemSpec { check_data: true, ..spec.clone() };
+    let mut machine = Machine::new(&spec, stream(25, seed), &RunOptions::default()).unwrap();
+    machine.organization_mut().power().unwrap().prepare(weaken).unwrap();
+    machine.follow_files(weaken);
+    let unit_bytes = machine.organization_mut().power().unwrap().unit_bytes().unwrap();
+    let mut judge = Judge::new(unit_bytes);
+    let mut draws = Random::stream(seed, "crash.judges");
+    let (mut left, mut points, mut broken) = (0, 0, 0);
+    while let Some(at_ps) = machine.go_on().unwrap() {
+        if left > 0 {
+            left -= 1;
+            continue;
+        }
+        // Points side by side, and far apart.
+        let most = 1 << draws.below(10);
+        left = draws.below(most);
+        judge.follow(machine.organization_mut().power().unwrap());
+        let since = judge.since();
+        let mut fork = machine.organization_mut().fork();
+        let second = (draws.below(3) == 0).then(|| 1 + draws.below(50));
+        cut_and_recover(fork.as_mut(), at_ps, second).unwrap();
+        let verdict = judge.judge(&since, fork.power().unwrap());
+        let full = full_judge(fork.power().unwrap(), unit_bytes);
+        assert_eq!(verdict, full, "{} {weaken:?} at {at_ps}", spec.name);
+        points += 1;
+        broken += verdict.broken();
+    }
+    (points, broken)
+}
+
+#[test]
+fn who_looks_at_files_that_changed_finds_what_one_finds_who_looks_at_everything() {
+    for (spec, weakness, breaks) in [
+        (machine(&[]), None, false),
+        (machine(&[EXT3, FLUSH]), None, false),
+        (machine(&[EXT3, WRITEBACK]), None, false),
+        (machine(&[STORE]), None, false),
+        (machine(&[UNSAFE]), None, true),
+        (machine(&[EXT3, WRITEBACK, UNSAFE]), None, true),
+        (machine(&[UNSAFE, SAVED]), Some(Weakness::NoCapacitors), true),
+        (machine(&[SAVED]), Some(Weakness::EarlyCommit), true),
+        (machine(&[EXT3]), Some(Weakness::UnorderedData), true),
+        (machine(&[]), Some(Weakness::EarlyCompletion), true),
+        (raw("storage/quick", &[STORE]), None, false),
+        (raw("storage/970-pro", &[]), None, true),
+    ] {
+        let weaken: Vec<_> = weakness.into_iter().collect();
+        let (mut points, mut broken) = (0, 0);
+        for seed in 0..3 {
+            let (some, of_them) = judge_twice(&spec, seed, &weaken);
+            (points, broken) = (points + some, broken + of_them);
+        }
+        assert!(points > 60, "{}: {points}", spec.name);
+        assert_eq!(broken > 0, breaks, "{} {weakness:?}", spec.name);
+    }
+}
+
+/// A machine without a file system.
+fn raw(name: &str, more: &[(&str, &str)]) -> SystemSpec {
+    let of_storage = |(path, _): &&(&str, &str)| !path.contains("file_system");
+    let sets = SMALL.iter().filter(of_storage).chain(more);
+    let sets: Vec<_> = sets.map(|(path, to)| (path.to_string(), to.to_string())).collect();
+    load(name, &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
+}
+
+const RAID: &str = "{ drives = 2, stripe = \"8KiB\", queue_depth = 64, latency = \"2us\" }";
+
+#[test]
+fn without_a_file_system_a_sync_promises_its_pages_where_the_store_keeps_what_it_answered() {
+    for (name, more, weaken, holds) in [
+        ("storage/quick", &[STORE][..], &[][..], true),
+        ("storage/970-pro", &[SAVED], &[], true),
+        ("storage/970-pro", &[SAVED, ("ssd.raid", RAID)], &[], true),
+        ("storage/970-pro", &[SAVED], &[Weakness::NoCapacitors], false),
+        ("storage/970-pro", &[], &[], false),
+        ("storage/disk-7200", &[("disk.buffer.write_cache", "false")], &[], true),
+        ("storage/disk-7200", &[], &[], false),
+    ] {
+        let spec = raw(name, more);
+        let report = crash(&spec, stream(40, 1), &options(60, weaken), &Watch::default()).unwrap();
+        assert_eq!(report.holds(), holds, "{name} {more:?} {weaken:?}: {:?}", report.failing);
+        assert!(report.promised_lines > 100 && report.syncs > Some(5), "{name}: {report:?}");
+        assert_eq!(report.replayed_transactions, 0, "{name}");
+    }
+}
+
+#[test]
+fn swap_is_worth_nothing_after_a_cut() {
+    let pages: Vec<Op> = (0..4096).map(|n| Op::store(ANONYMOUS + n % 2048 * PAGE, 8, 10)).collect();
+    let spec = raw("storage/quick", &[("storage.dram_capacity", "4MiB")]);
+    let stream = Script::stream(&[pages]);
+    let report = crash(&spec, stream, &options(50, &[]), &Watch::default()).unwrap();
+    assert!(report.holds() && report.under_way["command"] > 0, "{report:?}");
+    assert_eq!((report.lines, report.promised_lines, report.syncs), (0, 0, Some(0)));
+}
+
+/// Disks with a write cache, two side by side, an extended buffer cache: a file system is worth as much there.
+#[test]
+fn file_systems_on_disks_arrays_and_below_a_buffer_cache_keep_what_syncs_promised() {
+    const CACHE: &str = "{ capacity = \"1MiB\", ways = 64, replacement = \"lru\", read_slowdown = 400.0, \
+         program_slowdown = 1000.0, on_hit = \"move\", insertion = \"asynchronous\", queue_pages = 64, \
+         readahead = \"ignore\" }";
+    let (table, forced) = (("storage.file_system", TABLE), "force-unit-access");
+    for (name, more, holds) in [
+        ("storage/disk-7200", &[table][..], true),
+        ("storage/disk-7200", &[table, ("storage.file_system.barrier", forced)], true),
+        ("storage/disk-7200", &[table, ("disk.raid", RAID)], true),
+        ("storage/disk-7200", &[table, ("storage.buffer_cache", CACHE)], true),
+        ("storage/970-pro", &[table, ("ssd.raid", RAID)], true),
+        ("storage/disk-7200", &[table, UNSAFE], false),
+        ("storage/970-pro", &[table, ("ssd.raid", RAID), UNSAFE], false),
+    ] {
+        let fail = |weaken: &[Weakness]| {
+            let spec = raw(name, more);
+            crash(&spec, stream(25, 1), &options(40, weaken), &Watch::default()).unwrap()
+        };
+        let report = fail(&[]);
+        assert_eq!(report.holds(), holds, "{name} {more:?}: {:#?}", report.failing);
+        assert!(report.promised_lines > 100, "{report:?}");
+        if holds {
+            assert!(report.replayed_transactions > 10, "{report:?}");
+            let early = fail(&[Weakness::EarlyCompletion]);
+            assert!(early.faults["lost"] > 0, "{name} {more:?} answers early and loses nothing");
         }
     }
 }

@@ -6,6 +6,7 @@
 mod arm;
 mod geometry;
 mod pending;
+mod power;
 mod report;
 mod segments;
 mod spec;
@@ -17,8 +18,10 @@ use super::linked::{DonePage, Linked, PageAccess, PageControl, Pages};
 use crate::activity::{Activity, Energy};
 use crate::device::arrivals::Arrivals;
 use crate::link::LinkDescription;
+use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
 use arm::{Heads, Instant, Mechanism, Way};
 use pending::{Pending, Run, Writes};
+use power::Contents;
 use segments::Segments;
 use std::collections::{BTreeSet, VecDeque};
 use tierscope_kernel::{Slab, Stage, Timeline};
@@ -73,8 +76,8 @@ enum Kind {
     /// A page goes into this segment of the buffer: `wanted` by the host, or read ahead; `stale` where it
     /// was written meanwhile.
     Read { segment: usize, wanted: bool, stale: bool },
-    /// A page is written.
-    Write,
+    /// A page is written, and brings this.
+    Write { content: Content },
 }
 
 /// The state of a disk without its link. What it holds is bounded by whoever submits.
@@ -104,9 +107,15 @@ pub struct Disk {
     waiting: VecDeque<u32>,
     /// Flushes, each with the number of the run up to which all has to be written.
     flushes: VecDeque<(u64, u32)>,
+    /// Forced writes in the buffer: pages, each with who waits until the platters have it.
+    forced: Vec<(u64, u32)>,
     held: Slab<Held>,
     arriving: Arrivals,
     counts: DiskCounts,
+    /// Where power may fail.
+    contents: Option<Box<Contents>>,
+    /// Flushes and forced writes are answered from the buffer.
+    early: bool,
 }
 
 impl Disk {
@@ -133,9 +142,12 @@ impl Disk {
             dirty: BTreeSet::new(),
             waiting: VecDeque::new(),
             flushes: VecDeque::new(),
+            forced: Vec::new(),
             held: Slab::new(),
             arriving: Arrivals::default(),
             counts: DiskCounts::default(),
+            contents: None,
+            early: false,
         }
     }
 
@@ -158,6 +170,9 @@ impl Disk {
             Asked::Page(PageAccess { page, .. }) => self.write(now_ps, index, page, out),
             Asked::Control { control: PageControl::Flush, .. } => {
                 self.counts.flushes += 1;
+                if self.early {
+                    return self.answer(now_ps, index, Stage::StoreQueue, out);
+                }
                 self.flushes.push_back((self.pending.seal(), index));
                 self.end_flushes(now_ps, out);
             }
@@ -171,7 +186,8 @@ impl Disk {
     fn read(&mut self, now_ps: u64, index: u32, page: u64, out: &mut Vec<DonePage>) {
         self.counts.read_pages += 1;
         let working = self.work.as_mut().filter(|work| work.page == page);
-        let is_written = working.as_ref().is_some_and(|work| work.kind == Kind::Write);
+        let is_written =
+            working.as_ref().is_some_and(|work| matches!(work.kind, Kind::Write { .. }));
         if self.dirty.contains(&page) || is_written || self.segments.read(page) {
             self.counts.buffer_hits += 1;
             return self.answer(now_ps, index, Stage::StoreQueue, out);
@@ -202,15 +218,20 @@ impl Disk {
     /// Whether a write has its place in the buffer from now on.
     fn take_room(&mut self, now_ps: u64, index: u32, page: u64, out: &mut Vec<DonePage>) -> bool {
         if !self.dirty.contains(&page) {
-            let writing = self.work.as_ref().is_some_and(|work| work.kind == Kind::Write);
-            if self.dirty.len() + usize::from(writing) >= self.most_dirty {
+            if self.dirty.len() + usize::from(self.is_writing()) >= self.most_dirty {
                 return false;
             }
             self.dirty.insert(page);
             self.segments.forget(page);
             self.pending.add_write(now_ps, page, None);
         }
-        self.answer(now_ps, index, Stage::StoreQueue, out);
+        self.note_buffered(index);
+        match self.held[index].asked {
+            Asked::Page(PageAccess { force_unit_access: true, .. }) if !self.early => {
+                self.forced.push((page, index));
+            }
+            _ => self.answer(now_ps, index, Stage::StoreQueue, out),
+        }
         true
     }
 
@@ -222,12 +243,16 @@ impl Disk {
         out.push(DonePage { token, at_ps, stages: held.stages });
     }
 
+    /// Whether a page is on its way to the platters.
+    fn is_writing(&self) -> bool {
+        self.work.as_ref().is_some_and(|work| matches!(work.kind, Kind::Write { .. }))
+    }
+
     /// Flushes end before which nothing is left to be written.
     fn end_flushes(&mut self, at_ps: u64, out: &mut Vec<DonePage>) {
         while let Some(&(number, index)) = self.flushes.front() {
             let oldest = self.run.as_ref().filter(|run| run.write).map(|run| run.number);
-            let writing = self.work.as_ref().is_some_and(|work| work.kind == Kind::Write);
-            let under_way = writing || oldest.is_some_and(|oldest| oldest <= number);
+            let under_way = self.is_writing() || oldest.is_some_and(|oldest| oldest <= number);
             if under_way || self.pending.oldest_write().is_some_and(|oldest| oldest <= number) {
                 return;
             }
@@ -254,7 +279,8 @@ impl Disk {
             let Some((page, waiter)) = run.take() else { continue };
             if run.write {
                 self.dirty.remove(&page);
-                self.begin(now_ps, page, Kind::Write, waiter);
+                let content = self.brought(page, waiter);
+                self.begin(now_ps, page, Kind::Write { content }, waiter);
             } else if self.segments.holds(page) || self.dirty.contains(&page) {
                 // It was read for another, or written meanwhile.
                 self.counts.buffer_hits += 1;
@@ -282,7 +308,9 @@ impl Disk {
     fn choose(&mut self, now_ps: u64) -> Option<Run> {
         let start = self.from(now_ps);
         let writes = match self.flushes.front() {
-            _ if !self.write_cache || !self.waiting.is_empty() => Writes::Press,
+            _ if !self.write_cache || !self.waiting.is_empty() || !self.forced.is_empty() => {
+                Writes::Press
+            }
             Some(&(number, _)) => Writes::Flush(number),
             None => Writes::Idle,
         };
@@ -307,7 +335,7 @@ impl Disk {
 
     fn begin(&mut self, now_ps: u64, page: u64, kind: Kind, waiter: Option<u32>) {
         let (start, sector) = (self.from(now_ps), page * self.page_sectors);
-        let write = kind == Kind::Write;
+        let write = matches!(kind, Kind::Write { .. });
         let way = self.mechanism.way(start, self.heads, sector, self.page_sectors, write);
         if let Some(index) = waiter {
             self.held[index].pass(Stage::StoreQueue, now_ps);
@@ -316,7 +344,17 @@ impl Disk {
         self.counts.positioning_ps += way.positioned_ps - now_ps;
         self.counts.rotation_ps += way.reached_ps - way.positioned_ps;
         self.counts.transfer_ps += way.end.ps - way.reached_ps;
-        let waiters = waiter.into_iter().collect();
+        let mut waiters: Vec<u32> = waiter.into_iter().collect();
+        if write {
+            let mut passed = Vec::new();
+            self.forced.retain(|&(forced, index)| {
+                let goes = forced == page;
+                passed.extend(goes.then_some(index));
+                !goes
+            });
+            passed.iter().for_each(|index| self.held[*index].pass(Stage::StoreQueue, now_ps));
+            waiters.extend(passed);
+        }
         self.work = Some(Work { page, way, started_ps: now_ps, kind, waiters });
     }
 
@@ -334,8 +372,9 @@ impl Disk {
                     self.segments.add(segment, work.page, wanted);
                 }
             }
-            Kind::Write => {
+            Kind::Write { content } => {
                 self.counts.platter_writes += 1;
+                self.note_written(work.page, content);
                 // What was read while it waited is old.
                 self.segments.forget(work.page);
             }
@@ -343,7 +382,7 @@ impl Disk {
         for index in work.waiters {
             self.answer(at_ps, index, Stage::Medium, out);
         }
-        if work.kind == Kind::Write {
+        if matches!(work.kind, Kind::Write { .. }) {
             self.end_flushes(at_ps, out);
             self.admit(at_ps, out);
         }
@@ -366,6 +405,31 @@ impl Pages for Disk {
 
     fn keeps_answered(&self) -> bool {
         !self.write_cache
+    }
+
+    fn follow_contents(&mut self, weaknesses: Weaknesses) -> bool {
+        self.follow(weaknesses);
+        true
+    }
+
+    fn can_lack(&self, weakness: Weakness) -> bool {
+        weakness == Weakness::EarlyCompletion && self.write_cache
+    }
+
+    fn cut_power(&mut self, _now_ps: u64) -> Outage {
+        self.fail()
+    }
+
+    fn fork(&mut self) -> Self {
+        self.fork_contents()
+    }
+
+    fn content(&self, page: u64) -> Content {
+        self.kept_content(page)
+    }
+
+    fn under_way(&self) -> UnderWay {
+        self.exposed()
     }
 
     #[inline]

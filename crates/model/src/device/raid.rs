@@ -11,11 +11,12 @@ pub use cache::RaidCacheSpec;
 use super::AnyDevice;
 use crate::activity::Activity;
 use crate::link::{Lane, check_bandwidth};
+use crate::power::{Content, LOST, Outage, UnderWay, Weakness, Weaknesses};
 use crate::request::{Completion, Control, Device, Full, Manner, Request};
 use cache::Cache;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
+use tierscope_kernel::{CowMap, EventQueue, Slab, Stage, Timeline};
 use tierscope_units::{Bandwidth, Duration, Problems, Size};
 
 /// Several of the drive side by side: data are dealt to them in stripes.
@@ -87,6 +88,8 @@ struct Held {
     control: Option<Control>,
     /// Force unit access.
     forced: bool,
+    /// What a write carries.
+    content: Content,
     /// Time up to which `stages` reaches.
     clock_ps: u64,
     stages: Timeline,
@@ -100,6 +103,7 @@ impl Held {
             request: Request { id: 0, address: 0, bytes: 0, write: true, background: true },
             control: None,
             forced: false,
+            content: 0,
             clock_ps: now_ps,
             stages: Timeline::new(),
             pieces: 1,
@@ -114,6 +118,8 @@ struct Piece {
     held: u32,
     address: u64,
     bytes: u64,
+    /// What it carries, as its drive is told.
+    content: Content,
     submitted_ps: u64,
 }
 
@@ -130,6 +136,15 @@ enum Event {
     Done(u32),
 }
 
+/// What drives are told that they hold, where power may fail: pages that lie behind each other on a drive need not
+/// do so in a request, so that each has a number of its own for that.
+#[derive(Clone, Debug)]
+struct Followed {
+    /// By number: what the host calls it.
+    contents: CowMap<Content>,
+    last: Content,
+}
+
 /// The state of several drives side by side.
 #[derive(Clone, Debug)]
 pub struct Raid {
@@ -140,7 +155,6 @@ pub struct Raid {
     queue_depth: usize,
     latency_ps: u64,
     lane: Option<Lane>,
-    page: u64,
     cache: Option<Cache>,
     write_back: bool,
     /// Runs that each drive writes for the cache, and how many at most.
@@ -151,6 +165,9 @@ pub struct Raid {
     held: Slab<Held>,
     pieces: Slab<Piece>,
     events: EventQueue<Event>,
+    /// What each drive reads or writes as one.
+    page_bytes: u64,
+    followed: Option<Box<Followed>>,
     /// Room for what drives report, kept to spare the allocation.
     done: Vec<Completion>,
 }
@@ -162,7 +179,6 @@ impl Raid {
         let pages = |cache: &RaidCacheSpec| cache.capacity.bytes() / page.bytes();
         let cache = spec.cache.as_ref();
         Raid {
-            page: page.bytes(),
             cache: cache.map(|it| Cache::new(pages(it), spec.drives as usize)),
             write_back: cache.is_some_and(|cache| cache.write_back),
             write_backs: vec![0; spec.drives as usize],
@@ -177,6 +193,8 @@ impl Raid {
             held: Slab::new(),
             pieces: Slab::new(),
             events: EventQueue::new(),
+            page_bytes: page.bytes(),
+            followed: None,
             done: Vec::new(),
         }
     }
@@ -189,12 +207,42 @@ impl Raid {
         row * self.stripe + own
     }
 
+    /// The address, of all, of a byte of a drive.
+    fn address(&self, drive: usize, byte: u64) -> u64 {
+        let (row, rest) = (byte / self.stripe, byte % self.stripe);
+        (row * self.drives.len() as u64 + drive as u64) * self.stripe + rest
+    }
+
+    /// The drive that has a byte.
+    fn drive_of(&self, address: u64) -> usize {
+        (address / self.stripe % self.drives.len() as u64) as usize
+    }
+
+    /// What the pages of a piece of a write carry, as its drive is told.
+    fn content_of(&mut self, held: u32, drive: usize, address: u64, bytes: u64) -> Content {
+        let Held { request, content, .. } = self.held[held];
+        if content == 0 || self.followed.is_none() {
+            return 0;
+        }
+        let (first, page) = (request.address / self.page_bytes, self.page_bytes);
+        let pages = address / page..(address + bytes).div_ceil(page);
+        let contents = pages.map(|at| content + self.address(drive, at * page) / page - first);
+        let contents: Vec<Content> = contents.collect();
+        let Some(followed) = &mut self.followed else { return 0 };
+        let given = followed.last + 1;
+        for content in contents {
+            followed.last += 1;
+            followed.contents.set(followed.last, content);
+        }
+        given
+    }
+
     fn hold(
         &mut self,
         now_ps: u64,
         request: Request,
         control: Option<Control>,
-        forced: bool,
+        (forced, content): (bool, Content),
     ) -> Result<(), Full> {
         if self.held.len() >= self.queue_depth {
             return Err(Full);
@@ -203,8 +251,15 @@ impl Raid {
         let who = if self.lane.is_some() { Stage::Controller } else { Stage::BlockLayer };
         stages.push(who, self.latency_ps);
         let clock_ps = now_ps + self.latency_ps;
-        let index =
-            self.held.insert(Held { request, control, forced, clock_ps, stages, pieces: 0 });
+        let index = self.held.insert(Held {
+            request,
+            control,
+            forced,
+            content,
+            clock_ps,
+            stages,
+            pieces: 0,
+        });
         self.events.push(clock_ps, 0, Event::Divided(index));
         Ok(())
     }
@@ -240,18 +295,18 @@ impl Raid {
     /// The drive of a page of all that begins at an address, and its number there.
     fn page_of(&self, address: u64) -> (usize, u64) {
         let drive = (address / self.stripe % self.drives.len() as u64) as usize;
-        (drive, self.before(drive, address) / self.page)
+        (drive, self.before(drive, address) / self.page_bytes)
     }
 
     /// The pages of some bytes; those that lie within them alone, where `whole`.
     fn pages_of(&self, address: u64, bytes: u64, whole: bool) -> Vec<(usize, u64)> {
         let end = address.saturating_add(bytes);
         let (first, end) = if whole {
-            (address.div_ceil(self.page), end / self.page)
+            (address.div_ceil(self.page_bytes), end / self.page_bytes)
         } else {
-            (address / self.page, end.div_ceil(self.page))
+            (address / self.page_bytes, end.div_ceil(self.page_bytes))
         };
-        (first..end).map(|page| self.page_of(page * self.page)).collect()
+        (first..end).map(|page| self.page_of(page * self.page_bytes)).collect()
     }
 
     /// A read, or what moves no data, has come to the adapter.
@@ -279,12 +334,12 @@ impl Raid {
 
     /// What the cache has of the pages within some bytes holds nothing any more.
     fn drop_pages(&mut self, address: u64, bytes: u64) {
-        let first = address.next_multiple_of(self.page);
-        let end = address.saturating_add(bytes) / self.page * self.page;
+        let first = address.next_multiple_of(self.page_bytes);
+        let end = address.saturating_add(bytes) / self.page_bytes * self.page_bytes;
         for drive in 0..self.drives.len() {
             let (first, end) = (self.before(drive, first), self.before(drive, end));
             if let Some(cache) = &mut self.cache {
-                cache.drop_range(drive, first / self.page..end / self.page);
+                cache.drop_range(drive, first / self.page_bytes..end / self.page_bytes);
             }
         }
     }
@@ -331,13 +386,13 @@ impl Raid {
 
     /// A drive is given runs of dirty pages to write, where nothing else waits for it.
     fn write_back_runs(&mut self, now_ps: u64, drive: usize) {
-        let most = self.stripe / self.page;
+        let most = self.stripe / self.page_bytes;
         while self.write_backs[drive] < self.most_write_backs && self.waiting[drive].is_empty() {
             let run = self.cache.as_mut().and_then(|cache| cache.take_run(drive, most));
             let Some((first, count)) = run else { return };
             self.write_backs[drive] += 1;
-            let (address, bytes) = (first * self.page, count * self.page);
-            let piece = Piece { held: CACHE, address, bytes, submitted_ps: now_ps };
+            let (address, bytes) = (first * self.page_bytes, count * self.page_bytes);
+            let piece = Piece { held: CACHE, address, bytes, content: 0, submitted_ps: now_ps };
             let piece = self.pieces.insert(piece);
             self.waiting[drive].push_back(piece);
             self.submit_waiting(now_ps, drive);
@@ -359,7 +414,8 @@ impl Raid {
                 continue;
             }
             self.held[index].pieces += 1;
-            let piece = Piece { held: index, address, bytes, submitted_ps: now_ps };
+            let content = self.content_of(index, drive, address, bytes);
+            let piece = Piece { held: index, address, bytes, content, submitted_ps: now_ps };
             let piece = self.pieces.insert(piece);
             self.waiting[drive].push_back(piece);
             self.submit_waiting(now_ps, drive);
@@ -378,7 +434,8 @@ impl Raid {
             let taken = match control {
                 None => {
                     let (address, bytes) = (piece.address, piece.bytes as u32);
-                    let manner = Manner { force_unit_access: forced, ..Manner::default() };
+                    let (force_unit_access, content) = (forced, piece.content);
+                    let manner = Manner { force_unit_access, content, ..Manner::default() };
                     device.submit_as(now_ps, Request { id, address, bytes, ..request }, manner)
                 }
                 Some(Control::Flush) => device.submit_control(now_ps, id, Control::Flush),
@@ -405,7 +462,11 @@ impl Raid {
             if piece.held == CACHE {
                 self.write_backs[drive] -= 1;
                 if let Some(cache) = &mut self.cache {
-                    cache.written(drive, piece.address / self.page, piece.bytes / self.page);
+                    cache.written(
+                        drive,
+                        piece.address / self.page_bytes,
+                        piece.bytes / self.page_bytes,
+                    );
                 }
                 wrote = true;
                 continue;
@@ -446,12 +507,12 @@ impl Raid {
 
 impl Device for Raid {
     fn submit(&mut self, now_ps: u64, request: Request) -> Result<(), Full> {
-        self.hold(now_ps, request, None, false)
+        self.hold(now_ps, request, None, (false, 0))
     }
 
     /// Drives force what is forced; pages come with the last.
     fn submit_as(&mut self, now_ps: u64, request: Request, manner: Manner) -> Result<(), Full> {
-        self.hold(now_ps, request, None, manner.force_unit_access)
+        self.hold(now_ps, request, None, (manner.force_unit_access, manner.content))
     }
 
     fn takes_control(&self) -> bool {
@@ -460,7 +521,7 @@ impl Device for Raid {
 
     fn submit_control(&mut self, now_ps: u64, id: u32, control: Control) -> Result<(), Full> {
         let request = Request { id, address: 0, bytes: 0, write: true, background: false };
-        self.hold(now_ps, request, Some(control), false)
+        self.hold(now_ps, request, Some(control), (false, 0))
     }
 
     fn next_event_ps(&self) -> Option<u64> {
@@ -497,7 +558,74 @@ impl Device for Raid {
     }
 
     fn keeps_answered(&self) -> bool {
-        self.drives.iter().all(AnyDevice::keeps_answered)
+        self.cache.is_none() && self.drives.iter().all(AnyDevice::keeps_answered)
+    }
+
+    /// What lies in an adapter's cache is not followed.
+    fn follow_contents(&mut self, weaknesses: Weaknesses) -> bool {
+        if self.cache.is_some() {
+            return false;
+        }
+        let (contents, last) = (CowMap::new(0), 0);
+        self.followed = Some(Box::new(Followed { contents, last }));
+        let follow = |drive: &mut AnyDevice| drive.follow_contents(weaknesses);
+        self.drives.iter_mut().map(follow).fold(true, |all, one| all && one)
+    }
+
+    fn can_lack(&self, weakness: Weakness) -> bool {
+        self.drives.iter().any(|drive| drive.can_lack(weakness))
+    }
+
+    /// All drives lose theirs at the same time.
+    fn cut_power(&mut self, now_ps: u64) -> Outage {
+        self.waiting.iter_mut().for_each(VecDeque::clear);
+        (self.held, self.pieces) = (Slab::new(), Slab::new());
+        self.events = EventQueue::new();
+        self.lane = self.lane.as_ref().map(Lane::emptied);
+        let mut outages = Vec::new();
+        for number in 0..self.drives.len() {
+            let mut outage = self.drives[number].cut_power(now_ps);
+            let of_all = |address: &mut u64| *address = self.address(number, *address);
+            outage.touched.iter_mut().for_each(of_all);
+            outages.push(outage);
+        }
+        outages.into_iter().reduce(Outage::with).unwrap_or_default()
+    }
+
+    fn fork(&mut self) -> Self {
+        let drives = self.drives.iter_mut().map(AnyDevice::fork).collect();
+        let followed = self
+            .followed
+            .as_mut()
+            .map(|it| Box::new(Followed { contents: it.contents.fork(), last: it.last }));
+        Raid {
+            drives,
+            cache: self.cache.clone(),
+            write_backs: self.write_backs.clone(),
+            crowded: self.crowded.clone(),
+            waiting: self.waiting.clone(),
+            lane: self.lane.clone(),
+            held: self.held.clone(),
+            pieces: self.pieces.clone(),
+            events: self.events.clone(),
+            followed,
+            done: Vec::new(),
+            ..*self
+        }
+    }
+
+    fn content(&self, address: u64) -> Content {
+        let drive = self.drive_of(address);
+        match (self.drives[drive].content(self.before(drive, address)), &self.followed) {
+            (content @ (0 | LOST), _) => content,
+            (number, Some(followed)) => followed.contents.get(number),
+            (content, None) => content,
+        }
+    }
+
+    fn under_way(&self) -> UnderWay {
+        let all = self.drives.iter().map(AnyDevice::under_way);
+        all.reduce(|one, other| one.together(&other)).unwrap_or_default()
     }
 
     /// Of all drives together.

@@ -149,6 +149,9 @@ pub struct Ssd {
     write_back: bool,
     /// Whether what the buffer has survives a failure of power.
     capacitors: bool,
+    /// What capacitors hold, in joules, and for how long they hold the drive up, where that is bounded.
+    capacitor_j: Option<f64>,
+    hold_up_ps: Option<u64>,
     /// Pages that one command programs.
     command_pages: u32,
     /// Programs of the host that a lane has under way at most: one in the array, one in the
@@ -172,6 +175,8 @@ pub struct Ssd {
     accesses: Slab<Access>,
     jobs: Slab<Job>,
     work: Vec<Work>,
+    /// Lanes that collect a block.
+    collecting: u32,
     /// Writes that wait for room in the buffer.
     waiting: VecDeque<u32>,
     /// Accesses of a drive that writes back which wait all the same until something is in flash.
@@ -239,6 +244,8 @@ impl Ssd {
             flush_above: (buffer.flush_above.bytes() / spec.page.bytes()).min(1 << 30) as u32,
             write_back: buffer.write_back,
             capacitors: buffer.capacitors,
+            capacitor_j: buffer.capacitor_energy.map(|it| it.femtojoules() as f64 * 1e-15),
+            hold_up_ps: buffer.hold_up_time.map(|it| it.picoseconds()),
             command_pages: if spec.nand.multi_plane_programs { spec.nand.planes } else { 1 },
             lane_programs: 2 * spec.nand.planes,
             busy_lanes: 0,
@@ -255,6 +262,7 @@ impl Ssd {
             accesses: Slab::new(),
             jobs: Slab::new(),
             work: vec![Work::default(); geometry.lanes as usize],
+            collecting: 0,
             waiting: VecDeque::new(),
             forced: 0,
             shared: Shared::default(),
@@ -488,7 +496,8 @@ impl Ssd {
             Job::Move { page, .. } => self.moved(page),
             Job::Erase { lane, block, .. } => {
                 self.layer.erased(lane, block);
-                self.work[lane as usize].collection = None;
+                let collected = self.work[lane as usize].collection.take();
+                self.collecting -= u32::from(collected.is_some());
                 self.merge_erased(lane);
                 self.collect(lane);
                 self.admit(done.at_ps, out);

@@ -26,6 +26,11 @@ impl Lane {
         Lane { bytes_per_second, free_ps: 0, residue: 0 }
     }
 
+    /// The same with nothing on it.
+    pub(crate) fn emptied(&self) -> Self {
+        Lane::new(self.bytes_per_second)
+    }
+
     /// The first whole picosecond at which the lane has nothing left to do.
     #[inline]
     pub fn free_ps(&self) -> u64 {

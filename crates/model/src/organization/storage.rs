@@ -206,12 +206,12 @@ impl OrganizationDescription for StorageSpec {
         let storage =
             Storage::with(self, machine.dram?, store, in_dram, line_bytes, machine.check_data);
         let (page, (_, device)) = (machine.page()?, machine.store?);
-        let on_store = self.file_system.as_ref().map(|spec| OnStore {
-            spec: spec.clone(),
+        let on_store = OnStore {
+            spec: self.file_system.clone(),
             page_bytes: page.bytes(),
             store_page_bytes: device.page().bytes(),
-        });
-        Some(Box::new(Storage { on_store, ..storage }))
+        };
+        Some(Box::new(Storage { on_store: Some(on_store), ..storage }))
     }
 
     fn paging(&self) -> Option<&StorageSpec> {
@@ -324,7 +324,7 @@ pub struct Storage {
     /// Bytes of DRAM that were moved in functional warming.
     warmed: Traffic,
     data: Option<Data>,
-    /// The file system, where there is one, and what of it is followed, where power may fail.
+    /// What is on the store, and what of it is followed, where power may fail.
     on_store: Option<OnStore>,
     power: Option<Box<Power>>,
     done: Vec<Completion>,

@@ -152,6 +152,13 @@ struct Commit {
     record: u64,
 }
 
+/// A line that a transaction concerns, and the number of the one before it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Concerned {
+    line: u64,
+    before: u64,
+}
+
 /// Versions of inodes, and of blocks of metadata: numbers of changes and of parts.
 const OF_INODE: u64 = 1 << 62;
 const OF_METADATA: u64 = 1 << 61;
@@ -177,9 +184,14 @@ pub(crate) struct Replay {
 }
 
 /// See the module.
+///
+/// Which lines a judge has to look at anew is told with respect to the outcome that a failure would have if all that
+/// the store has answered were there, and metadata as of the last transaction that is committed.
 #[derive(Debug)]
 pub struct Files {
     page_bytes: u64,
+    /// There is no file system: sizes and places of files are known whatever happens.
+    raw: bool,
     /// The first of the lines of inodes.
     inodes: u64,
     ordered: bool,
@@ -208,9 +220,17 @@ pub struct Files {
     log: CowMap<Meaning>,
     tail: u64,
     finished: u64,
-    /// The last transaction that recovery has found.
+    /// The last transaction that recovery has found; before that, the last one that is committed.
     last: u64,
     committing: bool,
+    /// By transaction: the last line that it concerns, as a number of `concerned`.
+    concern_of: CowMap<u64>,
+    concerned: CowMap<Concerned>,
+    last_concern: u64,
+    /// The newest transaction that anything has been noted of.
+    newest: u64,
+    /// Places that the failure has left otherwise than the store had answered.
+    looked_at: Vec<u64>,
     /// Syncs that have made a promise.
     syncs: u64,
     /// What the workload calls its files, by their numbers.
@@ -230,6 +250,7 @@ impl Files {
     pub(crate) fn new(page_bytes: u64, ordered: bool) -> Self {
         let mut files = Files {
             page_bytes,
+            raw: false,
             inodes: 1 << (62 - page_bytes.ilog2()),
             ordered,
             superblock: 0,
@@ -254,6 +275,11 @@ impl Files {
             finished: 0,
             last: 0,
             committing: false,
+            concern_of: CowMap::new(0),
+            concerned: CowMap::new(Concerned::default()),
+            last_concern: 0,
+            newest: 0,
+            looked_at: Vec::new(),
             syncs: 0,
             names: Arc::default(),
             promised: CowMap::new(0),
@@ -266,8 +292,21 @@ impl Files {
         files
     }
 
+    /// Of a store without a file system: whose a page is, is known whatever happens.
+    pub(crate) fn raw(page_bytes: u64) -> Self {
+        Files { raw: true, ..Files::new(page_bytes, false) }
+    }
+
+    /// Whether there is no file system.
+    pub(crate) fn is_raw(&self) -> bool {
+        self.raw
+    }
+
     pub(crate) fn fork(&mut self) -> Self {
         Files {
+            concern_of: self.concern_of.fork(),
+            concerned: self.concerned.fork(),
+            looked_at: self.looked_at.clone(),
             writes: self.writes.fork(),
             changes: self.changes.fork(),
             change_of: self.change_of.fork(),
@@ -322,7 +361,9 @@ impl Files {
             Note::Cut { file, pages, transaction } => self.cut_off(file, pages, transaction),
             Note::Commit { transaction, log, record } => self.commit(transaction, &log, record),
             Note::Finished { transaction } => {
-                (self.finished, self.committing) = (transaction, false);
+                let before = std::mem::replace(&mut self.finished, transaction);
+                (self.last, self.committing) = (transaction, false);
+                self.expect_metadata(before, transaction);
             }
             Note::Tail { transaction } => self.tail = transaction,
         }
@@ -334,9 +375,34 @@ impl Files {
         self.changes.set(self.last_change, Change { before, ..change });
         self.change_of.set(change.file.into(), self.last_change);
         let line = self.inodes + u64::from(change.file);
+        self.concern(change.transaction, line);
+        self.concern_pages(&change, before);
         self.set_written(line, OF_INODE | self.last_change);
         if !change.exists {
             self.promised.set(line, 0);
+        }
+    }
+
+    /// What is found of a line depends on whether recovery finds a transaction.
+    fn concern(&mut self, transaction: u64, line: u64) {
+        self.last_concern += 1;
+        self.newest = self.newest.max(transaction);
+        let before = std::mem::replace(self.concern_of.get_mut(transaction), self.last_concern);
+        self.concerned.set(self.last_concern, Concerned { line, before });
+    }
+
+    /// The same of the pages that a file shows before a change and not behind it, or the other way round.
+    fn concern_pages(&mut self, change: &Change, before: u64) {
+        let Change { exists, size_bytes: had_bytes, .. } = self.changes.get(before);
+        let (least, most) = (had_bytes.min(change.size_bytes), had_bytes.max(change.size_bytes));
+        // What the store has had from the start is there whatever recovery finds.
+        let most = if change.transaction == 0 { 0 } else { most };
+        let least = if exists == change.exists { least } else { 0 };
+        for index in least / self.page_bytes..most.div_ceil(self.page_bytes) {
+            let mapping = self.mapping(page_of(change.file, index), u64::MAX);
+            if let Some(place) = mapping.and_then(|mapping| mapping.place) {
+                self.concern(change.transaction, place / self.page_bytes);
+            }
         }
     }
 
@@ -344,6 +410,10 @@ impl Files {
     fn map(&mut self, page: u64, transaction: u64, place: Option<u64>, since: Content) {
         self.last_mapping += 1;
         let before = self.mapping_of.get(page);
+        let was = self.mapping(page, u64::MAX).and_then(|mapping| mapping.place);
+        for place in was.into_iter().chain(place) {
+            self.concern(transaction, place / self.page_bytes);
+        }
         if let Some(place) = place {
             self.mapped.set(place / self.page_bytes, page + 1);
         }
@@ -373,6 +443,7 @@ impl Files {
             if let Some(place) = place {
                 let line = place / self.page_bytes;
                 before = std::mem::replace(self.part_of.get_mut(line), self.last_part);
+                self.concern(transaction, line);
                 self.set_written(line, OF_METADATA | self.last_part);
             }
             self.parts.set(self.last_part, Part { transaction, address, place, before });
@@ -403,6 +474,10 @@ impl Files {
     /// Something is about to be written to a place that no file has: a page that has been cut off meanwhile, of which
     /// nothing is promised, or what no file system knows.
     pub fn write_other(&mut self, place: u64) -> Content {
+        if self.raw {
+            self.promised.set(place / self.page_bytes, 0);
+            self.touched.add(place / self.page_bytes, 1);
+        }
         match self.mapped.get(place / self.page_bytes).checked_sub(1) {
             Some(page) => self.write(Meaning::Data { page, version: 0 }),
             None => self.write(Meaning::Nothing),
@@ -412,7 +487,10 @@ impl Files {
     /// A page of a file in this version is about to be written to its place; the number of its write.
     pub fn write_page(&mut self, file: InodeId, index: u64, version: u64, place: u64) -> Content {
         let (page, line) = (page_of(file, index), place / self.page_bytes);
-        self.pages.set(line, page + 1);
+        let was = std::mem::replace(self.pages.get_mut(line), page + 1);
+        if self.raw && was != page + 1 {
+            self.promised.set(line, 0);
+        }
         self.lines.set(version, line + 1);
         self.newest_write.set(line, self.next);
         self.set_written(line, version);
@@ -456,6 +534,14 @@ impl Files {
         size_bytes: u64,
         pages: impl Iterator<Item = (u64, u64)>,
     ) -> bool {
+        if self.raw {
+            let mut any = false;
+            for (place, version) in pages {
+                self.raise_promise(place / self.page_bytes, version);
+                any = true;
+            }
+            return any;
+        }
         let newest = self.change_of.get(file.into());
         if !self.changes.get(newest).exists {
             return false;
@@ -491,20 +577,53 @@ impl Files {
     /// The store has taken a write for good, or shows it at least.
     pub(crate) fn see(&mut self, place: u64, content: Content) {
         self.seen.set(place / self.page_bytes, content);
+        self.touched.add(place / self.page_bytes, 1);
     }
 
-    /// Power has failed: what the store holds at each place that was ever written.
-    pub(crate) fn look(&mut self, holds: impl Fn(u64) -> Content) {
-        let lines: Vec<u64> = self.seen.iter().map(|(line, _)| line).collect();
-        for line in lines {
+    /// Power has failed: what the store holds at these places, which may be something else than it had answered.
+    pub(crate) fn look(
+        &mut self,
+        places: impl Iterator<Item = u64>,
+        holds: impl Fn(u64) -> Content,
+    ) {
+        for place in places {
+            let line = place / self.page_bytes;
             self.seen.set(line, holds(line * self.page_bytes));
+            self.touched.add(line, 1);
+            self.looked_at.push(line);
         }
     }
 
-    /// All that was ever written is to be judged anew.
-    pub(crate) fn touch_all(&mut self) {
-        for (line, _) in self.written.iter() {
-            self.touched.add(line, 1);
+    /// Every line that the transactions behind `after` concern, up to this one.
+    fn concerns(&self, after: u64, transaction: u64) -> Vec<u64> {
+        let mut lines = Vec::new();
+        for number in after + 1..=transaction.min(self.newest) {
+            let mut at = self.concern_of.get(number);
+            while at > 0 {
+                let Concerned { line, before } = self.concerned.get(at);
+                lines.push(line);
+                at = before;
+            }
+        }
+        lines
+    }
+
+    /// What recovery finds otherwise than it is told by [`Files::take_touched`] by now is to be judged anew. A block of
+    /// metadata that is lost concerns whatever it describes: then all is.
+    fn touch_recovered(&mut self, replayed: &[(u64, Content)]) {
+        replayed.iter().for_each(|(place, _)| self.touched.add(place / self.page_bytes, 1));
+        let looked_at = std::mem::take(&mut self.looked_at);
+        let is_lost = |line: &u64| {
+            let part = self.part(*line, self.last);
+            let place = line * self.page_bytes;
+            self.part_of.get(*line) > 0
+                && replayed.iter().all(|(other, _)| *other != place)
+                && self.image(place) != Some(self.parts.get(part).transaction)
+        };
+        if looked_at.iter().any(is_lost) {
+            for (line, _) in self.written.iter() {
+                self.touched.add(line, 1);
+            }
         }
     }
 
@@ -566,18 +685,23 @@ impl Files {
             replay.writes.push((place, content));
         }
         replay.superblock = (self.superblock, self.write(Meaning::Tail(last + 1)));
-        self.expect_metadata(last);
+        // Metadata is as of this transaction, and nothing else.
+        let known = std::mem::replace(&mut self.last, last);
+        self.expect_metadata(known.min(last), known.max(last));
+        self.touch_recovered(&replay.writes);
         replay
     }
 
-    /// Metadata is as of this transaction, and nothing else.
-    fn expect_metadata(&mut self, last: u64) {
-        self.last = last;
-        let lines: Vec<u64> = self.part_of.iter().map(|(line, _)| line).collect();
-        for line in lines {
-            let part = self.part(line, last);
-            let version = if part == 0 { 0 } else { OF_METADATA | part };
-            self.promised.set(line, version);
+    /// What the transactions behind `after` concern, up to this one, is to be judged anew; metadata among it is as of
+    /// the last transaction that counts.
+    fn expect_metadata(&mut self, after: u64, transaction: u64) {
+        for line in self.concerns(after, transaction) {
+            self.touched.add(line, 1);
+            if self.part_of.get(line) > 0 {
+                let part = self.part(line, self.last);
+                let version = if part == 0 { 0 } else { OF_METADATA | part };
+                self.promised.set(line, version);
+            }
         }
     }
 
@@ -638,6 +762,14 @@ impl Files {
 
     /// What a file shows of a page, of which this line has been a place.
     fn found_page(&self, page: u64, line: u64, content: Content) -> Option<u64> {
+        if self.raw {
+            return match self.writes.get(content) {
+                _ if content == LOST => None,
+                Meaning::Data { page: other, version } if other == page => Some(version),
+                _ if content == 0 => Some(0),
+                _ => Some(STALE),
+            };
+        }
         let (file, index) = ((page >> INDEX_BITS) as InodeId, page & ((1 << INDEX_BITS) - 1));
         let Change { exists, size_bytes, inode, .. } = self.changes.get(self.shown(file)?);
         let transaction = self.image(inode)?;

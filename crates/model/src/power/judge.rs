@@ -298,7 +298,8 @@ pub fn cut_and_recover(
             failure.cuts += 1;
             let again = organization.power()?.cut(at_ps);
             let saved_pages = failure.outage.saved_pages + again.saved_pages;
-            failure.outage = Outage { saved_pages, ..again };
+            let short = failure.outage.short || again.short;
+            failure.outage = Outage { saved_pages, short, ..again };
             let before = failure.recovery;
             failure.recovery = organization.power()?.recover(at_ps);
             failure.recovery.reissued += before.reissued;

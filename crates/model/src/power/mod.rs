@@ -118,8 +118,10 @@ pub struct Outage {
     pub saved_pages: u64,
     /// Pages in its volatile memory that are gone.
     pub lost_pages: u64,
-    /// Pages that were being programmed, and cannot be read.
+    /// Pages that were being written, and cannot be read, or are the old and the new one in parts.
     pub torn_pages: u64,
+    /// Its own energy was used up before all was saved.
+    pub short: bool,
     /// Why times and energies are not told, where they are not: 0 stands for them.
     pub untold: Option<&'static str>,
     /// First bytes of pages that may hold something else than was written to them last and taken.
@@ -141,6 +143,7 @@ impl Outage {
             saved_pages: self.saved_pages + other.saved_pages,
             lost_pages: self.lost_pages + other.lost_pages,
             torn_pages: self.torn_pages + other.torn_pages,
+            short: self.short || other.short,
             untold: self.untold.or(other.untold),
             touched,
         }

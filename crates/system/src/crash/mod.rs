@@ -59,19 +59,20 @@ pub enum CrashError {
     Alone(#[from] AloneError),
     /// There is no model of what survives.
     #[error(
-        "what survives a failure of power is not modelled for {0}; it is for hams-lp, hams-le, \
-         hams-tp, hams-te, nvdimm, oracle, direct, hybrid and flatflash-p, before stores that keep what they \
-         answered, for storage with a file system ([storage.file_system]) on such a store or on a drive whose \
-         flash is described ([ssd]) in pages of the operating system's size, and for such drives alone"
+        "what survives a failure of power is not modelled for {0}: its store may lose what it has answered, and \
+         does not tell what it holds. It is modelled for every organization before a store that keeps what it \
+         has answered ([store], [nvm], [ssd] with capacitors or without write-back, [disk] without a write \
+         cache), for storage also before any [ssd] or [disk], for HAMS before [ssd], and for [ssd] and [disk] \
+         alone"
     )]
     NotModelled(String),
-    /// The file system's blocks are several pages of the drive, or parts of one.
+    /// Blocks of files are several pages of the drive, or parts of one.
     #[error(
-        "blocks of the file system are pages of the operating system (os.page, {0}), and the drive writes \
-         pages of {1} (ssd.page) whole or not at all: what a torn block holds is not modelled; give both the \
-         same size: --set os.page={1}, or --set ssd.page={0} where the flash's pages are as large"
+        "blocks of files are pages of the operating system (os.page, {0}), and the drive writes \
+         pages of {1} ({2}.page) whole or not at all: what a torn block holds is not modelled; give both the \
+         same size: --set os.page={1}, or --set {2}.page={0} where the medium's are as large"
     )]
-    PagesDiffer(Size, Size),
+    PagesDiffer(Size, Size, &'static str),
     /// A weakness that the machine cannot have.
     #[error("{0} has nothing that {1} could take away; leave it out")]
     MeansNothing(String, &'static str),
@@ -230,7 +231,10 @@ fn let_power_fail<R: Running>(
             watch.points.fetch_add(1, Ordering::Relaxed);
         };
         while let Some(at_ps) = flushes.go_on(&mut machine)? {
-            let under_way = under_way(machine.organization_mut());
+            let under_way = match timeline.is_some() || choice.may_take(event, at_ps) {
+                true => under_way(machine.organization_mut()),
+                false => UnderWay::default(),
+            };
             if let Some(timeline) = &mut timeline {
                 before.truncate(BEFORE);
                 before.push_front(Moment::event(at_ps, &under_way));
@@ -239,7 +243,9 @@ fn let_power_fail<R: Running>(
                     timeline.look(at_ps, power, &touched);
                 }
             }
-            if let Some(second) = choice.take(event, at_ps, &under_way) {
+            let taken = choice.may_take(event, at_ps);
+            let taken = taken.then(|| choice.take(event, at_ps, &under_way)).flatten();
+            if let Some(second) = taken {
                 let began = Instant::now();
                 let cut = Cut { point: Point { event, second }, at_ps, under_way };
                 failures.begin(machine.organization_mut(), cut);
@@ -322,10 +328,11 @@ fn under_way(organization: &mut dyn Organization) -> UnderWay {
 
 /// Why there is no model of what survives.
 fn not_modelled(spec: &SystemSpec) -> CrashError {
-    let has_files = spec.storage.as_ref().is_some_and(|storage| storage.file_system.is_some());
-    match (&spec.os, &spec.ssd) {
-        (Some(os), Some(ssd)) if has_files && os.page != ssd.page => {
-            CrashError::PagesDiffer(os.page, ssd.page)
+    let ssd = spec.ssd.as_ref().map(|ssd| (ssd.page, "ssd"));
+    let page = ssd.or(spec.disk.as_ref().map(|disk| (disk.page, "disk")));
+    match (&spec.os, page) {
+        (Some(os), Some((page, store))) if spec.storage.is_some() && os.page != page => {
+            CrashError::PagesDiffer(os.page, page, store)
         }
         _ => CrashError::NotModelled(spec.name.clone()),
     }

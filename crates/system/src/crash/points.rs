@@ -138,6 +138,14 @@ impl Choice {
         Choice { drawn: Some(drawn), events, ..Choice::every(options) }
     }
 
+    /// Whether power may fail after this event.
+    pub(super) fn may_take(&self, event: u64, at_ps: u64) -> bool {
+        match &self.drawn {
+            Some(drawn) => drawn.contains_key(&event),
+            None => (self.window_ps.0..self.window_ps.1).contains(&at_ps),
+        }
+    }
+
     /// Whether power fails after this event, and when it does again.
     pub(super) fn take(
         &mut self,

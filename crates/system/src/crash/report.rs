@@ -130,6 +130,8 @@ pub struct CrashReport {
     pub reissued: u64,
     /// Transactions of journals that were carried out again.
     pub replayed_transactions: u64,
+    /// Points at which capacitors were empty before all was saved.
+    pub short_points: u64,
     /// Pages that were torn, and lost from volatile buffers.
     pub torn_pages: u64,
     /// See `torn_pages`.
@@ -185,6 +187,7 @@ impl CrashReport {
             saved: ["nvdimm", "commands_again", "capacitor_pages"].map(|by| (by, 0)).into(),
             reissued: 0,
             replayed_transactions: 0,
+            short_points: 0,
             torn_pages: 0,
             lost_pages: 0,
             hold_s: None,
@@ -225,6 +228,7 @@ impl CrashReport {
         self.reissued += recovery.reissued;
         self.replayed_transactions += recovery.transactions;
         self.stale_permitted += verdict.stale;
+        self.short_points += u64::from(outage.short);
         self.torn_pages += outage.torn_pages;
         self.lost_pages += outage.lost_pages;
         self.untold = self.untold.or(outage.untold);

@@ -77,6 +77,12 @@ impl Pending {
         }
     }
 
+    /// The same with nothing in it.
+    pub fn emptied(&self) -> Self {
+        let (reads, writes) = (VecDeque::new(), VecDeque::new());
+        Pending { reads, writes, pressed_since_ps: None, ..*self }
+    }
+
     /// A page is to be read for somebody.
     pub fn add_read(&mut self, now_ps: u64, page: u64, waiter: u32) {
         let last = self.reads.back_mut().filter(|run| run.end() == page && run.since_ps == now_ps);

@@ -26,6 +26,11 @@ impl Segments {
         Segments { all: vec![Segment::default(); count as usize], most, uses: 0 }
     }
 
+    /// The same with nothing in it.
+    pub fn emptied(&self) -> Self {
+        Segments { all: vec![Segment::default(); self.all.len()], ..*self }
+    }
+
     /// Whether the page is held.
     pub fn holds(&self, page: u64) -> bool {
         self.all.iter().any(|it| (it.first..it.end).contains(&page))

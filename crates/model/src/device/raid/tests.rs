@@ -236,3 +236,47 @@ fn the_devices_laws_hold_with_a_cache() {
         device_laws(|| disks(&raid));
     }
 }
+
+/// Requests of many pages, over several stripes of each drive: what each page holds, and which drives may have lost
+/// it, is told as of all drives together.
+#[test]
+fn what_pages_hold_is_told_by_their_addresses_of_all_drives() {
+    let (page, pages) = (4096u64, 24u64);
+    let mut raid = disks(&spec(3, 2 * page, None));
+    assert!(raid.follow_contents(Weaknesses::default()));
+    let request = Request {
+        id: 7,
+        address: page,
+        bytes: (pages * page) as u32,
+        write: true,
+        background: false,
+    };
+    let manner = Manner { content: 100, force_unit_access: true, ..Manner::default() };
+    raid.submit_as(0, request, manner).unwrap();
+    let mut out = Vec::new();
+    while out.is_empty() {
+        raid.advance(raid.next_event_ps().expect("it is under way"), &mut out);
+    }
+    let now_ps = out[0].at_ps;
+    for at in 0..pages + 2 {
+        let written = (1..=pages).contains(&at);
+        let expected = if written { 100 + at - 1 } else { 0 };
+        assert_eq!(raid.content(at * page), expected, "page {at}");
+    }
+    // Written again, past no buffer: what is lost is told.
+    raid.submit_as(now_ps, request, Manner { content: 200, ..Manner::default() }).unwrap();
+    out.clear();
+    while out.is_empty() {
+        raid.advance(raid.next_event_ps().expect("it is under way"), &mut out);
+    }
+    let mut fork = raid.fork();
+    let outage = fork.cut_power(out[0].at_ps);
+    assert!(outage.lost_pages > 0 && !outage.touched.is_empty());
+    for at in 1..=pages {
+        let found = fork.content(at * page);
+        let is_new = found == 200 + at - 1;
+        assert!(is_new || found == 100 + at - 1, "page {at}: {found}");
+        assert!(is_new || outage.touched.contains(&(at * page)), "page {at} is lost untold");
+    }
+    assert_eq!(fork.in_flight(), 0);
+}

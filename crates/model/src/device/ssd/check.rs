@@ -2,7 +2,7 @@
 //!
 //! Each check asks for what it needs to be right by itself, and is silent where that is said already.
 
-use super::spec::{MOST_BLOCKS, SsdSpec};
+use super::spec::{MOST_BLOCKS, SsdBufferSpec, SsdSpec};
 use super::translation::{self, Geometry, InitialFlash};
 use crate::link::check_bandwidth;
 use crate::medium::NandSpec;
@@ -334,11 +334,38 @@ impl SsdSpec {
         }
     }
 
+    /// What bounds capacitors says something only of a drive that has them, and energy only where it is known what it is
+    /// for.
+    fn check_capacitors(&self, path: &str, problems: &mut Problems) {
+        let SsdBufferSpec { capacitors, capacitor_energy, hold_up_time, .. } = &self.buffer;
+        let energy = capacitor_energy.map(|energy| ("capacitor_energy", energy.to_string()));
+        let time = hold_up_time.map(|time| ("hold_up_time", time.to_string()));
+        for (field, value) in energy.iter().chain(&time).filter(|_| !capacitors) {
+            problems.add(
+                "contradiction",
+                format!("{path}.{field}"),
+                value.clone(),
+                format!("the drive has no capacitors ({path}.capacitors)"),
+                format!("leave it out, or write {path}.capacitors = true"),
+            );
+        }
+        if let Some((field, value)) = energy.filter(|_| *capacitors && self.nand.power.is_none()) {
+            problems.add(
+                "contradiction",
+                format!("{path}.{field}"),
+                value,
+                "what the flash takes while it is programmed is not described (nand.power)".into(),
+                format!("describe that, or write {path}.hold_up_time"),
+            );
+        }
+    }
+
     fn check_buffer(&self, path: &str, problems: &mut Problems) {
         let buffer = &self.buffer;
         let path = format!("{path}.buffer");
         check_bandwidth(&format!("{path}.bandwidth"), buffer.bandwidth, problems);
         problems.at_least(&path, "dirty", buffer.dirty, self.page);
+        self.check_capacitors(&path, problems);
         if buffer.capacity < self.page {
             let enough = self.page.max(buffer.dirty).max(buffer.flush_above);
             problems.add(

@@ -28,8 +28,26 @@ impl Collection {
         Collection { block, ..Collection::default() }
     }
 
+    /// The same of a block of which no page before these is valid any more.
+    pub(super) fn from(block: u32, page: u32) -> Self {
+        Collection { page, ..Collection::of(block) }
+    }
+
     pub(super) fn block(&self) -> u32 {
         self.block
+    }
+
+    /// A page is to be looked at again.
+    pub(super) fn go_back(&mut self, page: u32) {
+        self.page = self.page.min(page);
+    }
+
+    /// The first page of what has been read and not put elsewhere, or the next one to look at; `first` is where the
+    /// block begins. What lies before has been put elsewhere, or was not valid.
+    pub(super) fn first_left(&self, first: Place, page_units: u32) -> u32 {
+        let of = |place: &Place| (place - first) / page_units;
+        let gathered = self.gathered.iter().map(|(_, place)| of(place));
+        gathered.min().map_or(self.page, |page| page.min(self.page))
     }
 }
 
@@ -52,6 +70,7 @@ impl Ssd {
         {
             self.note_idle_work(lane, false);
             self.work[lane as usize].collection = Some(Collection::of(block));
+            self.collecting += 1;
             self.go_on_collecting(lane);
         }
     }

@@ -176,12 +176,11 @@ impl Ssd {
 
     /// What could be harmed.
     pub(super) fn exposed(&self) -> UnderWay {
-        let collecting = self.work.iter().filter(|work| work.collection.is_some()).count();
         let programs = |job: &&Job| matches!(job, Job::Flush { .. } | Job::Move { .. });
         UnderWay {
             barriers: self.flushes.len() as u64 + u64::from(self.forced),
             programs: self.jobs.iter().map(|(_, job)| job).filter(programs).count() as u64,
-            collections: collecting as u64,
+            collections: u64::from(self.collecting),
             buffered: self.contents.as_ref().map_or(0, |contents| contents.count),
             ..UnderWay::default()
         }
@@ -198,14 +197,25 @@ impl Ssd {
 
     /// What each unit holds once capacitors have done what they can.
     fn settle_contents(&mut self) -> Outage {
-        let Some(contents) = &mut self.contents else { return Outage::default() };
+        let Some(contents) = &self.contents else { return Outage::default() };
         let holds = self.capacitors && !contents.weaknesses.has(Weakness::NoCapacitors);
+        let count = contents.count;
+        let kept = if holds { self.units_drained(count) } else { 0 };
+        let Some(contents) = &mut self.contents else { return Outage::default() };
         let programs = std::mem::take(&mut contents.programs);
         let buffered = std::mem::replace(&mut contents.buffered, CowMap::new(NOTHING));
-        let count = std::mem::take(&mut contents.count);
+        contents.count = 0;
         let mut touched = Vec::new();
-        if !holds {
-            touched.extend(buffered.iter().map(|(unit, _)| unit));
+        if kept < count {
+            // What was written first is drained first.
+            let mut all: Vec<(u64, Written)> = buffered.iter().collect();
+            all.sort_unstable_by_key(|(_, written)| written.order);
+            for (n, (unit, written)) in (0..).zip(all) {
+                match n < kept {
+                    true => contents.drained.set(unit, written),
+                    false => touched.push(unit),
+                }
+            }
         } else if contents.drained.is_blank() {
             contents.drained = buffered;
         } else {
@@ -220,16 +230,40 @@ impl Ssd {
                 contents.kept.set(unit, Kept { place, ..kept });
             }
         }
-        let (hold_ps, hold_j) = if holds { self.drain(count) } else { (0, Some(0.0)) };
+        let (hold_ps, hold_j) = if holds { self.drain(kept) } else { (0, Some(0.0)) };
         Outage {
             hold_ps,
             hold_j,
-            saved_pages: if holds { count } else { 0 },
-            lost_pages: if holds { 0 } else { count },
-            torn_pages: if holds { 0 } else { programs.len() as u64 },
+            saved_pages: kept,
+            lost_pages: count - kept,
+            torn_pages: if kept == count && holds { 0 } else { programs.len() as u64 },
+            short: holds && kept < count,
             touched,
             ..Outage::default()
         }
+    }
+
+    /// Of so many units in the buffer, those that capacitors bring to flash before they are empty.
+    fn units_drained(&self, count: u64) -> u64 {
+        let lasts = |units: u64| {
+            let (time_ps, joules) = self.drain(units);
+            self.hold_up_ps.is_none_or(|most_ps| time_ps <= most_ps)
+                && self.capacitor_j.is_none_or(|most_j| joules.is_none_or(|j| j <= most_j))
+        };
+        if lasts(count) {
+            return count;
+        }
+        // The most that last: more units take no less.
+        let (mut least, mut most) = (0, count);
+        while most - least > 1 {
+            let middle = least.midpoint(most);
+            if lasts(middle) {
+                least = middle;
+            } else {
+                most = middle;
+            }
+        }
+        least
     }
 
     /// Picoseconds and joules to program so many units on all lanes, in commands of as many pages as one can
@@ -285,9 +319,14 @@ impl Ssd {
         self.nand.cut_power();
         let jobs = std::mem::replace(&mut self.jobs, Slab::new());
         self.busy_lanes = 0;
-        for work in &mut self.work {
+        let geometry = *self.layer.geometry();
+        for (lane, work) in (0..).zip(&mut self.work) {
             work.programs = 0;
-            work.collection = work.collection.take().map(|was| Collection::of(was.block()));
+            work.collection = work.collection.take().map(|was| {
+                let block = was.block();
+                let first = geometry.place(Page { lane, block, page: 0 }, 0);
+                Collection::from(block, was.first_left(first, geometry.page_units))
+            });
         }
         for (_, job) in jobs.iter() {
             match *job {
@@ -302,13 +341,15 @@ impl Ssd {
                     self.work[lane as usize].collection = None;
                     self.log_erased(lane);
                 }
-                Job::Read { .. }
-                | Job::Fill { .. }
-                | Job::Copy { .. }
-                | Job::ReadMap { .. }
-                | Job::Gather { .. } => {}
+                Job::Copy { page, .. } => {
+                    let collection = &mut self.work[page.lane as usize].collection;
+                    collection.iter_mut().for_each(|it| it.go_back(page.page));
+                }
+                Job::Read { .. } | Job::Fill { .. } | Job::ReadMap { .. } | Job::Gather { .. } => {}
             }
         }
+        let collecting = self.work.iter().filter(|work| work.collection.is_some());
+        self.collecting = collecting.count() as u32;
         (self.accesses, self.commands) = (Slab::new(), Slab::new());
         self.waiting.clear();
         self.flushes.clear();

@@ -8,7 +8,7 @@ use crate::link::LinkDescription;
 use crate::medium::NandSpec;
 use serde::{Deserialize, Serialize};
 use tierscope_kernel::Counter;
-use tierscope_units::{Bandwidth, Duration, Power, Problems, Size};
+use tierscope_units::{Bandwidth, Duration, Energy, Power, Problems, Size};
 
 /// A solid-state drive: flash, a translation layer, a buffer, and firmware.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -66,6 +66,13 @@ pub struct SsdBufferSpec {
     pub write_back: bool,
     /// Whether capacitors keep what is in it when power fails: flushes end at once then.
     pub capacitors: bool,
+    /// What they hold when they are charged, for flash, controller, memory and interface; without it, enough for all
+    /// that may wait in the buffer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacitor_energy: Option<Energy>,
+    /// For how long they hold the drive up; without it, as long as it takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold_up_time: Option<Duration>,
     /// Whether data that were read or programmed are kept while there is room.
     pub read_cache: bool,
     /// Time of each access to it, besides that of the data.

@@ -65,6 +65,8 @@ pub fn spec() -> SsdSpec {
             flush_above: Size::from_bytes(0),
             write_back: true,
             capacitors: false,
+            capacitor_energy: None,
+            hold_up_time: None,
             read_cache: false,
             latency: Duration::from_picoseconds(100_000),
             bandwidth: Bandwidth::from_bytes_per_second(4_096_000_000),

@@ -66,7 +66,7 @@ impl PowerFailure for BlockDevice {
                 fua: "as a flush",
             };
         }
-        let fua = "in flash once answered";
+        let fua = "in the medium once answered";
         match (self.device.can_lack(Weakness::NoCapacitors), self.device.keeps_answered()) {
             (true, _) => Guarantees {
                 store: "in the drive's buffer, which capacitors keep, once answered",
@@ -76,7 +76,7 @@ impl PowerFailure for BlockDevice {
             (false, true) => Guarantees { store: fua, flush: "ends at once", fua },
             (false, false) => Guarantees {
                 store: "nothing: the drive's buffer is lost",
-                flush: "all that was answered before it is in flash once it is answered",
+                flush: "all that was answered before it is in the medium once it is answered",
                 fua,
             },
         }

@@ -430,6 +430,18 @@ impl Controller {
         address as u32 & (self.page_bytes - 1) & !(self.line_bytes - 1)
     }
 
+    /// Where in DRAM the line at this address lies, if it does.
+    pub(super) fn in_dram(&self, address: u64) -> Option<u64> {
+        let way = self.tags.lookup(address >> self.page_shift)?;
+        let there = self.is_there(way, self.tags.flags(way), address >> self.sector_shift);
+        there.then(|| self.dram_line(way, address))
+    }
+
+    /// Pages on their way from the store or to it.
+    pub(super) fn pages_under_way(&self) -> u64 {
+        (self.misses.len() + self.write_backs.len()) as u64
+    }
+
     #[inline]
     fn dram_line(&self, way: WayRef, address: u64) -> u64 {
         self.frame_address(way) + u64::from(self.line_offset(address))

@@ -36,7 +36,7 @@ pub use tag_cache::TagCacheReport;
 
 use super::{Organization, OrganizationReport, PagesMoved, bus};
 use crate::activity::Activity;
-use crate::power::PowerFailure;
+use crate::power::{PowerFailure, Saving};
 use crate::request::{
     Ahead, Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response,
     Traffic,
@@ -59,6 +59,8 @@ pub struct Hybrid<D, S> {
     shared_channel: Option<usize>,
     /// Where data are checked.
     versions: Option<Box<Versions>>,
+    /// Whether DRAM saves itself when power fails.
+    saving: Saving,
     /// Where a failure of power is to come.
     power: Option<Box<Power>>,
     actions: Vec<Action>,
@@ -89,6 +91,7 @@ impl<D: Device, S: Device> Hybrid<D, S> {
             memory_bytes: store_bytes,
             tads: None,
             traffic: Traffic::default(),
+            saving: Saving::default(),
             power: None,
             actions: Vec::new(),
             completions: Vec::new(),
@@ -343,6 +346,7 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
             dram: self.dram.fork(),
             store: self.store.fork(),
             versions: self.versions.as_mut().map(|versions| Box::new(versions.fork())),
+            saving: self.saving.clone(),
             power: self.power.as_mut().map(|power| Box::new(power.fork())),
             actions: self.actions.clone(),
             completions: self.completions.clone(),

@@ -1,11 +1,12 @@
-//! Failures of power of a cache in DRAM: it is lost, and what a flush had brought to the store is there.
+//! Failures of power of a cache in DRAM: it is lost, and what a flush had brought to the store is there; or, in
+//! NVDIMM, it is saved, with the controller's tags and buffers, and what was under way goes on.
 
 use super::{Controller, Hybrid, Versions};
 use crate::organization::hybrid::Port;
 use crate::organization::versions::History;
 use crate::power::{
-    Guarantees, Origin, Outage, PowerFailure, Recovery, Touched, UnderWay, Weakness, Weaknesses,
-    cut_store,
+    Guarantees, Origin, Outage, PowerFailure, Recovery, Saving, Touched, UnderWay, Weakness,
+    Weaknesses, cut_store,
 };
 use crate::request::Device;
 use std::ops::Range;
@@ -51,6 +52,18 @@ impl<D: Device, S: Device> Hybrid<D, S> {
         &self.followed().1.requests.history
     }
 
+    /// The same, of DRAM that may save itself when power fails.
+    pub(super) fn with_saving(mut self, saving: Saving) -> Self {
+        self.saving = saving;
+        self
+    }
+
+    /// Whether the cache is there after a failure.
+    fn saves(&self) -> bool {
+        let weaknesses = self.power.as_ref().map_or(Weaknesses::default(), |it| it.weaknesses);
+        self.saving.holds(weaknesses)
+    }
+
     /// A write of the line at this byte has been answered.
     pub(super) fn note_answered(&mut self, request: u32) {
         if let (Some(power), Some(versions)) = (&mut self.power, &self.versions) {
@@ -79,7 +92,12 @@ impl<D: Device, S: Device> Hybrid<D, S> {
 
 impl<D: Device + Send + 'static, S: Device + Send + 'static> PowerFailure for Hybrid<D, S> {
     fn prepare(&mut self, weaknesses: &[Weakness]) -> Result<(), Option<Weakness>> {
-        let means_nothing = |one: &&Weakness| **one != Weakness::EarlyCompletion;
+        let backed = self.saving.is_backed();
+        let means_nothing = |one: &&Weakness| match one {
+            Weakness::NoBackup => !backed,
+            Weakness::EarlyCompletion => backed,
+            _ => true,
+        };
         if let Some(&one) = weaknesses.iter().find(means_nothing) {
             return Err(Some(one));
         }
@@ -99,10 +117,22 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> PowerFailure for Hy
     }
 
     fn promises_by_flush(&self) -> bool {
-        true
+        !self.saving.is_backed()
     }
 
     fn guarantees(&self) -> Guarantees {
+        if self.saving.is_backed() {
+            return Guarantees {
+                store: "nothing while its line is in on-chip caches",
+                flush: match self.saving.holds(Weaknesses::default()) {
+                    true => {
+                        "survives, in the NVDIMM that is the cache or in the store, once its line is written back"
+                    }
+                    false => "nothing: the energy source of the NVDIMM does not last for a save",
+                },
+                fua: "not used",
+            };
+        }
         Guarantees {
             store: "nothing: on-chip caches and the DRAM cache are lost",
             flush: "survives, in the store, once the controller's flush of its page is done",
@@ -119,7 +149,13 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> PowerFailure for Hy
         }
     }
 
+    /// What is saved goes on where it stood: the controller's buffers hold what was answered, and commands to the
+    /// store are given again.
     fn cut(&mut self, now_ps: u64) -> Outage {
+        let weaknesses = self.power.as_ref().map_or(Weaknesses::default(), |it| it.weaknesses);
+        if let Some(saved) = self.saving.save(weaknesses) {
+            return saved.with(self.store.device_mut().fork().cut_power(now_ps));
+        }
         let outage = cut_store(self.store.device_mut(), now_ps);
         let _of_dram = cut_store(self.dram.device_mut(), now_ps);
         let Some(power) = &mut self.power else { return outage };
@@ -135,17 +171,30 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> PowerFailure for Hy
         outage
     }
 
-    /// The cache starts anew: there is nothing to be done.
+    /// The cache starts anew, and there is nothing to be done; or it goes on, and what was under way is done again.
     fn recover(&mut self, _now_ps: u64) -> Recovery {
-        Recovery::default()
+        let again = if self.saves() { self.controller.pages_under_way() } else { 0 };
+        let page_lines = self.controller.page_bytes() / self.controller.line_bytes();
+        let reissued_lines = again * u64::from(page_lines);
+        Recovery { reissued: again, reissued_lines, ..Recovery::default() }
     }
 
     fn found(&self, address: u64) -> Option<(u64, Origin)> {
-        Some((self.followed().1.stored(address), Origin::Store))
+        let versions = self.followed().1;
+        let in_dram = self.controller.in_dram(address).filter(|_| self.saves());
+        let stored = versions.stored(address);
+        // Memory is what it owes to the cache: the store does not have it.
+        Some(match in_dram.map(|place| versions.cached(place)) {
+            Some(cached) if cached > stored => (cached, Origin::Memory),
+            cached => (cached.unwrap_or(stored), Origin::Store),
+        })
     }
 
     fn promised(&self) -> &CowMap<u64> {
-        &self.followed().0.promised
+        match self.saving.is_backed() {
+            true => self.history().answered(),
+            false => &self.followed().0.promised,
+        }
     }
 
     fn answered(&self) -> &CowMap<u64> {

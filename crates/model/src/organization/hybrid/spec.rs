@@ -7,6 +7,7 @@ use crate::medium::dram::Dram;
 use crate::organization::{
     DramSize, InitialContent, Organization, OrganizationDescription, Surroundings, whole,
 };
+use crate::power::Saving;
 use crate::replacement::PolicyKind;
 use crate::request::LARGEST_PAGE;
 use serde::{Deserialize, Serialize};
@@ -201,7 +202,9 @@ impl OrganizationDescription for HybridSpec {
         };
         let (line, check_data) = (line_bytes as u32, machine.check_data);
         let hybrid = Hybrid::new(self, store_bytes, line, dram, store, check_data);
-        Some(Box::new(hybrid.with_tads(tads)))
+        // The modules that hold the cache; tags that lie in DRAM besides are in the last.
+        let saving = Saving::new(machine.dram?.backup.as_ref(), data_bytes);
+        Some(Box::new(hybrid.with_tads(tads).with_saving(saving)))
     }
 }
 

@@ -136,6 +136,11 @@ impl Versions {
         self.moves.fill(None);
     }
 
+    /// The version of the line at this byte of DRAM.
+    pub(super) fn cached(&self, place: u64) -> u64 {
+        self.dram.get(place / self.line_bytes)
+    }
+
     /// The version of the line at this byte in the store.
     pub(super) fn stored(&self, address: u64) -> u64 {
         self.store.get(address / self.line_bytes)

@@ -12,10 +12,11 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use tierscope_kernel::{CowMap, Slab};
 
-/// The file system on the store.
+/// What is on the store.
 #[derive(Clone, Debug)]
 pub(super) struct OnStore {
-    pub spec: FileSystemSpec,
+    /// None where the file is the device itself.
+    pub spec: Option<FileSystemSpec>,
     /// Its blocks are pages of the operating system.
     pub page_bytes: u64,
     /// What the store writes whole or not at all.
@@ -154,9 +155,9 @@ impl PowerFailure for Storage {
         let Some(OnStore { spec, page_bytes, store_page_bytes }) = self.on_store.clone() else {
             return Err(None);
         };
-        let ordered = spec.journal == JournalMode::Ordered;
+        let ordered = spec.as_ref().is_some_and(|it| it.journal == JournalMode::Ordered);
         let means_nothing = |one: &&Weakness| match one {
-            Weakness::EarlyCommit => false,
+            Weakness::EarlyCommit => spec.is_none(),
             Weakness::UnorderedData => !ordered,
             other => !self.store.can_lack(**other),
         };
@@ -168,7 +169,10 @@ impl PowerFailure for Storage {
         if !(if follows { page_bytes == store_page_bytes } else { self.store.keeps_answered() }) {
             return Err(None);
         }
-        let files = Files::new(page_bytes, ordered);
+        let files = match spec {
+            Some(_) => Files::new(page_bytes, ordered),
+            None => Files::raw(page_bytes),
+        };
         let recovery = VecDeque::new();
         self.power = Some(Box::new(Power { files, page_bytes, follows, ready_ps: 0, recovery }));
         Ok(())
@@ -193,6 +197,22 @@ impl PowerFailure for Storage {
 
     fn guarantees(&self) -> Guarantees {
         let ordered = !self.permits_stale();
+        if self.followed().files.is_raw() {
+            return Guarantees {
+                store: "nothing before a sync, and nothing at all of what has no file: swap is worth nothing \
+                        after a restart",
+                flush: match self.store.keeps_answered() {
+                    true => {
+                        "a sync (fsync, fdatasync, msync, sync) that has returned: the pages of its file"
+                    }
+                    false => {
+                        "what a sync has promised is lost with the drive's buffer, which nothing flushes \
+                              without a file system"
+                    }
+                },
+                fua: "not used",
+            };
+        }
         Guarantees {
             store: match ordered {
                 true => "nothing before a sync; but no file shows what its blocks held before",
@@ -244,11 +264,14 @@ impl PowerFailure for Storage {
             power.recovery.clear();
             if power.follows {
                 // What was on its way may be there.
-                for request in cut.iter().filter(|request| request.write && request.bytes > 0) {
-                    power.files.see(request.store_address, request.content);
-                }
+                let written = cut.iter().filter(|request| request.write && request.bytes > 0);
+                let pages = written.flat_map(|request| {
+                    let first = request.store_address;
+                    (first..first + u64::from(request.bytes)).step_by(power.page_bytes as usize)
+                });
+                let places: Vec<u64> = pages.chain(outage.touched.iter().copied()).collect();
                 let store = &self.store;
-                power.files.look(|place| store.content(place));
+                power.files.look(places.into_iter(), |place| store.content(place));
             }
         }
         outage
@@ -256,13 +279,14 @@ impl PowerFailure for Storage {
 
     fn recover(&mut self, now_ps: u64) -> Recovery {
         let barrier = match (&self.on_store, self.store.takes_control()) {
-            (Some(it), true) => it.spec.barrier,
+            (Some(it), true) => it.spec.as_ref().map_or(Barrier::None, |spec| spec.barrier),
             _ => Barrier::None,
         };
-        let Some(power) = &mut self.power else { return Recovery::default() };
+        let Some(power) = self.power.as_mut().filter(|power| !power.files.is_raw()) else {
+            return Recovery::default();
+        };
         let replay = power.files.replay();
         power.recovery = asks(&replay, barrier);
-        power.files.touch_all();
         let ready_ps = power.ready_ps.max(now_ps);
         self.go_on_recovering(ready_ps);
         let writes = replay.writes.len() as u64;

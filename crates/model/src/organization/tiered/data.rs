@@ -11,11 +11,14 @@ pub(super) struct Data {
     pub(super) far: CowMap<u64>,
     pub(super) near: CowMap<u64>,
     pub(super) stale_reads: u64,
+    /// What is written to DRAM counts as promised.
+    pub(super) early: bool,
 }
 
 impl Data {
     pub(super) fn new() -> Self {
-        Data { history: History::new(), far: CowMap::new(0), near: CowMap::new(0), stale_reads: 0 }
+        let (far, near) = (CowMap::new(0), CowMap::new(0));
+        Data { history: History::new(), far, near, stale_reads: 0, early: false }
     }
 
     /// A line is submitted; the oldest version that a read of it may return.
@@ -26,9 +29,12 @@ impl Data {
         self.history.submitted().get(line)
     }
 
-    /// A line is written to DRAM, or the version that a read finds there.
-    pub(super) fn access_near(&mut self, line: u64, write: Option<u64>) -> u64 {
-        access(&mut self.near, line, write)
+    /// `line` is written, which lies at `place` of DRAM, or the version that a read finds there.
+    pub(super) fn access_near(&mut self, line: u64, place: u64, write: Option<u64>) -> u64 {
+        if let Some(version) = write.filter(|_| self.early) {
+            self.history.answer(line, version);
+        }
+        access(&mut self.near, place, write)
     }
 
     /// The same of the far memory, which answers it.
@@ -52,10 +58,13 @@ impl Data {
         (0..lines).map(|i| self.near.get(near + i)).collect()
     }
 
-    /// Puts them into the far memory.
+    /// Puts them into the far memory, which has answered.
     pub(super) fn write_far(&mut self, far: u64, versions: &[u64]) {
         for (line, version) in (far..).zip(versions) {
             self.far.set(line, *version);
+            if *version > 0 {
+                self.history.answer(line, *version);
+            }
         }
     }
 
@@ -65,12 +74,7 @@ impl Data {
     }
 
     pub(super) fn fork(&mut self) -> Self {
-        Data {
-            history: self.history.fork(),
-            far: self.far.fork(),
-            near: self.near.fork(),
-            stale_reads: self.stale_reads,
-        }
+        Data { history: self.history.fork(), far: self.far.fork(), near: self.near.fork(), ..*self }
     }
 }
 

@@ -27,6 +27,7 @@ use crate::request::{
 };
 use data::Data;
 use near::{NONE, Near, Route};
+use power::Power;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
 
 /// A line that the host has under way.
@@ -98,6 +99,10 @@ pub struct Tiered<D, S> {
     report: OrganizationReport,
     /// Where data are checked.
     data: Option<Box<Data>>,
+    /// Where a failure of power is to come, and there is DRAM.
+    power: Option<Box<Power<D>>>,
+    /// Numbers of accesses are below this.
+    ids: usize,
     completions: Vec<Completion>,
 }
 
@@ -134,6 +139,8 @@ impl<D: Device, S: Device> Tiered<D, S> {
             traffic: Traffic::default(),
             report: OrganizationReport::default(),
             data: check_data.then(|| Box::new(Data::new())),
+            power: None,
+            ids,
             completions: Vec::new(),
         }
     }
@@ -177,11 +184,12 @@ impl<D: Device, S: Device> Tiered<D, S> {
     /// Reads or writes a line in DRAM, which keeps the order of what overlaps: what a read finds is
     /// settled now.
     fn go_near(&mut self, now_ps: u64, slot: u32, address: u64) {
-        let line = self.line(address);
+        let place = self.line(address);
+        let line = self.line(self.held[slot].request.address);
         let held = &mut self.held[slot];
         let LineRequest { write, version, .. } = held.request;
         if let Some(data) = &mut self.data {
-            held.version = data.access_near(line, write.then_some(version));
+            held.version = data.access_near(line, place, write.then_some(version));
         }
         self.traffic.move_dram(u64::from(self.line_bytes), write);
         let (id, bytes) = (Token::Line(slot).number(), self.line_bytes);
@@ -432,6 +440,7 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ti
             near: self.near.as_mut().map(|near| Box::new(near.fork())),
             report: self.report.clone(),
             data: self.data.as_mut().map(|data| Box::new(data.fork())),
+            power: self.power.as_mut().map(|power| Box::new(power.fork())),
             completions: Vec::new(),
             ..*self
         })

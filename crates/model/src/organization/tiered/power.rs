@@ -1,6 +1,8 @@
-//! Failures of power of a memory behind a link, without DRAM of its own: what it has answered is there, if the
-//! store keeps that (\[HAMS21\] flatflash-P: the drive's DRAM is persistent).
+//! Failures of power of a memory behind a link: what it has answered is there, if the store keeps that
+//! (\[HAMS21\] flatflash-P: the drive's DRAM is persistent). What is in DRAM of the host is lost: of a page that was
+//! promoted nothing is promised but what it held in the store, until it has been written back there.
 
+use super::near::Near;
 use super::{Data, Tiered};
 use crate::organization::hybrid::Port;
 use crate::organization::versions::History;
@@ -10,6 +12,21 @@ use crate::power::{
 use crate::request::Device;
 use std::ops::Range;
 use tierscope_kernel::{CowMap, EventQueue, Slab, Stage};
+
+/// DRAM as it starts.
+#[derive(Debug)]
+pub(super) struct Power<D> {
+    fresh: Near<D>,
+}
+
+impl<D: Device> Power<D> {
+    pub(super) fn fork(&mut self) -> Self
+    where
+        Port<D>: Clone,
+    {
+        Power { fresh: self.fresh.fork() }
+    }
+}
 
 impl<D: Device, S: Device> Tiered<D, S> {
     fn followed(&self) -> &Data {
@@ -25,19 +42,36 @@ impl<D: Device, S: Device> Tiered<D, S> {
 }
 
 impl<D: Device, S: Device> PowerFailure for Tiered<D, S> {
-    /// Nothing can be left out: the store is taken at its word. Pages in DRAM are not followed.
+    /// The store is taken at its word.
     fn prepare(&mut self, weaknesses: &[Weakness]) -> Result<(), Option<Weakness>> {
-        let keeps = self.store.device().keeps_answered() && self.near.is_none();
+        let keeps = self.store.device().keeps_answered();
         let Some(data) = self.data.as_mut().filter(|_| keeps) else { return Err(None) };
-        if let Some(&one) = weaknesses.first() {
+        let has_dram = self.near.is_some();
+        let means_nothing = |one: &&Weakness| **one != Weakness::EarlyCompletion || !has_dram;
+        if let Some(&one) = weaknesses.iter().find(means_nothing) {
             return Err(Some(one));
         }
+        data.early = weaknesses.contains(&Weakness::EarlyCompletion);
         data.history.follow();
+        self.power = self.near.as_mut().map(|near| Box::new(Power { fresh: near.fork() }));
         self.store.device_mut().follow_contents(Weaknesses::default());
         Ok(())
     }
 
+    /// So that pages are written back now and then.
+    fn promises_by_flush(&self) -> bool {
+        self.near.is_some()
+    }
+
     fn guarantees(&self) -> Guarantees {
+        if self.near.is_some() {
+            return Guarantees {
+                store: "nothing while its line is in on-chip caches, or its page in DRAM",
+                flush: "survives, in the drive, once its line is written back and its page is in the drive, or \
+                        written back there",
+                fua: "not used",
+            };
+        }
         Guarantees {
             store: "nothing while its line is in on-chip caches",
             flush: "survives, in the drive, once its line is written back",
@@ -46,13 +80,23 @@ impl<D: Device, S: Device> PowerFailure for Tiered<D, S> {
     }
 
     fn under_way(&self) -> UnderWay {
-        UnderWay { commands: self.held.len() as u64, ..self.store.device().under_way() }
+        let fills = self.near.as_ref().map_or(0, |near| near.moves.len() as u64);
+        let commands = self.held.len() as u64;
+        UnderWay { commands, fills, ..self.store.device().under_way() }
     }
 
     fn cut(&mut self, now_ps: u64) -> Outage {
         let outage = cut_store(self.store.device_mut(), now_ps);
-        let ids = 2 * self.most + 2;
-        self.store = Port::new(self.store.device_mut().fork(), ids, Stage::StoreQueue);
+        self.store = Port::new(self.store.device_mut().fork(), self.ids, Stage::StoreQueue);
+        if let (Some(near), Some(power)) = (&mut self.near, &mut self.power) {
+            let _of_dram = cut_store(near.dram.device_mut(), now_ps);
+            let dram = Port::new(near.dram.device_mut().fork(), self.ids, Stage::DramQueue);
+            **near = power.fresh.fork();
+            near.dram = dram;
+        }
+        if let Some(data) = &mut self.data {
+            data.near = CowMap::new(0);
+        }
         (self.held, self.timers) = (Slab::new(), EventQueue::new());
         outage
     }

@@ -186,3 +186,78 @@ fn what_was_read_before_a_write_is_not_read_after_it() {
         assert_eq!(disk.counts.platter_reads, reads + 1, "it is read anew");
     }
 }
+
+#[test]
+fn a_forced_write_is_answered_when_the_platters_have_it_and_others_from_the_buffer() {
+    let mut disk = Disk::new(&spec());
+    assert!(disk.follow_contents(Weaknesses::default()));
+    let write = |token: u32, page, content, force_unit_access| {
+        let plain = access(token, page, true);
+        PageAccess { content, force_unit_access, ..plain }
+    };
+    disk.submit(0, write(0, 7, 1, false));
+    disk.submit(0, write(1, 9, 2, true));
+    let done = wait(&mut disk, 2);
+    assert_eq!(done.iter().map(|one| one.token).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(done[0].at_ps, 100_000_000, "the controller alone");
+    assert!(done[1].at_ps > TURN / 64, "the platters: {}", done[1].at_ps);
+    assert_eq!(disk.content(9), 2);
+    assert_eq!(done[1].stages.total_ps(), done[1].at_ps);
+}
+
+/// Pages are written again and again; power fails at every event.
+#[test]
+fn what_is_in_the_buffer_is_lost_and_what_was_flushed_or_forced_is_on_the_platters() {
+    let mut disk = Disk::new(&spec());
+    assert!(disk.follow_contents(Weaknesses::default()));
+    let (mut random, mut out) = (Random::stream(4, "disk.power"), Vec::new());
+    let (mut now_ps, mut kept, mut lost) = (0, 0, 0);
+    // Of each page: what was answered last, and the newest that is promised.
+    let (mut answered, mut promised) = ([0; 16], [0; 16]);
+    let mut asked: Vec<(u64, u64, bool)> = Vec::new();
+    let mut flush: Option<[u64; 16]> = None;
+    for turn in 1..400u64 {
+        if turn % 40 == 0 && flush.is_none() {
+            disk.submit_control(now_ps, u32::MAX, PageControl::Flush);
+            flush = Some(answered);
+        } else {
+            let (page, forced) = (random.below(16), random.below(8) == 0);
+            // Nobody writes a page that is on its way.
+            if asked.iter().all(|(other, ..)| *other != page) {
+                let plain = access(turn as u32, page, true);
+                let with = PageAccess { content: turn, force_unit_access: forced, ..plain };
+                disk.submit(now_ps, with);
+                asked.push((page, turn, forced));
+            }
+        }
+        now_ps = disk.next_event_ps().expect("something is under way");
+        disk.advance(now_ps, &mut out);
+        for done in out.drain(..) {
+            let Some(at) = asked.iter().position(|(_, token, _)| *token == u64::from(done.token))
+            else {
+                let flushed = flush.take().expect("a flush is under way");
+                promised.iter_mut().zip(flushed).for_each(|(it, other)| *it = other.max(*it));
+                continue;
+            };
+            let (page, content, forced) = asked.remove(at);
+            answered[page as usize] = content;
+            promised[page as usize] = if forced { content } else { promised[page as usize] };
+        }
+        let mut fork = disk.fork();
+        let outage = fork.cut_power(now_ps);
+        lost += outage.lost_pages;
+        for (page, promised) in (0..).zip(promised) {
+            let found = fork.content(page);
+            assert!(found >= promised, "page {page} at {now_ps}: {found}, {promised} promised");
+            let may_differ = outage.touched.contains(&page);
+            assert!(may_differ || found == answered[page as usize], "page {page} at {now_ps}");
+            kept += u64::from(found > 0);
+        }
+        // It goes on: what is written then is there.
+        fork.submit(now_ps, PageAccess { content: 1000, ..access(0, 3, true) });
+        fork.submit_control(now_ps, 1, PageControl::Flush);
+        assert_eq!(wait(&mut fork, 2).len(), 2);
+        assert_eq!(fork.content(3), 1000);
+    }
+    assert!(lost > 1000 && kept > 1000, "{lost} {kept}");
+}
