@@ -609,8 +609,8 @@ impl Files {
     }
 
     /// What recovery finds otherwise than it is told by [`Files::take_touched`] by now is to be judged anew. A block of
-    /// metadata that is lost concerns whatever it describes: then all is.
-    fn touch_recovered(&mut self, replayed: &[(u64, Content)]) {
+    /// metadata that is lost concerns whatever it describes, and so does a committed transaction that is not found: then all is.
+    fn touch_recovered(&mut self, replayed: &[(u64, Content)], forgets: bool) {
         replayed.iter().for_each(|(place, _)| self.touched.add(place / self.page_bytes, 1));
         let looked_at = std::mem::take(&mut self.looked_at);
         let is_lost = |line: &u64| {
@@ -620,7 +620,7 @@ impl Files {
                 && replayed.iter().all(|(other, _)| *other != place)
                 && self.image(place) != Some(self.parts.get(part).transaction)
         };
-        if looked_at.iter().any(is_lost) {
+        if forgets || looked_at.iter().any(is_lost) {
             for (line, _) in self.written.iter() {
                 self.touched.add(line, 1);
             }
@@ -688,7 +688,7 @@ impl Files {
         // Metadata is as of this transaction, and nothing else.
         let known = std::mem::replace(&mut self.last, last);
         self.expect_metadata(known.min(last), known.max(last));
-        self.touch_recovered(&replay.writes);
+        self.touch_recovered(&replay.writes, last < known);
         replay
     }
 
