@@ -306,8 +306,8 @@ def crash(
         raise RunError(
             "nothing-compared",
             "nothing was compared: no page of a file had been written to the store",
-            "of what has no file nothing is promised, and swap is worth nothing after a restart: let "
-            "the workload write files and sync them, and more points lie behind",
+            "of what has no file nothing is promised, and swap is worth nothing after a restart: "
+            "let the workload write files and sync them, and more points lie behind",
         )
     if not data["lines"]:
         raise RunError(

@@ -568,8 +568,11 @@ impl Device for Raid {
         }
         let (contents, last) = (CowMap::new(0), 0);
         self.followed = Some(Box::new(Followed { contents, last }));
-        let follow = |drive: &mut AnyDevice| drive.follow_contents(weaknesses);
-        self.drives.iter_mut().map(follow).fold(true, |all, one| all && one)
+        let mut all = true;
+        for drive in &mut self.drives {
+            all &= drive.follow_contents(weaknesses);
+        }
+        all
     }
 
     fn can_lack(&self, weakness: Weakness) -> bool {
