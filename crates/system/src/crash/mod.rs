@@ -63,7 +63,7 @@ pub enum CrashError {
          does not tell what it holds. It is modelled for every organization before a store that keeps what it \
          has answered ([store], [nvm], [ssd] with capacitors or without write-back, [disk] without a write \
          cache), for storage also before any [ssd] or [disk], for HAMS before [ssd], and for [ssd] and [disk] \
-         alone"
+         alone; of drives side by side without an adapter's cache"
     )]
     NotModelled(String),
     /// Blocks of files are several pages of the drive, or parts of one.
