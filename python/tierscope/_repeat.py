@@ -134,7 +134,6 @@ class Repetitions:
 
     def figures(self) -> list[tuple[str, str, Callable[[float | None], str]]]:
         """The figures whose means are taken: title, key, and how a value is told."""
-        alone = self._of_devices()
         told = {
             "latency_p50_ns": "Median latency",
             "latency_p99_ns": "99th percentile of latency",
@@ -143,19 +142,20 @@ class Repetitions:
             "read_latency_mean_ns": "Read latency, mean",
             "write_latency_mean_ns": "Write latency, mean",
         }
-        rows = _DEVICE_ROWS if alone else _ROWS
-        return [(told.get(key, label), key, shown) for label, key, shown in rows]
+        return [(told.get(key, label), key, shown) for label, key, shown in self._rows()]
 
-    def _of_devices(self) -> bool:
-        """Whether all systems are devices alone."""
-        return all("requests_per_s" in figures for figures in self.data["systems"].values())
+    def _rows(self) -> Sequence[tuple[str, str, Callable[[float | None], str]]]:
+        """Rows of the table: those of devices where all systems are devices alone."""
+        systems: dict[str, Any] = self.data["systems"]
+        alone = all("requests_per_s" in figures for figures in systems.values())
+        return _DEVICE_ROWS if alone else _ROWS
 
     def cells(self) -> list[tuple[str, list[str]]]:
         """Mean ± half-width of each figure of each system, behind the figure's label."""
         systems: dict[str, Any] = self.data["systems"]
         return [
             (label, [_cell(figures[key], shown) for figures in systems.values()])
-            for label, key, shown in (_DEVICE_ROWS if self._of_devices() else _ROWS)
+            for label, key, shown in self._rows()
         ]
 
     def table(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -39,7 +38,6 @@ def test_each_script_parses_says_what_it_does_and_is_listed() -> None:
         assert f"`{script}.py`" in listed
 
 
-@pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
 def test_programs_of_ours_compile_without_a_remark(tmp_path: Path) -> None:
     import tierscope
 

@@ -3,7 +3,7 @@
 //! The smallest device that keeps all laws, to start a device of your own from. It is compiled and
 //! tested by the test that follows CONTRIBUTING.md.
 
-use super::{AnyDevice, DeviceDescription};
+use super::{AnyDevice, DeviceDescription, check_pages};
 use crate::link::{AnyLink, Direction, Kind, Link, LinkDescription, Message};
 use crate::request::{Completion, Device, Full, Request};
 use serde::{Deserialize, Serialize};
@@ -27,8 +27,7 @@ pub struct TemplateSpec {
 impl DeviceDescription for TemplateSpec {
     fn check(&self, path: &str, problems: &mut Problems) {
         problems.at_least(path, "queue_depth", self.queue_depth, 1);
-        problems.at_least(path, "page", self.page, Size::from_bytes(64));
-        problems.at_least(path, "capacity", self.capacity, self.page);
+        check_pages(path, self.page, Size::from_bytes(64), self.capacity, problems);
     }
 
     fn capacity(&self) -> Size {

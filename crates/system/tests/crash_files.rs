@@ -478,7 +478,24 @@ fn raw(name: &str, more: &[(&str, &str)]) -> SystemSpec {
 const RAID: &str = "{ drives = 2, stripe = \"8KiB\", queue_depth = 64, latency = \"2us\" }";
 
 #[test]
-fn without_a_file_system_a_sync_promises_its_pages_where_the_store_keeps_what_it_answered() {
+fn without_a_file_system_a_sync_of_a_file_flushes_the_drive_and_one_of_all_does_not() {
+    for name in ["storage/970-pro", "storage/disk-7200"] {
+        let fail = |force: &dyn Fn(FileId) -> Call| {
+            let stream = forced(60, force);
+            crash(&raw(name, &[]), stream, &options(40, &[]), &Watch::default()).unwrap()
+        };
+        for force in [|file| Call::Sync { file }, |file| Call::SyncData { file }] {
+            let kept = fail(&force);
+            assert!(kept.holds() && kept.promised_lines > 100, "{name}: {:?}", kept.failing);
+        }
+        let lost = fail(&|_| Call::SyncAll {});
+        assert!(lost.faults["lost"] > 100, "{name}: {lost:?}");
+    }
+}
+
+/// Of all kinds of sync, that of everything among them.
+#[test]
+fn without_a_file_system_syncs_promise_pages_where_the_store_keeps_what_it_answered() {
     for (name, more, weaken, holds) in [
         ("storage/quick", &[STORE][..], &[][..], true),
         ("storage/970-pro", &[SAVED], &[], true),

@@ -14,7 +14,7 @@ pub use linked::{Linked, PageAccess, PageControl, PageDone, Pages};
 use crate::activity::Activity;
 use crate::link::LinkDescription;
 use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
-use crate::request::{Ahead, Completion, Control, Device, Full, Manner, Request};
+use crate::request::{Ahead, Completion, Control, Device, Full, LARGEST_PAGE, Manner, Request};
 use tierscope_units::{Problems, Size};
 
 /// What a user says of a device that may be a machine's store.
@@ -45,6 +45,29 @@ pub trait DeviceDescription {
     /// The same of one that lies in DRAM.
     fn build_in_dram(&self) -> Option<AnyDevice> {
         None
+    }
+}
+
+/// Collects mistakes of a store of pages below `path`: a page is a power of two, not less than `least`, and the capacity
+/// whole pages.
+fn check_pages(path: &str, page: Size, least: Size, capacity: Size, problems: &mut Problems) {
+    problems.at_most(path, "page", page, LARGEST_PAGE);
+    if !page.bytes().is_power_of_two() || page < least {
+        problems.add(
+            "impossible-value",
+            format!("{path}.page"),
+            page.to_string(),
+            format!("a store's page is a power of two of at least {least}"),
+            "write 4KiB".into(),
+        );
+    } else if capacity < page || !capacity.bytes().is_multiple_of(page.bytes()) {
+        problems.add(
+            "contradiction",
+            format!("{path}.capacity"),
+            capacity.to_string(),
+            format!("the capacity is not a whole number of pages of {page}"),
+            "write a multiple of the page".into(),
+        );
     }
 }
 

@@ -294,7 +294,7 @@ impl Raid {
 
     /// The drive of a page of all that begins at an address, and its number there.
     fn page_of(&self, address: u64) -> (usize, u64) {
-        let drive = (address / self.stripe % self.drives.len() as u64) as usize;
+        let drive = self.drive_of(address);
         (drive, self.before(drive, address) / self.page_bytes)
     }
 
@@ -320,7 +320,7 @@ impl Raid {
             }
             None if self.cache.is_some() => {
                 let pages = self.pages_of(request.address, u64::from(request.bytes), false);
-                self.cache.as_mut().is_some_and(|cache| cache.read(pages.into_iter()))
+                self.cache.as_mut().is_some_and(|cache| cache.read(pages.iter().copied()))
             }
             None => false,
         };
@@ -372,7 +372,7 @@ impl Raid {
         while let Some(&index) = self.crowded.front() {
             let request = self.held[index].request;
             let pages = self.pages_of(request.address, u64::from(request.bytes), false);
-            if !self.cache.as_mut().is_some_and(|cache| cache.write(pages.into_iter())) {
+            if !self.cache.as_mut().is_some_and(|cache| cache.write(pages.iter().copied())) {
                 break;
             }
             self.crowded.pop_front();

@@ -6,9 +6,9 @@
 //! time that a copy takes beyond that of DRAM where a thread of the kernel makes it that no hardware thread is charged
 //! for.
 
-use super::{AnyDevice, DeviceDescription, InDram};
+use super::{AnyDevice, DeviceDescription, InDram, check_pages};
 use crate::link::LinkDescription;
-use crate::request::{Completion, Device, Full, LARGEST_PAGE, Request};
+use crate::request::{Completion, Device, Full, Request};
 use serde::{Deserialize, Serialize};
 use tierscope_kernel::{EventQueue, Stage, Timeline};
 use tierscope_units::{Duration, Problems, Size};
@@ -55,26 +55,7 @@ pub struct RamdiskSpec {
 impl DeviceDescription for RamdiskSpec {
     fn check(&self, path: &str, problems: &mut Problems) {
         problems.at_least(path, "lines", self.lines, 1);
-        problems.at_most(path, "page", self.page, LARGEST_PAGE);
-        if !self.page.bytes().is_power_of_two() || self.page.bytes() < 512 {
-            problems.add(
-                "impossible-value",
-                format!("{path}.page"),
-                self.page.to_string(),
-                "a disk's block is a power of two of at least 512B".into(),
-                "write 4KiB".into(),
-            );
-        } else if self.capacity.bytes() == 0
-            || !self.capacity.bytes().is_multiple_of(self.page.bytes())
-        {
-            problems.add(
-                "contradiction",
-                format!("{path}.capacity"),
-                self.capacity.to_string(),
-                format!("the capacity is not a whole number of pages of {}", self.page),
-                "write a multiple of the page".into(),
-            );
-        }
+        check_pages(path, self.page, Size::from_bytes(512), self.capacity, problems);
         // Longer, and simulated time would overflow before a workload of some size is done.
         let most = Duration::from_picoseconds(1_000_000_000_000);
         for (key, latency) in

@@ -1,9 +1,8 @@
 //! What a user says of HASTE.
 
 use super::HasteDevice;
-use crate::device::{AnyDevice, DeviceDescription};
+use crate::device::{AnyDevice, DeviceDescription, check_pages};
 use crate::link::{LinkDescription, check_bandwidth};
-use crate::request::LARGEST_PAGE;
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Bandwidth, Duration, Problems, Size};
 
@@ -64,22 +63,12 @@ impl DeviceDescription for HasteSpec {
             problems.at_least(path, name, count, 1);
             problems.at_most(path, name, count, most);
         }
-        problems.at_most(path, "page", self.page, LARGEST_PAGE);
+        check_pages(path, self.page, Size::from_bytes(64), self.capacity, problems);
         for (name, bandwidth) in [
             ("ring_bandwidth", self.ring_bandwidth),
             ("controller_bandwidth", self.controller_bandwidth),
         ] {
             check_bandwidth(&format!("{path}.{name}"), bandwidth, problems);
         }
-        if !self.page.bytes().is_power_of_two() || self.page.bytes() < 64 {
-            problems.add(
-                "impossible-value",
-                format!("{path}.page"),
-                self.page.to_string(),
-                "pages are a power of two of 64B or more".into(),
-                "write 4KiB".into(),
-            );
-        }
-        problems.at_least(path, "capacity", self.capacity, self.page);
     }
 }

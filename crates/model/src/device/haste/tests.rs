@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::conformance::{SPACE_BYTES, device_laws};
+use crate::device::disk::tests::access;
 use crate::device::linked::DonePage;
 use crate::link::packet::tests::spec as link_spec;
 use proptest::prelude::*;
@@ -32,20 +33,6 @@ fn spec() -> HasteSpec {
 const PAGE_PS: u64 = 1_024_000;
 const COMMAND_PS: u64 = 4_000;
 const HOP_PS: u64 = 22_000;
-
-fn access(token: u32, page: u64, write: bool) -> PageAccess {
-    PageAccess {
-        token,
-        page,
-        write,
-        background: false,
-        whole: true,
-        bytes: 4096,
-        ahead_bytes: 0,
-        force_unit_access: false,
-        content: 0,
-    }
-}
 
 /// Accesses at their times, where data come to a buffer `fetch_ps` after they are asked for, and leave it
 /// `send_ps` after they have been read: what is reported, by token.

@@ -25,6 +25,15 @@ impl RaidCacheSpec {
     /// Collects every semantic mistake below `path`, of drives of such pages.
     pub(super) fn check(&self, path: &str, page: Size, problems: &mut Problems) {
         problems.at_least(path, "capacity", self.capacity, page);
+        if self.capacity > page && !self.capacity.bytes().is_multiple_of(page.bytes().max(1)) {
+            problems.add(
+                "contradiction",
+                format!("{path}.capacity"),
+                self.capacity.to_string(),
+                format!("it is not a whole number of pages of {page}"),
+                "write a multiple of the page".into(),
+            );
+        }
         problems.at_least(path, "write_backs", self.write_backs, 1);
     }
 }

@@ -1,10 +1,9 @@
 //! What a user says of the backing store.
 
 use super::StoreDevice;
-use crate::device::{AnyDevice, DeviceDescription};
+use crate::device::{AnyDevice, DeviceDescription, check_pages};
 use crate::link::{LinkDescription, check_bandwidth};
 use crate::medium::{AnyMedium, Paged};
-use crate::request::LARGEST_PAGE;
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Bandwidth, Duration, Problems, Size};
 
@@ -69,26 +68,7 @@ impl DeviceDescription for StoreSpec {
         problems.at_least(path, "units", self.units, 1);
         problems.at_most(path, "units", self.units, 1 << 16);
         problems.at_least(path, "queue_depth", self.queue_depth, 1);
-        problems.at_most(path, "page", self.page, LARGEST_PAGE);
+        check_pages(path, self.page, Size::from_bytes(64), self.capacity, problems);
         check_bandwidth(&format!("{path}.unit_bandwidth"), self.unit_bandwidth, problems);
-        if !self.page.bytes().is_power_of_two() || self.page.bytes() < 64 {
-            problems.add(
-                "impossible-value",
-                format!("{path}.page"),
-                self.page.to_string(),
-                "a store's page is a power of two of at least 64B".into(),
-                "write 4KiB".into(),
-            );
-        } else if self.capacity.bytes() < self.page.bytes()
-            || !self.capacity.bytes().is_multiple_of(self.page.bytes())
-        {
-            problems.add(
-                "contradiction",
-                format!("{path}.capacity"),
-                self.capacity.to_string(),
-                format!("the capacity is not a whole number of pages of {}", self.page),
-                "write a multiple of the page".into(),
-            );
-        }
     }
 }

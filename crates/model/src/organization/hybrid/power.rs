@@ -58,10 +58,13 @@ impl<D: Device, S: Device> Hybrid<D, S> {
         self
     }
 
+    fn weaknesses(&self) -> Weaknesses {
+        self.power.as_ref().map_or(Weaknesses::default(), |it| it.weaknesses)
+    }
+
     /// Whether the cache is there after a failure.
     fn saves(&self) -> bool {
-        let weaknesses = self.power.as_ref().map_or(Weaknesses::default(), |it| it.weaknesses);
-        self.saving.holds(weaknesses)
+        self.saving.holds(self.weaknesses())
     }
 
     /// A write of the line at this byte has been answered.
@@ -152,7 +155,7 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> PowerFailure for Hy
     /// What is saved goes on where it stood: the controller's buffers hold what was answered, and commands to the
     /// store are given again.
     fn cut(&mut self, now_ps: u64) -> Outage {
-        let weaknesses = self.power.as_ref().map_or(Weaknesses::default(), |it| it.weaknesses);
+        let weaknesses = self.weaknesses();
         if let Some(saved) = self.saving.save(weaknesses) {
             return saved.with(self.store.device_mut().fork().cut_power(now_ps));
         }

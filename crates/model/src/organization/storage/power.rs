@@ -206,8 +206,8 @@ impl PowerFailure for Storage {
                         "a sync (fsync, fdatasync, msync, sync) that has returned: the pages of its file"
                     }
                     false => {
-                        "what a sync has promised is lost with the drive's buffer, which nothing flushes \
-                              without a file system"
+                        "a sync of a file (fsync, fdatasync, msync) that has returned, which flushes the \
+                         drive: its pages; of sync nothing, as it flushes no drive without a file system"
                     }
                 },
                 fua: "not used",
