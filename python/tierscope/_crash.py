@@ -31,6 +31,7 @@ Weakness = Literal[
     "no-backup",
     "early-commit",
     "unordered-data",
+    "no-battery",
 ]
 """What can be left out on purpose, so that the check has something to find."""
 
@@ -47,7 +48,7 @@ _JUDGED = {
 _SAVED = {
     "nvdimm": "lines found in saved NVDIMM",
     "commands_again": "lines of commands carried out again",
-    "capacitor_pages": "pages kept by capacitors",
+    "capacitor_pages": "pages kept by capacitors or a battery",
 }
 
 

@@ -91,6 +91,7 @@ def _machine_rows(data: ResultData) -> list[Row]:
         *_direct_rows(systems),
         *_journal_rows(systems),
         *_nvme_rows(systems),
+        *_adapter_rows(systems),
         *_drive_rows(systems),
         *_nvm_rows(systems),
         *_disk_rows(systems),
@@ -270,6 +271,7 @@ def _device_rows(data: ResultData) -> list[Row]:
         of("  maximum", _latency("max")),
         *([] if all(memories) else of_stores),
         *_nvme_rows(systems),
+        *_adapter_rows(systems),
         *_drive_rows(systems),
         *_nvm_rows(systems),
         *_disk_rows(systems),
@@ -390,6 +392,20 @@ def _nvme_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
         *row("  reads of pages of lists", lambda c: fmt.count(c["nvme_list_fetches"])),
         *row("  interrupts", lambda c: fmt.count(c["nvme_interrupts"])),
         *row("  interrupts held back, sum", lambda c: fmt.seconds(c["nvme_held_back_ns"] * 1e-9)),
+    ]
+
+
+def _adapter_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """Rows of what the cache of an adapter did; none where there is none."""
+    row = _row_of(systems, "adapter_read_hits")
+    return [
+        *row("Reads from the adapter's cache", lambda c: fmt.count(c["adapter_read_hits"])),
+        *row("  past it, from the drives", lambda c: fmt.count(c["adapter_read_misses"])),
+        *row("Writes done in the adapter's cache", lambda c: fmt.count(c["adapter_cached_writes"])),
+        *row("  that waited for room", lambda c: fmt.count(c["adapter_waiting_writes"])),
+        *row("  past it, on the drives", lambda c: fmt.count(c["adapter_passed_writes"])),
+        *row("Pages it wrote to the drives", lambda c: fmt.count(c["adapter_written_back_pages"])),
+        *row("  in runs", lambda c: fmt.count(c["adapter_write_backs"])),
     ]
 
 

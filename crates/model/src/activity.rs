@@ -2,6 +2,7 @@
 
 use crate::device::disk::DiskCounts;
 use crate::device::nvm::NvmReport;
+use crate::device::raid::AdapterCounts;
 use crate::device::ssd::SsdReport;
 use crate::link::LINK;
 use crate::link::nvme::NvmeCounts;
@@ -20,6 +21,8 @@ pub struct Activity {
     pub disk: Option<DiskCounts>,
     /// What NVM Express sent, where it drives a store.
     pub nvme: Option<NvmeCounts>,
+    /// What the cache of an adapter did, where there is one.
+    pub adapter: Option<AdapterCounts>,
     /// Where energy went.
     pub energy: Energy,
 }
@@ -71,8 +74,8 @@ impl Activity {
             (Some(one), Some(other)) => Some(Box::new(one.beside(&other))),
             (one, other) => one.or(other),
         };
-        let dram = self.dram;
-        Activity { dram, drive, nvm, disk, nvme, energy: self.energy.beside(other.energy) }
+        let (dram, energy) = (self.dram, self.energy.beside(other.energy));
+        Activity { dram, drive, nvm, disk, nvme, adapter: self.adapter.or(other.adapter), energy }
     }
 
     /// What came since `before`.
@@ -88,8 +91,9 @@ impl Activity {
         });
         let disk = self.disk.map(|disk| disk.since(&before.disk.unwrap_or_default()));
         let nvme = self.nvme.map(|sent| sent.since(&before.nvme.unwrap_or_default()));
+        let adapter = self.adapter.map(|did| did.since(&before.adapter.unwrap_or_default()));
         let (dram, energy) = (self.dram.since(&before.dram), self.energy.since(&before.energy));
-        Activity { dram, drive, nvm, disk, nvme, energy }
+        Activity { dram, drive, nvm, disk, nvme, adapter, energy }
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn nvdimm_note(spec: &SystemSpec) -> Option<String> {
     ))
 }
 
-/// Counters of DRAM, and of NVM Express where that drives the store, by name.
+/// Counters of DRAM, of NVM Express where that drives the store, and of an adapter's cache, by name.
 pub(crate) fn counters_of(activity: &Activity) -> BTreeMap<String, u64> {
     let of_nvme = activity.nvme.map(|sent| {
         [
@@ -61,6 +61,17 @@ pub(crate) fn counters_of(activity: &Activity) -> BTreeMap<String, u64> {
             ("nvme_list_fetches", sent.list_fetches),
             ("nvme_interrupts", sent.interrupts),
             ("nvme_held_back_ns", sent.held_back_ps / 1_000),
+        ]
+    });
+    let of_adapter = activity.adapter.map(|did| {
+        [
+            ("adapter_read_hits", did.read_hits),
+            ("adapter_read_misses", did.read_misses),
+            ("adapter_cached_writes", did.cached_writes),
+            ("adapter_waiting_writes", did.waiting_writes),
+            ("adapter_passed_writes", did.passed_writes),
+            ("adapter_write_backs", did.write_backs),
+            ("adapter_written_back_pages", did.written_back_pages),
         ]
     });
     let dram = &activity.dram;
@@ -74,6 +85,7 @@ pub(crate) fn counters_of(activity: &Activity) -> BTreeMap<String, u64> {
         ("dram_written_lines", dram.written_lines),
         ("dram_forwarded_lines", dram.forwarded_lines),
     ];
-    let named = of_dram.into_iter().chain(of_nvme.into_iter().flatten());
+    let of_store = of_nvme.into_iter().flatten().chain(of_adapter.into_iter().flatten());
+    let named = of_dram.into_iter().chain(of_store);
     named.map(|(name, count)| (name.to_owned(), count)).collect()
 }

@@ -554,7 +554,7 @@ fn set_costs(result: &mut SystemResult, sums: &Sums) {
 }
 
 /// Counters that were counted in units alone, by what they grow with.
-const IN_UNITS: [(&str, Option<Cause>); 17] = [
+const IN_UNITS: [(&str, Option<Cause>); 24] = [
     ("interrupts", Some(Cause::Store)),
     ("context_switches", Some(Cause::Store)),
     ("dram_row_hits", Some(Cause::Memory)),
@@ -571,6 +571,13 @@ const IN_UNITS: [(&str, Option<Cause>); 17] = [
     ("nvme_list_fetches", Some(Cause::Store)),
     ("nvme_interrupts", Some(Cause::Store)),
     ("nvme_held_back_ns", Some(Cause::Store)),
+    ("adapter_read_hits", Some(Cause::Store)),
+    ("adapter_read_misses", Some(Cause::Store)),
+    ("adapter_cached_writes", Some(Cause::Store)),
+    ("adapter_waiting_writes", Some(Cause::Store)),
+    ("adapter_passed_writes", Some(Cause::Store)),
+    ("adapter_write_backs", Some(Cause::Store)),
+    ("adapter_written_back_pages", Some(Cause::Store)),
     ("dram_refreshes", None),
 ];
 

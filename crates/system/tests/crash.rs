@@ -418,19 +418,28 @@ fn disks_and_drives_side_by_side_keep_what_flushes_and_forced_writes_promise() {
         load(name, &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
     };
     let through = ("disk.buffer.write_cache", "false");
+    let small = ("disk.raid.cache.capacity", "256KiB");
+    let behind = ("disk.raid.cache.write_back", "false");
     for (name, more) in [
         ("device/disk-7200", &[][..]),
         ("device/disk-7200", &[through]),
         ("device/disk-7200", &[("disk.raid", RAID)]),
         ("device/970-pro/quick", &[("ssd.raid", RAID)]),
         ("device/z-ssd/quick", &[("ssd.raid", RAID)]),
+        ("device/disk-raid", &[]),
+        ("device/disk-raid", &[small]),
+        ("device/disk-raid", &[behind]),
     ] {
         let report = fail_drive(&named(name, more), &adversarial(150, &[])).unwrap();
         assert!(report.holds(), "{name} {more:?}: {:?}", report.failing);
         assert!(report.promised_lines > 100 && report.lines > report.promised_lines, "{report:?}");
         assert!(report.under_way["program"] > 0 && report.under_way["barrier"] > 0, "{report:?}");
+        // Behind a battery drives lose copies of what it keeps.
+        let battery = name == "device/disk-raid" && !more.contains(&behind);
         let keeps = more.contains(&through) || name.contains("z-ssd");
-        assert_eq!(report.lost_pages > 0, !keeps, "{name} {more:?}");
+        assert!(battery || keeps != (report.lost_pages > 0), "{name} {more:?}");
+        let saves = battery || name.contains("z-ssd");
+        assert_eq!(report.saved["capacitor_pages"] > 0, saves, "{name} {more:?}");
         // Nobody has described how long a disk spins up.
         assert_eq!(report.untold.is_some(), name.contains("disk"), "{name}");
     }
@@ -438,6 +447,8 @@ fn disks_and_drives_side_by_side_keep_what_flushes_and_forced_writes_promise() {
         ("device/disk-7200", &[][..], Weakness::EarlyCompletion),
         ("device/disk-7200", &[("disk.raid", RAID)], Weakness::EarlyCompletion),
         ("device/z-ssd/quick", &[("ssd.raid", RAID)], Weakness::NoCapacitors),
+        ("device/disk-raid", &[], Weakness::NoBattery),
+        ("device/disk-raid", &[small], Weakness::EarlyCompletion),
     ] {
         let report = fail_drive(&named(name, more), &adversarial(100, &[weakness])).unwrap();
         assert!(report.faults["lost"] > 0, "{name} {more:?} {weakness:?} loses nothing");

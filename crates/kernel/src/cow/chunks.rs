@@ -78,7 +78,7 @@ impl<T: Copy> Chunk<T> {
     }
 }
 
-const GROUP_BITS: u32 = 6;
+const GROUP_BITS: u32 = 4;
 const GROUP: usize = 1 << GROUP_BITS;
 
 /// Some neighbouring chunks, which are forked together.

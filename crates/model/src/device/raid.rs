@@ -136,6 +136,26 @@ enum Event {
     Done(u32),
 }
 
+counters! {
+    /// What the cache of an adapter did.
+    pub struct AdapterCounts {
+        /// Reads that were answered from it.
+        pub read_hits,
+        /// Reads that went to the drives.
+        pub read_misses,
+        /// Writes that were done once it had them.
+        pub cached_writes,
+        /// Of these, those that waited for room.
+        pub waiting_writes,
+        /// Writes that were done once the drives had them.
+        pub passed_writes,
+        /// Runs of pages that it wrote to a drive.
+        pub write_backs,
+        /// Pages of these.
+        pub written_back_pages,
+    }
+}
+
 /// What drives are told that they hold, where power may fail: pages that lie behind each other on a drive need not
 /// do so in a request, so that each has a number of its own for that.
 #[derive(Clone, Debug)]
@@ -143,6 +163,22 @@ struct Followed {
     /// By number: what the host calls it.
     contents: CowMap<Content>,
     last: Content,
+    /// By page, of all drives: what waits in the adapter's cache to be written; 0 where nothing does.
+    cached: CowMap<Content>,
+    /// The battery of the cache is empty, though the adapter relies on it.
+    no_battery: bool,
+}
+
+impl Followed {
+    /// Numbers for what these pages hold, one after another: the first.
+    fn number(&mut self, contents: impl Iterator<Item = Content>) -> Content {
+        let given = self.last + 1;
+        for content in contents {
+            self.last += 1;
+            self.contents.set(self.last, content);
+        }
+        given
+    }
 }
 
 /// The state of several drives side by side.
@@ -160,6 +196,7 @@ pub struct Raid {
     /// Runs that each drive writes for the cache, and how many at most.
     write_backs: Vec<u32>,
     most_write_backs: u32,
+    counts: AdapterCounts,
     /// Writes that wait for room in the cache.
     crowded: VecDeque<u32>,
     held: Slab<Held>,
@@ -183,6 +220,7 @@ impl Raid {
             write_back: cache.is_some_and(|cache| cache.write_back),
             write_backs: vec![0; spec.drives as usize],
             most_write_backs: cache.map_or(0, |cache| cache.write_backs),
+            counts: AdapterCounts::default(),
             crowded: VecDeque::new(),
             drives: (0..spec.drives).map(|_| drive()).collect(),
             waiting: vec![VecDeque::new(); spec.drives as usize],
@@ -228,13 +266,23 @@ impl Raid {
         let pages = address / page..(address + bytes).div_ceil(page);
         let contents = pages.map(|at| content + self.address(drive, at * page) / page - first);
         let contents: Vec<Content> = contents.collect();
-        let Some(followed) = &mut self.followed else { return 0 };
-        let given = followed.last + 1;
-        for content in contents {
-            followed.last += 1;
-            followed.contents.set(followed.last, content);
+        self.followed.as_mut().map_or(0, |followed| followed.number(contents.into_iter()))
+    }
+
+    /// The number, of all drives, of a page of one.
+    fn page_number(&self, (drive, page): (usize, u64)) -> u64 {
+        self.address(drive, page * self.page_bytes) / self.page_bytes
+    }
+
+    /// What waits in the cache of these pages is followed no more.
+    fn forget_cached(&mut self, pages: &[(usize, u64)]) {
+        let Some(mut followed) = self.followed.take() else { return };
+        for &page in pages {
+            if !self.cache.as_ref().is_some_and(|cache| cache.waits(page)) {
+                followed.cached.set(self.page_number(page), 0);
+            }
         }
-        given
+        self.followed = Some(followed);
     }
 
     fn hold(
@@ -320,7 +368,10 @@ impl Raid {
             }
             None if self.cache.is_some() => {
                 let pages = self.pages_of(request.address, u64::from(request.bytes), false);
-                self.cache.as_mut().is_some_and(|cache| cache.read(pages.iter().copied()))
+                let hit = self.cache.as_mut().is_some_and(|it| it.read(pages.iter().copied()));
+                self.counts.read_hits += u64::from(hit);
+                self.counts.read_misses += u64::from(!hit);
+                hit
             }
             None => false,
         };
@@ -338,9 +389,9 @@ impl Raid {
         let end = address.saturating_add(bytes) / self.page_bytes * self.page_bytes;
         for drive in 0..self.drives.len() {
             let (first, end) = (self.before(drive, first), self.before(drive, end));
-            if let Some(cache) = &mut self.cache {
-                cache.drop_range(drive, first / self.page_bytes..end / self.page_bytes);
-            }
+            let Some(cache) = &mut self.cache else { return };
+            let dropped = cache.drop_range(drive, first / self.page_bytes..end / self.page_bytes);
+            self.forget_cached(&dropped);
         }
     }
 
@@ -353,14 +404,10 @@ impl Raid {
         if self.cache.is_none() {
             return self.divide(now_ps, index);
         }
-        let pages = self.pages_of(request.address, u64::from(request.bytes), false);
-        let whole = self.pages_of(request.address, u64::from(request.bytes), true);
-        let Some(cache) = &mut self.cache else { return };
-        let fits = cache.fits(pages.len());
-        // Of a page that is written in part the cache has to have the rest.
-        let known = whole.len() == pages.len() || cache.read(pages.iter().copied());
-        if !self.write_back || !fits || !known {
-            whole.into_iter().for_each(|page| cache.keep(page));
+        if !self.write_back {
+            let whole = self.pages_of(request.address, u64::from(request.bytes), true);
+            self.cache.iter_mut().for_each(|cache| whole.iter().for_each(|page| cache.keep(*page)));
+            self.counts.passed_writes += 1;
             return self.divide(now_ps, index);
         }
         self.crowded.push_back(index);
@@ -369,19 +416,58 @@ impl Raid {
 
     /// Writes that wait take what room the cache has, and what is dirty is written.
     fn admit(&mut self, now_ps: u64) {
-        while let Some(&index) = self.crowded.front() {
-            let request = self.held[index].request;
-            let pages = self.pages_of(request.address, u64::from(request.bytes), false);
-            if !self.cache.as_mut().is_some_and(|cache| cache.write(pages.iter().copied())) {
-                break;
-            }
+        while let Some(&index) = self.crowded.front()
+            && self.admit_one(now_ps, index)
+        {
             self.crowded.pop_front();
-            let held = &mut self.held[index];
-            held.stages.push(Stage::StoreQueue, now_ps - held.clock_ps);
-            held.clock_ps = now_ps;
-            self.events.push(now_ps, 0, Event::Done(index));
         }
         (0..self.drives.len()).for_each(|drive| self.write_back_runs(now_ps, drive));
+    }
+
+    /// Whether the cache takes a write now, or gives it to the drives.
+    fn admit_one(&mut self, now_ps: u64, index: u32) -> bool {
+        let Held { request, content, .. } = self.held[index];
+        let pages = self.pages_of(request.address, u64::from(request.bytes), false);
+        let whole = self.pages_of(request.address, u64::from(request.bytes), true);
+        let Some(cache) = &mut self.cache else { return false };
+        // Of a page that is written in part the cache has to have the rest.
+        let known = whole.len() == pages.len() || cache.read(pages.iter().copied());
+        if !known || !cache.fits(pages.len()) {
+            // What is newer does not come to a drive before what is older.
+            if cache.is_writing(pages.iter().copied()) {
+                return false;
+            }
+            for &page in &whole {
+                cache.drop_page(page);
+                cache.keep(page);
+            }
+            self.forget_cached(&whole);
+            self.counts.passed_writes += 1;
+            self.wait_for_room(now_ps, index);
+            self.divide(now_ps, index);
+            return true;
+        }
+        if !cache.write(pages.iter().copied()) {
+            return false;
+        }
+        if let Some(followed) = &mut self.followed {
+            let first = request.address / self.page_bytes;
+            for n in (0..pages.len() as u64).filter(|_| content != 0) {
+                followed.cached.set(first + n, content + n);
+            }
+        }
+        self.counts.cached_writes += 1;
+        self.counts.waiting_writes += u64::from(now_ps > self.held[index].clock_ps);
+        self.wait_for_room(now_ps, index);
+        self.events.push(now_ps, 0, Event::Done(index));
+        true
+    }
+
+    /// A write has waited until now.
+    fn wait_for_room(&mut self, now_ps: u64, index: u32) {
+        let held = &mut self.held[index];
+        held.stages.push(Stage::StoreQueue, now_ps - held.clock_ps);
+        held.clock_ps = now_ps;
     }
 
     /// A drive is given runs of dirty pages to write, where nothing else waits for it.
@@ -391,8 +477,16 @@ impl Raid {
             let run = self.cache.as_mut().and_then(|cache| cache.take_run(drive, most));
             let Some((first, count)) = run else { return };
             self.write_backs[drive] += 1;
+            self.counts.write_backs += 1;
+            self.counts.written_back_pages += count;
             let (address, bytes) = (first * self.page_bytes, count * self.page_bytes);
-            let piece = Piece { held: CACHE, address, bytes, content: 0, submitted_ps: now_ps };
+            let pages = (first..first + count).map(|page| self.page_number((drive, page)));
+            let pages: Vec<u64> = pages.filter(|_| self.followed.is_some()).collect();
+            let content = self.followed.as_mut().map_or(0, |followed| {
+                let held: Vec<_> = pages.iter().map(|page| followed.cached.get(*page)).collect();
+                followed.number(held.into_iter())
+            });
+            let piece = Piece { held: CACHE, address, bytes, content, submitted_ps: now_ps };
             let piece = self.pieces.insert(piece);
             self.waiting[drive].push_back(piece);
             self.submit_waiting(now_ps, drive);
@@ -434,7 +528,8 @@ impl Raid {
             let taken = match control {
                 None => {
                     let (address, bytes) = (piece.address, piece.bytes as u32);
-                    let (force_unit_access, content) = (forced, piece.content);
+                    let force_unit_access = forced || self.write_back && request.write;
+                    let content = piece.content;
                     let manner = Manner { force_unit_access, content, ..Manner::default() };
                     device.submit_as(now_ps, Request { id, address, bytes, ..request }, manner)
                 }
@@ -461,13 +556,13 @@ impl Raid {
             let piece = self.pieces.remove(id);
             if piece.held == CACHE {
                 self.write_backs[drive] -= 1;
+                let (first, count) =
+                    (piece.address / self.page_bytes, piece.bytes / self.page_bytes);
                 if let Some(cache) = &mut self.cache {
-                    cache.written(
-                        drive,
-                        piece.address / self.page_bytes,
-                        piece.bytes / self.page_bytes,
-                    );
+                    cache.written(drive, first, count);
                 }
+                let pages: Vec<_> = (first..first + count).map(|page| (drive, page)).collect();
+                self.forget_cached(&pages);
                 wrote = true;
                 continue;
             }
@@ -496,6 +591,24 @@ impl Raid {
         } else if self.cache.is_some() {
             self.write_back_runs(now_ps, drive);
         }
+    }
+
+    /// The adapter loses its power: a battery keeps what waits in its cache, which is written when power is there
+    /// again.
+    fn cut_cache(&mut self) -> Option<Outage> {
+        let cache = self.cache.as_mut()?;
+        let keeps = self.write_back && !self.followed.as_ref().is_some_and(|it| it.no_battery);
+        let (waiting, page_bytes) = (cache.waiting(), self.page_bytes);
+        cache.restart(keeps);
+        let mut outage = Outage::untold("how long an adapter takes to start is not described");
+        if keeps {
+            outage.saved_pages = waiting;
+        } else if let Some(followed) = &mut self.followed {
+            let lost = std::mem::replace(&mut followed.cached, CowMap::new(0));
+            outage.touched.extend(lost.iter().map(|(page, _)| page * page_bytes));
+            outage.lost_pages = waiting;
+        }
+        Some(outage)
     }
 
     /// When the next of all drives does something, and which.
@@ -557,17 +670,18 @@ impl Device for Raid {
         self.held.len()
     }
 
+    /// With a battery the adapter does, whatever the drives do.
     fn keeps_answered(&self) -> bool {
-        self.cache.is_none() && self.drives.iter().all(AnyDevice::keeps_answered)
+        self.write_back || self.drives.iter().all(AnyDevice::keeps_answered)
     }
 
-    /// What lies in an adapter's cache is not followed.
     fn follow_contents(&mut self, weaknesses: Weaknesses) -> bool {
-        if self.cache.is_some() {
-            return false;
-        }
-        let (contents, last) = (CowMap::new(0), 0);
-        self.followed = Some(Box::new(Followed { contents, last }));
+        self.followed = Some(Box::new(Followed {
+            contents: CowMap::new(0),
+            last: 0,
+            cached: CowMap::new(0),
+            no_battery: weaknesses.has(Weakness::NoBattery),
+        }));
         let mut all = true;
         for drive in &mut self.drives {
             all &= drive.follow_contents(weaknesses);
@@ -575,13 +689,19 @@ impl Device for Raid {
         all
     }
 
+    /// What the drives could lack may mean nothing behind a battery, but for an answer before its time.
     fn can_lack(&self, weakness: Weakness) -> bool {
-        self.drives.iter().any(|drive| drive.can_lack(weakness))
+        match weakness {
+            Weakness::NoBattery => self.write_back,
+            _ => self.drives.iter().any(|drive| drive.can_lack(weakness)),
+        }
     }
 
     /// All drives lose theirs at the same time.
     fn cut_power(&mut self, now_ps: u64) -> Outage {
         self.waiting.iter_mut().for_each(VecDeque::clear);
+        self.crowded.clear();
+        self.write_backs.fill(0);
         (self.held, self.pieces) = (Slab::new(), Slab::new());
         self.events = EventQueue::new();
         self.lane = self.lane.as_ref().map(Lane::emptied);
@@ -592,15 +712,17 @@ impl Device for Raid {
             outage.touched.iter_mut().for_each(of_all);
             outages.push(outage);
         }
-        outages.into_iter().reduce(Outage::with).unwrap_or_default()
+        outages.extend(self.cut_cache());
+        let outage = outages.into_iter().reduce(Outage::with).unwrap_or_default();
+        (0..self.drives.len()).for_each(|drive| self.write_back_runs(now_ps, drive));
+        outage
     }
 
     fn fork(&mut self) -> Self {
         let drives = self.drives.iter_mut().map(AnyDevice::fork).collect();
-        let followed = self
-            .followed
-            .as_mut()
-            .map(|it| Box::new(Followed { contents: it.contents.fork(), last: it.last }));
+        let followed = self.followed.as_mut().map(|it| {
+            Box::new(Followed { contents: it.contents.fork(), cached: it.cached.fork(), ..**it })
+        });
         Raid {
             drives,
             cache: self.cache.clone(),
@@ -618,6 +740,11 @@ impl Device for Raid {
     }
 
     fn content(&self, address: u64) -> Content {
+        let cached =
+            self.followed.as_ref().map_or(0, |it| it.cached.get(address / self.page_bytes));
+        if cached != 0 {
+            return cached;
+        }
         let drive = self.drive_of(address);
         match (self.drives[drive].content(self.before(drive, address)), &self.followed) {
             (content @ (0 | LOST), _) => content,
@@ -628,13 +755,16 @@ impl Device for Raid {
 
     fn under_way(&self) -> UnderWay {
         let all = self.drives.iter().map(AnyDevice::under_way);
-        all.reduce(|one, other| one.together(&other)).unwrap_or_default()
+        let drives = all.reduce(|one, other| one.together(&other)).unwrap_or_default();
+        let cached = self.cache.as_ref().map_or(0, Cache::waiting);
+        UnderWay { buffered: drives.buffered + cached, ..drives }
     }
 
     /// Of all drives together.
     fn activity(&self, now_ps: u64) -> Activity {
         let all = self.drives.iter().map(|drive| drive.activity(now_ps));
-        all.reduce(Activity::beside).unwrap_or_default()
+        let drives = all.reduce(Activity::beside).unwrap_or_default();
+        Activity { adapter: self.cache.as_ref().map(|_| self.counts), ..drives }
     }
 }
 

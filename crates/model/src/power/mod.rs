@@ -40,11 +40,13 @@ pub enum Weakness {
     EarlyCommit,
     /// A commit in ordered mode does not wait for data.
     UnorderedData,
+    /// The battery of an adapter's cache is empty, though the adapter relies on it.
+    NoBattery,
 }
 
 impl Weakness {
     /// Every one.
-    pub const ALL: [Weakness; 8] = [
+    pub const ALL: [Weakness; 9] = [
         Weakness::NoJournalTags,
         Weakness::NoCapacitors,
         Weakness::NoClones,
@@ -53,6 +55,7 @@ impl Weakness {
         Weakness::NoBackup,
         Weakness::EarlyCommit,
         Weakness::UnorderedData,
+        Weakness::NoBattery,
     ];
 
     /// Its name in commands and results.
@@ -66,13 +69,14 @@ impl Weakness {
             Weakness::NoBackup => "no-backup",
             Weakness::EarlyCommit => "early-commit",
             Weakness::UnorderedData => "unordered-data",
+            Weakness::NoBattery => "no-battery",
         }
     }
 }
 
 /// Some weaknesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Weaknesses(u8);
+pub struct Weaknesses(u16);
 
 impl Weaknesses {
     /// Whether this is among them.

@@ -1,11 +1,13 @@
-//! Failures of several points at a time: each fork loses its power and recovers in a thread of its own, and all are
+//! Failures of several points at a time: forks lose their power and recover in threads beside the run, and all are
 //! judged in the order of the run.
 
 use super::Point;
 use std::collections::VecDeque;
+use std::mem::take;
 use std::num::NonZero;
 use std::ops::Range;
 use std::panic::resume_unwind;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle, available_parallelism};
 use tierscope_model::organization::Organization;
 use tierscope_model::power::{Failure, Judge, UnderWay, cut_and_recover};
@@ -36,56 +38,103 @@ impl Judged {
 
 type Recovered = Option<(Failure, Box<dyn Organization>)>;
 
+/// What a thread is to do: a fork loses its power, and others are dropped.
+struct Job {
+    fork: Box<dyn Organization>,
+    at_ps: u64,
+    second: Option<u64>,
+    spent: Vec<Box<dyn Organization>>,
+}
+
+/// A thread that does one job after another.
+struct Worker<'scope> {
+    jobs: Sender<Job>,
+    recovered: Receiver<Recovered>,
+    thread: ScopedJoinHandle<'scope, ()>,
+}
+
+impl<'scope> Worker<'scope> {
+    fn new(scope: &'scope Scope<'scope, '_>) -> Self {
+        let (jobs, to_do) = channel::<Job>();
+        let (done, recovered) = channel();
+        let thread = scope.spawn(move || {
+            for Job { mut fork, at_ps, second, spent } in to_do {
+                let failure = cut_and_recover(fork.as_mut(), at_ps, second);
+                // Nobody listens where the run has ended with an error.
+                let _ = done.send(failure.map(|failure| (failure, fork)));
+                drop(spent);
+            }
+        });
+        Worker { jobs, recovered, thread }
+    }
+}
+
 /// A failure under way, and what the run had touched before it.
-struct Pending<'scope> {
+struct Pending {
     cut: Cut,
     since: Vec<Range<u64>>,
-    recovery: ScopedJoinHandle<'scope, Recovered>,
 }
 
-/// Failures under way.
-pub(super) struct Failures<'scope, 'env> {
-    scope: &'scope Scope<'scope, 'env>,
+/// Failures under way, each thread having its share of them by turns.
+pub(super) struct Failures<'scope> {
     pub(super) judge: Judge,
-    pending: VecDeque<Pending<'scope>>,
-    most: usize,
+    workers: VecDeque<Worker<'scope>>,
+    pending: VecDeque<Pending>,
+    /// Forks that have been judged, to be dropped: that takes as long as to make them.
+    spent: Vec<Box<dyn Organization>>,
 }
 
-impl<'scope, 'env> Failures<'scope, 'env> {
+impl<'scope> Failures<'scope> {
     /// As many at a time as this computer has processors.
-    pub(super) fn new(scope: &'scope Scope<'scope, 'env>, judge: Judge) -> Self {
+    pub(super) fn new(scope: &'scope Scope<'scope, '_>, judge: Judge) -> Self {
         let most = available_parallelism().map_or(1, NonZero::get);
-        Failures { scope, judge, pending: VecDeque::new(), most }
+        let workers = (0..most).map(|_| Worker::new(scope)).collect();
+        Failures { judge, workers, pending: VecDeque::new(), spent: Vec::new() }
     }
 
-    /// A fork loses its power.
+    /// A fork loses its power, in the thread that has waited longest; none is given more than one.
     pub(super) fn begin(&mut self, run: &mut dyn Organization, cut: Cut) {
         if let Some(power) = run.power() {
             self.judge.follow(power);
         }
         let since = self.judge.since();
         let (at_ps, second) = (cut.at_ps, cut.point.second);
-        let mut fork = run.fork();
-        let recovery = self.scope.spawn(move || {
-            let failure = cut_and_recover(fork.as_mut(), at_ps, second)?;
-            Some((failure, fork))
-        });
-        self.pending.push_back(Pending { cut, since, recovery });
+        let job = Job { fork: run.fork(), at_ps, second, spent: take(&mut self.spent) };
+        let worker = &self.workers[self.pending.len()];
+        if worker.jobs.send(job).is_err() {
+            self.end_of(self.pending.len());
+        }
+        self.pending.push_back(Pending { cut, since });
     }
 
     /// Whether one is to be judged before the next begins.
     pub(super) fn are_enough(&self) -> bool {
-        self.pending.len() >= self.most
+        self.pending.len() >= self.workers.len()
     }
 
     /// Judges the oldest.
     pub(super) fn next(&mut self) -> Option<Judged> {
-        let Pending { cut, since, recovery } = self.pending.pop_front()?;
-        let recovered = recovery.join().unwrap_or_else(|panic| resume_unwind(panic));
+        let Pending { cut, since } = self.pending.pop_front()?;
+        let Ok(recovered) = self.workers[0].recovered.recv() else { self.end_of(0) };
+        self.workers.rotate_left(1);
         let (failure, mut fork) = recovered?;
         let power = fork.power()?;
         let verdict = self.judge.judge(&since, power);
         let names = self.judge.names(&verdict, power);
         Some(Judged { cut, failure: Failure { verdict, ..failure }, names, fork })
+    }
+
+    /// One that has been judged is not looked at any more.
+    pub(super) fn forget(&mut self, judged: Judged) {
+        self.spent.push(judged.fork);
+    }
+
+    /// A thread has ended, which it does before its time only by a panic.
+    fn end_of(&mut self, worker: usize) -> ! {
+        let worker = self.workers.remove(worker).expect("the thread was given something to do");
+        match worker.thread.join() {
+            Err(panic) => resume_unwind(panic),
+            Ok(()) => unreachable!("a thread ends when nobody has anything to do for it any more"),
+        }
     }
 }

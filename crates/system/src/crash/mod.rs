@@ -63,7 +63,7 @@ pub enum CrashError {
          does not tell what it holds. It is modelled for every organization before a store that keeps what it \
          has answered ([store], [nvm], [ssd] with capacitors or without write-back, [disk] without a write \
          cache), for storage also before any [ssd] or [disk], for HAMS before [ssd], and for [ssd] and [disk] \
-         alone; of drives side by side without an adapter's cache"
+         alone or side by side"
     )]
     NotModelled(String),
     /// Blocks of files are several pages of the drive, or parts of one.
@@ -249,8 +249,12 @@ fn let_power_fail<R: Running>(
                 let began = Instant::now();
                 let cut = Cut { point: Point { event, second }, at_ps, under_way };
                 failures.begin(machine.organization_mut(), cut);
-                if options.replay.is_none() && failures.are_enough() {
-                    failures.next().iter().for_each(&mut add);
+                if options.replay.is_none()
+                    && failures.are_enough()
+                    && let Some(judged) = failures.next()
+                {
+                    add(&judged);
+                    failures.forget(judged);
                 }
                 spent += began.elapsed();
             }

@@ -15,7 +15,8 @@ pub struct RaidCacheSpec {
     /// Bytes of it.
     pub capacity: Size,
     /// Whether a write is done once it is in the cache, which a battery keeps if power fails: flushes are done at
-    /// once then. Else it is done once the drives have it, and flushes go to them.
+    /// once then, and what goes to the drives is forced past their buffers. Else it is done once the drives have it,
+    /// and flushes go to them.
     pub write_back: bool,
     /// Runs of pages that each drive is given to write at once, at most.
     pub write_backs: u32,
@@ -118,6 +119,34 @@ impl Cache {
         oldest.is_some_and(|(_, page)| self.pages.remove(&page).is_some())
     }
 
+    /// Pages that are not on their drives yet.
+    pub(super) fn waiting(&self) -> u64 {
+        (self.pages.len() - self.clean.len()) as u64
+    }
+
+    /// Whether a page is not on its drive yet.
+    pub(super) fn waits(&self, page: (usize, u64)) -> bool {
+        self.pages.get(&page).is_some_and(|state| !matches!(state, State::Clean(_)))
+    }
+
+    /// Whether any of these is being written.
+    pub(super) fn is_writing(&self, mut pages: impl Iterator<Item = (usize, u64)>) -> bool {
+        let writing =
+            |page| matches!(self.pages.get(&page), Some(State::Writing | State::Rewritten));
+        pages.any(writing)
+    }
+
+    /// Power has failed: what is not on its drive waits to be written, if it is kept; nothing else is here.
+    pub(super) fn restart(&mut self, keeps: bool) {
+        let waiting = self.pages.iter().filter(|(_, state)| !matches!(state, State::Clean(_)));
+        let waiting: Vec<_> = waiting.map(|(page, _)| *page).filter(|_| keeps).collect();
+        *self = Cache::new(self.capacity as u64, self.dirty.len());
+        for page in waiting {
+            self.pages.insert(page, State::Dirty);
+            self.dirty[page.0].insert(page.1);
+        }
+    }
+
     /// Whether so much may be written by one request at all.
     pub(super) fn fits(&self, pages: usize) -> bool {
         pages <= self.capacity
@@ -162,14 +191,16 @@ impl Cache {
         }
     }
 
-    /// Nobody wants some pages of a drive any more; what is being written is.
-    pub(super) fn drop_range(&mut self, drive: usize, pages: Range<u64>) {
+    /// Nobody wants some pages of a drive any more; what is being written is. Which of them were here.
+    pub(super) fn drop_range(&mut self, drive: usize, pages: Range<u64>) -> Vec<(usize, u64)> {
         let known = self.pages.range((drive, pages.start)..(drive, pages.end.max(pages.start)));
         let known: Vec<_> = known.map(|(page, _)| *page).collect();
-        known.into_iter().for_each(|page| self.drop_page(page));
+        known.iter().for_each(|page| self.drop_page(*page));
+        known
     }
 
-    fn drop_page(&mut self, page: (usize, u64)) {
+    /// Nobody wants a page any more, or it is written past the cache; what is being written is.
+    pub(super) fn drop_page(&mut self, page: (usize, u64)) {
         match self.pages.get(&page) {
             Some(State::Clean(turn)) => {
                 self.clean.remove(turn);

@@ -131,7 +131,7 @@ impl Ssd {
                 self.layer.put_moved(unit, from, geometry.place(page, n));
                 if !of_map {
                     self.change_map(unit);
-                    self.note_move(unit, geometry.place(page, n));
+                    self.note_move(unit, from, geometry.place(page, n));
                 }
             }
             self.layer.pad(geometry.page_units - units);

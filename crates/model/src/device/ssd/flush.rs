@@ -94,9 +94,10 @@ impl Ssd {
         {
             let place = self.layer.geometry().place(page, count);
             let unit = self.buffer.unit(entry);
+            let from = self.followed_place(unit);
             self.layer.put(unit, place, Stream::Host);
             self.change_map(unit);
-            self.note_program(unit, place);
+            self.note_program(unit, from, place);
             if last == NONE {
                 first = entry;
             } else {

@@ -127,8 +127,9 @@ impl Ssd {
             {
                 self.buffer.take_dirty(entry);
                 let place = self.layer.geometry().place(page, 0);
+                let from = self.followed_place(unit);
                 self.layer.put(unit, place, Stream::Host);
-                self.note_program(unit, place);
+                self.note_program(unit, from, place);
                 self.begin_program(lane);
                 let job = self.jobs.insert(Job::Flush { page, first: entry, left: self.split });
                 self.operate(job, Kind::Program, page, 1, false);

@@ -28,22 +28,34 @@ struct Written {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kept {
     written: Written,
-    /// [`NOWHERE`] where it has stayed where it was at the start.
+    /// [`NOWHERE`] where it lies where the map says, or is moved from.
     place: Place,
 }
 
+/// What is being programmed.
+#[derive(Clone, Copy, Debug)]
+struct Program {
+    unit: u64,
+    written: Written,
+    /// Where the map had the unit before; [`NOWHERE`] where it had none.
+    from: Place,
+}
+
 const NOTHING: Written = Written { order: 0, content: 0 };
+const UNTOUCHED: Kept = Kept { written: NOTHING, place: NOWHERE };
 
 /// What each unit holds: in flash, on its way there, and in the buffer.
 #[derive(Clone, Debug)]
 pub(super) struct Contents {
     weaknesses: Weaknesses,
     orders: u64,
+    /// Of units that were written. Of others, which are most of a full drive, the map of the drive tells enough:
+    /// collection moves them all over it, and each would take a leaf.
     kept: CowMap<Kept>,
     /// What capacitors have brought to flash, where `kept` has nothing newer.
     drained: CowMap<Written>,
     /// What is being programmed where.
-    programs: BTreeMap<Place, (u64, Written)>,
+    programs: BTreeMap<Place, Program>,
     /// What was written last to units of which flash does not hold that, and how many these are.
     buffered: CowMap<Written>,
     count: u64,
@@ -54,7 +66,7 @@ impl Contents {
         Contents {
             weaknesses,
             orders: 0,
-            kept: CowMap::new(Kept { written: NOTHING, place: NOWHERE }),
+            kept: CowMap::new(UNTOUCHED),
             drained: CowMap::new(NOTHING),
             programs: BTreeMap::new(),
             buffered: CowMap::new(NOTHING),
@@ -89,8 +101,9 @@ impl Contents {
 
     /// A place has been programmed: what it holds is found from now on, unless something newer is there.
     fn program(&mut self, place: Place) {
-        let Some((unit, written)) = self.programs.remove(&place) else { return };
-        if self.kept(unit).written.order <= written.order {
+        let Some(Program { unit, written, .. }) = self.programs.remove(&place) else { return };
+        let kept = self.kept(unit);
+        if kept.written.order <= written.order && (written != NOTHING || kept != UNTOUCHED) {
             self.kept.set(unit, Kept { written, place });
         }
         if written != NOTHING && self.buffered.get(unit) == written {
@@ -99,16 +112,12 @@ impl Contents {
         }
     }
 
-    /// A place is erased that a unit was put at; `trimmed` if the map has none for the unit: nothing looks
-    /// for what was there, and it is read as what was never written.
-    fn erase(&mut self, place: Place, unit: u64, first: Option<Place>, trimmed: bool) {
-        let kept = self.kept(unit);
-        let lies = if kept.place == NOWHERE { first } else { Some(kept.place) };
-        if lies == Some(place) {
-            let content = if trimmed { NOTHING.content } else { LOST };
-            let written = Written { content, ..kept.written };
-            self.kept.set(unit, Kept { written, place: NOWHERE - 1 });
-        }
+    /// What flash held of a unit is erased; `trimmed` if the map has none for the unit: nothing looks for what was
+    /// there, and it is read as what was never written.
+    fn erase(&mut self, unit: u64, trimmed: bool) {
+        let content = if trimmed { NOTHING.content } else { LOST };
+        let written = Written { content, ..self.kept(unit).written };
+        self.kept.set(unit, Kept { written, place: NOWHERE - 1 });
     }
 }
 
@@ -121,23 +130,30 @@ impl Ssd {
         }
     }
 
-    /// What the buffer has of a unit is being programmed.
+    /// Where the map has a unit, if what is held is followed.
     #[inline]
-    pub(super) fn note_program(&mut self, unit: u64, place: Place) {
+    pub(super) fn followed_place(&self, unit: u64) -> Place {
+        let followed = self.contents.as_ref().and_then(|_| self.layer.place(unit));
+        followed.unwrap_or(NOWHERE)
+    }
+
+    /// What the buffer has of a unit, which the map had at `from`, is being programmed.
+    #[inline]
+    pub(super) fn note_program(&mut self, unit: u64, from: Place, place: Place) {
         if let Some(contents) = &mut self.contents
             && let written = contents.buffered.get(unit)
             && written != NOTHING
         {
-            contents.programs.insert(place, (unit, written));
+            contents.programs.insert(place, Program { unit, written, from });
         }
     }
 
     /// What flash has of a unit is being programmed elsewhere.
     #[inline]
-    pub(super) fn note_move(&mut self, unit: u64, place: Place) {
+    pub(super) fn note_move(&mut self, unit: u64, from: Place, place: Place) {
         if let Some(contents) = &mut self.contents {
             let written = contents.kept(unit).written;
-            contents.programs.insert(place, (unit, written));
+            contents.programs.insert(place, Program { unit, written, from });
         }
     }
 
@@ -150,15 +166,26 @@ impl Ssd {
         }
     }
 
-    /// A block is being erased.
+    /// A block is being erased. It should hold nothing that flash has nowhere else.
     pub(super) fn note_erase(&mut self, lane: u32, block: u32) {
         let Some(contents) = &mut self.contents else { return };
         let geometry = self.layer.geometry();
         let first = geometry.place(Page { lane, block, page: 0 }, 0);
-        for place in first..first + geometry.block_units() {
-            if let Some(unit) = self.layer.last_unit(place) {
-                let trimmed = self.layer.place(unit).is_none();
-                contents.erase(place, unit, self.layer.first_place(unit), trimmed);
+        let block = first..first + geometry.block_units();
+        for place in block.clone() {
+            let Some(unit) = self.layer.last_unit(place) else { continue };
+            let lies = contents.kept(unit).place;
+            if lies == place {
+                contents.erase(unit, self.layer.place(unit).is_none());
+            } else if lies == NOWHERE && self.layer.holds(place) {
+                contents.erase(unit, false);
+            }
+        }
+        let moved = contents.programs.values().filter(|program| block.contains(&program.from));
+        let moved: Vec<u64> = moved.map(|program| program.unit).collect();
+        for unit in moved {
+            if contents.kept(unit).place == NOWHERE && self.layer.place(unit).is_some() {
+                contents.erase(unit, false);
             }
         }
     }
@@ -222,9 +249,10 @@ impl Ssd {
             buffered.iter().for_each(|(unit, written)| contents.drained.set(unit, written));
         }
         // What the map of the drive says from now on: a unit lies where it was being put.
-        for unit in programs.values().map(|(unit, _)| *unit) {
+        for unit in programs.values().map(|program| program.unit) {
             let kept = contents.kept(unit);
-            if let Some(place) = self.layer.place(unit)
+            if kept.place != NOWHERE
+                && let Some(place) = self.layer.place(unit)
                 && kept.written.content != LOST
             {
                 contents.kept.set(unit, Kept { place, ..kept });

@@ -67,6 +67,13 @@ impl PowerFailure for BlockDevice {
             };
         }
         let fua = "in the medium once answered";
+        if self.device.can_lack(Weakness::NoBattery) {
+            return Guarantees {
+                store: "in the adapter's cache, which a battery keeps, once answered",
+                flush: "ends at once: all that was answered is kept",
+                fua: "as a plain write",
+            };
+        }
         match (self.device.can_lack(Weakness::NoCapacitors), self.device.keeps_answered()) {
             (true, _) => Guarantees {
                 store: "in the drive's buffer, which capacitors keep, once answered",

@@ -169,7 +169,7 @@ impl Ssd {
             };
             let place = self.layer.geometry().place(page, 0);
             self.layer.put_moved(unit, from, place);
-            self.note_move(unit, place);
+            self.note_move(unit, from, place);
             copying.programs += 1;
             let job = self.jobs.insert(Job::Merge { page, left: self.split });
             self.operate(job, Kind::Program, page, 1, false);

@@ -18,8 +18,13 @@ use std::collections::BinaryHeap;
 use tierscope_kernel::{CowCell, CowVec};
 use victims::Victims;
 
-/// Entries of the map that are copied together when one of them is first changed: a page of memory.
+/// Entries of a table that are copied together when a fork first changes one of them. Changes come from all over the
+/// drive: small chunks are copied sooner, but there are more to fork.
 const MAP_CHUNK: u64 = 1024;
+/// See above: words of 64 places.
+const HELD_CHUNK: u64 = 128;
+/// See above: blocks.
+const BLOCK_CHUNK: u64 = 64;
 /// In the map: nothing has been said of the unit since the start.
 const UNTOUCHED: u32 = u32::MAX;
 /// In the map: the unit was given back.
@@ -165,9 +170,9 @@ impl Translation {
             policy,
             initial,
             map: CowVec::in_chunks(units, UNTOUCHED, MAP_CHUNK),
-            held: CowVec::new(geometry.units().div_ceil(64), 0),
-            units: CowVec::new(geometry.units(), UNTOUCHED),
-            blocks: CowVec::new(u64::from(blocks), nothing),
+            held: CowVec::in_chunks(geometry.units().div_ceil(64), 0, HELD_CHUNK),
+            units: CowVec::in_chunks(geometry.units(), UNTOUCHED, MAP_CHUNK),
+            blocks: CowVec::in_chunks(u64::from(blocks), nothing, BLOCK_CHUNK),
             lanes: vec![Lane::default(); geometry.lanes as usize],
             victims: Victims::new(
                 policy.victims,

@@ -16,6 +16,8 @@ pub enum VictimPolicy {
 }
 
 const NONE: u32 = u32::MAX;
+/// Entries that are copied together when a fork first changes one of them.
+const CHUNK: u64 = 128;
 
 /// Blocks that have been filled, in the order in which they were, or, for the greedy choice among
 /// all, by valid units.
@@ -55,9 +57,9 @@ impl Victims {
             window,
             block_units,
             most_gaining,
-            ends: CowVec::new(u64::from(lists), (NONE, NONE)),
-            links: CowVec::new(u64::from(blocks), (NONE, NONE)),
-            filled: CowVec::new(if aged { u64::from(blocks) } else { 0 }, 0),
+            ends: CowVec::in_chunks(u64::from(lists), (NONE, NONE), CHUNK),
+            links: CowVec::in_chunks(u64::from(blocks), (NONE, NONE), CHUNK),
+            filled: CowVec::in_chunks(if aged { u64::from(blocks) } else { 0 }, 0, CHUNK),
             least: vec![block_units; lanes as usize],
         }
     }
