@@ -230,3 +230,82 @@ fn the_examples_map_of_blocks_copies_nothing_in_order_and_blocks_at_random() {
     );
     assert!(a_second * 6.0 < by_page, "{a_second} and {by_page}");
 }
+
+/// The drive that MQSim was given (CMU-SAFARI/MQSim at 7ec40e3), as we describe it: `docs/models/ssd.md` says how.
+const MQSIM: &str = r#"
+base = "device/z-ssd"
+name = "mqsim"
+
+[ssd]
+capacity = "3244MiB"
+split = 1
+striping = "c-w-d-p"
+initial = "steady"
+
+[ssd.nand]
+channels = 4
+ways = 2
+dies = 1
+planes = 1
+blocks = 512
+pages = 256
+page = "4KiB"
+erase_latency = "3.8ms"
+bus_rate = "333MT/s"
+multi_plane_reads = "none"
+multi_plane_programs = false
+cache_read = false
+cache_program = false
+suspends = 0
+
+[ssd.nand.lower]
+read_latency = "75us"
+program_latency = "750us"
+
+[ssd.buffer]
+write_back = false
+capacitors = false
+read_cache = false
+capacity = "1MiB"
+dirty = "1MiB"
+
+[ssd.firmware]
+page_time = "0s"
+write_latency = "0s"
+read_latency = "0s"
+decode_latency = "0s"
+
+[ssd.collection]
+free_blocks = 25
+
+[ssd.wear]
+factory_bad = 0.0
+difference = 0
+"#;
+
+/// Rung 6: a drive against reference runs of MQSim, whose figures are committed here. Every figure has a bound on
+/// both sides, so that no difference closes or grows unnoticed.
+#[test]
+fn a_drive_against_runs_of_mqsim() {
+    let spec = load_text("mqsim", MQSIM, &[]).expect("the description is right").spec;
+    // Mean latencies of reads anywhere, in microseconds, which it tells in whole ones.
+    for (depth, published, from, to) in [
+        (1, 88.0, 0.01, 0.02),
+        (2, 95.0, 0.01, 0.02),
+        (8, 148.0, -0.01, 0.015),
+        (32, 422.0, -0.01, 0.01),
+        (128, 1620.0, -0.02, 0.01),
+    ] {
+        let (mut drive, capacity) = built(&spec);
+        let (_, latency_us) = run(&mut drive, capacity, Ask::RandomRead, depth, 40_000);
+        against(&format!("reads, {depth} at a time"), latency_us, published, from, to);
+    }
+    // Writes anywhere, of the second half.
+    let (mut drive, capacity) = built(&spec);
+    let (rate, _) = run(&mut drive, capacity, Ask::RandomWrite, 32, 300_000);
+    against("writes", rate, 540.4, 4.0, 5.0);
+    let flash = drive.activity(u64::MAX / 2).drive.expect("it is a drive");
+    let did = flash.translation;
+    let amplification = (did.host_units + did.moved_units) as f64 / did.host_units as f64;
+    against("amplification", amplification, 2.379, 0.25, 0.4);
+}
