@@ -336,13 +336,12 @@ def request_files(
         twice = next(one for one in paths if paths.count(one) > 1)
         hint = "give one of them another name"
         raise RunError("not-written", f"the {what} of two systems would go to {twice}", hint)
-    trace = Path(work.path) if isinstance(work, MemoryTrace) else None
+    traces = work.files if isinstance(work, MemoryTrace) else []
     for one in paths:
         partial = one.with_name(f"{one.name}.partial")
-        if trace is not None and any(
-            at.exists() and trace.exists() and at.samefile(trace) for at in (one, partial)
-        ):
-            raise RunError("not-written", f"{trace} is the trace, and is left alone")
+        for trace in traces:
+            if any(at.exists() and trace.exists() and at.samefile(trace) for at in (one, partial)):
+                raise RunError("not-written", f"{trace} is the trace, and is left alone")
         if one.is_symlink() or (one.exists() and not one.is_file()):
             raise RunError("not-written", f"{one} is no regular file, and is left alone")
         if not one.absolute().parent.is_dir():

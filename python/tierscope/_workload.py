@@ -97,9 +97,12 @@ class Recorded:
 class MemoryTrace:
     """Requests for a memory or store, as a simulator or tracer wrote them: for devices alone.
 
+    Those that tell what a program's threads do run on machines with a processor too.
+
     Attributes:
         format: such as ``dramsim3`` or ``msr``; ``tierscope show workloads`` lists them.
-        path: the file, plain or compressed by gzip, xz or zstd.
+        path: the file, plain or compressed by gzip, xz or zstd; of formats whose traces have a file
+            for each thread or core, several with commas between, for machines with a processor.
         parameters: ``clock`` is the clock that cycles are of, the device's own unless given;
             ``outstanding`` is how many requests are under way at most, whatever their times;
             ``volume`` is which volume to take of a trace that has several.
@@ -118,6 +121,11 @@ class MemoryTrace:
         _check.text(self.format, "a trace's format", 'write a name such as "dramsim3"')
         _check.path(self.path, "a trace's file", 'write a path, such as "app.trc"')
         _check.mapping(self.parameters, "a trace's parameters")
+
+    @property
+    def files(self) -> list[Path]:
+        """The files: one, unless commas name several."""
+        return [Path(file) for file in _core.trace_files(os.fspath(self.path))]
 
     def to_dict(self) -> dict[str, Any]:
         """As the simulator takes it."""

@@ -7,6 +7,7 @@ import json
 import lzma
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tierscope as ts
@@ -195,6 +196,53 @@ def test_a_trace_of_a_program_runs_on_machines_with_a_processor(tmp_path: Path) 
     assert result.data["workload"]["threads"] == 1
     alone = ts.run("device/ddr4-2400", f"lackey:{tmp_path / 'x.lackey'}")
     assert alone.data["systems"]["device/ddr4-2400"]["accesses"] == 2000
+
+
+def test_threads_of_a_trace_run_side_by_side(tmp_path: Path) -> None:
+    lines = [f"{n} {'RW'[n % 2]} {n * 7919 % 65536 * 64:x} 00 {n % 3}\n" for n in range(6000)]
+    (tmp_path / "x.nv").write_text("".join(lines), encoding="utf-8")
+    one = [line[: line.rindex(" ")] + " 0\n" for line in lines]
+    (tmp_path / "one.nv").write_text("".join(one), encoding="utf-8")
+
+    def ran(file: str, cores: int = 3) -> dict[str, Any]:
+        machine = ts.system("oracle/quick").with_sets([("processor.cores", str(cores))])
+        result = ts.run(machine, f"nvmain:{tmp_path / file}")
+        system = result.data["systems"]["oracle/quick"]
+        assert (system["accesses"], system["instructions"]) == (6000, 6000)
+        return {"threads": result.data["workload"]["threads"], "time_s": system["time_s"]}
+
+    together, alone = ran("x.nv"), ran("one.nv")
+    assert (together["threads"], alone["threads"]) == (3, 1)
+    assert together["time_s"] < 0.6 * alone["time_s"]
+    with pytest.raises(ts.RunError, match=r"of thread 2, and 2 others .* the machine has 2; set"):
+        ran("x.nv", cores=2)
+
+
+def test_several_files_of_a_trace_are_its_threads(tmp_path: Path, tierscope: Runner) -> None:
+    for name in ("a", "b"):
+        lines = "".join(f"I  {4 * n:x},4\n L {64 * n:x},8\n" for n in range(2000))
+        (tmp_path / f"{name}.lackey").write_text(lines, encoding="utf-8")
+    both = f"lackey:{tmp_path / 'a.lackey'},{tmp_path / 'b.lackey'}"
+    result = ts.run("oracle/quick", both)
+    assert result.data["workload"]["name"] == "a.lackey,b.lackey"
+    assert result.data["workload"]["threads"] == 2
+    assert result.data["systems"]["oracle/quick"]["accesses"] == 4000
+    # Each is a process: what they touch is not shared.
+    profile = ts.trace_info(both).profile
+    assert profile is not None
+    assert profile["blocks"] == 4000
+    for arguments, told in (
+        (("oracle/quick", "--set", "processor.cores=1", "-w", both), "are 2 threads"),
+        (("device/ddr4-2400", "-w", both), "is a device alone"),
+        (("oracle/quick", "-w", "msr:x.csv,y.csv"), "2 files are given"),
+    ):
+        refused = tierscope("run", "-s", *arguments)
+        assert refused.returncode == 125
+        assert told in refused.stderr
+    # A file whose name has a comma is one.
+    file = tmp_path / "a,b.lackey"
+    file.write_bytes((tmp_path / "a.lackey").read_bytes())
+    assert ts.run("oracle/quick", f"lackey:{file}").data["workload"]["threads"] == 1
 
 
 def test_dependences_of_champsim_make_a_program_wait(tmp_path: Path) -> None:

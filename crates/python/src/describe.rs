@@ -231,6 +231,13 @@ pub fn check_workload(py: Python<'_>, workload: &str) -> PyResult<()> {
     py.detach(|| workload.prepare()).map(|_| ())
 }
 
+/// The files that the path of a trace of requests names: itself, or, where there is none of that name, those
+/// between its commas.
+#[pyfunction]
+pub fn trace_files(path: PathBuf) -> Vec<PathBuf> {
+    crate::requests::files(&path)
+}
+
 /// The name that was most likely meant by `word`, if any was.
 #[pyfunction]
 pub fn nearest(word: &str, names: Vec<String>) -> Option<String> {

@@ -161,15 +161,15 @@ impl Prepared {
 }
 
 impl Workload {
-    /// As [`Workload::prepare`], for these machines: where none is a device alone, a trace of a program's
-    /// instructions is a workload of a thread.
+    /// As [`Workload::prepare`], for these machines: where none is a device alone, a trace of a program is a
+    /// workload of threads.
     pub fn prepare_for(self, systems: &[SystemSpec]) -> Result<Prepared, PyErr> {
         match self {
             Workload::Requests { format, path, parameters }
                 if requests::is_program(&format)
                     && !systems.iter().any(SystemSpec::stands_alone) =>
             {
-                requests::prepare_program(&format, &path, &parameters)
+                requests::prepare_program(&format, &path, &parameters, systems)
             }
             other => other.prepare(),
         }
@@ -183,6 +183,10 @@ impl Workload {
             }
             Workload::Recorded { path, allow_truncated } => recorded(path, allow_truncated),
             Workload::Requests { format, path, parameters } => {
+                // Several are threads, whatever they are for.
+                if requests::is_program(&format) && requests::files(&path).len() > 1 {
+                    return requests::prepare_program(&format, &path, &parameters, &[]);
+                }
                 requests::prepare(&format, &path, &parameters)
             }
         }

@@ -5,14 +5,15 @@ use crate::job::{Prepared, Source, one, wrong_parameter};
 use pyo3::PyErr;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tierscope_kernel::Clock;
 use tierscope_system::alone::{OUTSTANDING, Requests};
 use tierscope_system::result::{WorkloadInfo, WorkloadKind};
+use tierscope_system::spec::SystemSpec;
 use tierscope_units::{Frequency, Problem, nearest};
 use tierscope_workload::requests::{
-    ChoiceError, Choices, FORMATS, Format, OpenError, PATTERNS, PatternSource, ProgramTrace,
-    RequestSource, Times, TraceReader, find,
+    ChoiceError, Choices, FORMATS, Format, MOST_THREADS, OpenError, PATTERNS, PatternSource,
+    ProgramTrace, RequestSource, Several, Times, TraceReader, find,
 };
 use tierscope_workload::{Footprint, StreamError};
 
@@ -141,6 +142,16 @@ fn outstanding_said() -> Said {
     }
 }
 
+/// The files that a path names: itself, or, where there is none of that name, those between commas.
+pub fn files(path: &Path) -> Vec<PathBuf> {
+    match path.to_str() {
+        Some(text) if text.contains(',') && !path.exists() => {
+            text.split(',').map(PathBuf::from).collect()
+        }
+        _ => vec![path.to_owned()],
+    }
+}
+
 /// Opens a trace.
 pub fn prepare(
     format: &str,
@@ -162,18 +173,21 @@ pub fn prepare(
             _ => return Err(one(unknown_parameter(found, name, value))),
         }
     }
+    if let several @ 2.. = files(path).len() {
+        return Err(run_error("wrong-workload", one_file(found, several)));
+    }
     let reader = TraceReader::open(path, found, &choices).map_err(unopened)?;
     let mut said = BTreeMap::from([
         ("file".to_owned(), Value::from(path.display().to_string())),
         ("format".to_owned(), format.into()),
     ]);
     said.extend(parameters.iter().map(|(name, value)| (name.clone(), value.clone())));
-    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let name = name_of(path);
     let arrivals = Arrivals { source: Box::new(reader), clock, outstanding };
     Ok(prepared(name, said, 0, arrivals))
 }
 
-/// Whether traces of a format tell what a program's instructions do.
+/// Whether traces of a format tell what a program's threads do.
 pub fn is_program(format: &str) -> bool {
     find(format).is_some_and(|found| found.program.is_some())
 }
@@ -183,6 +197,7 @@ pub fn prepare_program(
     format: &str,
     path: &Path,
     parameters: &Map<String, Value>,
+    systems: &[SystemSpec],
 ) -> Result<Prepared, PyErr> {
     let Some(found) = find(format) else { return Err(one(unknown_format(format))) };
     if let Some((name, value)) = parameters.iter().next() {
@@ -190,9 +205,15 @@ pub fn prepare_program(
                       what it loads by itself";
         return Err(one(impossible(name, value, reason.into(), "leave it out".into())));
     }
-    let trace = ProgramTrace::open(path, found, &Choices::new()).map_err(unopened)?;
+    let files = files(path);
+    let hardware_threads =
+        |system: &SystemSpec| system.processor.as_ref().map(|it| it.cores * it.threads_per_core);
+    let most = systems.iter().filter_map(hardware_threads).min();
+    let most = most.map_or(MOST_THREADS, |most| most as usize);
+    let trace = ProgramTrace::open(&files, found, &Choices::new(), most).map_err(unopened)?;
+    let names = files.iter().map(|file| name_of(file));
     let info = WorkloadInfo {
-        name: path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
+        name: names.collect::<Vec<_>>().join(","),
         kind: WorkloadKind::Recorded,
         command: None,
         parameters: BTreeMap::from([
@@ -230,6 +251,24 @@ pub fn pattern(
     said.insert("format".to_owned(), "pattern".into());
     let arrivals = Arrivals { source: Box::new(source), clock: None, outstanding: at_most };
     Ok(prepared(pattern.name.to_owned(), said, seed, arrivals))
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// Why several files are no trace of requests.
+fn one_file(format: &Format, files: usize) -> String {
+    let several = FORMATS
+        .iter()
+        .filter(|it| it.program.is_some_and(|of| of.several != Several::No))
+        .map(|it| it.name);
+    let name = format.name;
+    format!(
+        "{files} files are given, and a trace of {name} is one file; give one (several, one a core or \
+         thread, may be given of {})",
+        several.collect::<Vec<_>>().join(", ")
+    )
 }
 
 fn prepared(

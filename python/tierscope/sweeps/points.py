@@ -284,9 +284,9 @@ class _Expansion:
             self._check_repetitions(work, name)
             if self._asked_sample() is not None:
                 _sampling.check_work(work)
-            file = work.file if isinstance(work, Generated) else Path(work.path)
-            if file is not None:
-                self._content[name] = _file_digest(file)
+            files = _files_of(work)
+            if files:
+                self._content[name] = " ".join(_file_digest(file) for file in files)
                 with core_errors():
                     _core.check_workload(json.dumps(work.to_dict()))
         except SpecError as error:
@@ -389,6 +389,13 @@ def _name_of(work: Generated | Recorded | MemoryTrace) -> str:
         return work.name
     kind = "trace" if isinstance(work, Recorded) else work.format
     return f"{kind}:{work.path}"
+
+
+def _files_of(work: Generated | Recorded | MemoryTrace) -> list[Path]:
+    """The files that a workload is read from."""
+    if isinstance(work, Generated):
+        return [] if work.file is None else [work.file]
+    return work.files if isinstance(work, MemoryTrace) else [Path(work.path)]
 
 
 def _file_digest(path: Path) -> str:

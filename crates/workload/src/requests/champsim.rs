@@ -10,9 +10,10 @@
 //! registers that its instruction reads has been made of that load, by any number of instructions. That is
 //! an upper bound: the trace does not tell registers of an address from those of data.
 
-use super::format::Program;
-use super::{Extent, Format, Marks, Out, Parse, Times, TraceRequest};
-use crate::op::{FLAG_DEPENDENT, Op};
+use super::format::{OfProgram, Program, Several};
+use super::told::bytes_in_line;
+use super::{Extent, Format, Marks, Out, Parse, Times, Told, TraceRequest};
+use crate::op::FLAG_DEPENDENT;
 
 /// The format.
 pub const FORMAT: Format = Format {
@@ -36,7 +37,10 @@ pub const FORMAT: Format = Format {
     source: "ChampSim/ChampSim:inc/trace_instruction.h, input_instr",
     parse: Parse::Records(64, parse),
     write: Some(write),
-    program: Some(|| Box::new(Instructions::default())),
+    program: Some(OfProgram {
+        new: || Box::new(Instructions::default()),
+        several: Several::Processes,
+    }),
 };
 
 const FIRST_WRITTEN: usize = 16;
@@ -73,48 +77,42 @@ fn parse(record: &[u8], out: &mut Out) -> Result<(), String> {
 /// Registers that addresses and data do not flow through: none, and by ChampSim's numbers the stack
 /// pointer, flags and the instruction pointer (`inc/instruction.h`).
 const NO_DATA: [u8; 4] = [0, 6, 25, 26];
-const LINE_BYTES: u64 = 64;
-const ACCESS_BYTES: u64 = 8;
 
 /// A trace on its way to a processor.
 #[derive(Clone)]
 struct Instructions {
-    instructions: u32,
     /// Whether each register has been made of what the last load gave.
     of_last_load: [bool; 256],
 }
 
 impl Default for Instructions {
     fn default() -> Self {
-        Instructions { instructions: 0, of_last_load: [false; 256] }
+        Instructions { of_last_load: [false; 256] }
     }
 }
 
 impl Program for Instructions {
-    fn read(&mut self, record: &[u8], out: &mut Vec<Op>) -> Result<(), String> {
+    fn read(&mut self, record: &[u8], told: &mut Told) -> Result<(), String> {
         check(record)?;
-        self.instructions += 1;
+        told.instructions(1);
         let flows = |register: &&u8| !NO_DATA.contains(register);
         let (written, read) = (&record[10..12], &record[12..16]);
         let depends =
             read.iter().filter(flows).any(|register| self.of_last_load[usize::from(*register)]);
         let flag = if depends { FLAG_DEPENDENT } else { 0 };
-        let size = |address: u64| ACCESS_BYTES.min(LINE_BYTES - address % LINE_BYTES) as u16;
         let mut loads = false;
         for address in (0..4).map(|number| word(record, FIRST_READ + 8 * number)) {
             if address != 0 {
-                let instructions = std::mem::take(&mut self.instructions);
                 // Loads of one instruction do not wait for each other.
                 let flag = if loads { 0 } else { flag };
-                out.push(Op::load(address, size(address), instructions).with_flags(flag));
+                told.access(false, address, bytes_in_line(address), flag);
                 loads = true;
             }
         }
         for address in (0..2).map(|number| word(record, FIRST_WRITTEN + 8 * number)) {
             if address != 0 {
-                let instructions = std::mem::take(&mut self.instructions);
                 let flag = if loads { FLAG_DEPENDENT } else { flag };
-                out.push(Op::store(address, size(address), instructions).with_flags(flag));
+                told.access(true, address, bytes_in_line(address), flag);
             }
         }
         if loads {
@@ -124,10 +122,6 @@ impl Program for Instructions {
             self.of_last_load[usize::from(*register)] = loads || depends;
         }
         Ok(())
-    }
-
-    fn instructions(&mut self) -> &mut u32 {
-        &mut self.instructions
     }
 
     fn fork(&self) -> Box<dyn Program> {

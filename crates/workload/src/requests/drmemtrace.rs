@@ -10,11 +10,10 @@
 //! first access; an exit and a footer behind the last. A size has 16 bits: requests of 64 KiB and more become
 //! several.
 
-use super::format::Program;
+use super::format::{OfProgram, Program, Several};
 use super::{
-    Extent, Format, MOST_REQUEST_BYTES, Marks, Out, Parse, RequestKind, Times, TraceRequest,
+    Extent, Format, MOST_REQUEST_BYTES, Marks, Out, Parse, RequestKind, Times, Told, TraceRequest,
 };
-use crate::op::Op;
 
 /// The format.
 pub const FORMAT: Format = Format {
@@ -37,7 +36,7 @@ pub const FORMAT: Format = Format {
     source: "DynamoRIO/dynamorio:clients/drcachesim/common/trace_entry.h, version 5 of the trace",
     parse: Parse::Records(12, parse),
     write: Some(write),
-    program: Some(|| Box::new(Drmemtrace::default())),
+    program: Some(OfProgram { new: || Box::new(Drmemtrace), several: Several::Named }),
 };
 
 const READ: u16 = 0;
@@ -126,39 +125,25 @@ fn parse(record: &[u8], out: &mut Out) -> Result<(), String> {
     Ok(())
 }
 
-/// A trace of one thread on its way to a processor.
-#[derive(Clone, Default)]
-struct Drmemtrace {
-    instructions: u32,
-    thread: Option<u64>,
-}
+/// A trace on its way to a processor.
+struct Drmemtrace;
 
 impl Program for Drmemtrace {
-    fn read(&mut self, record: &[u8], out: &mut Vec<Op>) -> Result<(), String> {
+    fn read(&mut self, record: &[u8], told: &mut Told) -> Result<(), String> {
         let (kind, size, address) = entry(record)?;
         match kind {
-            READ => {
-                out.push(Op::load(address, size.max(1), std::mem::take(&mut self.instructions)))
-            }
-            WRITE => {
-                out.push(Op::store(address, size.max(1), std::mem::take(&mut self.instructions)));
-            }
-            INSTRUCTION..=RETURN | SYSENTER | TAKEN | UNTAKEN => self.instructions += 1,
-            BUNDLE => self.instructions += u32::from(size),
-            THREAD if *self.thread.get_or_insert(address) != address => {
-                return Err("it is of a second thread; give the file of one thread".into());
-            }
+            READ | WRITE => told.access(kind == WRITE, address, size.max(1), 0),
+            INSTRUCTION..=RETURN | SYSENTER | TAKEN | UNTAKEN => told.instructions(1),
+            BUNDLE => told.instructions(u32::from(size)),
+            THREAD => told.thread(address)?,
+            PROCESS => told.process(address)?,
             _ => {}
         }
         Ok(())
     }
 
-    fn instructions(&mut self) -> &mut u32 {
-        &mut self.instructions
-    }
-
     fn fork(&self) -> Box<dyn Program> {
-        Box::new(self.clone())
+        Box::new(Drmemtrace)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a format of traces says of itself, and what it asks of those who read or write it.
 
+use super::told::Told;
 use super::{RequestKind, Times, TraceRequest};
-use crate::op::Op;
 use std::collections::{BTreeMap, VecDeque};
 
 /// A format of traces of requests.
@@ -43,8 +43,9 @@ pub struct Format {
     pub parse: Parse,
     /// How a request is written; `None` where it is only read.
     pub write: Option<Write>,
-    /// How it is read for a machine with a processor, where it tells what a program's instructions do.
-    pub program: Option<fn() -> Box<dyn Program>>,
+    /// How it is read for a machine with a processor, where it tells what a program's instructions do, or
+    /// which thread asks.
+    pub program: Option<OfProgram>,
 }
 
 /// Appends a request as the format has it: a line with its end, or a record. What the format has no
@@ -193,16 +194,39 @@ pub trait Messages: Send {
     fn fork(&self) -> Box<dyn Messages>;
 }
 
-/// What is known after some lines or records of a trace of a program's instructions.
+/// How traces of a format are read for a machine with a processor.
+#[derive(Clone, Copy, Debug)]
+pub struct OfProgram {
+    /// What is known at the beginning of a file.
+    pub new: fn() -> Box<dyn Program>,
+    /// Whether a trace may have several files.
+    pub several: Several,
+}
+
+/// What several files of a trace are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Several {
+    /// There is one only.
+    No,
+    /// Each is a process of its own, with an address space of its own.
+    Processes,
+    /// Their records name threads and processes.
+    Named,
+}
+
+/// What is known after some lines or records of a trace of a program.
 pub trait Program: Send {
-    /// Reads the next line, which has no blanks around it and is not empty, or record.
+    /// Reads the next line, which has no blanks around it and is not empty, or record; of a format that
+    /// [is of requests](Program::of_requests), which thread its requests are of.
     ///
     /// # Errors
     /// What is wrong with it.
-    fn read(&mut self, record: &[u8], out: &mut Vec<Op>) -> Result<(), String>;
+    fn read(&mut self, record: &[u8], told: &mut Told) -> Result<(), String>;
 
-    /// Instructions since the last operation.
-    fn instructions(&mut self) -> &mut u32;
+    /// Whether what threads do are the requests of the trace, each of which counts as an instruction.
+    fn of_requests(&self) -> bool {
+        false
+    }
 
     /// A second one that stands at the same place.
     fn fork(&self) -> Box<dyn Program>;

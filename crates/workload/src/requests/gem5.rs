@@ -2,13 +2,18 @@
 //! `gem5`, a header, then packets, each behind its length.
 //!
 //! Packets of the commands ReadReq (1) and WriteReq (4) are requests; all others are left out, and their
-//! number is told. Flags, identifiers and addresses of instructions are left out. gem5 compresses what
-//! is named `.gz`.
+//! number is told. Flags and addresses of instructions are left out. gem5 compresses what is named `.gz`.
+//!
+//! Where the header names requestors (`id_strings`), as a MemTraceProbe's does, the identifier of a packet
+//! is that of its requestor (`src/mem/probes/mem_trace.cc`), and each is a thread on a machine with a
+//! processor: a core's data cache is one, and its instruction cache another. There each packet counts as
+//! an instruction, and ticks are left out. Other traces are of one thread. Addresses are those of one
+//! memory, which all threads share.
 
-use super::format::Messages;
+use super::format::{Messages, OfProgram, Program, Several};
 use super::{
     ChoiceError, Choices, Extent, Format, MOST_REQUEST_BYTES, Marks, Out, Parse, RequestKind,
-    Times, TraceRequest,
+    Times, Told, TraceRequest,
 };
 
 /// The format.
@@ -33,7 +38,7 @@ pub const FORMAT: Format = Format {
              util/decode_packet_trace.py",
     parse: Parse::Messages(messages),
     write: Some(write),
-    program: None,
+    program: Some(OfProgram { new: || Box::new(Requestors::default()), several: Several::No }),
 };
 
 const MAGIC: &[u8] = b"gem5";
@@ -79,17 +84,28 @@ fn take(message: &mut &[u8]) -> Result<u64, String> {
     Ok(value)
 }
 
-/// The first numbers of each field up to 7 of a message.
-fn fields(mut message: &[u8]) -> Result<[Option<u64>; 8], String> {
+/// The last numbers of each field up to 7 of a message.
+fn fields(message: &[u8]) -> Result<[Option<u64>; 8], String> {
     let mut found = [None; 8];
+    each_field(message, |tag, value| {
+        if tag & 7 == 0
+            && let Some(place) = found.get_mut((tag >> 3) as usize)
+        {
+            *place = Some(value);
+        }
+    })?;
+    Ok(found)
+}
+
+/// Hands over number and kind of each field of a message, and the value of those that are numbers.
+#[inline]
+fn each_field(mut message: &[u8], mut field: impl FnMut(u64, u64)) -> Result<(), String> {
     while !message.is_empty() {
         let tag = take(&mut message)?;
+        let mut value = 0;
         let skipped = match tag & 7 {
             0 => {
-                let value = take(&mut message)?;
-                if let Some(place) = found.get_mut((tag >> 3) as usize) {
-                    *place = Some(value);
-                }
+                value = take(&mut message)?;
                 0
             }
             1 => 8,
@@ -99,8 +115,51 @@ fn fields(mut message: &[u8]) -> Result<[Option<u64>; 8], String> {
         };
         let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
         message = message.get(skipped..).ok_or("a field of it goes beyond its end")?;
+        field(tag, value);
     }
-    Ok(found)
+    Ok(())
+}
+
+/// A trace on its way to a processor.
+#[derive(Clone, Default)]
+struct Requestors {
+    /// Messages read, up to the header.
+    read: u8,
+    /// Whether the header names them.
+    named: bool,
+}
+
+impl Program for Requestors {
+    fn read(&mut self, message: &[u8], told: &mut Told) -> Result<(), String> {
+        const ID_STRINGS: u64 = 4;
+        if self.read == 0 {
+            self.read = 1;
+            return Ok(());
+        }
+        let (_, before) = varint(message)?.unwrap_or_default();
+        let message = &message[before..];
+        if self.read == 1 {
+            self.read = 2;
+            return each_field(message, |tag, _| self.named |= tag >> 3 == ID_STRINGS);
+        }
+        if !self.named {
+            return Ok(());
+        }
+        match fields(message)? {
+            [_, _, Some(READ_REQUEST | WRITE_REQUEST), .., Some(requestor), _] => {
+                told.thread(requestor)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn of_requests(&self) -> bool {
+        true
+    }
+
+    fn fork(&self) -> Box<dyn Program> {
+        Box::new(self.clone())
+    }
 }
 
 /// Appends a number in groups of seven bits, the lowest first.
@@ -183,9 +242,11 @@ impl Messages for Gem5 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::RequestSource;
     use super::super::tests::Scratch;
+    use super::super::{ProgramTrace, RequestSource};
     use super::*;
+    use crate::op::Op;
+    use crate::stream::{Pull, Stream};
 
     /// A message of number fields, behind its length.
     fn message(fields: &[(u64, u64)], text: &str) -> Vec<u8> {
@@ -229,6 +290,34 @@ mod tests {
         assert_eq!(told, expected);
         let remarks = reader.remarks();
         assert!(remarks[0].starts_with("1 packets that are neither"), "{remarks:?}");
+    }
+
+    #[test]
+    fn requestors_are_threads_where_the_header_names_them() {
+        let of = |requestor: u64, at: u64| {
+            message(&[(1, 5), (2, 1), (3, at), (4, 64), (6, requestor)], "")
+        };
+        let packets = [of(7, 64), of(2, 128), of(7, 192)].concat();
+        for (names, expected) in
+            [(0, vec![vec![64, 128, 192], vec![]]), (2, vec![vec![64, 192], vec![128]])]
+        {
+            let mut header = message(&[(3, 1_000_000_000)], "probe");
+            for _ in 0..names {
+                header.extend([4 << 3 | 2, 2, 1 << 3, 7]);
+            }
+            header[0] = (header.len() - 1) as u8;
+            let file = Scratch::new(&[MAGIC.to_vec(), header, packets.clone()].concat());
+            let choices = Choices::new();
+            let files = [file.0.clone()];
+            let mut stream = ProgramTrace::open(&files, &FORMAT, &choices, 2).unwrap();
+            let found = [0, 1].map(|thread| {
+                let mut ops = Vec::new();
+                while stream.pull(thread, 9, &mut ops).unwrap() == Pull::More {}
+                let loads = ops.iter().filter(|op| **op == Op::load(op.word, 64, 1));
+                loads.map(|op| op.word).collect::<Vec<u64>>()
+            });
+            assert_eq!(found.to_vec(), expected);
+        }
     }
 
     /// What is written is what gem5's own tools would write of the same packets, flags left out.

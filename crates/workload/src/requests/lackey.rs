@@ -5,13 +5,12 @@
 //! is left out. Instructions (`I`) are counted on a machine with a processor, up to the access that
 //! follows, and left out on a device alone; where a trace has none, each line counts as one.
 
-use super::format::Program;
+use super::format::{OfProgram, Program, Several};
 use super::words::{bytes, hexadecimal};
 use super::{
     ChoiceError, Choices, Extent, Format, Marks, Out, Parse, Read, RequestKind, Script, Times,
-    TraceRequest,
+    Told, TraceRequest,
 };
-use crate::op::Op;
 use std::io::Write;
 
 /// The format.
@@ -35,7 +34,7 @@ pub const FORMAT: Format = Format {
     source: "Valgrind manual, Lackey: memory tracing; lackey/lk_main.c",
     parse: Parse::Script(script),
     write: Some(write),
-    program: Some(|| Box::new(Accesses::default())),
+    program: Some(OfProgram { new: || Box::new(Accesses::default()), several: Several::Processes }),
 };
 
 fn script(_: &Choices) -> Result<Box<dyn Script>, ChoiceError> {
@@ -83,31 +82,24 @@ fn accesses(line: &str) -> Result<Option<Line>, String> {
 /// A trace on its way to a processor.
 #[derive(Clone, Default)]
 struct Accesses {
-    instructions: u32,
     /// Whether the trace tells instructions: one that does begins with one. Of others each line is one.
     tells: bool,
 }
 
 impl Program for Accesses {
-    fn read(&mut self, line: &[u8], out: &mut Vec<Op>) -> Result<(), String> {
+    fn read(&mut self, line: &[u8], told: &mut Told) -> Result<(), String> {
         let line = std::str::from_utf8(line).map_err(|_| "the line is not text")?;
         let Some((kinds, address, bytes)) = accesses(line)? else { return Ok(()) };
         let size = u16::try_from(bytes)
             .map_err(|_| format!("an instruction moves no {bytes} bytes, but 65535 at most"))?;
         self.tells |= kinds.is_empty();
-        self.instructions += u32::from(kinds.is_empty() || !self.tells);
+        if kinds.is_empty() || !self.tells {
+            told.instructions(1);
+        }
         for kind in kinds {
-            let instructions = std::mem::take(&mut self.instructions);
-            out.push(match kind {
-                RequestKind::Write => Op::store(address, size, instructions),
-                _ => Op::load(address, size, instructions),
-            });
+            told.access(*kind == RequestKind::Write, address, size, 0);
         }
         Ok(())
-    }
-
-    fn instructions(&mut self) -> &mut u32 {
-        &mut self.instructions
     }
 
     fn fork(&self) -> Box<dyn Program> {

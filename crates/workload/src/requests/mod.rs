@@ -18,6 +18,7 @@ pub mod profile;
 mod program;
 mod reader;
 mod request;
+mod told;
 mod words;
 mod zip;
 
@@ -25,15 +26,16 @@ pub use accesses::Accesses;
 pub use convert::{ConvertError, Converted, How, convert};
 pub use first::First;
 pub use format::{
-    ChoiceError, Choices, Extent, Format, FormatOption, Marks, Messages, Out, Parse, Program, Read,
-    Script, VOLUME, Volume, Write,
+    ChoiceError, Choices, Extent, Format, FormatOption, Marks, Messages, OfProgram, Out, Parse,
+    Program, Read, Script, Several, VOLUME, Volume, Write,
 };
 pub use input::OpenError;
 pub use output::{Output, Packing};
 pub use pattern::{PATTERNS, Pattern, PatternSource, Patterned, find_pattern};
-pub use program::ProgramTrace;
+pub use program::{MOST_THREADS, ProgramTrace};
 pub use reader::TraceReader;
 pub use request::{Passed, RequestKind, RequestSource, Times, TraceRequest};
+pub use told::Told;
 
 /// Bytes of a request at most: 1 GiB.
 pub const MOST_REQUEST_BYTES: u32 = 1 << 30;

@@ -1,8 +1,13 @@
 //! `nvmain`: the cycle, what is done, a hexadecimal address, the data and perhaps those before, and a
-//! thread: the traces of NVMain. Data and threads are left out.
+//! thread: the traces of NVMain. Data are left out.
+//!
+//! A line of five words or more ends with the thread, which tells threads apart on a machine with a
+//! processor: there each access counts as an instruction, and cycles are left out. Addresses are those of
+//! one memory, which all threads share.
 
-use super::words::{cycle, first, hexadecimal};
-use super::{Extent, Format, Marks, Parse, Times, TraceRequest};
+use super::format::{OfProgram, Program, Several};
+use super::words::{cycle, first, hexadecimal, whole};
+use super::{Extent, Format, Marks, Parse, Times, Told, TraceRequest};
 use std::io::Write;
 
 /// The format.
@@ -25,8 +30,29 @@ pub const FORMAT: Format = Format {
     source: "SEAL-UCSB/NVmain@0512bae:traceReader/NVMainTrace/NVMainTraceReader.cpp",
     parse: Parse::Lines(parse),
     write: Some(write),
-    program: None,
+    program: Some(OfProgram { new: || Box::new(Threads), several: Several::No }),
 };
+
+/// A trace on its way to a processor.
+struct Threads;
+
+impl Program for Threads {
+    fn read(&mut self, line: &[u8], told: &mut Told) -> Result<(), String> {
+        let line = std::str::from_utf8(line).map_err(|_| "the line is not text")?;
+        match line.split_ascii_whitespace().skip(4).last() {
+            Some(thread) => told.thread(whole(thread, "the number of a thread")?),
+            None => told.thread(0),
+        }
+    }
+
+    fn of_requests(&self) -> bool {
+        true
+    }
+
+    fn fork(&self) -> Box<dyn Program> {
+        Box::new(Threads)
+    }
+}
 
 fn parse(line: &str) -> Result<TraceRequest, String> {
     if line.starts_with("NVMV") {

@@ -207,6 +207,20 @@ impl TraceReader {
         Ok(length > 0)
     }
 
+    /// Reads the next line or record and gets its requests; whether there is one.
+    pub(super) fn read_requests(&mut self) -> Result<bool, StreamError> {
+        let there = !self.ended && self.read()?;
+        if there {
+            self.parse()?;
+        }
+        Ok(there)
+    }
+
+    /// The next request of the line or record that was read last.
+    pub(super) fn pop(&mut self) -> Result<Option<TraceRequest>, StreamError> {
+        self.pending.pop_front().map(|request| self.timed(request)).transpose()
+    }
+
     /// The line in the buffer, without its end.
     fn line(&self) -> &[u8] {
         let line = self.buffer.strip_suffix(b"\n").unwrap_or(&self.buffer);
