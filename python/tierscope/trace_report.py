@@ -207,9 +207,14 @@ def miss_ratio(found: dict[str, Any], cache_bytes: int) -> float:
     return ratio
 
 
+_MOST_WAYS = 16
+"""Ways that the table has a column for; the object tells more."""
+
+
 def _caches(found: dict[str, Any]) -> Iterator[str]:
     """How soon blocks come again, and what caches of powers of two miss."""
-    ways = sorted({row["ways"] for row in found["set_associative"]})
+    every = {row["ways"] for row in found["set_associative"]}
+    ways = [way for way in sorted(every) if way <= _MOST_WAYS]
     by_ways = {
         (row["ways"], row["cache_bytes"]): row["miss_ratio"] for row in found["set_associative"]
     }

@@ -140,7 +140,7 @@ impl Pass {
             sizes: BTreeMap::new(),
             ticks: None,
             stack: Stack::new(most_blocks),
-            sets: Sets::default(),
+            sets: Sets::new(most_blocks),
             reuse: Histogram::default(),
             working_set: WorkingSet::default(),
         }
