@@ -111,10 +111,14 @@ class NoResultError(RunError):
     """
 
     def __init__(
-        self, reason: str, exit_status: int | None, what: str = "nothing was simulated"
+        self,
+        reason: str,
+        exit_status: int | None,
+        what: str = "nothing was simulated",
+        hint: str | None = None,
     ) -> None:
         self.exit_status = exit_status
-        super().__init__("no-result", f"{what}: {reason}")
+        super().__init__("no-result", f"{what}: {reason}", hint)
 
 
 class RunFailedError(RunError):
@@ -645,5 +649,17 @@ def _result(
         status = None if program is None else program["exit_status"]
         if any(system["sampling"] is not None for system in data["systems"].values()):
             raise NoResultError(reason, status, "there is no estimate")
+        zeros = [] if data["partial_reason"] else _said_to_be_zero(data["workload"])
+        if zeros:
+            reason = " and ".join(f"workload.{name} = 0" for name in zeros)
+            raise NoResultError(f"{reason} leaves nothing to do", status, hint="write 1 or more")
         raise NoResultError(reason, status)
     return result
+
+
+def _said_to_be_zero(workload: Mapping[str, Any]) -> list[str]:
+    """Parameters of a generated workload that are 0, and would not be unless that was said."""
+    listed = [one for one in parsed(_core.list_workloads()) if one["name"] == workload["name"]]
+    defaults = {one["name"]: one["default"] for kind in listed for one in kind["parameters"]}
+    is_zero = {name: str(value) == "0" for name, value in workload["parameters"].items()}
+    return [name for name, zero in is_zero.items() if zero and defaults.get(name, "0") != "0"]

@@ -34,12 +34,12 @@ for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         signal.signal(_number, _handler)
 
 
-def wait_until(holds: Callable[[], object]) -> None:
-    """Waits for something that comes soon."""
+def wait_until(holds: Callable[[], object], every_s: float = 0.02) -> None:
+    """Waits for something that comes soon, and looks every so often."""
     deadline = time.monotonic() + 300
     while not holds():
         assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
+        time.sleep(every_s)
 
 
 def threads_of(pid: int) -> set[str]:

@@ -73,13 +73,29 @@ fn messages(choices: &Choices) -> Result<Box<dyn Messages>, ChoiceError> {
             });
         }
     };
-    Ok(Box::new(Blktrace { event, volume: Volume::of(choices) }))
+    Ok(Box::new(Blktrace { event, volume: Volume::of(choices), before: None }))
 }
 
 #[derive(Clone)]
 struct Blktrace {
     event: u32,
     volume: Volume,
+    /// The device of the request before, and whether it is wanted.
+    before: Option<(u32, bool)>,
+}
+
+impl Blktrace {
+    #[inline]
+    fn wants(&mut self, device: u32) -> Result<bool, String> {
+        if let Some((before, wanted)) = self.before
+            && before == device
+        {
+            return Ok(wanted);
+        }
+        let wanted = self.volume.wants(&format!("{},{}", device >> 20, device & 0xf_ffff))?;
+        self.before = Some((device, wanted));
+        Ok(wanted)
+    }
 }
 
 fn short(record: &[u8], at: usize) -> u32 {
@@ -135,9 +151,7 @@ impl Messages for Blktrace {
             _ => None,
         };
         let flush = action & FLUSH != 0;
-        let device = short(record, 36);
-        let volume = format!("{},{}", device >> 20, device & 0xf_ffff);
-        if !(flush || kind.is_some()) || !self.volume.wants(&volume)? {
+        if !(flush || kind.is_some()) || !self.wants(short(record, 36))? {
             return Ok(true);
         }
         let ticks = Some(long(record, 8));

@@ -61,25 +61,41 @@ struct Gem5 {
     begun: bool,
 }
 
-/// A number in groups of seven bits, the lowest first, and the bytes that it took; nothing where it goes
-/// on behind `bytes`.
-fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, String> {
-    let mut value = 0u64;
-    for (place, byte) in bytes.iter().enumerate() {
-        if place == 10 || place == 9 && *byte > 1 {
-            return Err("a number of it has more than 64 bits".into());
-        }
-        value |= u64::from(byte & 0x7f) << (7 * place);
-        if byte & 0x80 == 0 {
-            return Ok(Some((value, place + 1)));
+/// Why there is no number.
+#[derive(Clone, Copy)]
+enum No {
+    /// It goes on behind the bytes.
+    End,
+    TooLong,
+}
+
+impl From<No> for String {
+    fn from(no: No) -> String {
+        match no {
+            No::End => "it ends in the middle of a number".into(),
+            No::TooLong => "a number of it has more than 64 bits".into(),
         }
     }
-    Ok(None)
+}
+
+/// A number in groups of seven bits, the lowest first, and the bytes that it took.
+#[inline]
+fn varint(bytes: &[u8]) -> Result<(u64, usize), No> {
+    let mut value = 0u64;
+    for (place, byte) in bytes.iter().take(10).enumerate() {
+        value |= u64::from(byte & 0x7f) << (7 * place);
+        if *byte < 0x80 {
+            // Of the tenth byte one bit is left.
+            return if place == 9 && *byte > 1 { Err(No::TooLong) } else { Ok((value, place + 1)) };
+        }
+    }
+    Err(if bytes.len() < 10 { No::End } else { No::TooLong })
 }
 
 /// Takes a number off the front of a message.
-fn take(message: &mut &[u8]) -> Result<u64, String> {
-    let (value, length) = varint(message)?.ok_or("it ends in the middle of a number")?;
+#[inline]
+fn take(message: &mut &[u8]) -> Result<u64, No> {
+    let (value, length) = varint(message)?;
     *message = &message[length..];
     Ok(value)
 }
@@ -102,11 +118,10 @@ fn fields(message: &[u8]) -> Result<[Option<u64>; 8], String> {
 fn each_field(mut message: &[u8], mut field: impl FnMut(u64, u64)) -> Result<(), String> {
     while !message.is_empty() {
         let tag = take(&mut message)?;
-        let mut value = 0;
         let skipped = match tag & 7 {
             0 => {
-                value = take(&mut message)?;
-                0
+                field(tag, take(&mut message)?);
+                continue;
             }
             1 => 8,
             2 => take(&mut message)?,
@@ -115,7 +130,7 @@ fn each_field(mut message: &[u8], mut field: impl FnMut(u64, u64)) -> Result<(),
         };
         let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
         message = message.get(skipped..).ok_or("a field of it goes beyond its end")?;
-        field(tag, value);
+        field(tag, 0);
     }
     Ok(())
 }
@@ -136,7 +151,7 @@ impl Program for Requestors {
             self.read = 1;
             return Ok(());
         }
-        let (_, before) = varint(message)?.unwrap_or_default();
+        let (_, before) = varint(message)?;
         let message = &message[before..];
         if self.read == 1 {
             self.read = 2;
@@ -189,12 +204,13 @@ impl Messages for Gem5 {
         if !self.begun {
             return Ok(MAGIC.len());
         }
-        match varint(begun)? {
-            None => Ok(begun.len() + 1),
-            Some((length, _)) if length > MOST_MESSAGE_BYTES => {
+        match varint(begun) {
+            Err(No::End) => Ok(begun.len() + 1),
+            Err(no) => Err(no.into()),
+            Ok((length, _)) if length > MOST_MESSAGE_BYTES => {
                 Err(format!("it says that it has {length} bytes, more than 16 MiB"))
             }
-            Some((length, before)) => Ok(before + length as usize),
+            Ok((length, before)) => Ok(before + length as usize),
         }
     }
 
@@ -204,7 +220,7 @@ impl Messages for Gem5 {
             let right = message == MAGIC;
             return if right { Ok(true) } else { Err("it does not begin with `gem5`".into()) };
         }
-        let (_, before) = varint(message)?.unwrap_or_default();
+        let (_, before) = varint(message)?;
         let found = fields(&message[before..])?;
         if self.tick_ps.is_none() {
             let per_second = found[3].ok_or("its header has no frequency of ticks")?;

@@ -184,6 +184,27 @@ impl Input {
         }
     }
 
+    /// What has been read ahead, some bytes at least unless there are none.
+    ///
+    /// # Errors
+    /// Where it cannot be read; what is wrong is told by [`told`].
+    #[inline]
+    pub fn ahead(&mut self) -> Result<&[u8], Error> {
+        match self {
+            Input::Plain(bytes) => bytes.fill_buf(),
+            Input::Gzip(bytes) => bytes.fill_buf(),
+            Input::Xz(bytes) => bytes.fill_buf(),
+            Input::Zstd(bytes) => bytes.fill_buf(),
+            Input::Zip(bytes) => bytes.fill_buf(),
+        }
+    }
+
+    /// Takes so many of the bytes that were read ahead.
+    #[inline]
+    pub fn take(&mut self, bytes: usize) {
+        self.bytes().consume(bytes);
+    }
+
     /// Fills `to` as far as there is something; how many bytes there were.
     ///
     /// # Errors

@@ -38,9 +38,19 @@ struct Threads;
 
 impl Program for Threads {
     fn read(&mut self, line: &[u8], told: &mut Told) -> Result<(), String> {
-        let line = std::str::from_utf8(line).map_err(|_| "the line is not text")?;
-        match line.split_ascii_whitespace().skip(4).last() {
-            Some(thread) => told.thread(whole(thread, "the number of a thread")?),
+        let mut rest = line;
+        for _ in 0..3 {
+            rest = rest.trim_ascii_start();
+            let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+            rest = &rest[end..];
+        }
+        // Data are long: whether there is something behind them is looked for from the end.
+        let rest = rest.trim_ascii();
+        match rest.iter().rposition(u8::is_ascii_whitespace) {
+            Some(blank) => {
+                let thread = std::str::from_utf8(&rest[blank + 1..]).unwrap_or_default();
+                told.thread(whole(thread, "the number of a thread")?)
+            }
             None => told.thread(0),
         }
     }

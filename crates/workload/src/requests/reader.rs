@@ -141,6 +141,16 @@ impl TraceReader {
     /// Reads the next record of a format whose records say their length; how many bytes it has.
     fn read_message(&mut self) -> Result<usize, StreamError> {
         self.buffer.clear();
+        // Most are read ahead as a whole.
+        if let Some(messages) = &self.messages
+            && let Ok(ahead) = self.input.ahead()
+            && let Ok(needs) = messages.needs(ahead)
+            && let Some(record) = ahead.get(..needs)
+        {
+            self.buffer.extend_from_slice(record);
+            self.input.take(needs);
+            return Ok(needs);
+        }
         loop {
             let begun = self.buffer.len();
             let Some(messages) = &self.messages else { return Ok(begun) };

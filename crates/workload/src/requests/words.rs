@@ -159,7 +159,7 @@ fn number<const RADIX: u32>(word: &str, digits: &str, what: &str) -> Result<u64,
 #[inline]
 fn short_number<const RADIX: u32>(digits: &str) -> Option<u64> {
     const { assert!(RADIX <= 16) };
-    if digits.is_empty() || digits.len() > 16 {
+    if digits.is_empty() || digits.len() > if RADIX > 10 { 16 } else { 19 } {
         return None;
     }
     digits.bytes().try_fold(0, |number, digit| {
