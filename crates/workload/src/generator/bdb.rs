@@ -4,7 +4,8 @@
 //! Threads insert and delete in turn, so that the database stays as large. A transaction finds its page through the
 //! page cache of the database, whose pages are locked and counted, and reads what is not there from the file; changes
 //! it; and appends to the log what it has changed, which it forces to the store (`DB_TXN_SYNC`) before it is over.
-//! What leaves the cache is written then, if it was changed. At a checkpoint all that was changed is written, and
+//! What leaves the cache is written then, if it was changed, and never before what the log says of it is forced
+//! (`__memp_bhwrite`, mp/mp_bh.c of Berkeley DB 4.8). At a checkpoint all that was changed is written, and
 //! forced (`txn_checkpoint`). The log's files have ten megabytes each.
 //!
 //! All of it follows from a transaction's number: keys are drawn, trees and tables are formulas, and of the
@@ -369,15 +370,34 @@ impl Bdb {
     /// Makes room: buffers for what does not stay are given back, all at a time, and what was changed there
     /// since the last checkpoint is written.
     fn make_room(&self, number: u64, out: &mut Vec<Op>) {
+        let mut changed_pages = Vec::new();
         if number.is_multiple_of(self.buffers.window) {
             for earlier in number.saturating_sub(self.buffers.window)..number {
                 let changed = earlier.max(self.since_checkpoint(number))..number;
                 for (page, buffer) in self.own(earlier) {
                     if self.is_changed(page, changed.clone()) {
-                        self.write_page(page, buffer, out);
+                        changed_pages.push((page, buffer));
                     }
                 }
             }
+        }
+        self.write_pages(changed_pages, self.logged(number), out);
+    }
+
+    /// Writes pages, once the log is forced up to a place: a commit has done so where it is synchronous.
+    fn write_pages(
+        &self,
+        pages: impl IntoIterator<Item = (u64, u64)>,
+        logged: u64,
+        out: &mut Vec<Op>,
+    ) {
+        let mut pages = pages.into_iter().peekable();
+        if pages.peek().is_some() && !self.synchronous {
+            let file = LOG + ((logged - 1) / self.log_file_bytes) as FileId;
+            Call::SyncData { file }.encode(CALL_INSTRUCTIONS, out);
+        }
+        for (page, buffer) in pages {
+            self.write_page(page, buffer, out);
         }
     }
 
@@ -437,11 +457,9 @@ impl Bdb {
                 }
             }
         }
-        for (page, buffer) in changed.into_values() {
-            self.write_page(page, buffer, out);
-        }
-        Call::SyncData { file: DATABASE }.encode(CALL_INSTRUCTIONS, out);
         let at = self.logged(number + 1) - CHECKPOINT_RECORD_BYTES;
+        self.write_pages(changed.into_values(), at, out);
+        Call::SyncData { file: DATABASE }.encode(CALL_INSTRUCTIONS, out);
         self.append(at, CHECKPOINT_RECORD_BYTES, true, out);
     }
 

@@ -577,6 +577,25 @@ mod tests {
             }
         }
         assert_eq!((sizes.len() > 8, most), (true, 8192));
+        // From opening a file to closing it, the pages that calls of any bytes touch, and no others.
+        let written = |given: &[(&str, Value)]| {
+            let (mut all, mut runs) = (Vec::new(), BTreeMap::new());
+            for call in calls("postmark", given) {
+                match call {
+                    Call::Write { file, offset, length, .. }
+                    | Call::WriteDirect { file, offset, length, .. } => {
+                        let run = runs.entry(file).or_insert((u64::MAX, 0));
+                        *run =
+                            (run.0.min(offset / 4096), run.1.max((offset + length).div_ceil(4096)));
+                    }
+                    Call::Close { file } => all.extend(runs.remove(&file).map(|run| (file, run))),
+                    _ => {}
+                }
+            }
+            all
+        };
+        let any = [("buffered", Value::from(false)), ("read_block", "8KiB".into())];
+        assert_eq!(written(&given), written(&any));
         let laws = sets(&given);
         stream_laws(|| find("postmark").unwrap().make(&laws, 7).unwrap().0);
     }

@@ -201,6 +201,8 @@ const OWN_BYTES: u64 = 64 << 10;
 /// Instructions of a call beside those of rows, and of a look at a page: our assumptions.
 const CALL_INSTRUCTIONS: u32 = 200;
 const PAGE_INSTRUCTIONS: u32 = 60;
+/// No address of a buffer.
+const NONE: u64 = 0;
 /// The newest are one of so many.
 const NEWEST: u64 = 1000;
 
@@ -328,13 +330,15 @@ struct Science {
 }
 
 /// A query under way: its thread and number, what it has drawn and read so far, and the page it looked at last
-/// of those that do not stay, with its buffer.
+/// of those that do not stay, with its buffer; and the address of the leaf that it reads entries of, which stays until it
+/// goes on to another (its buffer is pinned: `so->currPos.buf`, access/nbtree/nbtree.c).
 struct Query<'a> {
     thread: ThreadId,
     number: u64,
     drawn: u64,
     read: u64,
     last: (u64, u64),
+    pinned: u64,
     out: &'a mut Vec<Op>,
 }
 
@@ -382,15 +386,20 @@ impl Science {
         if stays.is_none() && query.last.0 == page {
             return query.last.1;
         }
-        let buffer = stays.unwrap_or_else(|| {
+        let mut take = || {
             // Behind those that stay, each thread has its share, and takes them in turn.
             let first = self.buffers / 2;
             let of_a_thread = (self.buffers - first) / u64::from(self.threads);
             let turn = (query.number * 7 + query.read) % of_a_thread;
             query.read += 1;
             first + u64::from(query.thread) * of_a_thread + turn
-        });
-        let address = BASE_ADDRESS + buffer * PAGE_BYTES;
+        };
+        let address_of = |buffer: u64| BASE_ADDRESS + buffer * PAGE_BYTES;
+        let mut buffer = stays.unwrap_or_else(&mut take);
+        if stays.is_none() && address_of(buffer) == query.pinned {
+            buffer = take();
+        }
+        let address = address_of(buffer);
         query.out.push(Op::load(self.bucket(page), 8, PAGE_INSTRUCTIONS));
         let descriptor = Op::store(self.descriptor(buffer), 8, 4);
         query.out.push(descriptor.with_flags(FLAG_ATOMIC | FLAG_DEPENDENT));
@@ -452,10 +461,12 @@ impl Science {
     fn entries(&self, table: usize, first: u64, count: u64, rows: bool, query: &mut Query<'_>) {
         let (heap, index) = &self.tables[table];
         let mut leaf = self.descend(table, first, query);
+        query.pinned = leaf;
         for entry in first..(first + count).min(index.rows) {
             let place = entry % tables::ENTRIES;
             if entry > first && place == 0 {
                 leaf = self.page(index.relation.first + entry / tables::ENTRIES, None, query);
+                query.pinned = leaf;
             }
             query.out.push(Op::load(leaf + tables::pointer(place), 4, 4));
             query.out.push(Op::load(leaf + tables::entry(place), 8, 10));
@@ -465,6 +476,7 @@ impl Science {
                 self.take(heap, row, self.row, query);
             }
         }
+        query.pinned = NONE;
     }
 
     /// Takes a row: its pointer, its header, and its contents, which are copied to what the session has.
@@ -550,7 +562,7 @@ impl Units for Science {
         out.push(Op::store(own, 8, self.plan - self.plan / 2));
         let (_, steps) = self.database.queries[self.kind(thread, unit)];
         let last = (u64::MAX, 0);
-        let mut query = Query { thread, number: unit, drawn: 0, read: 0, last, out };
+        let mut query = Query { thread, number: unit, drawn: 0, read: 0, last, pinned: NONE, out };
         steps.iter().for_each(|step| self.step(*step, &mut query));
     }
 
@@ -712,6 +724,35 @@ mod tests {
             }
             assert!(accesses > 1000, "{accesses}");
         }
+    }
+
+    /// Entries are read from a buffer as long as their leaf is there.
+    #[test]
+    fn a_leaf_stays_while_rows_of_its_entries_are_taken() {
+        // More rows, which lie anywhere, than there are buffers to take in turn.
+        let mut given = only(&PTF, "history");
+        given.push(("buffers", "256KiB".into()));
+        let (stream, _) = find("ptf").unwrap().make(&sets(&given), 3).unwrap();
+        let indexes: Vec<bool> =
+            stream.files().iter().map(|file| file.name.contains("_index.")).collect();
+        let all = ops("ptf", &given, 0);
+        let (mut at, mut held, mut seen) = (0, std::collections::HashMap::new(), 0);
+        while let Some(op) = all.get(at) {
+            if let Some(Call::Read { file, address, .. }) = (op.kind() == Some(OpKind::Call))
+                .then(|| Call::decode(*op, &all[at + 1..]))
+                .flatten()
+            {
+                held.insert(address, indexes[file as usize]);
+            }
+            let is_entry = op.kind() == Some(OpKind::Load) && op.instructions() == 10;
+            if is_entry && op.flags() == 0 && op.word < BASE_ADDRESS + (256 << 10) {
+                let page = op.word - (op.word - BASE_ADDRESS) % PAGE_BYTES;
+                assert_eq!(held.get(&page), Some(&true), "operation {at}");
+                seen += 1;
+            }
+            at += length_of(*op);
+        }
+        assert!(seen >= 12 * 33, "{seen}");
     }
 
     #[test]
