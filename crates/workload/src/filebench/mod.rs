@@ -185,18 +185,21 @@ impl Kind {
         matches!(self, Read | Write | ReadWholeFile | WriteWholeFile | AppendFile | AppendFileRand)
     }
 
-    /// Whether it is counted as an operation.
+    /// Whether limits and ends may ask how often it was done.
     fn is_counted(self) -> bool {
+        !self.is_limit() && !matches!(self, Kind::FinishOnCount | Kind::FinishOnBytes)
+    }
+
+    /// Whether it waits for events.
+    fn is_limit(self) -> bool {
         use Kind::*;
-        !matches!(self, EventLimit | OpsLimit | IopsLimit | BwLimit | FinishOnCount | FinishOnBytes)
+        matches!(self, EventLimit | OpsLimit | IopsLimit | BwLimit)
     }
 
     /// Whether it may wait for the store, for time or for a processor, so that other threads come in between.
     fn may_wait(self) -> bool {
         use Kind::*;
-        self.moves_data()
-            || matches!(self, Fsync | FsyncSet | Hog | Delay)
-            || matches!(self, EventLimit | OpsLimit | IopsLimit | BwLimit)
+        self.moves_data() || matches!(self, Fsync | FsyncSet | Hog | Delay) || self.is_limit()
     }
 
     /// Whether it needs a set of files.

@@ -111,10 +111,7 @@ pub fn stream(
         prelude = prelude.map(address, bytes + PAGE_BYTES, MAP_WRITABLE, NO_FILE);
         prelude = prelude.touch(address, *bytes, options.touched);
     }
-    let limits = |flowop: &Flowop| {
-        use Kind::*;
-        matches!(flowop.kind, EventLimit | OpsLimit | IopsLimit | BwLimit)
-    };
+    let limits = |flowop: &Flowop| flowop.kind.is_limit();
     let limited = model.threads.iter().any(|thread| thread.flowops.iter().any(limits));
     let event_ps = model
         .event_rate
@@ -280,6 +277,7 @@ impl FilebenchStream {
     fn operate(&mut self, thread: usize, number: usize, flowop: &Flowop) -> End {
         use Kind::*;
         let before = self.states[thread].done[number].bytes;
+        let counts = self.counts(thread, number, flowop.kind);
         let end = match flowop.kind {
             OpenFile => self.open(thread, flowop, true).map_or(End::NoFile, |_| End::Done),
             CreateFile => self.open(thread, flowop, false).map_or(End::NoFile, |_| End::Done),
@@ -306,10 +304,13 @@ impl FilebenchStream {
             FinishOnCount | FinishOnBytes => self.finish(thread, flowop),
             _ => self.transfer(thread, number, flowop),
         };
-        if end == End::Done && flowop.kind.is_counted() {
+        if end == End::Done && counts {
+            let moves = u64::from(flowop.kind.moves_data());
             let done = &mut self.states[thread].done[number];
             done.operations += 1;
+            done.moves += moves;
             self.all.operations += 1;
+            self.all.moves += moves;
             self.all.bytes += done.bytes - before;
             // What the program counts of it, in a page behind the thread's memory.
             let at =
@@ -318,6 +319,14 @@ impl FilebenchStream {
             self.made.push(Op::store(at, 8, 1));
         }
         end
+    }
+
+    /// Whether an operation counts as one: all do but composites, ends and limits among them, as the program asks
+    /// for a bit that the types of these have as well (`fo_type & FLOW_TYPE_IO`, flowop.c, `flowop_endop`);
+    /// limits do where there are events, but for the first time that they ask.
+    fn counts(&self, thread: usize, number: usize, kind: Kind) -> bool {
+        let (last, _) = self.states[thread].limits[number];
+        !kind.is_limit() || self.event_ps.is_some() && (kind == Kind::EventLimit || last > 0)
     }
 
     fn call(&mut self, call: Call) -> End {
@@ -581,9 +590,13 @@ impl FilebenchStream {
         if self.event_ps.is_none() {
             return End::Done;
         }
-        let Done { operations, bytes } = self.counted(thread, flowop);
+        let Done { operations, moves, bytes } = self.counted(thread, flowop);
         let bandwidth = flowop.kind == Kind::BwLimit;
-        let now = if bandwidth { bytes } else { operations };
+        let now = match flowop.kind {
+            Kind::BwLimit => bytes,
+            Kind::IopsLimit => moves,
+            _ => operations,
+        };
         let (last, advance) = &mut self.states[thread].limits[number];
         let since = now - std::mem::replace(last, now);
         if since == now {
@@ -601,7 +614,7 @@ impl FilebenchStream {
 
     fn finish(&mut self, thread: usize, flowop: &Flowop) -> End {
         let most = self.value(thread, flowop) as u64;
-        let Done { operations, bytes } = self.counted(thread, flowop);
+        let Done { operations, bytes, .. } = self.counted(thread, flowop);
         let counted =
             if flowop.kind == Kind::FinishOnBytes { bytes > most } else { operations >= most };
         if counted { End::Finished } else { End::Done }

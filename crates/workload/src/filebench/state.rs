@@ -120,6 +120,8 @@ impl Set {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Done {
     pub operations: u64,
+    /// Those that read or write a file's data.
+    pub moves: u64,
     pub bytes: u64,
 }
 

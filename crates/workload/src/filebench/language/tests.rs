@@ -179,6 +179,15 @@ fn a_count_ends_the_run() {
     assert_eq!(reads.iter().filter(|call| matches!(call, Call::Read { .. })).count(), 5);
 }
 
+/// Filebench itself ends `mail.f` after 186 rounds: 13 operations of files and the end's own count.
+#[test]
+fn an_end_counts_itself_as_the_program_does() {
+    let text = include_str!("../../../../../tests/programs/mail.f");
+    let calls = calls(&model(text), 0, 0);
+    let deleted = calls.iter().filter(|call| matches!(call, Call::Unlink { .. })).count();
+    assert_eq!(deleted, 186);
+}
+
 #[test]
 fn mistakes_are_told_with_their_line() {
     let process = |flowop: &str| {
