@@ -126,6 +126,11 @@ class OnChipCache(_Spec):
     shared: bool | None = None
     """Whether all cores share one such cache. Shared levels come after private ones."""
 
+    inclusive: bool | None = None
+    """Whether it holds all that the levels before it hold, those of all its cores: what it drops,
+    they give up (back-invalidation).
+    """
+
     access_energy: str | None = None
     """Energy of a look-up, where `processor.energy` is given and does not hold it already.
 

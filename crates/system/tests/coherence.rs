@@ -203,6 +203,56 @@ const SMALL: &[(&str, &str)] = &[
     ("processor.caches.L3.ways", "2"),
 ];
 
+/// An inclusive L3 of five sets of four lines, and private caches that hold less.
+const INCLUSIVE: &[(&str, &str)] = &[
+    ("processor.caches.L1D.capacity", "512B"),
+    ("processor.caches.L1D.ways", "4"),
+    ("processor.caches.L2.capacity", "1KiB"),
+    ("processor.caches.L2.ways", "4"),
+    ("processor.caches.L3.capacity", "1280B"),
+    ("processor.caches.L3.ways", "4"),
+    ("processor.caches.L3.inclusive", "true"),
+];
+
+#[test]
+fn what_an_inclusive_cache_drops_goes_from_its_cores_though_they_use_it() {
+    // One line is used before each of eight, all of one set of the L3. Of four ways, it is there for three more.
+    let round: Vec<u64> =
+        (1..=8).flat_map(|other| [0, other * 5]).map(|line| ANONYMOUS + line * LINE).collect();
+    let rounds = |count: usize| {
+        vec![round.repeat(count).into_iter().map(|at| Op::load(at, 8, APART)).collect()]
+    };
+    let more = |spec: &SystemSpec, counter: &str| {
+        let [few, many] = [10, 30].map(|count| run(spec, &rounds(count), 0));
+        assert_eq!(many.accesses - few.accesses, 20 * 16);
+        many.counters[counter] - few.counters[counter]
+    };
+    let inclusive = system(INCLUSIVE);
+    assert_eq!(more(&inclusive, "memory_reads"), 20 * (8 + 2));
+    assert_eq!(more(&inclusive, "cache_back_invalidations"), 20 * (8 + 2));
+    let other = [INCLUSIVE, &[("processor.caches.L3.inclusive", "false")]].concat();
+    assert_eq!(more(&system(&other), "memory_reads"), 0, "the private caches hold all nine");
+}
+
+#[test]
+fn what_an_inclusive_cache_dropped_comes_from_memory_and_from_no_other_core() {
+    let others: Vec<Op> =
+        (20..64).map(|line| Op::load(ANONYMOUS + line * LINE, 8, APART)).collect();
+    let spec = system(INCLUSIVE);
+    for first in [loads(4), stores(4)] {
+        let parts = [first, others.clone(), vec![]];
+        let found = adds(&spec, &parts, loads(4), "cache_transfers");
+        let nobody = adds(&spec, &[vec![], others.clone(), vec![]], loads(4), "cache_transfers");
+        assert_eq!(found.1, 0);
+        assert!(
+            found.0 > TRANSFER_PS && found.0.abs_diff(nobody.0) < 10_000,
+            "{found:?} {nobody:?}"
+        );
+        let other = system(&[INCLUSIVE, &[("processor.caches.L3.inclusive", "false")]].concat());
+        assert_eq!(adds(&other, &parts, loads(4), "cache_transfers"), (TRANSFER_PS, 4));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
@@ -214,12 +264,18 @@ proptest! {
             proptest::collection::vec((0u64..12, any::<bool>(), any::<bool>(), 1u32..40), 1..120),
             2..7,
         ),
-        private in any::<bool>(),
+        last in 0u8..3,
         two in any::<bool>(),
+        inner in any::<bool>(),
     ) {
         let mut sets = SMALL.to_vec();
-        if private {
-            sets.push(("processor.caches.L3.shared", "false"));
+        match last {
+            0 => sets.push(("processor.caches.L3.shared", "false")),
+            1 => sets.push(("processor.caches.L3.inclusive", "true")),
+            _ => {}
+        }
+        if inner {
+            sets.push(("processor.caches.L2.inclusive", "true"));
         }
         if two {
             sets.push(("processor.threads_per_core", "2"));

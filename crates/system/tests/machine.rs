@@ -245,10 +245,15 @@ proptest! {
     fn functional_warming_does_not_depend_on_batches(
         threads in proptest::collection::vec(proptest::collection::vec(doing(), 1..150), 1..5),
         (thread, place) in (0usize..5, 0usize..300),
+        inclusive in any::<bool>(),
     ) {
         let script = with_start(script(&threads, false), thread, place);
         for name in ALL {
-            let spec = system(name, &WARMING);
+            let mut sets = WARMING.to_vec();
+            if inclusive {
+                sets.push(("processor.caches.L3.inclusive", "true"));
+            }
+            let spec = system(name, &sets);
             let whole = run(&spec, Script::stream(&script));
             let options = region(Some(Bound::Mark(mark::START)), None);
             let part = run_with(&spec, Script::stream(&script), &options);

@@ -1,7 +1,9 @@
 //! A stack of on-chip caches: the private levels of a core, or the levels that all cores share.
 //!
 //! A line comes into every level of its stack. A dirty line that a level drops goes to the next
-//! one; what the last level drops dirty leaves the stack.
+//! one; what the last level drops dirty leaves the stack. What an inclusive level drops, the levels before
+//! it give up (back-invalidation; Baer and Wang, ISCA 1988): those of its own stack at once, and those of
+//! other stacks before a shared one when they are told ([`Stack::recalled`]).
 //!
 //! The private stacks of several cores are kept coherent by whoever has them, with the states of MESI
 //! (Papamarcos and Patel, ISCA 1984): a dirty line is *modified*, a clean one *exclusive* unless it has been
@@ -26,6 +28,12 @@ pub struct DirtyLine {
 pub struct Stack {
     levels: Vec<LruLines>,
     latencies_ps: Vec<u64>,
+    /// Whether each level holds all that those before it hold.
+    inclusive: Vec<bool>,
+    /// Whether other stacks come before this one.
+    is_shared_by_cores: bool,
+    /// What inclusive levels of a shared stack have dropped: level and line.
+    recalled: Vec<(usize, u64)>,
     /// Newest version of each line in the stack; only where data are checked. It means nothing for
     /// lines that are not in the stack.
     versions: Option<CowMap<u64>>,
@@ -44,12 +52,57 @@ impl Stack {
         check_data: bool,
     ) -> Self {
         let (mut levels, mut latencies_ps) = (Vec::new(), Vec::new());
+        let (mut inclusive, mut is_shared_by_cores) = (Vec::new(), false);
         for spec in specs {
+            inclusive.push(spec.inclusive);
+            is_shared_by_cores |= spec.shared;
             levels.push(LruLines::new(spec.sets(), spec.ways as usize));
             latencies_ps.push(clock.cycles_to_ps(u64::from(spec.latency_cycles)));
         }
         let versions = check_data.then(|| CowMap::new(0));
-        Stack { levels, latencies_ps, versions, shared: CowMap::new(0), any_shared: false }
+        Stack {
+            levels,
+            latencies_ps,
+            inclusive,
+            is_shared_by_cores,
+            recalled: Vec::new(),
+            versions,
+            shared: CowMap::new(0),
+            any_shared: false,
+        }
+    }
+
+    /// The outermost level that holds all that the stacks before this one hold, if one does.
+    pub fn inclusive_level(&self) -> Option<usize> {
+        self.inclusive.iter().rposition(|inclusive| self.is_shared_by_cores && *inclusive)
+    }
+
+    /// The next line that other stacks have to give up, since an inclusive level has dropped it, and that level.
+    pub fn recalled(&mut self) -> Option<(usize, u64)> {
+        self.recalled.pop()
+    }
+
+    /// Another stack has given up a dirty line that this level had dropped: it goes where the level's own went,
+    /// `out` included.
+    pub fn put_recalled(&mut self, level: usize, dirty: DirtyLine, out: &mut Vec<DirtyLine>) {
+        self.set_version(dirty.line, dirty.version);
+        out.retain(|dropped| dropped.line != dirty.line);
+        self.put_at(level + 1, dirty.line, out);
+    }
+
+    /// Lines that a level before an inclusive one has, and this one has not: none, ever.
+    pub fn astray(&self) -> Option<u64> {
+        let outer = (1..self.depth()).filter(|level| self.inclusive[*level]);
+        let mut inner = outer.flat_map(|level| {
+            let lines = self.levels[..level].iter().flat_map(LruLines::iter);
+            lines.filter(move |(line, _)| !self.levels[level].contains(*line))
+        });
+        inner.next().map(|(line, _)| line)
+    }
+
+    /// Whether a level has a line. It does not count as used.
+    pub fn level_contains(&self, level: usize, line: u64) -> bool {
+        self.levels[level].contains(line)
     }
 
     /// Number of levels.
@@ -187,22 +240,43 @@ impl Stack {
     /// Puts the line into a level that does not have it.
     #[inline]
     fn insert(&mut self, level: usize, line: u64, dirty: bool, out: &mut Vec<DirtyLine>) {
-        if let Some(Gone { line: victim, dirty: true }) = self.levels[level].insert(line, dirty) {
-            self.put_at(level + 1, victim, out);
+        if let Some(gone) = self.levels[level].insert(line, dirty) {
+            self.dropped(level, gone, out);
+        }
+    }
+
+    /// A level has dropped a line: those before an inclusive one give it up, and what is dirty goes to the next.
+    #[inline]
+    fn dropped(&mut self, level: usize, gone: Gone, out: &mut Vec<DirtyLine>) {
+        let Gone { line, mut dirty } = gone;
+        if self.inclusive[level] {
+            for inner in &mut self.levels[..level] {
+                dirty |= inner.remove(line).unwrap_or(false);
+            }
+            if self.is_shared_by_cores {
+                self.recalled.push((level, line));
+            }
+        }
+        if dirty {
+            self.put_at(level + 1, line, out);
         }
     }
 
     /// A dirty line comes down to `level`.
-    fn put_at(&mut self, mut level: usize, mut line: u64, out: &mut Vec<DirtyLine>) {
-        while let Some(lines) = self.levels.get_mut(level) {
-            if lines.set_dirty(line) {
-                return;
-            }
-            let Some(Gone { line: victim, dirty: true }) = lines.insert(line, true) else { return };
-            line = victim;
-            level += 1;
+    fn put_at(&mut self, level: usize, line: u64, out: &mut Vec<DirtyLine>) {
+        let Some(lines) = self.levels.get_mut(level) else {
+            out.push(DirtyLine { line, version: self.version(line) });
+            return;
+        };
+        if lines.set_dirty(line) {
+            return;
         }
-        out.push(DirtyLine { line, version: self.version(line) });
+        for outer in (level + 1..self.levels.len()).rev() {
+            if self.inclusive[outer] && !self.levels[outer].contains(line) {
+                self.insert(outer, line, false, out);
+            }
+        }
+        self.insert(level, line, true, out);
     }
 
     /// Takes a line out of every level; whether any had it dirty, and its version.
@@ -229,6 +303,9 @@ impl Stack {
         Stack {
             levels: self.levels.clone(),
             latencies_ps: self.latencies_ps.clone(),
+            inclusive: self.inclusive.clone(),
+            is_shared_by_cores: self.is_shared_by_cores,
+            recalled: self.recalled.clone(),
             versions: self.versions.as_mut().map(CowMap::fork),
             shared: self.shared.fork(),
             any_shared: self.any_shared,
@@ -244,6 +321,10 @@ mod tests {
     use tierscope_units::Size;
 
     fn stack(sizes: &[u64]) -> Stack {
+        inclusive_stack(sizes, false)
+    }
+
+    fn inclusive_stack(sizes: &[u64], inclusive: bool) -> Stack {
         let specs: Vec<OnChipCacheSpec> = sizes
             .iter()
             .enumerate()
@@ -254,6 +335,7 @@ mod tests {
                 line: Size::from_bytes(64),
                 latency_cycles: 4 * (level as u32 + 1),
                 shared: false,
+                inclusive: inclusive && level > 0,
                 access_energy: None,
             })
             .collect();
@@ -271,9 +353,10 @@ mod tests {
         #[test]
         fn no_write_is_lost_on_its_way_through_the_levels(
             sizes in prop_oneof![Just(vec![4u64]), Just(vec![4, 8]), Just(vec![2, 4, 16])],
+            inclusive in any::<bool>(),
             steps in proptest::collection::vec((0u64..40, any::<bool>(), 0u8..10), 1..400)
         ) {
-            let mut stack = stack(&sizes);
+            let mut stack = inclusive_stack(&sizes, inclusive);
             let mut memory: BTreeMap<u64, u64> = BTreeMap::new();
             let mut newest: BTreeMap<u64, u64> = BTreeMap::new();
             let mut out = Vec::new();
@@ -300,6 +383,7 @@ mod tests {
                 for dirty in out.drain(..) {
                     memory.insert(dirty.line, dirty.version);
                 }
+                prop_assert_eq!(stack.astray(), None);
             }
         }
     }

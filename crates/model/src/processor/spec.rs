@@ -69,6 +69,10 @@ pub struct OnChipCacheSpec {
     pub latency_cycles: u32,
     /// Whether all cores share one such cache. Shared levels come after private ones.
     pub shared: bool,
+    /// Whether it holds all that the levels before it hold, those of all its cores: what it drops, they give
+    /// up (back-invalidation).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inclusive: bool,
     /// Energy of a look-up, where `processor.energy` is given and does not hold it already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_energy: Option<Energy>,
@@ -134,6 +138,7 @@ impl ProcessorSpec {
         }
         let mut latency_cycles = 0;
         let mut shared = false;
+        let mut largest = Size::from_bytes(0);
         for (level, cache) in self.caches.iter().enumerate() {
             let at = format!("{path}.caches[{level}]");
             cache.check(&at, problems);
@@ -167,8 +172,25 @@ impl ProcessorSpec {
                     "list private levels first".into(),
                 );
             }
+            if cache.inclusive && (level == 0 || cache.capacity < largest) {
+                problems.add(
+                    "contradiction",
+                    format!("{at}.inclusive"),
+                    "true".into(),
+                    match level {
+                        0 => "it would hold what the levels before it hold, and there are none"
+                            .into(),
+                        _ => format!(
+                            "with {} it cannot hold all that a level of {largest} before it holds",
+                            cache.capacity
+                        ),
+                    },
+                    "write inclusive = false".into(),
+                );
+            }
             latency_cycles = cache.latency_cycles;
             shared |= cache.shared;
+            largest = largest.max(cache.capacity);
         }
         if shared && self.caches.iter().all(|cache| cache.shared) {
             problems.add(

@@ -56,7 +56,7 @@ pub(super) struct SlowHit {
 }
 
 /// Counters of what the program's accesses bring about, as they stood.
-pub(super) type Incidental = [u64; 13];
+pub(super) type Incidental = [u64; 14];
 
 /// Counters.
 #[derive(Debug)]
@@ -86,6 +86,8 @@ pub(super) struct Account {
     pub invalidations: u64,
     pub cache_transfers: u64,
     pub upgrades: u64,
+    /// Copies that cores had to give up as an inclusive shared cache dropped their line.
+    pub back_invalidations: u64,
     /// Accesses that the first level of the core's caches could not serve, but for those that wait for
     /// a line on its way for another: without time, as in functional warming, it would be there.
     pub beyond_first: u64,
@@ -135,6 +137,7 @@ impl Account {
             invalidations: 0,
             cache_transfers: 0,
             upgrades: 0,
+            back_invalidations: 0,
             beyond_first: 0,
             faults: 0,
             calls: 0,
@@ -300,7 +303,7 @@ impl Account {
         }
     }
 
-    fn incidental_counters(&mut self) -> [&mut u64; 13] {
+    fn incidental_counters(&mut self) -> [&mut u64; 14] {
         [
             &mut self.kernel_instructions,
             &mut self.walks,
@@ -311,6 +314,7 @@ impl Account {
             &mut self.invalidations,
             &mut self.cache_transfers,
             &mut self.upgrades,
+            &mut self.back_invalidations,
             &mut self.beyond_first,
             &mut self.faults,
             &mut self.interrupts,
@@ -738,6 +742,10 @@ impl Machine {
             let direct =
                 [("direct_read_bytes", direct_read), ("direct_written_bytes", direct_written)];
             counters.extend(direct.map(|(name, count)| (name.to_string(), count)));
+        }
+        if self.shared.inclusive_level().is_some() {
+            let copies = self.in_all(|account| account.back_invalidations);
+            counters.insert("cache_back_invalidations".into(), copies);
         }
         let forks = self.in_all(|account| account.forks);
         if forks > 0 {

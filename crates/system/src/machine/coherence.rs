@@ -21,6 +21,8 @@ pub(super) struct Coherence {
     /// Cores that have had a thread; the caches of the others are empty.
     pub active_cores: u32,
     transit: Vec<Transit>,
+    /// Lines that a lone core has written as a whole, and that inclusive shared caches have yet to learn of.
+    included: Vec<u64>,
     /// Misses that wait for a line in transit, in order.
     waiting: Vec<(u64, u32)>,
 }
@@ -32,6 +34,9 @@ struct Transit {
     miss: u32,
     core: usize,
     write: bool,
+    /// A level of the shared caches that has dropped it since, and is inclusive: the line serves what it was
+    /// asked for, and goes.
+    recalled: Option<usize>,
 }
 
 /// What other cores had of a line.
@@ -61,6 +66,7 @@ impl Coherence {
             invalidation_ps: costs.map_or(0, |costs| beyond_ps(costs.invalidation_cycles)),
             active_cores: 0,
             transit: Vec::new(),
+            included: Vec::new(),
             waiting: Vec::new(),
         }
     }
@@ -96,7 +102,7 @@ impl Machine {
             self.misses[other.miss].shares |= other.core != core;
             self.misses[id].shares |= other.core != core;
         }
-        self.coherence.transit.push(Transit { line, miss: id, core, write });
+        self.coherence.transit.push(Transit { line, miss: id, core, write, recalled: None });
         if alone && !self.cores[core].caches.contains(line) {
             self.take_posted(line, now_ps);
             return self.look_in_shared(id, 0, now_ps);
@@ -104,7 +110,7 @@ impl Machine {
         let others = self.ask_others(core, line, write, now_ps);
         self.misses[id].shares |= others.held && !write;
         let least_ps = if write && others.held { self.coherence.invalidation_ps } else { 0 };
-        match self.served_by_cores(id, (core, line, write), others, least_ps) {
+        match self.served_by_cores(id, (core, line, write), others, (least_ps, now_ps)) {
             Some(served) => {
                 let at_ps = now_ps + served.after_ps;
                 self.misses[id].version = served.version;
@@ -140,6 +146,72 @@ impl Machine {
         others
     }
 
+    /// What inclusive shared caches have dropped, cores give up as well: back-invalidation. A line that is on
+    /// its way to a core serves first what it was asked for.
+    pub(super) fn recall(&mut self) {
+        while let Some((level, line)) = self.shared.recalled() {
+            let mut transit = self.coherence.transit.iter_mut();
+            match transit.find(|transit| transit.line == line) {
+                Some(transit) => transit.recalled = Some(level),
+                None => self.give_up(level, line),
+            }
+        }
+    }
+
+    /// Cores learn that a level of the shared caches has dropped a line, unless it has it again.
+    pub(super) fn recalled(&mut self, level: usize, line: u64, now_ps: u64) {
+        if !self.shared.level_contains(level, line) {
+            self.give_up(level, line);
+            self.send_dropped(now_ps);
+        }
+    }
+
+    /// All cores give up a line that a level of the shared caches has dropped; what one has written goes where
+    /// that level's lines go.
+    fn give_up(&mut self, level: usize, line: u64) {
+        for core in self.cores.iter_mut().filter(|core| core.active) {
+            let Some((dirty, version)) = core.caches.give_up(line) else { continue };
+            self.account.back_invalidations += 1;
+            if dirty {
+                let dirty = DirtyLine { line, version };
+                self.shared.put_recalled(level, dirty, &mut self.dropped);
+            }
+        }
+    }
+
+    /// A lone core has written a line as a whole, and asks nobody: inclusive shared caches learn of it as late as an
+    /// access leaves its core.
+    pub(super) fn include_soon(&mut self, index: usize, line: u64) {
+        if self.shared.inclusive_level().is_some() {
+            let at_ps = self.contexts[index].now_ps + self.fixed.lookahead_ps;
+            self.coherence.included.push(line);
+            self.queue.push(at_ps, index as u16, Event::Include(line));
+        }
+    }
+
+    /// Shared caches learn of a line that a core has written as a whole, if it has it still.
+    pub(super) fn include(&mut self, line: u64, now_ps: u64) {
+        if let Some(at) = self.coherence.included.iter().position(|other| *other == line) {
+            self.coherence.included.swap_remove(at);
+        }
+        if self.cores.iter().any(|core| core.caches.contains(line)) {
+            self.shared.fill(line, false, self.account.newest(line), &mut self.dropped);
+            self.send_dropped(now_ps);
+        }
+    }
+
+    /// In functional warming, a core of several learns as late of what the shared caches have dropped as an
+    /// access leaves its core.
+    pub(super) fn warm_recall(&mut self, now_ps: u64) {
+        if self.coherence.active_cores <= 1 {
+            return self.recall();
+        }
+        let (at_ps, source) = (now_ps + self.fixed.lookahead_ps, self.memory_source());
+        while let Some((level, line)) = self.shared.recalled() {
+            self.queue.push(at_ps, source, Event::Recall(level as u32, line));
+        }
+    }
+
     /// What a core has dropped of a line, and what is on its way to the shared caches, is there.
     fn take_posted(&mut self, line: u64, now_ps: u64) {
         if let Some(at) = self.posted.iter().position(|posted| posted.line == line) {
@@ -154,7 +226,7 @@ impl Machine {
         id: u32,
         (core, line, write): (usize, u64, bool),
         others: Others,
-        least_ps: u64,
+        (least_ps, now_ps): (u64, u64),
     ) -> Option<Served> {
         let own = &self.cores[core].caches;
         if own.contains(line) {
@@ -168,7 +240,12 @@ impl Machine {
         }
         if write && self.misses[id].whole_line {
             let after_ps = least_ps.max(self.directory_ps());
-            return Some(Served { after_ps, version: self.account.newest(line) });
+            let version = self.account.newest(line);
+            if self.shared.inclusive_level().is_some() {
+                self.shared.fill(line, false, version, &mut self.dropped);
+                self.send_dropped(now_ps);
+            }
+            return Some(Served { after_ps, version });
         }
         let copy = others.copy.filter(|_| !self.shared.contains(line));
         let version = others.written.or(copy)?;
@@ -187,7 +264,16 @@ impl Machine {
     /// A miss has its line, after these stages, and has done with it what it came for: those who wait for it
     /// have their turn. They have waited for what it waited for.
     pub(super) fn leave_transit(&mut self, id: u32, line: u64, stages: &Timeline, now_ps: u64) {
-        self.coherence.transit.retain(|transit| transit.miss != id);
+        let transit = &mut self.coherence.transit;
+        let own = transit.iter().position(|transit| transit.miss == id);
+        let recalled = own.and_then(|own| transit.remove(own).recalled);
+        if let Some(level) = recalled {
+            match transit.iter_mut().find(|transit| transit.line == line) {
+                // The last of several loads lets it go.
+                Some(other) => other.recalled = Some(level),
+                None => self.recalled(level, line, now_ps),
+            }
+        }
         while let Some(at) = self.coherence.waiting.iter().position(|(other, _)| *other == line) {
             let next = self.coherence.waiting[at].1;
             let (_, write) = self.misses[next].wants();
@@ -231,13 +317,28 @@ impl Machine {
     }
 
     /// Where data are checked, and so nothing was warmed at once: that a line which a core may write is in no
-    /// other core's caches.
+    /// other core's caches, and that inclusive caches have all that those before them have.
     pub(super) fn check_coherence(&self) -> Result<(), String> {
         if !self.fixed.check_data {
             return Ok(());
         }
+        let on_its_way = |line| {
+            let mut transit = self.coherence.transit.iter();
+            transit.any(|it| it.line == line) || self.coherence.included.contains(&line)
+        };
+        if let Some(line) = self.shared.astray() {
+            return Err(format!("an inclusive shared cache lacks line {line}"));
+        }
         for (index, core) in self.cores.iter().enumerate() {
+            if let Some(line) = core.caches.astray() {
+                return Err(format!("core {index} has an inclusive cache that lacks line {line}"));
+            }
             for (line, dirty) in core.caches.lines() {
+                let inclusive = self.shared.inclusive_level();
+                let kept = |level| self.shared.level_contains(level, line);
+                if !inclusive.is_none_or(kept) && !on_its_way(line) {
+                    return Err(format!("core {index} has line {line}, the inclusive cache not"));
+                }
                 if !dirty && core.caches.is_shared(line) {
                     continue;
                 }

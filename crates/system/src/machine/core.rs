@@ -402,6 +402,7 @@ impl Machine {
         if level.is_none() && access.whole_line && self.coherence.active_cores <= 1 {
             core.caches.fill_absent(line, self.account.newest(line), &mut self.evicted);
             level = Some(0);
+            self.include_soon(index, line);
         }
         if access.whole_line && level == Some(0) {
             self.note_on_chip(line);

@@ -290,6 +290,7 @@ impl Machine {
 
     /// What the shared caches dropped goes to main memory.
     pub(super) fn send_dropped(&mut self, now_ps: u64) {
+        self.recall();
         if self.dropped.is_empty() {
             return;
         }

@@ -111,6 +111,11 @@ enum Event {
     PutDirty(DirtyLine),
     /// Other cores learn that one has a line, and whether for itself, in functional warming.
     Claim(u32, u64, bool),
+    /// Cores learn that a level of the shared caches, which is inclusive, has dropped a line, in functional
+    /// warming.
+    Recall(u32, u64),
+    /// Inclusive shared caches learn of a line that a lone core has written as a whole.
+    Include(u64),
     /// A hardware thread enters the kernel.
     Trap(usize),
     /// A software thread becomes ready.
@@ -526,6 +531,8 @@ impl Machine {
                 Event::Prefetch(core, line) => self.ask_ahead(core as usize, line, at_ps),
                 Event::PutDirty(line) => self.put_posted(line, at_ps),
                 Event::Claim(core, line, write) => self.claimed(core as usize, line, write, at_ps),
+                Event::Recall(level, line) => self.recalled(level as usize, line, at_ps),
+                Event::Include(line) => self.include(line, at_ps),
                 Event::Trap(context) => self.enter_kernel(context, at_ps)?,
                 Event::Wake(thread) => self.make_ready(thread as usize, at_ps),
                 Event::Daemon(which) => self.step_daemon(which, at_ps)?,

@@ -116,6 +116,9 @@ impl Machine {
         if caches.hit_beyond(line, write, &mut self.evicted).is_none() {
             if whole {
                 caches.fill_absent(line, 0, &mut self.evicted);
+                if self.shared.inclusive_level().is_some() {
+                    self.shared.fill(line, false, 0, &mut self.dropped);
+                }
             } else {
                 if self.shared.access(line, &mut self.dropped).is_none() {
                     self.account.memory_reads += 1;
@@ -137,6 +140,7 @@ impl Machine {
         for dirty in self.evicted.drain(..) {
             self.shared.put_dirty(dirty, &mut self.dropped);
         }
+        self.warm_recall(now_ps);
         self.warm_dropped(now_ps);
         true
     }

@@ -758,6 +758,7 @@ const CASES: &[Case] = &[
         .along(LINES_OF_128),
     case("processor.caches.L3.latency_cycles", ALL, "60", Chase(288), "time", Up),
     case("processor.caches.L3.shared", ALL, "false", Chase(288), "hits_l3", Up),
+    case("processor.caches.L3.inclusive", ALL, "true", Stores, "hits_l2", Down),
     case("processor.tlb.entries", ALL, "16", Steps(4, 64), "stage:tlb", Up),
     case("processor.tlb.ways", ALL, "1", Steps(256, 4), "stage:tlb", Up),
     case("processor.tlb.second_level_entries", ALL, "64", Steps(4, 256), "tlb_walks", Up)
@@ -1496,7 +1497,11 @@ fn optional_leaves(table: &Table, path: &str, out: &mut BTreeSet<String>) {
             if path.is_empty() { field.name.clone() } else { format!("{path}.{}", field.name) };
         match &field.shape {
             Shape::Table(inner) => optional_leaves(inner, &path, out),
-            Shape::List(_) => {}
+            Shape::List(items) => {
+                if let Shape::Table(inner) = &**items {
+                    optional_leaves(inner, &path, out);
+                }
+            }
             _ if field.required => {}
             _ => {
                 out.insert(path);

@@ -58,6 +58,7 @@ const CHANGES: &[Sets<'static>] = &[
         ("processor.caches.L3.capacity", "4KiB"),
     ],
     &[("processor.caches.L1D.ways", "1"), ("processor.caches.L2.ways", "1")],
+    &[("processor.caches.L3.inclusive", "true"), ("processor.caches.L2.inclusive", "true")],
     &[("os.time_slice", "1us")],
     &[("os.time_slice", "30us")],
     &[("os.allocation", "fragmented")],
