@@ -3,14 +3,15 @@
 #[allow(dead_code)] // It has what other tests need, too.
 mod common;
 
+use common::random::past;
 use common::{ANONYMOUS, PAGE, Script, call};
 use proptest::prelude::*;
 use tierscope_system::machine::Machine;
 use tierscope_system::result::SystemResult;
 use tierscope_system::run::RunOptions;
 use tierscope_system::spec::{SystemSpec, load};
-use tierscope_workload::Op;
-use tierscope_workload::op::{Call, FLAG_DEPENDENT};
+use tierscope_workload::op::{Call, FLAG_DEPENDENT, FLAG_KEEP, FLAG_ORDERED, FLAG_STORES};
+use tierscope_workload::{Op, OpKind};
 
 const LINE: u64 = 64;
 /// Of the processor of [HYB15] at 2 GHz: cycles are half a nanosecond.
@@ -98,13 +99,15 @@ fn in_turn(parts: &[Vec<Op>]) -> Vec<Vec<Op>> {
 
 /// What the last thread's further accesses take each, and what they add to a counter.
 fn adds(spec: &SystemSpec, parts: &[Vec<Op>], more: Vec<Op>, counter: &str) -> (u64, u64) {
-    let count = more.len() as u64;
+    let accesses = |op: &&Op| matches!(op.kind(), Some(OpKind::Load | OpKind::Store));
+    let count = more.iter().filter(accesses).count() as u64;
     let before = run(spec, &in_turn(parts), 0);
     let mut parts = parts.to_vec();
     parts.last_mut().unwrap().extend(more);
     let after = run(spec, &in_turn(&parts), 0);
     assert_eq!(after.accesses - before.accesses, count);
-    let added = after.counters[counter] - before.counters[counter];
+    let counted = |result: &SystemResult| result.counters.get(counter).copied().unwrap_or(0);
+    let added = counted(&after) - counted(&before);
     ((latency_ps(&after) - latency_ps(&before)) / count, added)
 }
 
@@ -143,6 +146,92 @@ fn a_store_to_a_shared_line_waits_until_the_others_have_given_it_up() {
     assert_eq!(adds(&spec, &[vec![], loads(32)], stores(32), "cache_upgrades"), (4 * CYCLE_PS, 0));
 }
 
+/// The same lines, each stored to as a whole past the caches.
+fn past_caches(count: u64) -> Vec<Op> {
+    lines(count).map(|at| Op::non_temporal_store(at, 64, APART)).collect()
+}
+
+#[test]
+fn a_line_stored_past_the_caches_is_not_read_and_is_in_none_of_them() {
+    let spec = system(&[]);
+    let nobody = [vec![], vec![]];
+    // Memory takes it while the shared caches are asked.
+    assert_eq!(adds(&spec, &nobody, past_caches(32), "non_temporal_lines"), (L3_PS, 32));
+    let flushed: Vec<Op> = lines(32).map(|at| Op::flush(at, 0, APART)).collect();
+    let nowhere = [vec![], flushed];
+    assert_eq!(adds(&spec, &nowhere, past_caches(32), "memory_reads").1, 0);
+    assert_eq!(adds(&spec, &nowhere, stores(32), "memory_reads").1, 32);
+    let held = [loads(32), vec![]];
+    assert_eq!(adds(&spec, &held, past_caches(32), "cache_invalidations"), (INVALIDATION_PS, 32));
+    // What was there is read anew: its own, and another's.
+    for parts in [[vec![], [stores(32), past_caches(32)].concat()], [stores(32), past_caches(32)]] {
+        assert_eq!(adds(&spec, &parts, loads(32), "memory_reads").1, 32);
+    }
+}
+
+#[test]
+fn stores_past_the_caches_to_one_line_are_combined() {
+    let spec = system(&[]);
+    let pieces = |count: u64| -> Vec<Op> {
+        lines(count)
+            .flat_map(|at| (0..8).map(move |i| Op::non_temporal_store(at + 8 * i, 8, 1)))
+            .collect()
+    };
+    let parts = [vec![], vec![]];
+    assert_eq!(adds(&spec, &parts, pieces(32), "non_temporal_lines").1, 32);
+    // A line that is not full goes at a fence, and the rest of it by itself.
+    let half = |count| -> Vec<Op> {
+        pieces(count)
+            .chunks(4)
+            .flat_map(|part| [part, &[Op::fence(FLAG_STORES, 1)]].concat())
+            .collect()
+    };
+    assert_eq!(adds(&spec, &parts, half(32), "non_temporal_lines").1, 2 * 32);
+}
+
+/// What a round of these operations takes, beyond the instructions, and adds to a counter.
+fn rounds(spec: &SystemSpec, round: &[Op], counter: &str) -> (u64, u64) {
+    let result = |count| run(spec, &in_turn(&[round.repeat(count)]), 0);
+    let (few, many) = (result(20), result(120));
+    let instructions: u64 = round.iter().map(|op| u64::from(op.instructions())).sum();
+    // Two instructions a cycle.
+    let busy_ps = 100 * instructions * CYCLE_PS / 2;
+    let counted = |result: &SystemResult| result.counters.get(counter).copied().unwrap_or(0);
+    ((many.time_ps - few.time_ps - busy_ps) / 100, (counted(&many) - counted(&few)) / 100)
+}
+
+#[test]
+fn fences_wait_for_flushes_which_wait_for_memory_to_take_what_was_written() {
+    let spec = system(&[]);
+    // The instructions of the fence and of what comes behind it run meanwhile.
+    let waits_ps = L3_PS - 2 * CYCLE_PS;
+    let at = ANONYMOUS + 5 * LINE;
+    let (load, store) = (Op::load(at, 8, 2), Op::store(at, 8, 2));
+    let other = Op::load(ANONYMOUS + 40 * LINE, 8, 2);
+    let (flush, keep) = (Op::flush(at, 0, 2), Op::flush(at, FLAG_KEEP, 2));
+    let (fence, of_stores) = (Op::fence(0, 2), Op::fence(FLAG_STORES, 2));
+    assert_eq!(rounds(&spec, &[flush, fence, other], "cache_flushes"), (waits_ps, 1));
+    assert_eq!(rounds(&spec, &[flush, fence, other], "cache_flush_writes").1, 0);
+    assert_eq!(rounds(&spec, &[store, keep, fence, other], "cache_flush_writes"), (waits_ps, 1));
+    // It is still there, clean: neither is it read again, nor written twice.
+    assert_eq!(rounds(&spec, &[store, keep, fence, load], "memory_reads"), (waits_ps, 0));
+    assert_eq!(rounds(&spec, &[keep, fence, load], "cache_flush_writes"), (waits_ps, 0));
+    assert_eq!(rounds(&spec, &[load, flush, fence], "memory_reads").1, 1);
+    // A fence of stores lets loads pass; the next flush waits.
+    assert_eq!(
+        rounds(&spec, &[flush, of_stores, other], "cache_flushes"),
+        (waits_ps - CYCLE_PS, 1)
+    );
+    // Those in order wait for each other; others overlap.
+    let eight = |flags| -> Vec<Op> {
+        (0..8).map(|i| Op::flush(at + i * LINE, flags, 1)).chain([fence, other]).collect()
+    };
+    let (ordered, _) = rounds(&spec, &eight(FLAG_ORDERED), "cache_flushes");
+    let (free, _) = rounds(&spec, &eight(0), "cache_flushes");
+    assert!(ordered > 8 * (L3_PS - 8 * CYCLE_PS), "{ordered}");
+    assert!((L3_PS - 8 * CYCLE_PS..2 * L3_PS).contains(&free), "{free}");
+}
+
 /// Four threads that each do this so many times at a place of their own, so far from each other.
 fn four(times: usize, distance: u64, what: impl Fn(u64) -> Vec<Op>) -> Vec<Vec<Op>> {
     let threads = 4;
@@ -175,14 +264,19 @@ fn false_sharing_takes_a_hand_over_after_the_other() {
     assert!(near.time_ps > 5 * apart.time_ps, "{} against {}", near.time_ps, apart.time_ps);
 }
 
-/// What a thread of a litmus test does: the line, whether it writes, whether it waits, and work before.
-type Step = (u64, bool, bool, u32);
+/// What a thread of a litmus test does: the line, what with it (load, store, and from 2 on what passes the caches by),
+/// whether it waits, and work before.
+type Step = (u64, u8, bool, u32);
 
 fn litmus(threads: &[Vec<Step>]) -> Vec<Vec<Op>> {
-    let op = |(line, write, dependent, work): &Step| {
+    let op = |(line, what, dependent, work): &Step| {
         // Lines of eight pages, four of a page.
         let at = ANONYMOUS + line / 4 * PAGE + line % 4 * LINE;
-        let op = if *write { Op::store(at, 8, *work) } else { Op::load(at, 8, *work) };
+        let op = match what {
+            0 => Op::load(at, 8, *work),
+            1 => Op::store(at, 8, *work),
+            what => return past(what - 2, at, *work),
+        };
         op.with_flags(if *dependent { FLAG_DEPENDENT } else { 0 })
     };
     let mut all: Vec<Vec<Op>> =
@@ -191,6 +285,10 @@ fn litmus(threads: &[Vec<Step>]) -> Vec<Vec<Op>> {
         (1..threads.len() as u32).flat_map(|thread| call(Call::Spawn { thread })).collect();
     all[0].splice(0..0, start);
     all
+}
+
+fn doings() -> impl Strategy<Value = u8> {
+    prop_oneof![6 => 0u8..2, 1 => 2u8..10]
 }
 
 const SMALL: &[(&str, &str)] = &[
@@ -261,7 +359,7 @@ proptest! {
     #[test]
     fn one_core_writes_or_many_read_and_every_load_has_the_last_store(
         threads in proptest::collection::vec(
-            proptest::collection::vec((0u64..12, any::<bool>(), any::<bool>(), 1u32..40), 1..120),
+            proptest::collection::vec((0u64..12, doings(), any::<bool>(), 1u32..40), 1..120),
             2..7,
         ),
         last in 0u8..3,
@@ -298,7 +396,7 @@ proptest! {
 #[test]
 fn a_load_that_waited_for_a_store_of_its_own_core_has_what_that_stored() {
     let own = [("processor.caches.L3.shared", "false"), ("processor.threads_per_core", "2")];
-    let load = |line, work| (line, false, false, work);
+    let load = |line, work| (line, 0, false, work);
     let first = vec![load(0, 27), load(1, 8), load(0, 1)];
     let others = [4, 4, 4, 0].map(|line| vec![load(line, 1)]);
     let threads: Vec<Vec<Step>> = [vec![first], others.to_vec()].concat();

@@ -6,7 +6,7 @@
 //! `docs/explanation/recorder.md` how far that was measured.
 
 use crate::counts::Counts;
-use crate::op::{Call, FLAG_ATOMIC, Op, OpKind, ThreadId};
+use crate::op::{Call, FLAG_ATOMIC, FLAG_NON_TEMPORAL, Op, OpKind, ThreadId};
 use crate::site::SiteId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -115,6 +115,10 @@ impl Filter {
                 }
                 Some(OpKind::Used) => kept.push(*op),
                 Some(OpKind::Compute) => thread.waiting += u64::from(op.instructions()),
+                Some(OpKind::Flush) => {
+                    self.emptied += 1;
+                    thread.keep(*op, kept);
+                }
                 _ => thread.keep(*op, kept),
             }
             at = end;
@@ -204,7 +208,7 @@ impl Thread {
         let write = op.kind_code() == OpKind::Store as u8;
         let first = op.word / LINE_BYTES;
         let last = op.word.saturating_add(u64::from(op.size().max(1)) - 1) / LINE_BYTES;
-        let mut keeps = op.flags() & FLAG_ATOMIC != 0;
+        let mut keeps = op.flags() & (FLAG_ATOMIC | FLAG_NON_TEMPORAL) != 0;
         for line in first..=last {
             keeps |= self.cache.use_line(line, write);
         }

@@ -27,6 +27,13 @@ pub enum OpKind {
     /// A line of memory, that of the address `word`, was used in a part of the program that is not
     /// recorded: see [`crate::windows`]. It warms machines, and is no access of the program.
     Used = 6,
+    /// The line of the address `word` goes from all on-chip caches, to memory where it was written
+    /// (CLFLUSHOPT, DC CIVAC); it stays there, clean, with [`FLAG_KEEP`] (CLWB, DC CVAC). Flushes come in no
+    /// order among themselves, but with [`FLAG_ORDERED`] (CLFLUSH).
+    Flush = 7,
+    /// Accesses and flushes behind it wait until those before it are done (MFENCE, DSB); with
+    /// [`FLAG_STORES`], stores and flushes alone for stores and flushes (SFENCE, DSB ST).
+    Fence = 8,
 }
 
 /// The address of this access depends on the value of the thread's previous load.
@@ -35,6 +42,15 @@ pub const FLAG_DEPENDENT: u8 = 1;
 pub const FLAG_ATOMIC: u8 = 2;
 /// What was used was written, once at least.
 pub const FLAG_WRITTEN: u8 = 4;
+/// The store passes the on-chip caches by, whose copies go: what is stored to a line is combined in a buffer,
+/// and goes to memory at once (MOVNTI, MOVNTDQ, STNP).
+pub const FLAG_NON_TEMPORAL: u8 = 8;
+/// A flush keeps the line in the caches, clean.
+pub const FLAG_KEEP: u8 = 1;
+/// A flush comes in the order of stores and other such flushes.
+pub const FLAG_ORDERED: u8 = 2;
+/// A fence is one of stores and flushes alone.
+pub const FLAG_STORES: u8 = 1;
 
 /// One operation: 16 bytes.
 ///
@@ -89,6 +105,24 @@ impl Op {
         Op::new(OpKind::Used, flags, 0, 0, address)
     }
 
+    /// A store past the caches; `instructions` includes the store itself.
+    #[inline]
+    pub const fn non_temporal_store(address: u64, size: u16, instructions: u32) -> Self {
+        Op::new(OpKind::Store, FLAG_NON_TEMPORAL, size, instructions, address)
+    }
+
+    /// A flush of the line of an address; `instructions` includes the flush itself.
+    #[inline]
+    pub const fn flush(address: u64, flags: u8, instructions: u32) -> Self {
+        Op::new(OpKind::Flush, flags, 0, instructions, address)
+    }
+
+    /// A fence, of all or, with [`FLAG_STORES`], of stores; `instructions` includes the fence itself.
+    #[inline]
+    pub const fn fence(flags: u8, instructions: u32) -> Self {
+        Op::new(OpKind::Fence, flags, 0, instructions, 0)
+    }
+
     /// The kind's code; compare with `OpKind::… as u8`.
     #[inline]
     pub const fn kind_code(self) -> u8 {
@@ -106,11 +140,13 @@ impl Op {
             4 => Some(OpKind::Argument),
             5 => Some(OpKind::Site),
             6 => Some(OpKind::Used),
+            7 => Some(OpKind::Flush),
+            8 => Some(OpKind::Fence),
             _ => None,
         }
     }
 
-    /// Flags: [`FLAG_DEPENDENT`], [`FLAG_ATOMIC`], [`FLAG_WRITTEN`].
+    /// Flags, of accesses [`FLAG_DEPENDENT`], [`FLAG_ATOMIC`] and [`FLAG_NON_TEMPORAL`].
     #[inline]
     pub const fn flags(self) -> u8 {
         (self.meta >> 8) as u8

@@ -122,6 +122,7 @@ impl Count {
             match op.kind() {
                 Some(OpKind::Load) => self.access(op.word, u64::from(op.size()), false),
                 Some(OpKind::Store) => self.access(op.word, u64::from(op.size()), true),
+                Some(OpKind::Flush) => self.access(op.word, 1, false),
                 Some(OpKind::Used) => self.access(op.word, 1, op.flags() & FLAG_WRITTEN != 0),
                 Some(OpKind::Call) => {
                     let arguments = &ops[at..];

@@ -202,8 +202,13 @@ impl Windows {
                     }
                 }
                 Some(OpKind::Site) => thread.site = op.word as SiteId,
-                Some(OpKind::Compute) if inside => thread.keep(&ops[at..end], kept),
-                Some(OpKind::Compute) => self.skipped += thread.skip(*op),
+                Some(OpKind::Compute | OpKind::Flush | OpKind::Fence) if inside => {
+                    thread.keep(&ops[at..end], kept);
+                }
+                // A flush between windows is not told of: its line counts as used, and written if it was.
+                Some(OpKind::Compute | OpKind::Flush | OpKind::Fence) => {
+                    self.skipped += thread.skip(Op::compute(op.instructions()));
+                }
                 Some(OpKind::Call) => {
                     let call = Call::decode(*op, &ops[at + 1..end]);
                     if call.is_none_or(needs_what_was_used) {

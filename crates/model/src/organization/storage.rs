@@ -163,6 +163,21 @@ impl OrganizationDescription for StorageSpec {
         machine.check_memory(&format!("{path}.dram_capacity"), self.dram_capacity, problems);
         let most = Size::from_bytes(Lists::<1>::MOST_FRAMES.saturating_mul(page.bytes()));
         problems.at_most(path, "dram_capacity", self.dram_capacity, most);
+        // The base pages of ARMv8-A, of which x86-64 has the smallest.
+        let most_page = Size::from_bytes(64 << 10);
+        if page > most_page {
+            problems.add(
+                "impossible-value",
+                "os.page".into(),
+                page.to_string(),
+                "page cache and swap are of base pages, and huge pages, which Linux makes of them, maps and splits, \
+                 are not modelled"
+                    .into(),
+                format!(
+                    "write {most_page} or less, or take a machine whose memory holds all, as oracle or hybrid"
+                ),
+            );
+        }
         whole(&format!("{path}.readahead"), self.readahead, "pages (os.page)", page, problems);
         let key = format!("{path}.largest_request");
         whole(&key, self.largest_request, "pages (os.page)", page, problems);

@@ -146,6 +146,13 @@ impl Stack {
         Some((dirty, self.version(line)))
     }
 
+    /// A line is written to memory, and stays: it is clean. Whether it was dirty, and its version, if it is there.
+    pub fn clean(&mut self, line: u64) -> Option<(bool, u64)> {
+        let dirty = self.levels.iter_mut().filter_map(|level| level.clean(line));
+        let dirty = dirty.reduce(|one, other| one | other)?;
+        Some((dirty, self.version(line)))
+    }
+
     /// Another stack writes a line: if it is in this one it goes. Whether it was dirty, and its version.
     pub fn give_up(&mut self, line: u64) -> Option<(bool, u64)> {
         let dirty = self.levels.iter_mut().filter_map(|level| level.remove(line));

@@ -100,6 +100,26 @@ pub struct TlbSpec {
     /// Processes whose translations it tells apart: those of others go as a core switches to a further
     /// one. 1: all go at each switch to another process.
     pub address_spaces: u32,
+    /// Entries for larger pages than the smallest, where `os.page` is one. For a size that is not here, entries are
+    /// those above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub large: Vec<LargePageTlbSpec>,
+}
+
+/// Entries of a TLB for pages of a size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LargePageTlbSpec {
+    /// Size of the pages.
+    pub page: Size,
+    /// Entries of the first level.
+    pub entries: u32,
+    /// Associativity of the first level.
+    pub ways: u32,
+    /// Entries of the second level, 0 for none.
+    pub second_level_entries: u32,
+    /// Associativity of the second level.
+    pub second_level_ways: u32,
 }
 
 impl ProcessorSpec {
@@ -293,10 +313,52 @@ impl OnChipCacheSpec {
 }
 
 impl TlbSpec {
+    /// What it is for pages of this size: its entries for them, and as many levels of the page table as a walk
+    /// reads. Each level has 512 entries, so that a page 512 times as large ends the walk a level earlier
+    /// (Intel SDM vol. 3, §4.5).
+    pub fn of_pages(&self, page: Size) -> TlbSpec {
+        let fewer = (page.bytes().max(4096) / 4096).ilog2() / 9;
+        let mut own = TlbSpec { levels: self.levels.saturating_sub(fewer).max(1), ..self.clone() };
+        if let Some(large) = self.large.iter().find(|large| large.page == page) {
+            own.entries = large.entries;
+            own.ways = large.ways;
+            own.second_level_entries = large.second_level_entries;
+            own.second_level_ways = large.second_level_ways;
+        }
+        own
+    }
+
     fn check(&self, path: &str, problems: &mut Problems) {
         problems.at_least(path, "levels", self.levels, 1);
         problems.at_most(path, "levels", self.levels, 5);
         problems.at_least(path, "address_spaces", self.address_spaces, 1);
+        for (index, large) in self.large.iter().enumerate() {
+            let at = format!("{path}.large[{index}]");
+            if !large.page.bytes().is_power_of_two() || large.page.bytes() <= 4096 {
+                problems.add(
+                    "impossible-value",
+                    format!("{at}.page"),
+                    large.page.to_string(),
+                    "a larger page is a power of two above 4KiB".into(),
+                    "write 2MiB".into(),
+                );
+            }
+            if self.large[..index].iter().any(|other| other.page == large.page) {
+                problems.add(
+                    "contradiction",
+                    format!("{at}.page"),
+                    large.page.to_string(),
+                    "there are entries for pages of this size already".into(),
+                    "remove one of both".into(),
+                );
+            }
+            let own = TlbSpec { large: Vec::new(), ..self.of_pages(large.page) };
+            own.check_entries(&at, problems);
+        }
+        self.check_entries(path, problems);
+    }
+
+    fn check_entries(&self, path: &str, problems: &mut Problems) {
         for (name, entries, ways) in [
             ("entries", self.entries, self.ways),
             ("second_level_entries", self.second_level_entries, self.second_level_ways),

@@ -237,7 +237,9 @@ impl Tlb {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::processor::LargePageTlbSpec;
     use proptest::prelude::*;
+    use tierscope_units::Size;
 
     fn spec(entries: u32, ways: u32, second: u32) -> TlbSpec {
         TlbSpec {
@@ -249,11 +251,34 @@ mod tests {
             walk_cache_entries: 4,
             levels: 4,
             address_spaces: 2,
+            large: Vec::new(),
         }
     }
 
     fn at(page: u64) -> Translation {
         Translation { frame: page + 1000, writable: page.is_multiple_of(2) }
+    }
+
+    #[test]
+    fn a_page_512_times_as_large_ends_a_walk_a_level_earlier_and_has_entries_of_its_own() {
+        let large = LargePageTlbSpec {
+            page: Size::from_bytes(1 << 30),
+            entries: 3,
+            ways: 3,
+            second_level_entries: 0,
+            second_level_ways: 1,
+        };
+        let all = TlbSpec { large: vec![large], ..spec(64, 4, 512) };
+        let of = |bytes| {
+            let own = all.of_pages(Size::from_bytes(bytes));
+            (own.entries, own.second_level_entries, own.levels)
+        };
+        assert_eq!([12, 16, 20].map(|shift| of(1 << shift)), [(64, 512, 4); 3]);
+        assert_eq!([of(2 << 20), of(1 << 30)], [(64, 512, 3), (3, 0, 2)]);
+        assert_eq!(
+            TlbSpec { levels: 1, ..all.clone() }.of_pages(Size::from_bytes(1 << 30)).levels,
+            1
+        );
     }
 
     #[test]

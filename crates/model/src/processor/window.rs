@@ -2,7 +2,8 @@
 //!
 //! A thread goes on past an unfinished access until the oldest unfinished load is `reorder_window`
 //! instructions behind, or all miss registers are taken. Stores retire into a buffer: they take a
-//! miss register, but do not hold the window.
+//! miss register, but do not hold the window. Behind a fence, accesses wait for those before it: all for all, or
+//! stores for stores.
 
 use std::collections::VecDeque;
 
@@ -45,6 +46,11 @@ pub struct Window {
     registers: usize,
     taken: usize,
     last_load: Option<Outstanding>,
+    /// Entries that have left the window.
+    gone: u64,
+    /// Entries before the last fence, those that are gone included: of all accesses, and of stores.
+    fenced: u64,
+    fenced_stores: u64,
 }
 
 impl Window {
@@ -56,6 +62,9 @@ impl Window {
             registers: miss_registers as usize,
             taken: 0,
             last_load: None,
+            gone: 0,
+            fenced: 0,
+            fenced_stores: 0,
         }
     }
 
@@ -74,6 +83,7 @@ impl Window {
             }
             self.taken -= usize::from(first.takes_register);
             self.entries.pop_front();
+            self.gone += 1;
         }
         if self.taken == self.registers {
             self.release_registers(now_ps);
@@ -106,17 +116,44 @@ impl Window {
         self.last_load = None;
     }
 
+    /// Accesses from now on wait until those before are done; only stores for stores, if so.
+    pub fn fence(&mut self, stores_only: bool) {
+        let before = self.gone + self.entries.len() as u64;
+        self.fenced_stores = before;
+        if !stores_only {
+            self.fenced = before;
+        }
+    }
+
     /// What keeps the access with this instruction count from being issued at `now_ps`. Call
     /// [`Window::retire`] first.
     #[inline]
-    pub fn blocks(&self, instruction: u64, dependent: bool, now_ps: u64) -> Block {
+    pub fn blocks(&self, instruction: u64, write: bool, dependent: bool, now_ps: u64) -> Block {
         if self.entries.is_empty() {
             return Block::None;
         }
-        self.blocks_slow(instruction, dependent, now_ps)
+        self.blocks_slow(instruction, write, dependent, now_ps)
     }
 
-    fn blocks_slow(&self, instruction: u64, dependent: bool, now_ps: u64) -> Block {
+    /// What a fence has this access wait for.
+    fn fence_block(&self, write: bool, now_ps: u64) -> Block {
+        let within = |fenced: u64| fenced.saturating_sub(self.gone) as usize;
+        let (all, stores) = (within(self.fenced), within(self.fenced_stores));
+        let entries = self.entries.iter().enumerate().filter(|(index, entry)| {
+            let fenced = *index < all || write && *index < stores && !entry.holds_window;
+            fenced && entry.done_ps > now_ps
+        });
+        let last = entries.max_by_key(|(_, entry)| entry.done_ps);
+        last.map_or(Block::None, |(_, entry)| Self::wait_for(*entry))
+    }
+
+    fn blocks_slow(&self, instruction: u64, write: bool, dependent: bool, now_ps: u64) -> Block {
+        if self.fenced_stores > self.gone {
+            match self.fence_block(write, now_ps) {
+                Block::None => {}
+                block => return block,
+            }
+        }
         if dependent
             && let Some(load) = self.last_load
             && load.done_ps > now_ps
@@ -202,15 +239,15 @@ mod tests {
     fn the_window_holds_one_instruction_too_late_and_not_one_too_early() {
         let mut window = Window::new(128, 8);
         window.push(load(1000, UNKNOWN, 7));
-        assert_eq!(window.blocks(1127, false, 0), Block::None);
-        assert_eq!(window.blocks(1128, false, 0), Block::On(7));
+        assert_eq!(window.blocks(1127, false, false, 0), Block::None);
+        assert_eq!(window.blocks(1128, false, false, 0), Block::On(7));
     }
 
     #[test]
     fn stores_do_not_hold_the_window() {
         let mut window = Window::new(128, 8);
         window.push(Outstanding { holds_window: false, ..load(0, UNKNOWN, 1) });
-        assert_eq!(window.blocks(10_000, false, 0), Block::None);
+        assert_eq!(window.blocks(10_000, false, false, 0), Block::None);
     }
 
     #[test]
@@ -230,8 +267,37 @@ mod tests {
         let mut window = Window::new(1000, 8);
         window.push(load(0, 70, NO_MISS));
         let entry = load(0, 70, NO_MISS);
-        assert_eq!(window.blocks(1, true, 10), Block::Until(70, entry));
-        assert_eq!(window.blocks(1, true, 70), Block::None);
-        assert_eq!(window.blocks(1, false, 10), Block::None);
+        assert_eq!(window.blocks(1, false, true, 10), Block::Until(70, entry));
+        assert_eq!(window.blocks(1, false, true, 70), Block::None);
+        assert_eq!(window.blocks(1, false, false, 10), Block::None);
+    }
+
+    #[test]
+    fn a_fence_of_stores_holds_stores_for_stores_and_a_full_one_all_for_all() {
+        let store = |miss| Outstanding { holds_window: false, ..load(0, UNKNOWN, miss) };
+        let mut window = Window::new(1000, 8);
+        window.push(load(0, UNKNOWN, 1));
+        window.push(store(2));
+        window.fence(true);
+        window.push(store(3));
+        let (loads, stores) = (false, true);
+        assert_eq!(window.blocks(1, loads, false, 0), Block::None);
+        assert_eq!(
+            window.blocks(1, stores, false, 0),
+            Block::On(2),
+            "not for a load, nor behind it"
+        );
+        window.finish(2, 50);
+        window.retire(50);
+        assert_eq!(window.blocks(1, stores, false, 50), Block::None);
+        window.fence(false);
+        assert!(matches!(window.blocks(1, loads, false, 50), Block::On(1 | 3)));
+        window.finish(1, 60);
+        window.finish(3, 70);
+        window.retire(60);
+        assert!(matches!(window.blocks(1, loads, false, 60), Block::Until(70, _)));
+        window.retire(70);
+        window.push(load(2, UNKNOWN, 4));
+        assert_eq!(window.blocks(3, stores, false, 70), Block::None, "what came behind it");
     }
 }

@@ -44,8 +44,12 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
                     counts.stores += u64::from(kind == Some(OpKind::Store));
                     at += 1;
                 }
+                Some(OpKind::Flush) => {
+                    op.word = self.tag | op.word & ((1 << ADDRESS_BITS) - 1);
+                    at += 1;
+                }
                 // All processes agree on numbers of sites.
-                Some(OpKind::Compute | OpKind::Site) => at += 1,
+                Some(OpKind::Compute | OpKind::Site | OpKind::Fence) => at += 1,
                 Some(OpKind::Call) => {
                     let whole = *op;
                     let Some(next) = self.translate_call(whole, at, ops) else { break };

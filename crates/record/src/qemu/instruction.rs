@@ -1,7 +1,8 @@
 //! What the recorder has to know of an x86-64 instruction, from its bytes.
 //!
 //! Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, sections 2.1.1
-//! (legacy prefixes) and 2.2.1 (REX), and the pages of LOCK, XCHG, REP and SYSCALL.
+//! (legacy prefixes), 2.2.1 (REX), 2.3.5 (VEX) and 2.7.1 (EVEX), and the pages of LOCK, XCHG, REP, SYSCALL, MFENCE,
+//! SFENCE and MOVNT.
 
 /// What an instruction is beside its accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,6 +13,20 @@ pub struct Traits {
     pub repeated: bool,
     /// It calls the operating system.
     pub system_call: bool,
+    /// What it stores passes the caches by: MOVNTI, MOVNTQ, MOVNTDQ, MOVNTPS, MOVNTPD, and their forms with VEX
+    /// and EVEX.
+    pub non_temporal: bool,
+    /// It is a fence, of stores alone (SFENCE) or not (MFENCE).
+    pub fence: Option<Fence>,
+}
+
+/// Which accesses a fence orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fence {
+    /// Stores.
+    Stores,
+    /// Loads and stores.
+    All,
 }
 
 impl Traits {
@@ -34,7 +49,28 @@ impl Traits {
         // INS, OUTS, MOVS, CMPS; STOS, LODS, SCAS.
         let string = matches!(opcode, 0x6c..=0x6f | 0xa4..=0xa7 | 0xaa..=0xaf);
         let system_call = rest.starts_with(&[0x0f, 0x05]);
-        Traits { atomic: lock || exchange, repeated: repeat && string, system_call }
+        // Opcodes of two bytes: 0F as such, in VEX of two and three bytes, and in EVEX.
+        let (opcode, modrm) = match *rest {
+            [0x0f, opcode, modrm, ..] | [0xc5, _, opcode, modrm, ..] => (opcode, modrm),
+            [0xc4, map, _, opcode, modrm, ..] if map & 0x1f == 1 => (opcode, modrm),
+            [0x62, map, _, _, opcode, modrm, ..] if map & 7 == 1 => (opcode, modrm),
+            _ => (0, 0),
+        };
+        let moves = matches!(opcode, 0x2b | 0xe7) || rest.starts_with(&[0x0f, 0xc3]);
+        let non_temporal = moves && modrm >> 6 != 3;
+        // The whole byte behind the opcode says which; forms with memory are others.
+        let fence = match rest {
+            [0x0f, 0xae, 0xf0..=0xf7, ..] if !repeat => Some(Fence::All),
+            [0x0f, 0xae, 0xf8..=0xff, ..] if !repeat => Some(Fence::Stores),
+            _ => None,
+        };
+        Traits {
+            atomic: lock || exchange,
+            repeated: repeat && string,
+            system_call,
+            non_temporal,
+            fence,
+        }
     }
 }
 
@@ -48,6 +84,8 @@ mod tests {
         let repeated = Traits { repeated: true, ..Traits::default() };
         let system_call = Traits { system_call: true, ..Traits::default() };
         let plain = Traits::default();
+        let streams = Traits { non_temporal: true, ..Traits::default() };
+        let fence = |fence| Traits { fence: Some(fence), ..Traits::default() };
         for (bytes, expected) in [
             (&[0xf0, 0x48, 0x0f, 0xb1, 0x0f][..], atomic), // lock cmpxchg %rcx,(%rdi)
             (&[0x87, 0x07], atomic),                       // xchg %eax,(%rdi)
@@ -60,6 +98,19 @@ mod tests {
             (&[0xf3, 0x0f, 0x6f, 0x06], plain),            // movdqu (%rsi),%xmm0
             (&[0xf3, 0xc3], plain),                        // repz ret
             (&[0x0f, 0x05], system_call),                  // syscall
+            (&[0x0f, 0xc3, 0x07], streams),                // movnti %eax,(%rdi)
+            (&[0x66, 0x0f, 0xe7, 0x07], streams),          // movntdq %xmm0,(%rdi)
+            (&[0x44, 0x0f, 0x2b, 0x07], streams),          // movntps %xmm8,(%rdi)
+            (&[0xc5, 0xfd, 0xe7, 0x07], streams),          // vmovntdq %ymm0,(%rdi)
+            (&[0xc4, 0x41, 0x7c, 0x2b, 0x00], streams),    // vmovntps %ymm8,(%r8)
+            (&[0x62, 0xf1, 0x7d, 0x48, 0xe7, 0x07], streams), // vmovntdq %zmm0,(%rdi)
+            (&[0x66, 0x0f, 0x38, 0x2a, 0x07], plain),      // movntdqa (%rdi),%xmm0
+            (&[0x0f, 0xc2, 0x07, 0x00], plain),            // cmpeqps (%rdi),%xmm0
+            (&[0x0f, 0xae, 0xf0], fence(Fence::All)),      // mfence
+            (&[0x0f, 0xae, 0xf8], fence(Fence::Stores)),   // sfence
+            (&[0x0f, 0xae, 0xe8], plain),                  // lfence
+            (&[0x0f, 0xae, 0x3f], plain),                  // clflush (%rdi)
+            (&[0xf3, 0x0f, 0xae, 0xf0], plain),            // umonitor %rax
             (&[], plain),
         ] {
             assert_eq!(Traits::of(bytes), expected, "{bytes:x?}");

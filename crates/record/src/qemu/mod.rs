@@ -18,7 +18,7 @@ use crate::sites;
 use crate::syscalls::{self, GuestMemory, Process};
 use crate::{host, marker};
 use api::{Api, Block, Info, Instruction, PluginId};
-use instruction::Traits;
+use instruction::{Fence, Traits};
 use serde_json::json;
 use std::cell::Cell;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
@@ -27,7 +27,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use tierscope_workload::op::FLAG_ATOMIC;
+use tierscope_workload::OpKind;
+use tierscope_workload::op::{FLAG_ATOMIC, FLAG_NON_TEMPORAL, FLAG_STORES};
 use tierscope_workload::{Call, SiteGrain};
 
 /// Failure of [`qemu_plugin_install`].
@@ -261,7 +262,12 @@ fn instrument(api: &Api, block: Block) {
         }
         let before_end = (count - 1 - index) as u64;
         give_marks(api, instruction, before_end, bytes);
-        let flags = if traits.atomic { FLAG_ATOMIC } else { 0 };
+        let flags = flags_of_traits(traits);
+        if let Some(fence) = traits.fence {
+            let flags = if fence == Fence::Stores { FLAG_STORES } else { 0 };
+            let data = (before_end | u64::from(flags) << FLAGS_SHIFT) as *mut c_void;
+            (api.register_vcpu_insn_exec_cb)(instruction, on_fence, api::NO_REGISTERS, data);
+        }
         if let Some(grain) = grain {
             note_accesses_at(api, grain, instruction, before_end, traits);
             continue;
@@ -289,12 +295,19 @@ fn note_accesses_at(
         let data = index as usize as *mut c_void;
         (api.register_vcpu_insn_exec_cb)(instruction, on_site, none, data);
     }
-    let flags = if traits.atomic { FLAG_ATOMIC } else { 0 };
+    let flags = flags_of_traits(traits);
     let data = before_end & SITED_BEFORE_END
         | u64::from(flags) << SITED_FLAGS_SHIFT
         | u64::from(index) << SITED_INDEX_SHIFT;
     let both = api::READS_AND_WRITES;
     (api.register_vcpu_mem_cb)(instruction, on_sited_access, none, both, data as *mut c_void);
+}
+
+/// Flags of an instruction's accesses. Those of loads mean nothing where it stores past the caches: it has none.
+fn flags_of_traits(traits: Traits) -> u8 {
+    let atomic = if traits.atomic { FLAG_ATOMIC } else { 0 };
+    let non_temporal = if traits.non_temporal { FLAG_NON_TEMPORAL } else { 0 };
+    atomic | non_temporal
 }
 
 /// In the user data of an access that tells its site: the distance to the block's end (a block has
@@ -377,6 +390,14 @@ extern "C" fn on_repeated(thread: c_uint, data: *mut c_void) {
     let (count, begins) = (data as u32 & 0x7fff_ffff, data as u32 >> 31 == 1);
     // SAFETY: the slot is the running thread's own.
     unsafe { (*slot(thread)).retire_repeated(count, begins, (data >> 32) as u32) };
+}
+
+/// A fence is about to run.
+extern "C" fn on_fence(thread: c_uint, data: *mut c_void) {
+    let data = data as u64;
+    let low = u32::from(OpKind::Fence as u8) | flags_of(data);
+    // SAFETY: the slot is the running thread's own.
+    unsafe { Slot::access(slot(thread), data as u32, low, 0) };
 }
 
 /// An access happens. The usual case makes no call, so that it needs no registers saved.

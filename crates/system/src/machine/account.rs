@@ -56,7 +56,7 @@ pub(super) struct SlowHit {
 }
 
 /// Counters of what the program's accesses bring about, as they stood.
-pub(super) type Incidental = [u64; 14];
+pub(super) type Incidental = [u64; 17];
 
 /// Counters.
 #[derive(Debug)]
@@ -88,6 +88,10 @@ pub(super) struct Account {
     pub upgrades: u64,
     /// Copies that cores had to give up as an inclusive shared cache dropped their line.
     pub back_invalidations: u64,
+    /// Lines stored to past the caches, flushes, and lines that were written back by these.
+    pub lines_past: u64,
+    pub flushes: u64,
+    pub flushed_lines: u64,
     /// Accesses that the first level of the core's caches could not serve, but for those that wait for
     /// a line on its way for another: without time, as in functional warming, it would be there.
     pub beyond_first: u64,
@@ -138,6 +142,9 @@ impl Account {
             cache_transfers: 0,
             upgrades: 0,
             back_invalidations: 0,
+            lines_past: 0,
+            flushes: 0,
+            flushed_lines: 0,
             beyond_first: 0,
             faults: 0,
             calls: 0,
@@ -274,6 +281,15 @@ impl Account {
         Some(golden.next)
     }
 
+    /// A line is stored to where no cache has it: its new version, where data are checked.
+    pub fn overwritten(&mut self, line: u64) -> u64 {
+        self.golden.as_mut().map_or(0, |golden| {
+            golden.next += 1;
+            golden.memory.set(line, golden.next);
+            golden.next
+        })
+    }
+
     /// A version newer than all before, where data are checked.
     pub fn next_version(&mut self) -> u64 {
         self.golden.as_mut().map_or(0, |golden| {
@@ -303,7 +319,7 @@ impl Account {
         }
     }
 
-    fn incidental_counters(&mut self) -> [&mut u64; 14] {
+    fn incidental_counters(&mut self) -> [&mut u64; 17] {
         [
             &mut self.kernel_instructions,
             &mut self.walks,
@@ -315,6 +331,9 @@ impl Account {
             &mut self.cache_transfers,
             &mut self.upgrades,
             &mut self.back_invalidations,
+            &mut self.lines_past,
+            &mut self.flushes,
+            &mut self.flushed_lines,
             &mut self.beyond_first,
             &mut self.faults,
             &mut self.interrupts,
@@ -743,6 +762,13 @@ impl Machine {
                 [("direct_read_bytes", direct_read), ("direct_written_bytes", direct_written)];
             counters.extend(direct.map(|(name, count)| (name.to_string(), count)));
         }
+        let past = [
+            ("non_temporal_lines", self.in_all(|account| account.lines_past)),
+            ("cache_flushes", self.in_all(|account| account.flushes)),
+            ("cache_flush_writes", self.in_all(|account| account.flushed_lines)),
+        ];
+        let past = past.into_iter().filter(|(_, count)| *count > 0);
+        counters.extend(past.map(|(name, count)| (name.to_string(), count)));
         if self.shared.inclusive_level().is_some() {
             let copies = self.in_all(|account| account.back_invalidations);
             counters.insert("cache_back_invalidations".into(), copies);

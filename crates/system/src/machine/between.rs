@@ -131,6 +131,7 @@ impl Machine {
 
     /// Lets the next of what is under way end, or warms the machine once nothing is.
     pub(super) fn settle_between(&mut self) -> Result<(), MachineError> {
+        self.send_all_buffers();
         if self.is_quiet() {
             self.begin_warming();
             return Ok(());

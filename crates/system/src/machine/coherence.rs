@@ -6,6 +6,7 @@
 //! is in transit, and who wants it otherwise waits in line. Whether a store may go on in its own core's caches
 //! is known there, so that batches need not look elsewhere.
 
+use super::thread::Way;
 use super::{Event, Machine};
 use tierscope_kernel::{Stage, Timeline};
 use tierscope_model::processor::ProcessorSpec;
@@ -17,10 +18,10 @@ pub(super) struct Coherence {
     /// Time of a line from another core, and until others have given one up, after the request has
     /// arrived at the shared caches.
     transfer_ps: u64,
-    invalidation_ps: u64,
+    pub invalidation_ps: u64,
     /// Cores that have had a thread; the caches of the others are empty.
     pub active_cores: u32,
-    transit: Vec<Transit>,
+    pub transit: Vec<Transit>,
     /// Lines that a lone core has written as a whole, and that inclusive shared caches have yet to learn of.
     included: Vec<u64>,
     /// Misses that wait for a line in transit, in order.
@@ -29,14 +30,14 @@ pub(super) struct Coherence {
 
 /// A line on its way to a core.
 #[derive(Clone, Copy, Debug)]
-struct Transit {
-    line: u64,
-    miss: u32,
-    core: usize,
-    write: bool,
+pub(super) struct Transit {
+    pub line: u64,
+    pub miss: u32,
+    pub core: usize,
+    pub write: bool,
     /// A level of the shared caches that has dropped it since, and is inclusive: the line serves what it was
     /// asked for, and goes.
-    recalled: Option<usize>,
+    pub recalled: Option<usize>,
 }
 
 /// What other cores had of a line.
@@ -93,6 +94,9 @@ impl Machine {
 
     /// A miss has its turn: other cores are asked, then the shared caches.
     fn admit(&mut self, id: u32, now_ps: u64) {
+        if self.misses[id].way != Way::Caches {
+            return self.leave_caches(id, now_ps);
+        }
         let (line, write) = self.misses[id].wants();
         let core = self.contexts[self.misses[id].context].core;
         let alone = self.coherence.active_cores <= 1;
@@ -213,7 +217,7 @@ impl Machine {
     }
 
     /// What a core has dropped of a line, and what is on its way to the shared caches, is there.
-    fn take_posted(&mut self, line: u64, now_ps: u64) {
+    pub(super) fn take_posted(&mut self, line: u64, now_ps: u64) {
         if let Some(at) = self.posted.iter().position(|posted| posted.line == line) {
             let posted = self.posted.swap_remove(at);
             self.put_dirty(posted, now_ps);
@@ -254,7 +258,7 @@ impl Machine {
     }
 
     /// Time in which it is known that no other core has a line: that of the first shared level.
-    fn directory_ps(&self) -> u64 {
+    pub(super) fn directory_ps(&self) -> u64 {
         if self.shared.depth() == 0 {
             return self.coherence.invalidation_ps;
         }

@@ -2,18 +2,23 @@
 
 use super::causes::Cause;
 use super::memory::{Merged, Miss};
-use super::thread::{Access, BUSY, Begun, Fault, Place, State, Step, Thread, Trap};
+use super::thread::{Access, BUSY, Begun, Fault, Place, State, Step, Thread, Trap, Way};
 use super::{COPY_INSTRUCTIONS, Context, Doing, Event, KERNEL_LINES, Machine, MachineError};
 use tierscope_kernel::{Stage, StageTimes};
 use tierscope_model::os::address_space::Pte;
 use tierscope_model::os::paging::Paging;
 use tierscope_model::processor::tlb::{Tlb, TlbHit, Translation};
 use tierscope_model::processor::window::{Block, NO_MISS, Outstanding, UNKNOWN};
-use tierscope_workload::op::{FLAG_DEPENDENT, FLAG_WRITTEN};
-use tierscope_workload::{OpKind, Pull, SiteId};
+use tierscope_workload::op::{
+    FLAG_DEPENDENT, FLAG_KEEP, FLAG_NON_TEMPORAL, FLAG_ORDERED, FLAG_STORES, FLAG_WRITTEN,
+};
+use tierscope_workload::{Op, OpKind, Pull, SiteId};
 
 /// Operations pulled from the stream at once.
 const PULL: usize = 4096;
+
+/// Of an operation's `meta`, the kind and what tells a store past the caches.
+const BEYOND_CACHES: u64 = 0xff | (FLAG_NON_TEMPORAL as u64) << 8;
 
 /// Whether a hardware thread can go on with its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +149,10 @@ impl Machine {
             self.threads[id].do_first(&[Step::StandStill { duration_ps }]);
             return Ok(Flow::Continue);
         }
+        if kind == OpKind::Flush as u8 || kind == OpKind::Fence as u8 {
+            self.order(index, op);
+            return Ok(Flow::Continue);
+        }
         if kind > OpKind::Store as u8 {
             let thread = context.thread as u32;
             let reason = format!("an operation of kind {kind}");
@@ -163,8 +172,32 @@ impl Machine {
             thread.half = Some((last_byte & !(line_bytes - 1), write));
         }
         let dependent = op.flags() & FLAG_DEPENDENT != 0;
-        thread.access = Some(Access::program(op.word, write, dependent));
+        let access = Access::program(op.word, write, dependent);
+        let past = write && op.flags() & FLAG_NON_TEMPORAL != 0;
+        let way = if past { Way::Past } else { Way::Caches };
+        thread.access = Some(Access { way, bytes: op.size(), ..access });
         Ok(Flow::Continue)
+    }
+
+    /// A flush, or a fence, whose buffers go.
+    fn order(&mut self, index: usize, op: Op) {
+        let context = &mut self.contexts[index];
+        let thread = &mut self.threads[context.thread];
+        thread.position += 1;
+        let instructions = u64::from(op.instructions());
+        self.account.instructions += instructions;
+        spend_program(context, thread, instructions);
+        if op.kind_code() == OpKind::Fence as u8 {
+            context.window.fence(op.flags() & FLAG_STORES != 0);
+            return self.send_buffers(index);
+        }
+        let (keeps, ordered) = (op.flags() & FLAG_KEEP != 0, op.flags() & FLAG_ORDERED != 0);
+        if ordered {
+            context.window.fence(true);
+        }
+        let way = Way::Flush { keeps, ordered };
+        let access = Access::program(op.word, false, false);
+        thread.access = Some(Access { way, measured: false, ..access });
     }
 
     /// Runs operations as long as each is an access that hits the first-level TLB and cache, or no
@@ -191,7 +224,8 @@ impl Machine {
             if now_ps >= horizon_ps || *left == 0 {
                 break;
             }
-            if kind > OpKind::Store as u8 {
+            // Anything else than an access through the caches.
+            if op.meta & BEYOND_CACHES > OpKind::Store as u64 {
                 if kind != OpKind::Site as u8 {
                     break;
                 }
@@ -216,7 +250,7 @@ impl Machine {
             let position = thread.position_instructions + instructions;
             let free = !crosses && now_ps < horizon_ps && {
                 context.window.retire(now_ps);
-                context.window.blocks(position, dependent, now_ps) == Block::None
+                context.window.blocks(position, write, dependent, now_ps) == Block::None
             };
             let hit = free
                 && core.tlb.lookup_first(op.word >> self.fixed.page_shift).is_some_and(|t| {
@@ -344,9 +378,10 @@ impl Machine {
         if !context.window.is_empty() {
             context.window.retire(context.now_ps);
             let position = thread.position_instructions;
-            match context.window.blocks(position, access.dependent, context.now_ps) {
+            let stores = access.write || access.way != Way::Caches;
+            match context.window.blocks(position, stores, access.dependent, context.now_ps) {
                 Block::None => {}
-                block => return wait(context, thread, block),
+                block => return self.wait_on(index, block),
             }
         }
         let core = &mut self.cores[context.core];
@@ -367,6 +402,12 @@ impl Machine {
             }
         };
         let line = physical >> self.fixed.line_shift;
+        if access.way != Way::Caches {
+            return match walk {
+                true => self.walk_first(index, access),
+                false => self.perform_past(index, access, (line, physical), tlb_ps),
+            };
+        }
         if walk {
             return self.walk(index, access, line);
         }
@@ -392,11 +433,14 @@ impl Machine {
         // Beyond the first level a miss register is needed.
         let pending = context.pending.iter().find(|(pending, _)| *pending == line);
         if let Some((_, miss)) = pending.copied() {
+            if self.misses[miss].way != Way::Caches {
+                return self.wait_on(index, Block::On(miss));
+            }
             return self.merge(index, access, miss, tlb_ps);
         }
         match context.window.register_block() {
             Block::None => {}
-            block => return wait(context, thread, block),
+            block => return self.wait_on(index, block),
         }
         let mut level = core.caches.hit_beyond(line, access.write, &mut self.evicted);
         if level.is_none() && access.whole_line && self.coherence.active_cores <= 1 {
@@ -472,11 +516,11 @@ impl Machine {
     /// access itself follows.
     fn walk(&mut self, index: usize, access: Access, line: u64) -> Flow {
         let context = &mut self.contexts[index];
-        let thread = &mut self.threads[context.thread];
         match context.window.register_block() {
             Block::None => {}
-            block => return wait(context, thread, block),
+            block => return self.wait_on(index, block),
         }
+        let thread = &mut self.threads[context.thread];
         let Place::Virtual(address) = access.place else { return Flow::Continue };
         let page = address >> self.fixed.page_shift;
         let core = &mut self.cores[context.core];
@@ -506,6 +550,26 @@ impl Machine {
             self.start_miss(index, miss, at_ps);
         }
         self.access_done(index);
+        Flow::Continue
+    }
+
+    /// An access that goes past the caches waits for a walk first, which reads the entry of the page table.
+    fn walk_first(&mut self, index: usize, access: Access) -> Flow {
+        let context = &mut self.contexts[index];
+        let thread = &mut self.threads[context.thread];
+        let Place::Virtual(address) = access.place else { return Flow::Continue };
+        let page = address >> self.fixed.page_shift;
+        let Pte::Present { frame, writable } = self.paging.entry(page) else {
+            return Flow::Continue;
+        };
+        self.paging.touch(frame);
+        let tlb = &mut self.cores[context.core].tlb;
+        tlb.insert(page, Translation { frame, writable });
+        tlb.upper_levels_cached(page);
+        self.account.walks += 1;
+        let [entry, ..] = self.paging.walk_addresses(page);
+        thread.access = Some(Access::kernel(Place::Physical(entry), false));
+        thread.store_after = Some(Access { dependent: true, ..access });
         Flow::Continue
     }
 
@@ -574,8 +638,18 @@ impl Machine {
         }
     }
 
+    /// The hardware thread has to wait; a buffer that it waits for goes.
+    pub(super) fn wait_on(&mut self, index: usize, block: Block) -> Flow {
+        if let Block::On(id) = block {
+            self.send_buffer(index, id);
+        }
+        let context = &mut self.contexts[index];
+        wait(context, &mut self.threads[context.thread], block)
+    }
+
     /// Before the kernel is entered all that is outstanding has to be finished.
     fn drain(&mut self, index: usize) -> Flow {
+        self.send_buffers(index);
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
         context.window.retire(context.now_ps);

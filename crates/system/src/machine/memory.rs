@@ -4,7 +4,7 @@ use super::causes::Cause;
 use super::kernel::path_steps;
 use super::prefetch::PREFETCH;
 use super::sample::Waits;
-use super::thread::{Access, Begun, State, Step, Thread, tail};
+use super::thread::{Access, Begun, State, Step, Thread, Way, tail};
 use super::{Context, Doing, Event, Machine};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -39,6 +39,11 @@ pub(super) struct Miss {
     pub write: bool,
     /// All of the line is written: its data are not needed.
     pub whole_line: bool,
+    /// Which way it takes. Where it is past the caches, and waits to be filled in its buffer, what has been stored.
+    pub way: Way,
+    pub open: Option<u64>,
+    /// When all caches have been asked for a line that leaves them.
+    pub asked_ps: u64,
     /// Other cores will have the wanted line as well.
     pub shares: bool,
     pub measured: bool,
@@ -71,6 +76,9 @@ impl Miss {
             wanted: line,
             write: access.write,
             whole_line: access.whole_line,
+            way: access.way,
+            open: None,
+            asked_ps: 0,
             shares: false,
             measured: access.measured,
             cause,
@@ -168,6 +176,8 @@ pub(super) enum Outgoing {
     Read(u32),
     /// A dirty line.
     Write(DirtyLine),
+    /// A line that passes the caches by, or is flushed from them, for which somebody may wait.
+    Past(u32),
 }
 
 /// A page on its way between memory and store.
@@ -329,15 +339,29 @@ impl Machine {
                     write: true,
                     version: dirty.version,
                 },
+                Outgoing::Past(id) => LineRequest {
+                    id: WRITE_BACK,
+                    core: self.contexts[self.misses[id].context].core as u16,
+                    address: self.misses[id].wanted << self.fixed.line_shift,
+                    write: true,
+                    version: self.misses[id].version,
+                },
             };
             if self.organization.submit(now_ps, request).is_err() {
                 return;
             }
-            if let Outgoing::Read(id) = next {
+            if let Outgoing::Read(id) | Outgoing::Past(id) = next {
                 // It has waited for the request whose answer made room.
                 self.misses[id].pass_as(&self.made_room, Stage::ControllerQueue, now_ps);
             }
             self.outgoing.pop_front();
+            if let Outgoing::Past(id) = next {
+                // Memory has it: it is done, once all caches have been asked.
+                let miss = &mut self.misses[id];
+                miss.pass(Stage::Cache, miss.asked_ps.max(now_ps));
+                let at_ps = miss.clock_ps;
+                self.queue.push(at_ps, self.memory_source(), Event::Passed(id));
+            }
         }
         self.pump_pages(now_ps);
     }
@@ -432,7 +456,7 @@ impl Machine {
     /// and, for those who have waited for longer, whatever made room before.
     pub(super) fn room_made(&mut self, response: &LineResponse) {
         let waiting = self.outgoing.iter().filter_map(|next| match next {
-            Outgoing::Read(id) => Some(self.misses[*id].clock_ps),
+            Outgoing::Read(id) | Outgoing::Past(id) => Some(self.misses[*id].clock_ps),
             Outgoing::Write(_) => None,
         });
         let Some(since_ps) = waiting.min() else { return };
@@ -475,7 +499,7 @@ impl Machine {
 
     pub(super) fn finish_miss(&mut self, id: u32, now_ps: u64) {
         let miss = self.misses.remove(id);
-        if self.fixed.check_data {
+        if self.fixed.check_data && miss.way == Way::Caches {
             self.check(miss.context, miss.line, miss.write);
         }
         self.account.finish(&miss, now_ps);
@@ -492,7 +516,7 @@ impl Machine {
             let thread = &mut self.threads[context.thread];
             let stall_ps = now_ps - thread.clock_ps;
             let causes = &mut self.account.causes;
-            match (&thread.fault, miss.measured) {
+            match (&thread.fault, miss.measured || miss.way != Way::Caches) {
                 // While a fault is under way all waiting is its own, and told with it.
                 (Some(_), _) => {}
                 (None, true) => causes.stall(miss.cause, stall_ps),

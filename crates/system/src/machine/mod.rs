@@ -19,6 +19,7 @@ mod direct;
 mod files;
 mod kernel;
 mod memory;
+mod past;
 mod power;
 mod prefetch;
 mod recorded_windows;
@@ -105,6 +106,10 @@ enum Event {
     Arrive(u32),
     /// A miss has its data, from its core's own caches.
     Finish(u32),
+    /// What passes the caches by, or was flushed from them, is done.
+    Passed(u32),
+    /// Cores learn, in functional warming, that a line has left all caches, or is clean there.
+    Leave(u64, bool),
     /// A core's prefetcher asks for a line.
     Prefetch(u32, u64),
     /// A dirty line arrives at the shared caches.
@@ -169,6 +174,8 @@ struct Context {
     window: Window,
     /// Lines that it waits for, each with its miss.
     pending: Vec<(u64, u32)>,
+    /// The line past the caches that it has written last, in functional warming.
+    past: u64,
     /// Why it is about to enter the kernel.
     trap: Option<Trap>,
     slice_end_ps: u64,
@@ -305,6 +312,7 @@ impl Machine {
         let private = || processor.caches.iter().filter(|c| !c.shared);
         let line_shift = processor.caches[0].line.bytes().trailing_zeros();
         let page_shift = os.page.bytes().trailing_zeros();
+        let tlb = processor.tlb.of_pages(os.page);
         let prefetcher = || {
             let spec = processor.prefetch.as_ref()?;
             Some(LinePrefetcher::new(spec, page_shift - line_shift))
@@ -312,7 +320,7 @@ impl Machine {
         let cores: Vec<Core> = (0..processor.cores)
             .map(|_| Core {
                 caches: Stack::new(private(), clock, spec.check_data),
-                tlb: Tlb::new(&processor.tlb),
+                tlb: Tlb::new(&tlb),
                 occupancy: Occupancy::default(),
                 active: false,
                 prefetcher: prefetcher(),
@@ -324,7 +332,7 @@ impl Machine {
         let organization = spec.build_organization().ok_or(MachineError::Incomplete)?;
         let pages_to = spec.paging();
         let mut paging =
-            Paging::new(os, processor.tlb.levels, organization.memory_bytes(), pages_to, spec.seed);
+            Paging::new(os, tlb.levels, organization.memory_bytes(), pages_to, spec.seed);
         if let Some(cache) = spec.build_buffer_cache() {
             paging.add_buffer_cache(cache);
         }
@@ -338,7 +346,7 @@ impl Machine {
         let fixed = Fixed {
             line_shift,
             page_shift,
-            walk_levels: processor.tlb.levels as usize,
+            walk_levels: tlb.levels as usize,
             threads_per_core: processor.threads_per_core as usize,
             second_tlb_ps: clock.cycles_to_ps(u64::from(processor.tlb.second_level_latency_cycles)),
             lookahead_ps: cores[0].caches.latency_ps(private_depth - 1),
@@ -528,6 +536,8 @@ impl Machine {
                 Event::Memory(miss) => self.ask_memory(miss, at_ps),
                 Event::Arrive(miss) => self.arrive(miss, at_ps),
                 Event::Finish(miss) => self.finish_miss(miss, at_ps),
+                Event::Passed(miss) => self.passed(miss, at_ps),
+                Event::Leave(line, keeps) => self.warm_leave(line, keeps, at_ps),
                 Event::Prefetch(core, line) => self.ask_ahead(core as usize, line, at_ps),
                 Event::PutDirty(line) => self.put_posted(line, at_ps),
                 Event::Claim(core, line, write) => self.claimed(core as usize, line, write, at_ps),
@@ -720,6 +730,7 @@ fn contexts(processor: &ProcessorSpec, fixed: &Fixed) -> Vec<Context> {
             kernel_pace: fixed.kernel_pace,
             window: Window::new(processor.reorder_window, processor.miss_registers),
             pending: Vec::new(),
+            past: u64::MAX,
             trap: None,
             slice_end_ps: 0,
             area: Area::default(),

@@ -337,6 +337,7 @@ impl Machine {
 
     /// Lets the next of what is under way end, or goes on without detail once nothing is.
     pub(super) fn settle(&mut self) -> Result<(), MachineError> {
+        self.send_all_buffers();
         if self.is_quiet() {
             self.skim();
             return Ok(());

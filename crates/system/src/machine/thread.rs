@@ -169,6 +169,8 @@ impl Access {
         Access {
             place,
             write,
+            way: Way::Caches,
+            bytes: 0,
             dependent: false,
             measured: false,
             whole_line: false,
@@ -189,6 +191,17 @@ impl Trap {
     }
 }
 
+/// Which way an access takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Through the caches, as any.
+    Caches,
+    /// A store past them.
+    Past,
+    /// A flush of its line from all caches, which goes or stays there, clean.
+    Flush { keeps: bool, ordered: bool },
+}
+
 /// An access whose instructions have been issued, but which has not been performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
@@ -196,6 +209,10 @@ pub struct Access {
     pub place: Place,
     /// A store.
     pub write: bool,
+    /// Which way it takes.
+    pub way: Way,
+    /// Bytes of a store past the caches.
+    pub bytes: u16,
     /// Its address depends on the last load.
     pub dependent: bool,
     /// It is one of the program's: counted, and its latency recorded.

@@ -3,7 +3,7 @@
 
 use super::core::{Flow, Source, fault, translate};
 use super::sample::Waits;
-use super::thread::Place;
+use super::thread::{Place, Way};
 use super::{Event, Machine};
 use tierscope_kernel::Stage;
 use tierscope_model::organization::PagesMoved;
@@ -43,7 +43,16 @@ impl Machine {
             }
         };
         let line = physical >> self.fixed.line_shift;
-        beyond |= self.warm_line(core, (line, access.write, access.whole_line), now_ps);
+        beyond |= match access.way {
+            Way::Caches => {
+                let past = &mut self.contexts[index].past;
+                if *past == line {
+                    *past = u64::MAX;
+                }
+                self.warm_line(core, (line, access.write, access.whole_line), now_ps)
+            }
+            way => self.warm_past(index, line, way, now_ps),
+        };
         let thread = &mut self.threads[self.contexts[index].thread];
         if access.after_fault {
             thread.fault = None;

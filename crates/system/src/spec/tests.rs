@@ -227,6 +227,7 @@ fn every_value_of_every_preset_names_its_source() {
         "[ALLOY12] ",
         "[FF19] ",
         "[LEE20]",
+        "[RWT]",
         "[SKY25]",
         "[CXL23]",
         "[gem5] ",

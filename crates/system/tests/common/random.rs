@@ -3,12 +3,16 @@
 use super::{ANONYMOUS, MAPPED, PAGE, call};
 use proptest::prelude::*;
 use tierscope_workload::Op;
-use tierscope_workload::op::{Advice, Call, FLAG_DEPENDENT, MAP_SHARED, MAP_WRITABLE, NO_FILE};
+use tierscope_workload::op::{
+    Advice, Call, FLAG_DEPENDENT, FLAG_KEEP, FLAG_ORDERED, FLAG_STORES, MAP_SHARED, MAP_WRITABLE,
+    NO_FILE,
+};
 
 /// What a thread may do.
 #[derive(Clone, Debug)]
 pub enum Do {
     Access { region: u8, page: u64, offset: u64, write: bool, dependent: bool, work: u32 },
+    Order { page: u64, offset: u64, what: u8, work: u32 },
     Read { page: u64, length: u64 },
     Write { page: u64, length: u64 },
     Sync,
@@ -28,6 +32,9 @@ pub fn doing() -> impl Strategy<Value = Do> {
                 region, page, offset, write, dependent, work
             }
         ),
+        4 => (0u64..700, 0u64..4090, 0u8..8, 1u32..200).prop_map(
+            |(page, offset, what, work)| Do::Order { page, offset, what, work }
+        ),
         2 => (0u64..300, 1u64..20_000).prop_map(|(page, length)| Do::Read { page, length }),
         2 => (0u64..320, 1u64..20_000).prop_map(|(page, length)| Do::Write { page, length }),
         1 => Just(Do::Sync),
@@ -45,6 +52,19 @@ pub fn doing() -> impl Strategy<Value = Do> {
 /// Mappings of the same file beside [`MAPPED`]: private, and shared once more.
 pub const PRIVATE: u64 = 1 << 42;
 const MAPPED_AGAIN: u64 = 1 << 43;
+
+/// A store past the caches, of eight bytes or of a line, a flush of any sort, or a fence.
+pub fn past(what: u8, address: u64, work: u32) -> Op {
+    match what {
+        0 | 1 => Op::non_temporal_store(address & !7, 8, work),
+        2 => Op::non_temporal_store(address & !63, 64, work),
+        3 => Op::flush(address, 0, work),
+        4 => Op::flush(address, FLAG_KEEP, work),
+        5 => Op::flush(address, FLAG_ORDERED, work),
+        6 => Op::fence(0, work),
+        _ => Op::fence(FLAG_STORES, work),
+    }
+}
 
 /// Threads that share files and memory and wait for each other, in an order that can happen; or of a
 /// process each.
@@ -133,6 +153,13 @@ fn operations(process: u64, thread: u64, what: &Do) -> Vec<Op> {
             } + offset;
             let op = if write { Op::store(address, 8, work) } else { Op::load(address, 8, work) };
             vec![op.with_flags(if dependent { FLAG_DEPENDENT } else { 0 })]
+        }
+        Do::Order { page, offset, what, work } => {
+            let address = match page % 3 {
+                0 => space + MAPPED + page % 290 * PAGE,
+                _ => anonymous(page),
+            } + offset;
+            vec![past(what, address, work)]
         }
         Do::Read { page, length } => {
             let (offset, address) = (page * PAGE, anonymous(900 + 8 * thread));

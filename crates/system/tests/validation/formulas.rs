@@ -133,6 +133,50 @@ fn a_walk_reads_every_level_unless_the_upper_ones_are_cached() {
     }
 }
 
+/// What a walk in the first-level cache adds to a load of each of so many pages, which is all the time in the TLB.
+fn translation_ps(page: u64, text: &str, pages: u64, sets: Sets<'_>) -> u64 {
+    let own = [
+        ("os.page", text),
+        ("oracle.capacity", "64GiB"),
+        ("processor.tlb.entries", "16"),
+        ("processor.tlb.ways", "4"),
+        ("processor.tlb.second_level_entries", "32"),
+        ("processor.tlb.large", LARGE),
+    ];
+    let spec = system("oracle/quick", &[WHOLE_NANOSECONDS, FREE_KERNEL, &own, sets]);
+    let line = |number: u64| (1 << 44) + number * page + number % 64 * LINE;
+    let ops = chase(&(0..pages).map(line).collect::<Vec<u64>>(), 400);
+    let more = adds(&spec, &repeat(&ops, 2), &ops);
+    let tlb_ps = more.stages_ps.get("tlb").copied().unwrap_or(0);
+    assert_eq!(more.latency_ps, more.accesses * L1_PS + tlb_ps, "{pages} pages of {text}");
+    tlb_ps / more.accesses
+}
+
+const LARGE: &str =
+    "[{ page = '2MiB', entries = 8, ways = 4, second_level_entries = 24, second_level_ways = 4 }]";
+
+#[test]
+fn a_tlb_reaches_as_far_as_its_entries_for_pages_of_their_size() {
+    let second_ps = 7 * CYCLE_PS;
+    for (text, page, first, second) in [("4KiB", 4 << 10, 16, 32), ("2MiB", 2 << 20, 8, 24)] {
+        let takes = |pages| translation_ps(page, text, pages, &[]);
+        assert_eq!(takes(first), 0, "{text}: the reach of the first level");
+        assert_eq!(takes(second), second_ps, "{text}: the reach of the second");
+        // In turn, each has just been driven out; of the upper levels the cache knows.
+        assert_eq!(takes(2 * second), L1_PS, "{text}: a walk");
+    }
+}
+
+#[test]
+fn a_walk_is_a_level_shorter_for_pages_of_a_larger_size() {
+    let none = [("processor.tlb.walk_cache_entries", "0")];
+    for (text, page, levels) in [("4KiB", 4 << 10, 4), ("2MiB", 2 << 20, 3)] {
+        assert_eq!(translation_ps(page, text, 64, &none), levels * L1_PS, "{text}");
+    }
+    let five = [none[0], ("processor.tlb.levels", "5")];
+    assert_eq!(translation_ps(2 << 20, "2MiB", 64, &five), 4 * L1_PS);
+}
+
 #[test]
 fn a_load_enters_the_window_one_instruction_before_its_edge_and_not_at_it() {
     let spec = oracle(&[&[("processor.reorder_window", "32")]]);

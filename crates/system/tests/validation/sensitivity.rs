@@ -1567,7 +1567,7 @@ fn every_value_of_every_preset_has_a_line_here_and_every_line_has_a_value() {
 
 /// Values that devices alone have and machines have not: `tests/alone.rs` and `tests/alone_store.rs`
 /// vary them.
-const ALONE: [&str; 45] = [
+const ALONE: [&str; 50] = [
     // Of failures of power, varied in `tests/crash.rs`.
     "ssd.buffer.capacitor_energy",
     "ssd.buffer.hold_up_time",
@@ -1611,6 +1611,12 @@ const ALONE: [&str; 45] = [
     "nvm.raid.cache.capacity",
     "nvm.raid.cache.write_back",
     "nvm.raid.cache.write_backs",
+    // Of pages larger than the presets', varied in `formulas.rs`.
+    "processor.tlb.large.page",
+    "processor.tlb.large.entries",
+    "processor.tlb.large.ways",
+    "processor.tlb.large.second_level_entries",
+    "processor.tlb.large.second_level_ways",
     // Of machines, varied in `tests/machine.rs`.
     "processor.caches.access_energy",
     "device.capacity",

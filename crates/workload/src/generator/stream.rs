@@ -33,6 +33,12 @@ pub const GENERATORS: &[Generator] = &[Generator {
             meaning: "instructions of an element beside its loads, stores and arithmetic; assumption: \
                       index and branch of a loop that is unrolled by two",
         },
+        Parameter {
+            name: "non_temporal",
+            default: "false",
+            meaning: "whether stores pass the caches by, as compilers have them for loops over arrays beyond the \
+                      caches (streaming stores)",
+        },
         TOUCHED,
     ],
     build,
@@ -70,6 +76,7 @@ fn build(parameters: &[(String, Value)], _seed: u64) -> Made {
         threads: integer(parameters, "threads", 1..=4096)? as u32,
         touched: flag(parameters, "touched")?,
         overhead: integer(parameters, "overhead", 0..=1_000_000)? as u32,
+        non_temporal: flag(parameters, "non_temporal")?,
     }))
 }
 
@@ -80,6 +87,7 @@ struct Triad {
     threads: u32,
     touched: bool,
     overhead: u32,
+    non_temporal: bool,
 }
 
 impl Triad {
@@ -113,8 +121,11 @@ impl Body for Triad {
             let element = first_of(self.elements(), self.threads, thread) + place / count;
             let (array, store) = accesses[(place % count) as usize];
             let address = BASE_ADDRESS + array * self.array_bytes + element * ELEMENT_BYTES;
-            return if store {
-                Op::store(address, ELEMENT_BYTES as u16, 1 + arithmetic + self.overhead)
+            let instructions = 1 + arithmetic + self.overhead;
+            return if store && self.non_temporal {
+                Op::non_temporal_store(address, ELEMENT_BYTES as u16, instructions)
+            } else if store {
+                Op::store(address, ELEMENT_BYTES as u16, instructions)
             } else {
                 Op::load(address, ELEMENT_BYTES as u16, 1)
             };
@@ -154,6 +165,11 @@ mod tests {
         let expected =
             [Op::load(at(B, 511), 8, 1), Op::load(at(C, 511), 8, 1), Op::store(at(A, 511), 8, 4)];
         assert_eq!(triad, expected);
+        let sets = [sets, [("non_temporal".to_string(), true.into())]].concat();
+        let (mut stream, _) = find("stream").unwrap().make(&sets, 0).unwrap();
+        ops.clear();
+        stream.pull(0, 100_000, &mut ops).unwrap();
+        assert_eq!(ops[ops.len() - 1], Op::non_temporal_store(at(A, 511), 8, 4));
         let told = find("stream").unwrap().make(&[("array".into(), "100B".into())], 0);
         assert!(told.err().unwrap().to_string().contains("whole number of pages"));
     }

@@ -183,8 +183,8 @@ impl Encoder {
         while at < ops.len().min(room) {
             let op = ops[at];
             match op.kind_code() {
-                LOAD | STORE | USED => self.access(op),
-                COMPUTE => self.compute(op),
+                LOAD | STORE | USED | FLUSH => self.access(op),
+                COMPUTE | FENCE => self.compute(op),
                 SITE => self.site(op),
                 CALL => {
                     let end = at + 1 + op.size() as usize;
@@ -290,7 +290,7 @@ impl Encoder {
 
     fn compute(&mut self, op: Op) {
         self.counts.instructions += u64::from(op.instructions());
-        // The word of a computation means nothing and is not kept.
+        // The word of a computation, or of a fence, means nothing and is not kept.
         if self.predictor.shape(op.meta) {
             self.controls.push(control::STRIDE);
         } else {
@@ -333,6 +333,8 @@ const STORE: u8 = OpKind::Store as u8;
 const CALL: u8 = OpKind::Call as u8;
 const SITE: u8 = OpKind::Site as u8;
 const USED: u8 = OpKind::Used as u8;
+const FLUSH: u8 = OpKind::Flush as u8;
+const FENCE: u8 = OpKind::Fence as u8;
 const SPLIT_CALL: &str = "a call without all of its arguments";
 
 /// Four-bit codes, sixteen to a word.
@@ -469,9 +471,9 @@ impl Decoder {
         };
         self.predictor.shape(meta);
         match meta as u8 {
-            LOAD | STORE => {}
+            LOAD | STORE | FLUSH => {}
             USED => self.uses = true,
-            COMPUTE if code & 3 == control::STRIDE => return Ok(Op { word: 0, meta }),
+            COMPUTE | FENCE if code & 3 == control::STRIDE => return Ok(Op { word: 0, meta }),
             _ => return Err(CodecError("an operation of an unknown kind")),
         }
         let previous = self.predictor.previous;
@@ -633,10 +635,14 @@ mod tests {
     }
 
     fn any_op() -> impl Strategy<Value = Vec<Op>> {
-        let access = (1u8..3, 0u8..8, any::<u16>(), any::<u32>(), any::<u64>()).prop_map(
+        let access = (1u8..5, 0u8..16, any::<u16>(), any::<u32>(), any::<u64>()).prop_map(
             |(kind, flags, size, instructions, word)| {
-                let kind = if kind == 1 { OpKind::Load } else { OpKind::Store };
-                vec![Op::new(kind, flags, size, instructions, word)]
+                vec![match kind {
+                    1 => Op::new(OpKind::Load, flags, size, instructions, word),
+                    2 => Op::new(OpKind::Store, flags, size, instructions, word),
+                    3 => Op::flush(word, flags & 3, instructions),
+                    _ => Op::fence(flags & 1, instructions),
+                }]
             },
         );
         let usual =
