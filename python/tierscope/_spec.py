@@ -32,6 +32,7 @@ __all__ = [
     "Idle",
     "Interface",
     "KernelPaths",
+    "LargePageTlb",
     "LinePrefetch",
     "Link",
     "LinkEnergy",
@@ -139,6 +140,26 @@ class OnChipCache(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LargePageTlb(_Spec):
+    """Entries of a TLB for pages of a size."""
+
+    page: str | None = None
+    """Size of the pages. A size such as ``"64GiB"``."""
+
+    entries: int | None = None
+    """Entries of the first level."""
+
+    ways: int | None = None
+    """Associativity of the first level."""
+
+    second_level_entries: int | None = None
+    """Entries of the second level, 0 for none."""
+
+    second_level_ways: int | None = None
+    """Associativity of the second level."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tlb(_Spec):
     """Translation look-aside buffers of a core, and page walks."""
 
@@ -170,6 +191,12 @@ class Tlb(_Spec):
     further one.
 
     1: all go at each switch to another process.
+    """
+
+    large: Sequence[LargePageTlb] | None = None
+    """Entries for larger pages than the smallest, where `os.page` is one.
+
+    For a size that is not here, entries are those above.
     """
 
 

@@ -153,12 +153,12 @@ fn translation_ps(page: u64, text: &str, pages: u64, sets: Sets<'_>) -> u64 {
 }
 
 const LARGE: &str =
-    "[{ page = '2MiB', entries = 8, ways = 4, second_level_entries = 24, second_level_ways = 4 }]";
+    "[{ page = '2MiB', entries = 4, ways = 4, second_level_entries = 8, second_level_ways = 4 }]";
 
 #[test]
 fn a_tlb_reaches_as_far_as_its_entries_for_pages_of_their_size() {
     let second_ps = 7 * CYCLE_PS;
-    for (text, page, first, second) in [("4KiB", 4 << 10, 16, 32), ("2MiB", 2 << 20, 8, 24)] {
+    for (text, page, first, second) in [("4KiB", 4 << 10, 16, 32), ("2MiB", 2 << 20, 4, 8)] {
         let takes = |pages| translation_ps(page, text, pages, &[]);
         assert_eq!(takes(first), 0, "{text}: the reach of the first level");
         assert_eq!(takes(second), second_ps, "{text}: the reach of the second");
@@ -170,11 +170,11 @@ fn a_tlb_reaches_as_far_as_its_entries_for_pages_of_their_size() {
 #[test]
 fn a_walk_is_a_level_shorter_for_pages_of_a_larger_size() {
     let none = [("processor.tlb.walk_cache_entries", "0")];
-    for (text, page, levels) in [("4KiB", 4 << 10, 4), ("2MiB", 2 << 20, 3)] {
-        assert_eq!(translation_ps(page, text, 64, &none), levels * L1_PS, "{text}");
+    for (text, page, pages, levels) in [("4KiB", 4 << 10, 64, 4), ("2MiB", 2 << 20, 12, 3)] {
+        assert_eq!(translation_ps(page, text, pages, &none), levels * L1_PS, "{text}");
     }
     let five = [none[0], ("processor.tlb.levels", "5")];
-    assert_eq!(translation_ps(2 << 20, "2MiB", 64, &five), 4 * L1_PS);
+    assert_eq!(translation_ps(2 << 20, "2MiB", 12, &five), 4 * L1_PS);
 }
 
 #[test]
