@@ -17,6 +17,10 @@ const WORK: u64 = 4_000_000;
 
 fn run(cores: &str, threads_per_core: &str, threads: &[Vec<Op>], batch_limit: u64) -> SystemResult {
     let sets = [("processor.cores", cores), ("processor.threads_per_core", threads_per_core)];
+    run_with(&sets, threads, batch_limit)
+}
+
+fn run_with(sets: &[(&str, &str)], threads: &[Vec<Op>], batch_limit: u64) -> SystemResult {
     let sets: Vec<_> =
         sets.iter().map(|(path, value)| (path.to_string(), value.to_string())).collect();
     let spec = load("oracle/quick", &sets).unwrap().spec;
@@ -58,6 +62,40 @@ fn a_thread_alone_has_the_whole_core_and_two_have_half_each() {
     // Free cores come first.
     let apart = run("2", "2", &together(vec![computing(), computing()]), 0);
     assert!(is_near(times(&apart), 1.0), "{}", times(&apart));
+}
+
+#[test]
+fn threads_that_share_miss_registers_overlap_as_many_misses_as_one_of_them_alone() {
+    const LINES: u64 = 8192;
+    const PASSES: [u64; 2] = [2, 4];
+    /// Of the third level, at 2 GHz.
+    const LATENCY_PS: f64 = 20_000.0;
+    // What a load takes of lines that all lie in the third level, and no load waits for another.
+    let load_ps = |partitioned: &str, threads: u64| {
+        let sets = [
+            ("processor.cores", "1"),
+            ("processor.threads_per_core", "2"),
+            ("processor.partitioned", partitioned),
+            ("processor.reorder_window", "1000"),
+            ("processor.miss_registers", "8"),
+            ("processor.tlb.entries", "1024"),
+        ];
+        let [few_ps, many_ps] = PASSES.map(|passes| {
+            let loads = |thread: u64| -> Vec<Op> {
+                let first = ANONYMOUS + thread * LINES * 64;
+                (0..passes * LINES).map(|i| Op::load(first + i % LINES * 64, 8, 1)).collect()
+            };
+            run_with(&sets, &together((0..threads).map(loads).collect()), 0).time_ps
+        });
+        (many_ps - few_ps) as f64 / ((PASSES[1] - PASSES[0]) * LINES) as f64
+    };
+    for (partitioned, threads, registers) in
+        [("false", 1, 8.0), ("false", 2, 8.0), ("true", 1, 8.0), ("true", 2, 4.0)]
+    {
+        let found = load_ps(partitioned, threads);
+        let off = found / (LATENCY_PS / registers) - 1.0;
+        assert!(off.abs() < 0.05, "{partitioned}, {threads}: {found} ps a load");
+    }
 }
 
 #[test]

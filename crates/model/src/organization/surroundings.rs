@@ -81,9 +81,19 @@ impl Surroundings<'_> {
     }
 
     /// A device on a channel of the DRAM is on one that there is, and drives no more of it than there is.
-    fn check_shared_channel(&self, problems: &mut Problems) {
+    pub fn check_shared_channel(&self, problems: &mut Problems) {
         let shared = self.link.and_then(LinkDescription::shared_channel);
-        let Some((shared, dram)) = shared.zip(self.dram) else { return };
+        let Some(shared) = shared else { return };
+        let Some(dram) = self.dram else {
+            problems.add(
+                "contradiction",
+                "ddr_channel".into(),
+                String::new(),
+                "the device is on a channel of the DRAM, and there is none".into(),
+                "connect it by another link, such as [pcie], or add [dram]".into(),
+            );
+            return;
+        };
         if shared.channel >= dram.channels {
             problems.add(
                 "contradiction",
@@ -121,7 +131,6 @@ impl Surroundings<'_> {
     /// operating system's. Of its own pages it is, or that is said already.
     pub fn check_store(&self, page: Size, what: &str, problems: &mut Problems) {
         let Some((key, store)) = self.store else { return };
-        self.check_shared_channel(problems);
         let own = self.page().filter(|own| *own >= page);
         let (what, largest) = own.map_or((what, page), |own| ("pages (os.page)", own));
         if largest > store.page() {

@@ -24,6 +24,10 @@ pub struct ProcessorSpec {
     pub reorder_window: u32,
     /// Lines that a hardware thread may be waiting for at once beyond its first-level cache.
     pub miss_registers: u32,
+    /// Whether reorder window and miss registers are a core's, of which each of its hardware threads that has a
+    /// software thread may use an even part; else each hardware thread has as many.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partitioned: bool,
     /// On-chip caches for data, from the first level outwards.
     pub caches: Vec<OnChipCacheSpec>,
     /// Translation look-aside buffer and page walks.
@@ -132,6 +136,19 @@ impl ProcessorSpec {
         problems.at_least(path, "width", self.width, 1);
         problems.at_least(path, "reorder_window", self.reorder_window, 1);
         problems.at_least(path, "miss_registers", self.miss_registers, 1);
+        if self.partitioned && self.reorder_window.min(self.miss_registers) < self.threads_per_core
+        {
+            problems.add(
+                "contradiction",
+                format!("{path}.partitioned"),
+                "true".into(),
+                format!(
+                    "{} hardware threads share {} instructions and {} miss registers, and each needs one",
+                    self.threads_per_core, self.reorder_window, self.miss_registers
+                ),
+                "write partitioned = false, or more of both".into(),
+            );
+        }
         problems.at_least(path, "clock", self.clock, Frequency::from_hertz(1_000_000));
         if self.width > 0
             && !(self.base_cpi * f64::from(self.width) >= 1.0 && self.base_cpi.is_finite())

@@ -68,6 +68,12 @@ impl Window {
         }
     }
 
+    /// It has so much of both from now on. What is outstanding beyond that stays until it is done.
+    #[inline]
+    pub fn set_sizes(&mut self, reorder_window: u64, miss_registers: usize) {
+        (self.reorder_window, self.registers) = (reorder_window, miss_registers);
+    }
+
     /// Whether nothing is outstanding.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -85,7 +91,7 @@ impl Window {
             self.entries.pop_front();
             self.gone += 1;
         }
-        if self.taken == self.registers {
+        if self.taken >= self.registers {
             self.release_registers(now_ps);
         }
     }

@@ -61,6 +61,7 @@ impl Machine {
     /// Runs a hardware thread until `horizon_ps`, or until it has to wait.
     pub(super) fn run_batch(&mut self, index: usize, horizon_ps: u64) -> Result<(), MachineError> {
         self.contexts[index].share = self.share(index);
+        self.divide(index);
         let accesses = self.accesses();
         let budget = self.region.budget(accesses, self.instructions());
         let budget = self.windows.as_ref().map_or(budget, |it| it.budget(accesses).min(budget));
@@ -101,6 +102,18 @@ impl Machine {
             matches!(context.doing, Doing::Running | Doing::Entering | Doing::Polling)
         };
         self.contexts[first..first + threads].iter().filter(runs).count() as u64
+    }
+
+    /// Where hardware threads of a core share its window and registers, one has its part of them, those without a
+    /// software thread having none.
+    fn divide(&mut self, index: usize) {
+        let Some((window, registers)) = self.fixed.divided else { return };
+        let threads = self.fixed.threads_per_core;
+        let first = index / threads * threads;
+        let siblings = &self.contexts[first..first + threads];
+        let active = siblings.iter().filter(|context| context.doing != Doing::Idle).count().max(1);
+        let parts = (window / active as u64, registers / active);
+        self.contexts[index].window.set_sizes(parts.0, parts.1);
     }
 
     #[inline]

@@ -203,6 +203,8 @@ struct Fixed {
     page_shift: u32,
     walk_levels: usize,
     threads_per_core: usize,
+    /// Reorder window and miss registers of a core, where its hardware threads share them.
+    divided: Option<(u64, usize)>,
     second_tlb_ps: u64,
     /// Time that an access takes to leave its core.
     lookahead_ps: u64,
@@ -348,6 +350,9 @@ impl Machine {
             page_shift,
             walk_levels: tlb.levels as usize,
             threads_per_core: processor.threads_per_core as usize,
+            divided: processor
+                .partitioned
+                .then_some((processor.reorder_window.into(), processor.miss_registers as usize)),
             second_tlb_ps: clock.cycles_to_ps(u64::from(processor.tlb.second_level_latency_cycles)),
             lookahead_ps: cores[0].caches.latency_ps(private_depth - 1),
             interval_sources: (processor.cores * processor.threads_per_core) as u16 + 1,

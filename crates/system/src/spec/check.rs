@@ -43,6 +43,7 @@ impl SystemSpec {
         for (key, organization) in self.organizations() {
             organization.check_with(key, &self.surroundings(), problems);
         }
+        self.surroundings().check_shared_channel(problems);
     }
 
     /// Names are keys of results, parts of file names and items of `-s` lists.

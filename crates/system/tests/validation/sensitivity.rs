@@ -1567,7 +1567,7 @@ fn every_value_of_every_preset_has_a_line_here_and_every_line_has_a_value() {
 
 /// Values that devices alone have and machines have not: `tests/alone.rs` and `tests/alone_store.rs`
 /// vary them.
-const ALONE: [&str; 50] = [
+const ALONE: [&str; 51] = [
     // Of failures of power, varied in `tests/crash.rs`.
     "ssd.buffer.capacitor_energy",
     "ssd.buffer.hold_up_time",
@@ -1611,6 +1611,8 @@ const ALONE: [&str; 50] = [
     "nvm.raid.cache.capacity",
     "nvm.raid.cache.write_back",
     "nvm.raid.cache.write_backs",
+    // Of hardware threads, varied in `tests/hardware_threads.rs`.
+    "processor.partitioned",
     // Of pages larger than the presets', varied in `formulas.rs`.
     "processor.tlb.large.page",
     "processor.tlb.large.entries",

@@ -38,6 +38,7 @@ const EXT3: Sets<'static> = &[(
 /// Changes of a machine, each of which may be made or not.
 const CHANGES: &[Sets<'static>] = &[
     &[("processor.threads_per_core", "2")],
+    &[("processor.threads_per_core", "2"), ("processor.partitioned", "true")],
     &[("processor.threads_per_core", "3"), ("processor.cores", "1")],
     &[("processor.cores", "1")],
     &[("processor.cores", "2")],
