@@ -23,3 +23,13 @@ result.plot_breakdown()
 # A mean hides what a program meets now and then: an access that waits for the store.
 
 result.plot_latency()
+
+# %%
+# How often that is, the whole histogram tells: above, which share takes as long or longer.
+
+result.plot_latency_distribution()
+
+# %%
+# Where accesses went in the program's address space: first the table is filled, then it is updated at random.
+
+result.plot_heat_map()

@@ -22,6 +22,7 @@ from tierscope._shape import (
     DriveResult,
     Latency,
     NvmResult,
+    Queues,
     RecordedWindows,
     ResultData,
     SamplingResult,
@@ -192,6 +193,46 @@ class Result:
 
         return plots.latency(self.data)
 
+    def plot_latency_distribution(self) -> Figure:
+        """Which share of accesses takes how long, and as long or longer: the whole histogram.
+
+        Raises:
+            RunError: where the result has none.
+        """
+        from tierscope import distribution_plots
+
+        return distribution_plots.latency_distribution(self.data)
+
+    def plot_heat_map(self) -> Figure:
+        """Where in its address space the program's accesses went over time, a panel a system.
+
+        Raises:
+            RunError: where the result has no such counts.
+        """
+        from tierscope import distribution_plots
+
+        return distribution_plots.heat_map(self.data)
+
+    def plot_queues(self) -> Figure:
+        """How much each queue held over time, those that ever held something: mean and most.
+
+        Raises:
+            RunError: where the result does not tell it.
+        """
+        from tierscope import distribution_plots
+
+        return distribution_plots.queues(self.data)
+
+    def plot_wear(self) -> Figure:
+        """How many blocks of flash were erased, or lines of memory written, how often.
+
+        Raises:
+            RunError: where nothing wears, or has worn.
+        """
+        from tierscope import distribution_plots
+
+        return distribution_plots.wear(self.data)
+
     def charts(self) -> list[alt.TopLevelMixin]:
         """The figures of a page, for notebooks: Altair draws them. It needs that package.
 
@@ -225,7 +266,7 @@ class Result:
 
     def to_json(self) -> str:
         """The result object as JSON."""
-        return json.dumps(self.data, ensure_ascii=False, indent=2)
+        return _NUMBERS.sub(_in_a_line, json.dumps(self.data, ensure_ascii=False, indent=2))
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Writes result, resolved systems and intervals to ``directory``, all or nothing.
@@ -402,6 +443,18 @@ def _read_result(path: Path) -> ResultData:
     return cast(ResultData, whole)
 
 
+_NUMBERS = re.compile(r"\[\s+((?:-?[\d.][-+\d.e]*|null)(?:,\s+(?:-?[\d.][-+\d.e]*|null))*)\s+\]")
+"""A list of numbers, as JSON with indents has it: a text has no line break there."""
+
+
+def _in_a_line(numbers: re.Match[str]) -> str:
+    return f"[{' '.join(numbers[1].split())}]"
+
+
+_NO_FIGURES = ("areas", "code", "heat_map", "latency_distribution", "notes")
+"""Keys of a system's result that have no columns: they have many numbers."""
+
+
 def flat(name: str, system: SystemResult) -> dict[str, object]:
     """One row of a table: each figure of a system, units last in the names."""
     row: dict[str, object] = {"system": name}
@@ -444,8 +497,24 @@ def flat(name: str, system: SystemResult) -> dict[str, object]:
             row |= _flat_windows(system.get("recorded_windows"))
         elif key == "device":
             row |= _flat_device(system["device"])
-        elif key not in ("areas", "code", "notes"):
+        elif key == "queues":
+            row |= _flat_queues(system.get("queues"))
+        elif key not in _NO_FIGURES:
             row[key] = value
+    return row
+
+
+def _flat_queues(told: Queues | None) -> dict[str, object]:
+    """What each queue held over the time."""
+    row: dict[str, object] = {}
+    for queue, held in ({} if told is None else told["queues"]).items():
+        column = f"queue_{queue.replace('.', '_')}"
+        row |= {
+            f"{column}_mean": held["mean"],
+            f"{column}_p50": held["p50"],
+            f"{column}_p99": held["p99"],
+            f"{column}_max": held["max"],
+        }
     return row
 
 
@@ -462,6 +531,8 @@ def _flat_drive(drive: DriveResult | None) -> dict[str, object]:
     """A drive's figures; of channels and dies the mean, the least and the most."""
     row: dict[str, object] = {}
     for key, value in (drive or {}).items():
+        if key == "wear":
+            continue
         if isinstance(value, list):
             mean = sum(value) / len(value) if value else None
             few, many = min(value, default=None), max(value, default=None)
@@ -488,7 +559,8 @@ def _flat_windows(windows: RecordedWindows | None) -> dict[str, object]:
 
 def _flat_nvm(nvm: NvmResult | None) -> dict[str, object]:
     """A byte-addressable memory's figures, those of its buffer behind them."""
-    row: dict[str, object] = {f"nvm_{k}": v for k, v in (nvm or {}).items() if k != "buffer"}
+    parts = ("buffer", "wear")
+    row: dict[str, object] = {f"nvm_{k}": v for k, v in (nvm or {}).items() if k not in parts}
     buffer = nvm["buffer"] if nvm else None
     return row | {f"nvm_buffer_{k}": v for k, v in (buffer or {}).items()}
 

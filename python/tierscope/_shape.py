@@ -43,6 +43,46 @@ class Latency(TypedDict):
     max: float
 
 
+class Distribution(TypedDict):
+    """A whole histogram of latencies, in picoseconds."""
+
+    from_ps: list[int]
+    to_ps: list[int]
+    counts: list[int]
+
+
+class HeatMap(TypedDict):
+    """Accesses by address and simulated time."""
+
+    row_bytes: int
+    column_ps: int
+    addresses: list[int]
+    counts: list[list[int]]
+
+
+class Queue(TypedDict):
+    """How much a queue held over simulated time."""
+
+    mean: float
+    p50: int
+    p99: int
+    max: int
+    means: list[float | None]
+    most: list[int | None]
+
+
+class Queues(TypedDict):
+    """How much queues held over simulated time, by name."""
+
+    samples: int
+    column_ps: int
+    queues: dict[str, Queue]
+
+
+WearClass = TypedDict("WearClass", {"from": int, "to": int, "count": int})
+"""Blocks or lines that were erased or written so often."""
+
+
 class ReadWritten(TypedDict):
     """Bytes in each direction."""
 
@@ -143,6 +183,7 @@ class DriveResult(TypedDict):
     erases_min: int
     erases_mean: float
     erases_max: int
+    wear: NotRequired[list[WearClass]]
     endurance: int
     worn_blocks: int
     overworn_blocks: int
@@ -199,6 +240,7 @@ class NvmResult(TypedDict):
     write_amplification: float | None
     most_writes_of_a_line: int
     worn_lines: int
+    wear: NotRequired[list[WearClass]]
     endurance: int
     worst_line_years: float | None
     levelled_years: float | None
@@ -314,11 +356,14 @@ class SystemResult(TypedDict):
     miss_rate: float
     miss_kind: str
     latency_ns: Latency | None
+    latency_distribution: NotRequired[Distribution | None]
     stages_ns: dict[str, float]
     time_breakdown_ns: dict[str, float]
     store_bytes: ReadWritten
     dram_bytes: ReadWritten
     areas: dict[str, Cost]
+    heat_map: NotRequired[HeatMap | None]
+    queues: NotRequired[Queues | None]
     code: CodeResult | None
     counters: dict[str, int]
     calls: NotRequired[dict[str, CallResult]]

@@ -190,6 +190,11 @@ def test_the_sample_and_the_types_follow_the_schema(sample: ResultData) -> None:
         "HalfWidths": _shape.HalfWidths,
         "RecordedWindows": _shape.RecordedWindows,
         "WindowHalfWidths": _shape.WindowHalfWidths,
+        "Distribution": _shape.Distribution,
+        "HeatMapResult": _shape.HeatMap,
+        "QueueResult": _shape.Queue,
+        "QueuesResult": _shape.Queues,
+        "WearClass": _shape.WearClass,
     }
     assert set(shapes) == {name for name in definitions if "properties" in definitions[name]}
     for name, shape in shapes.items():

@@ -4,6 +4,8 @@ const SUB_BITS: u32 = 9;
 const SUB_BUCKETS: usize = 1 << SUB_BITS;
 const EXACT_BELOW: u64 = 1 << (SUB_BITS + 1);
 const LIMIT_PS: u64 = 1 << 56;
+/// Buckets that are told as one: 2 to this.
+const COARSE_BITS: u32 = SUB_BITS - 4;
 
 /// A histogram of latencies in picoseconds, with log-linear buckets: each power of two is cut into
 /// 512. Below 1,024 ps values are exact; above, a bucket stands for its middle, which is less than
@@ -164,6 +166,26 @@ impl LatencyHistogram {
         self.max_ps = self.max_ps.max(other.max_ps);
     }
 
+    /// Wider buckets that are not empty, from the least value to the greatest: the first and the last value of
+    /// each, and its count. Each power of two from 512 ps on is cut into 16, and what lies below into parts of
+    /// 32 ps, so that a bucket is at most a sixteenth of its values wide.
+    pub fn coarse(&self) -> Vec<(u64, u64, u64)> {
+        let mut coarse: Vec<(u64, u64, u64)> = Vec::new();
+        for (place, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let group = (self.first + place) >> COARSE_BITS << COARSE_BITS;
+            let from_ps = least_of(group);
+            match coarse.last_mut() {
+                Some(last) if last.0 == from_ps => last.2 += count,
+                _ => coarse.push((from_ps, least_of(group + (1 << COARSE_BITS)) - 1, *count)),
+            }
+        }
+        if let Some(last) = coarse.last_mut() {
+            // Of what is beyond the limit, too.
+            last.1 = last.1.max(self.max_ps);
+        }
+        coarse
+    }
+
     /// The value in picoseconds that a bucket stands for, and its count, of each bucket that is
     /// not empty, from the least value to the greatest.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
@@ -182,12 +204,22 @@ fn bucket_of(ps: u64) -> usize {
     ((shift as usize) << SUB_BITS) + (ps >> shift) as usize
 }
 
-/// The middle of the values of a bucket, rounded down.
-fn middle_of(bucket: usize) -> u64 {
+/// The least of the values of a bucket, and how many there are.
+fn range_of(bucket: usize) -> (u64, u64) {
     let shift = (bucket >> SUB_BITS).saturating_sub(1);
     let significant = (bucket - (shift << SUB_BITS)) as u64;
-    let width = 1u64 << shift;
-    significant * width + (width - 1) / 2
+    (significant << shift, 1 << shift)
+}
+
+/// The least of the values of a bucket.
+fn least_of(bucket: usize) -> u64 {
+    range_of(bucket).0
+}
+
+/// The middle of the values of a bucket, rounded down.
+fn middle_of(bucket: usize) -> u64 {
+    let (least, width) = range_of(bucket);
+    least + (width - 1) / 2
 }
 
 #[cfg(test)]
@@ -308,6 +340,19 @@ mod tests {
             let spread = buckets.iter().flat_map(|&(ps, n)| std::iter::repeat_n(ps, n as usize));
             prop_assert_eq!(spread.clone().count(), sorted.len());
             prop_assert!(spread.zip(sorted).all(|(ps, exact)| is_within_a_thousandth(ps, exact)));
+        }
+
+        #[test]
+        fn coarse_buckets_hold_each_value_once_and_are_a_sixteenth_wide(values in values()) {
+            let (histogram, sorted) = (histogram_of(&values), sorted(&values));
+            let coarse = histogram.coarse();
+            prop_assert!(coarse.is_sorted_by(|a, b| a.1 < b.0));
+            for &(from_ps, to_ps, count) in &coarse {
+                prop_assert!(to_ps - from_ps < (from_ps / 16).max(32), "{from_ps} {to_ps}");
+                let held = sorted.iter().filter(|ps| (from_ps..=to_ps).contains(*ps)).count();
+                prop_assert_eq!(held as u64, count);
+            }
+            prop_assert_eq!(coarse.iter().map(|it| it.2).sum::<u64>(), sorted.len() as u64);
         }
 
         #[test]

@@ -5,7 +5,9 @@
 
 pub mod clock;
 pub mod cow;
+pub mod depths;
 pub mod event;
+pub mod heat_map;
 pub mod histogram;
 pub mod queue;
 pub mod random;
@@ -14,7 +16,9 @@ pub mod stage;
 
 pub use clock::{Clock, Pace};
 pub use cow::{CowCell, CowMap, CowVec};
+pub use depths::DepthSeries;
 pub use event::EventQueue;
+pub use heat_map::HeatMap;
 pub use histogram::LatencyHistogram;
 pub use queue::BoundedQueue;
 pub use random::{Counter, Permutation, Random};

@@ -8,6 +8,9 @@ use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
 use tierscope_kernel::stage::Timeline;
 use tierscope_units::Size;
 
+/// Who is told how much a queue holds: its name, and how much.
+pub type Tell<'a> = dyn FnMut(&'static str, usize) + 'a;
+
 /// A part cannot take the request now. Offer it again after the part's next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
@@ -156,6 +159,10 @@ pub trait Device: Clone {
     /// The other of the two has that bus until `until_ps`: nothing is begun at `now_ps` or later that
     /// would be on it before.
     fn keep_off_bus(&mut self, _now_ps: u64, _until_ps: u64, _channel: usize) {}
+
+    /// Tells how much each of its queues holds, by name: the same names in the same order each time. By default
+    /// there are none to tell of.
+    fn depths(&self, _tell: &mut Tell<'_>) {}
 
     /// What its medium did and took up to `now_ps`, which is not before the last call; by default
     /// nothing is known of it.

@@ -1,5 +1,6 @@
 //! What a drive did, as results tell it.
 
+use crate::distributions::wear_of_blocks;
 use crate::result::{DriveResult, SettlingResult};
 use tierscope_model::activity::Activity;
 use tierscope_model::device::ssd::SsdReport;
@@ -46,6 +47,7 @@ pub(crate) fn drive_result(
         erases_min: u64::from(erases_min),
         erases_mean,
         erases_max: u64::from(erases_max),
+        wear: wear_of_blocks(u64::from(erases_min), &report.blocks_by_erases),
         endurance: u64::from(report.endurance),
         worn_blocks: translation.worn_blocks,
         overworn_blocks: translation.overworn_blocks,

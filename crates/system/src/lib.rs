@@ -3,6 +3,7 @@
 pub mod alone;
 pub mod crash;
 mod disk;
+mod distributions;
 mod drive;
 mod energy;
 pub mod machine;

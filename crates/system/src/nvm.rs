@@ -1,5 +1,6 @@
 //! What byte-addressable non-volatile memory did, as results tell it.
 
+use crate::distributions::wear_of_lines;
 use crate::result::{NvmBufferResult, NvmResult};
 use tierscope_model::activity::Activity;
 use tierscope_model::device::nvm::NvmReport;
@@ -34,6 +35,7 @@ pub(crate) fn nvm_result(activity: &Activity, time_ps: u64) -> Option<NvmResult>
         write_amplification: report.write_amplification(),
         most_writes_of_a_line: u64::from(wear.most),
         worn_lines: wear.lines,
+        wear: wear_of_lines(&wear.lines_by_writes),
         endurance: report.endurance,
         worst_line_years: report.worst_line_years(),
         levelled_years: report.levelled_years(time_ps),

@@ -124,6 +124,9 @@ pub struct SystemResult {
     pub miss_kind: String,
     /// Latency of the program's accesses, in nanoseconds; null where there were none.
     pub latency_ns: Option<LatencySummary>,
+    /// The whole histogram of these latencies: of a sampled run, of the accesses of its units.
+    #[serde(default)]
+    pub latency_distribution: Option<Distribution>,
     /// Mean nanoseconds that an access spent in each stage: they sum to the mean latency.
     pub stages_ns: BTreeMap<String, f64>,
     /// Nanoseconds of all software threads by owner: they sum to threads × run time.
@@ -135,6 +138,13 @@ pub struct SystemResult {
     /// What accesses that the core's own caches could not serve at once have cost, by what they
     /// concern: a file's name, `heap`, `anonymous memory`, `image, stack and kernel`.
     pub areas: BTreeMap<String, Cost>,
+    /// Where in its address space the program's accesses went over time: those that `areas` counts; of a device
+    /// alone all requests but flushes, each at its first byte.
+    #[serde(default)]
+    pub heat_map: Option<HeatMapResult>,
+    /// How much queues held over time. Nothing of sampled runs.
+    #[serde(default)]
+    pub queues: Option<QueuesResult>,
     /// What accesses have cost by where in the program's code they come from, where that was asked
     /// for.
     pub code: Option<CodeResult>,
@@ -256,6 +266,10 @@ pub struct NvmResult {
     pub most_writes_of_a_line: u64,
     /// Lines that were ever written.
     pub worn_lines: u64,
+    /// Lines that were ever written by their writes since the memory was new: classes that are not empty, each of
+    /// a power of two.
+    #[serde(default)]
+    pub wear: Vec<WearClass>,
     /// Writes that a cell stands.
     pub endurance: u64,
     /// How long that line would stand what it was given, in years of 365 days. Nothing where it was
@@ -388,6 +402,10 @@ pub struct DriveResult {
     pub erases_mean: f64,
     /// The same, the most.
     pub erases_max: u64,
+    /// Blocks in use by their erases since the start of the run: classes that are not empty, at most 64 of equal
+    /// width.
+    #[serde(default)]
+    pub wear: Vec<WearClass>,
     /// Erases that a block stands.
     pub endurance: u64,
     /// Blocks that were taken out of use for wear.
@@ -650,6 +668,73 @@ pub struct LatencySummary {
     pub p999: f64,
     /// Largest.
     pub max: f64,
+}
+
+/// A whole histogram of latencies, without buckets that are empty. Each power of two of picoseconds is cut into
+/// 16 buckets, and what lies below 512 ps into parts of 32 ps.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Distribution {
+    /// The least latency of each bucket, in picoseconds.
+    pub from_ps: Vec<u64>,
+    /// The greatest latency of each bucket, in picoseconds.
+    pub to_ps: Vec<u64>,
+    /// How many there were of each bucket.
+    pub counts: Vec<u64>,
+}
+
+/// Accesses by address and simulated time since the region's beginning: at most 128 rows and 128 columns, as
+/// small as these suffice for. What nothing was counted of has no row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HeatMapResult {
+    /// Bytes of a row, a power of two.
+    pub row_bytes: u64,
+    /// Simulated time of a column, in picoseconds, a power of two. A column counts what ended in it.
+    pub column_ps: u64,
+    /// The first byte of each row, in order: an address of the program, of its processes together, or of a
+    /// device alone.
+    pub addresses: Vec<u64>,
+    /// How many there were, by row and column.
+    pub counts: Vec<Vec<u64>>,
+}
+
+/// How much queues held over simulated time since the region's beginning, by samples in equal distances; these
+/// double now and then, and each sample counts for the time since the one before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct QueuesResult {
+    /// Samples taken.
+    pub samples: u64,
+    /// Simulated time of a column, in picoseconds, a power of two.
+    pub column_ps: u64,
+    /// What each queue held, by its name: the part, and what is counted of it.
+    pub queues: BTreeMap<String, QueueResult>,
+}
+
+/// How much a queue held.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct QueueResult {
+    /// Mean over the time, rounded to thousandths.
+    pub mean: f64,
+    /// Held in half of the time at most.
+    pub p50: u64,
+    /// Held in 99 % of the time at most.
+    pub p99: u64,
+    /// The most of any sample.
+    pub max: u64,
+    /// Mean of each column, rounded to thousandths; nothing of one without a sample.
+    pub means: Vec<Option<f64>>,
+    /// The most of any sample of each column; nothing of one without a sample.
+    pub most: Vec<Option<u64>>,
+}
+
+/// Blocks or lines that were erased or written so often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WearClass {
+    /// So often at least.
+    pub from: u64,
+    /// So often at most.
+    pub to: u64,
+    /// How many.
+    pub count: u64,
 }
 
 /// Bytes moved each way.

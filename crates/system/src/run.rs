@@ -47,6 +47,9 @@ pub struct RunOptions {
     /// Files that get the first of these requests through their stages, in the Trace Event Format, one
     /// for each system; none where it is empty.
     pub timelines: Vec<PathBuf>,
+    /// Whether machines that functional warming leaves alike ([`SystemSpec::warms_as`]) are warmed once, and go on
+    /// from there one after the other. That changes no figure.
+    pub shares_warming: bool,
     /// The windows, of a recording that has windows of its program: not asked for, but known of the
     /// recording.
     #[serde(skip)]
@@ -250,17 +253,115 @@ pub fn run_machines(
     observer: &dyn Observer,
     stop: &AtomicBool,
 ) -> Vec<Outcome> {
-    each(systems, streams, |index, system, stream| {
-        let files = RequestFiles::of(options, index);
-        let make = || {
-            let mut machine = Machine::new(system, stream, options)?;
-            if !files.none() {
-                machine.log_requests(&files)?;
-            }
-            Ok(machine)
+    let alike = alike(systems, options);
+    if alike.len() == systems.len() {
+        let run = |index, system: &SystemSpec, stream| {
+            let make = || logged(Machine::new(system, stream, options)?, index, options);
+            run_one(index, make, observer, stop)
         };
-        run_one(index, make, observer, stop)
-    })
+        return each(systems, streams, run);
+    }
+    let mut streams: Vec<_> = streams.into_iter().map(Some).collect();
+    let mut own = |index: usize| Some((index, streams[index].take()?));
+    let groups: Vec<Vec<_>> =
+        alike.into_iter().map(|group| group.into_iter().filter_map(&mut own).collect()).collect();
+    let together = &Together { systems, options, observer, stop };
+    let mut outcomes: Vec<Option<Outcome>> = vec![None; systems.len()];
+    std::thread::scope(|scope| {
+        let runs: Vec<_> =
+            groups.into_iter().map(|group| scope.spawn(move || together.run(group))).collect();
+        for outcome in runs.into_iter().flat_map(|run| run.join().unwrap_or_default()) {
+            outcomes[outcome.0] = Some(outcome.1);
+        }
+    });
+    outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(broken_invariant)).collect()
+}
+
+/// Systems that may be warmed together, by their places; each is in one group.
+pub fn alike(systems: &[SystemSpec], options: &RunOptions) -> Vec<Vec<usize>> {
+    // Without a region nothing is shared, and they run one after the other.
+    let at_a_time = matches!(options.start, Some(Bound::TimePs(_)));
+    let shares = options.shares_warming
+        && !at_a_time
+        && options.warming == Warming::Functional
+        && options.sampling.is_none();
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (index, system) in systems.iter().enumerate() {
+        let same = |group: &&mut Vec<usize>| {
+            shares && !system.check_data && system.warms_as(&systems[group[0]])
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(index),
+            None => groups.push(vec![index]),
+        }
+    }
+    groups
+}
+
+/// A machine that tells of its requests, where that is asked for.
+fn logged(
+    mut machine: Machine,
+    index: usize,
+    options: &RunOptions,
+) -> Result<Machine, MachineError> {
+    let files = RequestFiles::of(options, index);
+    if !files.none() {
+        machine.log_requests(&files)?;
+    }
+    Ok(machine)
+}
+
+/// Machines that are warmed together.
+struct Together<'a> {
+    systems: &'a [SystemSpec],
+    options: &'a RunOptions,
+    observer: &'a dyn Observer,
+    stop: &'a AtomicBool,
+}
+
+impl Together<'_> {
+    /// Warms the first, and runs all from there on, one after the other; one that cannot go on from there, from
+    /// the start.
+    fn run(&self, mut group: Vec<(usize, Box<dyn Stream>)>) -> Vec<(usize, Outcome)> {
+        let begun = Instant::now();
+        let (first, stream) = group.remove(0);
+        let mut warm = Machine::new(&self.systems[first], stream, self.options);
+        let mut forks: Vec<Option<Machine>> = group.iter().map(|_| None).collect();
+        if let (Ok(machine), false) = (&mut warm, group.is_empty()) {
+            let mut reporter = Reporter::new(first, self.observer);
+            let warmed = machine.warm_up(|machine| {
+                reporter.report_now_and_then(machine);
+                self.stop.load(Ordering::Relaxed)
+            });
+            match warmed {
+                Ok(true) => {
+                    let fork = |(index, _): &(usize, _)| machine.fork_for(&self.systems[*index]);
+                    forks = group.iter().map(fork).collect();
+                }
+                Ok(false) => {}
+                Err(error) => warm = Err(error),
+            }
+        }
+        let mut outcomes = vec![(first, self.go_on(first, begun, warm))];
+        for ((index, stream), fork) in group.into_iter().zip(forks) {
+            let anew = || Machine::new(&self.systems[index], stream, self.options);
+            outcomes.push((index, self.go_on(index, begun, fork.map_or_else(anew, Ok))));
+        }
+        outcomes
+    }
+
+    fn go_on(
+        &self,
+        index: usize,
+        begun: Instant,
+        machine: Result<Machine, MachineError>,
+    ) -> Outcome {
+        let make = || logged(machine?, index, self.options);
+        let run = || run_since(begun, index, make, self.observer, self.stop);
+        // What breaks in one ends that one.
+        let run = std::panic::AssertUnwindSafe(run);
+        std::panic::catch_unwind(run).unwrap_or_else(|_| broken_invariant())
+    }
 }
 
 /// Gives each device alone a memory trace. `stop` ends all runs early, marked partial.
@@ -324,7 +425,18 @@ fn run_one<R: Running>(
     observer: &dyn Observer,
     stop: &AtomicBool,
 ) -> Outcome {
-    let mut reporter = Reporter::new(index, observer);
+    run_since(Instant::now(), index, make, observer, stop)
+}
+
+/// The same, of what has taken time since `begun` already.
+fn run_since<R: Running>(
+    begun: Instant,
+    index: usize,
+    make: impl FnOnce() -> Result<R, R::Error>,
+    observer: &dyn Observer,
+    stop: &AtomicBool,
+) -> Outcome {
+    let mut reporter = Reporter { begun, ..Reporter::new(index, observer) };
     let mut running = match make() {
         Ok(running) => running,
         Err(error) => return failed(&error),

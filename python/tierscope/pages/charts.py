@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tierscope import format as fmt
 from tierscope._shape import ResultData, SystemResult, of_windows
 from tierscope.breakdown import where
+from tierscope.pages import distribution_charts
 from tierscope.pages.chart import (
     WIDTH,
     Rows,
@@ -211,6 +212,12 @@ def _decades(rows: Rows) -> list[float]:
 def _accesses(data: ResultData) -> str:
     alone = all(system["device"] is not None for system in data["systems"].values())
     return "all requests" if alone else "all loads and stores, on-chip hits included"
+
+
+def _placed(data: ResultData) -> str:
+    """What maps of addresses count."""
+    alone = all(system["device"] is not None for system in data["systems"].values())
+    return "requests" if alone else "accesses that a core's own caches did not serve at once"
 
 
 SERIES = (
@@ -442,8 +449,12 @@ def all_of(data: ResultData, intervals: pl.DataFrame) -> list[Spec]:
     found: list[Spec | None] = [
         breakdown(data),
         latencies(data) if _any_latency(data["systems"].values()) else None,
+        distribution_charts.latency_distribution(data, state_of(data), _accesses(data)),
         stages(data),
         over_time(data, intervals),
+        distribution_charts.queues(data, state_of(data)),
+        distribution_charts.heat_map(data, state_of(data), _placed(data)),
+        distribution_charts.wear(data, state_of(data)),
         areas(data),
         functions(data),
         energy(data),

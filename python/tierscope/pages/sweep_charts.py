@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tierscope import _core
 from tierscope import format as fmt
+from tierscope._shape import Distribution
+from tierscope.pages import distribution_charts
 from tierscope.pages.chart import (
     WIDTH,
     Rows,
@@ -375,6 +377,70 @@ def _place(text: str) -> tuple[float, str]:
         return float("inf"), text
 
 
+_MOST_VALUES = 8
+"""Values of a parameter whose distributions are drawn."""
+
+
+def distributions(sweep: Sweep, name: str) -> list[Spec]:
+    """How latencies are distributed over a parameter, a figure a system, all else the first."""
+    rows = sweep.data["points"]
+    found = []
+    for system in dict.fromkeys(row["system"] for row in rows):
+        own = [index for index, row in enumerate(rows) if row["system"] == system]
+        first = rows[own[0]]
+        others = {key: value for key, value in first["choice"].items() if key != name}
+        alike = {
+            str(rows[index]["choice"][name]): index
+            for index in reversed(own)
+            if rows[index]["workload"] == first["workload"]
+            and rows[index]["repetition"] == first["repetition"]
+            and all(rows[index]["choice"][key] == value for key, value in others.items())
+        }
+        known = {
+            value: one
+            for value in sorted(alike, key=_place)
+            if (one := _distribution(sweep, alike[value])) is not None
+        }
+        if len(known) < 2:
+            continue
+        kept = _spread(list(known))
+        with_ = ", ".join(f"{key} {value}" for key, value in others.items())
+        said = [first["workload"], *([with_] if with_ else [])]
+        said += [] if first["seed"] is None else [f"seed {first['seed']}"]
+        colours = {"scale": {"domain": kept, "range": _sequence(len(kept))}}
+        spec = distribution_charts.latency_lines(
+            {value: known[value] for value in kept},
+            f"Distribution of latencies over {name}: {system}",
+            f"{', '.join(said)}; {state_of(sweep)}",
+            colours,
+            None,
+            legend=name,
+        )
+        found.append(spec)
+    return found
+
+
+def _distribution(sweep: Sweep, index: int) -> Distribution | None:
+    if sweep.state(index) in ("missing", "failed"):
+        return None
+    (system,) = sweep.result(index).data["systems"].values()
+    return system.get("latency_distribution")
+
+
+def _spread(values: list[str]) -> list[str]:
+    """At most so many values as are drawn, the first and the last among them."""
+    if len(values) <= _MOST_VALUES:
+        return values
+    last = len(values) - 1
+    return [values[round(k * last / (_MOST_VALUES - 1))] for k in range(_MOST_VALUES)]
+
+
+def _sequence(number: int) -> list[str]:
+    """Colours from dark to light that people tell apart however they see colours (cividis)."""
+    known = ("#00224e", "#123570", "#3b496c", "#575d6d", "#7d7c78", "#a59c74", "#d2c060", "#e8d434")
+    return [known[round(k * (len(known) - 1) / max(number - 1, 1))] for k in range(number)]
+
+
 def all_of(sweep: Sweep) -> list[Spec]:
     """Every figure of a sweep: over each parameter that varies, and over the first two."""
     points = means(sweep)
@@ -383,6 +449,8 @@ def all_of(sweep: Sweep) -> list[Spec]:
     if not known:
         return []
     found = [lines(sweep, name) for name in varied]
+    if varied:
+        found += distributions(sweep, varied[0])
     if len(varied) > 1:
         figures = [key for key in figures_shown(sweep) if key in MAIN]
         found += [

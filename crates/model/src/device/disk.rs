@@ -19,6 +19,7 @@ use crate::activity::{Activity, Energy};
 use crate::device::arrivals::Arrivals;
 use crate::link::LinkDescription;
 use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
+use crate::request::Tell;
 use arm::{Heads, Instant, Mechanism, Way};
 use pending::{Pending, Run, Writes};
 use power::Contents;
@@ -402,6 +403,11 @@ impl Disk {
 
 impl Pages for Disk {
     type Done = DonePage;
+
+    fn depths(&self, tell: &mut Tell<'_>) {
+        tell("disk.runs", self.pending.len());
+        tell("disk.dirty_pages", self.dirty.len());
+    }
 
     fn keeps_answered(&self) -> bool {
         !self.write_cache

@@ -14,6 +14,7 @@ pub use spec::HasteSpec;
 use super::arrivals::Arrivals;
 use super::linked::{Linked, PageAccess, PageDone, Pages};
 use crate::link::LinkDescription;
+use crate::request::Tell;
 use ring::Ring;
 use std::collections::VecDeque;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
@@ -315,6 +316,10 @@ impl Haste {
 
 impl Pages for Haste {
     type Done = HastePageDone;
+
+    fn depths(&self, tell: &mut Tell<'_>) {
+        tell("haste.pages", self.held.len());
+    }
 
     /// A write is done when its data are in their row, which the emulated memory keeps.
     fn keeps_answered(&self) -> bool {

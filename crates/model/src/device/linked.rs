@@ -10,7 +10,7 @@ use crate::activity::Activity;
 use crate::link::nvme::{COMMAND_BYTES, NvmeCounts};
 use crate::link::{AnyLink, Direction, Flow, Leg, Link, LinkDescription, LinkEnergySpec};
 use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
-use crate::request::{Ahead, Completion, Control, Device, Full, Manner, Request};
+use crate::request::{Ahead, Completion, Control, Device, Full, Manner, Request, Tell};
 use port::{NEVER, Parcel, Port, What};
 use queues::Queues;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
@@ -728,6 +728,11 @@ impl<P: Pages> Device for Linked<P> {
             self.happen(at_ps, event, out);
             self.upcoming = self.next();
         }
+    }
+
+    fn depths(&self, tell: &mut Tell<'_>) {
+        tell("store.requests", self.held.len());
+        self.device.depths(tell);
     }
 
     fn in_flight(&self) -> usize {

@@ -14,7 +14,9 @@ pub use linked::{Linked, PageAccess, PageControl, PageDone, Pages};
 use crate::activity::Activity;
 use crate::link::LinkDescription;
 use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
-use crate::request::{Ahead, Completion, Control, Device, Full, LARGEST_PAGE, Manner, Request};
+use crate::request::{
+    Ahead, Completion, Control, Device, Full, LARGEST_PAGE, Manner, Request, Tell,
+};
 use tierscope_units::{Problems, Size};
 
 /// What a user says of a device that may be a machine's store.
@@ -200,6 +202,13 @@ macro_rules! register {
                 match self {
                     $( AnyDevice::$device(device) => device.in_flight(), )*
                     AnyDevice::Raid(device) => device.in_flight(),
+                }
+            }
+
+            fn depths(&self, tell: &mut Tell<'_>) {
+                match self {
+                    $( AnyDevice::$device(device) => device.depths(tell), )*
+                    AnyDevice::Raid(device) => device.depths(tell),
                 }
             }
 

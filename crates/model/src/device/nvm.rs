@@ -17,6 +17,7 @@ use crate::device::arrivals::Arrivals;
 use crate::device::{Linked, PageAccess, PageDone, Pages};
 use crate::link::LinkDescription;
 use crate::medium::nvm::{LineAccess, LineDone, NvmArray};
+use crate::request::Tell;
 use buffer::{Answer, Buffer, Outcome};
 use tierscope_kernel::{Slab, Stage, Timeline};
 
@@ -173,6 +174,11 @@ impl Nvm {
 
 impl Pages for Nvm {
     type Done = NvmPageDone;
+
+    fn depths(&self, tell: &mut Tell<'_>) {
+        tell("nvm.lines", self.array.in_flight());
+        tell("nvm.writes", self.array.waiting_writes() as usize);
+    }
 
     /// What its controller has taken is within reach of the energy of the power supply (ADR).
     fn keeps_answered(&self) -> bool {

@@ -12,7 +12,7 @@ use super::AnyDevice;
 use crate::activity::Activity;
 use crate::link::{Lane, check_bandwidth};
 use crate::power::{Content, LOST, Outage, UnderWay, Weakness, Weaknesses};
-use crate::request::{Completion, Control, Device, Full, Manner, Request};
+use crate::request::{Completion, Control, Device, Full, Manner, Request, Tell};
 use cache::Cache;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -664,6 +664,11 @@ impl Device for Raid {
                 }
             }
         }
+    }
+
+    fn depths(&self, tell: &mut Tell<'_>) {
+        tell("array.requests", self.held.len());
+        self.drives.iter().for_each(|drive| drive.depths(tell));
     }
 
     fn in_flight(&self) -> usize {

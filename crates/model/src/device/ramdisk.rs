@@ -8,7 +8,7 @@
 
 use super::{AnyDevice, DeviceDescription, InDram, check_pages};
 use crate::link::LinkDescription;
-use crate::request::{Completion, Device, Full, Request};
+use crate::request::{Completion, Device, Full, Request, Tell};
 use serde::{Deserialize, Serialize};
 use tierscope_kernel::{EventQueue, Stage, Timeline};
 use tierscope_units::{Duration, Problems, Size};
@@ -169,6 +169,10 @@ impl Device for Ramdisk {
         while self.done.peek_ps().is_some_and(|at_ps| at_ps <= now_ps) {
             out.extend(self.done.pop().map(|(_, completion)| completion));
         }
+    }
+
+    fn depths(&self, tell: &mut Tell<'_>) {
+        tell("store.requests", self.done.len());
     }
 
     fn in_flight(&self) -> usize {

@@ -34,6 +34,7 @@ use crate::activity::Activity;
 use crate::link::Lane;
 use crate::medium::nand::{self, Kind, Nand, NandPowerSpec};
 use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
+use crate::request::Tell;
 use buffer::{Buffer, Written};
 use collect::Collection;
 use control::Command;
@@ -529,6 +530,12 @@ impl Ssd {
 
 impl Pages for Ssd {
     type Done = DonePage;
+
+    fn depths(&self, tell: &mut Tell<'_>) {
+        tell("drive.pages", self.accesses.len());
+        tell("drive.dirty_pages", self.buffer.dirty() as usize);
+        tell("flash.operations", self.nand.in_flight());
+    }
 
     #[inline]
     fn pages(&self) -> u64 {

@@ -12,6 +12,7 @@ use crate::device::arrivals::Arrivals;
 use crate::device::{Linked, PageAccess, PageDone, Pages};
 use crate::link::LinkDescription;
 use crate::medium::AnyMedium;
+use crate::request::Tell;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
 use unit::{Turn, Unit};
 
@@ -190,6 +191,10 @@ impl Store {
 
 impl Pages for Store {
     type Done = StorePageDone;
+
+    fn depths(&self, tell: &mut Tell<'_>) {
+        tell("store.pages", self.held.len());
+    }
 
     /// A write is done when the medium has it.
     fn keeps_answered(&self) -> bool {

@@ -25,7 +25,7 @@ mod table;
 
 use super::DramSpec;
 use crate::activity::Activity;
-use crate::request::{Completion, Device, Full, Request};
+use crate::request::{Completion, Device, Full, Request, Tell};
 use channel::{Channel, Flight};
 use earliest::{Earliest, NEVER};
 pub use energy::DramEnergy;
@@ -409,6 +409,11 @@ impl Device for Dram {
                 self.finish(&flight, out);
             }
         }
+    }
+
+    fn depths(&self, tell: &mut Tell<'_>) {
+        tell("dram.requests", self.in_flight);
+        tell("dram.lines", self.channels.iter().map(Channel::held).sum());
     }
 
     fn in_flight(&self) -> usize {

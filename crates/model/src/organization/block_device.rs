@@ -18,7 +18,7 @@ use crate::power::PowerFailure;
 use crate::request::Manner;
 use crate::request::{
     Completion, Control, Device, Full, LineRequest, LineResponse, PageRequest, PageResponse,
-    Request, Response, Traffic,
+    Request, Response, Tell, Traffic,
 };
 use pages::{Brings, Pages};
 use serde::{Deserialize, Serialize};
@@ -446,6 +446,11 @@ impl Organization for BlockDevice {
             self.done = done;
             self.retry(at_ps);
         }
+    }
+
+    fn depths(&self, tell: &mut Tell<'_>) {
+        tell("host.commands", self.commands.len());
+        self.device.depths(tell);
     }
 
     fn in_flight(&self) -> usize {

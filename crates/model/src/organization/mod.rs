@@ -14,8 +14,9 @@ pub use tiered::PromotionSpec;
 
 use crate::activity::Activity;
 use crate::power::PowerFailure;
-use crate::request::{Control, Full, LineRequest, PageRequest, Response, Traffic};
+use crate::request::{Control, Full, LineRequest, PageRequest, Response, Tell, Traffic};
 use serde::{Deserialize, Serialize};
+use std::any::Any;
 use surroundings::whole;
 use tierscope_units::{Problems, Size};
 
@@ -55,6 +56,12 @@ pub trait Organization: Send {
     /// Requests taken and not yet answered, and background work under way.
     fn in_flight(&self) -> usize;
 
+    /// Tells how much each queue of it and of its devices holds, by name: the same names in the same order each
+    /// time.
+    fn depths(&self, tell: &mut Tell<'_>) {
+        tell("organization", self.in_flight());
+    }
+
     /// Whether [`Organization::warm`] leaves what line requests would leave: not where that depends on
     /// when they come.
     fn can_warm(&self) -> bool {
@@ -68,6 +75,18 @@ pub trait Organization: Send {
 
     /// A page moves in functional warming, as by a page request: only its bytes are counted.
     fn warm_page(&mut self, _bytes: u32, _write: bool) {}
+
+    /// Takes over what functional warming has left in another of the same kind, whose description differs in
+    /// nothing but what its devices, and the link to them, take: as if it had been warmed itself. Nothing has been
+    /// asked of the devices of either. False where it cannot, as by default none can.
+    fn take_over_warmed(&mut self, _warmed: &mut dyn Organization) -> bool {
+        false
+    }
+
+    /// Itself, where what functional warming has left in it can be taken over.
+    fn as_warmed(&mut self) -> Option<&mut dyn Any> {
+        None
+    }
 
     /// Software will need these bytes soon, and hardware that prefetches may bring them; false where no
     /// more of them would be remembered, as by default none are.

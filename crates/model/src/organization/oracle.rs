@@ -10,10 +10,12 @@ use crate::activity::Activity;
 use crate::medium::{DramSpec, dram::Dram};
 use crate::power::PowerFailure;
 use crate::request::{
-    Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response, Traffic,
+    Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response, Tell,
+    Traffic,
 };
 use power::Power;
 use serde::{Deserialize, Serialize};
+use std::any::Any;
 use tierscope_kernel::{CowMap, Slab};
 use tierscope_units::{Problems, Size};
 
@@ -166,6 +168,10 @@ impl Organization for Oracle {
         }
     }
 
+    fn depths(&self, tell: &mut Tell<'_>) {
+        self.dram.depths(tell);
+    }
+
     fn in_flight(&self) -> usize {
         self.dram.in_flight()
     }
@@ -175,6 +181,17 @@ impl Organization for Oracle {
     fn warm(&mut self, _now_ps: u64, _core: u16, _address: u64, write: bool) -> PagesMoved {
         self.warmed.move_dram(u64::from(self.line_bytes), write);
         PagesMoved::default()
+    }
+
+    fn take_over_warmed(&mut self, warmed: &mut dyn Organization) -> bool {
+        let warmed = warmed.as_warmed().and_then(|it| it.downcast_mut::<Oracle>());
+        let Some(warmed) = warmed else { return false };
+        self.warmed = warmed.warmed;
+        true
+    }
+
+    fn as_warmed(&mut self) -> Option<&mut dyn Any> {
+        Some(self)
     }
 
     /// Nothing is ever dirty: there is no store.

@@ -29,11 +29,12 @@ use crate::os::reclaim::{ReclaimPolicy, lists::Lists};
 use crate::power::PowerFailure;
 use crate::request::{
     Completion, Control, Device, Full, LineRequest, LineResponse, Manner, PageRequest,
-    PageResponse, Request, Response, Traffic,
+    PageResponse, Request, Response, Tell, Traffic,
 };
 use power::{OF_RECOVERY, OnStore, Power};
 use ramdisk::InMemory;
 use serde::{Deserialize, Serialize};
+use std::any::Any;
 use std::collections::VecDeque;
 use tierscope_kernel::{CowMap, Slab, Stage, Timeline};
 use tierscope_units::{Duration, Problems, Size};
@@ -671,6 +672,12 @@ impl Organization for Storage {
         }
     }
 
+    fn depths(&self, tell: &mut Tell<'_>) {
+        tell("host.pages", self.pages.len());
+        self.dram.depths(tell);
+        self.store.depths(tell);
+    }
+
     fn in_flight(&self) -> usize {
         let lines = self.at_dram.iter().filter(|(_, at)| matches!(at, AtDram::Line(..))).count();
         lines + self.pages.len() + self.in_memory.as_ref().map_or(0, InMemory::delayed)
@@ -689,6 +696,17 @@ impl Organization for Storage {
     fn warm_page(&mut self, bytes: u32, write: bool) {
         self.traffic.move_store(u64::from(bytes), write);
         self.warmed.move_dram(u64::from(bytes), !write);
+    }
+
+    fn take_over_warmed(&mut self, warmed: &mut dyn Organization) -> bool {
+        let warmed = warmed.as_warmed().and_then(|it| it.downcast_mut::<Storage>());
+        let Some(warmed) = warmed else { return false };
+        (self.traffic, self.warmed) = (warmed.traffic, warmed.warmed);
+        true
+    }
+
+    fn as_warmed(&mut self) -> Option<&mut dyn Any> {
+        Some(self)
     }
 
     /// Nothing here is dirty: the operating system writes back.

@@ -2,6 +2,7 @@
 
 use super::Flight;
 use crate::disk::disk_result;
+use crate::distributions::{distribution, heat_map, queues};
 use crate::drive::{drive_result, settling_result};
 use crate::energy::{energy_result, nvdimm_note, nvdimm_result};
 use crate::machine::Warming;
@@ -10,7 +11,7 @@ use crate::result::{Bytes, DeviceResult, Interval, LatencySummary, Skipped, Syst
 use crate::spec::SystemSpec;
 use std::collections::BTreeMap;
 use tierscope_kernel::stage::StageTimes;
-use tierscope_kernel::{LatencyHistogram, Stage};
+use tierscope_kernel::{DepthSeries, HeatMap, LatencyHistogram, Stage};
 use tierscope_model::activity::Activity;
 use tierscope_model::organization::{Organization, OrganizationReport};
 use tierscope_workload::requests::RequestKind;
@@ -18,6 +19,12 @@ use tierscope_workload::requests::RequestKind;
 /// Length of the first intervals; after every 512 it doubles.
 const FIRST_INTERVAL_PS: u64 = 100_000_000;
 const INTERVALS_OF_A_LENGTH: usize = 512;
+/// Between the first samples of queues; after every 8,192 it doubles.
+const FIRST_SAMPLE_PS: u64 = FIRST_INTERVAL_PS / 16;
+const SAMPLES_OF_A_DISTANCE: u64 = 16 * INTERVALS_OF_A_LENGTH as u64;
+/// Requests are told apart by 64 bytes at most, and times by 1.024 ns.
+const ROW_SHIFT: u32 = 6;
+const COLUMN_SHIFT: u32 = 10;
 
 /// Requests that a device has no use for: they were not given to it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,6 +66,12 @@ pub(super) struct Account {
     /// The interval under way, and its length.
     under_way: Interval,
     interval_ps: u64,
+    /// Requests by address and time.
+    heat: HeatMap,
+    /// What queues held, the distance of the next sample from the one before, and when it is due.
+    depths: DepthSeries,
+    sample_ps: u64,
+    sample_due_ps: u64,
 }
 
 impl Account {
@@ -84,6 +97,10 @@ impl Account {
             intervals: Vec::new(),
             under_way: Interval::default(),
             interval_ps: FIRST_INTERVAL_PS,
+            heat: HeatMap::new(ROW_SHIFT, COLUMN_SHIFT),
+            depths: DepthSeries::new(COLUMN_SHIFT),
+            sample_ps: FIRST_SAMPLE_PS,
+            sample_due_ps: FIRST_SAMPLE_PS,
         }
     }
 
@@ -106,6 +123,7 @@ impl Account {
     pub fn begin(&mut self, now_ps: u64, skipped: u64, organization: &dyn Organization) {
         self.begun = true;
         self.start_ps = now_ps;
+        self.sample_due_ps = now_ps.saturating_add(self.sample_ps);
         self.skipped = Some(Skipped {
             accesses: skipped,
             instructions: 0,
@@ -124,6 +142,23 @@ impl Account {
     /// Whether the last request was answered.
     pub fn has_ended(&self) -> bool {
         self.end.is_some()
+    }
+
+    /// When queues are to be looked at next, if that is by `now_ps`.
+    #[inline]
+    pub fn sample_due(&self, now_ps: u64) -> Option<u64> {
+        let due = self.sample_due_ps <= now_ps && self.begun && self.end.is_none();
+        due.then_some(self.sample_due_ps)
+    }
+
+    /// That time has come: so much queues hold.
+    pub fn sample(&mut self, depths: &mut Vec<(&'static str, u64)>) {
+        let weight = self.sample_ps / FIRST_SAMPLE_PS;
+        self.depths.sample(self.sample_due_ps - self.start_ps, weight, depths);
+        if self.depths.samples().is_multiple_of(SAMPLES_OF_A_DISTANCE) {
+            self.sample_ps *= 2;
+        }
+        self.sample_due_ps = self.sample_due_ps.saturating_add(self.sample_ps);
     }
 
     /// A request of the region was taken, at once or after a wait at the door; with it, so many are
@@ -152,6 +187,9 @@ impl Account {
             RequestKind::Read => &mut self.reads,
         };
         of_kind.record(latency_ps);
+        if flight.request.kind != RequestKind::Flush {
+            self.heat.count(flight.request.address, at_ps - self.start_ps);
+        }
         self.at_device_ps += u128::from(at_ps - flight.taken_ps);
         if flight.request.is_write() {
             self.bytes.written += flight.bytes;
@@ -247,6 +285,9 @@ impl Account {
             accesses: all.count(),
             miss_kind: "none".into(),
             latency_ns: LatencySummary::of(&all),
+            latency_distribution: distribution(&all),
+            heat_map: heat_map(&self.heat),
+            queues: queues(&self.depths),
             stages_ns: self.stages_ns(all.count()),
             store_bytes: Bytes {
                 read: traffic.store_read_bytes,

@@ -184,6 +184,8 @@ pub struct Alone {
     /// Flushes that the device has not taken yet.
     unsent: VecDeque<u32>,
     taken: u64,
+    /// How much queues hold, as they are looked at.
+    depths: Vec<(&'static str, u64)>,
     responses: Vec<Response>,
     account: Account,
     latencies: Option<Latencies>,
@@ -235,6 +237,7 @@ impl Alone {
             flushes: Vec::new(),
             unsent: VecDeque::new(),
             taken: 0,
+            depths: Vec::new(),
             responses: Vec::new(),
             account: Account::new(options.start.is_none()),
             latencies: None,
@@ -569,11 +572,26 @@ impl Alone {
         Ok(true)
     }
 
-    /// Time goes on to `now_ps`: the device does all that is due until then.
+    /// Time goes on to `now_ps`: the device does all that is due until then, and its queues are looked at.
+    #[inline]
     fn advance(&mut self, now_ps: u64) -> Result<(), AloneError> {
         if now_ps > MOST_TIME_PS {
             return Err(AloneError::TooLong);
         }
+        while let Some(due_ps) = self.account.sample_due(now_ps) {
+            self.go_on_to(due_ps)?;
+            // With the last answer the region may have ended.
+            let mut depths = std::mem::take(&mut self.depths);
+            depths.clear();
+            depths.push(("host.requests", self.flights.len() as u64));
+            self.organization.depths(&mut |name, depth| depths.push((name, depth as u64)));
+            self.account.sample(&mut depths);
+            self.depths = depths;
+        }
+        self.go_on_to(now_ps)
+    }
+
+    fn go_on_to(&mut self, now_ps: u64) -> Result<(), AloneError> {
         self.now_ps = self.now_ps.max(now_ps);
         if self.organization.next_event_ps().is_none_or(|at_ps| at_ps > now_ps) {
             return Ok(());

@@ -4,16 +4,19 @@ use super::calls::Returned;
 use super::causes::{Cause, Causes};
 use super::memory::Miss;
 use super::prefetch::PREFETCH;
-use super::thread::{Access, BUSY, Begun, IDLE, OWNERS, Thread, owner_name};
+use super::thread::{Access, BUSY, Begun, IDLE, OWNERS, Place, Thread, owner_name};
 use super::{Core, Event, Fixed, Machine};
 use crate::disk::disk_result;
+use crate::distributions::{distribution, heat_map, queues};
 use crate::drive::drive_result;
 use crate::energy::{counters_of, energy_result, nvdimm_note, nvdimm_result};
 use crate::nvm::nvm_result;
-use crate::result::{Bytes, EnergyResult, Interval, LatencySummary, SystemResult};
+use crate::result::{Bytes, Distribution, EnergyResult, Interval, LatencySummary, SystemResult};
 use crate::sampling::estimate;
 use std::collections::BTreeMap;
-use tierscope_kernel::{CowMap, LatencyHistogram, Stage, StageTimes, Timeline};
+use tierscope_kernel::{
+    CowMap, DepthSeries, HeatMap, LatencyHistogram, Stage, StageTimes, Timeline,
+};
 use tierscope_model::activity::{Activity, Energy};
 use tierscope_model::processor::energy::ProcessorUse;
 use tierscope_model::request::Traffic;
@@ -22,6 +25,12 @@ use tierscope_workload::SiteId;
 /// Length of the first intervals; after every 512 it doubles.
 pub(super) const FIRST_INTERVAL_PS: u64 = 100_000_000;
 const INTERVALS_OF_A_LENGTH: usize = 512;
+/// Samples of queues in an interval.
+const SAMPLES_OF_AN_INTERVAL: u64 = 16;
+pub(super) const FIRST_SAMPLE_PS: u64 = FIRST_INTERVAL_PS / SAMPLES_OF_AN_INTERVAL;
+/// Accesses are told apart by pages of 4 KiB at most, and these counts by 1.024 ns.
+const PAGE_SHIFT: u32 = 12;
+const COLUMN_SHIFT: u32 = 10;
 
 /// Versions of the newest data, where data are checked.
 #[derive(Debug)]
@@ -67,6 +76,12 @@ pub(super) struct Account {
     /// before. Their stages are recorded.
     late_hits: Vec<u64>,
     histogram: LatencyHistogram,
+    /// Accesses of the program that were recorded, by address and time.
+    heat: HeatMap,
+    /// What queues held.
+    depths: DepthSeries,
+    /// When it began to count.
+    pub since_ps: u64,
     pub returned: Returned,
     /// Sums of all that were recorded.
     stages: [u128; Stage::ALL.len()],
@@ -117,6 +132,8 @@ pub(super) struct Account {
     golden: Option<Golden>,
     pub intervals: Vec<Interval>,
     interval_ps: u64,
+    /// Samples of the interval under way.
+    samples: u64,
     before: Sums,
     end_ps: Option<u64>,
 }
@@ -127,6 +144,9 @@ impl Account {
             hits: vec![[0; 2]; private_levels],
             late_hits: vec![0; private_levels],
             histogram: LatencyHistogram::new(),
+            heat: HeatMap::new(PAGE_SHIFT, COLUMN_SHIFT),
+            depths: DepthSeries::new(COLUMN_SHIFT),
+            since_ps: 0,
             returned: Returned::default(),
             stages: [0; Stage::ALL.len()],
             recorded: 0,
@@ -168,6 +188,7 @@ impl Account {
             }),
             intervals: Vec::new(),
             interval_ps: FIRST_INTERVAL_PS,
+            samples: 0,
             before: Sums::default(),
             end_ps: None,
         }
@@ -216,6 +237,7 @@ impl Account {
         }
         let recorded_ps = self.record(cause, &timeline, fault.as_deref());
         let end_ps = now_ps + tlb_ps + latency_ps;
+        self.count_place(access.place, end_ps);
         debug_assert_eq!(recorded_ps, end_ps - start_ps);
         Some(SlowHit { write: access.write, area: cause.area, end_ps, timeline, fault })
     }
@@ -226,10 +248,33 @@ impl Account {
             let recorded_ps = self.record(miss.cause, &miss.timeline, miss.fault.as_deref());
             let latency_ps = at_ps - miss.start_ps;
             assert_eq!(recorded_ps, latency_ps, "stages do not add up: {:?}", miss.timeline);
+            self.count_place(miss.place, at_ps);
             if let Some(level) = miss.level {
                 self.late_hits[level] += 1;
             }
         }
+    }
+
+    /// An access that joined a miss has its data.
+    pub fn finish_merged(
+        &mut self,
+        (cause, place): (Cause, Place),
+        timeline: &Timeline,
+        fault: Option<&StageTimes>,
+        at_ps: u64,
+    ) {
+        self.record(cause, timeline, fault);
+        self.count_place(place, at_ps);
+    }
+
+    /// An access to a place of the program has ended.
+    #[inline]
+    fn count_place(&mut self, place: Place, at_ps: u64) {
+        let address = match place {
+            Place::Virtual(address) => address,
+            Place::Physical(_) | Place::Nowhere => return,
+        };
+        self.heat.count(address, at_ps.saturating_sub(self.since_ps));
     }
 
     /// Records an access's stages, those of a fault before them included; its latency.
@@ -367,10 +412,12 @@ impl Account {
         self.stale_loads += stale as u64;
     }
 
-    /// Begins to count anew; what data are stays known.
-    pub fn restart(&mut self) {
+    /// Begins to count anew at a time; what data are stays known.
+    pub fn restart(&mut self, start_ps: u64) {
         let fresh = Account::new(self.hits.len(), false, self.causes.sites.is_some());
         let before = std::mem::replace(self, fresh);
+        self.since_ps = start_ps;
+        self.samples = before.samples;
         self.started = before.started;
         self.stale_loads = before.stale_loads;
         self.golden = before.golden;
@@ -393,6 +440,8 @@ impl Account {
             hits: self.hits.clone(),
             late_hits: self.late_hits.clone(),
             histogram: self.histogram.clone(),
+            heat: self.heat.clone(),
+            depths: self.depths.clone(),
             returned: self.returned.clone(),
             golden: self.golden.as_mut().map(|golden| Golden {
                 memory: golden.memory.fork(),
@@ -434,18 +483,44 @@ impl Machine {
         self.queue.push(at_ps, source, Event::Interval);
     }
 
-    pub(super) fn end_interval(&mut self, now_ps: u64) {
+    /// A part of an interval ends, and with the last of them the interval.
+    pub(super) fn end_part_of_interval(&mut self, now_ps: u64) {
         if self.finished() {
             return;
         }
         let counts = self.sampling().is_none() && !self.between.is_warming();
-        if counts && self.region.has_begun() && now_ps > self.region.start_ps {
+        let counts = counts && self.region.has_begun() && now_ps > self.region.start_ps;
+        if counts {
+            self.sample_queues(now_ps);
+        }
+        self.account.samples = (self.account.samples + 1) % SAMPLES_OF_AN_INTERVAL;
+        if counts && self.account.samples == 0 {
             self.take_interval(now_ps - self.region.start_ps);
             if self.account.intervals.len().is_multiple_of(INTERVALS_OF_A_LENGTH) {
                 self.account.interval_ps *= 2;
             }
         }
-        self.schedule_interval(now_ps + self.account.interval_ps);
+        self.schedule_interval(now_ps + self.account.interval_ps / SAMPLES_OF_AN_INTERVAL);
+    }
+
+    /// Looks at how much queues hold, from the cores down.
+    fn sample_queues(&mut self, now_ps: u64) {
+        let mut depths = std::mem::take(&mut self.depths);
+        depths.clear();
+        let prefetches = self.prefetches.len();
+        let own = [
+            ("os.ready_threads", self.ready.len()),
+            ("core.misses", self.misses.len()),
+            ("core.prefetches", prefetches),
+            ("memory.waiting", self.outgoing.len()),
+            ("host.waiting_pages", self.page_queue.len()),
+        ];
+        depths.extend(own.map(|(name, depth)| (name, depth as u64)));
+        self.organization.depths(&mut |name, depth| depths.push((name, depth as u64)));
+        let weight = self.account.interval_ps / FIRST_INTERVAL_PS;
+        let since_ps = now_ps - self.region.start_ps;
+        self.account.depths.sample(since_ps, weight, &mut depths);
+        self.depths = depths;
     }
 
     /// An interval begins that need not follow the last.
@@ -557,7 +632,7 @@ impl Machine {
         };
         let account = self.counted();
         let accesses = account.accesses();
-        let (latency_ns, stages_ns) = self.latencies(accesses);
+        let (latency_ns, latency_distribution, stages_ns) = self.latencies(accesses);
         let owners = self.owners(time_ps);
         let time_breakdown_ns = owners
             .iter()
@@ -586,11 +661,14 @@ impl Machine {
             miss_rate: if lookups == 0 { 0.0 } else { misses as f64 / lookups as f64 },
             miss_kind: self.miss_kind().to_string(),
             latency_ns,
+            latency_distribution,
             stages_ns,
             time_breakdown_ns,
             store_bytes: Bytes { read: store_read_bytes, written: store_written_bytes },
             dram_bytes: Bytes { read: dram_read_bytes, written: dram_written_bytes },
             areas: self.areas(),
+            heat_map: heat_map(&account.heat),
+            queues: queues(&account.depths),
             code: self.code(),
             counters: self.counters(&activity),
             // Of a sampled run those of some units are known alone; where there are windows a call may stand
@@ -633,7 +711,10 @@ impl Machine {
         owners
     }
 
-    fn latencies(&self, accesses: u64) -> (Option<LatencySummary>, BTreeMap<String, f64>) {
+    fn latencies(
+        &self,
+        accesses: u64,
+    ) -> (Option<LatencySummary>, Option<Distribution>, BTreeMap<String, f64>) {
         let account = self.counted();
         let mut histogram = account.histogram.clone();
         let mut stages = account.stages;
@@ -648,6 +729,7 @@ impl Machine {
         let singly = (account.recorded, account.stages.iter().sum::<u128>());
         let recorded = (by_area.accesses, by_area.latency_ps);
         assert_eq!(recorded, singly, "an access belongs to no area, or to two");
+        assert_eq!(account.heat.total(), account.recorded, "an access has no address, or two");
         if let Some(sites) = &causes.sites {
             let by_site = sites.totals();
             assert_eq!(by_site, (accesses, by_area), "an access belongs to no site, or to two");
@@ -660,7 +742,7 @@ impl Machine {
             .filter(|stage| stages[**stage as usize] > 0)
             .map(|stage| (stage.name().to_string(), stages[*stage as usize] as f64 / per_access))
             .collect();
-        (summary, stages)
+        (summary, distribution(&histogram), stages)
     }
 
     /// Where energy went in what was counted, `time_ps` in which cores had threads to run for

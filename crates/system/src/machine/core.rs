@@ -614,7 +614,8 @@ impl Machine {
         let Begun { mut timeline, fault, .. } = thread.begin(access, context.now_ps);
         timeline.push(Stage::Tlb, tlb_ps);
         let since_ps = context.now_ps + tlb_ps;
-        self.misses[id].merge(access, Merged { site: thread.site, since_ps, timeline, fault });
+        let merged = Merged { site: thread.site, place: access.place, since_ps, timeline, fault };
+        self.misses[id].merge(access, merged);
         context.window.push(Outstanding {
             instruction: thread.position_instructions,
             done_ps: UNKNOWN,

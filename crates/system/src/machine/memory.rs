@@ -4,7 +4,7 @@ use super::causes::Cause;
 use super::kernel::path_steps;
 use super::prefetch::PREFETCH;
 use super::sample::Waits;
-use super::thread::{Access, Begun, State, Step, Thread, Way, tail};
+use super::thread::{Access, Begun, Place, State, Step, Thread, Way, tail};
 use super::{Context, Doing, Event, Machine};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -21,6 +21,8 @@ use tierscope_workload::SiteId;
 pub(super) struct Merged {
     /// Where it comes from; what it concerns is the miss's.
     pub site: SiteId,
+    /// Where it goes.
+    pub place: Place,
     /// When it joined.
     pub since_ps: u64,
     /// Its stages until `since_ps`, as in [`Begun`].
@@ -47,6 +49,8 @@ pub(super) struct Miss {
     /// Other cores will have the wanted line as well.
     pub shares: bool,
     pub measured: bool,
+    /// Where it goes.
+    pub place: Place,
     /// What it is counted for.
     pub cause: Cause,
     /// Level of the private caches that served it, where one did.
@@ -81,6 +85,7 @@ impl Miss {
             asked_ps: 0,
             shares: false,
             measured: access.measured,
+            place: access.place,
             cause,
             level: None,
             start_ps: begun.start_ps,
@@ -108,19 +113,19 @@ impl Miss {
         }
     }
 
-    /// For each merged access what it is counted for, its stages, completed up to
+    /// For each merged access what it is counted for and where it goes, its stages, completed up to
     /// `at_ps`, and the time of its fault.
     pub fn finished_merged(
         &self,
         at_ps: u64,
-    ) -> impl Iterator<Item = (Cause, Timeline, Option<&StageTimes>)> + '_ {
+    ) -> impl Iterator<Item = ((Cause, Place), Timeline, Option<&StageTimes>)> + '_ {
         self.merged.iter().map(move |merged| {
             let mut timeline = merged.timeline;
             // The line may come while the TLB is still being asked.
             let waited_ps = at_ps.saturating_sub(merged.since_ps);
             timeline.append(&tail(&self.timeline, Stage::Core, waited_ps));
             let cause = Cause { site: merged.site, ..self.cause };
-            (cause, timeline, merged.fault.as_deref())
+            ((cause, merged.place), timeline, merged.fault.as_deref())
         })
     }
 
@@ -505,7 +510,7 @@ impl Machine {
         self.account.finish(&miss, now_ps);
         self.log_miss(&miss, now_ps);
         for (cause, timeline, fault) in miss.finished_merged(now_ps) {
-            self.account.record(cause, &timeline, fault);
+            self.account.finish_merged(cause, &timeline, fault, now_ps);
         }
         let context = &mut self.contexts[miss.context];
         context.pending.retain(|(_, pending)| *pending != id);

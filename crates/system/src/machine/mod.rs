@@ -133,7 +133,7 @@ enum Event {
     CommitOld,
     /// A transfer has ended that took no time, in functional warming.
     Transferred(TransferId),
-    /// An interval of the result ends.
+    /// A part of an interval of the result ends.
     Interval,
     /// The region of interest begins or ends.
     Bound,
@@ -292,6 +292,8 @@ pub struct Machine {
     dropped: Vec<DirtyLine>,
     /// Dirty lines on their way from a core to the shared caches.
     posted: Vec<DirtyLine>,
+    /// How much queues hold, as they are looked at.
+    depths: Vec<(&'static str, u64)>,
     /// A batch ended because the program has yet to do what comes next.
     starved: bool,
     /// What is followed of files, where power may fail.
@@ -416,17 +418,62 @@ impl Machine {
             evicted: Vec::new(),
             dropped: Vec::new(),
             posted: Vec::new(),
+            depths: Vec::new(),
             starved: false,
             followed: None,
             request_log: None,
         };
-        machine.schedule_interval(account::FIRST_INTERVAL_PS);
+        machine.schedule_interval(account::FIRST_SAMPLE_PS);
         machine.schedule_bounds();
         if machine.region.has_begun() {
             machine.begin_sampling(0);
         }
         machine.make_ready(0, 0);
         Ok(machine)
+    }
+
+    /// Runs until the region of interest has just begun, warming functionally; false where it has not, because the
+    /// workload or `pause` ended that, or where it has gone on in the region.
+    pub(crate) fn warm_up(
+        &mut self,
+        mut pause: impl FnMut(&Machine) -> bool,
+    ) -> Result<bool, MachineError> {
+        let mut turns = 0u32;
+        while self.region.warms_functionally() && !self.finished() {
+            self.turn()?;
+            self.mind_windows();
+            if self.mind_region() {
+                return Ok(false);
+            }
+            turns = turns.wrapping_add(1);
+            let starved = std::mem::take(&mut self.starved);
+            if (turns & 0xff == 0 || starved) && pause(self) {
+                return Ok(false);
+            }
+        }
+        Ok(self.region.has_begun() && self.is_just_warm())
+    }
+
+    /// Whether nothing has been asked of the organization since the region began, nor before.
+    fn is_just_warm(&self) -> bool {
+        self.organization.next_event_ps().is_none()
+            && self.organization.in_flight() == 0
+            && self.organization.report() == self.region.organization
+    }
+
+    /// A machine of another description that was warmed as this one, which is just warm, and whose description
+    /// [warms as](SystemSpec::warms_as) that: none where what is warm cannot be taken over.
+    pub(crate) fn fork_for(&mut self, spec: &SystemSpec) -> Option<Machine> {
+        let mut organization = spec.build_organization()?;
+        if !organization.take_over_warmed(&mut *self.organization) {
+            return None;
+        }
+        let mut machine = self.fork();
+        machine.region.organization = organization.report();
+        machine.region.activity = organization.activity(machine.region.start_ps);
+        machine.organization = organization;
+        machine.spec = spec.clone();
+        Some(machine)
     }
 
     /// Runs until every thread or the region of interest has ended (true), or until `pause` says so after some work (false).
@@ -554,7 +601,7 @@ impl Machine {
                 Event::FlushOld => self.flush_old(at_ps),
                 Event::CommitOld => self.commit_old(at_ps),
                 Event::Transferred(id) => self.end_warm_transfer(id, at_ps),
-                Event::Interval => self.end_interval(at_ps),
+                Event::Interval => self.end_part_of_interval(at_ps),
                 Event::Bound => self.pass_time_bound(at_ps),
                 Event::Sample => self.change_phase(at_ps),
                 Event::Between => self.change_between(at_ps),
@@ -672,6 +719,7 @@ impl Machine {
             evicted: Vec::new(),
             dropped: Vec::new(),
             posted: self.posted.clone(),
+            depths: Vec::new(),
             starved: false,
             followed: self.followed.clone(),
             request_log: None,

@@ -223,7 +223,7 @@ impl Machine {
         self.region.reclaim = self.paging.reclaim_counters();
         self.region.buffer_cache = self.paging.buffer_cache_counters().unwrap_or_default();
         self.region.file_system = self.paging.file_system_counters().unwrap_or_default();
-        self.account.restart();
+        self.account.restart(start_ps);
         self.cores.iter_mut().for_each(|core| core.occupancy.restart(start_ps));
         for thread in &mut self.threads {
             // Waiting that goes on is charged once it is known to what; its part before the region

@@ -294,6 +294,7 @@ impl Machine {
         let sums = self.unit_sums(now_ps);
         if let Some(sampler) = &mut self.sampler {
             sampler.since_ps = now_ps;
+            sampler.apart.since_ps = self.account.since_ps;
             sampler.start_began = Began { at_ps: now_ps, sums, charged_ps: Vec::new() };
             // A first period is all in detail: what is only at a start has no part in units.
             let at_ps = now_ps.saturating_add(sampler.plan.period_ps - sampler.plan.unit_ps);

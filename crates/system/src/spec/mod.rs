@@ -148,6 +148,26 @@ impl SystemSpec {
         }
     }
 
+    /// Whether functional warming leaves the same in a machine of this description as in one of the other: they
+    /// differ in nothing but names and what DRAM, store and link take, of which it asks nothing.
+    pub fn warms_as(&self, other: &SystemSpec) -> bool {
+        let mut own = self.clone();
+        own.name.clone_from(&other.name);
+        own.description.clone_from(&other.description);
+        if let (Some(own), Some(others)) = (&mut own.dram, &other.dram) {
+            own.clone_from(others);
+        }
+        if let (Some(own), Some(others)) = (&mut own.link, &other.link) {
+            own.clone_from(others);
+        }
+        if let (Some(own), Some(others)) = (&mut own.store, &other.store)
+            && (own.capacity, own.page) == (others.capacity, others.page)
+        {
+            own.clone_from(others);
+        }
+        own == *other
+    }
+
     /// Times that the store takes to read and to write a page, in picoseconds, where there is one that
     /// tells.
     pub fn store_times_ps(&self) -> Option<(u64, u64)> {

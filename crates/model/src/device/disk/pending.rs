@@ -64,6 +64,11 @@ pub struct Pending {
 }
 
 impl Pending {
+    /// Runs that wait.
+    pub fn len(&self) -> usize {
+        self.reads.len() + self.writes.len()
+    }
+
     /// Nothing. Of `window` runs, one is chosen by its way; what is older than `age_limit_ps` goes first.
     pub fn new(window: u32, age_limit_ps: u64) -> Self {
         Pending {

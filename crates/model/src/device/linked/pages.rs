@@ -2,6 +2,7 @@
 
 use crate::activity::Activity;
 use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
+use crate::request::Tell;
 use std::fmt;
 use tierscope_kernel::Timeline;
 
@@ -135,6 +136,9 @@ pub trait Pages: Clone {
 
     /// Does all that is due until `now_ps` and appends what was done by then, in order of time.
     fn advance(&mut self, now_ps: u64, out: &mut Vec<Self::Done>);
+
+    /// As [`Device::depths`](crate::request::Device::depths).
+    fn depths(&self, _tell: &mut Tell<'_>) {}
 
     /// What it did and took up to `now_ps`, which is not before the last call; by default nothing is
     /// known of it.

@@ -39,6 +39,8 @@ pub struct SsdReport {
     /// Erases of the blocks in use since the start, whatever the report begins with: least, mean and
     /// most. A block is here one of each plane, erased together.
     pub erases: (u32, f64, u32),
+    /// Of these blocks, at place `k` those that were erased `k` times more than the one that was erased least.
+    pub blocks_by_erases: Vec<u64>,
     /// Blocks in use.
     pub blocks: u64,
     /// Erases that a block stands.
@@ -65,6 +67,7 @@ impl SsdReport {
             idle: self.idle.since(&before.idle),
             channels_busy_ps: left(&self.channels_busy_ps, &before.channels_busy_ps),
             dies_busy_ps: left(&self.dies_busy_ps, &before.dies_busy_ps),
+            blocks_by_erases: self.blocks_by_erases.clone(),
             ..*self
         }
     }
@@ -87,11 +90,27 @@ impl SsdReport {
                 erased / blocks.max(1) as f64,
                 self.erases.2.max(other.erases.2),
             ),
+            blocks_by_erases: self.blocks_by_erases_beside(other),
             blocks,
             channels_busy_ps: all(&self.channels_busy_ps, &other.channels_busy_ps),
             dies_busy_ps: all(&self.dies_busy_ps, &other.dies_busy_ps),
             ..*self
         }
+    }
+
+    fn blocks_by_erases_beside(&self, other: &SsdReport) -> Vec<u64> {
+        let least = self.erases.0.min(other.erases.0);
+        let mut blocks: Vec<u64> = Vec::new();
+        for report in [self, other] {
+            let first = (report.erases.0 - least) as usize;
+            for (place, count) in (first..).zip(&report.blocks_by_erases) {
+                if blocks.len() <= place {
+                    blocks.resize(place + 1, 0);
+                }
+                blocks[place] += count;
+            }
+        }
+        blocks
     }
 
     /// Pages programmed in flash for each page that left the buffer; `None` where none did.
@@ -131,6 +150,7 @@ impl Ssd {
             log: self.log_counts(),
             idle: self.idle_counts(),
             erases: self.layer.wear(),
+            blocks_by_erases: self.layer.blocks_by_erases(),
             blocks: self.layer.blocks_in_use(),
             endurance: self.endurance,
             channels_busy_ps: self.nand.channels_busy_ps().collect(),

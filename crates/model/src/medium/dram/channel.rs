@@ -155,6 +155,11 @@ pub struct Channel {
 }
 
 impl Channel {
+    /// Lines that its controller holds, of writes that are answered, too.
+    pub fn held(&self) -> usize {
+        self.entries.len()
+    }
+
     /// A channel with nothing to do and all rows closed.
     pub fn new(rules: &Rules) -> Self {
         let d = &rules.description;

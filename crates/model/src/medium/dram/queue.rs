@@ -240,6 +240,11 @@ impl Entries {
         (self.slots.len() - 1) as u32
     }
 
+    /// How many are kept. The first slot is none.
+    pub fn len(&self) -> usize {
+        self.slots.len() - 1 - self.free.len()
+    }
+
     /// Frees a slot.
     #[inline]
     pub fn remove(&mut self, slot: u32) {

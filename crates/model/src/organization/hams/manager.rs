@@ -14,7 +14,7 @@ use crate::organization::versions::RequestVersions;
 use crate::organization::{InitialContent, OrganizationReport};
 use crate::power::{Weakness, Weaknesses};
 use crate::replacement::Fifo;
-use crate::request::{Full, LineRequest, LineResponse, Traffic};
+use crate::request::{Full, LineRequest, LineResponse, Tell, Traffic};
 use std::collections::VecDeque;
 use tierscope_kernel::{BoundedQueue, Slab, Stage, Timeline};
 
@@ -211,6 +211,12 @@ impl Manager {
             Use::Pull { command } => self.pulled(now_ps, command, actions),
             Use::Posted => {}
         }
+    }
+
+    /// Tells how much its queues hold.
+    pub fn depths(&self, tell: &mut Tell<'_>) {
+        tell("controller.lines", self.held.len());
+        tell("controller.fills", self.misses.len());
     }
 
     /// Requests held, misses and accesses under way.

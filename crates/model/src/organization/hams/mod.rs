@@ -30,7 +30,7 @@ use super::{Organization, OrganizationReport, PagesMoved, bus};
 use crate::activity::Activity;
 use crate::power::PowerFailure;
 use crate::request::{
-    Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response,
+    Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response, Tell,
 };
 use layout::Layout;
 use power::Nvdimm;
@@ -217,6 +217,12 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ha
         while let Some(at_ps) = self.next_event_ps().filter(|at_ps| *at_ps <= now_ps) {
             self.step(at_ps, out);
         }
+    }
+
+    fn depths(&self, tell: &mut Tell<'_>) {
+        self.manager.depths(tell);
+        self.memory.device().depths(tell);
+        self.drive.depths(tell);
     }
 
     fn in_flight(&self) -> usize {

@@ -12,7 +12,7 @@ use super::warm::Warming;
 use super::write_back::{NONE, WriteBackBuffer};
 use crate::cache::{AnyTagStore, Hit, WayRef, flag};
 use crate::organization::{HybridSpec, InitialContent, OrganizationReport, TagStore as TagPlace};
-use crate::request::{Full, LineRequest, LineResponse};
+use crate::request::{Full, LineRequest, LineResponse, Tell};
 use tierscope_kernel::{BoundedQueue, Slab, Stage, Timeline};
 
 /// A page whose data are not in DRAM yet: a request for it finds a miss under way.
@@ -290,6 +290,13 @@ impl Controller {
         let spares = self.miss_predictor.as_ref().map_or(0, MissPredictor::spares);
         let tags = self.tag_cache.as_ref().map_or(0, |cache| cache.in_flight());
         self.held.len() + self.misses.len() + self.write_backs.len() + spares + tags
+    }
+
+    /// Tells how much its queues hold.
+    pub fn depths(&self, tell: &mut Tell<'_>) {
+        tell("controller.lines", self.held.len());
+        tell("controller.fills", self.misses.len());
+        tell("controller.write_backs", self.write_backs.len());
     }
 
     /// Bytes of a page.

@@ -39,9 +39,10 @@ use crate::activity::Activity;
 use crate::power::{PowerFailure, Saving};
 use crate::request::{
     Ahead, Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response,
-    Traffic,
+    Tell, Traffic,
 };
 use power::Power;
+use std::any::Any;
 use tierscope_kernel::Stage;
 use versions::Versions;
 
@@ -274,6 +275,12 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
         }
     }
 
+    fn depths(&self, tell: &mut Tell<'_>) {
+        self.controller.depths(tell);
+        self.dram.device().depths(tell);
+        self.store.device().depths(tell);
+    }
+
     fn in_flight(&self) -> usize {
         self.controller.in_flight()
     }
@@ -309,6 +316,18 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
             self.traffic.move_dram(moved.written * sector, false);
         }
         asked
+    }
+
+    fn take_over_warmed(&mut self, warmed: &mut dyn Organization) -> bool {
+        let warmed = warmed.as_warmed().and_then(|it| it.downcast_mut::<Self>());
+        let Some(warmed) = warmed else { return false };
+        self.controller = warmed.controller.fork();
+        self.traffic = warmed.traffic;
+        true
+    }
+
+    fn as_warmed(&mut self) -> Option<&mut dyn Any> {
+        Some(self)
     }
 
     fn will_need(&mut self, now_ps: u64, address: u64, bytes: u64) -> bool {

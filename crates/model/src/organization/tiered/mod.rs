@@ -23,7 +23,8 @@ use crate::activity::Activity;
 use crate::organization::hybrid::append_tail;
 use crate::power::PowerFailure;
 use crate::request::{
-    Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response, Traffic,
+    Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response, Tell,
+    Traffic,
 };
 use data::Data;
 use near::{NONE, Near, Route};
@@ -396,6 +397,15 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ti
         while let Some(at_ps) = self.next_event_ps().filter(|at_ps| *at_ps <= now_ps) {
             self.step(at_ps, out);
         }
+    }
+
+    fn depths(&self, tell: &mut Tell<'_>) {
+        tell("controller.lines", self.held.len());
+        if let Some(near) = &self.near {
+            tell("controller.moves", near.moves.len());
+            near.dram.device().depths(tell);
+        }
+        self.store.device().depths(tell);
     }
 
     fn in_flight(&self) -> usize {

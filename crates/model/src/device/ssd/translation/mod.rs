@@ -581,6 +581,22 @@ impl Translation {
         (erases().min().unwrap_or(0), mean, erases().max().unwrap_or(0))
     }
 
+    /// Blocks in use by how often they have been erased since the start: at place `k` those that were erased `k`
+    /// times more than the one that was erased least.
+    pub fn blocks_by_erases(&self) -> Vec<u64> {
+        let in_use = || self.blocks.iter().filter(|block| block.state != State::Bad);
+        let Some(least) = in_use().map(|block| block.erases).min() else { return Vec::new() };
+        let mut blocks = Vec::new();
+        for block in in_use() {
+            let place = (block.erases - least) as usize;
+            if blocks.len() <= place {
+                blocks.resize(place + 1, 0);
+            }
+            blocks[place] += 1;
+        }
+        blocks
+    }
+
     /// Blocks in use.
     pub fn blocks_in_use(&self) -> u64 {
         self.blocks.iter().filter(|block| block.state != State::Bad).count() as u64
