@@ -270,6 +270,60 @@ def _run_once(
     return _result(ended, machines, told)
 
 
+def each_alone(
+    machines: Sequence[System],
+    work: Workload,
+    *,
+    skip: Extent | None = None,
+    limit: Extent | None = None,
+    roi: bool = False,
+    warming: Warming | None = None,
+    watch: Watcher | None = None,
+) -> list[Result | RunError]:
+    """Runs a workload on machines that functional warming leaves alike, which are warmed once.
+
+    Each has what :func:`run` would give it, or the error that this would raise; they run one after
+    the
+    other, and their names need not differ.
+
+    Raises:
+        RunError: where none could start.
+    """
+    what = _workload.on(work, machines)
+    region = region_of(what, skip, limit, roi, warming)
+    if warming == "functional":
+        check_functional(machines, region)
+    options = {**region, "sites": None, "latencies": [], "timelines": [], "shares_warming": True}
+    target = {
+        "systems": [one.to_dict() for one in machines],
+        "options": options | _sampling.options(False),
+        "apart": True,
+    }
+    with core_errors():
+        under_way = _start(what, target)
+        _attend(under_way, None, None if watch is None else functools.partial(_progress, watch))
+        ended = parsed(under_way.result())
+    found: list[Result | RunError] = []
+    for machine, finished, intervals in zip(
+        machines, ended["finished"], ended["intervals"], strict=True
+    ):
+        notes = [*changed_notes(machine), *flash_notes(machine)]
+        try:
+            own = {"finished": finished, "intervals": [intervals]}
+            found.append(_result(own, [machine], [notes]))
+        except RunError as error:
+            found.append(error)
+    return found
+
+
+def warmed_alike(machines: Sequence[System]) -> list[list[int]]:
+    """Which machines one functional warm-up serves: their places, group by group."""
+    told = json.dumps([one.to_dict() for one in machines])
+    with core_errors():
+        groups: list[list[int]] = parsed(_core.warmed_alike(told))
+    return groups
+
+
 def _left_beside(options: Mapping[str, Any], system: int) -> Iterator[str]:
     """What is left of files of a system's requests that were not completed."""
     for what in ("latencies", "timelines"):

@@ -108,7 +108,7 @@ def test_a_worker_of_another_build_is_refused(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(STUDY)
     (point, *_) = points(ts.load_study(tmp_path / "study.toml"))
     asked = execute.task(point, {})
-    assert execute.simulate(asked)["status"] == "complete"
+    assert execute.simulate(asked)[0]["status"] == "complete"
     with pytest.raises(ts.TierscopeError) as raised:
         execute.simulate({**asked, "build": "0" * 16})
     assert raised.value.code == "other-version"

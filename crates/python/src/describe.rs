@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tierscope_record::launch::QemuBackend;
 use tierscope_system::result::RunResult;
-use tierscope_system::run;
+use tierscope_system::run::{self, RunOptions};
 use tierscope_system::spec::{self, Resolved, SystemSpec};
 use tierscope_units::{KINDS, Size};
 use tierscope_workload::generator::GENERATORS;
@@ -124,6 +124,17 @@ pub fn check_functional(systems: &str, start: &str) -> PyResult<()> {
         serde_json::from_str(systems).map_err(|error| run_error("bad-systems", error))?;
     let start = serde_json::from_str(start).map_err(|error| run_error("bad-region", error))?;
     run::check_functional(&systems, start).map_err(|why| run_error("usage", why))
+}
+
+/// Which of these machines (resolved, as JSON) functional warming leaves alike, so that one warm-up serves them:
+/// their places, group by group, as JSON.
+#[pyfunction]
+pub fn warmed_alike(systems: &str) -> PyResult<String> {
+    let systems: Vec<SystemSpec> =
+        serde_json::from_str(systems).map_err(|error| run_error("bad-systems", error))?;
+    let options = RunOptions { shares_warming: true, ..RunOptions::default() };
+    let groups = run::alike(&systems, &options);
+    serde_json::to_string(&groups).map_err(|error| run_error("bad-systems", error))
 }
 
 /// Refuses machines (resolved, as JSON) that cannot be sampled.

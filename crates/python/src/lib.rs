@@ -31,7 +31,7 @@ mod _core {
         applies_to, check_file, check_functional, check_sampling, check_workload, commented,
         foreseen, is_sample, list_formats, list_hosts, list_systems, list_workloads, nearest,
         print_quantity, qemu, quantity, resolve, resolve_all, resolve_text, scale, schema,
-        size_bytes, sizes, touched, trace_files, trace_info, version,
+        size_bytes, sizes, touched, trace_files, trace_info, version, warmed_alike,
     };
     #[pymodule_export]
     use crate::error::{RunError, SpecError};

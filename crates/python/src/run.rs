@@ -14,6 +14,7 @@ use tierscope_system::result::{Interval, WorkloadKind};
 use tierscope_system::run::{
     Observer, Outcome, Progress, begin_at_mark, check_region, check_sites, run_alone, run_machines,
 };
+use tierscope_system::spec::SystemSpec;
 
 /// A run in host threads of its own: of a generated or recorded workload, or of a program.
 ///
@@ -52,7 +53,7 @@ impl Run {
     /// Starts a job: a generated or recorded workload on machines.
     #[staticmethod]
     fn start(py: Python<'_>, job: &str) -> PyResult<Run> {
-        let Job { systems, workload, mut options } = Job::read(job)?;
+        let Job { systems, workload, mut options, apart } = Job::read(job)?;
         let prepared = py.detach(|| workload.prepare_for(&systems))?;
         prepared.check_fit(&systems)?;
         if let Source::Stream(stream) = &prepared.source {
@@ -63,10 +64,10 @@ impl Run {
             check_region(&**stream, &options).map_err(|e| run_error("bad-region", e))?;
         }
         let Prepared { source, info, damage, cut, missing, filter, windows } = prepared;
-        let mut remarks = filter.map(|filter| filtered(filter, &systems)).unwrap_or_default();
+        let own = move |systems: &[SystemSpec]| filter.map(|filter| filtered(filter, systems));
         let is_sample = windows.is_some();
         options.windows = windows.as_ref().map(|windows| windows.spec);
-        remarks.extend(windows.map(|windows| in_windows(&windows, options.start.is_some())));
+        let of_all = windows.map(|windows| in_windows(&windows, options.start.is_some()));
         let count = systems.len();
         let source = match source {
             Source::Stream(stream) => Ok(systems.iter().map(|_| stream.fork()).collect::<Vec<_>>()),
@@ -81,9 +82,27 @@ impl Run {
             };
             let at_the_end = outcomes.iter().any(|outcome| !outcome.region_ended);
             let cut = damage.or(cut.filter(|_| at_the_end));
-            let ended = cut.into_iter().chain(shared.stopped()).collect();
-            let known = Known { workload: info, program: None, ended, missing, remarks, is_sample };
-            Ok(assemble(known, &systems, outcomes.into_iter().map(Some).collect()))
+            let ended: Vec<String> = cut.into_iter().chain(shared.stopped()).collect();
+            let told = |systems: &[SystemSpec], outcomes| {
+                let remarks = own(systems).into_iter().flatten().chain(of_all.clone()).collect();
+                let known = Known {
+                    workload: info.clone(),
+                    program: None,
+                    ended: Vec::clone(&ended),
+                    missing: missing.clone(),
+                    remarks,
+                    is_sample,
+                };
+                assemble(known, systems, outcomes)
+            };
+            let mut outcomes = outcomes.into_iter().map(Some);
+            if !apart {
+                return Ok(told(&systems, outcomes.collect()));
+            }
+            Ok(systems
+                .chunks(1)
+                .map(|one| told(one, outcomes.by_ref().take(1).collect()))
+                .collect())
         })
     }
 

@@ -237,6 +237,71 @@ fn is_start(ops: &[Op], at: usize) -> bool {
     next == at
 }
 
+/// What of a machine may differ where it shares its warm-up: by organization, and of each some values.
+const TAKEN: [(&str, [&str; 2]); 5] = [
+    ("store.read_latency", ["1us", "70us"]),
+    ("store.unit_bandwidth", ["100MB/s", "3GB/s"]),
+    ("link.latency", ["50ns", "9us"]),
+    ("dram.controller_latency", ["1ns", "40ns"]),
+    ("dram.channels", ["1", "2"]),
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+
+    /// Machines that are warmed once and go on from there each by itself are those that were warmed by themselves.
+    #[test]
+    fn a_shared_warm_up_changes_no_figure(
+        threads in proptest::collection::vec(proptest::collection::vec(doing(), 1..150), 1..5),
+        (thread, place) in (0usize..5, 0usize..300),
+        differ in proptest::collection::vec((0..TAKEN.len(), 0..2usize), 1..4),
+    ) {
+        let script = with_start(script(&threads, false), thread, place);
+        let mut systems = Vec::new();
+        for name in ALL {
+            systems.push(system(name, &WARMING));
+            for (which, value) in &differ {
+                let (path, values) = TAKEN[*which];
+                if name == "oracle/quick" && !path.starts_with("dram") {
+                    continue;
+                }
+                let sets = [&WARMING[..], &[(path, values[*value])]].concat();
+                let other = system(name, &sets);
+                prop_assert!(other.warms_as(&systems[systems.len() - 1]), "{} of {}", path, name);
+                systems.push(other);
+            }
+        }
+        let at_mark = region(Some(Bound::Mark(mark::START)), None);
+        let run = |shares_warming| {
+            let options = RunOptions { shares_warming, ..at_mark.clone() };
+            let streams = systems.iter().map(|_| Script::stream(&script)).collect();
+            let stop = AtomicBool::new(false);
+            let ended = run_machines(&systems, streams, &options, &(), &stop);
+            let told = ended.into_iter().map(|it| (without_wall_clock(it.result), it.partial_reason));
+            told.collect::<Vec<_>>()
+        };
+        let (shared, apart) = (run(true), run(false));
+        for (index, (one, other)) in shared.iter().zip(&apart).enumerate() {
+            prop_assert_eq!(one, other, "{}, machine {}", systems[index].name.clone(), index);
+        }
+    }
+}
+
+#[test]
+fn what_warming_asks_for_keeps_machines_from_sharing_it() {
+    let plain = system("hybrid/quick", &WARMING);
+    for (path, value) in [
+        ("hybrid.cache.capacity", "4MiB"),
+        ("processor.caches.L3.capacity", "640KiB"),
+        ("store.capacity", "32GiB"),
+        ("seed", "7"),
+        ("os.kernel_cpi", "2.0"),
+    ] {
+        let other = system("hybrid/quick", &[&WARMING[..], &[(path, value)]].concat());
+        assert!(!other.warms_as(&plain) && !plain.warms_as(&other), "{path}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tierscope import _files
 from tierscope._interrupts import received
+from tierscope._workload import Program
 from tierscope.cli import FAILURE, interrupted_status
 from tierscope.cli.options import check_json, whole
 from tierscope.sweeps import estimate
@@ -24,7 +25,7 @@ from tierscope.sweeps.study import read
 from tierscope.sweeps.sweep import Sweep, SweepProgress
 from tierscope.sweeps.sweep import sweep as run_sweep
 
-USAGE = "Usage: tierscope sweep STUDY.toml [OPTIONS]"
+USAGE = "Usage: tierscope sweep STUDY.toml [OPTIONS] [-- PROGRAM [ARGS]]"
 EXAMPLES = """\
 What would run, and how long; then the study, on all processors:
 
@@ -34,6 +35,10 @@ What would run, and how long; then the study, on all processors:
 A sweep that was ended or killed goes on where it was:
 
   tierscope sweep study.toml -o results/
+
+Of a program, which is recorded once:
+
+  tierscope sweep study.toml -o results/ -- ./app --size 10
 
 On a Dask cluster, and what has come so far, from another terminal:
 
@@ -45,7 +50,7 @@ On a Dask cluster, and what has come so far, from another terminal:
 def sweep(
     study: Path,
     /,
-    *,
+    *program: str,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
     on: str = THREADS,
     workers: Annotated[int | None, Parameter(converter=whole)] = None,
@@ -62,6 +67,9 @@ def sweep(
 
     Args:
         study: A TOML file that says what is varied; docs/guide/sweeps.md tells how.
+        program: A program and its arguments, behind --: a further workload. It is recorded once,
+            and
+            points replay the recording.
         output: Directory that keeps the sweep; named for the study's file unless given.
         on: Where points run: threads of this computer, or a Dask scheduler, dask://HOST:PORT.
         workers: Points that run at a time; as many as there are processors unless given.
@@ -71,7 +79,7 @@ def sweep(
         quiet: Shows no progress.
     """
     check_json(json_)
-    asked = read(study)
+    asked = read(study, [Program(program)] if program else [])
     check_on(on, workers)
     target = output if output is not None else Path(study.stem)
     Store(target).check()

@@ -12,8 +12,10 @@ from tierscope import _core
 from tierscope import format as fmt
 from tierscope._plan import plan
 from tierscope._workload import Generated
+from tierscope.errors import TierscopeError
 from tierscope.sweeps.execute import THREADS, processors
 from tierscope.sweeps.points import Point, points
+from tierscope.sweeps.recordings import kept, label, programs
 from tierscope.sweeps.store import Store
 from tierscope.sweeps.study import Study
 from tierscope.sweeps.sweep import SweepProgress, SweepWatcher, to_run
@@ -82,8 +84,18 @@ def estimate(
 
     Raises:
         SpecError: as the sweep would.
+        TierscopeError: where a program is not recorded yet.
     """
-    found = points(study)
+    recordings = kept(study, directory)
+    for one in programs(study):
+        if label(one) not in recordings:
+            raise TierscopeError(
+                "not-recorded",
+                f"how long points of {label(one)} take is known once it is recorded",
+                "sweep without --dry-run, which records it first; or record it yourself, and name "
+                "trace:FILE as the workload",
+            )
+    found = points(study, recordings)
     rest = to_run(Store(directory), found, retry_failed)
     distinct = len({point.key for point in found})
     threads = workers or processors()

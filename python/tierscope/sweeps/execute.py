@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -12,9 +13,11 @@ from typing import Any
 
 from tierscope import _core, _system
 from tierscope._interrupts import received
-from tierscope._run import Progress, RunFailedError, compare
-from tierscope._workload import Generated, MemoryTrace, Recorded
-from tierscope.errors import TierscopeError
+from tierscope._region import bound
+from tierscope._result import Result
+from tierscope._run import Progress, RunFailedError, compare, each_alone, warmed_alike
+from tierscope._workload import Generated, MemoryTrace, Recorded, for_devices
+from tierscope.errors import RunError, TierscopeError
 from tierscope.sweeps.points import Point, build
 
 THREADS = "threads"
@@ -23,6 +26,8 @@ _DASK = "dask://"
 _POLL_S = 0.2
 _AHEAD = 2
 """Points that are handed out for each worker at a time: one to run, one to follow."""
+_MOST_TOGETHER = 8
+"""Points that share a warm-up at most: all of them are kept when the last has ended."""
 _MEND_ON = 'write "threads", or "dask://HOST:PORT" of a Dask scheduler'
 
 Record = dict[str, Any]
@@ -46,11 +51,98 @@ def task(point: Point, region: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def simulate(task: dict[str, Any], stop: threading.Event | None = None) -> Record:
-    """Runs a point, wherever it is called. A point that fails is a record, too.
+def shared(points: Sequence[tuple[Point, dict[str, Any]]], workers: int) -> list[dict[str, Any]]:
+    """What workers need to run points: those that one warm-up serves are one task.
+
+    These run the same workload in the same region, and their machines differ in nothing that
+    functional warming asks for: in what DRAM, store and link take. Each of so many workers gets
+    some of them, and warms once.
+    """
+    alike: dict[str, list[tuple[Point, dict[str, Any]]]] = {}
+    for point, region in points:
+        said = json.dumps([point.work.to_dict(), region], sort_keys=True)
+        own = said if _may_share(point, region) else f"{said} {point.key}"
+        alike.setdefault(own, []).append((point, region))
+    tasks: list[dict[str, Any]] = []
+    for some in alike.values():
+        machines = [point.machine for point, _ in some]
+        for group in warmed_alike(machines) if len(some) > 1 else [[0]]:
+            each = max(1, min(_MOST_TOGETHER, -(-len(group) // workers)))
+            for start in range(0, len(group), each):
+                own_tasks = [task(*some[index]) for index in group[start : start + each]]
+                tasks.append(own_tasks[0] if len(own_tasks) == 1 else {"together": own_tasks})
+    return tasks
+
+
+def _may_share(point: Point, region: dict[str, Any]) -> bool:
+    """Whether a warm-up of a point may serve others: it is functional, and no clock cuts it."""
+    otherwise = ("sample", "precision", "time_limit_s")
+    skipped = region.get("skip")
+    return (
+        (skipped is None or "time_ps" not in bound("skip", skipped))
+        and region.get("warming") != "detailed"
+        and not any(region.get(key) for key in otherwise)
+        and not isinstance(point.work, MemoryTrace)
+        and not for_devices(point.work)
+    )
+
+
+def simulate(task: dict[str, Any], stop: threading.Event | None = None) -> list[Record]:
+    """Runs a point, or several that share a warm-up, wherever it is called.
+
+    A point that fails is a record, too.
 
     Raises:
         TierscopeError: where this is another simulator than the one that asks.
+    """
+    if "together" in task:
+        return _together(task["together"], stop)
+    return [_simulate(task, stop)]
+
+
+def _together(tasks: Sequence[dict[str, Any]], stop: threading.Event | None) -> list[Record]:
+    """Runs points that share a warm-up: their workload and region are the same."""
+    first = tasks[0]
+    _check_build(first)
+    try:
+        machines = [_system.from_toml(one["system"], one["machine"]) for one in tasks]
+        watch = None if stop is None else _ending(stop)
+        found = each_alone(machines, _work(first["work"]), watch=watch, **_bounds(first["region"]))
+    except TierscopeError as error:
+        return [{**_head(one), **failed(error.code, str(error))} for one in tasks]
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        return [{**_head(one), **failed("internal", why)} for one in tasks]
+    return [{**_head(one), **_told(what)} for one, what in zip(tasks, found, strict=True)]
+
+
+def _bounds(region: dict[str, Any]) -> dict[str, Any]:
+    return {key: region[key] for key in ("skip", "limit", "roi", "warming") if key in region}
+
+
+def _told(found: Result | RunError) -> Record:
+    """What a record says of a run's end."""
+    if isinstance(found, RunFailedError):
+        return failed(found.code, "; ".join(why for _, why in found.failures))
+    if isinstance(found, RunError):
+        return failed(found.code, str(found))
+    return {
+        "status": found.data["completeness"],
+        "error": None,
+        "result": found.data,
+        "intervals": found.intervals.to_dict(as_series=False),
+    }
+
+
+def _head(task: dict[str, Any]) -> Record:
+    return {"schema": 1, "key": task["key"], "version": task["version"], "build": task["build"]}
+
+
+def _check_build(task: dict[str, Any]) -> None:
+    """Refuses a task of another simulator.
+
+    Raises:
+        TierscopeError: where it is one.
     """
     if (task["version"], task["build"]) != (_core.version(), build()):
         raise TierscopeError(
@@ -59,24 +151,22 @@ def simulate(task: dict[str, Any], stop: threading.Event | None = None) -> Recor
             f"and the sweep is of build {task['build']} of version {task['version']}",
             "install the same wheel on all workers",
         )
-    head = {"schema": 1, "key": task["key"], "version": task["version"], "build": task["build"]}
+
+
+def _simulate(task: dict[str, Any], stop: threading.Event | None) -> Record:
+    _check_build(task)
+    head = _head(task)
     try:
         machine = _system.from_toml(task["system"], task["machine"])
         watch = None if stop is None else _ending(stop)
         result = compare([machine], _work(task["work"]), watch=watch, **task["region"])
-    except RunFailedError as error:
-        return {**head, **failed(error.code, "; ".join(why for _, why in error.failures))}
+    except RunError as error:
+        return {**head, **_told(error)}
     except TierscopeError as error:
         return {**head, **failed(error.code, str(error))}
     except Exception as error:
         return {**head, **failed("internal", f"{type(error).__name__}: {error}")}
-    return {
-        **head,
-        "status": result.data["completeness"],
-        "error": None,
-        "result": result.data,
-        "intervals": result.intervals.to_dict(as_series=False),
-    }
+    return {**head, **_told(result)}
 
 
 def failed(code: str, why: str) -> Record:
@@ -145,7 +235,7 @@ def _in_threads(
     pool = ThreadPoolExecutor(workers, thread_name_prefix="tierscope-sweep")
     try:
         for future in _completed(pool, tasks, workers * _AHEAD, until, stop):
-            yield future.result()
+            yield from future.result()
     finally:
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
@@ -157,10 +247,10 @@ def _completed(
     ahead: int,
     until: float | None,
     *further: Any,
-) -> Iterator[Future[Record]]:
+) -> Iterator[Future[list[Record]]]:
     """Futures as they are done; few are handed out at a time, so that an end is soon."""
     rest, heard = iter(tasks), len(received)
-    under_way: set[Future[Record]] = set()
+    under_way: set[Future[list[Record]]] = set()
     while True:
         for one in rest:
             under_way.add(pool.submit(simulate, one, *further))
@@ -200,18 +290,18 @@ def _on_dask(tasks: Sequence[dict[str, Any]], address: str) -> Generator[Record]
                     return
                 done, _ = wait(named, timeout=_POLL_S, return_when=FIRST_COMPLETED)
                 for future in done:
-                    yield _of_worker(future, named.pop(future))
+                    yield from _of_worker(future, named.pop(future))
 
 
-def _of_worker(future: Future[Record], task: dict[str, Any]) -> Record:
-    """A worker's record; of a point that its worker did not survive, one that says so."""
+def _of_worker(future: Future[list[Record]], task: dict[str, Any]) -> list[Record]:
+    """A worker's records; of points that their worker did not survive, such that say so."""
     from distributed import KilledWorker
 
     try:
         return future.result()
     except KilledWorker as error:
-        head = {k: task[k] for k in ("key", "version", "build")}
-        return {"schema": 1, **head, **failed("worker-lost", f"its worker died: {error}")}
+        lost = failed("worker-lost", f"its worker died: {error}")
+        return [{**_head(one), **lost} for one in task.get("together", [task])]
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -13,13 +14,15 @@ from typing import Any
 from tierscope import _core, _sampling, _system, _workload
 from tierscope._call import core_errors, parsed
 from tierscope._system import System
-from tierscope._workload import Generated, MemoryTrace, Recorded
+from tierscope._workload import Generated, MemoryTrace, Program, Recorded
 from tierscope.errors import Problem, RunError, SpecError, TierscopeError
 from tierscope.sweeps import design
 from tierscope.sweeps.design import Choice, Value
 from tierscope.sweeps.mistakes import Mistakes
 from tierscope.sweeps.study import Study, Work
 
+_STAND_IN = Generated("gups", {}, 0)
+"""What stands for a program that is not recorded yet."""
 _OF_WORKLOAD = "workload."
 """What paths of a workload's parameters begin with."""
 
@@ -69,8 +72,14 @@ def machine_digest(machine: System) -> str:
     return _digest(spec)
 
 
-def points(study: Study) -> list[Point]:
+def points(study: Study, recordings: Mapping[str, Path] | None = None) -> list[Point]:
     """Every point of a study, in the order of its table.
+
+    Args:
+        study: the study.
+        recordings: those of its programs, by their labels. Points of a program without one cannot
+            run: they
+            only say what would be.
 
     Raises:
         SpecError: with every mistake, before anything runs.
@@ -82,7 +91,7 @@ def points(study: Study) -> list[Point]:
         reason = f"it has {number} points, and at most {design.MOST_POINTS} are taken"
         mistakes.problem("impossible-value", [], reason, "vary less, or take a random design")
         mistakes.check()
-    expansion = _Expansion(study, mistakes)
+    expansion = _Expansion(study, mistakes, recordings or {})
     found = list(expansion.points())
     mistakes.check()
     return found
@@ -102,8 +111,11 @@ def tell_of_parts(study: Study) -> None:
 class _Expansion:
     """Resolves machines and workloads of a study, each distinct one once."""
 
-    def __init__(self, study: Study, mistakes: Mistakes) -> None:
+    def __init__(
+        self, study: Study, mistakes: Mistakes, recordings: Mapping[str, Path] | None = None
+    ) -> None:
         self._study = study
+        self._recordings = recordings or {}
         self._mistakes = mistakes
         self._systems = self._loaded()
         self._machines: dict[tuple[int, tuple[tuple[str, str], ...]], System | None] = {}
@@ -275,13 +287,16 @@ class _Expansion:
                 truncated = study.allow_truncated and name.startswith("trace:")
                 said = {**parameters, **sets}
                 work = _workload.named(name, said, seed, allow_truncated=truncated)
+            elif isinstance(given, Program):
+                file = self._recordings.get(name)
+                work = _STAND_IN if file is None else Recorded(file)
             elif sets and not isinstance(given, Recorded):
                 said = {**given.parameters, **sets}
                 seed = given.seed if isinstance(given, Generated) else None
                 work = _workload.named(name, said, seed, allow_truncated=False)
             else:
                 work = given
-            self._check_repetitions(work, name)
+            self._check_repetitions(given if isinstance(given, Program) else work, name)
             if self._asked_sample() is not None:
                 _sampling.check_work(work)
             files = _files_of(work)
@@ -361,7 +376,7 @@ def _parameters_of(work: Work) -> set[str | None]:
     """The parameters that a workload has; nothing among them where that is not known yet."""
     name = work[0] if isinstance(work, tuple) else _name_of(work)
     kind, colon, _ = name.partition(":")
-    if colon and kind == "trace":
+    if isinstance(work, Program) or (colon and kind == "trace"):
         return set()
     listed = _formats() if colon else _generators()
     return listed.get(kind, {None})
@@ -384,7 +399,9 @@ def _listed(text: str) -> dict[str, set[str | None]]:
     return listed
 
 
-def _name_of(work: Generated | Recorded | MemoryTrace) -> str:
+def _name_of(work: Generated | Recorded | MemoryTrace | Program) -> str:
+    if isinstance(work, Program):
+        return shlex.join(work.command)
     if isinstance(work, Generated):
         return work.name
     kind = "trace" if isinstance(work, Recorded) else work.format

@@ -32,6 +32,7 @@ TABLE = "sweep.parquet"
 STUDY = "study.toml"
 _POINTS = "points"
 _MACHINES = "machines"
+_RECORDINGS = "recordings"
 _LOCK = ".lock"
 _HALF_WRITTEN = re.compile(r"\..+-[a-z0-9_]{8}")
 """Names of files that are not yet whole."""
@@ -66,7 +67,8 @@ class Store:
         # One that was killed before its plan was written has made all of these before the study.
         held = sorted(path.name for path in target.iterdir())
         begun = {_LOCK, _POINTS, _MACHINES}
-        if set(held) - begun - {STUDY} or (STUDY in held and not begun <= set(held)):
+        more = {STUDY, _RECORDINGS}
+        if set(held) - begun - more or (more & set(held) and not begun <= set(held)):
             raise TierscopeError(
                 "foreign-directory",
                 f"{target} is not a sweep of tierscope (it holds {held[0]}) and is left alone",

@@ -13,7 +13,7 @@ from tierscope import _check, _core, _sampling
 from tierscope._files import read_text, toml_mistake
 from tierscope._region import Extent, Warming
 from tierscope._system import System
-from tierscope._workload import Generated, MemoryTrace, Recorded
+from tierscope._workload import Generated, MemoryTrace, Program, Recorded
 from tierscope.errors import Problem, SpecError, TierscopeError
 from tierscope.sweeps.design import Kind, Parameter, Value
 from tierscope.sweeps.mistakes import Mistakes
@@ -41,12 +41,13 @@ KEYS = (
 )
 """What a study may say."""
 WORKLOAD_KEYS = ("name", "parameters")
+_PROGRAM_KEYS = ("program", "roi_start", "roi_stop")
 _MOST_REPETITIONS = 10_000
 _MOST_SEED = (1 << 64) - 1
 
 NamedWork = tuple[str, dict[str, Value]]
 """A workload by name, with its own parameters."""
-Work = NamedWork | Generated | Recorded | MemoryTrace
+Work = NamedWork | Generated | Recorded | MemoryTrace | Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class Study:
 
 def study(
     systems: Sequence[System | str],
-    workloads: Sequence[Generated | Recorded | MemoryTrace | str],
+    workloads: Sequence[Generated | Recorded | MemoryTrace | Program | str],
     parameters: Mapping[str, object] | None = None,
     *,
     name: str = "sweep",
@@ -124,7 +125,8 @@ def study(
 
     Args:
         systems: presets, TOML files, or systems made already.
-        workloads: names, ``trace:FILE``, ``FORMAT:FILE``, or what :func:`workload` gives.
+        workloads: names, ``trace:FILE``, ``FORMAT:FILE``, or what :func:`workload` or
+            :func:`program` gives. A program is recorded once, as the sweep begins.
         parameters: what varies, by path or by a name: a list of values, or a dictionary of
             ``values`` or of ``from`` and ``to`` (with ``steps``, ``scale``, ``multiple_of``), with
             ``paths`` where one name stands for several.
@@ -171,8 +173,13 @@ def study(
     return made(given, Mistakes(Places("", "")), Path(), "sweep", "")
 
 
-def read(path: str | os.PathLike[str]) -> Study:
+def read(path: str | os.PathLike[str], further: Sequence[Program] = ()) -> Study:
     """A study that a TOML file describes. Files that it names lie relative to its folder.
+
+    Args:
+        path: the file.
+        further: programs that are workloads, too, behind those that it names, which then may be
+            none.
 
     Raises:
         SpecError: with every mistake of its form.
@@ -187,6 +194,9 @@ def read(path: str | os.PathLike[str]) -> Study:
         said = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise SpecError([_bad_syntax(file, toml_mistake(error))]) from None
+    if further:
+        named = said.get("workloads", [])
+        said["workloads"] = [*named, *further] if isinstance(named, list) else named
     return made(said, Mistakes(Places(str(file), text)), file.parent, file.stem, text)
 
 
@@ -335,8 +345,10 @@ def _works(given: object, mistakes: Mistakes, folder: Path) -> list[Work]:
         return []
     found: list[Work] = []
     for index, one in enumerate(given):
-        if isinstance(one, Generated | Recorded | MemoryTrace):
+        if isinstance(one, Generated | Recorded | MemoryTrace | Program):
             found.append(one)
+        elif isinstance(one, Mapping) and "program" in one:
+            found += _program(one, mistakes, index)
         elif isinstance(one, str):
             found.append((_in_folder(one, folder), {}))
         elif isinstance(one, Mapping) and isinstance(one.get("name"), str):
@@ -345,6 +357,23 @@ def _works(given: object, mistakes: Mistakes, folder: Path) -> list[Work]:
             reason = "that is no workload"
             mistakes.problem("wrong-type", ["workloads"], reason, mend, one, index)
     return found
+
+
+def _program(given: Mapping[str, Any], mistakes: Mistakes, index: int) -> list[Work]:
+    """A program that a table names, with its arguments; nothing where that is a mistake."""
+    mend = 'write { program = ["./app", "--size", "10"] }, with roi_start and roi_stop if need be'
+    for key in given:
+        if key not in _PROGRAM_KEYS:
+            meant = _check.meant(key, _PROGRAM_KEYS, f"its keys are {', '.join(_PROGRAM_KEYS)}")
+            reason = f"a program of a study has no key `{key}`"
+            mistakes.problem("unknown-key", ["workloads", key], reason, meant)
+    command = given["program"]
+    try:
+        return [Program(command, roi_start=given.get("roi_start"), roi_stop=given.get("roi_stop"))]
+    except TierscopeError as error:
+        told = error.hint or mend
+        mistakes.problem(error.code, ["workloads"], str(error), told, command, index)
+        return []
 
 
 def _named_work(given: Mapping[str, Any], mistakes: Mistakes, folder: Path) -> NamedWork:

@@ -15,8 +15,9 @@ from tierscope._result import Result, interval_table
 from tierscope._shape import of_windows
 from tierscope.errors import ArgumentError, TierscopeError
 from tierscope.sweeps import table as tables
-from tierscope.sweeps.execute import THREADS, check_on, run_all, task
+from tierscope.sweeps.execute import THREADS, check_on, processors, run_all, shared
 from tierscope.sweeps.points import Point, points
+from tierscope.sweeps.recordings import programs, recorded
 from tierscope.sweeps.store import Store, lock
 from tierscope.sweeps.study import Study, read
 
@@ -283,7 +284,7 @@ def sweep(
     Raises:
         SpecError: with every mistake of the study, before anything runs.
         TierscopeError: where the directory holds something else or another sweep is under way in
-            it, or where there is no cluster.
+            it, where there is no cluster, or where a program cannot be recorded.
     """
     study = what if isinstance(what, Study) else read(what)
     mend = "name a directory for the sweep"
@@ -293,8 +294,11 @@ def sweep(
     _check.watcher(watch, "a SweepProgress")
     store = Store(target)
     store.check()
+    # Every mistake is told before a program runs.
     found = points(study)
     with store.locked():
+        if programs(study):
+            found = points(study, recorded(study, target))
         store.plan(study, found)
         interrupted = _run(store, [(study, found)], where, workers, retry_failed, watch)
         done = Sweep(target, interrupted=interrupted)
@@ -376,7 +380,8 @@ def _run(
     tell()
     if not rest:
         return False
-    records = run_all([task(point, regions[point.key]) for point in rest], where, workers)
+    asked = [(point, regions[point.key]) for point in rest]
+    records = run_all(shared(asked, workers or processors()), where, workers)
     try:
         for record in records:
             store.keep(record)
