@@ -34,6 +34,7 @@ ELSEWHERE = {
     "internal": "test_cli.py",
     "no-footprint": "test_scale.py",
     "unknown-footprint": "test_scale.py",
+    "not-told": "test_distributions.py",
 }
 """Codes that need more than a command: the tests that show them."""
 
