@@ -40,7 +40,9 @@ impl Machine {
             timeline.push(Stage::Tlb, tlb_ps);
             let since_ps = context.now_ps + tlb_ps;
             let miss = &mut self.misses[id];
-            miss.merge(access, Merged { site: thread.site, since_ps, timeline, fault });
+            let merged =
+                Merged { site: thread.site, place: access.place, since_ps, timeline, fault };
+            miss.merge(access, merged);
             miss.open = miss.open.map(|stored| stored | parts);
             self.note_past(index, id, false);
             self.send_if_full(index, id);
