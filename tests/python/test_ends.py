@@ -203,8 +203,8 @@ def test_machines_that_are_killed_leave_what_they_last_reported(tmp_path: Path, 
 
 
 def test_a_machine_that_reported_nothing_is_left_out(tmp_path: Path, ends: str) -> None:
-    # A machine first reports after 200 ms. It is stopped within a few from its start, unless this process
-    # gets no processor for so long, and then once more.
+    # A machine first reports after 200 ms. It is stopped within a few from its start, unless this
+    # process gets no processor for so long, and then once more.
     for _ in range(100):
         scratch = Path(tempfile.mkdtemp(dir=tmp_path))
         run = ("run", "-s", "oracle/quick", "--", ends, "forever")

@@ -105,11 +105,6 @@ impl ProgramTrace {
         }
         Ok(ProgramTrace { files: traces })
     }
-
-    /// Threads that it has at least: files.
-    pub fn least_threads(&self) -> usize {
-        self.files.len()
-    }
 }
 
 /// The error of a trace of too many threads.
@@ -380,7 +375,6 @@ mod tests {
     fn files_are_processes_or_threads_of_one() {
         let file = Scratch::new(LACKEY.as_bytes());
         let mut stream = open_all(&[&file, &file], "lackey", 2).unwrap();
-        assert_eq!(stream.least_threads(), 2);
         let one = vec![0x1000, 0x2000, 0x2000, 0x3000];
         let of_second: Vec<u64> = one.iter().map(|at| at | 1 << 48).collect();
         let begun =
