@@ -293,6 +293,11 @@ class Processor(_Spec):
     miss_registers: int | None = None
     """Lines that a hardware thread may be waiting for at once beyond its first-level cache."""
 
+    partitioned: bool | None = None
+    """Whether reorder window and miss registers are a core's, of which each of its hardware threads
+    that has a software thread may use an even part; else each hardware thread has as many.
+    """
+
     caches: Sequence[OnChipCache] | None = None
     """On-chip caches for data, from the first level outwards."""
 
