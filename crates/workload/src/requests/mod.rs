@@ -55,6 +55,8 @@ formats! {
     dramsys;
     ramulator;
     ramulator2;
+    ramulator2_vector;
+    ramulator_cpu;
     dramsim2_k6;
     dramsim2_mase;
     dramsim2_misc;

@@ -1,8 +1,7 @@
 //! `ramulator2`: what is done, and an address, decimal or behind `0x` hexadecimal: the load and store
 //! trace of Ramulator 2. There are no times.
 //!
-//! Its other trace (`R` or `W` and a vector of channel, rank, bank …) names places of its own
-//! organization instead of addresses, and is not read.
+//! Its other traces are `ramulator2-vector` and `ramulator-cpu`.
 
 use super::words::{address, split};
 use super::{Extent, Format, Marks, Parse, Times, TraceRequest};
@@ -38,7 +37,9 @@ fn parse(line: &str) -> Result<TraceRequest, String> {
         "LD" => false,
         "ST" => true,
         "R" | "W" if place.contains(',') => {
-            return Err("it names a place in Ramulator's organization, not an address".into());
+            return Err("it names a place in Ramulator's organization, not an address: that is \
+                        ramulator2-vector"
+                .into());
         }
         _ => return Err(format!("`{what}` is neither LD nor ST")),
     };

@@ -1,0 +1,138 @@
+//! `ramulator2-vector`: what is done, and a place in the memory's own organization, from the channel to the
+//! column: the read and write trace of Ramulator 2. There are no times.
+//!
+//! A place is made an address as a number of mixed radix is: the last level, of lines of 64 bytes, counts
+//! fastest, and the first has no bound. With a `dram.mapping` of that order a device finds the place again.
+
+use super::words::{split, whole};
+use super::{
+    ChoiceError, Choices, Extent, Format, FormatOption, Marks, Out, Parse, Read, Script, Times,
+    TraceRequest,
+};
+
+/// The format.
+pub const FORMAT: Format = Format {
+    name: "ramulator2-vector",
+    summary: "Read and write trace of Ramulator 2: R or W, place by channel, rank, bank group, bank, row \
+              and column; requests come as fast as they are taken",
+    grammar: "R|W CHANNEL,RANK,BANKGROUP,BANK,ROW,COLUMN",
+    example: "R 0,0,1,2,77,5",
+    heading: "",
+    opening: b"",
+    closing: b"",
+    times: Times::Absent,
+    epoch: false,
+    extent: Extent::Line,
+    marks: Marks { flush: false, trim: false },
+    only_reads: false,
+    nought_is_none: false,
+    left_out: None,
+    options: &[LEVELS],
+    source: "CMU-SAFARI/ramulator2@1fb94b8:src/frontend/impl/memory_trace/readwrite_trace.cpp",
+    parse: Parse::Script(script),
+    write: None,
+    program: None,
+};
+
+const LINE_BYTES: u64 = 64;
+/// One channel and rank of `DDR4_8Gb_x8`, whose 1,024 columns are 128 bursts.
+const DEFAULT: &str = "1:1:4:4:65536:128";
+
+/// The option that says how many there are of each level.
+const LEVELS: FormatOption = FormatOption {
+    name: "levels",
+    default: DEFAULT,
+    meaning: "How many there are of each level that a place names, colons between: of columns, bursts of 64 B.",
+};
+
+fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {
+    let said = choices.get(LEVELS.name).map_or(DEFAULT, String::as_str);
+    let wrong = |reason: &str| ChoiceError {
+        name: LEVELS.name,
+        value: said.to_owned(),
+        reason: reason.into(),
+        mend: format!("write {DEFAULT}, with as many as the trace has"),
+    };
+    let levels: Option<Vec<u64>> =
+        said.split(':').map(|level| level.parse().ok().filter(|count| *count > 0)).collect();
+    let levels = levels.ok_or_else(|| wrong("these are no whole numbers from 1"))?;
+    let lines = levels.iter().try_fold(LINE_BYTES, |all, level| all.checked_mul(*level));
+    match lines {
+        Some(bytes) if bytes <= 1 << 60 => Ok(Box::new(Vectors { levels })),
+        _ => Err(wrong("that is more memory than addresses reach")),
+    }
+}
+
+#[derive(Clone)]
+struct Vectors {
+    levels: Vec<u64>,
+}
+
+impl Vectors {
+    fn address(&self, place: &str) -> Result<u64, String> {
+        let count = place.split(',').count();
+        if count != self.levels.len() {
+            return Err(format!(
+                "it names {count} levels, not {}; say how many there are of each with workload.levels, \
+                 as in --set workload.levels={DEFAULT}",
+                self.levels.len()
+            ));
+        }
+        let mut line = 0u64;
+        for (number, (word, level)) in place.split(',').zip(&self.levels).enumerate() {
+            let at = whole(word, "a number of a level")?;
+            if number > 0 && at >= *level {
+                return Err(format!(
+                    "level {} is {at}, of which there are {level}; say how many with workload.levels",
+                    number + 1
+                ));
+            }
+            let next = line.checked_mul(*level).and_then(|line| line.checked_add(at));
+            line = next.ok_or("it lies beyond 2^64 - 1 bytes")?;
+        }
+        line.checked_mul(LINE_BYTES).ok_or_else(|| "it lies beyond 2^64 - 1 bytes".into())
+    }
+}
+
+impl Script for Vectors {
+    fn read(&mut self, line: &str, out: &mut Out) -> Result<Read, String> {
+        let [what, place] = split(line)?;
+        let write = match what {
+            "R" => false,
+            "W" => true,
+            _ => return Err(format!("`{what}` is neither R nor W")),
+        };
+        out.push_back(TraceRequest::line(self.address(place)?, write, None));
+        Ok(Read::Goes)
+    }
+
+    fn fork(&self) -> Box<dyn Script> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{read_all, said};
+
+    #[test]
+    fn a_place_is_a_number_of_mixed_radix() {
+        let text = "R 0,0,0,0,0,1\nW 0,0,1,2,77,5\nR 2,0,0,0,0,0\n";
+        let read = read_all("ramulator2-vector", text, &[]);
+        let told: Vec<_> = read.iter().map(|one| (one.is_write(), one.address)).collect();
+        let bank = 65_536 * 128 * 64;
+        let place = (4 + 2) * bank + (77 * 128 + 5) * 64;
+        assert_eq!(told, [(false, 64), (true, place), (false, 2 * 16 * bank)]);
+        let read = read_all("ramulator2-vector", "R 1,2,3\n", &[("levels", "4:8:16")]);
+        assert_eq!(read[0].address, ((8 + 2) * 16 + 3) * 64);
+        for (wrong, why) in [
+            ("R 0,0,4,0,0,0", "level 3 is 4, of which there are 4"),
+            ("R 0,0,0", "names 3 levels, not 6"),
+            ("X 0,0,0,0,0,0", "neither R nor W"),
+            ("R 0,0,0,0,0,-1", "not a number of a level"),
+        ] {
+            let said = said("ramulator2-vector", wrong);
+            assert!(said.contains(why), "{wrong}: {said}");
+        }
+    }
+}
