@@ -952,7 +952,7 @@ class RaidCache(_Spec):
 
     write_back: bool | None = None
     """Whether a write is done once it is in the cache, which a battery keeps if power fails:
-    flushes are done at once then.
+    flushes are done at once then, and what goes to the drives is forced past their buffers.
 
     Else it is done once the drives have it, and flushes go to them.
     """
