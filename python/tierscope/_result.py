@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from rich.console import Console
 
-from tierscope import _check, _core, causes, report, table
+from tierscope import _check, _core, causes, distributions, report, table
 from tierscope._call import core_errors, parsed
 from tierscope._files import read_text, write_directory
 from tierscope._shape import (
@@ -440,6 +440,13 @@ def _read_result(path: Path) -> ResultData:
             "run it again, or read it with the version of tierscope that wrote it",
         ) from None
     whole["systems"] = {name: whole["systems"][name] for name in data["systems"]}
+    for name, system in whole["systems"].items():
+        if (why := distributions.damage(system)) is not None:
+            raise TierscopeError(
+                "unreadable",
+                f"{path} is damaged: systems.{name}.{why}",
+                "run it again, or read it with the version of tierscope that wrote it",
+            )
     return cast(ResultData, whole)
 
 

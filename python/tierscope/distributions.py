@@ -16,8 +16,34 @@ from tierscope._shape import (
     WearClass,
 )
 
+_MOST_PS = 1 << 63
+
 BINS_OF_A_DECADE = 10
 """Bins of a histogram of latencies: so many for each power of ten."""
+
+
+def damage(system: SystemResult) -> str | None:
+    """What of a system's distributions cannot be: the field, and why; nothing where all can."""
+    found = system.get("latency_distribution")
+    if found is not None:
+        lengths = {len(found["from_ps"]), len(found["to_ps"]), len(found["counts"])}
+        if len(lengths) != 1 or not sum(found["counts"]):
+            return "latency_distribution: its lists differ in length, or it counts nothing"
+    heat = system.get("heat_map")
+    if heat is not None:
+        columns = {len(row) for row in heat["counts"]}
+        if len(heat["addresses"]) != len(heat["counts"]) or len(columns) != 1 or 0 in columns:
+            return "heat_map: its rows are not as many as its addresses, or not as long as others"
+        if not (heat["row_bytes"] > 0 and 0 < heat["column_ps"] < _MOST_PS):
+            return "heat_map: row_bytes or column_ps is out of range"
+    queues = system.get("queues")
+    if queues is not None:
+        held = queues["queues"].values()
+        if len({len(each) for one in held for each in (one["means"], one["most"])}) > 1:
+            return "queues: means and most differ in length"
+        if not 0 < queues["column_ps"] < _MOST_PS:
+            return "queues: column_ps is out of range"
+    return None
 
 
 def latencies(data: ResultData) -> dict[str, Distribution]:

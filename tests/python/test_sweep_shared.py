@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import tierscope as ts
 from conftest import Runner
+from tierscope._workload import Program
 from tierscope.sweeps import execute, recordings
 from tierscope.sweeps.points import points
 from tierscope.sweeps.study import read
@@ -170,3 +171,23 @@ def test_a_program_that_fails_or_is_none_is_told(
     wrong = tierscope("sweep", "study.toml", "-o", "out", "-q")
     assert wrong.returncode == 125
     assert "study.toml:2" in wrong.stderr
+
+
+def test_several_files_of_a_trace_lie_where_the_study_does(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.lackey").write_text(" L 1000,8\n" * 50, encoding="utf-8")
+    (tmp_path / "study.toml").write_text(
+        'systems = ["oracle/quick"]\nworkloads = ["lackey:a.lackey,b.lackey"]\n'
+        '[parameters]\n"dram.channels" = [1]\n',
+        encoding="utf-8",
+    )
+    done = ts.sweep(tmp_path / "study.toml", tmp_path / "out")
+    assert done.result(0).data["workload"]["threads"] == 2
+
+
+def test_what_stands_where_a_recording_is_to_be_kept_is_told(tmp_path: Path) -> None:
+    (tmp_path / "recordings").write_text("mine", encoding="utf-8")
+    program = Program(["/bin/true"])
+    with pytest.raises(ts.TierscopeError, match="stands where a recording") as raised:
+        recordings._record(program, tmp_path / "recordings" / "key.tst")
+    assert raised.value.code == "unwritable"

@@ -306,7 +306,8 @@ pub fn check_not_alone(systems: &[SystemSpec]) -> Result<(), PyErr> {
             "wrong-workload",
             format!(
                 "{} is a device alone, which has no processor to run this; give it random, \
-                 sequential or zipf, or a trace, such as dramsim3:FILE or msr:FILE, or name a machine",
+                 sequential or zipf, or a trace in one file, such as dramsim3:FILE or msr:FILE, or name a \
+                 machine",
                 system.name
             ),
         )),

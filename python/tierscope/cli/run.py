@@ -128,8 +128,8 @@ def run(
     Args:
         program: A program and its arguments, behind --. It runs under the recorder, unmodified.
         system: Preset or TOML file; repeated, or several with commas between.
-        workload: Built-in workload, a recording as trace:FILE, or, for devices alone, a trace of
-            requests as FORMAT:FILE; tierscope show workloads lists them.
+        workload: Built-in workload, a recording as trace:FILE, or a trace of another tool as
+            FORMAT:FILE, most for devices alone; tierscope show workloads lists them.
         set_: PATH=VALUE sets one value, such as hybrid.cache.ways=64 or workload.random=0.1.
         output: Directory that keeps the result: result.json, the resolved systems, and intervals.
         json_: Prints one JSON object instead of the report, and the program's own output goes to

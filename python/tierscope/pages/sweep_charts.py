@@ -206,6 +206,7 @@ def lines(sweep: Sweep, name: str) -> Spec:
         row = {k: v for k, v in point.items() if k not in sweep.parameters}
         row |= {"x": axis.at(point[name]), "value": str(point[name])}
         row["others"] = ", ".join(f"{other} {point[other]}" for other in varied) or "–"
+        row["system"] = _panel(sweep, point)
         rows.append(row)
     names = list(dict.fromkeys(row["system"] for row in rows))
     figures = [key for key in figures_shown(sweep) if any(row[key] for row in rows)]
@@ -382,18 +383,24 @@ _MOST_VALUES = 8
 
 
 def distributions(sweep: Sweep, name: str) -> list[Spec]:
-    """How latencies are distributed over a parameter, a figure a system, all else the first."""
+    """How latencies are distributed over a parameter.
+
+    A figure for each system and workload, all else the first.
+    """
     rows = sweep.data["points"]
     found = []
-    for system in dict.fromkeys(row["system"] for row in rows):
-        own = [index for index, row in enumerate(rows) if row["system"] == system]
+    for system, workload in dict.fromkeys((row["system"], row["workload"]) for row in rows):
+        own = [
+            index
+            for index, row in enumerate(rows)
+            if (row["system"], row["workload"]) == (system, workload)
+        ]
         first = rows[own[0]]
         others = {key: value for key, value in first["choice"].items() if key != name}
         alike = {
             str(rows[index]["choice"][name]): index
             for index in reversed(own)
-            if rows[index]["workload"] == first["workload"]
-            and rows[index]["repetition"] == first["repetition"]
+            if rows[index]["repetition"] == first["repetition"]
             and all(rows[index]["choice"][key] == value for key, value in others.items())
         }
         known = {
@@ -405,7 +412,7 @@ def distributions(sweep: Sweep, name: str) -> list[Spec]:
             continue
         kept = _spread(list(known))
         with_ = ", ".join(f"{key} {value}" for key, value in others.items())
-        said = [first["workload"], *([with_] if with_ else [])]
+        said = [workload, *([with_] if with_ else [])]
         said += [] if first["seed"] is None else [f"seed {first['seed']}"]
         colours = {"scale": {"domain": kept, "range": _sequence(len(kept))}}
         spec = distribution_charts.latency_lines(

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tierscope import _core
+from tierscope._result import INTERRUPTED
 from tierscope._run import record
 from tierscope._workload import Program
 from tierscope.errors import TierscopeError
@@ -86,10 +87,13 @@ def kept(study: Study, directory: Path) -> Mapping[str, Path]:
 
 
 def _record(program: Program, file: Path) -> None:
+    for place, is_ours in ((file.parent, Path.is_dir), (file, Path.is_file)):
+        if place.exists() and not is_ours(place):
+            told_of = f"{place} stands where a recording is to be kept"
+            raise TierscopeError("unwritable", told_of, "move it away, or name another directory")
     file.parent.mkdir(parents=True, exist_ok=True)
     # What a sweep that was killed has left: it has the directory for itself.
-    for left in file.parent.glob(f"{file.name}.*"):
-        left.unlink(missing_ok=True)
+    _remove(file)
     told = label(program)
     beside = file.with_name(f"{file.name}.new")
     done = record(
@@ -99,6 +103,9 @@ def _record(program: Program, file: Path) -> None:
         roi_start=program.roi_start,
         roi_stop=program.roi_stop,
     )
+    if INTERRUPTED in done.reasons:
+        _remove(file)
+        raise KeyboardInterrupt
     mend = "mend that, and sweep again; or record it yourself, and name trace:FILE as the workload"
     why = None
     if done.partial is not None or done.reasons:
@@ -108,7 +115,12 @@ def _record(program: Program, file: Path) -> None:
     elif done.exit_status != 0:
         why = f"it ended with exit status {done.exit_status}"
     if why is not None:
-        for left in file.parent.glob(f"{file.name}.*"):
-            left.unlink(missing_ok=True)
+        _remove(file)
         raise TierscopeError("not-recorded", f"{told} was not recorded wholly: {why}", mend)
     beside.replace(file)
+
+
+def _remove(file: Path) -> None:
+    """Removes what is left of a recording that was not completed."""
+    for left in file.parent.glob(f"{file.name}.*"):
+        left.unlink(missing_ok=True)

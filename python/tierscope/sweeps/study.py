@@ -396,6 +396,9 @@ def _in_folder(name: str, folder: Path) -> str:
     kind, colon, file = name.partition(":")
     if colon and not Path(file).is_absolute() and (folder / file).is_file():
         return f"{kind}:{folder / file}"
+    files = file.split(",")
+    if len(files) > 1 and all((folder / one).is_file() for one in files):
+        return f"{kind}:{','.join(str(folder / one) for one in files)}"
     return name
 
 

@@ -668,6 +668,9 @@ impl Device for Raid {
 
     fn depths(&self, tell: &mut Tell<'_>) {
         tell("array.requests", self.held.len());
+        if let Some(cache) = &self.cache {
+            tell("adapter.dirty_pages", cache.waiting() as usize);
+        }
         self.drives.iter().for_each(|drive| drive.depths(tell));
     }
 

@@ -16,7 +16,7 @@ impl SystemSpec {
         let barrier = self.barrier_without_effect().filter(|_| !buffers);
         let tags =
             self.tag_cache_without_effect().into_iter().chain(self.tag_latency_without_effect());
-        barrier.into_iter().chain(tags).collect()
+        barrier.into_iter().chain(tags).chain(self.partition_without_effect()).collect()
     }
 
     fn barrier_without_effect(&self) -> Option<String> {
@@ -28,6 +28,15 @@ impl SystemSpec {
                 "storage.file_system.barrier has no effect: the store ([{key}]) has no buffer of writes that \
                  it could be asked to flush"
             )
+        })
+    }
+
+    fn partition_without_effect(&self) -> Option<String> {
+        let processor = self.processor.as_ref()?;
+        (processor.partitioned && processor.threads_per_core == 1).then(|| {
+            "processor.partitioned has no effect: a core has one hardware thread \
+             (processor.threads_per_core), which has all of it"
+                .into()
         })
     }
 

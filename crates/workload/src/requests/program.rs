@@ -142,6 +142,11 @@ impl Lane {
         while requests && let Some(request) = reader.pop()? {
             self.told.request(&request).map_err(|why| reader.wrong(&why))?;
         }
+        if let Some(address) = self.told.beyond.take() {
+            return Err(reader.wrong(&format!(
+                "{address:#x} is no address of a process on a machine, which has 48 bits of them"
+            )));
+        }
         if self.told.operations > before {
             self.said_bytes = reader.offset();
         } else if reader.offset() - self.said_bytes > MOST_EMPTY_BYTES {
@@ -342,6 +347,20 @@ mod tests {
         let mut out = Vec::new();
         let why = stream.pull(0, 9, &mut out).and_then(|_| stream.pull(0, 9, &mut out));
         assert!(why.unwrap_err().to_string().contains("the number of a thread"));
+    }
+
+    #[test]
+    fn an_address_of_more_bits_than_a_process_has_is_an_error_and_a_kernels_is_none() {
+        let kernel = Scratch::new(b"1 R ffff888000001000\n2 R 1000\n");
+        let (accesses, _) = told(&mut open(&kernel, "nvmain").unwrap(), 0);
+        assert_eq!(accesses, [0x8880_0000_1000, 0x1000]);
+        let beyond = Scratch::new(b"1 R 1000\n2 R 1000000001000\n");
+        let mut stream = open(&beyond, "nvmain").unwrap();
+        let mut out = Vec::new();
+        let end = std::iter::repeat_with(|| stream.pull(0, 9, &mut out))
+            .find(|pulled| !matches!(pulled, Ok(Pull::More)));
+        let why = end.unwrap().unwrap_err().to_string();
+        assert!(why.contains("line 2, ") && why.contains("48 bits"), "{why}");
     }
 
     /// A thread may be gone through before another has begun: what waits is bounded, and the same.

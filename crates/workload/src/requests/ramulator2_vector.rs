@@ -1,8 +1,9 @@
 //! `ramulator2-vector`: what is done, and a place in the memory's own organization, from the channel to the
 //! column: the read and write trace of Ramulator 2. There are no times.
 //!
-//! A place is made an address as a number of mixed radix is: the last level, of lines of 64 bytes, counts
-//! fastest, and the first has no bound. With a `dram.mapping` of that order a device finds the place again.
+//! A place is made an address as a number of mixed radix is, with the row, which is the last level but one,
+//! before the others: lines of 64 bytes of the last level count fastest, and the row has no bound. With
+//! `dram.mapping=ro-ch-ra-bg-ba-co`, which is that order, a device finds the place again.
 
 use super::words::{split, whole};
 use super::{
@@ -78,19 +79,28 @@ impl Vectors {
                 self.levels.len()
             ));
         }
-        let mut line = 0u64;
+        // As far as a device lets its rows extend, they do.
+        let row = self.levels.len().saturating_sub(2);
+        let (mut line, mut first) = (0u64, 0);
         for (number, (word, level)) in place.split(',').zip(&self.levels).enumerate() {
             let at = whole(word, "a number of a level")?;
-            if number > 0 && at >= *level {
+            if number == row {
+                first = at;
+                continue;
+            }
+            if at >= *level {
                 return Err(format!(
                     "level {} is {at}, of which there are {level}; say how many with workload.levels",
                     number + 1
                 ));
             }
-            let next = line.checked_mul(*level).and_then(|line| line.checked_add(at));
-            line = next.ok_or("it lies beyond 2^64 - 1 bytes")?;
+            line = line * level + at;
         }
-        line.checked_mul(LINE_BYTES).ok_or_else(|| "it lies beyond 2^64 - 1 bytes".into())
+        let before = self.levels.iter().enumerate().filter(|(number, _)| *number != row);
+        let lines: u64 = before.map(|(_, level)| level).product();
+        let line = first.checked_mul(lines).and_then(|of_row| of_row.checked_add(line));
+        let address = line.and_then(|line| line.checked_mul(LINE_BYTES));
+        address.ok_or_else(|| "it lies beyond 2^64 - 1 bytes".into())
     }
 }
 
@@ -117,14 +127,14 @@ mod tests {
 
     #[test]
     fn a_place_is_a_number_of_mixed_radix() {
-        let text = "R 0,0,0,0,0,1\nW 0,0,1,2,77,5\nR 2,0,0,0,0,0\n";
+        let text = "R 0,0,0,0,0,1\nW 0,0,1,2,77,5\nR 0,0,0,0,70000,0\n";
         let read = read_all("ramulator2-vector", text, &[]);
         let told: Vec<_> = read.iter().map(|one| (one.is_write(), one.address)).collect();
-        let bank = 65_536 * 128 * 64;
-        let place = (4 + 2) * bank + (77 * 128 + 5) * 64;
-        assert_eq!(told, [(false, 64), (true, place), (false, 2 * 16 * bank)]);
+        // Of each row there are 16 banks of 128 bursts.
+        let place = (77 * 16 + 4 + 2) * 128 + 5;
+        assert_eq!(told, [(false, 64), (true, place * 64), (false, 70_000 * 2048 * 64)]);
         let read = read_all("ramulator2-vector", "R 1,2,3\n", &[("levels", "4:8:16")]);
-        assert_eq!(read[0].address, ((8 + 2) * 16 + 3) * 64);
+        assert_eq!(read[0].address, ((2 * 4 + 1) * 16 + 3) * 64);
         for (wrong, why) in [
             ("R 0,0,4,0,0,0", "level 3 is 4, of which there are 4"),
             ("R 0,0,0", "names 3 levels, not 6"),

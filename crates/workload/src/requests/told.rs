@@ -36,6 +36,8 @@ pub struct Told {
     pub(super) operations: u64,
     /// Whether the file has ended.
     pub(super) ended: bool,
+    /// An address that no process has.
+    pub(super) beyond: Option<u64>,
 }
 
 #[derive(Clone, Default)]
@@ -70,6 +72,7 @@ impl Told {
             only: None,
             operations: 0,
             ended: false,
+            beyond: None,
         }
     }
 
@@ -188,6 +191,10 @@ impl Told {
     pub fn access(&mut self, write: bool, address: u64, bytes: u16, flags: u8) {
         self.operations += 1;
         let process = (self.threads[self.current].process as u64) << PROCESS_SHIFT;
+        // Of a kernel's addresses all bits from the 48th on are set: they stay apart from others.
+        if !matches!(address >> PROCESS_SHIFT, 0 | 0xffff) {
+            self.beyond = Some(address);
+        }
         let address = address & ((1 << PROCESS_SHIFT) - 1) | process;
         let op = if write { Op::store(address, bytes, 0) } else { Op::load(address, bytes, 0) };
         self.put(op.with_flags(flags));

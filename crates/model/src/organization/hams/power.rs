@@ -285,7 +285,8 @@ impl<D: Device, S: Device> PowerFailure for Hams<D, S> {
         let means_nothing = |one: &&Weakness| match one {
             Weakness::NoJournalTags => self.manager.is_persistent(),
             Weakness::NoBackup => !self.nvdimm.saving.is_backed(),
-            _ => false,
+            Weakness::NoClones | Weakness::NoBusyBits | Weakness::EarlyCompletion => false,
+            of_drive => !self.drive.can_lack(**of_drive),
         };
         if let Some(&one) = weaknesses.iter().find(means_nothing) {
             return Err(Some(one));
