@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -177,3 +178,33 @@ def test_a_result_of_before_has_none_and_says_so(sample: ResultData) -> None:
         with pytest.raises(ts.RunError) as raised:
             plot(sample)
         assert raised.value.code == "not-told"
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("latency_distribution", "to_ps"), []),
+        (("latency_distribution", "counts"), [0]),
+        (("heat_map", "addresses"), []),
+        (("heat_map", "row_bytes"), 0),
+        (("heat_map", "column_ps"), 1 << 63),
+        (("heat_map", "counts", 0), []),
+        (("queues", "column_ps"), 0),
+        (("queues", "queues", "dram.requests", "means"), []),
+    ],
+)
+def test_distributions_that_cannot_be_are_damage(
+    result: ts.Result, tmp_path: Path, place: tuple[str | int, ...], value: object
+) -> None:
+    result.save(tmp_path / "kept")
+    file = tmp_path / "kept" / "result.json"
+    data = json.loads(file.read_text(encoding="utf-8"))
+    part = data["systems"]["storage/quick"]
+    for key in place[:-1]:
+        part = part[key]
+    part[place[-1]] = value
+    file.write_text(json.dumps(data), encoding="utf-8")
+    told = f"is damaged: systems.storage/quick.{place[0]}: "
+    with pytest.raises(ts.TierscopeError, match=told) as raised:
+        ts.load(tmp_path / "kept")
+    assert raised.value.code == "unreadable"

@@ -232,36 +232,6 @@ def test_a_damaged_result_is_refused_with_the_place(
     assert "of another version" in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [
-        (("latency_distribution", "to_ps"), []),
-        (("latency_distribution", "counts"), [0]),
-        (("heat_map", "addresses"), []),
-        (("heat_map", "row_bytes"), 0),
-        (("heat_map", "column_ps"), 1 << 63),
-        (("heat_map", "counts", 0), []),
-        (("queues", "column_ps"), 0),
-        (("queues", "queues", "dram.requests", "means"), []),
-    ],
-)
-def test_distributions_that_cannot_be_are_damage(
-    result: ts.Result, tmp_path: Path, place: tuple[str | int, ...], value: object
-) -> None:
-    result.save(tmp_path / "kept")
-    file = tmp_path / "kept" / "result.json"
-    data = json.loads(file.read_text(encoding="utf-8"))
-    part = data["systems"]["oracle/quick"]
-    for key in place[:-1]:
-        part = part[key]
-    part[place[-1]] = value
-    file.write_text(json.dumps(data), encoding="utf-8")
-    told = f"is damaged: systems.oracle/quick.{place[0]}: "
-    with pytest.raises(ts.TierscopeError, match=told) as raised:
-        ts.load(tmp_path / "kept")
-    assert raised.value.code == "unreadable"
-
-
 def test_what_may_never_end_or_is_nested_without_end_is_no_result(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "result.json")
     with pytest.raises(ts.TierscopeError, match="is no regular file"):
