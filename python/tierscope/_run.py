@@ -282,9 +282,8 @@ def each_alone(
 ) -> list[Result | RunError]:
     """Runs a workload on machines that functional warming leaves alike, which are warmed once.
 
-    Each has what :func:`run` would give it, or the error that this would raise; they run one after
-    the
-    other, and their names need not differ.
+    Each has what :func:`run` would give it, or the error that this would raise; they run one by
+    one, and their names need not differ.
 
     Raises:
         RunError: where none could start.

@@ -11,22 +11,16 @@ from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
 from tierscope import distributions
 from tierscope import format as fmt
-from tierscope._shape import ResultData, of_windows
+from tierscope._shape import ResultData
 from tierscope.errors import RunError
+from tierscope.pages.chart import PALETTE
+from tierscope.plots import what_ran
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d")
 _DASHES = ("-", "--", ":", "-.")
 _TIME = EngFormatter("s")
-
-
-def _name(data: ResultData) -> str:
-    name = data["workload"]["name"]
-    told = f"{name}, of its windows alone" if of_windows(data["workload"]) else name
-    state = data["completeness"]
-    return told if state == "complete" else f"{told} ({state})"
 
 
 def _lacking(what: str) -> RunError:
@@ -47,7 +41,7 @@ def latency_distribution(data: ResultData) -> Figure:
     figure = Figure(figsize=(6.4, 5.4), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
     for number, (name, one) in enumerate(found.items()):
-        colour = _COLOURS[number % len(_COLOURS)]
+        colour = PALETTE[number % len(PALETTE)]
         dash = _DASHES[number % len(_DASHES)]
         points = distributions.at_least(one)
         xs, ys = [p[0] * 1e-9 for p in points], [p[1] for p in points]
@@ -74,7 +68,7 @@ def latency_distribution(data: ResultData) -> Figure:
     below.set_xlabel("latency")
     below.xaxis.set_major_formatter(_TIME)
     figure.legend(loc="outside right upper", frameon=False, fontsize=8)
-    figure.suptitle(f"Distribution of latencies: {_name(data)}")
+    figure.suptitle(f"Distribution of latencies: {what_ran(data)}")
     return figure
 
 
@@ -115,7 +109,7 @@ def heat_map(data: ResultData) -> Figure:
         axes.set_title(name, fontsize=9, loc="left")
     panels[-1].set_xlabel("simulated time")
     figure.colorbar(drawn, ax=list(panels), label="accesses")
-    figure.suptitle(f"Accesses over address and time: {_name(data)}")
+    figure.suptitle(f"Accesses over address and time: {what_ran(data)}")
     return figure
 
 
@@ -140,7 +134,7 @@ def queues(data: ResultData) -> Figure:
             series = distributions.queue_series(one, name)
             if not series:
                 continue
-            colour, dash = _COLOURS[number % len(_COLOURS)], _DASHES[number % len(_DASHES)]
+            colour, dash = PALETTE[number % len(PALETTE)], _DASHES[number % len(_DASHES)]
             xs, means = [it[0] for it in series], [it[1] for it in series]
             most = [it[2] for it in series]
             first = axes is panels[0] or not _labelled(panels[0], system)
@@ -173,7 +167,7 @@ def queues(data: ResultData) -> Figure:
         frameon=False,
         fontsize=8,
     )
-    figure.suptitle(f"What queues held: {_name(data)}\nlines: mean; shades: to the most")
+    figure.suptitle(f"What queues held: {what_ran(data)}\nlines: mean; shades: to the most")
     return figure
 
 
@@ -209,5 +203,5 @@ def wear(data: ResultData) -> Figure:
         axes.set_ylabel(one.what)
         axes.set_title(name, fontsize=9, loc="left")
         axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(f"Wear: {_name(data)}")
+    figure.suptitle(f"Wear: {what_ran(data)}")
     return figure

@@ -62,7 +62,7 @@ def breakdown(data: ResultData, by: Literal["group", "owner"] = "group") -> Figu
     for axes in (seconds_axes, shares_axes):
         _label_systems(axes, data, names)
     _add_legend(figure, seconds_axes, DEVICE_GROUPS if alone else GROUPS)
-    figure.suptitle(f"Where the time goes: {_name(data)}")
+    figure.suptitle(f"Where the time goes: {what_ran(data)}")
     return figure
 
 
@@ -98,14 +98,16 @@ def latency(data: ResultData) -> Figure:
     axes.grid(axis="y", alpha=0.3)
     _label_systems(axes, data, names)
     figure.legend(loc="outside right center", frameon=False)
-    figure.suptitle(f"Latency of accesses: {_name(data)}")
+    figure.suptitle(f"Latency of accesses: {what_ran(data)}")
     return figure
 
 
-def _name(data: ResultData) -> str:
-    """What ran, and whether the figures are of windows of it alone."""
+def what_ran(data: ResultData) -> str:
+    """The workload, whether figures are of its windows alone, and whether they are not complete."""
     name = data["workload"]["name"]
-    return f"{name}, of its windows alone" if of_windows(data["workload"]) else name
+    told = f"{name}, of its windows alone" if of_windows(data["workload"]) else name
+    state = data["completeness"]
+    return told if state == "complete" else f"{told} ({state})"
 
 
 @dataclass(frozen=True, slots=True)

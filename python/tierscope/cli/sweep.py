@@ -68,8 +68,7 @@ def sweep(
     Args:
         study: A TOML file that says what is varied; docs/guide/sweeps.md tells how.
         program: A program and its arguments, behind --: a further workload. It is recorded once,
-            and
-            points replay the recording.
+            and points replay the recording.
         output: Directory that keeps the sweep; named for the study's file unless given.
         on: Where points run: threads of this computer, or a Dask scheduler, dask://HOST:PORT.
         workers: Points that run at a time; as many as there are processors unless given.

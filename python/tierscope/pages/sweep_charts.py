@@ -417,7 +417,7 @@ def distributions(sweep: Sweep, name: str) -> list[Spec]:
         colours = {"scale": {"domain": kept, "range": _sequence(len(kept))}}
         spec = distribution_charts.latency_lines(
             {value: known[value] for value in kept},
-            f"Distribution of latencies over {name}: {system}",
+            f"Distribution of latencies over {name}: {_panel(sweep, first)}",
             f"{', '.join(said)}; {state_of(sweep)}",
             colours,
             None,

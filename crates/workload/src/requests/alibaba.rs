@@ -3,7 +3,7 @@
 
 use super::words::{bytes, cells, whole};
 use super::{
-    ChoiceError, Choices, Extent, Format, Marks, Out, Parse, Read, RequestKind, Script, Times,
+    ChoiceError, Choices, Extent, Format, Out, Parse, Read, RequestKind, Script, Times,
     TraceRequest, VOLUME, Volume,
 };
 use std::io::Write;
@@ -15,20 +15,14 @@ pub const FORMAT: Format = Format {
     grammar: "DEVICE,R|W,OFFSET,LENGTH,TIMESTAMP",
     example: "0,R,126703661056,4096,1577808000000046",
     heading: "device_id,opcode,offset,length,timestamp",
-    opening: b"",
-    closing: b"",
     times: Times::Ps(1_000_000),
     epoch: true,
     extent: Extent::Bytes,
-    marks: Marks { flush: false, trim: false },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
     options: &[VOLUME],
     source: "alibaba/block-traces:README.md; Li et al., IISWC 2020",
     parse: Parse::Script(script),
     write: Some(write),
-    program: None,
+    ..Format::PLAIN
 };
 
 fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {

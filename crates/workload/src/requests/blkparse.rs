@@ -21,21 +21,14 @@ pub const FORMAT: Format = Format {
     summary: "Text of blkparse, of a trace of blktrace: sectors of 512 bytes, seconds",
     grammar: "MAJOR,MINOR CPU NUMBER SECONDS PID EVENT RWBS SECTOR + SECTORS [PROGRAM]",
     example: "8,0 3 11 0.009507758 697 Q W 223490 + 56 [kjournald]",
-    heading: "",
-    opening: b"",
-    closing: b"",
     times: Times::Ps(1_000),
-    epoch: false,
     extent: Extent::Sectors(512),
     marks: Marks { flush: true, trim: true },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
     options: &[VOLUME, EVENT],
     source: "axboe/blktrace:doc/blkparse.1 and blkparse_fmt.c",
     parse: Parse::Script(script),
     write: Some(write),
-    program: None,
+    ..Format::PLAIN
 };
 
 /// The option that says which event of a request counts.

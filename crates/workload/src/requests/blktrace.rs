@@ -17,22 +17,15 @@ pub const FORMAT: Format = Format {
     summary: "Binary trace of blktrace, merged by blkparse -d: sectors of 512 bytes, nanoseconds",
     grammar: "48 bytes: u32 magic and version 7, u32 number, u64 nanoseconds, u64 sector, u32 bytes, \
               u32 action, u32 process, u32 device, u32 processor, u16 error, u16 bytes behind it",
-    example: "",
-    heading: "",
-    opening: b"",
-    closing: b"",
     times: Times::Ps(1_000),
     epoch: true,
     extent: Extent::Sectors(512),
     marks: Marks { flush: true, trim: true },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
     options: &[VOLUME, EVENT],
     source: "Linux include/uapi/linux/blktrace_api.h, struct blk_io_trace",
     parse: Parse::Messages(messages),
     write: Some(write),
-    program: None,
+    ..Format::PLAIN
 };
 
 const EVENT: FormatOption = FormatOption {

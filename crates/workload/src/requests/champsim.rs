@@ -12,7 +12,7 @@
 
 use super::format::{OfProgram, Program, Several};
 use super::told::bytes_in_line;
-use super::{Extent, Format, Marks, Out, Parse, Times, Told, TraceRequest};
+use super::{Format, Out, Parse, Told, TraceRequest};
 use crate::op::FLAG_DEPENDENT;
 
 /// The format.
@@ -22,18 +22,7 @@ pub const FORMAT: Format = Format {
               requests come as fast as they are taken",
     grammar: "64 bytes: u64 instruction, u8 branch, u8 taken, u8 registers written[2] and read[4], \
               u64 addresses written[2] and read[4]",
-    example: "",
-    heading: "",
-    opening: b"",
-    closing: b"",
-    times: Times::Absent,
-    epoch: false,
-    extent: Extent::Line,
-    marks: Marks { flush: false, trim: false },
-    only_reads: false,
     nought_is_none: true,
-    left_out: None,
-    options: &[],
     source: "ChampSim/ChampSim:inc/trace_instruction.h, input_instr",
     parse: Parse::Records(64, parse),
     write: Some(write),
@@ -41,6 +30,7 @@ pub const FORMAT: Format = Format {
         new: || Box::new(Instructions::default()),
         several: Several::Processes,
     }),
+    ..Format::PLAIN
 };
 
 const FIRST_WRITTEN: usize = 16;

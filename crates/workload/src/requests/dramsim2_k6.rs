@@ -4,7 +4,7 @@
 //! Locked accesses are reads, those called `P_LOCK_WR` too, as the simulator has it.
 
 use super::words::{cycle, hexadecimal, split};
-use super::{Extent, Format, Marks, Parse, Times, TraceRequest};
+use super::{Format, Parse, Times, TraceRequest};
 use std::io::Write;
 
 /// The format.
@@ -13,21 +13,11 @@ pub const FORMAT: Format = Format {
     summary: "Memory trace of DRAMSim2, k6: address, command of the bus, cycle",
     grammar: "0xADDRESS P_MEM_RD|P_MEM_WR|P_FETCH|P_LOCK_RD|P_LOCK_WR|BOFF CYCLE",
     example: "0x0003ED80 P_MEM_WR 50",
-    heading: "",
-    opening: b"",
-    closing: b"",
     times: Times::Cycles,
-    epoch: false,
-    extent: Extent::Line,
-    marks: Marks { flush: false, trim: false },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
-    options: &[],
     source: "umd-memsys/DRAMSim2@0d2db1a:TraceBasedSim.cpp, parseTraceFileLine",
     parse: Parse::Lines(parse),
     write: Some(write),
-    program: None,
+    ..Format::PLAIN
 };
 
 fn parse(line: &str) -> Result<TraceRequest, String> {

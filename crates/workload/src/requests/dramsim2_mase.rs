@@ -2,7 +2,7 @@
 //! begins with `mase`.
 
 use super::words::{cycle, hexadecimal, split};
-use super::{Extent, Format, Marks, Parse, Times, TraceRequest};
+use super::{Format, Parse, Times, TraceRequest};
 use std::io::Write;
 
 /// The format.
@@ -11,21 +11,11 @@ pub const FORMAT: Format = Format {
     summary: "Memory trace of DRAMSim2, mase: address, IFETCH, READ or WRITE, cycle",
     grammar: "0xADDRESS IFETCH|READ|WRITE CYCLE",
     example: "0x3ed80 IFETCH 50",
-    heading: "",
-    opening: b"",
-    closing: b"",
     times: Times::Cycles,
-    epoch: false,
-    extent: Extent::Line,
-    marks: Marks { flush: false, trim: false },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
-    options: &[],
     source: "umd-memsys/DRAMSim2@0d2db1a:TraceBasedSim.cpp, parseTraceFileLine",
     parse: Parse::Lines(parse),
     write: Some(write),
-    program: None,
+    ..Format::PLAIN
 };
 
 fn parse(line: &str) -> Result<TraceRequest, String> {

@@ -2,7 +2,7 @@
 //! left out: the traces of DRAMSim2 whose name begins with `misc`. There are no times.
 
 use super::words::{first, hexadecimal};
-use super::{Extent, Format, Marks, Parse, Times, TraceRequest};
+use super::{Format, Parse, TraceRequest};
 use std::io::Write;
 
 /// The format.
@@ -12,21 +12,10 @@ pub const FORMAT: Format = Format {
               are taken",
     grammar: "0xADDRESS read|write [DATA]",
     example: "0x3ed80 read",
-    heading: "",
-    opening: b"",
-    closing: b"",
-    times: Times::Absent,
-    epoch: false,
-    extent: Extent::Line,
-    marks: Marks { flush: false, trim: false },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
-    options: &[],
     source: "umd-memsys/DRAMSim2@0d2db1a:TraceBasedSim.cpp, parseTraceFileLine",
     parse: Parse::Lines(parse),
     write: Some(write),
-    program: None,
+    ..Format::PLAIN
 };
 
 fn parse(line: &str) -> Result<TraceRequest, String> {

@@ -4,7 +4,7 @@
 //! other for a read, and here it is an error.
 
 use super::words::{cycle, hexadecimal, split};
-use super::{Extent, Format, Marks, Parse, Times, TraceRequest};
+use super::{Format, Parse, Times, TraceRequest};
 use std::io::Write;
 
 /// The format.
@@ -13,21 +13,11 @@ pub const FORMAT: Format = Format {
     summary: "Memory trace of DRAMsim3: address, READ or WRITE, cycle",
     grammar: "0xADDRESS READ|WRITE CYCLE",
     example: "0x1f40 READ 120",
-    heading: "",
-    opening: b"",
-    closing: b"",
     times: Times::Cycles,
-    epoch: false,
-    extent: Extent::Line,
-    marks: Marks { flush: false, trim: false },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
-    options: &[],
     source: "umd-memsys/DRAMsim3@2981759:src/common.cc, which reads a Transaction",
     parse: Parse::Lines(parse),
     write: Some(write),
-    program: None,
+    ..Format::PLAIN
 };
 
 fn parse(line: &str) -> Result<TraceRequest, String> {

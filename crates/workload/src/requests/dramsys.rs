@@ -6,7 +6,7 @@
 //! answer before a request comes, and are no traces of this kind: their times go back.
 
 use super::words::{bytes, hexadecimal, whole};
-use super::{Extent, Format, Marks, Parse, RequestKind, Times, TraceRequest};
+use super::{Extent, Format, Parse, RequestKind, Times, TraceRequest};
 use std::io::Write;
 
 /// The format.
@@ -15,21 +15,12 @@ pub const FORMAT: Format = Format {
     summary: "Memory trace of DRAMSys (.stl): cycle, bytes, what is done, address",
     grammar: "CYCLE: [(BYTES)] read|write 0xADDRESS [DATA]",
     example: "31: (64) read 0x400140",
-    heading: "",
-    opening: b"",
-    closing: b"",
     times: Times::Cycles,
-    epoch: false,
     extent: Extent::Bytes,
-    marks: Marks { flush: false, trim: false },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
-    options: &[],
     source: "tukl-msd/DRAMSys@8e021ea:src/simulator/simulator/player/StlPlayer.cpp, parseTraceFile",
     parse: Parse::Lines(parse),
     write: Some(write),
-    program: None,
+    ..Format::PLAIN
 };
 
 fn parse(line: &str) -> Result<TraceRequest, String> {

@@ -11,9 +11,7 @@
 //! several.
 
 use super::format::{OfProgram, Program, Several};
-use super::{
-    Extent, Format, MOST_REQUEST_BYTES, Marks, Out, Parse, RequestKind, Times, Told, TraceRequest,
-};
+use super::{Extent, Format, MOST_REQUEST_BYTES, Out, Parse, RequestKind, Told, TraceRequest};
 
 /// The format.
 pub const FORMAT: Format = Format {
@@ -21,22 +19,14 @@ pub const FORMAT: Format = Format {
     summary: "Accesses of a program, from a final trace of DynamoRIO's drmemtrace (records of 12 \
               bytes); on a device alone requests come as fast as they are taken",
     grammar: "12 bytes: u16 type, u16 size, u64 address",
-    example: "",
-    heading: "",
     opening: &OPENING,
     closing: &CLOSING,
-    times: Times::Absent,
-    epoch: false,
     extent: Extent::Bytes,
-    marks: Marks { flush: false, trim: false },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
-    options: &[],
     source: "DynamoRIO/dynamorio:clients/drcachesim/common/trace_entry.h, version 5 of the trace",
     parse: Parse::Records(12, parse),
     write: Some(write),
     program: Some(OfProgram { new: || Box::new(Drmemtrace), several: Several::Named }),
+    ..Format::PLAIN
 };
 
 const READ: u16 = 0;

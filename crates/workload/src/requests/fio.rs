@@ -20,21 +20,15 @@ pub const FORMAT: Format = Format {
     grammar: "[MICROSECONDS] FILE read|write|trim|sync|datasync|sync_file_range OFFSET LENGTH (and \
               add, open, close, wait)",
     example: "878 /dev/nvme0n1 write 0 16384",
-    heading: "",
     opening: b"fio version 3 iolog\n0 tierscope add\n0 tierscope open\n",
-    closing: b"",
     times: Times::Ps(1_000_000),
-    epoch: false,
     extent: Extent::Bytes,
     marks: Marks { flush: true, trim: true },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
     options: &[VOLUME],
     source: "axboe/fio:iolog.c and HOWTO.rst, trace file format v2 and v3",
     parse: Parse::Script(script),
     write: Some(write),
-    program: None,
+    ..Format::PLAIN
 };
 
 fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {

@@ -48,6 +48,32 @@ pub struct Format {
     pub program: Option<OfProgram>,
 }
 
+impl Format {
+    /// Of lines of memory, without times, flushes or options, only read, to devices alone: a format says what is
+    /// otherwise, and its name, words, source and how it is read.
+    pub const PLAIN: Format = Format {
+        name: "",
+        summary: "",
+        grammar: "",
+        example: "",
+        heading: "",
+        opening: b"",
+        closing: b"",
+        times: Times::Absent,
+        epoch: false,
+        extent: Extent::Line,
+        marks: Marks { flush: false, trim: false },
+        only_reads: false,
+        nought_is_none: false,
+        left_out: None,
+        options: &[],
+        source: "",
+        parse: Parse::Lines(|_| Err("the format does not say how it is read".to_owned())),
+        write: None,
+        program: None,
+    };
+}
+
 /// Appends a request as the format has it: a line with its end, or a record. What the format has no
 /// place for has been left out before, and times and sizes are in its own units.
 pub type Write = fn(&TraceRequest, &mut Vec<u8>);

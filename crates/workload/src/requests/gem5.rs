@@ -12,8 +12,8 @@
 
 use super::format::{Messages, OfProgram, Program, Several};
 use super::{
-    ChoiceError, Choices, Extent, Format, MOST_REQUEST_BYTES, Marks, Out, Parse, RequestKind,
-    Times, Told, TraceRequest,
+    ChoiceError, Choices, Extent, Format, MOST_REQUEST_BYTES, Out, Parse, RequestKind, Times, Told,
+    TraceRequest,
 };
 
 /// The format.
@@ -21,24 +21,18 @@ pub const FORMAT: Format = Format {
     name: "gem5",
     summary: "Packet trace of gem5 (protocol buffers): tick, command, address, bytes",
     grammar: "`gem5`, a PacketHeader, and Packets, each behind its length, as gem5 writes them",
-    example: "",
-    heading: "",
     // A header: the object `tierscope`, and 10^12 ticks a second.
     opening: b"gem5\x12\x0a\x09tierscope\x18\x80\xa0\x94\xa5\x8d\x1d",
-    closing: b"",
     times: Times::Ps(1),
     epoch: true,
     extent: Extent::Bytes,
-    marks: Marks { flush: false, trim: false },
-    only_reads: false,
-    nought_is_none: false,
     left_out: Some("packets that are neither ReadReq nor WriteReq"),
-    options: &[],
     source: "gem5/gem5@0cf61bf:src/proto/packet.proto, src/proto/protoio.hh, \
              util/decode_packet_trace.py",
     parse: Parse::Messages(messages),
     write: Some(write),
     program: Some(OfProgram { new: || Box::new(Requestors::default()), several: Several::No }),
+    ..Format::PLAIN
 };
 
 const MAGIC: &[u8] = b"gem5";

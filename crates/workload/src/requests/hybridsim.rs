@@ -4,7 +4,7 @@
 //! The simulators take any odd number for a write; here only 0 and 1 are known.
 
 use super::words::{cycle, split, whole};
-use super::{Extent, Format, Marks, Parse, Times, TraceRequest};
+use super::{Format, Parse, Times, TraceRequest};
 use std::io::Write;
 
 /// The format.
@@ -13,21 +13,11 @@ pub const FORMAT: Format = Format {
     summary: "Memory trace of HybridSim and PCI_SSD: cycle, 0 to read or 1 to write, address",
     grammar: "CYCLE 0|1 ADDRESS",
     example: "120 0 8000",
-    heading: "",
-    opening: b"",
-    closing: b"",
     times: Times::Cycles,
-    epoch: false,
-    extent: Extent::Line,
-    marks: Marks { flush: false, trim: false },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
-    options: &[],
     source: "jimstevens2001/HybridSim@0105561:TraceBasedSim.cpp, and PCI_SSD@01f9c9e:TraceBasedSim.cpp",
     parse: Parse::Lines(parse),
     write: Some(write),
-    program: None,
+    ..Format::PLAIN
 };
 
 fn parse(line: &str) -> Result<TraceRequest, String> {

@@ -8,8 +8,7 @@
 use super::format::{OfProgram, Program, Several};
 use super::words::{bytes, hexadecimal};
 use super::{
-    ChoiceError, Choices, Extent, Format, Marks, Out, Parse, Read, RequestKind, Script, Times,
-    Told, TraceRequest,
+    ChoiceError, Choices, Extent, Format, Out, Parse, Read, RequestKind, Script, Told, TraceRequest,
 };
 use std::io::Write;
 
@@ -20,21 +19,12 @@ pub const FORMAT: Format = Format {
               they are taken",
     grammar: "L|S|M|I ADDRESS,SIZE",
     example: "L be801950,4",
-    heading: "",
-    opening: b"",
-    closing: b"",
-    times: Times::Absent,
-    epoch: false,
     extent: Extent::Bytes,
-    marks: Marks { flush: false, trim: false },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
-    options: &[],
     source: "Valgrind manual, Lackey: memory tracing; lackey/lk_main.c",
     parse: Parse::Script(script),
     write: Some(write),
     program: Some(OfProgram { new: || Box::new(Accesses::default()), several: Several::Processes }),
+    ..Format::PLAIN
 };
 
 fn script(_: &Choices) -> Result<Box<dyn Script>, ChoiceError> {

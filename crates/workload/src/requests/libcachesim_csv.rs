@@ -6,8 +6,8 @@
 
 use super::words::{address, bytes, seconds};
 use super::{
-    ChoiceError, Choices, Extent, Format, FormatOption, Marks, Out, Parse, Read, RequestKind,
-    Script, Times, TraceRequest,
+    ChoiceError, Choices, Extent, Format, FormatOption, Out, Parse, Read, RequestKind, Script,
+    Times, TraceRequest,
 };
 use std::io::Write;
 
@@ -17,21 +17,15 @@ pub const FORMAT: Format = Format {
     summary: "Cache trace of libCacheSim as columns: seconds, object, size; reads",
     grammar: "columns, of which workload.time, workload.object and workload.size say which count",
     example: "5633898,73,512",
-    heading: "",
-    opening: b"",
-    closing: b"",
     times: Times::Ps(1_000),
     epoch: true,
     extent: Extent::Bytes,
-    marks: Marks { flush: false, trim: false },
     only_reads: true,
-    nought_is_none: false,
-    left_out: None,
     options: &[TIME, OBJECT, SIZE, DELIMITER, HEADER],
     source: "1a1a11a/libCacheSim@106a6b6:libCacheSim/traceReader/generalReader/csv.c",
     parse: Parse::Script(script),
     write: Some(write),
-    program: None,
+    ..Format::PLAIN
 };
 
 const TIME: FormatOption =

@@ -6,8 +6,8 @@
 
 use super::words::{sectors, split, whole};
 use super::{
-    ChoiceError, Choices, Extent, Format, FormatOption, Marks, Out, Parse, Read, RequestKind,
-    Script, Times, TraceRequest, VOLUME, Volume,
+    ChoiceError, Choices, Extent, Format, FormatOption, Out, Parse, Read, RequestKind, Script,
+    Times, TraceRequest, VOLUME, Volume,
 };
 use std::io::Write;
 
@@ -17,21 +17,13 @@ pub const FORMAT: Format = Format {
     summary: "Block trace of MQSim: time, device, sector, sectors, 0 to write or 1 to read",
     grammar: "TIME DEVICE SECTOR SECTORS 0|1",
     example: "48513000 0 5688 8 1",
-    heading: "",
-    opening: b"",
-    closing: b"",
     times: Times::Ps(1_000),
-    epoch: false,
     extent: Extent::Sectors(512),
-    marks: Marks { flush: false, trim: false },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
     options: &[VOLUME, UNIT],
     source: "CMU-SAFARI/MQSim@2b6904b:src/host/ASCII_Trace_Definition.h, and README.md",
     parse: Parse::Script(script),
     write: Some(write),
-    program: None,
+    ..Format::PLAIN
 };
 
 /// The option that says the unit of times.

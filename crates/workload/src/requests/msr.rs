@@ -4,7 +4,7 @@
 
 use super::words::{bytes, cells, whole};
 use super::{
-    ChoiceError, Choices, Extent, Format, Marks, Out, Parse, Read, RequestKind, Script, Times,
+    ChoiceError, Choices, Extent, Format, Out, Parse, Read, RequestKind, Script, Times,
     TraceRequest, VOLUME, Volume,
 };
 use std::io::Write;
@@ -16,20 +16,14 @@ pub const FORMAT: Format = Format {
     grammar: "TIMESTAMP,HOST,DISK,Read|Write,OFFSET,SIZE,RESPONSETIME",
     example: "128166372003061629,hm,1,Read,383496192,32768,413",
     heading: "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime",
-    opening: b"",
-    closing: b"",
     times: Times::Ps(100_000),
     epoch: true,
     extent: Extent::Bytes,
-    marks: Marks { flush: false, trim: false },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
     options: &[VOLUME],
     source: "README of the traces at SNIA IOTTA; Narayanan et al., FAST 2008",
     parse: Parse::Script(script),
     write: Some(write),
-    program: None,
+    ..Format::PLAIN
 };
 
 fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {

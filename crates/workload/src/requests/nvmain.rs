@@ -7,7 +7,7 @@
 
 use super::format::{OfProgram, Program, Several};
 use super::words::{cycle, first, hexadecimal, whole};
-use super::{Extent, Format, Marks, Parse, Times, Told, TraceRequest};
+use super::{Format, Parse, Times, Told, TraceRequest};
 use std::io::Write;
 
 /// The format.
@@ -16,21 +16,12 @@ pub const FORMAT: Format = Format {
     summary: "Memory trace of NVMain: cycle, R or W, address, data, thread",
     grammar: "CYCLE R|W ADDRESS [DATA...] [THREAD]",
     example: "120 R 1f40 00000000 0",
-    heading: "",
-    opening: b"",
-    closing: b"",
     times: Times::Cycles,
-    epoch: false,
-    extent: Extent::Line,
-    marks: Marks { flush: false, trim: false },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
-    options: &[],
     source: "SEAL-UCSB/NVmain@0512bae:traceReader/NVMainTrace/NVMainTraceReader.cpp",
     parse: Parse::Lines(parse),
     write: Some(write),
     program: Some(OfProgram { new: || Box::new(Threads), several: Several::No }),
+    ..Format::PLAIN
 };
 
 /// A trace on its way to a processor.

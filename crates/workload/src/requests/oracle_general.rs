@@ -4,31 +4,22 @@
 //! All requests read: the format does not tell writes. An object's number is taken for its first byte,
 //! which it is in traces of block devices; numbers that are hashes lie beyond every device.
 
-use super::{
-    Extent, Format, MOST_REQUEST_BYTES, Marks, Out, Parse, RequestKind, Times, TraceRequest,
-};
+use super::{Extent, Format, MOST_REQUEST_BYTES, Out, Parse, RequestKind, Times, TraceRequest};
 
 /// The format.
 pub const FORMAT: Format = Format {
     name: "oracle-general",
     summary: "Cache trace of libCacheSim, oracleGeneral (records of 24 bytes): reads of objects",
     grammar: "24 bytes: u32 seconds, u64 object, u32 size, i64 next use",
-    example: "",
-    heading: "",
-    opening: b"",
-    closing: b"",
     times: Times::Ps(1_000_000_000_000),
     epoch: true,
     extent: Extent::Bytes,
-    marks: Marks { flush: false, trim: false },
     only_reads: true,
-    nought_is_none: false,
     left_out: Some("records of size 0"),
-    options: &[],
     source: "1a1a11a/libCacheSim:libCacheSim/traceReader/customizedReader/oracle/oracleGeneralBin.h",
     parse: Parse::Records(24, parse),
     write: Some(write),
-    program: None,
+    ..Format::PLAIN
 };
 
 fn parse(record: &[u8], out: &mut Out) -> Result<(), String> {

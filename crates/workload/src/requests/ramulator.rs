@@ -1,7 +1,7 @@
 //! `ramulator`: a hexadecimal address and what is done. There are no times.
 
 use super::words::{hexadecimal, split};
-use super::{Extent, Format, Marks, Parse, Times, TraceRequest};
+use super::{Format, Parse, TraceRequest};
 use std::io::Write;
 
 /// The format.
@@ -10,21 +10,10 @@ pub const FORMAT: Format = Format {
     summary: "Memory trace of Ramulator: address, R or W; requests come as fast as they are taken",
     grammar: "0xADDRESS R|W",
     example: "0x12345680 R",
-    heading: "",
-    opening: b"",
-    closing: b"",
-    times: Times::Absent,
-    epoch: false,
-    extent: Extent::Line,
-    marks: Marks { flush: false, trim: false },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
-    options: &[],
     source: "CMU-SAFARI/ramulator:README.md, memory-trace driven",
     parse: Parse::Lines(parse),
     write: Some(write),
-    program: None,
+    ..Format::PLAIN
 };
 
 fn parse(line: &str) -> Result<TraceRequest, String> {

@@ -4,7 +4,7 @@
 //! Its other traces are `ramulator2-vector` and `ramulator-cpu`.
 
 use super::words::{address, split};
-use super::{Extent, Format, Marks, Parse, Times, TraceRequest};
+use super::{Format, Parse, TraceRequest};
 use std::io::Write;
 
 /// The format.
@@ -14,21 +14,10 @@ pub const FORMAT: Format = Format {
               are taken",
     grammar: "LD|ST ADDRESS",
     example: "LD 0x12345680",
-    heading: "",
-    opening: b"",
-    closing: b"",
-    times: Times::Absent,
-    epoch: false,
-    extent: Extent::Line,
-    marks: Marks { flush: false, trim: false },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
-    options: &[],
     source: "CMU-SAFARI/ramulator2@2b9b3ae:src/frontend/impl/memory_trace/loadstore_trace.cpp",
     parse: Parse::Lines(parse),
     write: Some(write),
-    program: None,
+    ..Format::PLAIN
 };
 
 fn parse(line: &str) -> Result<TraceRequest, String> {

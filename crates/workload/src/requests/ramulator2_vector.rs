@@ -6,10 +6,7 @@
 //! `dram.mapping=ro-ch-ra-bg-ba-co`, which is that order, a device finds the place again.
 
 use super::words::{split, whole};
-use super::{
-    ChoiceError, Choices, Extent, Format, FormatOption, Marks, Out, Parse, Read, Script, Times,
-    TraceRequest,
-};
+use super::{ChoiceError, Choices, Format, FormatOption, Out, Parse, Read, Script, TraceRequest};
 
 /// The format.
 pub const FORMAT: Format = Format {
@@ -18,21 +15,10 @@ pub const FORMAT: Format = Format {
               and column; requests come as fast as they are taken",
     grammar: "R|W CHANNEL,RANK,BANKGROUP,BANK,ROW,COLUMN",
     example: "R 0,0,1,2,77,5",
-    heading: "",
-    opening: b"",
-    closing: b"",
-    times: Times::Absent,
-    epoch: false,
-    extent: Extent::Line,
-    marks: Marks { flush: false, trim: false },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
     options: &[LEVELS],
     source: "CMU-SAFARI/ramulator2@1fb94b8:src/frontend/impl/memory_trace/readwrite_trace.cpp",
     parse: Parse::Script(script),
-    write: None,
-    program: None,
+    ..Format::PLAIN
 };
 
 const LINE_BYTES: u64 = 64;

@@ -7,10 +7,7 @@
 use super::format::{OfProgram, Program, Several};
 use super::told::bytes_in_line;
 use super::words::{address, whole};
-use super::{
-    ChoiceError, Choices, Extent, Format, Marks, Out, Parse, Read, Script, Times, Told,
-    TraceRequest,
-};
+use super::{ChoiceError, Choices, Format, Out, Parse, Read, Script, Told, TraceRequest};
 use std::io::Write;
 
 /// The format.
@@ -20,22 +17,12 @@ pub const FORMAT: Format = Format {
               requests come as fast as they are taken",
     grammar: "INSTRUCTIONS ADDRESS [WRITTEN|R|W]",
     example: "3 20734016",
-    heading: "",
-    opening: b"",
-    closing: b"",
-    times: Times::Absent,
-    epoch: false,
-    extent: Extent::Line,
-    marks: Marks { flush: false, trim: false },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
-    options: &[],
     source: "CMU-SAFARI/ramulator:src/Processor.cpp, get_filtered_request and get_unfiltered_request; \
              CMU-SAFARI/ramulator2@2b9b3ae:src/frontend/impl/processor/simpleO3/trace.cpp",
     parse: Parse::Script(script),
     write: Some(write),
     program: Some(OfProgram { new: || Box::new(Accesses), several: Several::Processes }),
+    ..Format::PLAIN
 };
 
 /// Instructions of a line at most: beyond lie slips.

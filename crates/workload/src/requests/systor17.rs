@@ -6,7 +6,7 @@
 
 use super::words::{bytes, cells, seconds, whole};
 use super::{
-    ChoiceError, Choices, Extent, Format, Marks, Out, Parse, Read, RequestKind, Script, Times,
+    ChoiceError, Choices, Extent, Format, Out, Parse, Read, RequestKind, Script, Times,
     TraceRequest, VOLUME, Volume,
 };
 use std::io::Write;
@@ -18,20 +18,14 @@ pub const FORMAT: Format = Format {
     grammar: "TIMESTAMP,RESPONSE,R|W|,LUN,OFFSET,SIZE",
     example: "1456095145.133076000,0.000806000,R,0,899056122368,131072",
     heading: "Timestamp,Response,IOType,LUN,Offset,Size",
-    opening: b"",
-    closing: b"",
     times: Times::Ps(1_000),
     epoch: true,
     extent: Extent::Bytes,
-    marks: Marks { flush: false, trim: false },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
     options: &[VOLUME],
     source: "README of the traces at SNIA IOTTA; Lee et al., SYSTOR 2017",
     parse: Parse::Script(script),
     write: Some(write),
-    program: None,
+    ..Format::PLAIN
 };
 
 fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {

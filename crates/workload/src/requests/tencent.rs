@@ -6,7 +6,7 @@
 
 use super::words::{cells, sectors, whole};
 use super::{
-    ChoiceError, Choices, Extent, Format, Marks, Out, Parse, Read, RequestKind, Script, Times,
+    ChoiceError, Choices, Extent, Format, Out, Parse, Read, RequestKind, Script, Times,
     TraceRequest, VOLUME, Volume,
 };
 use std::io::Write;
@@ -18,20 +18,14 @@ pub const FORMAT: Format = Format {
     grammar: "TIMESTAMP,SECTOR,SECTORS,0|1,VOLUME",
     example: "1538323200,12910952,128,0,1063",
     heading: "Timestamp,Offset,Size,IOType,VolumeID",
-    opening: b"",
-    closing: b"",
     times: Times::Ps(1_000_000_000_000),
     epoch: true,
     extent: Extent::Sectors(512),
-    marks: Marks { flush: false, trim: false },
-    only_reads: false,
-    nought_is_none: false,
-    left_out: None,
     options: &[VOLUME],
     source: "README of the traces at SNIA IOTTA; Zhang et al., USENIX ATC 2020",
     parse: Parse::Script(script),
     write: Some(write),
-    program: None,
+    ..Format::PLAIN
 };
 
 fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {
