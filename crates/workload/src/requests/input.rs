@@ -89,6 +89,10 @@ impl Input {
         let name = path.display().to_string();
         let unreadable = |why: String| OpenError::Unreadable(name.clone(), why);
         let io = |why: Error| unreadable(told(&why));
+        if path.as_os_str().is_empty() {
+            let why = "a file has no name; name one, or leave out the comma";
+            return Err(OpenError::Wrong(why.into()));
+        }
         // To open a pipe that nobody writes to would never end, and it could not be read twice.
         let kind = std::fs::metadata(path).map_err(io)?.file_type();
         if kind.is_dir() {
@@ -256,7 +260,7 @@ pub(super) fn told(why: &Error) -> String {
     }
     match why.kind() {
         ErrorKind::InvalidInput | ErrorKind::InvalidData | ErrorKind::Other => {
-            format!("its compressed data are damaged ({text})")
+            format!("its compressed data are damaged ({text}); fetch or compress it again")
         }
         _ => reason(why),
     }

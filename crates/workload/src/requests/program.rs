@@ -350,6 +350,14 @@ mod tests {
     }
 
     #[test]
+    fn a_comma_with_no_file_behind_it_is_told() {
+        let file = Scratch::new(LACKEY.as_bytes());
+        let files = [file.0.clone(), PathBuf::new()];
+        let opened = ProgramTrace::open(&files, find("lackey").unwrap(), &Choices::new(), 4);
+        assert!(opened.err().unwrap().to_string().contains("leave out the comma"));
+    }
+
+    #[test]
     fn an_address_of_more_bits_than_a_process_has_is_an_error_and_a_kernels_is_none() {
         let kernel = Scratch::new(b"1 R ffff888000001000\n2 R 1000\n");
         let (accesses, _) = told(&mut open(&kernel, "nvmain").unwrap(), 0);
