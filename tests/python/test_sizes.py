@@ -289,7 +289,7 @@ def test_what_is_of_windows_alone_says_so(tmp_path: Path, windows: Path) -> None
     assert found.to_dict()[0]["of_windows"]
     assert "; of the recorded windows alone" in write_and_read(found.result, tmp_path)
     for plot in (found.result.plot_breakdown(), found.result.plot_latency()):
-        assert plot.get_suptitle().endswith(", of its windows alone")
+        assert plot.get_suptitle().endswith(", of its windows alone (sampled)")
 
 
 @needs_qemu
