@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tierscope_record::launch::QemuBackend;
+use tierscope_system::counts;
 use tierscope_system::result::RunResult;
 use tierscope_system::run::{self, RunOptions};
 use tierscope_system::spec::{self, Resolved, SystemSpec};
@@ -135,6 +136,23 @@ pub fn warmed_alike(systems: &str) -> PyResult<String> {
     let options = RunOptions { shares_warming: true, ..RunOptions::default() };
     let groups = run::alike(&systems, &options);
     serde_json::to_string(&groups).map_err(|error| run_error("bad-systems", error))
+}
+
+/// Which of these machines (resolved, as JSON) one pass counts without times: their places, group by group, as JSON.
+#[pyfunction]
+pub fn counted_together(systems: &str) -> PyResult<String> {
+    let systems: Vec<SystemSpec> =
+        serde_json::from_str(systems).map_err(|error| run_error("bad-systems", error))?;
+    serde_json::to_string(&counts::together(&systems))
+        .map_err(|error| run_error("bad-systems", error))
+}
+
+/// Refuses machines (resolved, as JSON) that cannot be counted without times.
+#[pyfunction]
+pub fn check_counts(systems: &str) -> PyResult<()> {
+    let systems: Vec<SystemSpec> =
+        serde_json::from_str(systems).map_err(|error| run_error("bad-systems", error))?;
+    counts::check(&systems, &RunOptions::default()).map_err(|why| run_error("usage", why))
 }
 
 /// Refuses machines (resolved, as JSON) that cannot be sampled.

@@ -28,10 +28,11 @@ mod _core {
     use crate::crash::crash;
     #[pymodule_export]
     use crate::describe::{
-        applies_to, check_file, check_functional, check_sampling, check_workload, commented,
-        foreseen, is_sample, list_formats, list_hosts, list_systems, list_workloads, nearest,
-        print_quantity, qemu, quantity, resolve, resolve_all, resolve_text, scale, schema,
-        size_bytes, sizes, touched, trace_files, trace_info, version, warmed_alike,
+        applies_to, check_counts, check_file, check_functional, check_sampling, check_workload,
+        commented, counted_together, foreseen, is_sample, list_formats, list_hosts, list_systems,
+        list_workloads, nearest, print_quantity, qemu, quantity, resolve, resolve_all,
+        resolve_text, scale, schema, size_bytes, sizes, touched, trace_files, trace_info, version,
+        warmed_alike,
     };
     #[pymodule_export]
     use crate::error::{RunError, SpecError};

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tierscope_system::counts;
 use tierscope_system::result::{Interval, WorkloadKind};
 use tierscope_system::run::{
     Observer, Outcome, Progress, begin_at_mark, check_region, check_sites, run_alone, run_machines,
@@ -103,6 +104,38 @@ impl Run {
                 .chunks(1)
                 .map(|one| told(one, outcomes.by_ref().take(1).collect()))
                 .collect())
+        })
+    }
+
+    /// Starts a job that counts alone, without times: machines that one pass serves
+    /// ([`tierscope_system::counts::together`]).
+    #[staticmethod]
+    fn count(py: Python<'_>, job: &str) -> PyResult<Run> {
+        let Job { systems, workload, mut options, .. } = Job::read(job)?;
+        let prepared = py.detach(|| workload.prepare_for(&systems))?;
+        prepared.check_fit(&systems)?;
+        let Prepared { source, info, damage, cut, missing, windows, .. } = prepared;
+        let Source::Stream(stream) = source else {
+            return Err(run_error("wrong-workload", "requests for a device alone are no accesses"));
+        };
+        if info.kind == WorkloadKind::Generated {
+            begin_at_mark(&*stream, &mut options);
+        }
+        check_region(&*stream, &options).map_err(|e| run_error("bad-region", e))?;
+        options.windows = windows.map(|windows| windows.spec);
+        counts::check(&systems, &options).map_err(|e| run_error("usage", e))?;
+        Run::spawn(systems.len(), move |shared| {
+            let counted = counts::count(&systems, stream, &options, shared, &shared.stop);
+            let cut = damage.or(cut.filter(|_| !counted.region_ended));
+            let own = counted.partial_reason.filter(|_| cut.is_none() || counted.failed);
+            let reasons: Vec<String> =
+                cut.into_iter().chain(shared.stopped()).chain(own).chain(missing).collect();
+            Ok(json!({
+                "counts": counted.counts,
+                "partial_reason": (!reasons.is_empty()).then(|| reasons.join("; ")),
+                "failed": counted.failed,
+                "threads": counted.threads,
+            }))
         })
     }
 

@@ -1,6 +1,7 @@
 //! From a description to a result: specification, validation, building, running.
 
 pub mod alone;
+pub mod counts;
 pub mod crash;
 mod disk;
 mod distributions;

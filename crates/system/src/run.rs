@@ -50,6 +50,10 @@ pub struct RunOptions {
     /// Whether machines that functional warming leaves alike ([`SystemSpec::warms_as`]) are warmed once, and go on
     /// from there one after the other. That changes no figure.
     pub shares_warming: bool,
+    /// Whether the region, too, only warms the machine, so that it counts and takes no time: see
+    /// [`crate::counts`].
+    #[serde(skip)]
+    pub counts_alone: bool,
     /// The windows, of a recording that has windows of its program: not asked for, but known of the
     /// recording.
     #[serde(skip)]
@@ -436,11 +440,28 @@ fn run_since<R: Running>(
     observer: &dyn Observer,
     stop: &AtomicBool,
 ) -> Outcome {
-    let mut reporter = Reporter { begun, ..Reporter::new(index, observer) };
-    let mut running = match make() {
-        Ok(running) => running,
-        Err(error) => return failed(&error),
-    };
+    let reporter = Reporter { begun, ..Reporter::new(index, observer) };
+    match make() {
+        Ok(mut running) => follow_with(reporter, &mut running, stop),
+        Err(error) => failed(&error),
+    }
+}
+
+/// Runs a machine that was made already to its end, and tells of it meanwhile.
+pub(crate) fn follow(
+    machine: &mut Machine,
+    index: usize,
+    observer: &dyn Observer,
+    stop: &AtomicBool,
+) -> Outcome {
+    follow_with(Reporter::new(index, observer), machine, stop)
+}
+
+fn follow_with<R: Running>(
+    mut reporter: Reporter<'_>,
+    running: &mut R,
+    stop: &AtomicBool,
+) -> Outcome {
     let ended = running.run(|running| {
         reporter.report_now_and_then(running);
         stop.load(Ordering::Relaxed)
@@ -466,7 +487,7 @@ fn run_since<R: Running>(
     }
     outcome.result = reporter.timed(running.result());
     tell_sampling(&mut outcome);
-    reporter.report(&running);
+    reporter.report(running);
     outcome
 }
 

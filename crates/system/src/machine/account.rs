@@ -75,6 +75,9 @@ pub(super) struct Account {
     /// Further hits of the program by private level: those that had waited, walked or faulted
     /// before. Their stages are recorded.
     late_hits: Vec<u64>,
+    /// Of the hits, in functional warming, those that the first level did not serve, by the private level that did;
+    /// behind these, those that none did.
+    pub served_beyond: Vec<u64>,
     histogram: LatencyHistogram,
     /// Accesses of the program that were recorded, by address and time.
     heat: HeatMap,
@@ -143,6 +146,7 @@ impl Account {
         Account {
             hits: vec![[0; 2]; private_levels],
             late_hits: vec![0; private_levels],
+            served_beyond: vec![0; private_levels + 1],
             histogram: LatencyHistogram::new(),
             heat: HeatMap::new(PAGE_SHIFT, COLUMN_SHIFT),
             depths: DepthSeries::new(COLUMN_SHIFT),
@@ -439,6 +443,7 @@ impl Account {
         Account {
             hits: self.hits.clone(),
             late_hits: self.late_hits.clone(),
+            served_beyond: self.served_beyond.clone(),
             histogram: self.histogram.clone(),
             heat: self.heat.clone(),
             depths: self.depths.clone(),
@@ -580,7 +585,7 @@ impl Machine {
         }
     }
 
-    fn miss_kind(&self) -> &'static str {
+    pub(super) fn miss_kind(&self) -> &'static str {
         if self.fixed.paging {
             "page cache"
         } else if self.organization_report().lookups > 0 {
@@ -785,7 +790,7 @@ impl Machine {
         }
     }
 
-    fn counters(&self, activity: &Activity) -> BTreeMap<String, u64> {
+    pub(super) fn counters(&self, activity: &Activity) -> BTreeMap<String, u64> {
         let account = self.counted();
         let report = self.organization_report();
         let os = self.os_counters();

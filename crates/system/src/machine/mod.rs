@@ -14,6 +14,7 @@ mod causes;
 mod coherence;
 mod copies;
 mod core;
+mod counts;
 mod daemons;
 mod direct;
 mod files;
@@ -247,6 +248,8 @@ pub struct Machine {
     threads: Vec<Thread>,
     ready: VecDeque<usize>,
     organization: Box<dyn Organization>,
+    /// Organizations that are asked beside it, where only counts are wanted.
+    beside: Vec<counts::Beside>,
     paging: Paging,
     queue: EventQueue<Event>,
     misses: Slab<Miss>,
@@ -396,6 +399,7 @@ impl Machine {
             threads: vec![Thread::new()],
             ready: VecDeque::new(),
             organization,
+            beside: Vec::new(),
             paging,
             queue: EventQueue::new(),
             misses: Slab::new(),
@@ -688,6 +692,7 @@ impl Machine {
             threads: self.threads.clone(),
             ready: self.ready.clone(),
             organization: self.organization.fork(),
+            beside: self.beside.iter_mut().map(counts::Beside::fork).collect(),
             paging: self.paging.fork(),
             queue: self.queue.clone(),
             misses: self.misses.clone(),

@@ -1,6 +1,7 @@
 //! The region of interest: what of a run is measured. What comes before it warms the machine, and is
 //! not counted.
 
+use super::counts::Beside;
 use super::thread::{BUSY, OWNERS};
 use super::{Event, Machine};
 use crate::result::Skipped;
@@ -63,6 +64,8 @@ pub(super) struct Region {
     begun: bool,
     /// What comes before it warms the machine so.
     warming: Warming,
+    /// What is in it only warms the machine, too.
+    counts_alone: bool,
     ended_by: Option<Bound>,
     /// When it began.
     pub start_ps: u64,
@@ -80,13 +83,14 @@ pub(super) struct Region {
 
 impl Region {
     pub fn new(options: &RunOptions, in_detail: bool) -> Self {
-        let RunOptions { start, warming, .. } = *options;
+        let RunOptions { start, warming, counts_alone, .. } = *options;
         let in_detail = in_detail || matches!(start, Some(Bound::TimePs(_)));
         Region {
             start,
             stops: options.stops.clone(),
             begun: start.is_none(),
             warming: if in_detail { Warming::Detailed } else { warming },
+            counts_alone,
             ..Region::default()
         }
     }
@@ -94,7 +98,7 @@ impl Region {
     /// Whether what happens now only warms the machine.
     #[inline]
     pub fn warms_functionally(&self) -> bool {
-        !self.begun && self.warming == Warming::Functional
+        (!self.begun || self.counts_alone) && self.warming == Warming::Functional
     }
 
     /// Whether what happens now is counted.
@@ -209,7 +213,8 @@ impl Machine {
     /// All that is counted begins anew. Nothing that comes is charged for time before `start_ps`.
     fn begin_region(&mut self, start_ps: u64) {
         self.region.begun = true;
-        self.functional = false;
+        self.functional = self.region.counts_alone;
+        self.beside.iter_mut().for_each(Beside::begin_region);
         self.region.skipped = Some(Skipped {
             accesses: self.account.accesses(),
             instructions: self.account.instructions,

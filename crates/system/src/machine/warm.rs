@@ -25,6 +25,7 @@ impl Machine {
         let reads = self.account.memory_reads;
         self.warm_moved = PagesMoved::default();
         let mut beyond = false;
+        let none = self.cores[core].caches.depth();
         let physical = match access.place {
             Place::Physical(address) => address,
             Place::Nowhere => return Flow::Continue,
@@ -43,7 +44,7 @@ impl Machine {
             }
         };
         let line = physical >> self.fixed.line_shift;
-        beyond |= match access.way {
+        let level = match access.way {
             Way::Caches => {
                 let past = &mut self.contexts[index].past;
                 if *past == line {
@@ -51,13 +52,18 @@ impl Machine {
                 }
                 self.warm_line(core, (line, access.write, access.whole_line), now_ps)
             }
-            way => self.warm_past(index, line, way, now_ps),
+            way if self.warm_past(index, line, way, now_ps) => none,
+            _ => 0,
         };
+        beyond |= level > 0;
         let thread = &mut self.threads[self.contexts[index].thread];
         if access.after_fault {
             thread.fault = None;
         }
         self.account.hit(access.measured, 0, false, thread.site);
+        if level > 0 {
+            self.account.served_beyond[level] += u64::from(access.measured);
+        }
         self.access_done(index);
         if beyond {
             self.account.beyond_first += 1;
@@ -102,17 +108,17 @@ impl Machine {
         }
     }
 
-    /// A core uses a line, which comes from wherever it is: written, and wholly, or not. Whether it was
-    /// not in the first level.
+    /// A core uses a line, which comes from wherever it is: written, and wholly, or not. The private
+    /// level that had it; as many as there are where none had, or not for itself.
     fn warm_line(
         &mut self,
         core: usize,
         (line, write, whole): (u64, bool, bool),
         now_ps: u64,
-    ) -> bool {
+    ) -> usize {
         let caches = &mut self.cores[core].caches;
         if caches.hit_first(line, write) {
-            return false;
+            return 0;
         }
         let takes = write && caches.is_shared(line);
         if takes {
@@ -120,9 +126,10 @@ impl Machine {
         }
         if takes && caches.hit_first(line, write) {
             self.claim(core, line, write, now_ps);
-            return true;
+            return self.cores[core].caches.depth();
         }
-        if caches.hit_beyond(line, write, &mut self.evicted).is_none() {
+        let found = caches.hit_beyond(line, write, &mut self.evicted);
+        if found.is_none() {
             if whole {
                 caches.fill_absent(line, 0, &mut self.evicted);
                 if self.shared.inclusive_level().is_some() {
@@ -151,7 +158,7 @@ impl Machine {
         }
         self.warm_recall(now_ps);
         self.warm_dropped(now_ps);
-        true
+        found.filter(|_| !takes).unwrap_or(self.cores[core].caches.depth())
     }
 
     /// What the shared caches dropped is written at once: nobody waits for it, but all that comes behind.
@@ -165,6 +172,9 @@ impl Machine {
     pub(super) fn warm_in_memory(&mut self, core: usize, line: u64, write: bool, now_ps: u64) {
         let address = line << self.fixed.line_shift;
         let moved = self.organization.warm(now_ps, core as u16, address, write);
+        for beside in &mut self.beside {
+            beside.warm(now_ps, core as u16, address, write);
+        }
         self.warm_moved.read += moved.read;
         self.warm_moved.written += moved.written;
     }
