@@ -300,7 +300,7 @@ def each_alone(
     }
     with core_errors():
         under_way = _start(what, target)
-        _attend(under_way, None, None if watch is None else functools.partial(_progress, watch))
+        attend(under_way, watch)
         ended = parsed(under_way.result())
     found: list[Result | RunError] = []
     for machine, finished, intervals in zip(
@@ -649,6 +649,11 @@ def _growth(watch: GrowthWatcher, under_way: _core.Run) -> None:
     found = parsed(under_way.recording())
     if found is not None:
         watch(Growth(**found))
+
+
+def attend(under_way: _core.Run, watch: Watcher | None) -> None:
+    """Waits until a run has ended, and tells a watcher of it meanwhile."""
+    _attend(under_way, None, None if watch is None else functools.partial(_progress, watch))
 
 
 def _attend(

@@ -40,6 +40,10 @@ AXES = {
     "latency_mean_ns": "mean latency",
     "latency_p99_ns": "99th percentile of latency",
     "device_bytes_per_s": "bandwidth (B/s)",
+    "lookups": "look-ups",
+    "hits": "hits",
+    "misses": "misses (number)",
+    "write_back_pages": "pages written back",
 }
 """Titles of axes, of figures that have a better one than their column."""
 MAIN = ("windows_thread_time_s", "time_s", "miss_rate")
@@ -72,7 +76,8 @@ def state_of(sweep: Sweep) -> str:
     """How complete a sweep is, in short."""
     counts = {state: number for state, number in sweep.counts().items() if number}
     if list(counts) == ["complete"]:
-        return f"complete: {len(sweep)} points"
+        without = ", counts without times" if sweep.counts_only else ""
+        return f"complete: {len(sweep)} points{without}"
     told = ", ".join(f"{number} {state}" for state, number in counts.items())
     windows = "; recordings of windows" if sweep.of_windows else ""
     return f"{sweep.completeness}: of {len(sweep)} points {told}{windows}"
@@ -428,7 +433,7 @@ def distributions(sweep: Sweep, name: str) -> list[Spec]:
 
 
 def _distribution(sweep: Sweep, index: int) -> Distribution | None:
-    if sweep.state(index) in ("missing", "failed"):
+    if sweep.counts_only or sweep.state(index) in ("missing", "failed"):
         return None
     (system,) = sweep.result(index).data["systems"].values()
     return system.get("latency_distribution")
@@ -452,7 +457,8 @@ def all_of(sweep: Sweep) -> list[Spec]:
     """Every figure of a sweep: over each parameter that varies, and over the first two."""
     points = means(sweep)
     varied = [name for name in sweep.parameters if len({str(point[name]) for point in points}) > 1]
-    known = any(point.get("time_s") is not None for point in points)
+    keys = figures_shown(sweep)
+    known = any(point.get(key) is not None for point in points for key in keys)
     if not known:
         return []
     found = [lines(sweep, name) for name in varied]

@@ -178,6 +178,10 @@ def wall(
     Raises:
         KeyboardInterrupt: where a request to end came during a trial.
     """
+    if study.region.get("counts_only"):
+        number = len({one.counted_in for one in rest})
+        told = "one functional pass" if number == 1 else f"{number} functional passes"
+        return None, f"of {told}, which no trial foresees"
     likely = 0.0
     for members, tried in to_try(rest):
         walls = []

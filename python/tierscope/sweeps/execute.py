@@ -11,17 +11,19 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from contextlib import contextmanager
 from typing import Any
 
-from tierscope import _core, _system
+from tierscope import _core, _counts, _system
 from tierscope._interrupts import received
 from tierscope._region import bound
 from tierscope._result import Result
 from tierscope._run import Progress, RunFailedError, compare, each_alone, warmed_alike
 from tierscope._workload import Generated, MemoryTrace, Recorded, for_devices
 from tierscope.errors import RunError, TierscopeError
-from tierscope.sweeps.points import Point, build
+from tierscope.sweeps.points import Point, build, passes
 
 THREADS = "threads"
 """Where points run unless it is said: in threads of this computer."""
+_COUNTED = ("skip", "limit", "roi")
+"""What a study may say of the region, where it asks for counts alone."""
 _DASK = "dask://"
 _POLL_S = 0.2
 _AHEAD = 2
@@ -59,11 +61,13 @@ def shared(points: Sequence[tuple[Point, dict[str, Any]]], workers: int) -> list
     some of them, and warms once.
     """
     alike: dict[str, list[tuple[Point, dict[str, Any]]]] = {}
+    tasks = counted([one for one in points if one[1].get("counts_only")])
     for point, region in points:
+        if region.get("counts_only"):
+            continue
         said = json.dumps([point.work.to_dict(), region], sort_keys=True)
         own = said if _may_share(point, region) else f"{said} {point.key}"
         alike.setdefault(own, []).append((point, region))
-    tasks: list[dict[str, Any]] = []
     for some in alike.values():
         machines = [point.machine for point, _ in some]
         for group in warmed_alike(machines) if len(some) > 1 else [[0]]:
@@ -72,6 +76,18 @@ def shared(points: Sequence[tuple[Point, dict[str, Any]]], workers: int) -> list
                 own_tasks = [task(*some[index]) for index in group[start : start + each]]
                 tasks.append(own_tasks[0] if len(own_tasks) == 1 else {"together": own_tasks})
     return tasks
+
+
+def counted(points: Sequence[tuple[Point, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """What workers need to count points without times: those that one pass serves are one task."""
+    regions: dict[str, list[tuple[Point, dict[str, Any]]]] = {}
+    for point, region in points:
+        regions.setdefault(json.dumps(region, sort_keys=True), []).append((point, region))
+    return [
+        {"counted": [task(*some[index]) for index in group]}
+        for some in regions.values()
+        for group in passes([point for point, _ in some])
+    ]
 
 
 def _may_share(point: Point, region: dict[str, Any]) -> bool:
@@ -97,7 +113,38 @@ def simulate(task: dict[str, Any], stop: threading.Event | None = None) -> list[
     """
     if "together" in task:
         return _together(task["together"], stop)
+    if "counted" in task:
+        return _counted(task["counted"], stop)
     return [_simulate(task, stop)]
+
+
+def _counted(tasks: Sequence[dict[str, Any]], stop: threading.Event | None) -> list[Record]:
+    """Counts points in one pass: their workload and region are the same."""
+    first = tasks[0]
+    _check_build(first)
+    try:
+        machines = [_system.from_toml(one["system"], one["machine"]) for one in tasks]
+        watch = None if stop is None else _ending(stop)
+        region = {key: first["region"][key] for key in _COUNTED if key in first["region"]}
+        found, why = _counts.count(machines, _work(first["work"]), watch=watch, **region)
+    except TierscopeError as error:
+        return [{**_head(one), **failed(error.code, str(error))} for one in tasks]
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        return [{**_head(one), **failed("internal", told)} for one in tasks]
+    if why is not None:
+        return [{**_head(one), **failed("run-failed", why)} for one in tasks]
+    return [
+        {
+            **_head(one),
+            "status": "partial" if counts["partial_reason"] else "complete",
+            "error": None,
+            "result": None,
+            "intervals": None,
+            "counts": counts,
+        }
+        for one, counts in zip(tasks, found, strict=True)
+    ]
 
 
 def _together(tasks: Sequence[dict[str, Any]], stop: threading.Event | None) -> list[Record]:
@@ -301,7 +348,7 @@ def _of_worker(future: Future[list[Record]], task: dict[str, Any]) -> list[Recor
         return future.result()
     except KilledWorker as error:
         lost = failed("worker-lost", f"its worker died: {error}")
-        return [{**_head(one), **lost} for one in task.get("together", [task])]
+        return [{**_head(one), **lost} for one in task.get("together", task.get("counted", [task]))]
 
 
 @contextmanager

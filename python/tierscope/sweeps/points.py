@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tierscope import _core, _sampling, _system, _workload
+from tierscope import _core, _counts, _sampling, _system, _workload
 from tierscope._call import core_errors, parsed
 from tierscope._system import System
 from tierscope._workload import Generated, MemoryTrace, Program, Recorded
@@ -38,6 +38,7 @@ class Point:
         work: what runs on it.
         label: the workload's name, in tables.
         repetition: which of the repetitions it is; the first is 1.
+        counted_in: where counts alone are asked for, the number of the pass that gives it.
     """
 
     key: str
@@ -46,6 +47,7 @@ class Point:
     work: Generated | Recorded | MemoryTrace
     label: str
     repetition: int
+    counted_in: int | None = None
 
     def row(self) -> dict[str, Any]:
         """What a table says of it, apart from what came out."""
@@ -56,6 +58,7 @@ class Point:
             "seed": self.work.seed if isinstance(self.work, Generated) else None,
             "machine_digest": machine_digest(self.machine),
             "choice": dict(self.choice),
+            **({} if self.counted_in is None else {"pass": self.counted_in}),
         }
 
 
@@ -94,7 +97,41 @@ def points(study: Study, recordings: Mapping[str, Path] | None = None) -> list[P
     expansion = _Expansion(study, mistakes, recordings or {})
     found = list(expansion.points())
     mistakes.check()
-    return found
+    return in_passes(found) if study.region.get("counts_only") else found
+
+
+MOST_IN_A_PASS = 64
+"""Points that one pass counts at most: the tags of all are there at the same time."""
+
+
+def passes(found: Sequence[Point]) -> list[list[int]]:
+    """Which points one functional pass counts: their places, group by group.
+
+    These have the same workload, and machines whose on-chip caches let the same through: they
+    differ in what lies behind these.
+    """
+    alike: dict[str, list[int]] = {}
+    for index, point in enumerate(found):
+        alike.setdefault(json.dumps(point.work.to_dict(), sort_keys=True), []).append(index)
+    own: list[list[int]] = []
+    for some in alike.values():
+        for group in _counts.groups([found[index].machine for index in some]):
+            places = [some[index] for index in group]
+            own += [
+                places[at : at + MOST_IN_A_PASS] for at in range(0, len(places), MOST_IN_A_PASS)
+            ]
+    return sorted(own)
+
+
+def in_passes(found: Sequence[Point]) -> list[Point]:
+    """Points, each with the number of the pass that counts it; equal ones have the same."""
+    distinct = list({point.key: point for point in reversed(found)}.values())[::-1]
+    numbers = {
+        distinct[index].key: number
+        for number, group in enumerate(passes(distinct))
+        for index in group
+    }
+    return [replace(point, counted_in=numbers[point.key]) for point in found]
 
 
 def tell_of_parts(study: Study) -> None:
@@ -198,12 +235,16 @@ class _Expansion:
         return self._machines[key]
 
     def _sampled(self, machine: System | None) -> System | None:
-        """The machine, or nothing where the study asks for samples and it cannot be sampled."""
-        asked = self._asked_sample()
+        """The machine, or nothing where it cannot be sampled, or counted, as the study asks."""
+        counts = "counts_only" if self._study.region.get("counts_only") else None
+        asked = self._asked_sample() or counts
         if machine is None or asked is None:
             return machine
         try:
-            _sampling.check_machines([machine])
+            if counts:
+                _counts.check_machines([machine])
+            else:
+                _sampling.check_machines([machine])
         except RunError as error:
             mend = error.hint or "leave it out"
             self._mistakes.problem(error.code, [asked], str(error), mend)

@@ -47,6 +47,14 @@ WINDOW_FIGURES: tuple[tuple[str, str, Cell], ...] = (
     ("latency_p99_ns", "99 % of\nwindows", fmt.nanoseconds),
 )
 """Figures of recordings of windows: estimates of the whole program, then what is of windows."""
+COUNT_FIGURES: tuple[tuple[str, str, Cell], ...] = (
+    ("miss_rate", "misses", fmt.percent),
+    ("misses", "misses\n(number)", fmt.count),
+    ("write_back_pages", "pages\nwritten", fmt.count),
+    ("lookups", "look-ups", fmt.count),
+    ("hits", "hits", fmt.count),
+)
+"""Figures of counts without times."""
 _HALF_WIDTHS = {
     "time_s": "time_half_width",
     "ipc": "time_half_width",
@@ -62,6 +70,8 @@ _TIMES = ("time_s", "windows_thread_time_s")
 
 def figures_of(frame: Any) -> tuple[tuple[str, str, Cell], ...]:
     """The figures that a sweep's table has something to say of."""
+    if "pass" in frame.columns:
+        return COUNT_FIGURES
     alone = (
         "device_bytes_per_s" in frame.columns and frame["device_bytes_per_s"].is_not_null().all()
     )
@@ -140,12 +150,26 @@ def closing_lines(sweep: Sweep) -> list[str]:
         )
     if any(row["repetition"] > 1 for row in sweep.data["points"]):
         lines.append("Means over seeds; ± is half of the 95 % confidence interval (Student t).")
+    lines += _pass_lines(sweep)
     lines += _estimate_lines(sweep)
     failures = list(sweep.failures())
     lines += [f"Failed: {what}: {why}" for what, why in failures[:_MOST_FAILURES]]
     if len(failures) > _MOST_FAILURES:
         lines.append(f"Failed: {len(failures) - _MOST_FAILURES} more; the table has all of them.")
     return [fmt.visible(line) for line in lines]
+
+
+def _pass_lines(sweep: Sweep) -> Iterator[str]:
+    """How counts without times were obtained."""
+    if not sweep.counts_only:
+        return
+    number = len({row["pass"] for row in sweep.data["points"]})
+    passes = "one functional pass" if number == 1 else f"{number} functional passes"
+    yield (
+        f"Counts without times, from {passes} (the table's column pass says which). A run in time "
+        "counts as a miss, too, what finds its page on the way; and its threads may take turns "
+        "otherwise."
+    )
 
 
 def _estimate_lines(sweep: Sweep) -> Iterator[str]:

@@ -243,6 +243,8 @@ def _is_record(found: Mapping[str, Any]) -> bool:
         )
     if found.get("status") not in ("complete", "sampled", "partial"):
         return False
+    if "counts" in found:
+        return _is_counts(found["counts"])
     if not isinstance(found.get("intervals"), dict) or found.get("error") is not None:
         return False
     try:
@@ -250,3 +252,9 @@ def _is_record(found: Mapping[str, Any]) -> bool:
     except (_core.RunError, ValueError):
         return False
     return bool(read["systems"])
+
+
+def _is_counts(found: object) -> bool:
+    """Whether these are figures without times."""
+    least = {"organization", "accesses", "lookups", "hits", "misses", "miss_rate"}
+    return isinstance(found, dict) and least <= set(found)

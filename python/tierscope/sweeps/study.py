@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,7 @@ KEYS = (
     "precision",
     "allow_truncated",
     "time_limit_s",
+    "counts_only",
     "set",
     "design",
     "parameters",
@@ -77,7 +79,7 @@ class Study:
         repetitions: how many seeds each point of a generated workload runs with.
         seed: the first of them.
         region: ``skip``, ``limit``, ``roi``, ``warming``, ``sample``, ``precision`` and
-            ``time_limit_s``, as of ``run``.
+            ``time_limit_s``, as of ``run``; ``counts_only`` where no times are asked for.
         sets: values that all points have, by path.
         design: how values are combined.
         parameters: what varies.
@@ -119,6 +121,7 @@ def study(
     sample: bool = False,
     precision: _sampling.Precision | None = None,
     time_limit_s: float | None = None,
+    counts_only: bool = False,
     allow_truncated: bool = False,
 ) -> Study:
     """What a sweep runs, as a file of a study says it.
@@ -144,6 +147,8 @@ def study(
         sample: see there.
         precision: see there.
         time_limit_s: see there.
+        counts_only: asks for counts alone, of accesses, hits, misses and write-backs, and not for
+            times: points that differ in their DRAM caches share one functional pass.
         allow_truncated: replays of a damaged recording, by name, what precedes the damage.
 
     Raises:
@@ -164,6 +169,7 @@ def study(
         "sample": sample or None,
         "precision": precision,
         "time_limit_s": time_limit_s,
+        "counts_only": counts_only or None,
         "allow_truncated": allow_truncated or None,
         "set": dict(_check.mapping(set or {}, "what is set")),
         "design": {"kind": design} if isinstance(design, str) else design,
@@ -406,7 +412,7 @@ def _region(said: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
     """What of each run is counted, checked as a run checks it."""
     from tierscope import _region as region
 
-    keys = ("skip", "limit", "roi", "warming", "sample", "precision", "time_limit_s")
+    keys = ("skip", "limit", "roi", "warming", "sample", "precision", "time_limit_s", "counts_only")
     found = {key: said[key] for key in keys if key in said}
     checks = {
         "skip": lambda value: region.bound("skip", value),
@@ -427,7 +433,32 @@ def _region(said: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
         mistakes.problem(
             "unknown-value", ["warming"], "there is no such warming", mend, found["warming"]
         )
+    _check_counts(found, mistakes)
     return found
+
+
+def _check_counts(found: dict[str, Any], mistakes: Mistakes) -> None:
+    """Refuses what has a meaning with times alone, where only counts are asked for."""
+    from tierscope import _region as region
+
+    asked = found.get("counts_only", False)
+    if not isinstance(asked, bool):
+        reason = "that is neither true nor false"
+        mend = "write true or false, without quotes"
+        mistakes.problem("wrong-type", ["counts_only"], reason, mend, asked)
+    if asked is not True:
+        found.pop("counts_only", None)
+        return
+    for key in ("warming", "sample", "precision", "time_limit_s"):
+        if found.get(key):
+            reason = "counts_only asks for no times: the whole run is one functional pass"
+            mistakes.problem("contradiction", [key], reason, "leave one of them out", found[key])
+    for key in ("skip", "limit"):
+        with contextlib.suppress(TierscopeError):
+            if key in found and "time_ps" in region.bound(key, found[key]):
+                reason = "counts_only asks for no times, and this is one"
+                mend = 'write accesses, such as "1M", or "2G instructions"'
+                mistakes.problem("contradiction", [key], reason, mend, found[key])
 
 
 def _sets(given: object, mistakes: Mistakes) -> dict[str, Value]:

@@ -109,6 +109,11 @@ class Sweep:
         return "sampled" if counts["sampled"] else "complete"
 
     @property
+    def counts_only(self) -> bool:
+        """Whether its points have counts alone, and no times."""
+        return bool(self.data["region"].get("counts_only"))
+
+    @property
     def of_windows(self) -> bool:
         """Whether some points are of recordings of windows, which are samples of their program."""
         workloads = (
@@ -160,8 +165,15 @@ class Sweep:
         row = self.data["points"][index]
         record = self._store.record(row["key"])
         if record is None or record["result"] is None:
-            why = "has not run" if record is None else f"failed: {record['error']['message']}"
-            raise TierscopeError("no-result", f"point {index} ({self.label(index)}) {why}")
+            mend = None
+            if record is None:
+                why = "has not run"
+            elif record["error"] is not None:
+                why = f"failed: {record['error']['message']}"
+            else:
+                why = "has counts alone, and no result: its study has counts_only"
+                mend = "read its row in table(), or sweep without counts_only"
+            raise TierscopeError("no-result", f"point {index} ({self.label(index)}) {why}", mend)
         text = self._store.machine_text(row["machine_digest"], row["system"])
         descriptions = {} if text is None else {row["system"]: text}
         columns = {k: v for k, v in record["intervals"].items() if k != "system"}

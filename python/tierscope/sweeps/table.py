@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,12 @@ def table(
     for name in parameters:
         varied |= columns_of(name, [row["choice"][name] for row in rows])
     figures = [_figures(records.get(row["key"])) for row in rows]
+    if any("pass" in row for row in rows):
+        shared = Counter(row["pass"] for row in rows)
+        figures = [
+            {"pass": row["pass"], "pass_points": shared[row["pass"]], **one}
+            for row, one in zip(rows, figures, strict=True)
+        ]
     # In one order, whichever points there are.
     keys = dict.fromkeys(key for one in figures for key in one)
     told = {_apart(key, varied): [one.get(key) for one in figures] for key in keys}
@@ -110,6 +117,8 @@ def _of(record: Record | None, key: str) -> str | None:
 
 def _figures(record: Record | None) -> dict[str, object]:
     """The figures of a point's one system."""
+    if record is not None and "counts" in record:
+        return dict(record["counts"])
     if record is None or record["result"] is None:
         return {}
     ((name, system),) = record["result"]["systems"].items()
