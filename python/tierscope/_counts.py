@@ -10,7 +10,7 @@ from tierscope import _check, _core, _run, _workload
 from tierscope._call import core_errors, parsed
 from tierscope._region import Extent
 from tierscope._system import System
-from tierscope._workload import Generated, MemoryTrace, Recorded
+from tierscope._workload import Generated, MemoryTrace, Program, Recorded
 
 Counts = dict[str, Any]
 """What one machine counted: figures by name, and ``partial_reason``."""
@@ -49,6 +49,7 @@ def count(
         RunError: where it could not begin.
     """
     what = _workload.on(work, machines)
+    assert not isinstance(what, Program), "no name stands for a program"
     job = {
         "workload": what.to_dict(),
         "systems": [one.to_dict() for one in machines],

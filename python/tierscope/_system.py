@@ -242,6 +242,10 @@ def with_names_told_apart(machines: Iterable[System]) -> list[System]:
     return told
 
 
+_LONGEST_NAME = 48
+"""Characters of a name that tells what sets a machine apart; what takes more is numbered."""
+
+
 def _other_name(machine: System, taken: Mapping[str, System]) -> str:
     """Such as ``hybrid+ways-64`` where little sets it apart, else ``hybrid@2``."""
     first = taken[machine.name].to_dict()
@@ -249,7 +253,7 @@ def _other_name(machine: System, taken: Mapping[str, System]) -> str:
     if 1 <= len(differences) <= 2:
         said = "".join(f"+{path}-{value}" for path, value in differences.items())
         name = machine.name + re.sub(r"[^A-Za-z0-9_./+@-]+", "-", said)
-        if name not in taken:
+        if name not in taken and len(name) <= _LONGEST_NAME:
             return name
     number = 2
     while f"{machine.name}@{number}" in taken:
@@ -262,6 +266,14 @@ def _differences(path: str, one: object, other: object) -> Iterable[tuple[str, o
     if isinstance(one, dict) and isinstance(other, dict):
         for key in one | other:
             yield from _differences(str(key), one.get(key), other.get(key))
+    elif (
+        isinstance(one, list)
+        and isinstance(other, list)
+        and len(one) == len(other)
+        and all(isinstance(item, dict) for item in (*one, *other))
+    ):
+        for own, others in zip(one, other, strict=True):
+            yield from _differences(path, own, others)
     elif one != other:
         yield path, other
 

@@ -1,4 +1,4 @@
-"""Counts without times: one pass gives what each point's own would, and the table says which pass."""
+"""Counts without times: one pass gives what each point's own would."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def study(tmp_path: Path) -> Path:
 def test_each_points_counts_are_those_of_its_own_pass(study: Path, tmp_path: Path) -> None:
     done = ts.sweep(study, tmp_path / "out")
     table = done.table()
-    assert done.complete and done.counts_only
+    assert done.complete
+    assert done.counts_only
     for row, point in zip(table.iter_rows(named=True), points(ts.load_study(study)), strict=True):
         (own,), failed = _counts.count([point.machine], point.work, skip=500)
         assert failed is None
@@ -81,7 +82,8 @@ def test_counts_are_shown_in_tables_pages_and_plots(
     out = tmp_path / "out"
     shown = tierscope("sweep", str(study), "-o", str(out)).stdout
     assert "Counts without times, from 3 functional passes" in shown
-    assert "(number)" in shown and max(map(len, shown.splitlines())) <= 80
+    assert "(number)" in shown
+    assert max(map(len, shown.splitlines())) <= 80
     page = tmp_path / "page.html"
     assert tierscope("report", str(out), "-o", str(page)).returncode == 0
     assert "counts without times" in page.read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -141,7 +142,74 @@ def test_a_program_is_recorded_once_and_each_point_replays_it(
     assert more.returncode == 0, more.stderr
     assert counter.read_text() == "run\nrun\n"
     assert f"{script} b" in ts.load_sweep(tmp_path / "out").table()["workload"].to_list()
-    assert len(list((tmp_path / "out" / recordings.FOLDER).iterdir())) == 2
+    assert len(list((tmp_path / "out" / recordings.FOLDER).glob("*.tst"))) == 2
+
+
+@pytest.mark.skipif(QEMU, reason="there is no QEMU to record with")
+def test_a_program_is_recorded_again_where_what_it_read_has_changed(
+    tierscope: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data, runs, script = tmp_path / "data.txt", tmp_path / "runs", tmp_path / "app.sh"
+    data.write_text("first\n")
+    script.write_text(f"#!/bin/sh\nread line < data.txt\necho $line >> {runs}\n")
+    script.chmod(0o755)
+    (tmp_path / "study.toml").write_text(
+        f'systems = ["oracle/quick"]\nworkloads = [{{ program = ["{script}"] }}]\n'
+    )
+
+    def swept() -> str:
+        done = tierscope("sweep", "study.toml", "-o", "out", "-q")
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    assert swept() == ""
+    # Another time of the same content is no change; what the program writes is not what it reads.
+    os.utime(data, ns=(1, 1))
+    runs.write_text("first\n")
+    assert swept() == ""
+    assert runs.read_text() == "first\n"
+    data.write_text("other\n")
+    early = tierscope("sweep", "study.toml", "-o", "out", "--dry-run")
+    assert early.returncode == 125
+    assert "is known once it is recorded" in early.stderr
+    assert f"recorded again: {data}, which it read, has changed" in swept()
+    assert runs.read_text() == "first\nother\n"
+    for recording in (tmp_path / "out" / recordings.FOLDER).glob("*.tst"):
+        recording.write_bytes(recording.read_bytes()[:-9])
+    assert "recorded again: its recording of this sweep is damaged" in swept()
+    for left in (tmp_path / "out" / recordings.FOLDER).glob("*.json"):
+        left.write_text("[]")
+    assert "which files it read is not known any more" in swept()
+    assert swept() == ""
+
+
+@pytest.mark.skipif(QEMU, reason="there is no QEMU to record with")
+def test_what_cannot_run_is_told_with_its_place_before_anything_runs(
+    tierscope: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.toml").write_text(
+        'systems = ["device/slc"]\n'
+        'workloads = [\n  "gups",\n  { program = ["true"] },\n'
+        '  { program = ["./nope", "a"] },\n  "random",\n]\n'
+    )
+    for command in (("check", "study.toml"), ("sweep", "study.toml", "-o", "out", "-q")):
+        told = tierscope(*command)
+        assert told.returncode == 125
+        assert "study.toml:3:3" in told.stderr
+        assert "study.toml:4:15" in told.stderr
+        assert "./nope a: no such program" in told.stderr
+        assert "study.toml:5:15" in told.stderr
+        assert told.stderr.count("device/slc is a device alone") == 2
+        assert "random" not in told.stderr.replace("random, sequential", "")
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "study.toml").write_text(
+        'systems = ["oracle/quick", "device/slc"]\nworkloads = ["random"]\n'
+    )
+    told = tierscope("sweep", "study.toml", "-o", "out", "-q")
+    assert "oracle/quick has a processor" in told.stderr
+    assert "study.toml:2:" in told.stderr
 
 
 @pytest.mark.skipif(QEMU, reason="there is no QEMU to record with")
@@ -163,7 +231,7 @@ def test_a_program_that_fails_or_is_none_is_told(
     study('["./no-such-program"]')
     none = tierscope("sweep", "study.toml", "-o", "out", "-q")
     assert none.returncode == 125
-    assert "no program ./no-such-program" in none.stderr
+    assert "./no-such-program: no such program" in none.stderr
     study('["true"], arguments = "x"')
     unknown = tierscope("sweep", "study.toml", "-o", "out", "-q")
     assert "a program of a study has no key `arguments`" in unknown.stderr

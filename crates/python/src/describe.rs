@@ -12,6 +12,7 @@ use tierscope_system::result::RunResult;
 use tierscope_system::run::{self, RunOptions};
 use tierscope_system::spec::{self, Resolved, SystemSpec};
 use tierscope_units::{KINDS, Size};
+use tierscope_workload::Stream;
 use tierscope_workload::generator::GENERATORS;
 use tierscope_workload::trace::TstReader;
 
@@ -258,6 +259,15 @@ pub fn check_workload(py: Python<'_>, workload: &str) -> PyResult<()> {
     let workload: Workload =
         serde_json::from_str(workload).map_err(|error| run_error("bad-workload", error))?;
     py.detach(|| workload.prepare()).map(|_| ())
+}
+
+/// The files that a recording says its program used, by the paths that it has of them.
+#[pyfunction]
+pub fn recorded_files(py: Python<'_>, path: PathBuf) -> PyResult<Vec<String>> {
+    let reader = py
+        .detach(|| TstReader::open(&path, false))
+        .map_err(|error| run_error("unreadable-recording", error))?;
+    Ok(reader.files().iter().map(|file| file.name.clone()).collect())
 }
 
 /// The files that the path of a trace of requests names: itself, or, where there is none of that name, those

@@ -2,7 +2,7 @@
 
 use crate::assemble::{Known, assemble, filtered, in_windows};
 use crate::error::run_error;
-use crate::job::{Job, Prepared, Source};
+use crate::job::{Job, Prepared, Source, Workload};
 use crate::live;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
@@ -13,7 +13,8 @@ use std::time::Duration;
 use tierscope_system::counts;
 use tierscope_system::result::{Interval, WorkloadKind};
 use tierscope_system::run::{
-    Observer, Outcome, Progress, begin_at_mark, check_region, check_sites, run_alone, run_machines,
+    Observer, Outcome, Progress, RunOptions, begin_at_mark, check_region, check_sites, run_alone,
+    run_machines,
 };
 use tierscope_system::spec::SystemSpec;
 
@@ -55,15 +56,7 @@ impl Run {
     #[staticmethod]
     fn start(py: Python<'_>, job: &str) -> PyResult<Run> {
         let Job { systems, workload, mut options, apart } = Job::read(job)?;
-        let prepared = py.detach(|| workload.prepare_for(&systems))?;
-        prepared.check_fit(&systems)?;
-        if let Source::Stream(stream) = &prepared.source {
-            check_sites(&**stream, options.sites).map_err(|e| run_error("no-code", e))?;
-            if prepared.info.kind == WorkloadKind::Generated {
-                begin_at_mark(&**stream, &mut options);
-            }
-            check_region(&**stream, &options).map_err(|e| run_error("bad-region", e))?;
-        }
+        let prepared = prepare(py, workload, &systems, &mut options)?;
         let Prepared { source, info, damage, cut, missing, filter, windows } = prepared;
         let own = move |systems: &[SystemSpec]| filter.map(|filter| filtered(filter, systems));
         let is_sample = windows.is_some();
@@ -112,16 +105,11 @@ impl Run {
     #[staticmethod]
     fn count(py: Python<'_>, job: &str) -> PyResult<Run> {
         let Job { systems, workload, mut options, .. } = Job::read(job)?;
-        let prepared = py.detach(|| workload.prepare_for(&systems))?;
-        prepared.check_fit(&systems)?;
-        let Prepared { source, info, damage, cut, missing, windows, .. } = prepared;
+        let prepared = prepare(py, workload, &systems, &mut options)?;
+        let Prepared { source, damage, cut, missing, windows, .. } = prepared;
         let Source::Stream(stream) = source else {
             return Err(run_error("wrong-workload", "requests for a device alone are no accesses"));
         };
-        if info.kind == WorkloadKind::Generated {
-            begin_at_mark(&*stream, &mut options);
-        }
-        check_region(&*stream, &options).map_err(|e| run_error("bad-region", e))?;
         options.windows = windows.map(|windows| windows.spec);
         counts::check(&systems, &options).map_err(|e| run_error("usage", e))?;
         Run::spawn(systems.len(), move |shared| {
@@ -186,6 +174,32 @@ impl Run {
             None => Err(run_error("still-running", "the run has not ended yet")),
         }
     }
+}
+
+/// Makes a workload ready for machines that it fits, and in which it comes to its region.
+fn prepare(
+    py: Python<'_>,
+    workload: Workload,
+    systems: &[SystemSpec],
+    options: &mut RunOptions,
+) -> PyResult<Prepared> {
+    let prepared = py.detach(|| workload.prepare_for(systems))?;
+    prepared.check_fit(systems)?;
+    if let Source::Stream(stream) = &prepared.source {
+        check_sites(&**stream, options.sites).map_err(|e| run_error("no-code", e))?;
+        if prepared.info.kind == WorkloadKind::Generated {
+            begin_at_mark(&**stream, options);
+        }
+        check_region(&**stream, options).map_err(|e| run_error("bad-region", e))?;
+    }
+    Ok(prepared)
+}
+
+/// Raises what keeps a job from starting, as far as it shows before it runs.
+#[pyfunction]
+pub fn check_job(py: Python<'_>, job: &str) -> PyResult<()> {
+    let Job { systems, workload, mut options, .. } = Job::read(job)?;
+    prepare(py, workload, &systems, &mut options).map(drop)
 }
 
 impl Run {

@@ -65,7 +65,7 @@ def _points(_type: object, tokens: Sequence[Token]) -> int:
 
 
 def crash(
-    system: Annotated[str, Parameter(completer=names.systems)],
+    system: Annotated[str, Parameter(name=("--system", "-s"), completer=names.systems)],
     *,
     workload: Annotated[str, Parameter(name=("--workload", "-w"), completer=names.workloads)],
     set_: Annotated[list[str] | None, Parameter(name="--set", consume_multiple=False)] = None,

@@ -197,7 +197,7 @@ def latencies(data: ResultData) -> Spec:
         "mark": {"type": "point", "filled": True, "size": 90},
         "encoding": encoding,
     }
-    return chart("Latency", f"of {_accesses(data)}; {state_of(data)}", rows, body)
+    return chart("Latency", f"of {accesses(data)}; {state_of(data)}", rows, body)
 
 
 def _decades(rows: Rows) -> list[float]:
@@ -209,12 +209,13 @@ def _decades(rows: Rows) -> list[float]:
     return [10.0**power for power in range(least, most + 1)]
 
 
-def _accesses(data: ResultData) -> str:
+def accesses(data: ResultData) -> str:
+    """Whose latencies are distributed."""
     alone = all(system["device"] is not None for system in data["systems"].values())
     return "all requests" if alone else "all loads and stores, on-chip hits included"
 
 
-def _placed(data: ResultData) -> str:
+def placed(data: ResultData) -> str:
     """What maps of addresses count."""
     alone = all(system["device"] is not None for system in data["systems"].values())
     return "requests" if alone else "accesses that a core's own caches did not serve at once"
@@ -449,11 +450,11 @@ def all_of(data: ResultData, intervals: pl.DataFrame) -> list[Spec]:
     found: list[Spec | None] = [
         breakdown(data),
         latencies(data) if _any_latency(data["systems"].values()) else None,
-        distribution_charts.latency_distribution(data, state_of(data), _accesses(data)),
+        distribution_charts.latency_distribution(data, state_of(data), accesses(data)),
         stages(data),
         over_time(data, intervals),
         distribution_charts.queues(data, state_of(data)),
-        distribution_charts.heat_map(data, state_of(data), _placed(data)),
+        distribution_charts.heat_map(data, state_of(data), placed(data)),
         distribution_charts.wear(data, state_of(data)),
         areas(data),
         functions(data),

@@ -28,6 +28,24 @@ _LABELS = 8
 """Labels of an axis of addresses."""
 
 
+def all_of(data: ResultData, state: str, of: str, placed: str) -> list[Spec]:
+    """All of these that a result has something to say of.
+
+    Args:
+        data: the result.
+        state: how complete it is, and whatever else a figure's second line says.
+        of: the accesses whose latencies are distributed.
+        placed: the accesses that maps of addresses count.
+    """
+    found = (
+        latency_distribution(data, state, of),
+        queues(data, state),
+        heat_map(data, state, placed),
+        wear(data, state),
+    )
+    return [one for one in found if one is not None]
+
+
 def latency_distribution(data: ResultData, state: str, of: str) -> Spec | None:
     """Which share of accesses takes how long, and as long or longer; nothing without histograms."""
     found = distributions.latencies(data)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from tierscope._shape import ResultData
+from tierscope.pages import distribution_charts
 from tierscope.pages.chart import Spec, by_system, chart, dashes, shapes, spread_by_ratio, tooltip
+from tierscope.pages.charts import accesses, placed
 from tierscope.pages.page import Page, Table
-from tierscope.pages.sweep_charts import Axis
+from tierscope.pages.sweep_charts import Axis, state_of
 from tierscope.reproduce import figures
 from tierscope.reproduce.parts import AXES, parts_of
 from tierscope.reproduce.run import Done
 from tierscope.reproduce.tables import grids
+from tierscope.sweeps.sweep import Sweep
 
 
 def page(done: Done) -> Page:
@@ -33,7 +37,7 @@ def page(done: Done) -> Page:
         state=done.state,
         remarks=[item.shows],
         tables=[Table(one.heading, one.rows, one.texts, one.title) for one in grids(done)],
-        charts=_charts(done),
+        charts=[*_charts(done), *_distributions(done)],
         notes=notes,
         texts=[(f"System {name}", text) for name, text in machines.items()],
     )
@@ -48,6 +52,40 @@ def _charts(done: Done) -> list[Spec]:
     form = _lines if done.item.view == "lines" else _bars
     names = (done.item.figure, *done.item.also)
     return [chart(done.item.shows, state, _rows(done, name), form(done, name)) for name in names]
+
+
+_MOST_PANELS = 4
+"""Panels whose runs' distributions are drawn: maps of many accesses make a page large."""
+
+
+def _distributions(done: Done) -> list[Spec]:
+    """Latencies, accesses, queues and wear of one run of each panel, its systems side by side."""
+    found: list[Spec] = []
+    for panel, sweep in list(zip(done.panels, done.sweeps, strict=True))[:_MOST_PANELS]:
+        told = _side_by_side(sweep)
+        if told is None:
+            continue
+        data, said = told
+        state = f"{panel.title}: {said}; {'quick' if done.quick else 'full'}, {state_of(sweep)}"
+        found += distribution_charts.all_of(data, state, accesses(data), placed(data))
+    return found
+
+
+def _side_by_side(sweep: Sweep) -> tuple[ResultData, str] | None:
+    """The first run that most systems have, and what it is."""
+    runs: dict[str, list[int]] = {}
+    for index, row in enumerate(sweep.data["points"]):
+        if sweep.state(index) in ("missing", "failed"):
+            continue
+        choice = [f"{name} {value}" for name, value in row["choice"].items()]
+        seed = [] if row["seed"] is None else [f"seed {row['seed']}"]
+        runs.setdefault(", ".join([row["workload"], *choice, *seed]), []).append(index)
+    if not runs:
+        return None
+    said, indices = max(runs.items(), key=lambda run: len(run[1]))
+    results = [sweep.result(index).data for index in indices]
+    systems = {name: one for data in results for name, one in data["systems"].items()}
+    return {**results[0], "systems": systems}, said
 
 
 def _rows(done: Done, name: str) -> list[dict[str, Any]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tierscope import _core, _counts, _sampling, _system, _workload
+from tierscope import _check, _core, _counts, _run, _sampling, _system, _workload
 from tierscope._call import core_errors, parsed
 from tierscope._system import System
 from tierscope._workload import Generated, MemoryTrace, Program, Recorded
@@ -75,14 +75,18 @@ def machine_digest(machine: System) -> str:
     return _digest(spec)
 
 
-def points(study: Study, recordings: Mapping[str, Path] | None = None) -> list[Point]:
+def points(
+    study: Study,
+    recordings: Mapping[str, Path] | None = None,
+    at_hand: Collection[str] = (),
+) -> list[Point]:
     """Every point of a study, in the order of its table.
 
     Args:
         study: the study.
         recordings: those of its programs, by their labels. Points of a program without one cannot
-            run: they
-            only say what would be.
+            run: they only say what would be.
+        at_hand: labels of programs that need not be recorded, and so need no recorder.
 
     Raises:
         SpecError: with every mistake, before anything runs.
@@ -94,7 +98,7 @@ def points(study: Study, recordings: Mapping[str, Path] | None = None) -> list[P
         reason = f"it has {number} points, and at most {design.MOST_POINTS} are taken"
         mistakes.problem("impossible-value", [], reason, "vary less, or take a random design")
         mistakes.check()
-    expansion = _Expansion(study, mistakes, recordings or {})
+    expansion = _Expansion(study, mistakes, recordings or {}, at_hand)
     found = list(expansion.points())
     mistakes.check()
     return in_passes(found) if study.region.get("counts_only") else found
@@ -149,9 +153,15 @@ class _Expansion:
     """Resolves machines and workloads of a study, each distinct one once."""
 
     def __init__(
-        self, study: Study, mistakes: Mistakes, recordings: Mapping[str, Path] | None = None
+        self,
+        study: Study,
+        mistakes: Mistakes,
+        recordings: Mapping[str, Path] | None = None,
+        at_hand: Collection[str] = (),
     ) -> None:
         self._study = study
+        self._at_hand = at_hand
+        self._fits: dict[tuple[int, str, str], bool] = {}
         self._recordings = recordings or {}
         self._mistakes = mistakes
         self._systems = self._loaded()
@@ -190,6 +200,8 @@ class _Expansion:
                 for number in range(len(self._systems)):
                     machine = self._machine(number, of_systems)
                     if machine is None or work is None:
+                        continue
+                    if not self._fit(machine, work, index):
                         continue
                     yield from self._repeated(choice, machine, work, index)
 
@@ -320,7 +332,7 @@ class _Expansion:
     ) -> Generated | Recorded | MemoryTrace | None:
         study = self._study
         name, parameters = given if isinstance(given, tuple) else (_name_of(given), {})
-        at = self._mistakes.places.of("workloads", value=Path(name).name if ":" in name else name)
+        at = self._place(given)
         try:
             if isinstance(given, tuple):
                 own = ":" not in name or name.startswith("filebench:")
@@ -331,6 +343,8 @@ class _Expansion:
             elif isinstance(given, Program):
                 file = self._recordings.get(name)
                 work = _STAND_IN if file is None else Recorded(file)
+                if file is None and name not in self._at_hand:
+                    _run.check_program(given)
             elif sets and not isinstance(given, Recorded):
                 said = {**given.parameters, **sets}
                 seed = given.seed if isinstance(given, Generated) else None
@@ -360,9 +374,47 @@ class _Expansion:
                 # What the command line calls so is a key of a study's file.
                 reason = reason.replace("--allow-truncated", "allow_truncated = true")
             mend = error.hint or ""
+            if isinstance(given, Program) and reason.startswith(given.command[0]):
+                # The place names the program, and so does what stands before its reason.
+                mend = mend or "name a program that can be run, by its path or as in PATH"
+                reason = reason.removeprefix(f"{given.command[0]}: ")
             self._mistakes.add(Problem(error.code, "workloads", name, reason, mend, at))
             return None
         return work
+
+    def _place(self, given: Work) -> str:
+        """Where the study names a workload."""
+        if isinstance(given, Program):
+            return self._mistakes.places.of("workloads", value=list(given.command))
+        name = given[0] if isinstance(given, tuple) else _name_of(given)
+        return self._mistakes.places.of("workloads", value=Path(name).name if ":" in name else name)
+
+    def _fit(self, machine: System, work: Generated | Recorded | MemoryTrace, index: int) -> bool:
+        """Whether the machine takes workloads of the kind; that it does not is told.
+
+        Whether this one fits in its memory, and comes to its region, is told when it runs, of each
+        point by itself.
+        """
+        key = (index, machine.name, json.dumps({**work.to_dict(), "seed": None}, sort_keys=True))
+        if key not in self._fits:
+            given = self._study.works[index]
+            what = _workload.on(work, [machine])
+            assert not isinstance(what, Program), "a recording stands for a program"
+            job = {"workload": what.to_dict(), "systems": [machine.to_dict()]}
+            self._fits[key] = True
+            try:
+                with core_errors():
+                    _core.check_job(_check.written(job, "the workload"))
+            except TierscopeError as error:
+                if error.code == "wrong-workload":
+                    name = given[0] if isinstance(given, tuple) else _name_of(given)
+                    mend = "leave one of the two out, or make a study of each"
+                    told = Problem(
+                        error.code, "workloads", name, str(error), mend, self._place(given)
+                    )
+                    self._mistakes.add(told)
+                    self._fits[key] = False
+        return self._fits[key]
 
     def _add_plain(self, problem: Problem, at: str) -> None:
         self._mistakes.add(

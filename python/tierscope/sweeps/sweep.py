@@ -17,7 +17,7 @@ from tierscope.errors import ArgumentError, TierscopeError
 from tierscope.sweeps import table as tables
 from tierscope.sweeps.execute import THREADS, check_on, processors, run_all, shared
 from tierscope.sweeps.points import Point, points
-from tierscope.sweeps.recordings import programs, recorded
+from tierscope.sweeps.recordings import at_hand, programs, recorded
 from tierscope.sweeps.store import Store, lock
 from tierscope.sweeps.study import Study, read
 
@@ -165,15 +165,15 @@ class Sweep:
         row = self.data["points"][index]
         record = self._store.record(row["key"])
         if record is None or record["result"] is None:
-            mend = None
+            hint: str | None = None
             if record is None:
                 why = "has not run"
             elif record["error"] is not None:
                 why = f"failed: {record['error']['message']}"
             else:
                 why = "has counts alone, and no result: its study has counts_only"
-                mend = "read its row in table(), or sweep without counts_only"
-            raise TierscopeError("no-result", f"point {index} ({self.label(index)}) {why}", mend)
+                hint = "read its row in table(), or sweep without counts_only"
+            raise TierscopeError("no-result", f"point {index} ({self.label(index)}) {why}", hint)
         text = self._store.machine_text(row["machine_digest"], row["system"])
         descriptions = {} if text is None else {row["system"]: text}
         columns = {k: v for k, v in record["intervals"].items() if k != "system"}
@@ -307,7 +307,7 @@ def sweep(
     store = Store(target)
     store.check()
     # Every mistake is told before a program runs.
-    found = points(study)
+    found = points(study, at_hand=at_hand(study, target))
     with store.locked():
         if programs(study):
             found = points(study, recorded(study, target))

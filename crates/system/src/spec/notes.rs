@@ -8,7 +8,33 @@ impl SystemSpec {
     /// A remark for each value that changes nothing in this machine, whose description has been checked.
     pub fn remarks(&self) -> Vec<String> {
         let buffers = self.build_organization().is_some_and(|it| it.takes_control());
-        self.without_effect(buffers)
+        self.without_effect(buffers).into_iter().chain(self.too_small_inclusive()).collect()
+    }
+
+    /// Inclusive levels that cannot hold all that the levels before them can: lines leave these early. Of levels that
+    /// are not inclusive each may hold lines of its own.
+    fn too_small_inclusive(&self) -> Vec<String> {
+        let Some(processor) = &self.processor else { return Vec::new() };
+        let (mut covered_bytes, mut shared) = (0u64, false);
+        let mut told = Vec::new();
+        for cache in &processor.caches {
+            if cache.shared && !shared {
+                covered_bytes = covered_bytes.saturating_mul(u64::from(processor.cores));
+                shared = true;
+            }
+            let (name, bytes) = (&cache.name, cache.capacity.bytes());
+            if cache.inclusive && bytes < covered_bytes {
+                told.push(format!(
+                    "processor.caches.{name}.inclusive: with {} it cannot hold the {} that the levels before it \
+                     can hold in all cores, which lose lines to it early",
+                    cache.capacity,
+                    Size::from_bytes(covered_bytes)
+                ));
+            }
+            covered_bytes =
+                if cache.inclusive { bytes } else { covered_bytes.saturating_add(bytes) };
+        }
+        told
     }
 
     /// A remark for each value that changes nothing here. `buffers` says that the store buffers writes.
