@@ -25,6 +25,11 @@ _OUTCOMES = {
     "cut": "cut short",
     None: "had ended",
 }
+_IN_SHORT = {"gone": "gone, not promised", "lost": "LOST, though promised"}
+"""The same where a terminal has little room."""
+_WIDTH = 80
+"""Columns of a timeline as text."""
+_LEAST_LABEL = 16
 _COLOURS = {"write": "C0", "evict": "C1", "fill": "C2", "clone": "C4", "flush": "C5", "trim": "C6"}
 _UNITS_S = {"s": 1.0, "ms": 1e-3, "\u00b5s": 1e-6, "ns": 1e-9}
 
@@ -40,10 +45,18 @@ def text(data: Mapping[str, Any]) -> str:
     ]
     for track in data["requests"]:
         times = (track[key] for key in ("issued_ps", "acknowledged_ps", "durable_ps"))
-        rows.append((_label(track), *(_before(at, cut_ps) for at in times), _outcome(track)))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+        outcome = _IN_SHORT.get(track["outcome"], _outcome(track))
+        rows.append((_label(track), *(_before(at, cut_ps) for at in times), outcome))
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    widths[0] = min(widths[0], max(_WIDTH - sum(widths[1:]) - 2 * 4, _LEAST_LABEL))
     lines = [
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:4], widths[1:]), row[4]])
+        "  ".join(
+            [
+                _cut_to(row[0], widths[0]).ljust(widths[0]),
+                *map(str.rjust, row[1:4], widths[1:4]),
+                row[4],
+            ]
+        )
         for row in rows
     ]
     under_way = _under_way(moments)
@@ -53,6 +66,14 @@ def text(data: Mapping[str, Any]) -> str:
             took = fmt.seconds((moment["time_ps"] - before["time_ps"]) * 1e-12)
             lines.append(f"{took:>9}  {_AFTER[moment['what']]}")
     return "\n".join(lines)
+
+
+def _cut_to(label: str, width: int) -> str:
+    """A label without its middle, where it is longer than that."""
+    if len(label) <= width:
+        return label
+    end = (width - 1) // 2
+    return f"{label[: width - 1 - end]}\u2026{label[len(label) - end :]}"
 
 
 def figure(data: Mapping[str, Any]) -> Figure:

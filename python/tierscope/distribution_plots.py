@@ -130,6 +130,7 @@ def queues(data: ResultData) -> Figure:
     figure = Figure(figsize=(7.0, 1.0 + 1.05 * len(names)), layout="constrained")
     panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
     for axes, name in zip(panels, names, strict=True):
+        top = 0.0
         for number, (system, one) in enumerate(data["systems"].items()):
             series = distributions.queue_series(one, name)
             if not series:
@@ -137,6 +138,7 @@ def queues(data: ResultData) -> Figure:
             colour, dash = PALETTE[number % len(PALETTE)], _DASHES[number % len(_DASHES)]
             xs, means = [it[0] for it in series], [it[1] for it in series]
             most = [it[2] for it in series]
+            top = max(top, *most)
             first = axes is panels[0] or not _labelled(panels[0], system)
             axes.step(
                 xs,
@@ -149,7 +151,7 @@ def queues(data: ResultData) -> Figure:
             )
             axes.fill_between(xs, means, most, step="pre", color=colour, alpha=0.15, linewidth=0)
         axes.set_title(name.replace(".", ": ").replace("_", " "), fontsize=8, loc="left", pad=2)
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.1 * top or 1)
         axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
         axes.tick_params(labelsize=7)
         axes.grid(alpha=0.3)

@@ -49,7 +49,11 @@ def lines(sweep: Sweep, over: str | None = None, figures: Sequence[str] | None =
     for axes, key in zip(all_axes, shown, strict=True):
         _draw_lines(axes, key, axis, points, sweep)
     handles, labels = all_axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    # Some 45 characters of a label stand in the width of a panel.
+    columns = 2 if 2 * max(map(len, labels), default=0) <= 45 * len(shown) else 1
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9
+    )
     figure.suptitle(f"{sweep.name} ({state_of(sweep)})", fontsize=11)
     return figure
 

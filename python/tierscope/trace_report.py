@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
 from tierscope import format as fmt
 from tierscope._trace import TraceInfo
 
+_WIDTH = 80
+"""Columns of what is told."""
 _LABEL = 24
 _WIDEST = 54
 _BAR = 20
@@ -35,12 +38,17 @@ def lines(info: TraceInfo) -> Iterator[str]:
             yield from _caches(info.profile)
     for remark in info.remarks:
         yield ""
-        yield fmt.visible(remark)
+        yield from textwrap.wrap(
+            fmt.visible(remark), _WIDTH, break_long_words=False, break_on_hyphens=False
+        )
 
 
 def _row(fact: tuple[str, str]) -> str:
     label, value = fact
-    return f"{label + ':':<{_LABEL}}{fmt.visible(value)}"
+    lines = textwrap.wrap(
+        fmt.visible(value), _WIDTH - _LABEL, break_long_words=False, break_on_hyphens=False
+    )
+    return f"{label + ':':<{_LABEL}}" + f"\n{'':{_LABEL}}".join(lines)
 
 
 def recording_facts(found: dict[str, Any]) -> list[tuple[str, str]]:
@@ -218,21 +226,22 @@ def _caches(found: dict[str, Any]) -> Iterator[str]:
     by_ways = {
         (row["ways"], row["cache_bytes"]): row["miss_ratio"] for row in found["set_associative"]
     }
-    yield "Caches that keep what was touched last: what they miss, by sets of so many blocks"
-    heading = "".join(f"{way:>8}" for way in ways)
-    yield f"  {'size':>9}  {'all one set':>11}{heading}   first hit from this size on"
+    yield "Caches that keep what was touched last: misses in %, by sets of so many blocks"
+    heading = "".join(f"{way:>7}" for way in ways)
+    yield f"{'size':>9}  {'one set':>8}{heading}  first hit from here"
     size, before = found["block_bytes"], 1.0
     while True:
         ratio = miss_ratio(found, size)
         told = [by_ways.get((way, size)) for way in ways]
-        cells = "".join(f"{_cell(one):>8}" for one in told)
+        cells = "".join(f"{_cell(one):>7}" for one in told)
         hit = before - ratio
         bar = "█" * round(_BAR * hit)
-        yield f"  {fmt.size(size):>9}  {_cell(ratio):>11}{cells}   {bar or '▏' if hit else ''}"
+        row = f"{fmt.size(size):>9}  {_cell(ratio):>8}{cells}  {bar or '▏' if hit else ''}"
+        yield row.rstrip()
         if size >= found["blocks"] * found["block_bytes"]:
             return
         size, before = 2 * size, ratio
 
 
 def _cell(ratio: float | None) -> str:
-    return fmt.ABSENT if ratio is None else f"{100 * ratio:.1f} %"
+    return fmt.ABSENT if ratio is None else f"{100 * ratio:.1f}"

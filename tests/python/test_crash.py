@@ -55,7 +55,7 @@ def test_a_broken_promise_is_the_exit_status_and_its_point_replays(
     lines = told.splitlines()
     requests = lines[lines.index(next(line for line in lines if line.startswith("request"))) :]
     assert any(line.startswith("evict 0x") for line in requests)
-    assert any("LOST, though it was promised" in line for line in requests)
+    assert any("LOST, though promised" in line for line in requests)
     assert f"{first['faults'][0]['address']:#x} is lost" in told
     assert figure.stat().st_size > 0
 

@@ -117,7 +117,7 @@ def test_an_interrupted_look_tells_what_was_found() -> None:
     assert 0 < info.profile["touches"] < 200_000_000
     assert seen[-1].share is not None
     assert 0 < seen[-1].share < 1
-    assert "of a part of the trace" in info.table()
+    assert "of a part of the trace" in " ".join(info.table().split())
 
 
 def test_a_limit_takes_the_first_requests(trace: Path, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_trace_is_told_as_a_table_as_numbers_and_as_a_picture(
     ):
         assert said in shown.stdout
     rows = [line.split() for line in shown.stdout.splitlines()]
-    assert ["256", "KiB", "100.0", "%", *["–"], *["100.0", "%"] * 4] in rows
+    assert ["256", "KiB", "100.0", "–", *["100.0"] * 4] in rows
     profile = json.loads((trace.parent / "x.json").read_text(encoding="utf-8"))["profile"]
     assert (profile["reads"], profile["writes"], profile["touches"]) == (2000, 1000, 3000)
     assert profile["reuse"] == [{"distance_blocks": None, "touches": 3000.0}]

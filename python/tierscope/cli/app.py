@@ -13,9 +13,9 @@ from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 
 from tierscope import _core
 from tierscope._interrupts import received
-from tierscope.cli import FAILURE, interrupted_status
+from tierscope.cli import interrupted_status
+from tierscope.cli.told import fail
 from tierscope.errors import TierscopeError
-from tierscope.format import visible
 
 _COMMANDS = {
     "run": ("run", ""),
@@ -158,9 +158,9 @@ def dispatch(arguments: list[str]) -> int:
         tokens = with_explicit_json(arguments)
         status = of(_asked(tokens))(tokens, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        return _fail([f"error[usage]: {_in_one_line(error)}", f"  = {_hint(error)}"])
+        return fail([f"error[usage]: {_in_one_line(error)}", f"  = {_hint(error)}"])
     except TierscopeError as error:
-        return _status_of(error, _fail(error.lines()))
+        return _status_of(error, fail(error.lines()))
     return status if isinstance(status, int) else 0
 
 
@@ -181,12 +181,6 @@ def with_explicit_json(arguments: list[str]) -> list[str]:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     head = ["--json=-" if token == "--json" else token for token in arguments[:end]]
     return head + arguments[end:]
-
-
-def _fail(lines: list[str]) -> int:
-    for line in lines:
-        print(visible(line), file=sys.stderr)
-    return FAILURE
 
 
 def _in_one_line(error: CycloptsError) -> str:

@@ -25,6 +25,7 @@ from tierscope.cli.repeat import show_repetitions
 from tierscope.cli.results import ByOption, show_result
 from tierscope.cli.sweep import show_sweep
 from tierscope.cli.technologies import show_technologies
+from tierscope.cli.told import fail
 from tierscope.errors import TierscopeError
 from tierscope.sweeps.store import is_sweep
 from tierscope.sweeps.sweep import load_sweep
@@ -161,7 +162,7 @@ def check(*files: str) -> int:
         except TierscopeError as error:
             found += 1
             sys.stdout.flush()
-            print("\n".join(error.lines()), file=sys.stderr)
+            fail(error.lines())
     return 125 if found else 0
 
 

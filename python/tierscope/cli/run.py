@@ -31,13 +31,14 @@ from tierscope._workload import (
     without_effect,
 )
 from tierscope.causes import By, kinds, tells
-from tierscope.cli import FAILURE, interrupted_status, names
+from tierscope.cli import interrupted_status, names
 from tierscope.cli.options import check_json, divided, whole
 from tierscope.cli.plan import show_plan
 from tierscope.cli.progress import Display, WithOutlook, display
 from tierscope.cli.repeat import show_repetitions
 from tierscope.cli.results import ByOption, show_result
 from tierscope.cli.sweep import Display as Bar
+from tierscope.cli.told import fail
 from tierscope.errors import TierscopeError, told_together
 
 USAGE = "Usage: tierscope run -s SYSTEM... [OPTIONS] (-w WORKLOAD | -- PROGRAM [ARGS...])"
@@ -288,17 +289,40 @@ def _deliver(
 ) -> int:
     """Prints and keeps a result, and gives the exit status."""
     if result.simulated_anything:
-        show_result(result, json_, _told(result, by), reasons)
+        if _worth_showing(result, failure) or json_ is not None:
+            shown = result if json_ is not None else _told_once(result, failure)
+            show_result(shown, json_, _told(result, by), reasons)
         if output is not None:
             result.save(output)
             if reasons is not None:
                 write_text(output / WHY_FILE, reasons.to_json() + "\n")
     if failure is not None:
         sys.stdout.flush()
-        for line in failure.lines():
-            print(line, file=sys.stderr)
-        return FAILURE
+        return fail(failure.lines())
     return exit_status(result)
+
+
+_FEW_ACCESSES = 1000
+"""Figures of a run that failed before so many accesses are of its start alone."""
+
+
+def _worth_showing(result: Result, failure: RunFailedError | None) -> bool:
+    """Whether there are figures to look at: not of machines that failed as they began."""
+    if failure is None:
+        return True
+    accesses = (one["accesses"] for one in result.data["systems"].values())
+    return max(accesses, default=0) >= _FEW_ACCESSES
+
+
+def _told_once(result: Result, failure: RunFailedError | None) -> Result:
+    """The result to be shown, which leaves to standard error why machines failed."""
+    reason = result.data["partial_reason"]
+    if failure is None or reason is None:
+        return result
+    for name, why in failure.failures:
+        reason = reason.replace(f"{name}: {why}", f"{name} failed, and why is told below")
+    data: Any = {**result.data, "partial_reason": reason}
+    return Result(data, result.descriptions, result.intervals)
 
 
 def _told(result: Result, by: Sequence[By]) -> list[By]:

@@ -308,6 +308,9 @@ def queues(data: ResultData, state: str) -> Spec | None:
     views = []
     for number, name in enumerate(names):
         last = number == len(names) - 1
+        # Room above the highest point, which what lies beyond a panel is cut from.
+        top = 1.1 * max(row["most"] for row in rows if row["q"] == name)
+        held: Spec = {"scale": {"domain": [0, top or 1]}}
         params: list[Spec] = [
             {
                 "name": f"queue{number}",
@@ -343,6 +346,7 @@ def queues(data: ResultData, state: str) -> Spec | None:
             "mark": {"type": "line", "interpolate": "step-before", "strokeWidth": 1.5},
             "encoding": {
                 "y": {"field": "mean", "type": "quantitative", "title": None}
+                | held
                 | {"axis": {"tickCount": 3, "format": "~s"}},
                 "opacity": faint("queue_of"),
                 "tooltip": tips,
@@ -351,7 +355,7 @@ def queues(data: ResultData, state: str) -> Spec | None:
         marks: Spec = {
             "mark": {"type": "point", "size": 6, "filled": True},
             "encoding": {
-                "y": {"field": "most", "type": "quantitative"},
+                "y": {"field": "most", "type": "quantitative"} | held,
                 "opacity": {"condition": {"param": "queue_of", "value": 0.55}, "value": 0.05},
                 "tooltip": tips,
             },

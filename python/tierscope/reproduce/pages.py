@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tierscope._shape import ResultData
@@ -172,6 +173,14 @@ def _lines(done: Done, name: str) -> Spec:
 
 def _bars(done: Done, name: str) -> Spec:
     systems = list(dict.fromkeys(cell.system for cell in done.cells))
+    upwards = _upwards(done, name)
+    foot: Spec = {}
+    if upwards["scale"].get("type") == "log":
+        # A bar has to begin somewhere: there is no zero.
+        values = [v for cell in done.cells if (v := cell.mean(name)) is not None and v > 0]
+        least = 10.0 ** (math.ceil(math.log10(min(values))) - 1)
+        upwards["scale"] = {"type": "log", "domainMin": least}
+        foot = {"y2": {"datum": least}}
     return {
         "width": {"step": 13},
         "height": 260,
@@ -184,7 +193,8 @@ def _bars(done: Done, name: str) -> Spec:
                 "axis": {"labelAngle": -30},
             },
             "xOffset": {"field": "system", "sort": systems},
-            "y": _upwards(done, name),
+            "y": upwards,
+            **foot,
             "color": {"field": "system", "scale": by_system(systems), "title": None},
             "tooltip": tooltip(*_TOLD),
         },
