@@ -85,8 +85,7 @@ impl Machine {
     fn counts_as(&self, organization: String) -> Counts {
         let (misses, lookups) = self.misses_and_lookups();
         // No device has been asked for anything.
-        let of_devices = counters_of(&Activity::default());
-        let of_devices: BTreeSet<_> = of_devices.into_iter().map(|(name, _)| name).collect();
+        let of_devices: BTreeSet<_> = counters_of(&Activity::default()).into_keys().collect();
         let mut counters = self.counters(&Activity::default());
         counters.retain(|name, _| !OF_TIMES.contains(&name.as_str()) && !of_devices.contains(name));
         // Of what is served at once, all is counted as hits of the first level.

@@ -102,6 +102,22 @@ mod tests {
     }
 
     #[test]
+    fn an_inclusive_cache_that_is_smaller_than_what_it_covers_is_told() {
+        let told = |capacity: &str, cores: &str| {
+            let sets = [
+                ("processor.caches.L3.capacity", capacity),
+                ("processor.caches.L3.inclusive", "true"),
+                ("processor.cores", cores),
+            ];
+            let sets: Vec<_> = sets.map(|(p, v)| (p.to_string(), v.to_string())).into();
+            load("oracle/quick", &sets).unwrap().spec.remarks()
+        };
+        assert!(told("8MiB", "2").is_empty());
+        let small = told("512KiB", "8");
+        assert!(small.len() == 1 && small[0].contains("L3.inclusive: with 512KiB"), "{small:?}");
+    }
+
+    #[test]
     fn a_barrier_before_a_store_that_keeps_what_it_answers_is_told() {
         let system = |barrier: &str| {
             format!(
