@@ -15,6 +15,11 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def value(given: object) -> str:
+    """A parameter's value as a description has it: truth values are true and false."""
+    return str(given).lower() if isinstance(given, bool) else str(given)
+
+
 def digits(value: float) -> str:
     """Three significant digits, without an exponent and without dropping whole digits."""
     if value == 0:

@@ -140,7 +140,7 @@ def counted(watch: SweepWatcher | None, total: int) -> Callable[[], None] | None
 
 def _told(point: Point) -> str:
     parts = [point.machine.name, point.label]
-    parts += [f"{name} = {value}" for name, value in point.choice.items()]
+    parts += [f"{name} = {fmt.value(value)}" for name, value in point.choice.items()]
     parts += [f"seed {point.work.seed}"] if isinstance(point.work, Generated) else []
     return ", ".join(parts)
 

@@ -97,7 +97,7 @@ def rows(sweep: Sweep) -> Iterator[tuple[list[str], list[str]]]:
     groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for index, row in enumerate(frame.drop("machine").iter_rows(named=True)):
         choice = sweep.data["points"][index]["choice"]
-        said = tuple(str(choice.get(name, row.get(name))) for name in heads)
+        said = tuple(fmt.value(choice.get(name, row.get(name))) for name in heads)
         groups.setdefault((*said, row["system"], row["workload"]), []).append(row)
     for said, members in groups.items():
         states = dict.fromkeys(one["status"] for one in members)

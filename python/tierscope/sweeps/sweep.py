@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tierscope import _check
+from tierscope import format as fmt
 from tierscope._result import Result, interval_table
 from tierscope._shape import of_windows
 from tierscope.errors import ArgumentError, TierscopeError
@@ -137,7 +138,7 @@ class Sweep:
         """A point in words, such as ``hybrid/quick, gups, hybrid.cache.ways = 4, seed 0``."""
         row = self.data["points"][index]
         parts = [row["system"], row["workload"]]
-        parts += [f"{name} = {value}" for name, value in row["choice"].items()]
+        parts += [f"{name} = {fmt.value(value)}" for name, value in row["choice"].items()]
         parts += [] if row["seed"] is None else [f"seed {row['seed']}"]
         return ", ".join(parts)
 
