@@ -162,6 +162,8 @@ def test_an_item_runs_from_end_to_end(own: Path, tmp_path: Path, tierscope: Runn
     page = (out / "own/first/report.html").read_text()
     assert "storage takes longer than it should" in page
     assert "own/first" in page
+    for figure in ("Distribution of latencies", "What queues held", "Accesses over address"):
+        assert figure in page
     ratio, value = first["published"]
     assert ratio["verdict"] == AGREES
     assert ratio["holding"] == len(ratio["found"]) == 2
