@@ -16,52 +16,97 @@ pub struct HeatMap {
     column_shift: u32,
     /// The addresses of rows, in units of their size, in order.
     keys: Vec<u64>,
-    /// By row and column.
+    /// By row and column, but for what is recent.
     counts: Vec<u64>,
-    /// Where rows were found last.
-    places: [u8; PLACES],
+    /// What was counted last, each at the place of its row.
+    recent: Box<[Recent; PLACES]>,
+}
+
+/// A cell, and what it has been counted since it was last looked for.
+#[derive(Clone, Copy, Debug)]
+struct Recent {
+    key: u64,
+    column: u32,
+    row: u32,
+    count: u64,
+}
+
+impl Recent {
+    /// No cell: no row has such a key.
+    const NONE: Recent = Recent { key: u64::MAX, column: 0, row: 0, count: 0 };
 }
 
 impl HeatMap {
     /// Of nothing; rows are of `2^row_shift` bytes at least, and columns of `2^column_shift` ps.
     pub fn new(row_shift: u32, column_shift: u32) -> Self {
+        assert!(row_shift > 0, "rows are of two bytes at least");
         let (keys, counts) = (Vec::new(), Vec::new());
-        HeatMap { row_shift, column_shift, keys, counts, places: [0; PLACES] }
+        HeatMap { row_shift, column_shift, keys, counts, recent: Box::new([Recent::NONE; PLACES]) }
     }
 
     /// Counts one at an address and a time.
     #[inline]
     pub fn count(&mut self, address: u64, at_ps: u64) {
-        let column = at_ps >> self.column_shift;
-        let key = address >> self.row_shift;
-        let row = usize::from(self.places[place_of(key)]);
-        if column < COLUMNS as u64 && self.keys.get(row) == Some(&key) {
-            self.counts[row * COLUMNS + column as usize] += 1;
+        let (key, column) = (address >> self.row_shift, at_ps >> self.column_shift);
+        let recent = &mut self.recent[place_of(key)];
+        if recent.key == key && u64::from(recent.column) == column {
+            recent.count += 1;
         } else {
             self.count_anew(address, at_ps);
         }
     }
 
+    /// Counts one in a cell that is not the last of its place: from now on it is.
     #[inline(never)]
     fn count_anew(&mut self, address: u64, at_ps: u64) {
         while at_ps >> self.column_shift >= COLUMNS as u64 {
+            self.settle();
             self.join_columns();
         }
         let row = loop {
             let key = address >> self.row_shift;
-            match self.keys.binary_search(&key) {
-                Ok(row) => break row,
+            let found = self.keys.binary_search(&key);
+            if let Ok(row) = found {
+                break row;
+            }
+            self.settle();
+            match found {
                 Err(row) if self.keys.len() < ROWS => {
                     self.keys.insert(row, key);
                     let at = row * COLUMNS;
                     self.counts.splice(at..at, std::iter::repeat_n(0, COLUMNS));
                     break row;
                 }
-                Err(_) => self.join_rows(),
+                _ => self.join_rows(),
             }
         };
-        self.places[place_of(self.keys[row])] = row as u8;
-        self.counts[row * COLUMNS + (at_ps >> self.column_shift) as usize] += 1;
+        let (key, column) = (self.keys[row], (at_ps >> self.column_shift) as u32);
+        let recent = Recent { key, column, row: row as u32, count: 1 };
+        let before = std::mem::replace(&mut self.recent[place_of(key)], recent);
+        self.add(before);
+    }
+
+    /// What was recent is counted by row and column.
+    fn settle(&mut self) {
+        for place in 0..PLACES {
+            let before = std::mem::replace(&mut self.recent[place], Recent::NONE);
+            self.add(before);
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, before: Recent) {
+        if before.count > 0 {
+            self.counts[before.row as usize * COLUMNS + before.column as usize] += before.count;
+        }
+    }
+
+    /// The same, with all that was recent counted by row and column.
+    #[must_use]
+    pub fn settled(&self) -> HeatMap {
+        let mut map = self.clone();
+        map.settle();
+        map
     }
 
     fn join_columns(&mut self) {
@@ -105,8 +150,9 @@ impl HeatMap {
     }
 
     /// The first byte of each row, and its counts by column, in the order of addresses: as many columns as there
-    /// are until the last with a count.
+    /// are until the last with a count. Only of a map that is [settled](HeatMap::settled).
     pub fn rows(&self) -> impl Iterator<Item = (u64, &[u64])> {
+        assert!(self.recent.iter().all(|recent| recent.count == 0), "the map is not settled");
         let used = self.columns_used();
         let rows = self.counts.chunks_exact(COLUMNS).map(move |row| &row[used.clone()]);
         self.keys.iter().map(|key| key << self.row_shift).zip(rows)
@@ -119,18 +165,19 @@ impl HeatMap {
 
     /// All that was counted.
     pub fn total(&self) -> u64 {
-        self.counts.iter().sum()
+        let recent = self.recent.iter().map(|recent| recent.count);
+        self.counts.iter().copied().chain(recent).sum()
     }
 }
 
-/// Where a row is remembered (Knuth, "The Art of Computer Programming", vol. 3, section 6.4: multiplication by
+/// Where the last cell of a row is kept (Knuth, "The Art of Computer Programming", vol. 3, section 6.4: multiplication by
 /// the golden ratio).
 #[inline]
 fn place_of(key: u64) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
 }
 
-const _: () = assert!(ROWS <= 256 && PLACES == 256);
+const _: () = assert!(PLACES == 256);
 
 #[cfg(test)]
 mod tests {
@@ -145,6 +192,7 @@ mod tests {
     }
 
     fn cells(map: &HeatMap) -> BTreeMap<(u64, u64), u64> {
+        let map = &map.settled();
         let mut cells = BTreeMap::new();
         for (address, row) in map.rows() {
             for (column, count) in (0..).zip(row).filter(|(_, count)| **count > 0) {
@@ -188,7 +236,7 @@ mod tests {
             }
             prop_assert_eq!(cells(&map), expected);
             prop_assert_eq!(map.total(), counted.len() as u64);
-            prop_assert!(map.rows().map(|row| row.0).is_sorted_by(|a, b| a < b));
+            prop_assert!(map.settled().rows().map(|row| row.0).is_sorted_by(|a, b| a < b));
             counted.reverse();
             prop_assert_eq!(cells(&of(&counted)), cells(&map));
         }
@@ -197,12 +245,12 @@ mod tests {
     #[test]
     fn of_nothing_there_is_no_row() {
         let map = HeatMap::new(12, 10);
-        assert_eq!((map.rows().count(), map.total()), (0, 0));
+        assert_eq!((map.settled().rows().count(), map.total()), (0, 0));
     }
 
     #[test]
     fn addresses_at_both_ends_of_the_space_are_two_rows() {
         let map = of(&[(0, 0), (u64::MAX, u64::MAX)]);
-        assert_eq!(map.rows().map(|row| row.0).collect::<Vec<_>>(), [0, u64::MAX - 63]);
+        assert_eq!(map.settled().rows().map(|row| row.0).collect::<Vec<_>>(), [0, u64::MAX - 63]);
     }
 }

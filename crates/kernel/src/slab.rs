@@ -43,10 +43,11 @@ impl<T> Slab<T> {
         let Some(entry) = self.entries.get_mut(index as usize) else {
             return self.append(item);
         };
-        match std::mem::replace(entry, Entry::Taken(item)) {
-            Entry::Free(next) => self.free = next,
-            Entry::Taken(_) => unreachable!("the free list names free entries only"),
-        }
+        let Entry::Free(next) = *entry else {
+            unreachable!("the free list names free entries only");
+        };
+        *entry = Entry::Taken(item);
+        self.free = next;
         index
     }
 

@@ -225,6 +225,20 @@ impl Timeline {
         }
     }
 
+    /// Adds the last `duration_ps` of `other` at the end, in order, exactly; what it is too short for comes
+    /// first, as `before`.
+    #[inline]
+    pub fn append_tail(&mut self, other: &Timeline, before: Stage, duration_ps: u64) {
+        let total_ps = other.total_ps();
+        let mut skip_ps = total_ps.saturating_sub(duration_ps);
+        self.push(before, duration_ps.saturating_sub(total_ps));
+        for (stage, segment_ps) in other.iter() {
+            let skipped_ps = segment_ps.min(skip_ps);
+            skip_ps -= skipped_ps;
+            self.push(stage, segment_ps - skipped_ps);
+        }
+    }
+
     /// Stage and duration of each segment, in order.
     #[inline]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (Stage, u64)> + '_ {
@@ -332,6 +346,25 @@ mod tests {
             t.push(Stage::Core, 0);
             assert_eq!(t.iter().collect::<Vec<_>>(), [(stage, MOST_TIME_PS)]);
         }
+    }
+
+    #[test]
+    fn a_tail_is_exact_whatever_its_length() {
+        let mut whole = Timeline::new();
+        whole.push(Stage::Cache, 10);
+        whole.push(Stage::Dram, 20);
+        let tail = |duration_ps| {
+            let mut part = Timeline::new();
+            part.append_tail(&whole, Stage::HostQueue, duration_ps);
+            part
+        };
+        for duration_ps in 0..50 {
+            assert_eq!(tail(duration_ps).total_ps(), duration_ps);
+        }
+        let part: Vec<_> = tail(25).iter().collect();
+        assert_eq!(part, [(Stage::Cache, 5), (Stage::Dram, 20)]);
+        let part: Vec<_> = tail(33).iter().collect();
+        assert_eq!(part, [(Stage::HostQueue, 3), (Stage::Cache, 10), (Stage::Dram, 20)]);
     }
 
     #[test]

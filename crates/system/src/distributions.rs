@@ -19,6 +19,7 @@ pub(crate) fn distribution(histogram: &LatencyHistogram) -> Option<Distribution>
 
 /// Counts by address and time; none where nothing was counted.
 pub(crate) fn heat_map(map: &HeatMap) -> Option<HeatMapResult> {
+    let map = map.settled();
     let (addresses, counts): (Vec<u64>, Vec<Vec<u64>>) =
         map.rows().map(|(address, counts)| (address, counts.to_vec())).unzip();
     (!addresses.is_empty()).then(|| HeatMapResult {

@@ -142,6 +142,7 @@ impl Window {
     }
 
     /// What a fence has this access wait for.
+    #[cold]
     fn fence_block(&self, write: bool, now_ps: u64) -> Block {
         let within = |fenced: u64| fenced.saturating_sub(self.gone) as usize;
         let (all, stores) = (within(self.fenced), within(self.fenced_stores));
@@ -153,6 +154,7 @@ impl Window {
         last.map_or(Block::None, |(_, entry)| Self::wait_for(*entry))
     }
 
+    #[inline]
     fn blocks_slow(&self, instruction: u64, write: bool, dependent: bool, now_ps: u64) -> Block {
         if self.fenced_stores > self.gone {
             match self.fence_block(write, now_ps) {

@@ -4,7 +4,7 @@ use super::calls::Returned;
 use super::causes::{Cause, Causes};
 use super::memory::Miss;
 use super::prefetch::PREFETCH;
-use super::thread::{Access, BUSY, Begun, IDLE, OWNERS, Place, Thread, owner_name};
+use super::thread::{Access, BUSY, Begun, IDLE, OWNERS, Thread, owner_name};
 use super::{Core, Event, Fixed, Machine};
 use crate::disk::disk_result;
 use crate::distributions::{distribution, heat_map, queues};
@@ -241,7 +241,7 @@ impl Account {
         }
         let recorded_ps = self.record(cause, &timeline, fault.as_deref());
         let end_ps = now_ps + tlb_ps + latency_ps;
-        self.count_place(access.place, end_ps);
+        self.heat.count(access.place.address(), end_ps.saturating_sub(self.since_ps));
         debug_assert_eq!(recorded_ps, end_ps - start_ps);
         Some(SlowHit { write: access.write, area: cause.area, end_ps, timeline, fault })
     }
@@ -252,7 +252,7 @@ impl Account {
             let recorded_ps = self.record(miss.cause, &miss.timeline, miss.fault.as_deref());
             let latency_ps = at_ps - miss.start_ps;
             assert_eq!(recorded_ps, latency_ps, "stages do not add up: {:?}", miss.timeline);
-            self.count_place(miss.place, at_ps);
+            self.heat.count(miss.address, at_ps.saturating_sub(self.since_ps));
             if let Some(level) = miss.level {
                 self.late_hits[level] += 1;
             }
@@ -262,22 +262,12 @@ impl Account {
     /// An access that joined a miss has its data.
     pub fn finish_merged(
         &mut self,
-        (cause, place): (Cause, Place),
+        (cause, address): (Cause, u64),
         timeline: &Timeline,
         fault: Option<&StageTimes>,
         at_ps: u64,
     ) {
         self.record(cause, timeline, fault);
-        self.count_place(place, at_ps);
-    }
-
-    /// An access to a place of the program has ended.
-    #[inline]
-    fn count_place(&mut self, place: Place, at_ps: u64) {
-        let address = match place {
-            Place::Virtual(address) => address,
-            Place::Physical(_) | Place::Nowhere => return,
-        };
         self.heat.count(address, at_ps.saturating_sub(self.since_ps));
     }
 

@@ -2,7 +2,7 @@
 
 use super::causes::Cause;
 use super::memory::{Merged, Miss};
-use super::thread::{Access, BUSY, Begun, Fault, Place, State, Step, Thread, Trap, Way};
+use super::thread::{Access, BUSY, Begun, Fault, Flush, Place, State, Step, Thread, Trap, Way};
 use super::{COPY_INSTRUCTIONS, Context, Doing, Event, KERNEL_LINES, Machine, MachineError};
 use tierscope_kernel::{Stage, StageTimes};
 use tierscope_model::os::address_space::Pte;
@@ -106,8 +106,14 @@ impl Machine {
 
     /// Where hardware threads of a core share its window and registers, one has its part of them, those without a
     /// software thread having none.
+    #[inline]
     fn divide(&mut self, index: usize) {
-        let Some((window, registers)) = self.fixed.divided else { return };
+        if let Some(whole) = self.fixed.divided {
+            self.divide_among(index, whole);
+        }
+    }
+
+    fn divide_among(&mut self, index: usize, (window, registers): (u64, usize)) {
         let threads = self.fixed.threads_per_core;
         let first = index / threads * threads;
         let siblings = &self.contexts[first..first + threads];
@@ -193,6 +199,7 @@ impl Machine {
     }
 
     /// A flush, or a fence, whose buffers go.
+    #[inline(never)]
     fn order(&mut self, index: usize, op: Op) {
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
@@ -208,7 +215,7 @@ impl Machine {
         if ordered {
             context.window.fence(true);
         }
-        let way = Way::Flush { keeps, ordered };
+        let way = Way::Flush(Flush::new(keeps, ordered));
         let access = Access::program(op.word, false, false);
         thread.access = Some(Access { way, measured: false, ..access });
     }
@@ -567,6 +574,7 @@ impl Machine {
     }
 
     /// An access that goes past the caches waits for a walk first, which reads the entry of the page table.
+    #[inline(never)]
     fn walk_first(&mut self, index: usize, access: Access) -> Flow {
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
@@ -614,8 +622,9 @@ impl Machine {
         let Begun { mut timeline, fault, .. } = thread.begin(access, context.now_ps);
         timeline.push(Stage::Tlb, tlb_ps);
         let since_ps = context.now_ps + tlb_ps;
-        let merged = Merged { site: thread.site, place: access.place, since_ps, timeline, fault };
-        self.misses[id].merge(access, merged);
+        let address = access.place.address();
+        let merged = Merged { site: thread.site, address, since_ps, timeline, fault };
+        self.misses[id].merge(access, merged, &mut self.spare);
         context.window.push(Outstanding {
             instruction: thread.position_instructions,
             done_ps: UNKNOWN,
@@ -653,6 +662,7 @@ impl Machine {
     }
 
     /// The hardware thread has to wait; a buffer that it waits for goes.
+    #[inline]
     pub(super) fn wait_on(&mut self, index: usize, block: Block) -> Flow {
         if let Block::On(id) = block {
             self.send_buffer(index, id);

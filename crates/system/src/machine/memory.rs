@@ -4,7 +4,7 @@ use super::causes::Cause;
 use super::kernel::path_steps;
 use super::prefetch::PREFETCH;
 use super::sample::Waits;
-use super::thread::{Access, Begun, Place, State, Step, Thread, Way, tail};
+use super::thread::{Access, Begun, State, Step, Thread, Way, tail};
 use super::{Context, Doing, Event, Machine};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -22,7 +22,7 @@ pub(super) struct Merged {
     /// Where it comes from; what it concerns is the miss's.
     pub site: SiteId,
     /// Where it goes.
-    pub place: Place,
+    pub address: u64,
     /// When it joined.
     pub since_ps: u64,
     /// Its stages until `since_ps`, as in [`Begun`].
@@ -49,8 +49,8 @@ pub(super) struct Miss {
     /// Other cores will have the wanted line as well.
     pub shares: bool,
     pub measured: bool,
-    /// Where it goes.
-    pub place: Place,
+    /// Where it goes, if it is the program's.
+    pub address: u64,
     /// What it is counted for.
     pub cause: Cause,
     /// Level of the private caches that served it, where one did.
@@ -85,7 +85,7 @@ impl Miss {
             asked_ps: 0,
             shares: false,
             measured: access.measured,
-            place: access.place,
+            address: access.place.address(),
             cause,
             level: None,
             start_ps: begun.start_ps,
@@ -105,10 +105,13 @@ impl Miss {
         (self.wanted, self.write && self.walk_left == 0)
     }
 
-    /// A further access of the same hardware thread to the same line.
-    pub fn merge(&mut self, access: Access, merged: Merged) {
+    /// A further access of the same hardware thread to the same line; `spare` has room for such, which is used again.
+    pub fn merge(&mut self, access: Access, merged: Merged, spare: &mut Vec<Vec<Merged>>) {
         self.write |= access.write;
         if access.measured {
+            if self.merged.capacity() == 0 {
+                self.merged = spare.pop().unwrap_or_default();
+            }
             self.merged.push(merged);
         }
     }
@@ -118,14 +121,14 @@ impl Miss {
     pub fn finished_merged(
         &self,
         at_ps: u64,
-    ) -> impl Iterator<Item = ((Cause, Place), Timeline, Option<&StageTimes>)> + '_ {
+    ) -> impl Iterator<Item = ((Cause, u64), Timeline, Option<&StageTimes>)> + '_ {
         self.merged.iter().map(move |merged| {
             let mut timeline = merged.timeline;
             // The line may come while the TLB is still being asked.
             let waited_ps = at_ps.saturating_sub(merged.since_ps);
-            timeline.append(&tail(&self.timeline, Stage::Core, waited_ps));
+            timeline.append_tail(&self.timeline, Stage::Core, waited_ps);
             let cause = Cause { site: merged.site, ..self.cause };
-            ((cause, merged.place), timeline, merged.fault.as_deref())
+            ((cause, merged.address), timeline, merged.fault.as_deref())
         })
     }
 
@@ -169,7 +172,7 @@ impl Miss {
 
     /// Adds the last stages of a request that ended at `at_ps`.
     pub(super) fn pass_as(&mut self, request: &Timeline, before: Stage, at_ps: u64) {
-        self.timeline.append(&tail(request, before, at_ps - self.clock_ps));
+        self.timeline.append_tail(request, before, at_ps - self.clock_ps);
         self.clock_ps = at_ps;
     }
 }
@@ -428,13 +431,13 @@ impl Machine {
     }
 
     /// Main memory has answered.
-    pub(super) fn line_arrived(&mut self, response: LineResponse) {
+    pub(super) fn line_arrived(&mut self, response: &LineResponse) {
         if response.id == WRITE_BACK {
-            self.room_made(&response);
+            self.room_made(response);
             return;
         }
         if response.id & PREFETCH != 0 {
-            self.prefetch_arrived(&response);
+            self.prefetch_arrived(response);
             return;
         }
         let (id, at_ps) = (response.id, response.at_ps);
@@ -503,7 +506,7 @@ impl Machine {
     }
 
     pub(super) fn finish_miss(&mut self, id: u32, now_ps: u64) {
-        let miss = self.misses.remove(id);
+        let mut miss = self.misses.remove(id);
         if self.fixed.check_data && miss.way == Way::Caches {
             self.check(miss.context, miss.line, miss.write);
         }
@@ -531,6 +534,10 @@ impl Machine {
                 }
             }
             thread.charge_tail(&miss.timeline, Stage::Core, now_ps);
+        }
+        if !miss.merged.is_empty() {
+            miss.merged.clear();
+            self.spare.push(miss.merged);
         }
     }
 

@@ -295,6 +295,8 @@ pub struct Machine {
     dropped: Vec<DirtyLine>,
     /// Dirty lines on their way from a core to the shared caches.
     posted: Vec<DirtyLine>,
+    /// Room for accesses that join a miss, kept to spare the allocation.
+    spare: Vec<Vec<memory::Merged>>,
     /// How much queues hold, as they are looked at.
     depths: Vec<(&'static str, u64)>,
     /// A batch ended because the program has yet to do what comes next.
@@ -422,6 +424,7 @@ impl Machine {
             evicted: Vec::new(),
             dropped: Vec::new(),
             posted: Vec::new(),
+            spare: Vec::new(),
             depths: Vec::new(),
             starved: false,
             followed: None,
@@ -576,12 +579,13 @@ impl Machine {
         if self.organization.next_event_ps().is_some_and(|next_ps| next_ps <= at_ps) {
             let mut responses = std::mem::take(&mut self.responses);
             self.organization.advance(at_ps, &mut responses);
-            for response in responses.drain(..) {
+            for response in &responses {
                 match response {
                     Response::Line(line) => self.line_arrived(line),
-                    Response::Page(page) => self.page_moved(page, at_ps),
+                    Response::Page(page) => self.page_moved(*page, at_ps),
                 }
             }
+            responses.clear();
             self.responses = responses;
             self.pump(at_ps);
         }
@@ -724,6 +728,7 @@ impl Machine {
             evicted: Vec::new(),
             dropped: Vec::new(),
             posted: self.posted.clone(),
+            spare: Vec::new(),
             depths: Vec::new(),
             starved: false,
             followed: self.followed.clone(),

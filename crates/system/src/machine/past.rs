@@ -20,6 +20,7 @@ use tierscope_model::processor::window::{Block, Outstanding, UNKNOWN};
 
 impl Machine {
     /// Offers a store past the caches, or a flush, of a line to its core.
+    #[inline(never)]
     pub(super) fn perform_past(
         &mut self,
         index: usize,
@@ -40,9 +41,9 @@ impl Machine {
             timeline.push(Stage::Tlb, tlb_ps);
             let since_ps = context.now_ps + tlb_ps;
             let miss = &mut self.misses[id];
-            let merged =
-                Merged { site: thread.site, place: access.place, since_ps, timeline, fault };
-            miss.merge(access, merged);
+            let address = access.place.address();
+            let merged = Merged { site: thread.site, address, since_ps, timeline, fault };
+            miss.merge(access, merged, &mut self.spare);
             miss.open = miss.open.map(|stored| stored | parts);
             self.note_past(index, id, false);
             self.send_if_full(index, id);
@@ -74,7 +75,7 @@ impl Machine {
         let id = self.misses.insert(miss);
         self.contexts[index].pending.push((line, id));
         self.note_past(index, id, true);
-        if let Way::Flush { ordered: true, .. } = access.way {
+        if access.way.is_ordered() {
             self.contexts[index].window.fence(true);
         }
         self.send_if_full(index, id);
@@ -112,16 +113,23 @@ impl Machine {
     }
 
     /// A buffer of a hardware thread goes, if it is still there.
+    #[inline]
     pub(super) fn send_buffer(&mut self, index: usize, id: u32) {
+        if self.misses[id].open.is_some() {
+            self.send_open_buffer(index, id);
+        }
+    }
+
+    #[cold]
+    fn send_open_buffer(&mut self, index: usize, id: u32) {
         let now_ps = self.contexts[index].now_ps;
         let miss = &mut self.misses[id];
-        if miss.open.take().is_some() {
-            let from_ps = now_ps.max(miss.clock_ps);
-            miss.pass(Stage::Core, from_ps);
-            miss.pass(Stage::Cache, from_ps + self.fixed.lookahead_ps);
-            let at_ps = miss.clock_ps;
-            self.queue.push(at_ps, index as u16, Event::Shared(id));
-        }
+        miss.open = None;
+        let from_ps = now_ps.max(miss.clock_ps);
+        miss.pass(Stage::Core, from_ps);
+        miss.pass(Stage::Cache, from_ps + self.fixed.lookahead_ps);
+        let at_ps = miss.clock_ps;
+        self.queue.push(at_ps, index as u16, Event::Shared(id));
     }
 
     /// All buffers of a hardware thread go.
@@ -145,7 +153,7 @@ impl Machine {
         self.coherence.transit.push(transit);
         self.take_posted(line, now_ps);
         self.forget_prefetches(line, line);
-        let keeps = matches!(way, Way::Flush { keeps: true, .. });
+        let keeps = way.keeps();
         let (mut newest, others) = self.take_from_caches(core, line, keeps);
         if way == Way::Past {
             self.account.lines_past += 1;
@@ -202,7 +210,7 @@ impl Machine {
     /// Whether the access is no further one to the line that its thread wrote past the caches last.
     pub(super) fn warm_past(&mut self, index: usize, line: u64, way: Way, now_ps: u64) -> bool {
         let context = &mut self.contexts[index];
-        let keeps = matches!(way, Way::Flush { keeps: true, .. });
+        let keeps = way.keeps();
         if way == Way::Past {
             if context.past == line {
                 return false;

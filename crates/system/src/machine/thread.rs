@@ -70,6 +70,15 @@ impl Place {
             Place::Virtual(address) => Place::Virtual(address + bytes),
         }
     }
+
+    /// Its address, of whichever kind.
+    #[inline]
+    pub fn address(self) -> u64 {
+        match self {
+            Place::Nowhere => 0,
+            Place::Physical(address) | Place::Virtual(address) => address,
+        }
+    }
 }
 
 /// A step of kernel work that a thread has to do before its next operation.
@@ -180,6 +189,9 @@ impl Access {
     }
 }
 
+// It is copied with each access: what a program does most.
+const _: () = assert!(size_of::<Access>() <= 40);
+
 impl Trap {
     /// The stage that entering the kernel is charged to.
     pub fn stage(self) -> Stage {
@@ -199,7 +211,44 @@ pub enum Way {
     /// A store past them.
     Past,
     /// A flush of its line from all caches, which goes or stays there, clean.
-    Flush { keeps: bool, ordered: bool },
+    Flush(Flush),
+}
+
+/// What a flush leaves, and among what it is ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// The line goes.
+    Drops,
+    /// The line stays, clean.
+    Keeps,
+    /// The line goes, in the order of stores and other such flushes.
+    DropsInOrder,
+    /// The line stays, in that order.
+    KeepsInOrder,
+}
+
+impl Flush {
+    /// Of these properties.
+    pub fn new(keeps: bool, ordered: bool) -> Self {
+        match (keeps, ordered) {
+            (false, false) => Flush::Drops,
+            (true, false) => Flush::Keeps,
+            (false, true) => Flush::DropsInOrder,
+            (true, true) => Flush::KeepsInOrder,
+        }
+    }
+}
+
+impl Way {
+    /// Whether it leaves the line in the caches.
+    pub fn keeps(self) -> bool {
+        matches!(self, Way::Flush(Flush::Keeps | Flush::KeepsInOrder))
+    }
+
+    /// Whether it is a flush in the order of stores.
+    pub fn is_ordered(self) -> bool {
+        matches!(self, Way::Flush(Flush::DropsInOrder | Flush::KeepsInOrder))
+    }
 }
 
 /// An access whose instructions have been issued, but which has not been performed.
@@ -421,33 +470,7 @@ impl Thread {
 /// The last `duration_ps` of a timeline, in order, exactly; what it is too short for comes first,
 /// as `before`.
 pub fn tail(timeline: &Timeline, before: Stage, duration_ps: u64) -> Timeline {
-    let mut skip_ps = timeline.total_ps().saturating_sub(duration_ps);
     let mut part = Timeline::new();
-    part.push(before, duration_ps.saturating_sub(timeline.total_ps()));
-    for (stage, ps) in timeline.iter() {
-        let skipped_ps = ps.min(skip_ps);
-        skip_ps -= skipped_ps;
-        part.push(stage, ps - skipped_ps);
-    }
+    part.append_tail(timeline, before, duration_ps);
     part
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tail_is_exact_whatever_its_length() {
-        let mut whole = Timeline::new();
-        whole.push(Stage::Cache, 10);
-        whole.push(Stage::Dram, 20);
-        for duration_ps in 0..50 {
-            let part = tail(&whole, Stage::HostQueue, duration_ps);
-            assert_eq!(part.total_ps(), duration_ps);
-        }
-        let part: Vec<_> = tail(&whole, Stage::HostQueue, 25).iter().collect();
-        assert_eq!(part, [(Stage::Cache, 5), (Stage::Dram, 20)]);
-        let part: Vec<_> = tail(&whole, Stage::HostQueue, 33).iter().collect();
-        assert_eq!(part, [(Stage::HostQueue, 3), (Stage::Cache, 10), (Stage::Dram, 20)]);
-    }
 }
