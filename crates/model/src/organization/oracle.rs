@@ -161,11 +161,12 @@ impl Organization for Oracle {
 
     fn advance(&mut self, now_ps: u64, out: &mut Vec<Response>) {
         self.dram.advance(now_ps, &mut self.done);
-        for Completion { id, at_ps, stages, .. } in self.done.drain(..) {
+        for &Completion { id, at_ps, ref stages, .. } in &self.done {
             let (id, version) =
                 self.data.as_mut().map_or((id, 0), |data| data.complete(id, self.line_bytes));
-            out.push(Response::Line(LineResponse { id, at_ps, stages, version }));
+            out.push(Response::Line(LineResponse { id, at_ps, stages: *stages, version }));
         }
+        self.done.clear();
     }
 
     fn depths(&self, tell: &mut Tell<'_>) {

@@ -1,6 +1,6 @@
 //! What is counted of a device alone, and the result that it makes.
 
-use super::Flight;
+use super::{Flight, Passed};
 use crate::disk::disk_result;
 use crate::distributions::{distribution, heat_map, queues};
 use crate::drive::{drive_result, settling_result};
@@ -10,7 +10,6 @@ use crate::nvm::nvm_result;
 use crate::result::{Bytes, DeviceResult, Interval, LatencySummary, Skipped, SystemResult};
 use crate::spec::SystemSpec;
 use std::collections::BTreeMap;
-use tierscope_kernel::stage::StageTimes;
 use tierscope_kernel::{DepthSeries, HeatMap, LatencyHistogram, Stage};
 use tierscope_model::activity::Activity;
 use tierscope_model::organization::{Organization, OrganizationReport};
@@ -178,7 +177,7 @@ impl Account {
     }
 
     /// A request of the region was answered at `at_ps`.
-    pub fn answer(&mut self, flight: &Flight, at_ps: u64, stages: &StageTimes) {
+    pub fn answer(&mut self, flight: &Flight, at_ps: u64, stages: &Passed<'_>) {
         let latency_ps = at_ps - flight.arrival_ps;
         let of_kind = match flight.request.kind {
             RequestKind::Flush => &mut self.flushes,
@@ -196,11 +195,8 @@ impl Account {
         } else if flight.request.moves() {
             self.bytes.read += flight.bytes;
         }
-        for (sum_ps, stage_ps) in self.stages.iter_mut().zip(stages) {
-            // Of most stages a request has none.
-            if *stage_ps > 0 {
-                *sum_ps += u128::from(*stage_ps);
-            }
+        for (stage, time_ps) in stages.iter() {
+            self.stages[stage as usize] += u128::from(time_ps);
         }
         // What is answered as an interval ends is of that interval: a run may end then.
         self.end_intervals((at_ps - self.start_ps).saturating_sub(1));
@@ -378,6 +374,7 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tierscope_kernel::Timeline;
     use tierscope_workload::requests::TraceRequest;
 
     #[test]
@@ -395,7 +392,9 @@ mod tests {
         };
         for at_ps in [FIRST_INTERVAL_PS - 1, FIRST_INTERVAL_PS, FIRST_INTERVAL_PS + 1] {
             let mut account = Account::new(true);
-            account.answer(&flight, at_ps, &StageTimes::default());
+            let device = &Timeline::new();
+            let stages = Passed { host_queue_ps: 0, store_queue_ps: 0, device };
+            account.answer(&flight, at_ps, &stages);
             account.end_last_interval(at_ps);
             let accesses: u64 = account.intervals().iter().map(|one| one.accesses).sum();
             assert_eq!(accesses, 1, "at {at_ps}");

@@ -24,8 +24,7 @@ pub(crate) use power::with_barriers;
 
 use account::Account;
 use latencies::Latencies;
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use tierscope_kernel::stage::Timeline;
 use tierscope_kernel::{Clock, MOST_TIME_PS, Slab, Stage, StageTimes};
 use tierscope_model::organization::Organization;
@@ -118,6 +117,36 @@ struct Flight {
     in_loop: bool,
 }
 
+/// Where the time of a request went: it waited at the door, a flush for writes before it, and then what the
+/// device says.
+#[derive(Clone, Copy, Debug)]
+struct Passed<'a> {
+    host_queue_ps: u64,
+    store_queue_ps: u64,
+    device: &'a Timeline,
+}
+
+impl Passed<'_> {
+    /// Each stage of it; one may come twice.
+    #[inline]
+    fn iter(&self) -> impl Iterator<Item = (Stage, u64)> + '_ {
+        let waits =
+            [(Stage::HostQueue, self.host_queue_ps), (Stage::StoreQueue, self.store_queue_ps)];
+        waits.into_iter().chain(self.device.iter())
+    }
+
+    #[inline]
+    fn sum_ps(&self) -> u64 {
+        self.host_queue_ps + self.store_queue_ps + self.device.total_ps()
+    }
+
+    fn times(&self) -> StageTimes {
+        let mut times = StageTimes::default();
+        self.iter().for_each(|(stage, time_ps)| times[stage as usize] += time_ps);
+        times
+    }
+}
+
 /// What the device is asked for a request: a line of it, or all of it at once.
 #[derive(Clone, Copy, Debug)]
 struct Part {
@@ -165,8 +194,8 @@ pub struct Alone {
     source: Box<dyn RequestSource>,
     ticks: Ticks,
     outstanding: Option<usize>,
-    /// When each place of a closed loop that is free was left; all of them, before the first is taken.
-    places: Option<BinaryHeap<Reverse<u64>>>,
+    /// When each place of a closed loop that is free was left, in order; all of them, before the first is taken.
+    places: Option<VecDeque<u64>>,
     start: Option<Bound>,
     stops: Vec<Bound>,
     now_ps: u64,
@@ -339,9 +368,9 @@ impl Alone {
     /// Takes a place of a closed loop of so many, waiting for one if need be: when it was left.
     fn place(&mut self, most: usize) -> Result<u64, AloneError> {
         let now_ps = self.now_ps;
-        self.places.get_or_insert_with(|| std::iter::repeat_n(Reverse(now_ps), most).collect());
+        self.places.get_or_insert_with(|| std::iter::repeat_n(now_ps, most).collect());
         loop {
-            if let Some(Reverse(left_ps)) = self.places.as_mut().and_then(BinaryHeap::pop) {
+            if let Some(left_ps) = self.places.as_mut().and_then(VecDeque::pop_front) {
                 return Ok(left_ps);
             }
             let goes_on = self.work()?;
@@ -352,7 +381,9 @@ impl Alone {
     /// A request has ended that was in a closed loop: its place is free.
     fn leave(&mut self, flight: &Flight, at_ps: u64) {
         if let Some(places) = self.places.as_mut().filter(|_| flight.in_loop) {
-            places.push(Reverse(at_ps));
+            // Nearly always it is left last of all.
+            let later = places.iter().rev().take_while(|left_ps| **left_ps > at_ps).count();
+            places.insert(places.len() - later, at_ps);
         }
     }
 
@@ -539,7 +570,10 @@ impl Alone {
         }
         let sent = self.organization.takes_control();
         if flight.left == 0 && !sent {
-            return self.ended(&flight, now_ps, StageTimes::default());
+            let host_queue_ps = now_ps - flight.arrival_ps;
+            let device = &Timeline::new();
+            let stages = Passed { host_queue_ps, store_queue_ps: 0, device };
+            return self.ended(&flight, now_ps, &stages);
         }
         let waits = flight.left > 0;
         let id = self.flights.insert(flight);
@@ -598,12 +632,13 @@ impl Alone {
         }
         let mut responses = std::mem::take(&mut self.responses);
         self.organization.advance(now_ps, &mut responses);
-        for response in responses.drain(..) {
+        for response in &responses {
             match response {
                 Response::Line(line) => self.answered(line.id, line.at_ps, &line.stages)?,
                 Response::Page(page) => self.answered(page.id, page.at_ps, &page.stages)?,
             }
         }
+        responses.clear();
         self.responses = responses;
         self.send_flushes(now_ps);
         Ok(())
@@ -619,16 +654,16 @@ impl Alone {
             return Ok(());
         }
         let flight = self.flights.remove(id);
-        let mut times = StageTimes::default();
-        stages.add_to(&mut times);
-        if flight.request.kind == RequestKind::Flush {
+        let stages = if flight.request.kind == RequestKind::Flush {
             // It was taken, and waited for the writes before it.
-            times[Stage::HostQueue as usize] += flight.taken_ps - flight.arrival_ps;
-            times[Stage::StoreQueue as usize] += submitted_ps - flight.taken_ps;
+            let host_queue_ps = flight.taken_ps - flight.arrival_ps;
+            let store_queue_ps = submitted_ps - flight.taken_ps;
+            Passed { host_queue_ps, store_queue_ps, device: stages }
         } else {
-            times[Stage::HostQueue as usize] += submitted_ps - flight.arrival_ps;
-        }
-        self.ended(&flight, at_ps, times)?;
+            let host_queue_ps = submitted_ps - flight.arrival_ps;
+            Passed { host_queue_ps, store_queue_ps: 0, device: stages }
+        };
+        self.ended(&flight, at_ps, &stages)?;
         if flight.request.is_write() {
             self.writes -= 1;
             self.end_flushes(flight.number, at_ps)?;
@@ -652,10 +687,10 @@ impl Alone {
                 return false;
             }
             let flush = self.flights.remove(*id);
-            let mut times = StageTimes::default();
-            times[Stage::HostQueue as usize] = flush.taken_ps - flush.arrival_ps;
-            times[Stage::StoreQueue as usize] = at_ps - flush.taken_ps;
-            ended = self.ended(&flush, at_ps, times);
+            let host_queue_ps = flush.taken_ps - flush.arrival_ps;
+            let store_queue_ps = at_ps - flush.taken_ps;
+            let device = &Timeline::new();
+            ended = self.ended(&flush, at_ps, &Passed { host_queue_ps, store_queue_ps, device });
             false
         });
         self.flushes = flushes;
@@ -667,19 +702,15 @@ impl Alone {
         &mut self,
         flight: &Flight,
         at_ps: u64,
-        mut times: StageTimes,
+        stages: &Passed<'_>,
     ) -> Result<(), AloneError> {
         self.leave(flight, at_ps);
         let latency_ps = at_ps - flight.arrival_ps;
-        if flight.request.kind == RequestKind::Flush && flight.left == 0 && at_ps == flight.taken_ps
-        {
-            times[Stage::HostQueue as usize] = latency_ps;
-        }
-        let sum_ps: u64 = times.iter().sum();
-        assert_eq!(sum_ps, latency_ps, "stages do not add up: {times:?} of {flight:?}");
+        assert_eq!(stages.sum_ps(), latency_ps, "stages do not add up: {stages:?} of {flight:?}");
         if flight.counted {
-            self.account.answer(flight, at_ps, &times);
+            self.account.answer(flight, at_ps, stages);
             if let Some(latencies) = &mut self.latencies {
+                let times = stages.times();
                 latencies.write(flight, latency_ps, &times).map_err(AloneError::Latencies)?;
             }
         }
