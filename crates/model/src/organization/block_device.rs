@@ -7,6 +7,7 @@
 //! done; the wait, and the one for a place at the device, is the stage [`Stage::HostQueue`]. A device that
 //! knows flushes and trims is given them.
 
+mod claims;
 mod pages;
 mod power;
 
@@ -20,6 +21,7 @@ use crate::request::{
     Completion, Control, Device, Full, LineRequest, LineResponse, PageRequest, PageResponse,
     Request, Response, Tell, Traffic,
 };
+use claims::Claims;
 use pages::{Brings, Pages};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -128,6 +130,9 @@ pub struct BlockDevice {
     most: usize,
     turn: u64,
     commands: Slab<Command>,
+    /// Which pages they concern, and how many of them wait for others.
+    claims: Claims,
+    blocked: usize,
     accesses: Slab<Access>,
     /// Accesses that wait for room at the device.
     waiting: VecDeque<u32>,
@@ -155,6 +160,8 @@ impl BlockDevice {
             most: spec.host_queue_depth as usize,
             turn: 0,
             commands: Slab::new(),
+            claims: Claims::default(),
+            blocked: 0,
             accesses: Slab::new(),
             waiting: VecDeque::new(),
             traffic: Traffic::default(),
@@ -168,6 +175,12 @@ impl BlockDevice {
     #[inline]
     fn pages(&self, command: &Command) -> (u64, u64) {
         (command.start / self.page_bytes, (command.end - 1) / self.page_bytes)
+    }
+
+    /// What a request claims: the pages that it concerns, which a flush does not, and whether it writes them.
+    #[inline]
+    fn claim(&self, command: &Command) -> Option<((u64, u64), bool)> {
+        (command.end != command.start).then(|| (self.pages(command), command.write))
     }
 
     /// Whether one must wait for the other.
@@ -202,8 +215,18 @@ impl BlockDevice {
             let (first, last) = (start / self.page_bytes, (end - 1) / self.page_bytes);
             command.brings = pages.submit(first..last + 1);
         }
-        let earlier = self.commands.iter().filter(|(_, it)| self.in_conflict(&command, it)).count();
+        let claim = self.claim(&command);
+        let earlier = if claim.is_some_and(|(pages, write)| self.claims.may_conflict(pages, write))
+        {
+            self.commands.iter().filter(|(_, it)| self.in_conflict(&command, it)).count()
+        } else {
+            0
+        };
+        if let Some((pages, write)) = claim {
+            self.claims.add(pages, write);
+        }
         command.blocked_by = earlier as u32;
+        self.blocked += usize::from(earlier > 0);
         let id = self.commands.insert(command);
         if earlier == 0 {
             self.start(now_ps, id);
@@ -337,9 +360,19 @@ impl BlockDevice {
             }
         }
         out.push(self.response(&command));
+        if let Some((pages, write)) = self.claim(&command) {
+            self.claims.remove(pages, write);
+        }
+        if self.blocked > 0 {
+            self.unblock(now_ps, &command);
+        }
+    }
+
+    /// Those that waited for a request which has ended, and for no other, start.
+    fn unblock(&mut self, now_ps: u64, command: &Command) {
         let mut free: Vec<(u64, u32)> = Vec::new();
         let later = self.commands.iter().filter(|(_, it)| {
-            it.turn > command.turn && it.blocked_by > 0 && self.in_conflict(it, &command)
+            it.turn > command.turn && it.blocked_by > 0 && self.in_conflict(it, command)
         });
         let later: Vec<u32> = later.map(|(id, _)| id).collect();
         for id in later {
@@ -349,6 +382,7 @@ impl BlockDevice {
                 free.push((it.turn, id));
             }
         }
+        self.blocked -= free.len();
         free.sort_unstable();
         free.into_iter().for_each(|(_, id)| self.start(now_ps, id));
     }
@@ -491,6 +525,8 @@ impl Organization for BlockDevice {
             most: self.most,
             turn: self.turn,
             commands: self.commands.clone(),
+            claims: self.claims.clone(),
+            blocked: self.blocked,
             accesses: self.accesses.clone(),
             waiting: self.waiting.clone(),
             traffic: self.traffic,

@@ -17,6 +17,8 @@ pub struct Collection {
     programs: u32,
     /// Units that have been read, and where they lay.
     gathered: VecDeque<(u64, Place)>,
+    /// What of the block was valid when these were looked at last: while it is as much, all of them are.
+    valid: u32,
     erasing: bool,
     /// A unit for which the erase waits: what is newest of it is not in flash yet.
     only_copy: Option<u64>,
@@ -113,10 +115,19 @@ impl Ssd {
 
     /// Programs what has been gathered, page by page; the last page may not be full.
     fn move_gathered(&mut self, lane: u32, collection: &mut Collection) {
-        let geometry = *self.layer.geometry();
-        let ends = collection.page == geometry.block_pages() && collection.reads == 0;
+        let pages = self.layer.geometry().block_pages();
+        let ends = collection.page == pages && collection.reads == 0;
         let layer = &self.layer;
-        collection.gathered.retain(|&(_, place)| layer.holds(place));
+        if layer.valid(lane, collection.block) != collection.valid {
+            collection.gathered.retain(|&(_, place)| layer.holds(place));
+        }
+        self.move_valid(lane, collection, ends);
+        collection.valid = self.layer.valid(lane, collection.block);
+    }
+
+    /// The same of what is valid; where nothing more comes, the last page with what there is.
+    fn move_valid(&mut self, lane: u32, collection: &mut Collection, ends: bool) {
+        let geometry = *self.layer.geometry();
         loop {
             let units = (collection.gathered.len() as u32).min(geometry.page_units);
             if units == 0 || units < geometry.page_units && !ends {

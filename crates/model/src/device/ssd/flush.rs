@@ -53,7 +53,8 @@ impl Ssd {
         let round = self.stripe.round();
         for _ in 0..round {
             let lane = self.stripe.lane(self.turn);
-            self.turn = (self.turn + 1) % round;
+            // As a rule several are busy: no division for each.
+            self.turn = if self.turn + 1 == round { 0 } else { self.turn + 1 };
             if self.is_busy(lane) {
                 continue;
             }

@@ -106,6 +106,7 @@ impl PowerFailure for BlockDevice {
     fn cut(&mut self, now_ps: u64) -> Outage {
         let outage = cut_store(&mut self.device, now_ps);
         (self.commands, self.accesses) = (Slab::new(), Slab::new());
+        (self.claims, self.blocked) = (super::Claims::default(), 0);
         self.waiting.clear();
         if let Some(pages) = &mut self.followed {
             // What the drive holds of these is no longer what it was given last.

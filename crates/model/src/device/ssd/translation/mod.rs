@@ -252,6 +252,12 @@ impl Translation {
         if self.holds(place) { self.last_unit(place) } else { None }
     }
 
+    /// Valid units of a block.
+    #[inline]
+    pub fn valid(&self, lane: u32, block: u32) -> u32 {
+        self.blocks.get(u64::from(self.geometry.block_number(lane, block))).valid
+    }
+
     /// Whether a place holds something valid.
     #[inline]
     pub fn holds(&self, place: Place) -> bool {
@@ -263,7 +269,13 @@ impl Translation {
     /// The unit that was put at a place last, valid still or not.
     pub fn last_unit(&self, place: Place) -> Option<u64> {
         let (block, _) = self.geometry.block_of(place);
-        if self.blocks.get(u64::from(block)).initial {
+        self.last_unit_of(self.blocks.get(u64::from(block)).initial, place)
+    }
+
+    /// The same, of a block that holds what it held at the start, or does not.
+    #[inline]
+    fn last_unit_of(&self, initial: bool, place: Place) -> Option<u64> {
+        if initial {
             return self.initial.unit(place);
         }
         let unit = self.units.get(u64::from(place));
@@ -539,8 +551,10 @@ impl Translation {
             return None;
         }
         let first = self.geometry.place(Page { lane, block, page: 0 }, 0);
+        let number = self.geometry.block_number(lane, block);
+        let initial = self.blocks.get(u64::from(number)).initial;
         (first..first + self.geometry.block_units())
-            .filter_map(|place| self.last_unit(place))
+            .filter_map(|place| self.last_unit_of(initial, place))
             .filter(|&unit| bits[hash(unit) / 64] >> (hash(unit) % 64) & 1 == 1)
             .find(|&unit| self.is_being_programmed(unit))
     }
