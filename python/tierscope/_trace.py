@@ -70,12 +70,23 @@ class TraceInfo:
         profile: footprint, mix, sizes, reuse distances, miss ratios and working sets, as
             documented in docs/formats/trace-info.md; ``None`` where only the recording was asked.
         remarks: what is worth knowing of the trace.
+        files: what calls of threads ask of files, as documented there; ``None`` where there are
+            none.
+        threads: instructions, stores past the caches, flushes of lines, fences and calls on files
+            of threads; ``None`` of requests to a device. Flushes are ``None`` where nothing tells
+            them.
+        file_accesses: some reads and writes of files for pictures, of many each with the same
+            chance: ``number``, ``file``, ``offset``, ``bytes`` and ``write``. They are not in the
+            object that :meth:`to_dict` makes.
     """
 
     name: str
     recording: dict[str, Any] | None
     profile: dict[str, Any] | None
     remarks: list[str]
+    files: dict[str, Any] | None = None
+    threads: dict[str, Any] | None = None
+    file_accesses: list[dict[str, Any]] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -83,6 +94,8 @@ class TraceInfo:
             "name": self.name,
             "recording": self.recording,
             "profile": self.profile,
+            "files": self.files,
+            "threads": self.threads,
             "remarks": self.remarks,
         }
 
@@ -99,18 +112,27 @@ class TraceInfo:
     def plot(self) -> Figure:
         """Miss ratios by size of cache, reuse distances, working sets and sizes of requests.
 
+        Of files that calls read and write, the same, and which bytes of which file they move.
+
         Raises:
             RunError: where the trace was not gone through, or moves no data.
         """
         from tierscope import trace_plots
 
-        if self.profile is None or not self.profile["touches"]:
+        of_memory = self.profile is not None and self.profile["touches"] > 0
+        of_files = self.files is not None and self.files["touches"] > 0
+        if not (of_memory or of_files):
             raise RunError(
                 "nothing-to-plot",
                 f"of {self.name} no request is known that moves data",
                 "name a trace that has some, and leave brief out",
             )
-        return trace_plots.profile(self.name, self.profile)
+        return trace_plots.of_trace(
+            self.name,
+            self.profile if of_memory else None,
+            self.files if of_files else None,
+            self.file_accesses or [],
+        )
 
 
 def trace_info(
@@ -132,7 +154,8 @@ def trace_info(
             :func:`workload` gives.
         block: the unit in which footprint, reuse and caches are counted, a power of two from 8 B:
             64 B unless given, and 4 KiB of traces of stores.
-        limit: so many requests at most, the first ones: a number, or a text such as "20k".
+        limit: so many requests at most, the first ones, of threads accesses and reads and writes of
+            files: a number, or a text such as "20k".
         brief: of a recording, only what it says of itself.
         watch: hears of the progress.
 
@@ -158,7 +181,15 @@ def trace_info(
     }
     with core_errors():
         found = _attend(_core.Pass.profile(_check.written(job, f"the trace {name}")), watch)
-    return TraceInfo(name, recording, found["profile"], found["remarks"])
+    return TraceInfo(
+        name,
+        recording,
+        found["profile"],
+        found["remarks"],
+        found.get("files"),
+        found.get("threads"),
+        found.get("file_accesses"),
+    )
 
 
 def convert(
@@ -170,6 +201,7 @@ def convert(
     line: int | str | None = None,
     limit: int | str | None = None,
     replace: bool = False,
+    parameters: dict[str, Any] | None = None,
     watch: PassWatcher | None = None,
 ) -> Conversion:
     """Writes the requests of a trace in another format.
@@ -188,6 +220,8 @@ def convert(
             requests are divided into for a format whose requests have none.
         limit: so many requests at most, the first ones: a number, or a text such as "20k".
         replace: whether a file that is there is replaced.
+        parameters: how the target is written, such as ``{"levels": "1:1:4:4:65536:128"}`` of
+            ``ramulator2-vector``.
         watch: hears of the progress.
 
     Raises:
@@ -205,6 +239,7 @@ def convert(
         "clock": _optional(clock, "the clock", 'write a frequency, such as "1.2GHz"'),
         "interval": _optional(interval, "the interval", 'write a time, such as "10ns"'),
         "line_bytes": _check.size(line, "the line"),
+        "parameters": _parameters(parameters),
         "replace": _check.flag(replace, "replacing a file"),
     }
     with core_errors():
@@ -264,6 +299,19 @@ def _target(target: object) -> tuple[str, str]:
     return kind, file
 
 
+def _parameters(value: object) -> dict[str, Any]:
+    """How the target is written."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        raise ArgumentError(
+            "wrong-type",
+            f"parameters of the target are a dict, not {type(value).__name__}",
+            'write {"levels": "1:1:4:4:65536:128"}',
+        )
+    return value
+
+
 def _optional(value: object, what: str, mend: str) -> str | None:
     return None if value is None else _check.text(value, what, mend)
 
@@ -314,6 +362,15 @@ _LOST = (
     ("sizes_left_out", "{:,} requests lost their sizes: those of {} are for whole lines"),
     ("widened", "{:,} requests were made larger, to the whole sectors of {}"),
     ("times_cut", "{:,} times were cut to whole units of {}"),
+    ("file_calls_left_out", "{:,} reads and writes of files by calls were left out: {} has none"),
+    (
+        "non_temporal_as_plain",
+        "{:,} stores past the caches became plain ones: {} does not tell them",
+    ),
+    ("line_flushes_left_out", "{:,} flushes of lines of the caches were left out: {} has none"),
+    ("fences_left_out", "{:,} fences were left out: {} has none"),
+    ("instructions_left_out", "{:,} instructions behind the last access were left out by {}"),
+    ("instructions_added", "{:,} instructions were added: in {} each access is one"),
 )
 
 

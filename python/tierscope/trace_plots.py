@@ -9,24 +9,90 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from tierscope import format as fmt
+from tierscope import trace_report
 
 _WAYS = {1: "#d7301f", 2: "#fc8d59", 4: "#74a9cf", 8: "#2b8cbe", 16: "#045a8d"}
 _FULL = "#000000"
 
 
-def profile(name: str, found: dict[str, Any]) -> Figure:
-    """Miss ratios by size of cache, reuse distances, working sets and sizes of requests."""
-    figure = Figure(figsize=(11, 7.5), layout="constrained")
-    ((curve, reuse), (working, sizes)) = figure.subplots(2, 2)
-    _curve(curve, found)
-    _reuse(reuse, found)
-    _working_set(working, found)
-    _sizes(sizes, found)
-    for axes in (curve, reuse, working, sizes):
+def of_trace(
+    name: str,
+    found: dict[str, Any] | None,
+    files: dict[str, Any] | None,
+    accesses: list[dict[str, Any]],
+) -> Figure:
+    """What a trace asks of memory and, below, of files; either may be absent."""
+    parts = [part for part in (found, files) if part is not None]
+    figure = Figure(figsize=(11, 7.5 * len(parts)), layout="constrained")
+    figure.suptitle(
+        f"What {name} asks for" if files is None else f"What {name} asks of memory and files"
+    )
+    rows = iter(figure.subplots(2 * len(parts), 2))
+    if found is not None:
+        (curve, reuse), (working, sizes) = next(rows), next(rows)
+        _curve(curve, found, "Miss ratio by size of cache")
+        draw_reuse(reuse, found)
+        _working_set(working, found)
+        _sizes(sizes, found["sizes"], found["reads"], found["writes"], "requests")
+    if files is not None:
+        (way, reuse), (working, curve) = next(rows), next(rows)
+        as_blocks = trace_report.pages(files)
+        _way(way, accesses)
+        draw_reuse(reuse, as_blocks)
+        _working_set(working, as_blocks)
+        _curve(curve, as_blocks, "Miss ratio of pages of files by size of page cache")
+    for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25)
-    figure.suptitle(f"What {name} asks for")
     return figure
+
+
+READ, WRITTEN = "#2b8cbe", "#d7301f"
+"""Colours of what is read and written of files."""
+
+
+def places(accesses: list[dict[str, Any]]) -> tuple[dict[int, int], int]:
+    """Where each file begins when files lie one behind the other, and where the last one ends.
+
+    They come in the order of their numbers, each as long as it is seen to be.
+    """
+    ends: dict[int, int] = {}
+    for one in accesses:
+        end = one["offset"] + one["bytes"]
+        ends[one["file"]] = max(ends.get(one["file"], 0), end)
+    begins, total = {}, 0
+    for file in sorted(ends):
+        begins[file] = total
+        total += -(-ends[file] // 4096) * 4096
+    return begins, total
+
+
+def _way(axes: Axes, accesses: list[dict[str, Any]]) -> None:
+    draw_way(axes, accesses)
+    axes.set_title("Bytes of files read (blue) and written (red)")
+    axes.set_xlabel("reads and writes")
+    files = len({one["file"] for one in accesses})
+    axes.set_ylabel(
+        "place in the file" if files == 1 else f"place in {files:,} files, one on the other"
+    )
+
+
+def draw_way(axes: Axes, accesses: list[dict[str, Any]], size: float = 1.2) -> None:
+    """A line for what each read and write moves, at its number, from its first byte to its last."""
+    begins, total = places(accesses)
+    numbers = [one["number"] for one in accesses]
+    colours = [WRITTEN if one["write"] else READ for one in accesses]
+    first = [begins[one["file"]] + one["offset"] for one in accesses]
+    last = [at + one["bytes"] for at, one in zip(first, accesses, strict=True)]
+    axes.vlines(numbers, first, last, colors=colours, linewidth=size / 2, rasterized=True)
+    # What moves little is seen as a point.
+    middle = [(low + high) / 2 for low, high in zip(first, last, strict=True)]
+    axes.scatter(numbers, middle, s=size, c=colours, linewidths=0, rasterized=True)
+    axes.set_ylim(0, max(total, 1))
+    step = 1 << max(max(total, 1).bit_length() - 2, 0)
+    axes.set_yticks(range(0, total + 1, step))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda place, _: fmt.size(place)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda count, _: fmt.count(count)))
 
 
 def _bytes_axis(axes: Axes, label: str) -> None:
@@ -36,8 +102,8 @@ def _bytes_axis(axes: Axes, label: str) -> None:
     axes.set_xlabel(label)
 
 
-def _curve(axes: Axes, found: dict[str, Any]) -> None:
-    for ways, colour in _WAYS.items():
+def _curve(axes: Axes, found: dict[str, Any], title: str) -> None:
+    for ways, colour in _WAYS.items() if found["set_associative"] else ():
         rows = [row for row in found["set_associative"] if row["ways"] == ways]
         sizes = [row["cache_bytes"] for row in rows]
         ratios = [100 * row["miss_ratio"] for row in rows]
@@ -49,8 +115,9 @@ def _curve(axes: Axes, found: dict[str, Any]) -> None:
     _error(axes, found, sizes, ratios)
     axes.set_ylim(0, 102)
     axes.set_ylabel("touches that miss (%)")
-    axes.set_title("Miss ratio by size of cache")
-    axes.legend(frameon=False, fontsize=8)
+    axes.set_title(title)
+    if found["set_associative"]:
+        axes.legend(frameon=False, fontsize=8)
     _bytes_axis(axes, f"cache, blocks of {fmt.size(found['block_bytes'])}")
 
 
@@ -62,7 +129,8 @@ def _error(axes: Axes, found: dict[str, Any], sizes: list[int], ratios: list[flo
         axes.fill_between(sizes, low, high, step="post", color=_FULL, alpha=0.12, linewidth=0)
 
 
-def _reuse(axes: Axes, found: dict[str, Any]) -> None:
+def draw_reuse(axes: Axes, found: dict[str, Any]) -> None:
+    """How many different bytes were touched between two touches of a block."""
     known = [row for row in found["reuse"] if row["distance_blocks"] is not None]
     bars: dict[int, float] = {}
     for row in known:
@@ -72,6 +140,11 @@ def _reuse(axes: Axes, found: dict[str, Any]) -> None:
     places = [size * found["block_bytes"] for size in bars]
     shares = [100 * touches / found["touches"] for touches in bars.values()]
     axes.bar(places, shares, width=[0.45 * place for place in places], color="#2b8cbe")
+    if len(bars) < 2:
+        block = found["block_bytes"]
+        axes.set_xlim(block / 2, 2 * max([found["blocks"] * block, *places]))
+    if not bars:
+        axes.set_ylim(0, 1)
     first = sum(row["touches"] for row in found["reuse"] if row["distance_blocks"] is None)
     axes.set_title(f"Reuse distance ({fmt.percent(first / found['touches'])} are first touches)")
     axes.set_ylabel("touches (%)")
@@ -91,13 +164,12 @@ def _working_set(axes: Axes, found: dict[str, Any]) -> None:
     axes.set_title(f"Working set of windows of {fmt.count(ends[1])} touches")
 
 
-def _sizes(axes: Axes, found: dict[str, Any]) -> None:
-    total = sum(count for _, count in found["sizes"])
-    places = list(range(len(found["sizes"])))
-    axes.bar(places, [100 * count / total for _, count in found["sizes"]], color="#fc8d59")
-    axes.set_xlim(-1, len(places))
-    axes.set_xticks(places, [fmt.size(size) for size, _ in found["sizes"]], rotation=30)
+def _sizes(axes: Axes, sizes: list[tuple[int, int]], reads: int, writes: int, what: str) -> None:
+    total = sum(count for _, count in sizes)
+    bars = list(range(len(sizes)))
+    axes.bar(bars, [100 * count / total for _, count in sizes], color="#fc8d59")
+    axes.set_xlim(-1, len(bars))
+    axes.set_xticks(bars, [fmt.size(size) for size, _ in sizes], rotation=30)
     axes.set_xlabel("size from, to below twice that")
-    axes.set_ylabel("requests (%)")
-    moved = found["reads"] + found["writes"]
-    axes.set_title(f"Sizes of requests ({fmt.percent(found['reads'] / moved)} read)")
+    axes.set_ylabel(f"{what} (%)")
+    axes.set_title(f"Sizes of {what} ({fmt.percent(reads / (reads + writes))} read)")

@@ -24,6 +24,9 @@ _CODE = {
 }
 """How finely a recording tells where in the program's code accesses come from."""
 
+_OF_CACHES = "Caches that keep what was touched last: misses in %, by sets of so many blocks"
+_OF_PAGES = "Page caches that keep what was touched last: misses of these touches in %"
+
 
 def lines(info: TraceInfo) -> Iterator[str]:
     """All that is known of a trace, a line each."""
@@ -33,9 +36,23 @@ def lines(info: TraceInfo) -> Iterator[str]:
         if info.recording is not None:
             yield ""
         yield from map(_row, _facts(info.profile))
+        if info.threads is not None:
+            yield from map(_row, _of_threads(info.threads))
         if info.profile["touches"]:
             yield ""
-            yield from _caches(info.profile)
+            yield from _caches(
+                info.profile,
+                "Caches that keep what was touched last: misses in %, by sets of so many blocks",
+            )
+    if info.files is not None:
+        yield ""
+        yield from map(_row, _of_files(info.files))
+        if info.files["touches"]:
+            yield ""
+            yield from _caches(
+                pages(info.files),
+                "Page caches that keep what was touched last: misses of these touches in %",
+            )
     for remark in info.remarks:
         yield ""
         yield from textwrap.wrap(
@@ -45,10 +62,12 @@ def lines(info: TraceInfo) -> Iterator[str]:
 
 def _row(fact: tuple[str, str]) -> str:
     label, value = fact
+    head = f"{label}:" if label else ""
     lines = textwrap.wrap(
         fmt.visible(value), _WIDTH - _LABEL, break_long_words=False, break_on_hyphens=False
     )
-    return f"{label + ':':<{_LABEL}}" + f"\n{'':{_LABEL}}".join(lines)
+    return f"{head:<{_LABEL}}" + f"
+{'':{_LABEL}}".join(lines)
 
 
 def recording_facts(found: dict[str, Any]) -> list[tuple[str, str]]:
@@ -158,6 +177,89 @@ def _facts(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
         )
 
 
+def _of_threads(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What threads do beside their loads and stores."""
+    yield "Instructions", fmt.count(found["instructions"])
+    flushes = found["line_flushes"]
+    untold = "not told: recordings have no addresses of them"
+    yield "Stores past the caches", fmt.count(found["non_temporal_stores"])
+    yield "Flushes of lines", untold if flushes is None else fmt.count(flushes)
+    yield "Fences", fmt.count(found["fences"])
+
+
+_CALLS = {
+    "reads": "reads",
+    "writes": "writes",
+    "direct_reads": "direct reads",
+    "direct_writes": "direct writes",
+    "opens": "opens",
+    "closes": "closes",
+    "syncs": "syncs",
+    "truncates": "sizes set",
+    "deletes": "deletions",
+    "maps": "mappings",
+}
+
+
+def pages(files: dict[str, Any]) -> dict[str, Any]:
+    """Pages of files as blocks of a trace."""
+    own = {"block_bytes": files["page_bytes"], "blocks": files["pages"], "set_associative": []}
+    return {**files, **own}
+
+
+def _moved(found: dict[str, Any]) -> str:
+    """Bytes that are read and written."""
+    return f"{fmt.size(found['read_bytes'])} read, {fmt.size(found['written_bytes'])} written"
+
+
+def _of_files(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What calls ask of files in all."""
+    calls = [
+        f"{fmt.count(found['calls'][key])} {name}"
+        for key, name in _CALLS.items()
+        if found["calls"][key]
+    ]
+    for at in range(0, len(calls), 4):
+        yield "Calls on files" if at == 0 else "", ", ".join(calls[at : at + 4])
+    moved = sum(found["calls"][key] for key in ("reads", "writes", "direct_reads", "direct_writes"))
+    if not moved:
+        return
+    yield (
+        "Bytes of files",
+        f"{fmt.size(found['read_bytes'])} read, {fmt.size(found['written_bytes'])} written",
+    )
+    if found["sizes"]:
+        yield "Sizes of calls", _sizes(found["sizes"])
+    share = fmt.percent(found["sequential"] / moved)
+    yield "In sequence", f"{share} of reads and writes begin where the file's last ended"
+    yield "Files", fmt.count(found["files"])
+    for number, one in enumerate(found["most_used"][:3]):
+        of_one = f"{fmt.size(one['read_bytes'])} read, {fmt.size(one['written_bytes'])} written"
+        yield (
+            "  most read and written" if number == 0 else "",
+            f"{_in_short([one['name']])}: {of_one}",
+        )
+    about = "about " if found["sample"] else ""
+    size, page = found["pages"] * found["page_bytes"], fmt.size(found["page_bytes"])
+    written = fmt.percent(found["written_pages"] / max(found["pages"], 1))
+    count = f"{fmt.count(found['pages'])} pages of {page}"
+    yield "Footprint of files", f"{about}{fmt.size(size)}: {count}, {written} of them written"
+    if found["most_pages"] < found["pages"]:
+        yield "  at a time at most", fmt.size(found["most_pages"] * found["page_bytes"])
+    yield "Touches of pages", fmt.count(found["touches"])
+    if found["working_set"]:
+        as_blocks = pages(found)
+        yield "Working set of files", _working_set(as_blocks)
+        yield "  of windows in turn", _sparks(as_blocks)
+    if found["sample"]:
+        sample = found["sample"]
+        yield (
+            "Sample of pages",
+            f"{fmt.percent(sample['rate'])} of the pages; miss ratios are within "
+            f"{fmt.digits(100 * sample['error'])} of a hundred",
+        )
+
+
 def _sizes(sizes: list[tuple[int, int]]) -> str:
     """The three most frequent sizes, each as a power of two that requests have at least."""
     total = sum(count for _, count in sizes)
@@ -219,14 +321,14 @@ _MOST_WAYS = 16
 """Ways that the table has a column for; the object tells more."""
 
 
-def _caches(found: dict[str, Any]) -> Iterator[str]:
+def _caches(found: dict[str, Any], title: str) -> Iterator[str]:
     """How soon blocks come again, and what caches of powers of two miss."""
     every = {row["ways"] for row in found["set_associative"]}
     ways = [way for way in sorted(every) if way <= _MOST_WAYS]
     by_ways = {
         (row["ways"], row["cache_bytes"]): row["miss_ratio"] for row in found["set_associative"]
     }
-    yield "Caches that keep what was touched last: misses in %, by sets of so many blocks"
+    yield title
     heading = "".join(f"{way:>7}" for way in ways)
     yield f"{'size':>9}  {'one set':>8}{heading}  first hit from here"
     size, before = found["block_bytes"], 1.0

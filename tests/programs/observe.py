@@ -13,6 +13,7 @@ import itertools
 import json
 import lzma
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -82,63 +83,113 @@ def observe_postmark(directory: str) -> None:
     (HERE / "postmark.json").write_text(text, encoding="utf-8")
 
 
-def observe_filebench(program: str, directory: str) -> None:
-    """Keeps which calls on files the rounds of `mail.f` came to, and the bytes that they moved."""
-    text = (HERE / "mail.f").read_text(encoding="utf-8").replace("path=/tmp", f"path={directory}")
-    model = Path(directory) / "mail.f"
-    model.write_text(text, encoding="utf-8")
+Deed = tuple[str, str, int, str]
+"""Thread, call, what it gave, and the file."""
+
+
+def calls_of_filebench(program: str, directory: str, model: str) -> list[Deed]:
+    """What is done to files of the set by threads that delete some: others make the set."""
+    text = (HERE / model).read_text(encoding="utf-8").replace("path=/tmp", f"path={directory}")
+    own = Path(directory) / model
+    own.write_text(text, encoding="utf-8")
     log = Path(directory) / "filebench-calls"
     calls = "trace=open,openat,read,write,pread64,pwrite64,fsync,unlink,close"
     # Its processes share memory at addresses that must be the same in all.
-    command = [
-        "setarch",
-        "-R",
-        "strace",
-        "-f",
-        "-o",
-        str(log),
-        "-e",
-        calls,
-        program,
-        "-f",
-        str(model),
-    ]
+    command = ["setarch", "-R", "strace", "-f", "-o", str(log), "-e", calls]
+    command += [program, "-f", str(own)]
     subprocess.run(command, cwd=directory, stdout=subprocess.DEVNULL, check=True)
-    # What is done to files of the set, by the thread that deletes: others make the set beforehand.
-    deeds: list[tuple[str, str, int]] = []
-    opened: dict[tuple[str, str], bool] = {}
+    deeds: list[Deed] = []
+    opened: dict[str, str] = {}
+    begun: dict[str, str] = {}
     call = re.compile(r"(\d+) +(\w+)\((.*)\) += (-?\d+)")
     for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
+        # A call during which others come has two lines.
+        thread = line.split(" ", 1)[0]
+        if line.endswith("<unfinished ...>"):
+            begun[thread] = line.removesuffix("<unfinished ...>").rstrip()
+            continue
+        if resumed := re.match(r"\d+ +<\.\.\. \w+ resumed>(.*)", line):
+            line = begun.pop(thread) + resumed[1]
         if not (found := call.match(line)):
             continue
-        thread, name, given, gave = found[1], found[2], found[3], int(found[4])
+        name, given, gave = found[2], found[3], int(found[4])
         number = given.split(",")[0]
         if name in ("open", "openat"):
-            opened[thread, str(gave)] = f"{directory}/mailset/" in given
+            path = given.split('"')[1]
+            opened[str(gave)] = path if f"{directory}/mailset/" in path else ""
             name = "create" if "O_CREAT" in given else "open"
             number = str(gave)
-        if gave >= 0 and (name == "unlink" or opened.get((thread, number))):
-            deeds.append((thread, name, gave))
-    server = next(thread for thread, name, _ in deeds if name == "unlink")
-    own = [(name, gave) for thread, name, gave in deeds if thread == server]
-    kinds = {"pread64": "read", "pwrite64": "write"}
-    own = [(kinds.get(name, name), gave) for name, gave in own]
-    rounds = " ".join(name for name, _ in own).split("unlink ")
-    shapes = collections.Counter("unlink " + one.strip() for one in rounds if one)
+        path = given.split('"')[1] if name == "unlink" else opened.get(number, "")
+        if gave >= 0 and path:
+            kinds = {"pread64": "read", "pwrite64": "write"}
+            deeds.append((thread, kinds.get(name, name), gave, path))
+    # The set is deleted in the end by a thread that made it.
+    made = {thread for thread, name, *_ in deeds if name == "read"}
+    return [deed for deed in deeds if deed[0] in made]
+
+
+def rounds_of(deeds: list[Deed]) -> list[str]:
+    """The calls of a thread's rounds, each of which begins by deleting a file."""
+    text = " ".join(name for _, name, *_ in deeds).split("unlink")
+    return [f"unlink {one.strip()}".strip() for one in text[1:]]
+
+
+def observe_filebench(program: str, directory: str) -> None:
+    """Keeps which calls on files the rounds of `mail.f` came to, and the bytes that they moved."""
+    own = calls_of_filebench(program, directory, "mail.f")
     result = {
-        "calls": dict(sorted(collections.Counter(name for name, _ in own).items())),
-        "read_bytes": sum(gave for name, gave in own if name == "read"),
-        "written_bytes": sum(gave for name, gave in own if name == "write"),
-        "written_each": sorted(gave for name, gave in own if name == "write"),
-        "rounds": dict(shapes.most_common()),
+        "calls": dict(sorted(collections.Counter(name for _, name, *_ in own).items())),
+        "read_bytes": sum(gave for _, name, gave, _ in own if name == "read"),
+        "written_bytes": sum(gave for _, name, gave, _ in own if name == "write"),
+        "written_each": sorted(gave for _, name, gave, _ in own if name == "write"),
+        "rounds": dict(collections.Counter(rounds_of(own)).most_common()),
     }
     text = json.dumps(result, indent=2) + "\n"
     (HERE / "filebench.json").write_text(text, encoding="utf-8")
 
 
+def observe_threads(program: str, directory: str) -> None:
+    """Keeps what the threads of `mail-threads.f` did.
+
+    That is rounds of each, how far one was ahead of another, how often each file was read, how
+    often two had one open at once, and how much was moved.
+    """
+    own = calls_of_filebench(program, directory, "mail-threads.f")
+    threads = sorted({thread for thread, *_ in own})
+    rounds = {one: rounds_of([deed for deed in own if deed[0] == one]) for one in threads}
+    whole = collections.Counter(one for of_thread in rounds.values() for one in of_thread[:-1])
+    done: collections.Counter[str] = collections.Counter()
+    ahead, held, shared = 0, collections.Counter[str](), 0
+    for thread, name, _, path in own:
+        if name == "unlink":
+            done[thread] += 1
+            ahead = max(ahead, max(done.values()) - min(done[one] for one in threads))
+        elif name in ("open", "create"):
+            shared += held[path] > 0
+            held[path] += 1
+        elif name == "close":
+            held[path] -= 1
+    read = collections.Counter(path for _, name, _, path in own if name == "read")
+    result = {
+        "calls": dict(sorted(collections.Counter(name for _, name, *_ in own).items())),
+        "read_bytes": sum(gave for _, name, gave, _ in own if name == "read"),
+        "written_bytes": sum(gave for _, name, gave, _ in own if name == "write"),
+        "rounds": dict(whole.most_common()),
+        "rounds_begun_by_thread": [len(rounds[one]) for one in threads],
+        "rounds_ahead_at_most": ahead,
+        "opened_while_open": shared,
+        "reads_by_file": sorted(read.values()),
+    }
+    text = json.dumps(result, indent=1) + "\n"
+    (HERE / "filebench-threads.json").write_text(text, encoding="utf-8")
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
         if len(sys.argv) > 1:
-            observe_filebench(str(Path(sys.argv[1]).resolve()), scratch)
+            filebench = str(Path(sys.argv[1]).resolve())
+            observe_filebench(filebench, scratch)
+            shutil.rmtree(Path(scratch) / "mailset")
+            observe_threads(filebench, scratch)
         observe_fio(scratch)
         observe_postmark(scratch)

@@ -6,11 +6,13 @@ import itertools
 import json
 import lzma
 import math
+import statistics
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tierscope as ts
 from conftest import Runner
 
 OBSERVED = Path(__file__).parents[1] / "programs"
@@ -159,3 +161,50 @@ def test_filebench_does_what_the_real_one_was_seen_to_do(tierscope: Runner) -> N
     deviation = (16 << 10) / math.sqrt(1.5 * rounds)
     apart = (calls["read"]["bytes"] - seen["read_bytes"]) / (2 * rounds)
     assert abs(apart) < SIGMAS * math.sqrt(2) * deviation
+
+
+def test_threads_of_filebench_share_files_as_the_real_ones_were_seen_to() -> None:
+    seen = json.loads((OBSERVED / "filebench-threads.json").read_text(encoding="utf-8"))
+    one = json.loads((OBSERVED / "filebench.json").read_text(encoding="utf-8"))
+    # Every whole round of every thread has the calls of a thread alone.
+    assert seen["rounds"].keys() == one["rounds"].keys()
+    begun: list[int] = seen["rounds_begun_by_thread"]
+    threads, rounds = len(begun), sum(begun)
+    assert sum(seen["rounds"].values()) == rounds - threads, "one a thread is cut short"
+
+    work = ts.workload(f"filebench:{OBSERVED / 'mail-threads.f'}", loops=0)
+    info = ts.trace_info(work)
+    assert info.files is not None
+    assert info.file_accesses is not None
+    calls = info.files["calls"]
+    # A count of all threads' operations ends both: within a round a thread.
+    assert abs(calls["deletes"] - rounds) <= threads
+    each = Counter(next(iter(seen["rounds"])).split())
+    kinds = {"deletes": "unlink", "reads": "read", "writes": "write", "syncs": "fsync"}
+    for ours, theirs in kinds.items():
+        assert calls[ours] == each[theirs] * calls["deletes"]
+        assert abs(calls[ours] - seen["calls"][theirs]) <= each[theirs] * threads
+    # Appends are drawn alike below 16 KiB; a read has the file's 16 KiB by a gamma distribution,
+    # and what was appended to it.
+    most, writes = 16 << 10, seen["calls"]["write"]
+    spread = most / math.sqrt(12 * writes)
+    for total, count in (
+        (seen["written_bytes"], writes),
+        (info.files["written_bytes"], calls["writes"]),
+    ):
+        assert abs(total / count - most / 2) < SIGMAS * spread
+    deviation = most / math.sqrt(1.5 * rounds)
+    apart = info.files["read_bytes"] / calls["reads"] - seen["read_bytes"] / seen["calls"]["read"]
+    assert abs(2 * apart) < SIGMAS * math.sqrt(2) * deviation
+
+    # Which files threads take, all from one queue: how often each is read, and how unevenly.
+    assert len(info.file_accesses) == calls["reads"] + calls["writes"], "all of them are kept"
+    found = Counter(access["file"] for access in info.file_accesses if not access["write"])
+    reads: list[list[int]] = [list(found.values()), seen["reads_by_file"]]
+    files = len(reads[1])
+    assert abs(len(reads[0]) - files) < 0.02 * files
+    here, there = (statistics.stdev(one) for one in reads)
+    assert abs(here - there) < SIGMAS * there / math.sqrt(files)
+    # What is not alike: there threads are ahead of each other, and find a file open.
+    assert seen["rounds_ahead_at_most"] > 1
+    assert seen["opened_while_open"] > 0

@@ -6,6 +6,7 @@ import gzip
 import json
 import lzma
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,8 @@ def test_patterns_and_workloads_of_threads_are_traces_too(tmp_path: Path) -> Non
     done = ts.convert(work, f"lackey:{tmp_path / 'x.trc'}")
     assert (done.written, done.lost) == (200, [])
     lines = (tmp_path / "x.trc").read_text(encoding="utf-8").splitlines()
-    assert [line[:2] for line in lines[:4]] == [" L", " S", " L", " S"]
+    accesses = [line for line in lines if not line.startswith("I")]
+    assert [line[:2] for line in accesses[:4]] == [" L", " S", " L", " S"]
     pattern = ts.workload("sequential", requests=10, reads=1.0)
     ts.convert(pattern, f"ramulator:{tmp_path / 'y.trc'}", line="128B")
     text = (tmp_path / "y.trc").read_text(encoding="utf-8")
@@ -234,7 +236,8 @@ def test_several_files_of_a_trace_are_its_threads(tmp_path: Path, tierscope: Run
     for arguments, told in (
         (("oracle/quick", "--set", "processor.cores=1", "-w", both), "are 2 threads"),
         (("device/ddr4-2400", "-w", both), "is a device alone"),
-        (("oracle/quick", "-w", "msr:x.csv,y.csv"), "2 files are given"),
+        (("device/slc", "-w", "msr:x.csv,y.csv"), "x.csv cannot be read"),
+        (("device/ddr4-2400", "-w", "ramulator:a.lackey,b.lackey"), "a.lackey, line 1"),
     ):
         refused = tierscope("run", "-s", *arguments)
         assert refused.returncode == 125
@@ -273,3 +276,128 @@ def test_a_limit_is_told_as_for_a_run() -> None:
     for wrong in ("5ms", "2G instructions", "some"):
         with pytest.raises(ts.RunError, match="the limit is"):
             ts.trace_info("chase", limit=wrong)
+
+
+def test_files_that_calls_read_and_write_are_told_and_drawn(
+    tierscope: Runner, tmp_path: Path
+) -> None:
+    sets = ("--set", "workload.transactions=200", "--set", "workload.touched=false")
+    work = ("postmark", *sets)
+    shown = tierscope("trace", "info", *work, "--plot", "x.svg")
+    assert shown.returncode == 0, shown.stderr
+    assert "which bytes" not in shown.stdout
+    assert "Bytes of files read (blue) and written (red)" in text_of(tmp_path / "x.svg")
+    found = json.loads(tierscope("trace", "info", *work, "--json").stdout)
+    calls = found["files"]["calls"]
+    assert calls["opens"] == calls["closes"] > 0
+    assert calls["deletes"] == calls["truncates"] > 0, "all are deleted in the end"
+    assert "file_accesses" not in found
+    ran = ts.run("storage/quick", ts.workload("postmark", transactions=200, touched=False))
+    system: dict[str, Any] = {**ran.data["systems"]["storage/quick"]}
+    # As many bytes as a machine moves, and calls as it carries out.
+    for ours in ("read_bytes", "written_bytes"):
+        assert found["files"][ours] == system["counters"][f"file_{ours}"] > 0
+    for kind, one in (("reads", "read"), ("writes", "write"), ("opens", "open")):
+        assert calls[kind] == system["calls"][one]["count"]
+    assert found["threads"]["instructions"] == system["instructions"]
+    assert found["threads"]["file_calls"] == calls["reads"] + calls["writes"]
+
+
+def text_of(svg: Path) -> str:
+    """What a picture says: letters are shapes, and what they are is a remark."""
+    return " ".join(re.findall(r"<!-- (.*?) -->", svg.read_text(encoding="utf-8")))
+
+
+def test_what_threads_read_of_a_file_in_turn_comes_in_turn() -> None:
+    info = ts.trace_info(
+        ts.workload("xdd/sequential-read", size="16MiB", request="1MiB", requests=16, threads=4)
+    )
+    assert info.files is not None
+    assert info.file_accesses is not None
+    assert [one["offset"] >> 20 for one in info.file_accesses] == list(range(16))
+    assert (info.files["sequential"], info.files["pages"]) == (15, 4096)
+    assert info.files["reuse"] == [{"distance_blocks": None, "touches": 4096.0}]
+    assert len(info.plot().axes) == 8, "of memory and files"
+    limited = ts.trace_info(
+        ts.workload("xdd/sequential-read", size="16MiB", request="1MiB", requests=16), limit=900
+    )
+    assert limited.files is not None
+    assert limited.profile is not None
+    accesses = limited.profile["reads"] + limited.profile["writes"]
+    assert accesses + limited.files["calls"]["direct_reads"] == 900
+
+
+def test_a_picture_of_memory_alone_is_as_before() -> None:
+    info = ts.trace_info("chase", limit=3000)
+    assert info.files is None
+    assert "Calls on files" not in info.table()
+    assert len(info.plot().axes) == 4
+
+
+def test_stores_past_the_caches_are_told_and_lost_in_a_trace(tmp_path: Path) -> None:
+    work = ts.workload("stream", array="64KiB", non_temporal=True, touched=False)
+    info = ts.trace_info(work)
+    assert info.threads is not None
+    assert info.profile is not None
+    past = info.threads["non_temporal_stores"]
+    assert past == info.profile["writes"] > 0
+    assert info.threads["line_flushes"] == 0
+    assert f"Fences:{'':17}{info.threads['fences']}" in info.table()
+    done = ts.convert(work, f"lackey:{tmp_path / 'x'}")
+    assert f"{past:,} stores past the caches became plain ones: lackey does not tell them" in (
+        done.lost
+    )
+
+
+@pytest.mark.parametrize("kind", ["drmemtrace", "lackey", "champsim", "ramulator-cpu"])
+def test_a_workload_made_a_trace_of_a_program_keeps_its_instructions(
+    kind: str, tmp_path: Path
+) -> None:
+    work = ts.workload("gups", table="64KiB", updates=2000)
+    ts.convert(work, f"{kind}:{tmp_path / 'x.gz'}")
+    expected = ts.run("oracle/quick", work).data["systems"]["oracle/quick"]
+    found = ts.run("oracle/quick", f"{kind}:{tmp_path / 'x.gz'}").data["systems"]["oracle/quick"]
+    assert found["accesses"] == expected["accesses"]
+    behind = expected["instructions"] - found["instructions"]
+    assert 0 <= behind <= (20 if kind == "ramulator-cpu" else 0)
+
+
+def test_places_of_ramulator_are_written_by_the_levels_that_are_said(
+    tierscope: Runner, trace: Path, tmp_path: Path
+) -> None:
+    levels = "levels=2:1:4:4:1024:128"
+    vector = ("convert", f"dramsim3:{trace}", "ramulator2-vector:x")
+    shown = tierscope(*vector, "--set", f"target.{levels}")
+    assert shown.returncode == 0, shown.stderr
+    back = ("ramulator2-vector:x", "dramsim3:back", "--interval", "10ns", "--clock", "1GHz")
+    shown = tierscope("convert", *back, "--set", f"workload.{levels}")
+    assert shown.returncode == 0, shown.stderr
+    assert (tmp_path / "back").read_text(encoding="utf-8") == TRACE
+    # Of the same format the levels of the source are those of the target.
+    shown = tierscope(
+        "convert", "ramulator2-vector:x", "ramulator2-vector:y", "--set", f"workload.{levels}"
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert (tmp_path / "y").read_bytes() == (tmp_path / "x").read_bytes()
+    with pytest.raises(ts.ArgumentError, match="parameters of the target are a dict"):
+        ts.convert("random", f"ramulator2-vector:{tmp_path / 'z'}", parameters=levels)  # type: ignore[arg-type]
+
+
+def test_several_files_are_given_to_a_device_in_the_order_of_their_times(
+    tierscope: Runner, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text(
+        "1000,srv,0,Read,0,4096,0\n3000,srv,0,Write,4096,4096,0\n", encoding="utf-8"
+    )
+    (tmp_path / "b.csv").write_text("2000,srv,1,Read,8192,4096,0\n", encoding="utf-8")
+    shown = tierscope("convert", "msr:b.csv,a.csv", "fio:x.log")
+    assert shown.returncode == 0, shown.stderr
+    moved = (tmp_path / "x.log").read_text(encoding="utf-8").splitlines()
+    assert [line.split() for line in moved if " read " in line or " write " in line] == [
+        ["0", "tierscope", "read", "0", "4096"],
+        ["100", "tierscope", "read", "8192", "4096"],
+        ["200", "tierscope", "write", "4096", "4096"],
+    ]
+    alone = ts.run("device/slc", f"msr:{tmp_path / 'a.csv'},{tmp_path / 'b.csv'}")
+    assert alone.data["systems"]["device/slc"]["accesses"] == 3
+    assert alone.data["workload"]["name"] == "a.csv,b.csv"

@@ -12,8 +12,8 @@ use tierscope_system::result::{WorkloadInfo, WorkloadKind};
 use tierscope_system::spec::SystemSpec;
 use tierscope_units::{Frequency, Problem, nearest};
 use tierscope_workload::requests::{
-    ChoiceError, Choices, FORMATS, Format, MOST_THREADS, OpenError, PATTERNS, PatternSource,
-    ProgramTrace, RequestSource, Several, Times, TraceReader, find,
+    ChoiceError, Choices, FORMATS, Format, MOST_THREADS, Merged, OpenError, PATTERNS,
+    PatternSource, ProgramTrace, RequestSource, Times, TraceReader, find,
 };
 use tierscope_workload::{Footprint, StreamError};
 
@@ -96,7 +96,7 @@ pub fn formats() -> Value {
                 "grammar": it.grammar,
                 "example": it.example,
                 "source": it.source,
-                "written": it.write.is_some(),
+                "written": it.is_written(),
                 "program": it.program.is_some(),
                 "parameters": parameters(it).iter().map(Said::json).collect::<Value>(),
             })
@@ -173,18 +173,19 @@ pub fn prepare(
             _ => return Err(one(unknown_parameter(found, name, value))),
         }
     }
-    if let several @ 2.. = files(path).len() {
-        return Err(run_error("wrong-workload", one_file(found, several)));
-    }
-    let reader = TraceReader::open(path, found, &choices).map_err(unopened)?;
+    let files = files(path);
+    let source: Box<dyn RequestSource> = match &files[..] {
+        [one] => Box::new(TraceReader::open(one, found, &choices).map_err(unopened)?),
+        several => Box::new(Merged::open(several, found, &choices).map_err(unopened)?),
+    };
     let mut said = BTreeMap::from([
         ("file".to_owned(), Value::from(path.display().to_string())),
         ("format".to_owned(), format.into()),
     ]);
     said.extend(parameters.iter().map(|(name, value)| (name.clone(), value.clone())));
-    let name = name_of(path);
-    let arrivals = Arrivals { source: Box::new(reader), clock, outstanding };
-    Ok(prepared(name, said, 0, arrivals))
+    let names: Vec<String> = files.iter().map(|file| name_of(file)).collect();
+    let arrivals = Arrivals { source, clock, outstanding };
+    Ok(prepared(names.join(","), said, 0, arrivals))
 }
 
 /// Whether traces of a format tell what a program's threads do.
@@ -257,20 +258,6 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// Why several files are no trace of requests.
-fn one_file(format: &Format, files: usize) -> String {
-    let several = FORMATS
-        .iter()
-        .filter(|it| it.program.is_some_and(|of| of.several != Several::No))
-        .map(|it| it.name);
-    let name = format.name;
-    format!(
-        "{files} files are given, and a trace of {name} is one file; give one (several, one a core or \
-         thread, may be given of {})",
-        several.collect::<Vec<_>>().join(", ")
-    )
-}
-
 fn prepared(
     name: String,
     parameters: BTreeMap<String, Value>,
@@ -288,8 +275,8 @@ fn prepared(
     Prepared::whole(Source::Requests(arrivals), info)
 }
 
-/// A volume may look like a number.
-fn as_said(value: &Value) -> String {
+/// What was said of an option, as text: a volume may look like a number.
+pub fn as_said(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

@@ -3,10 +3,10 @@
 use crate::assemble::{filtered, of_windows};
 use crate::error::{run_error, spec_error};
 use crate::job::{Source, Workload};
-use crate::requests::{frequency, unknown_format};
+use crate::requests::{as_said, frequency, unknown_format};
 use pyo3::prelude::*;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tierscope_kernel::Clock;
+use tierscope_system::result::WorkloadKind;
 use tierscope_units::{Problem, Problems, reason};
-use tierscope_workload::requests::profile::profile;
+use tierscope_workload::StreamError;
+use tierscope_workload::requests::profile::{profile, profile_threads};
 use tierscope_workload::requests::{
-    Accesses, ConvertError, First, Format, How, Output, Packing, Passed, RequestSource, Times,
-    convert, find,
+    Accesses, Choices, ConvertError, First, Format, How, Output, Packing, Passed, RequestSource,
+    Times, convert, find,
 };
 
 /// Bytes of a memory's line, and of a store's page: what is counted in unless it is said.
@@ -49,6 +51,9 @@ struct ConvertJob {
     /// Time from one request to the next where the source has no times, such as `10ns`.
     interval: Option<String>,
     line_bytes: Option<u64>,
+    /// How the target is written.
+    #[serde(default)]
+    parameters: Map<String, Value>,
     /// Whether a file that is there may be replaced.
     replace: bool,
 }
@@ -61,12 +66,45 @@ struct ProfileJob {
     block_bytes: Option<u64>,
 }
 
-/// A source of requests, and what is known of it.
+/// What is read, and what is known of it.
 struct Opened {
-    source: Box<dyn RequestSource>,
+    what: What,
+    /// Requests at most.
+    limit: Option<u64>,
     clock: Option<Clock>,
     remarks: Vec<String>,
     file: Option<PathBuf>,
+    /// Whether a program was recorded, of whose flushes no addresses are known.
+    recorded: bool,
+}
+
+/// What is read.
+enum What {
+    /// What threads do.
+    Threads(Box<Accesses>),
+    /// Requests for a device.
+    Requests(Box<dyn RequestSource>),
+}
+
+impl What {
+    fn source(&mut self) -> &mut dyn RequestSource {
+        match self {
+            What::Threads(accesses) => &mut **accesses,
+            What::Requests(source) => &mut **source,
+        }
+    }
+
+    /// As requests, so many at most.
+    fn into_source(self, limit: Option<u64>) -> Box<dyn RequestSource> {
+        let source: Box<dyn RequestSource> = match self {
+            What::Threads(accesses) => accesses,
+            What::Requests(source) => source,
+        };
+        match limit {
+            Some(limit) => Box::new(First::new(source, limit)),
+            None => source,
+        }
+    }
 }
 
 /// What a pass came to, as JSON, or a code and a message.
@@ -101,6 +139,7 @@ impl Pass {
             serde_json::from_str(job).map_err(|error| run_error("bad-job", error))?;
         let format = target_format(&job.format)?;
         let mut how = how(&job)?;
+        how.choices = target_choices(format, &job)?;
         let opened = py.detach(|| open(job.from))?;
         how.clock = how.clock.or(opened.clock);
         check_target(&job.path, opened.file.as_deref(), job.replace)?;
@@ -114,18 +153,12 @@ impl Pass {
             serde_json::from_str(job).map_err(|error| run_error("bad-job", error))?;
         let said = job.block_bytes.map(|bytes| power_of_two("block", bytes)).transpose()?;
         let mut opened = py.detach(|| open(job.from))?;
-        let block_bytes = said.unwrap_or(match opened.source.times() {
+        let block_bytes = said.unwrap_or(match opened.what.source().times() {
             Times::Ps(_) => PAGE_BYTES,
             Times::Cycles | Times::Absent => LINE_BYTES,
         });
         fit(&mut opened, block_bytes)?;
-        Pass::spawn(move |shared| {
-            let Opened { mut source, mut remarks, .. } = opened;
-            let found = profile(&mut *source, block_bytes, |passed| shared.goes_on(passed))
-                .map_err(|error| ("unreadable-trace", error.to_string()))?;
-            remarks.extend(source.remarks());
-            Ok(json!({"profile": found, "remarks": remarks}))
-        })
+        Pass::spawn(move |shared| profiled(opened, block_bytes, shared))
     }
 
     /// Waits until the pass has ended, for so long at most; whether it has.
@@ -200,9 +233,11 @@ impl Shared {
 fn open(from: From) -> PyResult<Opened> {
     let prepared = from.workload.prepare()?;
     let file = prepared.info.parameters.get("file").and_then(Value::as_str).map(PathBuf::from);
-    let mut opened = match prepared.source {
+    let recorded = prepared.info.kind == WorkloadKind::Recorded;
+    let limit = from.limit;
+    match prepared.source {
         Source::Stream(stream) => {
-            let source = Box::new(Accesses::of(stream, None));
+            let what = What::Threads(Box::new(Accesses::of(stream, None)));
             let mut remarks = prepared.filter.map(|it| filtered(it, &[])).unwrap_or_default();
             remarks.extend(prepared.windows.as_ref().map(|windows| {
                 let what = of_windows(windows);
@@ -212,22 +247,49 @@ fn open(from: From) -> PyResult<Opened> {
             if !prepared.missing.is_empty() {
                 remarks.push(format!("Missing: {}", prepared.missing.join("; ")));
             }
-            Opened { source, clock: None, remarks, file }
+            Ok(Opened { what, limit, clock: None, remarks, file, recorded })
         }
         Source::Requests(arrivals) => {
             let (source, clock) = arrivals.into_source()?;
-            Opened { source, clock, remarks: Vec::new(), file }
+            let what = What::Requests(source);
+            Ok(Opened { what, limit, clock, remarks: Vec::new(), file, recorded })
+        }
+    }
+}
+
+/// What a workload asks for.
+fn profiled(opened: Opened, block_bytes: u64, shared: &Shared) -> Ended {
+    let unreadable = |error: StreamError| ("unreadable-trace", error.to_string());
+    let Opened { what, limit, mut remarks, recorded, .. } = opened;
+    let goes_on = |passed| shared.goes_on(passed);
+    let mut accesses = match what {
+        What::Threads(accesses) => accesses,
+        What::Requests(_) => {
+            let mut source = what.into_source(limit);
+            let found = profile(&mut *source, block_bytes, goes_on).map_err(unreadable)?;
+            remarks.extend(source.remarks());
+            return Ok(json!({"profile": found, "remarks": remarks}));
         }
     };
-    if let Some(limit) = from.limit {
-        opened.source = Box::new(First::new(opened.source, limit));
+    let found = profile_threads(&mut accesses, block_bytes, limit, goes_on).map_err(unreadable)?;
+    remarks.extend(accesses.remarks());
+    let mut beside = json!(found.beside);
+    if recorded && found.beside.line_flushes == 0 {
+        beside["line_flushes"] = Value::Null;
     }
-    Ok(opened)
+    let kept = found.files.as_ref().map(|files| &files.accesses);
+    Ok(json!({
+        "profile": found.profile,
+        "files": found.files,
+        "file_accesses": kept,
+        "threads": beside,
+        "remarks": remarks,
+    }))
 }
 
 /// Tells a source what is moved as one.
 fn fit(opened: &mut Opened, unit_bytes: u64) -> PyResult<()> {
-    opened.source.fit(unit_bytes).map_err(|error| run_error("unreadable-trace", error))
+    opened.what.source().fit(unit_bytes).map_err(|error| run_error("unreadable-trace", error))
 }
 
 fn target_format(name: &str) -> PyResult<&'static Format> {
@@ -235,11 +297,52 @@ fn target_format(name: &str) -> PyResult<&'static Format> {
         let path = "the target".into();
         return Err(problem(Problem { path, ..unknown_format(name) }));
     };
-    if format.write.is_none() {
+    if !format.is_written() {
         let error = ConvertError::OnlyRead(format.name);
         return Err(run_error("only-read", error));
     }
     Ok(format)
+}
+
+/// What was said of how the target is written; what its source is read by, where that is of the same format.
+fn target_choices(format: &Format, job: &ConvertJob) -> PyResult<Choices> {
+    let options = format.writer.map_or(&[][..], |writer| writer.options);
+    let at = |name: &str| format!("target.{name}");
+    let known = |name: &str| options.iter().any(|option| option.name == name);
+    let mut choices = Choices::new();
+    if let Workload::Requests { format: of_source, parameters, .. } = &job.from.workload
+        && of_source == format.name
+    {
+        let same = parameters.iter().filter(|(name, _)| known(name));
+        choices.extend(same.map(|(name, value)| (name.clone(), as_said(value))));
+    }
+    let mut problems = Problems::new();
+    for (name, value) in &job.parameters {
+        if known(name) {
+            choices.insert(name.clone(), as_said(value));
+            continue;
+        }
+        let names: Vec<&str> = options.iter().map(|option| option.name).collect();
+        problems.push(Problem {
+            code: "unknown-key",
+            path: at(name),
+            value: value.to_string(),
+            reason: format!("how {} is written has no such parameter", format.name),
+            mend: match &names[..] {
+                [] => "leave it out".to_owned(),
+                names => format!("its parameters are {}", names.join(", ")),
+            },
+            place: String::new(),
+        });
+    }
+    if !problems.is_empty() {
+        return Err(spec_error(&problems));
+    }
+    let wrong = format.writer.and_then(|writer| (writer.new)(&choices).err());
+    match wrong {
+        Some(error) => Err(impossible(&at(error.name), &error.value, error.reason, &error.mend)),
+        None => Ok(choices),
+    }
 }
 
 /// What was said of what the formats leave open.
@@ -316,22 +419,16 @@ fn check_target(path: &Path, source: Option<&Path>, replace: bool) -> PyResult<(
     Ok(())
 }
 
-fn convert_to(
-    mut opened: Opened,
-    format: &Format,
-    how: &How,
-    path: &Path,
-    shared: &Shared,
-) -> Ended {
+fn convert_to(opened: Opened, format: &Format, how: &How, path: &Path, shared: &Shared) -> Ended {
     let unwritable = |error: &io::Error| {
         ("unwritable", format!("{} cannot be written: {}", path.display(), reason(error)))
     };
-    opened
-        .source
+    let mut source = opened.what.into_source(opened.limit);
+    source
         .fit(u64::from(how.line_bytes))
         .map_err(|error| ("unreadable-trace", error.to_string()))?;
     let mut to = Output::create(path).map_err(|error| unwritable(&error))?;
-    let done = convert(&mut *opened.source, format, how, &mut to, |at| shared.goes_on(at));
+    let done = convert(&mut *source, format, how, &mut to, |at| shared.goes_on(at));
     let converted = done.map_err(|error| match error {
         ConvertError::Stream(error) => ("unreadable-trace", error.to_string()),
         ConvertError::Unwritable(why) => {
@@ -349,7 +446,7 @@ fn convert_to(
     to.flush().map_err(|error| unwritable(&error))?;
     let file_bytes = to.finish().map_err(|error| unwritable(&error))?;
     let mut remarks = opened.remarks;
-    remarks.extend(opened.source.remarks());
+    remarks.extend(source.remarks());
     let packed = match Packing::of(path) {
         Packing::Plain => None,
         Packing::Gzip => Some("gzip"),
@@ -357,6 +454,9 @@ fn convert_to(
         Packing::Zstd => Some("zstd"),
     };
     Ok(json!({
-        "converted": converted, "file_bytes": file_bytes, "packed": packed, "remarks": remarks,
+        "converted": converted,
+        "file_bytes": file_bytes,
+        "packed": packed,
+        "remarks": remarks,
     }))
 }

@@ -88,7 +88,7 @@ fn main() {
             std::hint::black_box(one);
         }
     });
-    let formats = FORMATS.iter().filter(|format| format.write.is_some() && wanted(format.name));
+    let formats = FORMATS.iter().filter(|format| format.is_written() && wanted(format.name));
     for format in formats {
         let bytes = written(format, requests);
         std::fs::write(&file, &bytes).expect("temporary files can be written");

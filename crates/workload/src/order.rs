@@ -15,9 +15,10 @@ pub(crate) struct Order {
 }
 
 impl Order {
+    /// A thread begins: its turn comes before that of the one whose turn it is comes again.
     pub(crate) fn start(&mut self, thread: ThreadId) {
         if self.started.insert(thread) {
-            self.turns.push_back(thread);
+            self.turns.insert(self.turns.len().saturating_sub(1), thread);
         }
     }
 

@@ -31,6 +31,10 @@ What a program loaded and stored, for a simulator of memories:
 
   tierscope convert app.tst ramulator:app.trc.gz
 
+Places of Ramulator's own organization:
+
+  tierscope convert app.tst ramulator2-vector:app.trc --set target.levels=1:2:4:4:65536:128
+
 A pattern, or a built-in workload, as a trace:
 
   tierscope convert zipf dramsim3:zipf.trc --set workload.requests=1000000 --interval 5ns
@@ -77,7 +81,9 @@ def convert(
         source: A trace of requests as FORMAT:FILE, a recording as FILE.tst or trace:FILE, or a
             built-in workload; tierscope show workloads lists them.
         target: FORMAT:FILE; names that end in .gz, .xz or .zst are compressed so.
-        set_: workload.PARAMETER=VALUE sets how the source is read or made, as for tierscope run.
+        set_: workload.PARAMETER=VALUE sets how the source is read or made, as for tierscope run;
+            target.levels=1:1:4:4:65536:128 how many there are of each level that ramulator2-vector
+            names.
         clock: The clock that cycles are of, such as 1.2GHz, where one side has cycles and the other
             times.
         interval: Time from one request to the next, such as 10ns, where only the target has times.
@@ -89,7 +95,8 @@ def convert(
         allow_truncated: Takes what precedes the damage of a damaged recording.
         quiet: Shows no progress, and says nothing about what was lost.
     """
-    work = _source(source, set_, seed, allow_truncated)
+    sets, of_target = _of_target(set_ or [])
+    work = _source(source, sets, seed, allow_truncated)
     with _Display(quiet=quiet) as watch:
         done = _trace.convert(
             work,
@@ -99,6 +106,7 @@ def convert(
             line=line,
             limit=limit,
             replace=replace,
+            parameters=of_target,
             watch=watch,
         )
     if not quiet:
@@ -141,12 +149,13 @@ def info(
         set_: workload.PARAMETER=VALUE sets how the source is read or made, as for tierscope run.
         block: What is counted in, such as 4KiB: a power of two; 64B unless given, and 4KiB of
             traces of stores.
-        limit: Takes so many requests at most, the first ones: 100000, or 20k.
+        limit: Takes so many requests at most, the first ones, of threads accesses and reads and
+            writes of files: 100000, or 20k.
         seed: Seed of a built-in workload's random choices; 0 unless given.
         brief: Says only what a recording says of itself, at once.
         json_: Prints one JSON object instead; or writes it to a file: --json=FILE.
-        plot: Writes miss ratios, reuse distances, working sets and sizes as a picture: a file
-            whose name ends in .png, .svg or .pdf.
+        plot: Writes miss ratios, reuse distances, working sets and sizes as a picture, and of files
+            which bytes are read and written when: a file whose name ends in .png, .svg or .pdf.
         allow_truncated: Takes what precedes the damage of a damaged recording.
         quiet: Shows no progress.
     """
@@ -190,6 +199,16 @@ def _check_plot(plot: Path | None, *, brief: bool) -> None:
         )
     if plot.exists() and not plot.is_file():
         raise TierscopeError("unwritable", f"{plot} is no regular file, and is left alone")
+
+
+def _of_target(sets: list[str]) -> tuple[list[str], dict[str, Any]]:
+    """What is set of the source, and what of the target."""
+    of_target = [one for one in sets if one.startswith("target.")]
+    parameters = {
+        path.removeprefix("target."): workload_value(value)
+        for path, value in assignments(of_target)
+    }
+    return [one for one in sets if one not in of_target], parameters
 
 
 def _source(source: str, sets: list[str] | None, seed: int | None, allow_truncated: bool) -> Source:

@@ -1,10 +1,11 @@
 //! Loads and stores of a workload of threads as requests: of recordings and generators.
 
-use super::{RequestKind, RequestSource, Times, TraceRequest};
-use crate::op::{Call, Op, OpKind, ThreadId};
+use super::{Beside, RequestKind, RequestSource, Times, TraceRequest};
+use crate::op::{Call, FLAG_NON_TEMPORAL, Op, OpKind, ThreadId};
 use crate::order::Order;
-use crate::stream::{Pull, Stream, StreamError};
+use crate::stream::{FileInfo, Pull, Stream, StreamError};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Operations pulled at once.
 const AT_ONCE: usize = 1 << 14;
@@ -12,8 +13,8 @@ const AT_ONCE: usize = 1 << 14;
 const TURN: usize = 1 << 10;
 
 /// Loads and stores at their virtual addresses, one after the other. They have no times. Threads take
-/// turns of 1024 operations, in the order that they wait for each other; calls, among them what they
-/// read from files and write to them, are left out.
+/// turns of 1024 operations, or up to a read or write of a file, in the order that they wait for each other. Calls, among them what they
+/// read from files and write to them, are no requests: [`Accesses::step`] gives them too.
 pub struct Accesses {
     stream: Box<dyn Stream>,
     order: Order,
@@ -23,10 +24,22 @@ pub struct Accesses {
     /// Whether the turn has brought the thread on.
     went_on: bool,
     given: u64,
-    /// Reads and writes of files by calls, which were passed over.
-    file_calls: u64,
+    beside: Beside,
+    /// Instructions since the last access of any thread …
+    since: u64,
+    /// … and those up to it.
+    instructions: u64,
     /// How many there are in all, where that is known.
     count: Option<u64>,
+}
+
+/// What a thread does that is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It loads or stores.
+    Access(TraceRequest),
+    /// It calls the operating system.
+    Call(Call),
 }
 
 /// Operations of a thread that were pulled, and how many of them were taken.
@@ -49,9 +62,79 @@ impl Accesses {
             turn: None,
             went_on: false,
             given: 0,
-            file_calls: 0,
+            beside: Beside::default(),
+            since: 0,
+            instructions: 0,
             count,
         }
+    }
+
+    /// The next access or call, of whichever thread; `None` where all have ended.
+    ///
+    /// # Errors
+    /// Where the workload cannot be read.
+    pub fn step(&mut self) -> Result<Option<Step>, StreamError> {
+        while let Some(thread) = self.thread() {
+            let Some(op) = self.operation(thread)? else {
+                self.turn = None;
+                self.order.end(thread);
+                continue;
+            };
+            if op.kind_code() == OpKind::Call as u8 {
+                match self.call(thread, op) {
+                    Some(call) => {
+                        self.went_on = true;
+                        self.count_instructions(op);
+                        if let Some(call) = call {
+                            return Ok(Some(Step::Call(call)));
+                        }
+                    }
+                    None => self.end_turn(),
+                }
+                continue;
+            }
+            self.threads.entry(thread).or_default().taken += 1;
+            self.went_on = true;
+            if let Some((_, left)) = &mut self.turn {
+                *left -= 1;
+            }
+            self.count_instructions(op);
+            let kind = match op.kind() {
+                Some(OpKind::Load) => RequestKind::Read,
+                Some(OpKind::Store) => {
+                    let past = op.flags() & FLAG_NON_TEMPORAL != 0;
+                    self.beside.non_temporal_stores += u64::from(past);
+                    RequestKind::Write
+                }
+                Some(OpKind::Flush) => {
+                    self.beside.line_flushes += 1;
+                    continue;
+                }
+                Some(OpKind::Fence) => {
+                    self.beside.fences += 1;
+                    continue;
+                }
+                _ => continue,
+            };
+            self.given += 1;
+            self.instructions = std::mem::take(&mut self.since);
+            let bytes = u32::from(op.size().max(1));
+            let request = TraceRequest { address: op.word, bytes, kind, ticks: None };
+            return Ok(Some(Step::Access(request)));
+        }
+        self.instructions = std::mem::take(&mut self.since);
+        Ok(None)
+    }
+
+    /// The files of the workload so far, by number.
+    pub fn files(&self) -> Arc<Vec<FileInfo>> {
+        self.stream.files()
+    }
+
+    fn count_instructions(&mut self, op: Op) {
+        let instructions = u64::from(op.instructions());
+        self.since += instructions;
+        self.beside.instructions += instructions;
     }
 
     /// The thread whose turn it is; `None` where all have ended.
@@ -88,12 +171,14 @@ impl Accesses {
         Ok(Some(pending.ops[pending.taken]))
     }
 
-    /// Does what a call means for who goes on; whether the thread may pass it.
-    fn call(&mut self, thread: ThreadId, header: Op) -> bool {
+    /// Does what a call means for who goes on; nothing where the thread may not pass it yet, else the call,
+    /// if it is one that is known.
+    fn call(&mut self, thread: ThreadId, header: Op) -> Option<Option<Call>> {
         let pending = self.threads.entry(thread).or_default();
         let first = pending.taken + 1;
         let end = (first + header.size() as usize).min(pending.ops.len());
-        match Call::decode(header, &pending.ops[first..end]) {
+        let call = Call::decode(header, &pending.ops[first..end]);
+        match call {
             Some(Call::Spawn { thread: started }) => self.order.start(started),
             Some(Call::Signal { sequence }) => {
                 self.order.signals.insert(thread, sequence);
@@ -101,66 +186,52 @@ impl Accesses {
             Some(Call::Wait { thread: other, sequence })
                 if !self.order.may_pass(other, sequence) =>
             {
-                return false;
+                return None;
             }
             Some(
                 Call::Read { .. }
                 | Call::Write { .. }
                 | Call::ReadDirect { .. }
                 | Call::WriteDirect { .. },
-            ) => self.file_calls += 1,
+            ) => {
+                self.beside.file_calls += 1;
+                // Others go on while it waits for data.
+                if let Some((_, left)) = &mut self.turn {
+                    *left = 0;
+                }
+            }
             _ => {}
         }
         pending.taken = end;
-        true
+        Some(call)
     }
 }
 
 impl RequestSource for Accesses {
     fn next(&mut self) -> Result<Option<TraceRequest>, StreamError> {
-        while let Some(thread) = self.thread() {
-            let Some(op) = self.operation(thread)? else {
-                self.turn = None;
-                self.order.end(thread);
-                continue;
-            };
-            if op.kind_code() == OpKind::Call as u8 {
-                if self.call(thread, op) {
-                    self.went_on = true;
-                } else {
-                    self.end_turn();
-                }
-                continue;
+        loop {
+            match self.step()? {
+                Some(Step::Access(request)) => return Ok(Some(request)),
+                Some(Step::Call(_)) => {}
+                None => return Ok(None),
             }
-            self.threads.entry(thread).or_default().taken += 1;
-            self.went_on = true;
-            if let Some((_, left)) = &mut self.turn {
-                *left -= 1;
-            }
-            let kind = match op.kind() {
-                Some(OpKind::Load) => RequestKind::Read,
-                Some(OpKind::Store) => RequestKind::Write,
-                _ => continue,
-            };
-            self.given += 1;
-            let bytes = u32::from(op.size().max(1));
-            return Ok(Some(TraceRequest { address: op.word, bytes, kind, ticks: None }));
         }
-        Ok(None)
     }
 
     fn times(&self) -> Times {
         Times::Absent
     }
 
+    fn instructions(&self) -> Option<u64> {
+        Some(self.instructions)
+    }
+
+    fn beside(&self) -> Beside {
+        self.beside
+    }
+
     fn remarks(&self) -> Vec<String> {
-        let calls = (self.file_calls > 0).then(|| {
-            format!(
-                "{} reads and writes of files by calls are no accesses of the program, and left out",
-                self.file_calls
-            )
-        });
-        calls.into_iter().chain(self.stream.ended_early()).collect()
+        self.stream.ended_early().into_iter().collect()
     }
 
     fn count(&self) -> Option<u64> {

@@ -10,7 +10,7 @@
 //! registers that its instruction reads has been made of that load, by any number of instructions. That is
 //! an upper bound: the trace does not tell registers of an address from those of data.
 
-use super::format::{OfProgram, Program, Several};
+use super::format::{OfProgram, Program, Several, WriteInstructions};
 use super::told::bytes_in_line;
 use super::{Format, Out, Parse, Told, TraceRequest};
 use crate::op::FLAG_DEPENDENT;
@@ -24,8 +24,12 @@ pub const FORMAT: Format = Format {
               u64 addresses written[2] and read[4]",
     nought_is_none: true,
     source: "ChampSim/ChampSim:inc/trace_instruction.h, input_instr",
-    parse: Parse::Records(64, parse),
+    parse: Parse::Records(RECORD_BYTES, parse),
     write: Some(write),
+    write_instructions: Some(WriteInstructions {
+        write: write_instructions,
+        most_at_once: 1 << 10,
+    }),
     program: Some(OfProgram {
         new: || Box::new(Instructions::default()),
         several: Several::Processes,
@@ -33,6 +37,7 @@ pub const FORMAT: Format = Format {
     ..Format::PLAIN
 };
 
+const RECORD_BYTES: usize = 64;
 const FIRST_WRITTEN: usize = 16;
 const FIRST_READ: usize = 32;
 
@@ -120,8 +125,16 @@ impl Program for Instructions {
 }
 
 fn write(request: &TraceRequest, to: &mut Vec<u8>) {
-    let mut record = [0u8; 64];
+    let mut record = [0u8; RECORD_BYTES];
     let at = if request.is_write() { FIRST_WRITTEN } else { FIRST_READ };
     record[at..at + 8].copy_from_slice(&request.address.to_le_bytes());
     to.extend_from_slice(&record);
+}
+
+/// Each record is an instruction, that of a request too.
+fn write_instructions(count: u64, request: Option<&TraceRequest>, to: &mut Vec<u8>) -> u64 {
+    let alone = count.saturating_sub(u64::from(request.is_some()));
+    to.resize(to.len() + RECORD_BYTES * alone as usize, 0);
+    request.inspect(|request| write(request, to));
+    alone + u64::from(request.is_some())
 }

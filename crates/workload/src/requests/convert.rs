@@ -1,6 +1,9 @@
 //! From one format to another: requests one by one, with what the other has no place for counted.
 
-use super::{Extent, Format, Passed, RequestKind, RequestSource, Times, TraceRequest, Write};
+use super::{
+    ChoiceError, Choices, Extent, Format, Passed, RequestKind, RequestSource, Times, TraceRequest,
+    Write, WriteInstructions, WriteScript,
+};
 use crate::stream::StreamError;
 use serde::Serialize;
 use std::io;
@@ -17,11 +20,13 @@ pub struct How {
     /// Bytes of a line: what a request without a size moves, and what requests are split into for a
     /// format whose requests have none.
     pub line_bytes: u32,
+    /// What was said of how the target is written.
+    pub choices: Choices,
 }
 
 impl Default for How {
     fn default() -> Self {
-        How { clock: None, interval_ps: None, line_bytes: 64 }
+        How { clock: None, interval_ps: None, line_bytes: 64, choices: Choices::new() }
     }
 }
 
@@ -47,6 +52,18 @@ pub struct Converted {
     pub widened: u64,
     /// Requests whose time is not a whole number of the target's ticks, and was cut to one.
     pub times_cut: u64,
+    /// Reads and writes of files by calls, which are no requests, left out.
+    pub file_calls_left_out: u64,
+    /// Stores past the caches, which became plain ones.
+    pub non_temporal_as_plain: u64,
+    /// Flushes of lines of the caches, left out.
+    pub line_flushes_left_out: u64,
+    /// Fences, left out.
+    pub fences_left_out: u64,
+    /// Instructions that the target, which tells some, cannot tell, as there is no request behind them.
+    pub instructions_left_out: u64,
+    /// Instructions that were added, since each request is one in the target.
+    pub instructions_added: u64,
     /// Whether the source had times and the target has none.
     pub times_left_out: bool,
 }
@@ -57,6 +74,9 @@ pub enum ConvertError {
     /// The source is wrong, or cannot be read.
     #[error(transparent)]
     Stream(#[from] StreamError),
+    /// What was said of the target makes no sense.
+    #[error(transparent)]
+    Choice(#[from] ChoiceError),
     /// The target is only read.
     #[error("{0} is only read here, not written")]
     OnlyRead(&'static str),
@@ -112,9 +132,20 @@ pub fn convert(
     to: &mut dyn io::Write,
     mut goes_on: impl FnMut(Passed) -> bool,
 ) -> Result<Converted, ConvertError> {
-    let write = format.write.ok_or(ConvertError::OnlyRead(format.name))?;
-    let mut target =
-        Target { format, how, write, buffer: Vec::new(), converted: Converted::default() };
+    let write = match (format.writer, format.write) {
+        (Some(writer), _) => Words::Script((writer.new)(&how.choices)?),
+        (None, Some(write)) => Words::Plain(write),
+        (None, None) => return Err(ConvertError::OnlyRead(format.name)),
+    };
+    let mut target = Target {
+        format,
+        how,
+        write,
+        buffer: Vec::new(),
+        converted: Converted::default(),
+        told: false,
+        left: 0,
+    };
     target.buffer.extend_from_slice(format.opening);
     while let Some(request) = source.next()? {
         let number = target.converted.read;
@@ -123,23 +154,30 @@ pub fn convert(
         let ticks = target
             .ticks(times, request.ticks, number)
             .map_err(|error| error.at(|| source.place()))?;
+        target.instructions(source.instructions(), to)?;
         target
             .take(TraceRequest { ticks, ..request })
             .map_err(|error| error.at(|| source.place()))?;
-        if target.buffer.len() >= AT_ONCE {
-            to.write_all(&target.buffer)?;
-            target.buffer.clear();
-        }
+        target.drain(to)?;
         if number % LOOK_EVERY == LOOK_EVERY - 1
             && !goes_on(Passed { requests: number + 1, share: source.share() })
         {
             break;
         }
     }
+    target.instructions(source.instructions(), to)?;
+    target.write_left();
     target.buffer.extend_from_slice(format.closing);
     to.write_all(&target.buffer)?;
     to.flush()?;
-    Ok(target.converted)
+    let beside = source.beside();
+    Ok(Converted {
+        file_calls_left_out: beside.file_calls,
+        non_temporal_as_plain: beside.non_temporal_stores,
+        line_flushes_left_out: beside.line_flushes,
+        fences_left_out: beside.fences,
+        ..target.converted
+    })
 }
 
 impl ConvertError {
@@ -155,15 +193,68 @@ fn too_large(why: &'static str) -> ConvertError {
     ConvertError::TooLarge { place: String::new(), why }
 }
 
+/// What writes a request.
+enum Words {
+    Plain(Write),
+    Script(Box<dyn WriteScript>),
+}
+
 struct Target<'a> {
     format: &'a Format,
     how: &'a How,
-    write: Write,
+    write: Words,
     buffer: Vec<u8>,
     converted: Converted,
+    /// Whether instructions are told …
+    told: bool,
+    /// … and those up to the request that is written next.
+    left: u64,
 }
 
 impl Target<'_> {
+    /// Takes the instructions up to the request that comes next, where source and target tell them. Of
+    /// more than are written with a request the first are written at once.
+    fn instructions(&mut self, count: Option<u64>, to: &mut dyn io::Write) -> io::Result<()> {
+        let (Some(of_format), Some(count)) = (self.format.write_instructions, count) else {
+            return Ok(());
+        };
+        self.told = true;
+        self.left += count;
+        while self.left > of_format.most_at_once {
+            self.write_instructions(of_format, of_format.most_at_once, None);
+            self.drain(to)?;
+        }
+        Ok(())
+    }
+
+    fn write_instructions(
+        &mut self,
+        of_format: WriteInstructions,
+        count: u64,
+        request: Option<&TraceRequest>,
+    ) {
+        let written = (of_format.write)(count, request, &mut self.buffer);
+        self.converted.instructions_left_out += count.saturating_sub(written);
+        self.converted.instructions_added += written.saturating_sub(count);
+        self.left -= count;
+    }
+
+    /// Writes what instructions are left, where there is no request behind them.
+    fn write_left(&mut self) {
+        if let Some(of_format) = self.format.write_instructions.filter(|_| self.left > 0) {
+            self.write_instructions(of_format, self.left, None);
+        }
+    }
+
+    /// Writes what has come together.
+    fn drain(&mut self, to: &mut dyn io::Write) -> io::Result<()> {
+        if self.buffer.len() >= AT_ONCE {
+            to.write_all(&self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
     /// A time of the source in the target's ticks.
     fn ticks(
         &mut self,
@@ -282,7 +373,13 @@ impl Target<'_> {
             self.converted.nowhere += 1;
             return;
         }
-        (self.write)(request, &mut self.buffer);
+        match self.format.write_instructions.filter(|_| self.told) {
+            Some(of_format) => self.write_instructions(of_format, self.left, Some(request)),
+            None => match &self.write {
+                Words::Plain(write) => write(request, &mut self.buffer),
+                Words::Script(script) => script.write(request, &mut self.buffer),
+            },
+        }
         self.converted.written += 1;
     }
 }

@@ -2,15 +2,17 @@
 //! gzip: packed records of 12 bytes of a 64-bit program.
 //!
 //! Reads and writes are requests, at their virtual addresses. Prefetches, flushes, markers, times and
-//! encodings are left out; instructions are counted on a machine with a processor, and left out else.
+//! encodings are left out; instructions are counted on a machine with a processor, and left out else. Up to
+//! the first instruction of a trace each access counts as one: what was made of requests has none.
 //!
-//! What is written is one thread's data accesses without instructions, which the trace says of itself: its
-//! instruction addresses are filtered. There is what DynamoRIO's own reader asks for: a header with the
+//! What is written is one thread's data accesses, and the instructions up to each where the source tells how many they
+//! were: all at one address, which is not the program's, and without encodings. The trace says of itself that its
+//! instruction addresses are filtered, so that nobody looks for their order. There is what DynamoRIO's own reader asks for: a header with the
 //! version, a file type, the thread and its process, the lengths of lines and pages, and a time, before the
 //! first access; an exit and a footer behind the last. A size has 16 bits: requests of 64 KiB and more become
 //! several.
 
-use super::format::{OfProgram, Program, Several};
+use super::format::{OfProgram, Program, Several, WriteInstructions};
 use super::{Extent, Format, MOST_REQUEST_BYTES, Out, Parse, RequestKind, Told, TraceRequest};
 
 /// The format.
@@ -25,7 +27,11 @@ pub const FORMAT: Format = Format {
     source: "DynamoRIO/dynamorio:clients/drcachesim/common/trace_entry.h, version 5 of the trace",
     parse: Parse::Records(12, parse),
     write: Some(write),
-    program: Some(OfProgram { new: || Box::new(Drmemtrace), several: Several::Named }),
+    write_instructions: Some(WriteInstructions {
+        write: write_instructions,
+        most_at_once: 1 << 12,
+    }),
+    program: Some(OfProgram { new: || Box::new(Drmemtrace::default()), several: Several::Named }),
     ..Format::PLAIN
 };
 
@@ -95,6 +101,18 @@ fn write(request: &TraceRequest, to: &mut Vec<u8>) {
     }
 }
 
+/// Where all instructions are, and the bytes of each.
+const INSTRUCTION_ADDRESS: u64 = 0x40_0000;
+const INSTRUCTION_BYTES: u16 = 4;
+
+fn write_instructions(count: u64, request: Option<&TraceRequest>, to: &mut Vec<u8>) -> u64 {
+    for _ in 0..count {
+        to.extend_from_slice(&packed(INSTRUCTION, INSTRUCTION_BYTES, INSTRUCTION_ADDRESS));
+    }
+    request.inspect(|request| write(request, to));
+    count
+}
+
 /// Type, size and address of a record.
 fn entry(record: &[u8]) -> Result<(u16, u16, u64), String> {
     let half = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
@@ -116,14 +134,26 @@ fn parse(record: &[u8], out: &mut Out) -> Result<(), String> {
 }
 
 /// A trace on its way to a processor.
-struct Drmemtrace;
+#[derive(Clone, Default)]
+struct Drmemtrace {
+    /// Whether there has been an instruction.
+    counts: bool,
+}
 
 impl Program for Drmemtrace {
     fn read(&mut self, record: &[u8], told: &mut Told) -> Result<(), String> {
         let (kind, size, address) = entry(record)?;
         match kind {
-            READ | WRITE => told.access(kind == WRITE, address, size.max(1), 0),
-            INSTRUCTION..=RETURN | SYSENTER | TAKEN | UNTAKEN => told.instructions(1),
+            READ | WRITE => {
+                if !self.counts {
+                    told.instructions(1);
+                }
+                told.access(kind == WRITE, address, size.max(1), 0);
+            }
+            INSTRUCTION..=RETURN | SYSENTER | TAKEN | UNTAKEN => {
+                self.counts = true;
+                told.instructions(1);
+            }
             BUNDLE => told.instructions(u32::from(size)),
             THREAD => told.thread(address)?,
             PROCESS => told.process(address)?,
@@ -133,7 +163,7 @@ impl Program for Drmemtrace {
     }
 
     fn fork(&self) -> Box<dyn Program> {
-        Box::new(Drmemtrace)
+        Box::new(self.clone())
     }
 }
 

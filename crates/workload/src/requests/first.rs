@@ -1,6 +1,6 @@
 //! The first requests of a source.
 
-use super::{RequestSource, Times, TraceRequest};
+use super::{Beside, RequestSource, Times, TraceRequest};
 use crate::stream::{Footprint, StreamError};
 
 /// So many requests of a source at most, from where it stands.
@@ -19,7 +19,9 @@ impl First {
 
 impl RequestSource for First {
     fn next(&mut self) -> Result<Option<TraceRequest>, StreamError> {
-        if self.given == self.most {
+        if self.given >= self.most {
+            // What is behind the last is of no request any more.
+            self.given = self.most.saturating_add(1);
             return Ok(None);
         }
         self.given += 1;
@@ -45,6 +47,14 @@ impl RequestSource for First {
     fn share(&self) -> Option<f64> {
         let of_these = self.given as f64 / self.most.max(1) as f64;
         Some(self.source.share().map_or(of_these, |share| share.max(of_these)))
+    }
+
+    fn instructions(&self) -> Option<u64> {
+        self.source.instructions().map(|count| if self.given > self.most { 0 } else { count })
+    }
+
+    fn beside(&self) -> Beside {
+        self.source.beside()
     }
 
     fn remarks(&self) -> Vec<String> {

@@ -41,8 +41,12 @@ pub struct Format {
     pub source: &'static str,
     /// How it is read.
     pub parse: Parse,
-    /// How a request is written; `None` where it is only read.
+    /// How a request is written, whatever is said; `None` where it is only read, or that depends on options.
     pub write: Option<Write>,
+    /// How a request is written where that depends on options.
+    pub writer: Option<Writer>,
+    /// How a request is written with the instructions up to it, where the format tells those.
+    pub write_instructions: Option<WriteInstructions>,
     /// How it is read for a machine with a processor, where it tells what a program's instructions do, or
     /// which thread asks.
     pub program: Option<OfProgram>,
@@ -70,13 +74,45 @@ impl Format {
         source: "",
         parse: Parse::Lines(|_| Err("the format does not say how it is read".to_owned())),
         write: None,
+        writer: None,
+        write_instructions: None,
         program: None,
     };
+
+    /// Whether traces of it are written, and not only read.
+    pub fn is_written(&self) -> bool {
+        self.write.is_some() || self.writer.is_some()
+    }
 }
 
 /// Appends a request as the format has it: a line with its end, or a record. What the format has no
 /// place for has been left out before, and times and sizes are in its own units.
 pub type Write = fn(&TraceRequest, &mut Vec<u8>);
+
+/// How a format is written where that depends on options.
+#[derive(Clone, Copy, Debug)]
+pub struct Writer {
+    /// What may be said of how it is written.
+    pub options: &'static [FormatOption],
+    /// What writes a request, by what was said.
+    pub new: fn(&Choices) -> Result<Box<dyn WriteScript>, ChoiceError>,
+}
+
+/// What writes requests, as [`Write`] does.
+pub trait WriteScript {
+    /// Appends a request.
+    fn write(&self, request: &TraceRequest, to: &mut Vec<u8>);
+}
+
+/// How instructions are written.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteInstructions {
+    /// Appends so many instructions, the last of which is that of the request, where there is one; how many they
+    /// are in the format.
+    pub write: fn(u64, Option<&TraceRequest>, &mut Vec<u8>) -> u64,
+    /// How many are written at a time at most, and what precedes them without a request.
+    pub most_at_once: u64,
+}
 
 /// How requests of a format say how much they move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,8 @@
 //! Where the header names requestors (`id_strings`), as a MemTraceProbe's does, the identifier of a packet
 //! is that of its requestor (`src/mem/probes/mem_trace.cc`), and each is a thread on a machine with a
 //! processor: a core's data cache is one, and its instruction cache another. There each packet counts as
-//! an instruction, and ticks are left out. Other traces are of one thread. Addresses are those of one
+//! an instruction, and ticks are left out. A packet without an identifier is of 0, as a number that is absent
+//! has its default in protocol buffers (proto2). Traces without names are of one thread. Addresses are those of one
 //! memory, which all threads share.
 
 use super::format::{Messages, OfProgram, Program, Several};
@@ -155,8 +156,8 @@ impl Program for Requestors {
             return Ok(());
         }
         match fields(message)? {
-            [_, _, Some(READ_REQUEST | WRITE_REQUEST), .., Some(requestor), _] => {
-                told.thread(requestor)
+            [_, _, Some(READ_REQUEST | WRITE_REQUEST), .., requestor, _] => {
+                told.thread(requestor.unwrap_or(0))
             }
             _ => Ok(()),
         }
@@ -307,10 +308,12 @@ mod tests {
         let of = |requestor: u64, at: u64| {
             message(&[(1, 5), (2, 1), (3, at), (4, 64), (6, requestor)], "")
         };
-        let packets = [of(7, 64), of(2, 128), of(7, 192)].concat();
-        for (names, expected) in
-            [(0, vec![vec![64, 128, 192], vec![]]), (2, vec![vec![64, 192], vec![128]])]
-        {
+        let nobodys = message(&[(1, 5), (2, 1), (3, 256), (4, 64)], "");
+        let packets = [of(7, 64), nobodys, of(2, 128), of(7, 192), of(0, 320)].concat();
+        for (names, expected) in [
+            (0, vec![vec![64, 256, 128, 192, 320], vec![], vec![]]),
+            (2, vec![vec![64, 192], vec![256, 320], vec![128]]),
+        ] {
             let mut header = message(&[(3, 1_000_000_000)], "probe");
             for _ in 0..names {
                 header.extend([4 << 3 | 2, 2, 1 << 3, 7]);
@@ -319,8 +322,8 @@ mod tests {
             let file = Scratch::new(&[MAGIC.to_vec(), header, packets.clone()].concat());
             let choices = Choices::new();
             let files = [file.0.clone()];
-            let mut stream = ProgramTrace::open(&files, &FORMAT, &choices, 2).unwrap();
-            let found = [0, 1].map(|thread| {
+            let mut stream = ProgramTrace::open(&files, &FORMAT, &choices, 3).unwrap();
+            let found = [0, 1, 2].map(|thread| {
                 let mut ops = Vec::new();
                 while stream.pull(thread, 9, &mut ops).unwrap() == Pull::More {}
                 let loads = ops.iter().filter(|op| **op == Op::load(op.word, 64, 1));

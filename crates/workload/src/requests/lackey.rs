@@ -5,7 +5,7 @@
 //! is left out. Instructions (`I`) are counted on a machine with a processor, up to the access that
 //! follows, and left out on a device alone; where a trace has none, each line counts as one.
 
-use super::format::{OfProgram, Program, Several};
+use super::format::{OfProgram, Program, Several, WriteInstructions};
 use super::words::{bytes, hexadecimal};
 use super::{
     ChoiceError, Choices, Extent, Format, Out, Parse, Read, RequestKind, Script, Told, TraceRequest,
@@ -23,6 +23,10 @@ pub const FORMAT: Format = Format {
     source: "Valgrind manual, Lackey: memory tracing; lackey/lk_main.c",
     parse: Parse::Script(script),
     write: Some(write),
+    write_instructions: Some(WriteInstructions {
+        write: write_instructions,
+        most_at_once: 1 << 12,
+    }),
     program: Some(OfProgram { new: || Box::new(Accesses::default()), several: Several::Processes }),
     ..Format::PLAIN
 };
@@ -100,6 +104,15 @@ impl Program for Accesses {
 fn write(request: &TraceRequest, to: &mut Vec<u8>) {
     let what = if request.is_write() { 'S' } else { 'L' };
     let _ = writeln!(to, " {what} {:08x},{}", request.address, request.bytes);
+}
+
+/// Lackey's lines of instructions, all at one address: which ones they are is not known.
+fn write_instructions(count: u64, request: Option<&TraceRequest>, to: &mut Vec<u8>) -> u64 {
+    for _ in 0..count {
+        to.extend_from_slice(b"I  00400000,4\n");
+    }
+    request.inspect(|request| write(request, to));
+    count
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod first;
 mod format;
 mod gzip;
 mod input;
+mod merged;
 mod output;
 mod pattern;
 pub mod profile;
@@ -22,19 +23,20 @@ mod told;
 mod words;
 mod zip;
 
-pub use accesses::Accesses;
+pub use accesses::{Accesses, Step};
 pub use convert::{ConvertError, Converted, How, convert};
 pub use first::First;
 pub use format::{
     ChoiceError, Choices, Extent, Format, FormatOption, Marks, Messages, OfProgram, Out, Parse,
-    Program, Read, Script, Several, VOLUME, Volume, Write,
+    Program, Read, Script, Several, VOLUME, Volume, Write, WriteInstructions, WriteScript, Writer,
 };
 pub use input::OpenError;
+pub use merged::Merged;
 pub use output::{Output, Packing};
 pub use pattern::{PATTERNS, Pattern, PatternSource, Patterned, find_pattern};
 pub use program::{MOST_THREADS, ProgramTrace};
 pub use reader::TraceReader;
-pub use request::{Passed, RequestKind, RequestSource, Times, TraceRequest};
+pub use request::{Beside, Passed, RequestKind, RequestSource, Times, TraceRequest};
 pub use told::Told;
 
 /// Bytes of a request at most: 1 GiB.

@@ -3,10 +3,15 @@
 //!
 //! A place is made an address as a number of mixed radix is, with the row, which is the last level but one,
 //! before the others: lines of 64 bytes of the last level count fastest, and the row has no bound. With
-//! `dram.mapping=ro-ch-ra-bg-ba-co`, which is that order, a device finds the place again.
+//! `dram.mapping=ro-ch-ra-bg-ba-co`, which is that order, a device finds the place again. So is an address
+//! written, by the levels of the target.
 
 use super::words::{split, whole};
-use super::{ChoiceError, Choices, Format, FormatOption, Out, Parse, Read, Script, TraceRequest};
+use super::{
+    ChoiceError, Choices, Format, FormatOption, Out, Parse, Read, Script, TraceRequest,
+    WriteScript, Writer,
+};
+use std::io::Write as _;
 
 /// The format.
 pub const FORMAT: Format = Format {
@@ -18,6 +23,7 @@ pub const FORMAT: Format = Format {
     options: &[LEVELS],
     source: "CMU-SAFARI/ramulator2@1fb94b8:src/frontend/impl/memory_trace/readwrite_trace.cpp",
     parse: Parse::Script(script),
+    writer: Some(Writer { options: &[LEVELS], new: |choices| Ok(Box::new(Vectors::of(choices)?)) }),
     ..Format::PLAIN
 };
 
@@ -33,21 +39,7 @@ const LEVELS: FormatOption = FormatOption {
 };
 
 fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {
-    let said = choices.get(LEVELS.name).map_or(DEFAULT, String::as_str);
-    let wrong = |reason: &str| ChoiceError {
-        name: LEVELS.name,
-        value: said.to_owned(),
-        reason: reason.into(),
-        mend: format!("write {DEFAULT}, with as many as the trace has"),
-    };
-    let levels: Option<Vec<u64>> =
-        said.split(':').map(|level| level.parse().ok().filter(|count| *count > 0)).collect();
-    let levels = levels.ok_or_else(|| wrong("these are no whole numbers from 1"))?;
-    let lines = levels.iter().try_fold(LINE_BYTES, |all, level| all.checked_mul(*level));
-    match lines {
-        Some(bytes) if bytes <= 1 << 60 => Ok(Box::new(Vectors { levels })),
-        _ => Err(wrong("that is more memory than addresses reach")),
-    }
+    Ok(Box::new(Vectors::of(choices)?))
 }
 
 #[derive(Clone)]
@@ -56,6 +48,29 @@ struct Vectors {
 }
 
 impl Vectors {
+    fn of(choices: &Choices) -> Result<Self, ChoiceError> {
+        let said = choices.get(LEVELS.name).map_or(DEFAULT, String::as_str);
+        let wrong = |reason: &str| ChoiceError {
+            name: LEVELS.name,
+            value: said.to_owned(),
+            reason: reason.into(),
+            mend: format!("write {DEFAULT}, with as many as the trace has"),
+        };
+        let levels: Option<Vec<u64>> =
+            said.split(':').map(|level| level.parse().ok().filter(|count| *count > 0)).collect();
+        let levels = levels.ok_or_else(|| wrong("these are no whole numbers from 1"))?;
+        let lines = levels.iter().try_fold(LINE_BYTES, |all, level| all.checked_mul(*level));
+        match lines {
+            Some(bytes) if bytes <= 1 << 60 => Ok(Vectors { levels }),
+            _ => Err(wrong("that is more memory than addresses reach")),
+        }
+    }
+
+    /// The level that has no bound: as far as a device lets its rows extend, they do.
+    fn row(&self) -> usize {
+        self.levels.len().saturating_sub(2)
+    }
+
     fn address(&self, place: &str) -> Result<u64, String> {
         let count = place.split(',').count();
         if count != self.levels.len() {
@@ -65,8 +80,7 @@ impl Vectors {
                 self.levels.len()
             ));
         }
-        // As far as a device lets its rows extend, they do.
-        let row = self.levels.len().saturating_sub(2);
+        let row = self.row();
         let (mut line, mut first) = (0u64, 0);
         for (number, (word, level)) in place.split(',').zip(&self.levels).enumerate() {
             let at = whole(word, "a number of a level")?;
@@ -90,6 +104,23 @@ impl Vectors {
     }
 }
 
+impl WriteScript for Vectors {
+    fn write(&self, request: &TraceRequest, to: &mut Vec<u8>) {
+        let mut line = request.address / LINE_BYTES;
+        let mut place = vec![0; self.levels.len()];
+        let row = self.row();
+        for (number, level) in self.levels.iter().enumerate().rev().filter(|it| it.0 != row) {
+            place[number] = line % level;
+            line /= level;
+        }
+        place[row] = line;
+        let place: Vec<String> = place.iter().map(u64::to_string).collect();
+        let what = if request.is_write() { 'W' } else { 'R' };
+        // A buffer takes all that is written to it.
+        let _ = writeln!(to, "{what} {}", place.join(","));
+    }
+}
+
 impl Script for Vectors {
     fn read(&mut self, line: &str, out: &mut Out) -> Result<Read, String> {
         let [what, place] = split(line)?;
@@ -110,6 +141,26 @@ impl Script for Vectors {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{read_all, said};
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_line_that_is_written_is_read_again(
+            levels in proptest::collection::vec(1u64..40, 1..8),
+            line in 0u64..1 << 40,
+            write: bool,
+        ) {
+            let levels: Vec<String> = levels.iter().map(u64::to_string).collect();
+            let choices = Choices::from([("levels".to_owned(), levels.join(":"))]);
+            let vectors = Vectors::of(&choices).unwrap();
+            let mut text = Vec::new();
+            vectors.write(&TraceRequest::line(line * LINE_BYTES, write, None), &mut text);
+            let text = String::from_utf8(text).unwrap();
+            let read = read_all("ramulator2-vector", &text, &[("levels", &choices["levels"])]);
+            prop_assert_eq!(read, [TraceRequest::line(line * LINE_BYTES, write, None)]);
+        }
+    }
 
     #[test]
     fn a_place_is_a_number_of_mixed_radix() {

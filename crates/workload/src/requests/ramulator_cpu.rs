@@ -4,7 +4,7 @@
 //! Ramulator 1 has them filtered, by caches, as above, and unfiltered, where `R` or `W` stands behind the
 //! only address. Addresses are decimal unless `0x` stands before them.
 
-use super::format::{OfProgram, Program, Several};
+use super::format::{OfProgram, Program, Several, WriteInstructions};
 use super::told::bytes_in_line;
 use super::words::{address, whole};
 use super::{ChoiceError, Choices, Format, Out, Parse, Read, Script, Told, TraceRequest};
@@ -21,6 +21,10 @@ pub const FORMAT: Format = Format {
              CMU-SAFARI/ramulator2@2b9b3ae:src/frontend/impl/processor/simpleO3/trace.cpp",
     parse: Parse::Script(script),
     write: Some(write),
+    write_instructions: Some(WriteInstructions {
+        write: write_instructions,
+        most_at_once: MOST_INSTRUCTIONS,
+    }),
     program: Some(OfProgram { new: || Box::new(Accesses), several: Several::Processes }),
     ..Format::PLAIN
 };
@@ -90,8 +94,15 @@ impl Program for Accesses {
 }
 
 fn write(request: &TraceRequest, to: &mut Vec<u8>) {
+    write_instructions(1, Some(request), to);
+}
+
+/// A line is an instruction, and tells how many came before it. None are told without an access.
+fn write_instructions(count: u64, request: Option<&TraceRequest>, to: &mut Vec<u8>) -> u64 {
+    let Some(request) = request else { return 0 };
     let what = if request.is_write() { " W" } else { "" };
-    let _ = writeln!(to, "0 {:#x}{what}", request.address);
+    let _ = writeln!(to, "{} {:#x}{what}", count.saturating_sub(1), request.address);
+    count.max(1)
 }
 
 #[cfg(test)]

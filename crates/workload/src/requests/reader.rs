@@ -68,7 +68,10 @@ impl TraceReader {
         };
         let mut first = reader()?;
         match first.next() {
-            Ok(Some(_)) => Ok(TraceReader { times: Some(first.times()), ..reader()? }),
+            Ok(Some(_)) => {
+                let (times, begun) = (Some(first.times()), first.begun);
+                Ok(TraceReader { times, begun, ..reader()? })
+            }
             Ok(None) => Err(OpenError::Wrong(nothing_in(path, format, choices))),
             Err(error) => Err(OpenError::Wrong(error.to_string())),
         }
@@ -97,6 +100,16 @@ impl TraceReader {
             cut: false,
             empty_records: 0,
         }
+    }
+
+    /// The time of its first request, where times count from somewhere before the trace.
+    pub(super) fn start(&self) -> Option<u64> {
+        self.begun
+    }
+
+    /// Lets times count from another, which is not later.
+    pub(super) fn count_from(&mut self, start: u64) {
+        self.begun = Some(start);
     }
 
     /// The format.

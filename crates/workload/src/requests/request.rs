@@ -1,6 +1,7 @@
 //! Requests, and where a device alone gets them from.
 
 use crate::stream::{Footprint, StreamError};
+use serde::Serialize;
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,6 +92,21 @@ pub enum Times {
     Ps(u64),
 }
 
+/// What operations of threads were that are no requests, or that a request does not tell of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Beside {
+    /// Instructions of all operations.
+    pub instructions: u64,
+    /// Stores past the caches.
+    pub non_temporal_stores: u64,
+    /// Flushes of lines of the caches.
+    pub line_flushes: u64,
+    /// Fences.
+    pub fences: u64,
+    /// Reads and writes of files by calls.
+    pub file_calls: u64,
+}
+
 /// How far a pass over requests is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Passed {
@@ -133,6 +149,17 @@ pub trait RequestSource: Send {
     /// The share of it that has been read, about, where that is known.
     fn share(&self) -> Option<f64> {
         None
+    }
+
+    /// Instructions up to the request that came last, itself included, from the one before on; behind the last,
+    /// those that are left. Of sources that tell none, nothing.
+    fn instructions(&self) -> Option<u64> {
+        None
+    }
+
+    /// What else there has been so far, where the requests are of a program.
+    fn beside(&self) -> Beside {
+        Beside::default()
     }
 
     /// What is worth knowing of what has been read so far, a sentence each.

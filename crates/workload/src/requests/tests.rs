@@ -1,7 +1,8 @@
 //! Laws of all formats, on their readers, their writers, and what hostile files do to them.
 
 use super::*;
-use crate::stream::StreamError;
+use crate::op::{Call, Op, ThreadId};
+use crate::stream::{Pull, Stream, StreamError};
 use proptest::prelude::*;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -197,6 +198,8 @@ fn kept(format: &Format, request: &TraceRequest) -> Vec<TraceRequest> {
     if one.kind == RequestKind::Flush {
         return vec![one];
     }
+    // Places are of whole bursts.
+    let burst_bytes = if format.name == "ramulator2-vector" { 64 } else { 1 };
     match format.extent {
         Extent::Bytes => vec![one],
         Extent::Sectors(bytes) => {
@@ -205,7 +208,10 @@ fn kept(format: &Format, request: &TraceRequest) -> Vec<TraceRequest> {
             vec![TraceRequest { bytes: (end - one.address) as u32, ..one }]
         }
         Extent::Line => (one.address / 64..=(one.end() - 1) / 64)
-            .map(|line| TraceRequest { address: (line * 64).max(one.address), bytes: 0, ..one })
+            .map(|line| {
+                let address = (line * 64).max(one.address) / burst_bytes * burst_bytes;
+                TraceRequest { address, bytes: 0, ..one }
+            })
             .collect(),
     }
 }
@@ -237,7 +243,7 @@ proptest! {
 
     #[test]
     fn what_a_format_can_tell_comes_back(requests in requests()) {
-        for format in FORMATS.iter().filter(|format| format.write.is_some()) {
+        for format in FORMATS.iter().filter(|format| format.is_written()) {
             let mut expected: Vec<_> = requests.iter().flat_map(|one| kept(format, one)).collect();
             if expected.is_empty() {
                 continue;
@@ -283,7 +289,7 @@ proptest! {
         byte in any::<u8>(),
         packed in 0usize..4,
     ) {
-        for format in FORMATS.iter().filter(|format| format.write.is_some()) {
+        for format in FORMATS.iter().filter(|format| format.is_written()) {
             let (bytes, _) = written(format, &requests);
             let mut bytes = PACKERS[packed].1(&bytes);
             if bytes.is_empty() {
@@ -558,4 +564,135 @@ fn what_formats_leave_open_must_be_said() {
     let apart = How { interval_ps: Some(1_000_000), ..How::default() };
     let made = convert_with("ramulator", "0x40 R\n0x80 W\n", "msr", &apart).unwrap();
     assert_eq!(made, "0,tierscope,0,Read,64,64,0\n10,tierscope,0,Write,128,64,0\n");
+}
+
+/// Operations of a thread.
+#[derive(Clone)]
+struct OneThread(std::collections::VecDeque<Op>);
+
+impl Stream for OneThread {
+    fn pull(&mut self, _: ThreadId, limit: usize, out: &mut Vec<Op>) -> Result<Pull, StreamError> {
+        let count = limit.min(self.0.len());
+        out.extend(self.0.drain(..count));
+        Ok(if count == 0 { Pull::End } else { Pull::More })
+    }
+
+    fn fork(&self) -> Box<dyn Stream> {
+        Box::new(self.clone())
+    }
+}
+
+/// What came of a thread's operations in a format, read again as those of a program: accesses with the instructions
+/// up to each, and those behind the last.
+fn read_as_program(ops: &[Op], format: &str) -> (Vec<(bool, u64, u64)>, u64, Converted) {
+    let mut source = Accesses::of(Box::new(OneThread(ops.to_vec().into())), None);
+    let mut bytes = Vec::new();
+    let converted =
+        convert(&mut source, find(format).unwrap(), &How::default(), &mut bytes, |_| true).unwrap();
+    let file = Scratch::new(&bytes);
+    let trace = ProgramTrace::open(
+        std::slice::from_ref(&file.0),
+        find(format).unwrap(),
+        &Choices::new(),
+        1,
+    )
+    .unwrap();
+    let mut again = Accesses::of(Box::new(trace), None);
+    let mut read = Vec::new();
+    while let Some(one) = again.next().unwrap() {
+        read.push((one.is_write(), one.address, again.instructions().unwrap()));
+    }
+    (read, again.instructions().unwrap(), converted)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn instructions_of_a_program_come_back_from_what_tells_them(
+        accesses in proptest::collection::vec((1u64..1 << 30, any::<bool>(), 0u32..1500, 0u32..4), 1..12),
+        behind in 0u32..5000,
+    ) {
+        let mut ops = Vec::new();
+        let mut expected = Vec::new();
+        for (line, write, instructions, before) in accesses {
+            let address = line * 64;
+            // Some of them are no access's own.
+            ops.push(Op::compute(instructions * before));
+            ops.push(if write { Op::store(address, 8, instructions) } else { Op::load(address, 8, instructions) });
+            expected.push((write, address, u64::from(instructions * (before + 1))));
+        }
+        ops.push(Op::compute(behind));
+        for format in ["drmemtrace", "lackey"] {
+            let (read, left, converted) = read_as_program(&ops, format);
+            // A trace that tells of no instruction up to an access has each count as one.
+            let counts = expected.iter().position(|it| it.2 > 0).unwrap_or(expected.len());
+            let told: Vec<_> = (0..).zip(&expected).map(|(number, it)| {
+                (it.0, it.1, it.2.max(u64::from(number < counts)))
+            }).collect();
+            prop_assert_eq!(read, told, "{}", format);
+            prop_assert_eq!(left, u64::from(behind), "{}", format);
+            let differ = (converted.instructions_left_out, converted.instructions_added);
+            prop_assert_eq!(differ, (0, 0), "{}", format);
+        }
+        for format in ["champsim", "ramulator-cpu"] {
+            let (read, left, converted) = read_as_program(&ops, format);
+            let told: Vec<_> = expected.iter().map(|it| (it.0, it.1, it.2.max(1))).collect();
+            prop_assert_eq!(&read, &told, "{}", format);
+            let behind = u64::from(behind);
+            let (told, lost) = if format == "champsim" { (behind, 0) } else { (0, behind) };
+            prop_assert_eq!((left, converted.instructions_left_out), (told, lost), "{}", format);
+            let added = expected.iter().filter(|it| it.2 == 0).count() as u64;
+            prop_assert_eq!(converted.instructions_added, added, "{}", format);
+        }
+    }
+}
+
+#[test]
+fn a_program_trace_made_of_requests_counts_an_instruction_an_access() {
+    let file = Scratch::new(b"0x40 READ 1\n0x80 WRITE 2\n");
+    let mut reader = file.open("dramsim3").unwrap();
+    let mut bytes = Vec::new();
+    let format = find("drmemtrace").unwrap();
+    convert(&mut reader, format, &How::default(), &mut bytes, |_| true).unwrap();
+    let file = Scratch::new(&bytes);
+    let trace =
+        ProgramTrace::open(std::slice::from_ref(&file.0), format, &Choices::new(), 1).unwrap();
+    let mut again = Accesses::of(Box::new(trace), None);
+    while again.next().unwrap().is_some() {}
+    assert_eq!(again.beside().instructions, 2);
+}
+
+#[test]
+fn what_threads_do_beside_requests_is_counted_as_left_out() {
+    let mut ops = vec![
+        Op::non_temporal_store(64, 8, 2),
+        Op::flush(64, 0, 1),
+        Op::fence(crate::op::FLAG_STORES, 3),
+        Op::load(128, 8, 4),
+    ];
+    Call::Read { file: 0, offset: 0, length: 10, address: 0 }.encode(5, &mut ops);
+    let source = || Accesses::of(Box::new(OneThread(ops.clone().into())), None);
+    let ramulator = find("ramulator").unwrap();
+    let done =
+        convert(&mut source(), ramulator, &How::default(), &mut Vec::new(), |_| true).unwrap();
+    let expected = Converted {
+        read: 2,
+        written: 2,
+        sizes_left_out: 2,
+        file_calls_left_out: 1,
+        non_temporal_as_plain: 1,
+        line_flushes_left_out: 1,
+        fences_left_out: 1,
+        ..Converted::default()
+    };
+    assert_eq!(done, expected);
+    // The instructions of a part end with its last request.
+    let mut first = First::new(Box::new(source()), 1);
+    let drmemtrace = find("drmemtrace").unwrap();
+    let done = convert(&mut first, drmemtrace, &How::default(), &mut Vec::new(), |_| true).unwrap();
+    assert_eq!((done.written, done.instructions_left_out, done.instructions_added), (1, 0, 0));
+    let mut all = source();
+    while all.step().unwrap().is_some() {}
+    assert_eq!(all.beside().instructions, 15);
 }

@@ -3,21 +3,25 @@
 
 mod associative;
 mod curve;
+mod files;
 mod stack;
+mod touches;
 mod working_set;
 
 pub use associative::Associative;
 pub use curve::{MissRatio, Reuse};
+pub use files::{FileAccess, FileCalls, FileUse, Files};
+pub use touches::Sample;
 pub use working_set::Window;
 
-use super::{Passed, RequestKind, RequestSource, Times, TraceRequest};
+use super::accesses::{Accesses, Step};
+use super::{Beside, Passed, RequestKind, RequestSource, Times, TraceRequest};
 use crate::stream::StreamError;
 use associative::Sets;
-use curve::Histogram;
+use files::FilePass;
 use serde::Serialize;
-use stack::{Seen, Stack};
 use std::collections::BTreeMap;
-use working_set::WorkingSet;
+use touches::Touches;
 
 /// Blocks that are followed one by one; of more, a sample of half, a quarter … of all.
 pub const MOST_BLOCKS: usize = 1 << 20;
@@ -75,20 +79,6 @@ pub struct Profile {
     pub working_set: Vec<Window>,
 }
 
-/// A sample of blocks, chosen by a hash of their number (SHARDS: Waldspurger, Park, Garthwaite and
-/// Ahmad, FAST 2015).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Sample {
-    /// Share of all blocks that was followed.
-    pub rate: f64,
-    /// How many that were.
-    pub blocks: u64,
-    /// By how much a miss ratio may be off, as a share of all touches: the largest of twice the standard
-    /// error of a share in a sample of so many blocks, twice that of the touches which it stands for,
-    /// and what these lacked of all touches.
-    pub error: f64,
-}
-
 /// Goes through a trace. `goes_on` is asked now and then, and ends it early.
 ///
 /// # Errors
@@ -122,15 +112,61 @@ fn profile_of(
     Ok(pass.finish(source.times()))
 }
 
+/// What a workload of threads asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfThreads {
+    /// What its loads and stores ask of memory.
+    pub profile: Profile,
+    /// What its calls ask of files; nothing where it makes none.
+    pub files: Option<Files>,
+    /// What else it does.
+    pub beside: Beside,
+}
+
+/// Goes through a workload of threads: its loads and stores, and its calls on files. It ends early where
+/// `goes_on` says so, and behind `most` accesses and calls that move data.
+///
+/// # Errors
+/// Where the workload cannot be read.
+pub fn profile_threads(
+    source: &mut Accesses,
+    block_bytes: u64,
+    most: Option<u64>,
+    mut goes_on: impl FnMut(Passed) -> bool,
+) -> Result<OfThreads, StreamError> {
+    let mut pass = Pass::new(block_bytes, MOST_BLOCKS);
+    let mut files = FilePass::new(MOST_BLOCKS);
+    let mut count = 0u64;
+    while most.is_none_or(|most| count < most) {
+        let Some(step) = source.step()? else { break };
+        let moved = match step {
+            Step::Access(request) => {
+                pass.take(&request);
+                true
+            }
+            Step::Call(call) => files.take(&call),
+        };
+        count += u64::from(moved);
+        if moved && count.is_multiple_of(LOOK_EVERY) {
+            let of_limit = most.map(|most| count as f64 / most as f64);
+            let share = source.share().into_iter().chain(of_limit).reduce(f64::max);
+            if !goes_on(Passed { requests: count, share }) {
+                pass.profile.complete = false;
+                break;
+            }
+        }
+    }
+    let files = files.finish(&source.files());
+    Ok(OfThreads { profile: pass.finish(Times::Absent), files, beside: source.beside() })
+}
+
 /// One pass over a trace.
 struct Pass {
     profile: Profile,
     sizes: BTreeMap<u64, u64>,
     ticks: Option<(u64, u64)>,
-    stack: Stack,
+    touches: Touches,
     sets: Sets,
-    reuse: Histogram,
-    working_set: WorkingSet,
 }
 
 impl Pass {
@@ -139,10 +175,8 @@ impl Pass {
             profile: Profile { complete: true, block_bytes, ..Profile::default() },
             sizes: BTreeMap::new(),
             ticks: None,
-            stack: Stack::new(most_blocks),
+            touches: Touches::new(most_blocks),
             sets: Sets::new(most_blocks),
-            reuse: Histogram::default(),
-            working_set: WorkingSet::default(),
         }
     }
 
@@ -176,28 +210,12 @@ impl Pass {
             Some(profile.first_byte.map_or(request.address, |first| first.min(request.address)));
         profile.last_byte = profile.last_byte.max(Some(last_byte));
         for block in request.address / block_bytes..=last_byte / block_bytes {
-            self.touch(block, request.is_write());
+            self.sets.touch(block);
+            self.touches.touch(block, request.is_write());
         }
     }
 
-    #[inline]
-    fn touch(&mut self, block: u64, write: bool) {
-        let now = self.profile.touches;
-        self.profile.touches += 1;
-        self.sets.touch(block);
-        let Some(touched) = self.stack.touch(block, write, now) else { return };
-        match touched.seen {
-            Seen::First => self.reuse.add_cold(touched.weight),
-            Seen::Again { distance, .. } => self.reuse.add(distance, touched.weight),
-        }
-        let before = match touched.seen {
-            Seen::First => None,
-            Seen::Again { at, .. } => Some(at),
-        };
-        self.working_set.touch(now, before, touched.weight);
-    }
-
-    fn finish(mut self, times: Times) -> Profile {
+    fn finish(self, times: Times) -> Profile {
         let mut profile = self.profile;
         profile.sizes = self.sizes.into_iter().collect();
         let span = self.ticks.map(|(first, last)| last - first);
@@ -208,22 +226,16 @@ impl Pass {
             Times::Cycles => profile.duration_cycles = span,
             Times::Absent => {}
         }
-        let (followed, rate) = (self.stack.followed(), self.stack.rate());
-        profile.blocks = (followed as f64 / rate).round() as u64;
-        profile.written_blocks = (self.stack.written() as f64 / rate).round() as u64;
-        if rate < 1.0 {
-            let touches = profile.touches as f64;
-            let adjusted = self.reuse.adjust(profile.touches) / touches;
-            let of_touches = 2.0 * self.stack.standard_error() / touches;
-            let of_blocks = 1.0 / (followed.max(1) as f64).sqrt();
-            let error = of_blocks.max(of_touches).max(adjusted);
-            profile.sample = Some(Sample { rate, blocks: followed as u64, error });
-        }
-        profile.reuse = self.reuse.rows();
-        profile.miss_ratio = self.reuse.miss_ratios(profile.touches, profile.block_bytes);
+        let found = self.touches.finish(profile.block_bytes);
+        profile.touches = found.touches;
+        profile.blocks = found.blocks;
+        profile.written_blocks = found.written_blocks;
+        profile.sample = found.sample;
+        profile.reuse = found.reuse;
+        profile.miss_ratio = found.miss_ratio;
+        profile.working_set = found.working_set;
         profile.set_associative =
             self.sets.miss_ratios(profile.touches, profile.blocks, profile.block_bytes);
-        profile.working_set = self.working_set.windows(profile.touches);
         profile
     }
 }

@@ -98,6 +98,18 @@ impl Stack {
         Some(Touched { seen, weight })
     }
 
+    /// Takes a block away; whether it was written, where it is followed.
+    pub fn forget(&mut self, block: u64) -> Option<bool> {
+        let known = self.blocks.remove(&block)?;
+        self.add(known.slot as usize, u32::MAX);
+        Some(known.written)
+    }
+
+    /// The blocks that are followed, in no order.
+    pub fn blocks(&self) -> impl Iterator<Item = u64> {
+        self.blocks.keys().copied()
+    }
+
     /// Blocks that are followed.
     pub fn followed(&self) -> usize {
         self.blocks.len()
@@ -178,7 +190,7 @@ impl Stack {
 
 /// The finalizer of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
 #[inline]
-fn mixed(value: u64) -> u64 {
+pub(super) fn mixed(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
