@@ -66,8 +66,7 @@ def _row(fact: tuple[str, str]) -> str:
     lines = textwrap.wrap(
         fmt.visible(value), _WIDTH - _LABEL, break_long_words=False, break_on_hyphens=False
     )
-    return f"{head:<{_LABEL}}" + f"
-{'':{_LABEL}}".join(lines)
+    return f"{head:<{_LABEL}}" + f"\n{'':{_LABEL}}".join(lines)
 
 
 def recording_facts(found: dict[str, Any]) -> list[tuple[str, str]]:
