@@ -341,6 +341,12 @@ def test_files_of_others_are_left_alone(study: Path, tmp_path: Path) -> None:
             '[parameters]\n"workload.random" = {from=0.1, to=1, steps=3, multiple_of=1e-320}',
             "no multiple of it",
         ),
+        ("workloads = []", "there is no workload in it"),
+        ('[parameters]\n"hybrid.cache.ways" = []', "there is no value in it"),
+        (
+            '[parameters."a\\nb"]\npaths = ["workload.threads"]\nvalues = [1]',
+            "a name has no line breaks",
+        ),
     ],
 )
 def test_what_no_study_can_mean_is_refused(tmp_path: Path, lines: str, said: str) -> None:

@@ -96,6 +96,10 @@ def read_parameters(given: object, kind: Kind, mistakes: Mistakes) -> list[Param
         paths = _paths(name, said, mistakes)
         if values is not None:
             found.append(Parameter(name, paths, values))
+        if not name.isprintable():
+            reason = "a name has no line breaks or other characters that are not printed"
+            mend = "write it in one line; `paths` say what it sets"
+            mistakes.problem("impossible-value", ["parameters", name], reason, mend)
         if name in RESERVED or name in SystemResult.__annotations__:
             reason = f"`{name}` is a column of the table already"
             mend = f'give it a name of its own: [parameters.other] with paths = ["{name}"]'
@@ -151,7 +155,8 @@ def _values(name: str, said: object, kind: Kind, mistakes: Mistakes) -> Values |
 
 def _listed(where: list[str], given: object, mistakes: Mistakes) -> Values | None:
     if not isinstance(given, Sequence) or isinstance(given, str | bytes) or not given:
-        mistakes.problem("wrong-type", where, "that is no list of values", _MEND_VALUES, given)
+        reason = "there is no value in it" if given == [] else "that is no list of values"
+        mistakes.problem("wrong-type", where, reason, _MEND_VALUES, given)
         return None
     found: list[Value] = []
     for index, value in enumerate(given):

@@ -258,7 +258,8 @@ class _Expansion:
             else:
                 _sampling.check_machines([machine])
         except RunError as error:
-            mend = error.hint or "leave it out"
+            plain = "for a run with times, leave it out" if counts else "leave it out"
+            mend = error.hint or plain
             self._mistakes.problem(error.code, [asked], str(error), mend)
             return None
         return machine
@@ -408,7 +409,7 @@ class _Expansion:
             except TierscopeError as error:
                 if error.code == "wrong-workload":
                     name = given[0] if isinstance(given, tuple) else _name_of(given)
-                    mend = "leave one of the two out, or make a study of each"
+                    mend = "in a study, leave one of the two out, or make a study of each"
                     told = Problem(
                         error.code, "workloads", name, str(error), mend, self._place(given)
                     )

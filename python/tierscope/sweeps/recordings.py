@@ -128,19 +128,23 @@ def stale(file: Path) -> str | None:
         return f"its recording of this sweep is damaged ({error})"
     try:
         said = json.loads(_inputs(file).read_text(encoding="utf-8"))
-        known = {str(path): _Input(**one) for path, one in said.items()}
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        known = {str(path): _Input(**one) for path, one in said["read"].items()}
+        itself = _Input(**said["recording"])
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return "which files it read is not known any more"
+    if not itself.is_still(file):
+        return "its recording of this sweep is damaged (it is not what was recorded)"
     changed = sorted(path for path, was in known.items() if not was.is_still(Path(path)))
     if not changed:
         return None
     more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-    return f"{changed[0]}{more}, which it read, has changed"
+    what = "has changed" if Path(changed[0]).exists() else "is gone"
+    return f"{changed[0]}{more}, which it read, {what}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Input:
-    """A file as a program read it.
+    """A file as a program read it, or the recording as it was made.
 
     Attributes:
         size_bytes: its size.
@@ -151,6 +155,12 @@ class _Input:
     size_bytes: int
     modified_ns: int
     sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> _Input:
+        """A file as it is now."""
+        now = path.stat()
+        return cls(now.st_size, now.st_mtime_ns, _content(path))
 
     def is_still(self, path: Path) -> bool:
         """Whether the file has the same content."""
@@ -179,7 +189,7 @@ def _files_read(recording: Path, begun_ns: int) -> dict[str, _Input]:
             now = path.stat()
             of_system = path.is_absolute() and path.parts[1:2] in (("proc",), ("sys",), ("dev",))
             if path.is_file() and not of_system and now.st_mtime_ns < begun_ns:
-                found[str(path.absolute())] = _Input(now.st_size, now.st_mtime_ns, _content(path))
+                found[str(path.absolute())] = _Input.of(path)
     return found
 
 
@@ -216,7 +226,8 @@ def _record(program: Program, file: Path) -> None:
         _remove(file)
         raise TierscopeError("not-recorded", f"{told} was not recorded wholly: {why}", mend)
     read = {path: asdict(one) for path, one in _files_read(beside, begun_ns).items()}
-    write_text(_inputs(file), json.dumps(read, ensure_ascii=False, indent=1) + "\n")
+    said = {"recording": asdict(_Input.of(beside)), "read": read}
+    write_text(_inputs(file), json.dumps(said, ensure_ascii=False, indent=1) + "\n")
     beside.replace(file)
 
 

@@ -138,7 +138,8 @@ def closing_lines(sweep: Sweep) -> list[str]:
     counts = sweep.counts()
     lines = []
     if sweep.complete:
-        lines.append(f"Complete: all {len(sweep)} points were simulated wholly.")
+        every = f"all {len(sweep)} points were" if len(sweep) > 1 else "its one point was"
+        lines.append(f"Complete: {every} simulated wholly.")
     else:
         told = ", ".join(f"{number} {state}" for state, number in counts.items() if number)
         lines.append(f"{sweep.completeness.capitalize()}: of {len(sweep)} points {told}.")

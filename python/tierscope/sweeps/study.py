@@ -318,7 +318,8 @@ def _systems(given: object, mistakes: Mistakes, folder: Path) -> list[str | Syst
         mistakes.problem("missing", ["systems"], "there is no system", mend)
         return []
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Sequence) or not given:
-        mistakes.problem("wrong-type", ["systems"], "that is no list of systems", mend, given)
+        reason = "there is no system in it" if given == [] else "that is no list of systems"
+        mistakes.problem("wrong-type", ["systems"], reason, mend, given)
         return []
     presets = {name for name, _ in _presets()}
     found: list[str | System] = []
@@ -347,7 +348,8 @@ def _works(given: object, mistakes: Mistakes, folder: Path) -> list[Work]:
         mistakes.problem("missing", ["workloads"], "there is no workload", mend)
         return []
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Sequence) or not given:
-        mistakes.problem("wrong-type", ["workloads"], "that is no list of workloads", mend, given)
+        reason = "there is no workload in it" if given == [] else "that is no list of workloads"
+        mistakes.problem("wrong-type", ["workloads"], reason, mend, given)
         return []
     found: list[Work] = []
     for index, one in enumerate(given):

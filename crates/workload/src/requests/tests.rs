@@ -610,8 +610,8 @@ proptest! {
 
     #[test]
     fn instructions_of_a_program_come_back_from_what_tells_them(
-        accesses in proptest::collection::vec((1u64..1 << 30, any::<bool>(), 0u32..1500, 0u32..4), 1..12),
-        behind in 0u32..5000,
+        accesses in proptest::collection::vec((1u64..1 << 30, any::<bool>(), 0u32..500, 0u32..4), 1..12),
+        behind in 0u32..1500,
     ) {
         let mut ops = Vec::new();
         let mut expected = Vec::new();
