@@ -229,6 +229,18 @@ impl Timeline {
     /// first, as `before`.
     #[inline]
     pub fn append_tail(&mut self, other: &Timeline, before: Stage, duration_ps: u64) {
+        if usize::from(self.length) + usize::from(other.length) < SEGMENTS {
+            self.push_tail(other, before, duration_ps);
+        } else {
+            // Where there may be too little room, what becomes one is of the tail first.
+            let mut part = Timeline::new();
+            part.push_tail(other, before, duration_ps);
+            self.append(&part);
+        }
+    }
+
+    #[inline]
+    fn push_tail(&mut self, other: &Timeline, before: Stage, duration_ps: u64) {
         let total_ps = other.total_ps();
         let mut skip_ps = total_ps.saturating_sub(duration_ps);
         self.push(before, duration_ps.saturating_sub(total_ps));
@@ -365,6 +377,28 @@ mod tests {
         assert_eq!(part, [(Stage::Cache, 5), (Stage::Dram, 20)]);
         let part: Vec<_> = tail(33).iter().collect();
         assert_eq!(part, [(Stage::HostQueue, 3), (Stage::Cache, 10), (Stage::Dram, 20)]);
+    }
+
+    #[test]
+    fn a_tail_is_appended_as_a_timeline_of_its_own_however_little_room_there_is() {
+        let of = |from: usize, count: usize| {
+            let mut t = Timeline::new();
+            (0..count).for_each(|i| t.push(Stage::ALL[(from + i * 3) % 11], 7 + i as u64));
+            t
+        };
+        for own in 0..20 {
+            for other in 0..20 {
+                for duration_ps in [0, 5, 40, 111, 1000] {
+                    let (mut at_once, whole) = (of(0, own), of(own, other));
+                    let mut appended = at_once;
+                    let mut part = Timeline::new();
+                    part.append_tail(&whole, Stage::Core, duration_ps);
+                    appended.append(&part);
+                    at_once.append_tail(&whole, Stage::Core, duration_ps);
+                    assert!(at_once == appended, "{own} and {other}, {duration_ps} ps");
+                }
+            }
+        }
     }
 
     #[test]
