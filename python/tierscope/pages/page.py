@@ -35,7 +35,9 @@ summary { cursor: pointer; font-weight: 600; }
 footer { margin-top: 3rem; border-top: 1px solid #bbb; color: #444; font-size: .85rem; }
 .vega-embed details { font-size: 12px; }
 @media print { body { max-width: none; margin: 0; } .vega-embed details, details { display: none; }
-  figure { overflow: visible; } .scroll { max-height: none; overflow: visible; } }
+  figure { overflow: visible; } .scroll { max-height: none; overflow: visible; }
+  table { font-size: .7rem; } th, td { padding-right: .4rem; white-space: pre-wrap; } }
+caption { text-align: left; }
 """
 _DRAW = """
 document.querySelectorAll('figure[data-spec]').forEach(function (figure) {
