@@ -104,6 +104,18 @@ def test_an_earlier_recording_is_replaced_and_other_files_are_not(
     assert (tmp_path / "mine.tst").read_bytes() == text
 
 
+def test_a_recording_says_that_it_tells_of_no_deletions(tmp_path: Path) -> None:
+    ts.record(["sh", "-c", f"cd {tmp_path}; echo a > x; rm x"], tmp_path / "app.tst")
+    info = ts.trace_info(f"trace:{tmp_path / 'app.tst'}")
+    assert info.files is not None
+    assert info.files["calls"]["writes"] > 0
+    assert info.files["calls"]["deletes"] is None
+    assert "tells neither that files were deleted" in info.remarks[-1]
+    made = ts.trace_info("postmark", limit=5000)
+    assert made.files is not None
+    assert made.files["calls"]["deletes"] is not None
+
+
 def test_what_is_left_of_a_recording_is_not_written_over(tierscope: Runner, tmp_path: Path) -> None:
     """Nor what a link in its place points to, nor a recording that is under way."""
     other = tmp_path / "thesis.txt"

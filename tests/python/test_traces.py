@@ -125,6 +125,8 @@ def test_a_limit_takes_the_first_requests(trace: Path, tmp_path: Path) -> None:
     ts.convert(f"dramsim3:{trace}", f"dramsim3:{tmp_path / 'x'}", limit=7)
     assert (tmp_path / "x").read_text(encoding="utf-8") == "".join(TRACE.splitlines(True)[:7])
     info = ts.trace_info(f"dramsim3:{trace}", limit=7)
+    assert info.remarks[-1] == "Of the first 7 alone, as the limit says."
+    assert ts.trace_info(f"dramsim3:{trace}", limit=10**6).remarks == []
     assert info.profile is not None
     assert (info.profile["complete"], info.profile["touches"]) == (True, 7)
 
@@ -262,6 +264,19 @@ def test_dependences_of_champsim_make_a_program_wait(tmp_path: Path) -> None:
 
     chained, loose = time_s(1), time_s(2)
     assert chained > 1.5 * loose
+
+
+def test_a_picture_has_a_place_of_its_own(tierscope: Runner, trace: Path, tmp_path: Path) -> None:
+    one = tmp_path / "one.svg"
+    for wrong, told in (
+        (("--json=" + str(one), "--plot", str(one)), "both to write"),
+        (("--plot", str(tmp_path / "none" / "x.svg")), "there is no directory"),
+    ):
+        refused = tierscope("trace", "info", f"dramsim3:{trace}", *wrong)
+        assert refused.returncode == 125
+        assert told in " ".join(refused.stderr.split())
+        assert not refused.stdout
+    assert not one.exists()
 
 
 def test_a_pipe_that_nobody_reads_is_refused(trace: Path, tmp_path: Path) -> None:

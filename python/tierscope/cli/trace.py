@@ -161,6 +161,9 @@ def info(
     """
     check_json(json_)
     _check_plot(plot, brief=brief)
+    if plot is not None and json_ is not None and Path(json_).absolute() == plot.absolute():
+        what = f"--json and --plot are both to write {plot}"
+        raise TierscopeError("usage", what, "name two files")
     work = _source(source, set_, seed, allow_truncated)
     with _Display(quiet=quiet) as watch:
         found = _trace.trace_info(work, block=block, limit=limit, brief=brief, watch=watch)
@@ -197,6 +200,9 @@ def _check_plot(plot: Path | None, *, brief: bool) -> None:
             f"--plot {plot} names no kind of picture",
             "write a name that ends in .png, .svg or .pdf",
         )
+    if not plot.absolute().parent.is_dir():
+        what = f"there is no directory {plot.parent} for --plot {plot}"
+        raise TierscopeError("unwritable", what, "make it, or name another")
     if plot.exists() and not plot.is_file():
         raise TierscopeError("unwritable", f"{plot} is no regular file, and is left alone")
 
