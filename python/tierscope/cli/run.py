@@ -40,6 +40,7 @@ from tierscope.cli.results import ByOption, show_result
 from tierscope.cli.sweep import Display as Bar
 from tierscope.cli.told import fail
 from tierscope.errors import TierscopeError, told_together
+from tierscope.table import devices_alone
 
 USAGE = "Usage: tierscope run -s SYSTEM... [OPTIONS] (-w WORKLOAD | -- PROGRAM [ARGS...])"
 EXAMPLES = """\
@@ -307,8 +308,11 @@ _FEW_ACCESSES = 1000
 
 
 def _worth_showing(result: Result, failure: RunFailedError | None) -> bool:
-    """Whether there are figures to look at: not of machines that failed as they began."""
-    if failure is None:
+    """Whether there are figures to look at: not of machines that failed as they began.
+
+    Of a device alone each request counts: what came before a wrong line is told.
+    """
+    if failure is None or devices_alone(result.data):
         return True
     accesses = (one["accesses"] for one in result.data["systems"].values())
     return max(accesses, default=0) >= _FEW_ACCESSES
