@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tierscope import _check, _core, _region, _workload
-from tierscope import format as fmt
 from tierscope._call import core_errors, parsed
 from tierscope._workload import Generated, MemoryTrace, Program, Recorded
 from tierscope.errors import ArgumentError, RunError
@@ -136,13 +135,6 @@ class TraceInfo:
         )
 
 
-_UNTOLD_OF_FILES = (
-    "A recording tells neither that files were deleted, nor that opening emptied one, nor what the "
-    "kernel copied between files (copy_file_range, sendfile). A file that has the number of a "
-    "deleted one counts as that."
-)
-
-
 def trace_info(
     source: Source | str,
     *,
@@ -183,36 +175,21 @@ def trace_info(
             recording = parsed(_core.trace_info(os.fspath(work.path), work.allow_truncated))
     if brief:
         return TraceInfo(name, recording, None, [])
-    most = _limit(limit)
     job = {
-        "from": {"workload": work.to_dict(), "limit": most},
+        "from": {"workload": work.to_dict(), "limit": _limit(limit)},
         "block_bytes": _check.size(block, "the block"),
     }
     with core_errors():
         found = _attend(_core.Pass.profile(_check.written(job, f"the trace {name}")), watch)
-    remarks = list(found["remarks"])
-    calls = found["files"]["calls"] if found.get("files") else {}
-    if calls and recording is not None:
-        calls["deletes"] = None
-        remarks.append(_UNTOLD_OF_FILES)
-    if most is not None and _taken(found["profile"], calls) >= most:
-        remarks.append(f"Of the first {fmt.count(most)} alone, as the limit says.")
     return TraceInfo(
         name,
         recording,
         found["profile"],
-        remarks,
+        found["remarks"],
         found.get("files"),
         found.get("threads"),
         found.get("file_accesses"),
     )
-
-
-def _taken(profile: dict[str, Any], calls: dict[str, Any]) -> int:
-    """What of a trace counts towards a limit."""
-    requests = sum(profile[key] for key in ("reads", "writes", "flushes", "trims"))
-    moved = ("reads", "writes", "direct_reads", "direct_writes")
-    return int(requests + sum(calls.get(key) or 0 for key in moved))
 
 
 def convert(
@@ -392,6 +369,7 @@ _LOST = (
     ),
     ("line_flushes_left_out", "{:,} flushes of lines of the caches were left out: {} has none"),
     ("fences_left_out", "{:,} fences were left out: {} has none"),
+    ("threads_joined", "{:,} threads became one, whose turns come one after the other in {}"),
     ("instructions_left_out", "{:,} instructions behind the last access were left out by {}"),
     ("instructions_added", "{:,} instructions were added: in {} each access is one"),
 )

@@ -33,7 +33,7 @@ def of_trace(
         _curve(curve, found, "Miss ratio by size of cache")
         draw_reuse(reuse, found)
         _working_set(working, found)
-        _sizes(sizes, found["sizes"], found["reads"], found["writes"], "requests")
+        _sizes(sizes, found)
     if files is not None:
         (way, reuse), (working, curve) = next(rows), next(rows)
         as_blocks = trace_report.pages(files)
@@ -51,7 +51,7 @@ READ, WRITTEN = "#2b8cbe", "#d7301f"
 """Colours of what is read and written of files."""
 
 
-def places(accesses: list[dict[str, Any]]) -> tuple[dict[int, int], int]:
+def _places(accesses: list[dict[str, Any]]) -> tuple[dict[int, int], int]:
     """Where each file begins when files lie one behind the other, and where the last one ends.
 
     They come in the order of their numbers, each as long as it is seen to be.
@@ -77,22 +77,26 @@ def _way(axes: Axes, accesses: list[dict[str, Any]]) -> None:
     )
 
 
-def draw_way(axes: Axes, accesses: list[dict[str, Any]], size: float = 1.2) -> None:
+def draw_way(axes: Axes, accesses: list[dict[str, Any]]) -> None:
     """A line for what each read and write moves, at its number, from its first byte to its last."""
-    begins, total = places(accesses)
+    begins, total = _places(accesses)
     numbers = [one["number"] for one in accesses]
     colours = [WRITTEN if one["write"] else READ for one in accesses]
     first = [begins[one["file"]] + one["offset"] for one in accesses]
     last = [at + one["bytes"] for at, one in zip(first, accesses, strict=True)]
-    axes.vlines(numbers, first, last, colors=colours, linewidth=size / 2, rasterized=True)
+    axes.vlines(numbers, first, last, colors=colours, linewidth=0.6, rasterized=True)
     # What moves little is seen as a point.
     middle = [(low + high) / 2 for low, high in zip(first, last, strict=True)]
-    axes.scatter(numbers, middle, s=size, c=colours, linewidths=0, rasterized=True)
-    axes.set_ylim(0, max(total, 1))
-    step = 1 << max(max(total, 1).bit_length() - 2, 0)
-    axes.set_yticks(range(0, total + 1, step))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda place, _: fmt.size(place)))
+    axes.scatter(numbers, middle, s=1.2, c=colours, linewidths=0, rasterized=True)
+    _bytes_upwards(axes, total)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda count, _: fmt.count(count)))
+
+
+def _bytes_upwards(axes: Axes, most: int) -> None:
+    """Bytes from 0 to `most`, in steps of a power of two."""
+    axes.set_ylim(0, 1.02 * max(most, 1))
+    axes.set_yticks(range(0, most + 1, 1 << max(max(most, 1).bit_length() - 2, 0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda size, _: fmt.size(size)))
 
 
 def _bytes_axis(axes: Axes, label: str) -> None:
@@ -111,6 +115,10 @@ def _curve(axes: Axes, found: dict[str, Any], title: str) -> None:
         axes.plot(sizes, ratios, color=colour, marker=".", linewidth=1, label=label)
     sizes = [found["block_bytes"], *(row["cache_bytes"] for row in found["miss_ratio"])]
     ratios = [100.0, *(100 * row["miss_ratio"] for row in found["miss_ratio"])]
+    # As far as all of it fits, from where on nothing is missed but first touches.
+    whole = found["blocks"] * found["block_bytes"]
+    if whole > sizes[-1]:
+        sizes, ratios = [*sizes, whole], [*ratios, ratios[-1]]
     axes.step(sizes, ratios, where="post", color=_FULL, linewidth=1.6, label="one set")
     _error(axes, found, sizes, ratios)
     axes.set_ylim(0, 102)
@@ -155,21 +163,21 @@ def _working_set(axes: Axes, found: dict[str, Any]) -> None:
     ends = [0, *(window["end_touches"] for window in found["working_set"])]
     held = [window["blocks"] * found["block_bytes"] for window in found["working_set"]]
     axes.stairs(held, ends, fill=True, color="#74a9cf")
-    axes.set_ylim(0)
+    _bytes_upwards(axes, round(max(held)))
     axes.set_xlim(0, ends[-1])
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda size, _: fmt.size(size)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda count, _: fmt.count(count)))
     axes.set_xlabel("touches of blocks")
     axes.set_ylabel("different bytes")
     axes.set_title(f"Working set of windows of {fmt.count(ends[1])} touches")
 
 
-def _sizes(axes: Axes, sizes: list[tuple[int, int]], reads: int, writes: int, what: str) -> None:
-    total = sum(count for _, count in sizes)
-    bars = list(range(len(sizes)))
-    axes.bar(bars, [100 * count / total for _, count in sizes], color="#fc8d59")
+def _sizes(axes: Axes, found: dict[str, Any]) -> None:
+    total = sum(count for _, count in found["sizes"])
+    bars = list(range(len(found["sizes"])))
+    axes.bar(bars, [100 * count / total for _, count in found["sizes"]], color="#fc8d59")
     axes.set_xlim(-1, len(bars))
-    axes.set_xticks(bars, [fmt.size(size) for size, _ in sizes], rotation=30)
+    axes.set_xticks(bars, [fmt.size(size) for size, _ in found["sizes"]], rotation=30)
     axes.set_xlabel("size from, to below twice that")
-    axes.set_ylabel(f"{what} (%)")
-    axes.set_title(f"Sizes of {what} ({fmt.percent(reads / (reads + writes))} read)")
+    axes.set_ylabel("requests (%)")
+    moved = found["reads"] + found["writes"]
+    axes.set_title(f"Sizes of requests ({fmt.percent(found['reads'] / moved)} read)")

@@ -40,19 +40,13 @@ def lines(info: TraceInfo) -> Iterator[str]:
             yield from map(_row, _of_threads(info.threads))
         if info.profile["touches"]:
             yield ""
-            yield from _caches(
-                info.profile,
-                "Caches that keep what was touched last: misses in %, by sets of so many blocks",
-            )
+            yield from _caches(info.profile, _OF_CACHES)
     if info.files is not None:
         yield ""
         yield from map(_row, _of_files(info.files))
         if info.files["touches"]:
             yield ""
-            yield from _caches(
-                pages(info.files),
-                "Page caches that keep what was touched last: misses of these touches in %",
-            )
+            yield from _caches(pages(info.files), _OF_PAGES)
     for remark in info.remarks:
         yield ""
         yield from textwrap.wrap(
@@ -168,16 +162,21 @@ def _facts(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Working set", _working_set(found)
         yield "  of windows in turn", _sparks(found)
     if found["sample"]:
-        sample = found["sample"]
-        yield (
-            "Sample",
-            f"{fmt.percent(sample['rate'])} of the blocks; miss ratios are within "
-            f"{fmt.digits(100 * sample['error'])} of a hundred",
-        )
+        yield "Sample", _followed(found["sample"], "blocks")
+
+
+def _followed(sample: dict[str, Any], what: str) -> str:
+    """How many were followed, and how far that tells."""
+    return (
+        f"{fmt.percent(sample['rate'])} of the {what}; miss ratios are within "
+        f"{fmt.digits(100 * sample['error'])} of a hundred"
+    )
 
 
 def _of_threads(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What threads do beside their loads and stores."""
+    if found["threads"] > 1:
+        yield "Threads", fmt.count(found["threads"])
     yield "Instructions", fmt.count(found["instructions"])
     flushes = found["line_flushes"]
     untold = "not told: recordings have no addresses of them"
@@ -214,7 +213,7 @@ def _moved(found: dict[str, Any]) -> str:
 def _of_files(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What calls ask of files in all."""
     calls = [
-        f"{fmt.count(found['calls'][key])} {name}"
+        f"{name} {fmt.count(found['calls'][key])}"
         for key, name in _CALLS.items()
         if found["calls"][key]
     ]
@@ -223,21 +222,15 @@ def _of_files(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     moved = sum(found["calls"][key] for key in ("reads", "writes", "direct_reads", "direct_writes"))
     if not moved:
         return
-    yield (
-        "Bytes of files",
-        f"{fmt.size(found['read_bytes'])} read, {fmt.size(found['written_bytes'])} written",
-    )
+    yield "Bytes of files", _moved(found)
     if found["sizes"]:
         yield "Sizes of calls", _sizes(found["sizes"])
     share = fmt.percent(found["sequential"] / moved)
     yield "In sequence", f"{share} of reads and writes begin where the file's last ended"
     yield "Files", fmt.count(found["files"])
     for number, one in enumerate(found["most_used"][:3]):
-        of_one = f"{fmt.size(one['read_bytes'])} read, {fmt.size(one['written_bytes'])} written"
-        yield (
-            "  most read and written" if number == 0 else "",
-            f"{_in_short([one['name']])}: {of_one}",
-        )
+        label = "  most used" if number == 0 else ""
+        yield label, f"{_in_short([one['name']])}: {_moved(one)}"
     about = "about " if found["sample"] else ""
     size, page = found["pages"] * found["page_bytes"], fmt.size(found["page_bytes"])
     written = fmt.percent(found["written_pages"] / max(found["pages"], 1))
@@ -251,12 +244,7 @@ def _of_files(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Working set of files", _working_set(as_blocks)
         yield "  of windows in turn", _sparks(as_blocks)
     if found["sample"]:
-        sample = found["sample"]
-        yield (
-            "Sample of pages",
-            f"{fmt.percent(sample['rate'])} of the pages; miss ratios are within "
-            f"{fmt.digits(100 * sample['error'])} of a hundred",
-        )
+        yield "Sample of pages", _followed(found["sample"], "pages")
 
 
 def _sizes(sizes: list[tuple[int, int]]) -> str:

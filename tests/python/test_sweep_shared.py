@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tierscope as ts
-from conftest import Runner
+from conftest import Runner, needs_qemu
 from tierscope._workload import Program
 from tierscope.sweeps import execute, recordings
 from tierscope.sweeps.points import points
 from tierscope.sweeps.study import read
 
-QEMU = shutil.which("qemu-x86_64") is None
 STUDY = """
 systems = ["hybrid/quick", "storage/quick", "oracle/quick"]
 workloads = ["gups"]
@@ -103,7 +101,7 @@ def test_a_point_that_fails_does_not_fail_those_that_it_is_warmed_with(tmp_path:
     assert "6.6 days" in next(done.failures())[1]
 
 
-@pytest.mark.skipif(QEMU, reason="there is no QEMU to record with")
+@needs_qemu
 def test_a_program_is_recorded_once_and_each_point_replays_it(
     tierscope: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,7 +143,7 @@ def test_a_program_is_recorded_once_and_each_point_replays_it(
     assert len(list((tmp_path / "out" / recordings.FOLDER).glob("*.tst"))) == 2
 
 
-@pytest.mark.skipif(QEMU, reason="there is no QEMU to record with")
+@needs_qemu
 def test_a_program_is_recorded_again_where_what_it_read_has_changed(
     tierscope: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,7 +188,7 @@ def test_a_program_is_recorded_again_where_what_it_read_has_changed(
     assert swept() == ""
 
 
-@pytest.mark.skipif(QEMU, reason="there is no QEMU to record with")
+@needs_qemu
 def test_what_cannot_run_is_told_with_its_place_before_anything_runs(
     tierscope: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,7 +216,7 @@ def test_what_cannot_run_is_told_with_its_place_before_anything_runs(
     assert "study.toml:2:" in told.stderr
 
 
-@pytest.mark.skipif(QEMU, reason="there is no QEMU to record with")
+@needs_qemu
 def test_a_program_that_fails_or_is_none_is_told(
     tierscope: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

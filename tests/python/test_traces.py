@@ -134,7 +134,8 @@ def test_a_limit_takes_the_first_requests(trace: Path, tmp_path: Path) -> None:
 def test_patterns_and_workloads_of_threads_are_traces_too(tmp_path: Path) -> None:
     work = ts.workload("gups", updates=100, threads=2)
     done = ts.convert(work, f"lackey:{tmp_path / 'x.trc'}")
-    assert (done.written, done.lost) == (200, [])
+    assert done.written == 200
+    assert [one.partition(" threads ")[0] for one in done.lost] == ["2"]
     lines = (tmp_path / "x.trc").read_text(encoding="utf-8").splitlines()
     accesses = [line for line in lines if not line.startswith("I")]
     assert [line[:2] for line in accesses[:4]] == [" L", " S", " L", " S"]
@@ -264,6 +265,29 @@ def test_dependences_of_champsim_make_a_program_wait(tmp_path: Path) -> None:
 
     chained, loose = time_s(1), time_s(2)
     assert chained > 1.5 * loose
+
+
+def test_threads_that_become_one_and_instructions_that_are_lost_are_told(tmp_path: Path) -> None:
+    work = ts.workload("gups", threads=3, table="1MiB", updates=300)
+    info = ts.trace_info(work)
+    assert info.threads is not None
+    assert info.threads["threads"] >= 3
+    lackey = f"lackey:{tmp_path / 'a'}"
+    told = " ".join(ts.convert(work, lackey).lost)
+    assert f"{info.threads['threads']} threads became one" in told
+    again = ts.convert(lackey, f"champsim:{tmp_path / 'b'}")
+    assert any("Instructions of lackey are not carried over" in one for one in again.notices)
+    assert ts.convert(lackey, f"fio:{tmp_path / 'c'}", interval="1us").notices == []
+
+
+def test_a_request_beyond_the_last_address_is_an_error_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "a.trc").write_text(" L 40,8\n L ffffffffffffffff,8\n")
+    with pytest.raises(ts.RunError, match=r"line 2.*beyond the last address"):
+        ts.trace_info(f"lackey:{tmp_path / 'a.trc'}")
+    (tmp_path / "b.trc").write_text("0x40 R\n0xffffffffffffffff R\n")
+    with pytest.raises(ts.RunError, match=r"line 2.*beyond the last address"):
+        ts.convert(f"ramulator:{tmp_path / 'b.trc'}", f"lackey:{tmp_path / 'c.trc'}")
+    assert not (tmp_path / "c.trc").exists()
 
 
 def test_a_picture_has_a_place_of_its_own(tierscope: Runner, trace: Path, tmp_path: Path) -> None:

@@ -103,8 +103,7 @@ pub fn qemu() -> String {
 /// proportion: a JSON list of path and value of each change, for each machine.
 #[pyfunction]
 pub fn scale(systems: &str, dram_bytes: u64) -> PyResult<String> {
-    let systems: Vec<SystemSpec> =
-        serde_json::from_str(systems).map_err(|error| run_error("bad-systems", error))?;
+    let systems = machines(systems)?;
     let sets = spec::scale(&systems, dram_bytes).map_err(|p| spec_error(&p))?;
     Ok(json!(sets).to_string())
 }
@@ -122,18 +121,21 @@ pub fn sizes(system: &str) -> PyResult<String> {
 /// (JSON), cannot warm functionally.
 #[pyfunction]
 pub fn check_functional(systems: &str, start: &str) -> PyResult<()> {
-    let systems: Vec<SystemSpec> =
-        serde_json::from_str(systems).map_err(|error| run_error("bad-systems", error))?;
+    let systems = machines(systems)?;
     let start = serde_json::from_str(start).map_err(|error| run_error("bad-region", error))?;
     run::check_functional(&systems, start).map_err(|why| run_error("usage", why))
+}
+
+/// Machines, resolved, from JSON.
+fn machines(systems: &str) -> PyResult<Vec<SystemSpec>> {
+    serde_json::from_str(systems).map_err(|error| run_error("bad-systems", error))
 }
 
 /// Which of these machines (resolved, as JSON) functional warming leaves alike, so that one warm-up serves them:
 /// their places, group by group, as JSON.
 #[pyfunction]
 pub fn warmed_alike(systems: &str) -> PyResult<String> {
-    let systems: Vec<SystemSpec> =
-        serde_json::from_str(systems).map_err(|error| run_error("bad-systems", error))?;
+    let systems = machines(systems)?;
     let options = RunOptions { shares_warming: true, ..RunOptions::default() };
     let groups = run::alike(&systems, &options);
     serde_json::to_string(&groups).map_err(|error| run_error("bad-systems", error))
@@ -142,8 +144,7 @@ pub fn warmed_alike(systems: &str) -> PyResult<String> {
 /// Which of these machines (resolved, as JSON) one pass counts without times: their places, group by group, as JSON.
 #[pyfunction]
 pub fn counted_together(systems: &str) -> PyResult<String> {
-    let systems: Vec<SystemSpec> =
-        serde_json::from_str(systems).map_err(|error| run_error("bad-systems", error))?;
+    let systems = machines(systems)?;
     serde_json::to_string(&counts::together(&systems))
         .map_err(|error| run_error("bad-systems", error))
 }
@@ -151,16 +152,14 @@ pub fn counted_together(systems: &str) -> PyResult<String> {
 /// Refuses machines (resolved, as JSON) that cannot be counted without times.
 #[pyfunction]
 pub fn check_counts(systems: &str) -> PyResult<()> {
-    let systems: Vec<SystemSpec> =
-        serde_json::from_str(systems).map_err(|error| run_error("bad-systems", error))?;
+    let systems = machines(systems)?;
     counts::check(&systems, &RunOptions::default()).map_err(|why| run_error("usage", why))
 }
 
 /// Refuses machines (resolved, as JSON) that cannot be sampled.
 #[pyfunction]
 pub fn check_sampling(systems: &str) -> PyResult<()> {
-    let systems: Vec<SystemSpec> =
-        serde_json::from_str(systems).map_err(|error| run_error("bad-systems", error))?;
+    let systems = machines(systems)?;
     run::check_sampling(&systems).map_err(|why| run_error("usage", why))
 }
 

@@ -17,7 +17,7 @@ use tierscope_kernel::Clock;
 use tierscope_system::result::WorkloadKind;
 use tierscope_units::{Problem, Problems, reason};
 use tierscope_workload::StreamError;
-use tierscope_workload::requests::profile::{profile, profile_threads};
+use tierscope_workload::requests::profile::{Profile, profile, profile_threads};
 use tierscope_workload::requests::{
     Accesses, Choices, ConvertError, First, Format, How, Output, Packing, Passed, RequestSource,
     Times, convert, find,
@@ -140,7 +140,9 @@ impl Pass {
         let format = target_format(&job.format)?;
         let mut how = how(&job)?;
         how.choices = target_choices(format, &job)?;
-        let opened = py.detach(|| open(job.from))?;
+        let told = untold_instructions(&job.from.workload, format);
+        let mut opened = py.detach(|| open(job.from))?;
+        opened.remarks.extend(told);
         how.clock = how.clock.or(opened.clock);
         check_target(&job.path, opened.file.as_deref(), job.replace)?;
         Pass::spawn(move |shared| convert_to(opened, format, &how, &job.path, shared))
@@ -257,6 +259,19 @@ fn open(from: From) -> PyResult<Opened> {
     }
 }
 
+/// What is not in recordings of what calls do to files.
+const UNTOLD_OF_FILES: &str = "A recording tells neither that files were deleted, nor that opening emptied one, nor \
+    what the kernel copied between files (copy_file_range, sendfile). A file that has the number of a deleted one \
+    counts as that.";
+
+/// That a limit has cut a trace short.
+fn limited(profile: &Profile, file_calls: u64, limit: Option<u64>) -> Option<String> {
+    let Profile { reads, writes, flushes, trims, .. } = profile;
+    let taken = reads + writes + flushes + trims + file_calls;
+    let limit = limit.filter(|limit| taken >= *limit)?;
+    Some(format!("Of the first {limit} alone, as the limit says."))
+}
+
 /// What a workload asks for.
 fn profiled(opened: Opened, block_bytes: u64, shared: &Shared) -> Ended {
     let unreadable = |error: StreamError| ("unreadable-trace", error.to_string());
@@ -268,19 +283,25 @@ fn profiled(opened: Opened, block_bytes: u64, shared: &Shared) -> Ended {
             let mut source = what.into_source(limit);
             let found = profile(&mut *source, block_bytes, goes_on).map_err(unreadable)?;
             remarks.extend(source.remarks());
+            remarks.extend(limited(&found, 0, limit));
             return Ok(json!({"profile": found, "remarks": remarks}));
         }
     };
     let found = profile_threads(&mut accesses, block_bytes, limit, goes_on).map_err(unreadable)?;
     remarks.extend(accesses.remarks());
-    let mut beside = json!(found.beside);
+    remarks.extend(limited(&found.profile, found.beside.file_calls, limit));
+    let (mut beside, mut files) = (json!(found.beside), json!(found.files));
     if recorded && found.beside.line_flushes == 0 {
         beside["line_flushes"] = Value::Null;
+    }
+    if recorded && found.files.is_some() {
+        files["calls"]["deletes"] = Value::Null;
+        remarks.push(UNTOLD_OF_FILES.to_owned());
     }
     let kept = found.files.as_ref().map(|files| &files.accesses);
     Ok(json!({
         "profile": found.profile,
-        "files": found.files,
+        "files": files,
         "file_accesses": kept,
         "threads": beside,
         "remarks": remarks,
@@ -290,6 +311,18 @@ fn profiled(opened: Opened, block_bytes: u64, shared: &Shared) -> Ended {
 /// Tells a source what is moved as one.
 fn fit(opened: &mut Opened, unit_bytes: u64) -> PyResult<()> {
     opened.what.source().fit(unit_bytes).map_err(|error| run_error("unreadable-trace", error))
+}
+
+/// That instructions are not carried over, where both formats tell some: requests alone are.
+fn untold_instructions(source: &Workload, target: &Format) -> Option<String> {
+    let Workload::Requests { format, .. } = source else { return None };
+    let source = find(format).filter(|it| it.write_instructions.is_some())?;
+    target.write_instructions.is_some().then(|| {
+        format!(
+            "Instructions of {} are not carried over: in {} each access is one.",
+            source.name, target.name
+        )
+    })
 }
 
 fn target_format(name: &str) -> PyResult<&'static Format> {

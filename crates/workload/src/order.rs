@@ -22,6 +22,11 @@ impl Order {
         }
     }
 
+    /// How many have begun.
+    pub(crate) fn started(&self) -> u64 {
+        self.started.len() as u64
+    }
+
     pub(crate) fn next(&mut self) -> Option<ThreadId> {
         self.turns.rotate_left(usize::from(!self.turns.is_empty()));
         self.turns.back().copied()

@@ -13,8 +13,9 @@ const AT_ONCE: usize = 1 << 14;
 const TURN: usize = 1 << 10;
 
 /// Loads and stores at their virtual addresses, one after the other. They have no times. Threads take
-/// turns of 1024 operations, or up to a read or write of a file, in the order that they wait for each other. Calls, among them what they
-/// read from files and write to them, are no requests: [`Accesses::step`] gives them too.
+/// turns of 1024 operations, or up to a read or write of a file, in the order that they wait for each
+/// other. Calls, among them what they read from files and write to them, are no requests:
+/// [`Accesses::step`] gives them too.
 pub struct Accesses {
     stream: Box<dyn Stream>,
     order: Order,
@@ -227,7 +228,7 @@ impl RequestSource for Accesses {
     }
 
     fn beside(&self) -> Beside {
-        self.beside
+        Beside { threads: self.order.started(), ..self.beside }
     }
 
     fn remarks(&self) -> Vec<String> {

@@ -60,6 +60,8 @@ pub struct Converted {
     pub line_flushes_left_out: u64,
     /// Fences, left out.
     pub fences_left_out: u64,
+    /// Threads that became one, where there were several.
+    pub threads_joined: u64,
     /// Instructions that the target, which tells some, cannot tell, as there is no request behind them.
     pub instructions_left_out: u64,
     /// Instructions that were added, since each request is one in the target.
@@ -176,6 +178,7 @@ pub fn convert(
         non_temporal_as_plain: beside.non_temporal_stores,
         line_flushes_left_out: beside.line_flushes,
         fences_left_out: beside.fences,
+        threads_joined: if beside.threads > 1 { beside.threads } else { 0 },
         ..target.converted
     })
 }
@@ -326,6 +329,9 @@ impl Target<'_> {
                     Extent::Bytes => {
                         if request.bytes == 0 {
                             request.bytes = self.how.line_bytes;
+                        }
+                        if !request.is_within_addresses() {
+                            return Err(too_large("it ends beyond the last address"));
                         }
                         self.put(&request);
                     }

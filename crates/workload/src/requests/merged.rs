@@ -3,6 +3,7 @@
 use super::{Choices, Format, OpenError, RequestSource, Times, TraceReader, TraceRequest};
 use crate::stream::StreamError;
 use std::path::PathBuf;
+use tierscope_kernel::MOST_TIME_PS;
 
 /// Requests of several files of a format by their times; of those of one time, the files' order. Where times
 /// count from somewhere before the traces, all count from the first request of any.
@@ -50,7 +51,17 @@ impl Merged {
                 if times == Times::Absent { "have none" } else { "are of another unit" },
             )));
         }
-        if let Some(start) = readers.iter().filter_map(TraceReader::start).min() {
+        let starts = || (0..).zip(&readers).filter_map(|(at, one)| Some((one.start()?, at)));
+        if let (Some((start, first)), Some((last_start, last))) = (starts().min(), starts().max()) {
+            let unit_ps = if let Times::Ps(unit_ps) = times { unit_ps } else { 1 };
+            if (last_start - start).saturating_mul(unit_ps) > MOST_TIME_PS {
+                return Err(OpenError::Wrong(format!(
+                    "{} begins at {start} and {} at {last_start}, further apart than a run takes: their times \
+                     count from different starts; give each by itself, or times from one start",
+                    files[first].display(),
+                    files[last].display()
+                )));
+            }
             readers.iter_mut().for_each(|reader| reader.count_from(start));
         }
         let files = readers.into_iter().map(|reader| File { reader, next: None }).collect();
@@ -183,6 +194,11 @@ mod tests {
         let untimed = Scratch::new(b"0x40 R\n");
         let told = open(&[&untimed, &untimed], "ramulator").err().unwrap().to_string();
         assert!(told.contains("have none; give one file"), "{told}");
+        let since_1601 = Scratch::new(b"128166372003061629,h,0,Read,0,4096,1\n");
+        let from_0 = Scratch::new(b"1000,h,0,Read,0,4096,1\n");
+        let told = open(&[&since_1601, &from_0], "msr").err().unwrap().to_string();
+        assert!(told.contains("count from different starts"), "{told}");
+        assert!(told.find(&from_0.0.display().to_string()) == Some(0), "{told}");
         let files = [good.0.clone(), PathBuf::new()];
         let told = Merged::open(&files, find("mqsim").unwrap(), &Choices::new()).err().unwrap();
         assert!(told.to_string().contains("leave out the comma"));

@@ -315,6 +315,9 @@ impl TraceReader {
     /// A request with its time counted from the start of the trace.
     #[inline]
     fn timed(&mut self, mut request: TraceRequest) -> Result<TraceRequest, StreamError> {
+        if !request.is_within_addresses() {
+            return Err(self.wrong("it ends beyond the last address"));
+        }
         let Some(ticks) = request.ticks else { return Ok(request) };
         if self.format.epoch {
             let begun = *self.begun.get_or_insert(ticks);

@@ -73,6 +73,12 @@ impl TraceRequest {
         matches!(self.kind, RequestKind::Read | RequestKind::Write)
     }
 
+    /// Whether its last byte has an address.
+    #[inline]
+    pub(super) fn is_within_addresses(&self) -> bool {
+        self.address.checked_add(u64::from(self.bytes.saturating_sub(1))).is_some()
+    }
+
     /// The byte behind its last where it says how many it has, else the one behind its first; at most
     /// the largest number.
     #[inline]
@@ -95,6 +101,8 @@ pub enum Times {
 /// What operations of threads were that are no requests, or that a request does not tell of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Beside {
+    /// Threads that have begun.
+    pub threads: u64,
     /// Instructions of all operations.
     pub instructions: u64,
     /// Stores past the caches.
