@@ -19,7 +19,15 @@ from tierscope._spec import *  # noqa: F403
 from tierscope._system import System, system
 from tierscope._trace import Conversion, Passed, TraceInfo, convert, trace_info
 from tierscope._why import Why, why
-from tierscope._workload import Generated, MemoryTrace, Program, Recorded, program, workload
+from tierscope._workload import (
+    Generated,
+    MemoryTrace,
+    Program,
+    Recorded,
+    program,
+    with_hints,
+    workload,
+)
 from tierscope.errors import ArgumentError, Problem, RunError, SpecError, TierscopeError
 from tierscope.pages.report import write_report
 from tierscope.sweeps.study import Study, study
@@ -75,6 +83,7 @@ __all__ = [
     "system",
     "trace_info",
     "why",
+    "with_hints",
     "workload",
     "write_report",
 ]

@@ -28,12 +28,14 @@ class Generated:
         seed: seed of its random choices: equal seeds give equal operations.
         alone: of names that are both threads' and devices' alone, such as ``zipf``, which is meant;
             runs set it by their systems.
+        hints: a file of hints that are replayed beside it; see ``with_hints``.
     """
 
     name: str
     parameters: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
     alone: bool | None = None
+    hints: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         """Refuses what is no name, no parameters or no seed.
@@ -60,6 +62,7 @@ class Generated:
             "parameters": _told(self.parameters),
             "seed": self.seed,
             **({} if self.alone is None else {"alone": self.alone}),
+            **_hints(self.hints),
         }
 
 
@@ -70,10 +73,12 @@ class Recorded:
     Attributes:
         path: the ``.tst`` file.
         allow_truncated: whether to replay what precedes the damage of a damaged one.
+        hints: a file of hints that are replayed beside it; see ``with_hints``.
     """
 
     path: str | os.PathLike[str]
     allow_truncated: bool = False
+    hints: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         """Refuses what is no path.
@@ -90,6 +95,7 @@ class Recorded:
             "kind": "recorded",
             "path": os.fspath(self.path),
             "allow_truncated": self.allow_truncated,
+            **_hints(self.hints),
         }
 
 
@@ -181,6 +187,10 @@ class Program:
 
 Workload = Generated | Recorded | MemoryTrace | Program
 """What a system runs."""
+
+
+def _hints(file: str | os.PathLike[str] | None) -> dict[str, Any]:
+    return {} if file is None else {"hints": os.fspath(file)}
 
 
 def _told(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -346,6 +356,31 @@ def in_closed_loop(work: Workload, outstanding: int) -> Workload:
     with core_errors():
         _core.check_workload(_check.written(closed.to_dict(), "the workload"))
     return closed
+
+
+def with_hints(work: Workload, file: str | os.PathLike[str]) -> Workload:
+    """A workload beside which hints are replayed, as if its program had asked for what it will need.
+
+    Args:
+        work: a built-in workload of threads, or a recording.
+        file: one hint a line, ``ACCESSES ADDRESS BYTES [THREAD]``: after so many loads and stores
+            of the thread (0 unless it is said; at least one), madvise(MADV_WILLNEED) of so many
+            bytes (a number or a size) from that address of the program on; ``#`` begins a comment.
+
+    Raises:
+        ArgumentError: where the workload takes none, or the file is no path.
+        RunError: where the file cannot be read, with the line.
+    """
+    _check.path(file, "a file of hints", 'write a path, such as "app.hints"')
+    if isinstance(work, Program):
+        mend = "record the program first (tierscope record), or let it call madvise itself"
+        raise ArgumentError("no-effect", "hints mean nothing to a program that runs", mend)
+    if isinstance(work, MemoryTrace):
+        raise without_effect("a file of hints", "a trace of requests")
+    hinted = replace(work, hints=file)
+    with core_errors():
+        _core.check_workload(_check.written(hinted.to_dict(), "the workload"))
+    return hinted
 
 
 def without_effect(what: str, on: str) -> ArgumentError:

@@ -290,13 +290,14 @@ def _rows(done: Sweep) -> list[dict[str, Any]]:
     """Rows of what has run, each with whether its machine's DRAM varies, and what it has else."""
     frame = done.table()
     rows = [row for row in frame.iter_rows(named=True) if row.get("time_s") is not None]
-    known: dict[str, tuple[bool, int]] = {}
+    known: dict[str, tuple[bool, int, int]] = {}
     for row in rows:
         name = row["system"]
         if name not in known:
             machine = from_toml(name, row["machine"])
-            known[name] = (dram_path(machine) is not None, _memory_bytes(machine))
-        row["sized"], row["memory_bytes"] = known[name]
+            controllers = int(machine.to_dict().get("controllers", {}).get("count", 1))
+            known[name] = (dram_path(machine) is not None, _memory_bytes(machine), controllers)
+        row["sized"], row["memory_bytes"], row["controllers"] = known[name]
     return rows
 
 
@@ -332,6 +333,8 @@ def _candidate(
     quantity = _core.quantity(first["dram"])
     # Without a store, all memory of the machine is DRAM, of the size that it is described with.
     dram_bytes = int(quantity[1]) if quantity and first["sized"] else int(first["memory_bytes"])
+    # Sizes are those of one controller.
+    dram_bytes *= int(first["controllers"])
     cost = dram_bytes / _GB
     if budget.usd_per_gb is not None:
         cost = _total(first, budget.usd_per_gb, dram_bytes, touched_bytes)

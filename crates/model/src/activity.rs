@@ -74,8 +74,12 @@ impl Activity {
             (Some(one), Some(other)) => Some(Box::new(one.beside(&other))),
             (one, other) => one.or(other),
         };
-        let (dram, energy) = (self.dram, self.energy.beside(other.energy));
-        Activity { dram, drive, nvm, disk, nvme, adapter: self.adapter.or(other.adapter), energy }
+        let adapter = match (self.adapter, other.adapter) {
+            (Some(one), Some(other)) => Some(one.together(&other)),
+            (one, other) => one.or(other),
+        };
+        let (dram, energy) = (self.dram.plus(other.dram), self.energy.beside(other.energy));
+        Activity { dram, drive, nvm, disk, nvme, adapter, energy }
     }
 
     /// What came since `before`.

@@ -7,7 +7,10 @@ use pyo3::PyErr;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tierscope_system::result::{WorkloadInfo, WorkloadKind};
 use tierscope_system::run::RunOptions;
 use tierscope_system::spec::{SystemSpec, check_fit};
@@ -15,6 +18,7 @@ use tierscope_units::{Problem, Problems, Size, nearest};
 use tierscope_workload::Stream;
 use tierscope_workload::filter::FilterSpec;
 use tierscope_workload::generator::{GENERATORS, Generator, ParameterError, find};
+use tierscope_workload::hints::{Hinted, Hints};
 use tierscope_workload::requests::{PATTERNS, find_pattern};
 use tierscope_workload::trace::{TstReader, TstTotals};
 use tierscope_workload::windows::WindowSpec;
@@ -51,6 +55,9 @@ pub enum Workload {
         /// that follows from the parameters.
         #[serde(default)]
         alone: Option<bool>,
+        /// A file of hints that are replayed beside it.
+        #[serde(default)]
+        hints: Option<PathBuf>,
     },
     /// A recording.
     Recorded {
@@ -58,6 +65,9 @@ pub enum Workload {
         path: PathBuf,
         /// Whether to replay what precedes the damage of a damaged one.
         allow_truncated: bool,
+        /// A file of hints that are replayed beside it.
+        #[serde(default)]
+        hints: Option<PathBuf>,
     },
     /// A trace of requests, for devices alone.
     Requests {
@@ -183,10 +193,12 @@ impl Workload {
     /// Opens or makes the stream.
     pub fn prepare(self) -> Result<Prepared, PyErr> {
         match self {
-            Workload::Generated { name, parameters, seed, alone } => {
-                generated(name, parameters, seed, alone)
+            Workload::Generated { name, parameters, seed, alone, hints } => {
+                hinted(generated(name, parameters, seed, alone)?, hints)
             }
-            Workload::Recorded { path, allow_truncated } => recorded(path, allow_truncated),
+            Workload::Recorded { path, allow_truncated, hints } => {
+                hinted(recorded(path, allow_truncated)?, hints)
+            }
             Workload::Requests { format, path, parameters } => {
                 // Several are threads, whatever they are for.
                 if requests::is_program(&format) && requests::files(&path).len() > 1 {
@@ -196,6 +208,30 @@ impl Workload {
             }
         }
     }
+}
+
+/// A workload beside which the hints of a file are replayed, where there is one.
+fn hinted(mut prepared: Prepared, path: Option<PathBuf>) -> Result<Prepared, PyErr> {
+    let Some(path) = path else { return Ok(prepared) };
+    let unreadable =
+        |why: String| run_error("unreadable-file", format!("{}: {why}", path.display()));
+    let file = File::open(&path).map_err(|error| unreadable(error.to_string()))?;
+    let hints = Hints::read(BufReader::new(file)).map_err(|error| unreadable(error.to_string()))?;
+    if hints.is_empty() {
+        return Err(unreadable("it has no hints; write ACCESSES ADDRESS BYTES, one a line".into()));
+    }
+    prepared.source = match prepared.source {
+        Source::Stream(stream) => Source::Stream(Box::new(Hinted::new(stream, Arc::new(hints)))),
+        Source::Requests(_) => {
+            let reason = format!(
+                "{} is requests for a device alone, which take no hints",
+                prepared.info.name
+            );
+            return Err(run_error("wrong-workload", reason));
+        }
+    };
+    prepared.info.parameters.insert("hints".into(), path.display().to_string().into());
+    Ok(prepared)
 }
 
 fn generated(

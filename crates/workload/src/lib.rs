@@ -11,6 +11,7 @@ pub mod feed;
 pub mod filebench;
 pub mod filter;
 pub mod generator;
+pub mod hints;
 pub mod op;
 mod order;
 mod recency;

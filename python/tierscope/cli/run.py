@@ -28,6 +28,7 @@ from tierscope._workload import (
     in_closed_loop,
     named,
     on,
+    with_hints,
     without_effect,
 )
 from tierscope.causes import By, kinds, tells
@@ -77,6 +78,10 @@ simulator; and the latency of each request:
   tierscope run -s device/slc -w msr:hm_1.csv.gz
   tierscope run -s device/ddr4-2400 -w dramsim3:app.trc --latencies requests.csv
 
+A workload, and hints of what it will need, such as "1000 0x10000000 2MiB" (after 1000 accesses):
+
+  tierscope run -s hybrid/quick -w trace:app.tst --hints app.hints
+
 What would run, how long, and with how much memory:
 
   tierscope run -s hybrid -w gups --dry-run
@@ -116,6 +121,7 @@ def run(
     latencies: Path | None = None,
     timeline: Path | None = None,
     closed_loop: Annotated[int | None, Parameter(converter=whole)] = None,
+    hints: Path | None = None,
     sample: bool = False,
     precision: str | None = None,
     why: bool = False,
@@ -168,6 +174,9 @@ def run(
             Perfetto (https://ui.perfetto.dev).
         closed_loop: Leaves the times of requests to a device alone out: so many are under way, and
             one that ends lets the next one come. Requests without times come so anyway, 64.
+        hints: Replays hints of what will be needed from this file, one a line, as ACCESSES ADDRESS
+            BYTES [THREAD]: as if the program had called madvise(MADV_WILLNEED) behind so many
+            loads and stores of its thread. Of a built-in workload or a recording.
         sample: Simulates parts of the run in detail and passes over the rest, several times as
             fast: figures are estimates, and the report tells how sure each is.
         precision: Samples, and a second time with more parts if it takes them, until the time of
@@ -200,6 +209,8 @@ def run(
         raise TierscopeError("usage", f"{option} needs a program", mend)
     if closed_loop is not None:
         work = in_closed_loop(work, closed_loop)
+    if hints is not None:
+        work = with_hints(work, hints)
     if repeat is not None:
         works_of(work, check_count(repeat))
         if by:

@@ -92,7 +92,9 @@ impl DramCounts {
         }
     }
 
-    fn plus(self, other: DramCounts) -> Self {
+    /// What it and another have counted.
+    #[must_use]
+    pub fn plus(self, other: DramCounts) -> Self {
         DramCounts {
             row_hits: self.row_hits + other.row_hits,
             row_closed: self.row_closed + other.row_closed,

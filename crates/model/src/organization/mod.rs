@@ -2,6 +2,7 @@
 //! one line in [`crate::parts!`].
 
 mod bus;
+pub mod interleaved;
 mod surroundings;
 mod versions;
 
@@ -9,6 +10,7 @@ pub use hams::{HamsCounts, HamsReport};
 pub use hybrid::{
     DramCacheSpec, MissPredictorKind, MissPredictorReport, TagCacheReport, TagCacheSpec, TagStore,
 };
+pub use interleaved::{ControllersSpec, Interleaved};
 pub use surroundings::Surroundings;
 pub use tiered::PromotionSpec;
 
@@ -172,6 +174,29 @@ impl OrganizationReport {
             traffic: self.traffic.since(&before.traffic),
             hams: self.hams.map(|hams| hams.since(&before.hams.unwrap_or_default())),
             ..*self
+        }
+    }
+
+    /// What it and another of the same kind counted together.
+    #[must_use]
+    pub fn together(&self, other: &OrganizationReport) -> OrganizationReport {
+        let of = |report: &OrganizationReport| report.hams.unwrap_or_default();
+        OrganizationReport {
+            lookups: self.lookups + other.lookups,
+            misses: self.misses + other.misses,
+            fetched_pages: self.fetched_pages + other.fetched_pages,
+            displaced_pages: self.displaced_pages + other.displaced_pages,
+            prefetched_pages: self.prefetched_pages + other.prefetched_pages,
+            prefetch_hits: self.prefetch_hits + other.prefetch_hits,
+            write_backs: self.write_backs + other.write_backs,
+            tag_store_bytes: self.tag_store_bytes + other.tag_store_bytes,
+            tag_cache: self.tag_cache.map(|it| it.together(&other.tag_cache.unwrap_or_default())),
+            miss_predictor: self
+                .miss_predictor
+                .map(|it| it.together(&other.miss_predictor.unwrap_or_default())),
+            traffic: self.traffic.together(&other.traffic),
+            stale_reads: self.stale_reads + other.stale_reads,
+            hams: self.hams.map(|_| of(self).together(&of(other))),
         }
     }
 }

@@ -66,6 +66,12 @@ pub enum CrashError {
          alone or side by side"
     )]
     NotModelled(String),
+    /// Several controllers lose their power together.
+    #[error(
+        "what survives a failure of power is not modelled for {0}, which has several memory controllers: remove \
+         [controllers], as each is the machine without it"
+    )]
+    SeveralControllers(String),
     /// Blocks of files are several pages of the drive, or parts of one.
     #[error(
         "blocks of files are pages of the operating system (os.page, {0}), and the drive writes \
@@ -338,6 +344,7 @@ fn not_modelled(spec: &SystemSpec) -> CrashError {
         (Some(os), Some((page, store))) if spec.storage.is_some() && os.page != page => {
             CrashError::PagesDiffer(os.page, page, store)
         }
+        _ if spec.controllers.is_some() => CrashError::SeveralControllers(spec.name.clone()),
         _ => CrashError::NotModelled(spec.name.clone()),
     }
 }

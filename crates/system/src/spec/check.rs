@@ -22,6 +22,9 @@ impl SystemSpec {
         if let Some(dram) = &self.dram {
             dram.check("dram", problems);
         }
+        if let Some(controllers) = &self.controllers {
+            controllers.check("controllers", self.line(), problems);
+        }
         for (key, store) in self.stores() {
             store.check(key, problems);
         }
@@ -40,6 +43,7 @@ impl SystemSpec {
         self.check_cache_names(problems);
         self.check_lines(problems);
         self.check_polling(problems);
+        self.check_controllers(problems);
         for (key, organization) in self.organizations() {
             organization.check_with(key, &self.surroundings(), problems);
         }
@@ -137,6 +141,34 @@ impl SystemSpec {
                 problems.add(code, part.into(), String::new(), reason.into(), mend);
             }
         }
+    }
+
+    /// Memory is interleaved where hardware manages it; what the operating system pages, and a device alone, has one
+    /// controller.
+    fn check_controllers(&self, problems: &mut Problems) {
+        let (Some(controllers), Some(organization)) = (&self.controllers, self.the_organization())
+        else {
+            return;
+        };
+        let reason = match (organization.stands_alone(), organization.paging().is_some()) {
+            (true, _) => "a device alone has none",
+            (_, true) => "the operating system pages between one DRAM and one store",
+            _ => {
+                let store = self.stores().first().map(|(_, store)| store.capacity());
+                let own = || organization.dram_size().map(|size| size.capacity);
+                if let Some(capacity) = store.or_else(own) {
+                    controllers.check_memory("controllers", capacity.bytes(), problems);
+                }
+                return;
+            }
+        };
+        problems.add(
+            "contradiction",
+            "controllers".into(),
+            String::new(),
+            reason.into(),
+            "remove it; channels of DRAM are dram.channels, drives side by side ssd.raid".into(),
+        );
     }
 
     /// Who polls is told of nothing by an interrupt that could be held back.

@@ -40,7 +40,8 @@ use tierscope_model::link::{self, LinkDescription};
 use tierscope_model::medium::DramSpec;
 use tierscope_model::medium::dram::description::Description;
 use tierscope_model::organization::{
-    self, Organization, OrganizationDescription, StorageSpec, Surroundings,
+    self, ControllersSpec, Interleaved, Organization, OrganizationDescription, StorageSpec,
+    Surroundings,
 };
 use tierscope_model::os::OsSpec;
 use tierscope_model::os::buffer_cache::BufferCache;
@@ -88,6 +89,10 @@ macro_rules! describe {
             /// DRAM behind its controllers. A store alone has none.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub dram: Option<DramSpec>,
+            /// Several memory controllers, each with DRAM, store and link as the tables say, over which memory
+            /// is interleaved. Without it there is one.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub controllers: Option<ControllersSpec>,
             $(
                 #[doc = $device_summary]
                 #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -198,7 +203,15 @@ impl SystemSpec {
     /// Builds the organization of a description that has been checked; `None` where it has none, or
     /// lacks what the organization needs.
     pub fn build_organization(&self) -> Option<Box<dyn Organization>> {
-        self.the_organization()?.build(&self.surroundings())
+        let one = || self.the_organization()?.build(&self.surroundings());
+        let Some(controllers) = &self.controllers else { return one() };
+        let parts = (0..controllers.count).map(|_| one()).collect::<Option<Vec<_>>>()?;
+        Some(Box::new(Interleaved::new(controllers, parts)))
+    }
+
+    /// How many memory controllers it has.
+    pub fn controllers(&self) -> u64 {
+        self.controllers.map_or(1, |controllers| u64::from(controllers.count))
     }
 
     /// Whether its driver lets one thread at a time hand a request over.
@@ -238,7 +251,8 @@ impl SystemSpec {
     /// What the data buses of the DRAM can move at most, in bytes a second, of a description that has
     /// been checked; nothing where there is none.
     pub fn peak_bytes_per_s(&self) -> Option<f64> {
-        Some(Description::new(self.dram.as_ref()?).peak_bytes_per_s())
+        let controllers = self.controllers() as f64;
+        Some(controllers * Description::new(self.dram.as_ref()?).peak_bytes_per_s())
     }
 
     /// The machine around the organization.

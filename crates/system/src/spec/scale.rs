@@ -17,9 +17,9 @@ pub type Sets = Vec<(String, String)>;
 /// How much DRAM a machine has.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct DramSizes {
-    /// Path of the value that says so.
+    /// Path of the value that says so, of each controller where there are several.
     pub path: String,
-    /// How much.
+    /// How much, of all controllers.
     pub bytes: u64,
     /// Whether it stands before a store; else it is all the memory that there is.
     pub before_store: bool,
@@ -32,7 +32,7 @@ impl SystemSpec {
         let size = organization.dram_size()?;
         Some(DramSizes {
             path: format!("{table}.{}", size.key),
-            bytes: size.capacity.bytes(),
+            bytes: size.capacity.bytes().saturating_mul(self.controllers()),
             before_store: organization.needs_store(),
         })
     }
@@ -44,14 +44,15 @@ impl SystemSpec {
         }
     }
 
-    /// DRAM nearest to `bytes` that this machine can have: whole parts, at least one.
+    /// DRAM of a controller that makes all of this machine nearest to `bytes`: whole parts, at least one.
     fn nearest_dram_bytes(&self, bytes: u64) -> Option<u64> {
         let (_, organization) = self.only_organization()?;
         let part = common_multiple(
             organization.dram_size()?.part.bytes(),
             self.os.as_ref().map_or(1, |os| os.page.bytes()),
         );
-        Some((bytes.saturating_add(part / 2) / part).max(1) * part)
+        let own = bytes / self.controllers();
+        Some((own.saturating_add(part / 2) / part).max(1) * part)
     }
 
     fn least_dram_bytes(&self) -> u64 {
@@ -107,7 +108,7 @@ impl SystemSpec {
             (Some((table, store)), _) => {
                 vec![(format!("{table}.capacity"), larger(store.capacity().bytes()))]
             }
-            (None, Some(sizes)) => vec![(sizes.path, larger(sizes.bytes))],
+            (None, Some(sizes)) => vec![(sizes.path, larger(sizes.bytes / self.controllers()))],
             (None, None) => Vec::new(),
         }
     }
@@ -135,7 +136,7 @@ pub fn scale(systems: &[SystemSpec], dram_bytes: u64) -> Result<Vec<Sets>, Probl
         if bytes < system.least_dram_bytes() {
             problems.push(too_little(system, &sizes, bytes));
         }
-        let factor = bytes as f64 / sizes.bytes as f64;
+        let factor = (bytes * system.controllers()) as f64 / sizes.bytes as f64;
         factors.push(factor);
         all.push(Some((sizes.path, bytes, factor)));
     }

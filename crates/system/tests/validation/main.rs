@@ -6,6 +6,7 @@ mod calls;
 #[path = "../common/mod.rs"]
 mod common;
 mod comparators;
+mod controllers;
 mod direct;
 mod disk;
 mod dramsim3;

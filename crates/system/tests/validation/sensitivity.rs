@@ -30,7 +30,7 @@ const HAMS: &str = "hams-le/small";
 
 /// Machines with parts that no preset here has, other kinds of links and stores and a backup of DRAM:
 /// name, base, and the tables.
-const LINKED: [(&str, &str, &str); 16] = [
+const LINKED: [(&str, &str, &str); 17] = [
     (AHEAD, ORACLE, AHEAD_TABLES),
     (BUFFERED, STORAGE, BUFFERED_TABLE),
     (TAGGED, HYBRID, TAGGED_TABLES),
@@ -57,6 +57,7 @@ const LINKED: [(&str, &str, &str); 16] = [
     (HASTE, STORAGE, HASTE_TABLES),
     (RAMDISK, STORAGE, RAMDISK_TABLE),
     (TIERED, "hyb15-host", TIERED_TABLES),
+    (SEVERAL, HYBRID, "[controllers]\ncount = 2\ninterleave = \"4KiB\""),
     (
         WINDOWS,
         HYBRID,
@@ -69,6 +70,8 @@ const TAGGED: &str = "hybrid/tagged";
 const TAGGED_TABLES: &str = "[hybrid.cache]\ntags = \"dram\"\n\
                              [hybrid.cache.tag_cache]\ncapacity = \"256B\"\nways = 1\n";
 const WINDOWS: &str = "hybrid/windows";
+/// Two controllers, each with DRAM and a store.
+const SEVERAL: &str = "hybrid/several";
 const TIERED: &str = "tiered";
 /// Lines of a store behind a link, whose pages come to DRAM with their second access.
 const TIERED_TABLES: &str = r#"
@@ -1199,6 +1202,8 @@ const CASES: &[Case] = &[
     case("refresh_window.window", &[WINDOWS], "200ns", Updates, "time", Up),
     case("refresh_window.bandwidth", &[WINDOWS], "200MB/s", Updates, "time", Up),
     case("refresh_window.latency", &[WINDOWS], "10us", Updates, "time", Up),
+    case("controllers.count", &[SEVERAL], "4", Parallel, "dram_cache_misses", Down),
+    case("controllers.interleave", &[SEVERAL], "64KiB", Parallel, "time", Either),
     case("tiered.host_queue_depth", &[TIERED], "1", Parallel, "time", Up),
     case("tiered.read_latency", &[TIERED], "5us", Updates, "time", Up),
     case("tiered.write_latency", &[TIERED], "50us", Parallel, "time", Up)

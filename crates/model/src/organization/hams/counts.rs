@@ -69,6 +69,15 @@ impl HamsReport {
         ]
     }
 
+    /// What it and another counted; of the most that waited, the greater.
+    #[must_use]
+    pub fn together(&self, other: &HamsReport) -> HamsReport {
+        HamsReport {
+            counts: self.counts.together(&other.counts),
+            most_waiting: self.most_waiting.max(other.most_waiting),
+        }
+    }
+
     /// What was counted since `before`; the most that waited stays.
     #[must_use]
     pub fn since(&self, before: &HamsReport) -> HamsReport {

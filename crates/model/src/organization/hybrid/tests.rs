@@ -186,6 +186,17 @@ fn erratic(spec: &HybridSpec, dram_depth: usize, store_depth: usize, seed: u64) 
     Hybrid::new(spec, SPACE_BYTES, LINE_BYTES as u32, dram, store, true).with_tads(tads)
 }
 
+/// A controller among several, tight everywhere, with devices of any temper.
+pub(in crate::organization) fn parts_of_memory(
+    seed: u64,
+    check_data: bool,
+) -> Box<dyn Organization> {
+    let spec = HybridSpec { prefetch_pages: 3, ..spec(8, 2) };
+    let dram = Erratic::new(0, 60_000, Stage::Dram, 4, seed);
+    let store = Erratic::new(100, 3_000_000, Stage::Medium, 2, !seed);
+    Box::new(Hybrid::new(&spec, SPACE_BYTES, LINE_BYTES as u32, dram, store, check_data))
+}
+
 /// A hybrid whose devices always take the same time.
 fn steady(spec: &HybridSpec) -> ErraticHybrid {
     let dram = Erratic::new(50_000, 0, Stage::Dram, 64, 0);
