@@ -7,8 +7,10 @@
 
 mod cell;
 mod chunks;
+mod table;
 
 pub use cell::CowCell;
+pub use table::CowTable;
 
 use chunks::Chunks;
 use std::fmt;
@@ -139,6 +141,16 @@ impl<T: Copy> CowVec<T> {
     #[must_use]
     pub fn fork(&mut self) -> Self {
         CowVec { blank: Arc::clone(&self.blank), chunks: self.chunks.fork(), ..*self }
+    }
+
+    /// Makes every chunk one that may be shared.
+    fn share(&mut self) {
+        self.chunks.share();
+    }
+
+    /// A second vector with the same elements, of one whose every chunk may be shared.
+    fn handle(&self) -> Self {
+        CowVec { blank: Arc::clone(&self.blank), chunks: self.chunks.handle(), ..*self }
     }
 
     /// All elements, from the first on.

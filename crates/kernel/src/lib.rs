@@ -15,7 +15,7 @@ pub mod slab;
 pub mod stage;
 
 pub use clock::{Clock, Pace};
-pub use cow::{CowCell, CowMap, CowVec};
+pub use cow::{CowCell, CowMap, CowTable, CowVec};
 pub use depths::DepthSeries;
 pub use event::EventQueue;
 pub use heat_map::HeatMap;

@@ -136,8 +136,9 @@ impl<T: Copy> Group<T> {
         };
     }
 
-    /// A second handle on the same chunks; from now on both copy before they write.
-    fn share(&mut self) -> Self {
+    /// From now on whoever has it copies before it writes.
+    #[inline]
+    fn share(&mut self) {
         *self = match std::mem::replace(self, Group::Base) {
             Group::Owned(mut chunks) => {
                 chunks.iter_mut().for_each(Chunk::share);
@@ -145,10 +146,21 @@ impl<T: Copy> Group<T> {
             }
             other => other,
         };
+    }
+
+    /// A second handle on the same chunks, of a group that is shared.
+    #[inline]
+    fn handle(&self) -> Self {
         match self {
             Group::Shared(chunks) => Group::Shared(Arc::clone(chunks)),
-            _ => Group::Base,
+            Group::Base => Group::Base,
+            Group::Owned(_) => unreachable!("the group has been shared"),
         }
+    }
+
+    fn fork(&mut self) -> Self {
+        self.share();
+        self.handle()
     }
 }
 
@@ -190,7 +202,17 @@ impl<T: Copy> Chunks<T> {
     }
 
     pub(super) fn fork(&mut self) -> Self {
-        Chunks { groups: self.groups.iter_mut().map(Group::share).collect(), len: self.len }
+        Chunks { groups: self.groups.iter_mut().map(Group::fork).collect(), len: self.len }
+    }
+
+    /// Makes all of them such as may be shared.
+    pub(super) fn share(&mut self) {
+        self.groups.iter_mut().for_each(Group::share);
+    }
+
+    /// The same, of which all may be shared.
+    pub(super) fn handle(&self) -> Self {
+        Chunks { groups: self.groups.iter().map(Group::handle).collect(), len: self.len }
     }
 
     pub(super) fn touched_bytes(&self) -> u64 {

@@ -175,6 +175,8 @@ pub struct Ssd {
     memory_ps: u64,
     accesses: Slab<Access>,
     jobs: Slab<Job>,
+    /// Of these, programs of what the host wrote or collection moves.
+    programming: u32,
     work: Vec<Work>,
     /// Lanes that collect a block.
     collecting: u32,
@@ -262,6 +264,7 @@ impl Ssd {
             memory_ps: buffer.latency.picoseconds(),
             accesses: Slab::new(),
             jobs: Slab::new(),
+            programming: 0,
             work: vec![Work::default(); geometry.lanes as usize],
             collecting: 0,
             waiting: VecDeque::new(),
@@ -492,9 +495,15 @@ impl Ssd {
                 self.store(done.at_ps, access, out);
                 self.serve_joined(done.at_ps, done.at_ps, joined, out);
             }
-            Job::Flush { page, first, .. } => self.flushed(done, page, first, out),
+            Job::Flush { page, first, .. } => {
+                self.programming -= 1;
+                self.flushed(done, page, first, out);
+            }
             Job::Copy { page, live, .. } => self.copied(page, live),
-            Job::Move { page, .. } => self.moved(page),
+            Job::Move { page, .. } => {
+                self.programming -= 1;
+                self.moved(page);
+            }
             Job::Erase { lane, block, .. } => {
                 self.layer.erased(lane, block);
                 let collected = self.work[lane as usize].collection.take();

@@ -147,6 +147,7 @@ impl Ssd {
             }
             self.layer.pad(geometry.page_units - units);
             collection.programs += 1;
+            self.programming += 1;
             let job = self.jobs.insert(Job::Move { page, left: self.split });
             self.operate(job, Kind::Program, page, units, false);
         }

@@ -131,6 +131,7 @@ impl Ssd {
                 self.layer.put(unit, place, Stream::Host);
                 self.note_program(unit, from, place);
                 self.begin_program(lane);
+                self.programming += 1;
                 let job = self.jobs.insert(Job::Flush { page, first: entry, left: self.split });
                 self.operate(job, Kind::Program, page, 1, false);
                 return true;

@@ -203,10 +203,9 @@ impl Ssd {
 
     /// What could be harmed.
     pub(super) fn exposed(&self) -> UnderWay {
-        let programs = |job: &&Job| matches!(job, Job::Flush { .. } | Job::Move { .. });
         UnderWay {
             barriers: self.flushes.len() as u64 + u64::from(self.forced),
-            programs: self.jobs.iter().map(|(_, job)| job).filter(programs).count() as u64,
+            programs: u64::from(self.programming),
             collections: u64::from(self.collecting),
             buffered: self.contents.as_ref().map_or(0, |contents| contents.count),
             ..UnderWay::default()
@@ -346,7 +345,7 @@ impl Ssd {
     fn drop_work(&mut self, now_ps: u64) {
         self.nand.cut_power();
         let jobs = std::mem::replace(&mut self.jobs, Slab::new());
-        self.busy_lanes = 0;
+        (self.busy_lanes, self.programming) = (0, 0);
         let geometry = *self.layer.geometry();
         for (lane, work) in (0..).zip(&mut self.work) {
             work.programs = 0;

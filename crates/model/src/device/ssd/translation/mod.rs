@@ -15,7 +15,8 @@ pub use victims::VictimPolicy;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use tierscope_kernel::{CowCell, CowVec};
+use std::ops::Range;
+use tierscope_kernel::{CowCell, CowTable};
 use victims::Victims;
 
 /// Entries of a table that are copied together when a fork first changes one of them. Changes come from all over the
@@ -142,13 +143,13 @@ pub struct Translation {
     policy: Policy,
     initial: Initial,
     /// The place of each unit, where one was said since the start.
-    map: CowVec<u32>,
+    map: CowTable<u32>,
     /// A bit a place, 64 in a word: whether it holds something valid; in blocks that hold what they held at the
     /// start, whether that has changed.
-    held: CowVec<u64>,
+    held: CowTable<u64>,
     /// The unit of each place, in blocks that were erased since the start.
-    units: CowVec<u32>,
-    blocks: CowVec<Block>,
+    units: CowTable<u32>,
+    blocks: CowTable<Block>,
     lanes: Vec<Lane>,
     victims: Victims,
     counts: TranslationCounts,
@@ -169,10 +170,10 @@ impl Translation {
             geometry,
             policy,
             initial,
-            map: CowVec::in_chunks(units, UNTOUCHED, MAP_CHUNK),
-            held: CowVec::in_chunks(geometry.units().div_ceil(64), 0, HELD_CHUNK),
-            units: CowVec::in_chunks(geometry.units(), UNTOUCHED, MAP_CHUNK),
-            blocks: CowVec::in_chunks(u64::from(blocks), nothing, BLOCK_CHUNK),
+            map: CowTable::in_chunks(units, UNTOUCHED, MAP_CHUNK),
+            held: CowTable::in_chunks(geometry.units().div_ceil(64), 0, HELD_CHUNK),
+            units: CowTable::in_chunks(geometry.units(), UNTOUCHED, MAP_CHUNK),
+            blocks: CowTable::in_chunks(u64::from(blocks), nothing, BLOCK_CHUNK),
             lanes: vec![Lane::default(); geometry.lanes as usize],
             victims: Victims::new(
                 policy.victims,
@@ -343,9 +344,7 @@ impl Translation {
             (it.state, it.initial) = (State::Open, false);
             if held {
                 let first = number * self.geometry.block_units();
-                for place in first..first + self.geometry.block_units() {
-                    *self.held.get_mut(u64::from(place / 64)) &= !(1 << (place % 64));
-                }
+                clear(&mut self.held, first..first + self.geometry.block_units());
             }
         }
         let open = slot.as_mut()?;
@@ -644,6 +643,17 @@ impl Translation {
             let empty = matches!(block.state, State::Free | State::Bad);
             assert!(!empty || block.valid == 0, "block {number} is {block:?}");
         }
+    }
+}
+
+/// Clears the bits of these places, word by word.
+fn clear(held: &mut CowTable<u64>, places: Range<Place>) {
+    for word in places.start / 64..places.end.div_ceil(64) {
+        let below = |place: Place| match place.saturating_sub(64 * word) {
+            bits @ 0..64 => (1 << bits) - 1,
+            _ => u64::MAX,
+        };
+        *held.get_mut(u64::from(word)) &= !(below(places.end) & !below(places.start));
     }
 }
 

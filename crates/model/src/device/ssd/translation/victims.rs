@@ -1,7 +1,7 @@
 //! Which block is collected next.
 
 use serde::{Deserialize, Serialize};
-use tierscope_kernel::CowVec;
+use tierscope_kernel::CowTable;
 
 /// By what a block is chosen for collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -30,11 +30,11 @@ pub struct Victims {
     /// The most valid units of a block that is worth collecting.
     most_gaining: u32,
     /// First and last of each list.
-    ends: CowVec<(u32, u32)>,
+    ends: CowTable<(u32, u32)>,
     /// Neighbours of each block in its list.
-    links: CowVec<(u32, u32)>,
+    links: CowTable<(u32, u32)>,
     /// When each was filled, in units written by then. Empty where nobody asks.
-    filled: CowVec<u64>,
+    filled: CowTable<u64>,
     /// No block of the lane has fewer valid units.
     least: Vec<u32>,
 }
@@ -57,9 +57,9 @@ impl Victims {
             window,
             block_units,
             most_gaining,
-            ends: CowVec::in_chunks(u64::from(lists), (NONE, NONE), CHUNK),
-            links: CowVec::in_chunks(u64::from(blocks), (NONE, NONE), CHUNK),
-            filled: CowVec::in_chunks(if aged { u64::from(blocks) } else { 0 }, 0, CHUNK),
+            ends: CowTable::in_chunks(u64::from(lists), (NONE, NONE), CHUNK),
+            links: CowTable::in_chunks(u64::from(blocks), (NONE, NONE), CHUNK),
+            filled: CowTable::in_chunks(if aged { u64::from(blocks) } else { 0 }, 0, CHUNK),
             least: vec![block_units; lanes as usize],
         }
     }
