@@ -113,10 +113,10 @@ impl Contents {
     }
 
     /// What flash held of a unit is erased; `trimmed` if the map has none for the unit: nothing looks for what was
-    /// there, and it is read as what was never written.
+    /// there, and it is read as what was never written. What capacitors have brought to flash since lies elsewhere.
     fn erase(&mut self, unit: u64, trimmed: bool) {
         let content = if trimmed { NOTHING.content } else { LOST };
-        let written = Written { content, ..self.kept(unit).written };
+        let written = Written { content, ..self.kept.get(unit).written };
         self.kept.set(unit, Kept { written, place: NOWHERE - 1 });
     }
 }
@@ -399,5 +399,25 @@ impl Ssd {
             self.go_on_merging(lane);
         }
         self.nand.start_all(now_ps);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_capacitors_brought_to_flash_outlives_the_block_of_what_was_there_before() {
+        for trimmed in [true, false] {
+            let mut contents = Contents::new(Weaknesses::default());
+            contents.buffer(7, 11);
+            let written = contents.buffered.get(7);
+            contents.programs.insert(3, Program { unit: 7, written, from: NOWHERE });
+            contents.program(3);
+            contents.buffer(7, 12);
+            contents.drained = contents.buffered.fork();
+            contents.erase(7, trimmed);
+            assert_eq!(contents.kept(7).written.content, 12, "trimmed: {trimmed}");
+        }
     }
 }

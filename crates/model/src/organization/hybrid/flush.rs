@@ -140,10 +140,6 @@ impl Controller {
         self.tags.set_flags(way, flag::PINNED | READING);
         let index = self.evict(now_ps, (page, sectors), way, &Timeline::new(), actions);
         self.write_backs[index].invalidate = invalidate;
-        if let Some(flush) = &mut self.flush {
-            flush.outstanding += 1;
-            self.write_backs[index].flush = true;
-        }
         true
     }
 
@@ -165,6 +161,13 @@ impl Controller {
             Place::Taken(way, victim) if victim.dirty() => victim.line.map(|page| (way, page)),
             _ => None,
         }
+    }
+
+    /// Whether a write-back that begins now is one that a flush waits for: until it has seen all its pages, one that
+    /// makes room for another page may be of a page that it has not come to.
+    pub(super) fn concerns_flush(&mut self) -> bool {
+        let flush = self.flush.as_mut().filter(|flush| !flush.seen_all);
+        flush.map(|flush| flush.outstanding += 1).is_some()
     }
 
     /// A page that stays in its frame has been read.

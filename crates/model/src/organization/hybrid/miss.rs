@@ -356,6 +356,7 @@ impl Controller {
         self.report.write_backs += 1;
         self.note_change(page_and_sectors.0);
         let index = self.write_backs.insert(now_ps, page_and_sectors, way, waited);
+        self.write_backs[index].flush = self.concerns_flush();
         let frame = self.frame_address(way);
         for (first, count) in sector::runs(page_and_sectors.1) {
             let offset = first << self.sector_shift;
