@@ -102,7 +102,7 @@ bench-smoke: ## Runs each benchmark at a small size, so that none rots.
 	tools/bench smoke
 
 .PHONY: crash
-crash: build ## A million failures of power (POINTS) on every kind of machine that survives them: hours.
+crash: build ## A million failures of power (POINTS) on every kind of machine that survives them; goes on where it was interrupted.
 	tools/crash $(BIN)/tierscope $${POINTS:-1000000}
 
 .PHONY: soak

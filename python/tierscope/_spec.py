@@ -2134,11 +2134,12 @@ class FileSystem(_Spec):
     concerns.
     """
 
-    journal: Literal["ordered", "writeback"] | None = None
+    journal: Literal["ordered", "writeback", "data"] | None = None
     """What the journal orders.
 
     ``"ordered"``: New blocks of files are written before the transaction commits that has them in
-    their files. ``"writeback"``: Data and metadata have no order.
+    their files. ``"writeback"``: Data and metadata have no order. ``"data"``: Data go through the
+    log as metadata do, and to their places when that has been committed.
     """
 
     commit_interval: str | None = None

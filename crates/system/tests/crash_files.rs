@@ -46,6 +46,7 @@ const FLUSH: (&str, &str) = ("storage.file_system.barrier", "flush");
 const SAVED: (&str, &str) = ("ssd.buffer.capacitors", "true");
 const WRITEBACK: (&str, &str) = ("storage.file_system.journal", "writeback");
 const EXT3: (&str, &str) = ("storage.file_system.kind", "ext3");
+const DATA: (&str, &str) = ("storage.file_system.journal", "data");
 
 /// Pages of the file that is mapped.
 const PAGES: u64 = 16;
@@ -170,6 +171,11 @@ fn what_a_sync_has_promised_is_there_and_files_show_only_what_was_theirs() {
         &[WRITEBACK, UNSAFE, SAVED],
         &[STORE],
         &[STORE, EXT3, UNSAFE],
+        &[DATA],
+        &[DATA, FLUSH],
+        &[DATA, EXT3],
+        &[DATA, UNSAFE, SAVED],
+        &[DATA, STORE],
     ] {
         let report = fail(more, &options(40, &[])).unwrap();
         assert!(report.holds(), "{more:?}: {:#?}", report.failing);
@@ -191,7 +197,7 @@ fn what_a_sync_has_promised_is_there_and_files_show_only_what_was_theirs() {
 
 #[test]
 fn a_transaction_for_which_the_log_is_short_waits_for_room() {
-    for more in [&[][..], &[FLUSH], &[EXT3]] {
+    for more in [&[][..], &[FLUSH], &[EXT3], &[DATA]] {
         let fail = |stream| crash(&machine(more), stream, &options(60, &[]), &Watch::default());
         let report = fail(crowd(16, 6)).unwrap();
         assert!(report.holds(), "{more:?}: {:#?}", report.failing);
@@ -299,6 +305,8 @@ fn whatever_is_left_out_is_found_and_one_point_replays_it() {
         (&[][..], Weakness::EarlyCommit, "lost"),
         (&[SAVED], Weakness::EarlyCommit, "lost"),
         (&[EXT3], Weakness::EarlyCommit, "lost"),
+        (&[DATA], Weakness::EarlyCommit, "lost"),
+        (&[DATA], Weakness::EarlyCompletion, "lost"),
         (&[EXT3], Weakness::UnorderedData, "stale"),
         (&[], Weakness::EarlyCompletion, "lost"),
         (&[UNSAFE, SAVED], Weakness::NoCapacitors, "lost"),
@@ -447,6 +455,9 @@ fn who_looks_at_files_that_changed_finds_what_one_finds_who_looks_at_everything(
         (machine(&[EXT3, FLUSH]), None, false),
         (machine(&[EXT3, WRITEBACK]), None, false),
         (machine(&[STORE]), None, false),
+        (machine(&[DATA]), None, false),
+        (machine(&[DATA, EXT3, FLUSH]), None, false),
+        (machine(&[DATA, UNSAFE]), None, true),
         (machine(&[UNSAFE]), None, true),
         (machine(&[EXT3, WRITEBACK, UNSAFE]), None, true),
         (machine(&[UNSAFE, SAVED]), Some(Weakness::NoCapacitors), true),

@@ -80,6 +80,8 @@ pub enum Note {
         transaction: u64,
         /// Places of blocks of the log, each with the place that its block belongs to, or a descriptor.
         log: Vec<(u64, Option<u64>)>,
+        /// Places of these that are data, each with its file and page.
+        data: Vec<(u64, (InodeId, u64))>,
         /// The place of its record.
         record: u64,
     },
@@ -142,9 +144,12 @@ struct Part {
     address: u64,
     place: Option<u64>,
     before: u64,
+    /// The page of a file that it is, plus 1, where it is data; and its version, once it is written.
+    page: u64,
+    version: u64,
 }
 
-/// A transaction in the log.
+/// A transaction in the log; the record of one that there is not lies nowhere.
 #[derive(Clone, Copy, Debug, Default)]
 struct Commit {
     first: u64,
@@ -359,11 +364,14 @@ impl Files {
                 self.map(page_of(file, index), transaction, Some(place), since);
             }
             Note::Cut { file, pages, transaction } => self.cut_off(file, pages, transaction),
-            Note::Commit { transaction, log, record } => self.commit(transaction, &log, record),
+            Note::Commit { transaction, log, data, record } => {
+                self.commit(transaction, &log, &data, record);
+            }
             Note::Finished { transaction } => {
                 let before = std::mem::replace(&mut self.finished, transaction);
                 (self.last, self.committing) = (transaction, false);
                 self.expect_metadata(before, transaction);
+                self.promise_logged(transaction);
             }
             Note::Tail { transaction } => self.tail = transaction,
         }
@@ -435,18 +443,28 @@ impl Files {
         }
     }
 
-    fn commit(&mut self, transaction: u64, log: &[(u64, Option<u64>)], record: u64) {
+    fn commit(
+        &mut self,
+        transaction: u64,
+        log: &[(u64, Option<u64>)],
+        data: &[(u64, (InodeId, u64))],
+        record: u64,
+    ) {
         let first = self.last_part + 1;
         for &(address, place) in log {
             self.last_part += 1;
-            let mut before = 0;
+            let (mut before, mut page) = (0, 0);
             if let Some(place) = place {
                 let line = place / self.page_bytes;
                 before = std::mem::replace(self.part_of.get_mut(line), self.last_part);
                 self.concern(transaction, line);
-                self.set_written(line, OF_METADATA | self.last_part);
+                match data.binary_search_by_key(&place, |(place, _)| *place) {
+                    Ok(at) => page = page_of(data[at].1.0, data[at].1.1) + 1,
+                    Err(_) => self.set_written(line, OF_METADATA | self.last_part),
+                }
             }
-            self.parts.set(self.last_part, Part { transaction, address, place, before });
+            let part = Part { transaction, address, place, before, page, version: 0 };
+            self.parts.set(self.last_part, part);
             self.log.set(address / self.page_bytes, Meaning::Log(self.last_part));
         }
         self.log.set(record / self.page_bytes, Meaning::Record(transaction));
@@ -497,12 +515,70 @@ impl Files {
         self.write(Meaning::Data { page, version })
     }
 
+    /// The page of a file that a block of the log is about to get, where it gets data.
+    pub fn logged_page(&self, place: u64) -> Option<(InodeId, u64)> {
+        let Meaning::Log(number) = self.log.get(place / self.page_bytes) else { return None };
+        let page = self.parts.get(number).page.checked_sub(1)?;
+        Some(((page >> INDEX_BITS) as InodeId, page & ((1 << INDEX_BITS) - 1)))
+    }
+
+    /// A block of the log gets a page of a file in this version; 0 where it has been cut off meanwhile. The number of
+    /// its write.
+    pub fn write_logged(&mut self, place: u64, version: u64) -> Content {
+        if let Meaning::Log(number) = self.log.get(place / self.page_bytes) {
+            let Part { place, page, .. } = self.parts.get(number);
+            self.parts.get_mut(number).version = version;
+            if let Some(line) = place.map(|place| place / self.page_bytes).filter(|_| version > 0) {
+                self.pages.set(line, page);
+                self.lines.set(version, line + 1);
+                self.set_written(line, version);
+            }
+        }
+        self.write_block(place)
+    }
+
+    /// Data of a transaction that is committed are there, whoever has asked for it, where the file shows them as of it
+    /// and has not been cut off since.
+    fn promise_logged(&mut self, transaction: u64) {
+        let Commit { first, parts, .. } = self.commits.get(transaction);
+        for number in first..first + parts {
+            let Part { place: Some(place), page, version, .. } = self.parts.get(number) else {
+                continue;
+            };
+            let Some(page) = page.checked_sub(1) else { continue };
+            let (file, index) = (page >> INDEX_BITS, page & ((1 << INDEX_BITS) - 1));
+            let newest = self.mapping(page, u64::MAX);
+            let is_its = newest.is_some_and(|mapping| {
+                mapping.place == Some(place) && mapping.transaction <= transaction
+            });
+            let last = self.change_of.get(file);
+            let mut change = last;
+            while change > 0 && self.changes.get(change).transaction > transaction {
+                change = self.changes.get(change).before;
+            }
+            let Change { size_bytes, .. } = self.changes.get(change);
+            let shows = change > 0 && index * self.page_bytes < size_bytes;
+            if version > 0 && is_its && shows && self.changes.get(last).exists {
+                self.raise_promise(place / self.page_bytes, version);
+            }
+        }
+    }
+
+    /// What a block of metadata, or of data that went through the log, gets at its place.
+    fn image_of(&self, number: u64) -> Meaning {
+        let Part { page, version, .. } = self.parts.get(number);
+        match page.checked_sub(1) {
+            Some(page) => Meaning::Data { page, version },
+            None => Meaning::Image(number),
+        }
+    }
+
     /// A block of the file system's own is about to be written to its place; the number of its write.
     pub fn write_block(&mut self, place: u64) -> Content {
         let line = place / self.page_bytes;
         let meaning = match self.log.get(line) {
             _ if place == self.superblock => Meaning::Tail(self.tail),
-            Meaning::Nothing => Meaning::Image(self.part(line, self.finished)),
+            Meaning::Nothing => self.image_of(self.part(line, self.finished)),
             of_log => of_log,
         };
         self.write(meaning)
@@ -616,7 +692,7 @@ impl Files {
         let is_lost = |line: &u64| {
             let part = self.part(*line, self.last);
             let place = line * self.page_bytes;
-            self.part_of.get(*line) > 0
+            self.has_metadata(*line)
                 && replayed.iter().all(|(other, _)| *other != place)
                 && self.image(place) != Some(self.parts.get(part).transaction)
         };
@@ -625,6 +701,12 @@ impl Files {
                 self.touched.add(line, 1);
             }
         }
+    }
+
+    /// Whether a block of metadata has been in the log that has this line for its place.
+    fn has_metadata(&self, line: u64) -> bool {
+        let number = self.part_of.get(line);
+        number > 0 && self.parts.get(number).page == 0
     }
 
     /// The last part for a place of a transaction up to this one.
@@ -654,14 +736,17 @@ impl Files {
         let mut last = tail - 1;
         loop {
             let Commit { first, parts, record } = self.commits.get(last + 1);
-            let holds =
-                |number| self.meaning_at(self.parts.get(number).address) == Meaning::Log(number);
-            if parts == 0 {
+            if record == 0 {
                 break;
             }
-            replay.reads.push(self.parts.get(first).address);
-            if !holds(first) {
-                break;
+            let holds =
+                |number| self.meaning_at(self.parts.get(number).address) == Meaning::Log(number);
+            // One that nothing has joined is a record alone.
+            if parts > 0 {
+                replay.reads.push(self.parts.get(first).address);
+                if !holds(first) {
+                    break;
+                }
             }
             let numbers = first..first + parts;
             replay
@@ -681,7 +766,7 @@ impl Files {
             }
         }
         for (place, number) in images {
-            let content = self.write(Meaning::Image(number));
+            let content = self.write(self.image_of(number));
             replay.writes.push((place, content));
         }
         replay.superblock = (self.superblock, self.write(Meaning::Tail(last + 1)));
@@ -697,7 +782,7 @@ impl Files {
     fn expect_metadata(&mut self, after: u64, transaction: u64) {
         for line in self.concerns(after, transaction) {
             self.touched.add(line, 1);
-            if self.part_of.get(line) > 0 {
+            if self.has_metadata(line) {
                 let part = self.part(line, self.last);
                 let version = if part == 0 { 0 } else { OF_METADATA | part };
                 self.promised.set(line, version);

@@ -51,6 +51,9 @@ impl Machine {
         }
         let page_bytes = 1 << self.fixed.page_shift;
         let whole = numbers.iter().all(|number| number.is_multiple_of(page_bytes));
+        if self.paging.journals_data() {
+            return Ok(Way::Cached);
+        }
         Ok(match (self.fixed.paging, whole) {
             (true, true) => Way::Past,
             (true, false) => Way::Through,

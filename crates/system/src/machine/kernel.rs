@@ -234,7 +234,7 @@ impl Machine {
             Action::SyncAll { inode, page } => {
                 let mut work = Vec::new();
                 let all = (inode, page)..(InodeId::MAX, u64::MAX);
-                let written = self.paging.write_dirty(all, &mut work)?;
+                let written = self.paging.write_dirty(all, true, &mut work)?;
                 self.apply_effects();
                 if let Some((id, (inode, page))) = written {
                     let rest = Action::SyncAll { inode, page };
@@ -283,8 +283,14 @@ impl Machine {
         if let Some(id) = under_way.filter(|_| flags & waits != 0) {
             self.proceed(index, Next::Wait(id), work, action, |_| Vec::new());
         } else if flags & write != 0 {
-            let written = self.paging.write_dirty((inode, next)..(inode, past), &mut work)?;
+            let pages = (inode, next)..(inode, past);
+            let commits = flags & wait_after != 0;
+            let written = self.paging.write_dirty(pages, commits, &mut work)?;
             self.apply_effects();
+            if let Some((id, _)) = written.filter(|(_, (_, behind))| *behind == next) {
+                self.proceed(index, Next::Wait(id), work, action, |_| Vec::new());
+                return Ok(());
+            }
             let (next, flags) = match written {
                 Some((_, (_, next))) => (next, flags & !wait_before),
                 None => (past, flags & wait_after),

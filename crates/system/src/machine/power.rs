@@ -125,12 +125,22 @@ impl Machine {
         let (owner, version) = (self.paging.page_in(page.frame), self.newest_of(page.frame));
         let Some(files) = self.files() else { return 0 };
         match (transfer.moves, owner) {
-            (Moves::Metadata { .. }, _) => files.write_block(page.store_address),
+            (Moves::Metadata { .. }, _) => match files.logged_page(page.store_address) {
+                Some(logged) => return self.content_of_logged(logged, page.store_address),
+                None => files.write_block(page.store_address),
+            },
             (Moves::Pages, Some((file, index))) if !transfer.swap => {
                 files.write_page(file, index, version, page.store_address)
             }
             _ => files.write_other(page.store_address),
         }
+    }
+
+    /// What a block of the log gets that is data: its page as the page cache has it. Stores to it from the beginning of
+    /// the commit on have faulted, and what they bring may be in it nevertheless.
+    fn content_of_logged(&mut self, (file, index): (InodeId, u64), place: u64) -> u64 {
+        let version = self.paging.frame_of(file, index).map_or(0, |frame| self.newest_of(frame));
+        self.files().map_or(0, |files| files.write_logged(place, version))
     }
 
     /// What a page of a direct write brings: something newer than all before, whatever was in the buffer.

@@ -65,7 +65,11 @@ fn spec(system: &System) -> FileSystemSpec {
         } else {
             FileSystemKind::Ext4
         },
-        journal: if has("data=writeback") { JournalMode::Writeback } else { JournalMode::Ordered },
+        journal: match () {
+            () if has("data=writeback") => JournalMode::Writeback,
+            () if has("data=journal") => JournalMode::Data,
+            () => JournalMode::Ordered,
+        },
         commit_interval: Duration::default(),
         journal_capacity: Size::from_bytes(JOURNAL_BYTES),
         barrier: if has("nobarrier") { Barrier::None } else { Barrier::Flush },
@@ -142,6 +146,13 @@ impl Host {
         }
     }
 
+    /// Somebody waits for a commit before data go to their places.
+    fn commit_where_waited_for(&mut self) {
+        if self.paging.waited_for_commits().iter().any(Option::is_some) {
+            self.commit();
+        }
+    }
+
     fn tick(&mut self) {
         self.now_ps += 20 * MILLISECOND_PS;
         self.paging.tell_time(self.now_ps);
@@ -178,6 +189,7 @@ impl Host {
         while self.paging.sync(id, pages.clone(), &mut work).unwrap().is_some() {
             let begun = std::mem::take(&mut work);
             self.work(begun);
+            self.commit_where_waited_for();
         }
         self.paging.sync_metadata(id, data_only, &mut work);
         self.work(work);
@@ -188,8 +200,9 @@ impl Host {
     fn write_dirty(&mut self, mut pages: Range<(FileId, u64)>) {
         loop {
             let mut work = Vec::new();
-            let written = self.paging.write_dirty(pages.clone(), &mut work).unwrap();
+            let written = self.paging.write_dirty(pages.clone(), true, &mut work).unwrap();
             self.work(work);
+            self.commit_where_waited_for();
             let Some((_, next)) = written else { return };
             pages.start = next;
         }
@@ -287,19 +300,27 @@ impl Host {
     }
 }
 
+/// What depends on when the kernel does it where data go through the log: whether the second pass of `sync` finds the
+/// commit of the first still under way, or flushes once more (`ext4_sync_fs`); and whether time stamps change between two
+/// steps, and their inode goes into the log.
+const BY_CHANCE: [&str; 2] = ["a block of two files, everything", "8 mapped blocks, 2 of them"];
+
 #[test]
 fn the_device_is_asked_for_what_the_kernel_asks_for_in_the_same_order() {
     let observed = observed();
     assert_eq!(observed.block_bytes, PAGE, "{}", observed.kernel);
     let mut compared = BTreeSet::new();
-    let is_modelled = |system: &&System| !system.options.contains("data=journal");
-    for system in observed.systems.iter().filter(is_modelled) {
+    for system in &observed.systems {
         let mut host = Host::new(&spec(system));
         host.create();
         // The first step is run twice, as the observer does.
         for step in system.steps.iter().take(1).chain(&system.steps) {
             host.rest();
             step.calls.iter().for_each(|called| host.call(called));
+            let by_chance = BY_CHANCE.contains(&step.name.as_str());
+            if by_chance && system.options.contains("data=journal") {
+                continue;
+            }
             assert_eq!(
                 host.asked, step.asked,
                 "{}, {}: {}",
@@ -308,7 +329,7 @@ fn the_device_is_asked_for_what_the_kernel_asks_for_in_the_same_order() {
             compared.insert((&system.name, &step.name));
         }
     }
-    assert!(compared.len() >= 84, "{} steps of {}", compared.len(), observed.kernel);
+    assert!(compared.len() >= 120, "{} steps of {}", compared.len(), observed.kernel);
 }
 
 // ---- Whole machines ---------------------------------------------------------------------------

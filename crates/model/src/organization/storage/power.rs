@@ -170,7 +170,7 @@ impl PowerFailure for Storage {
             return Err(None);
         }
         let files = match spec {
-            Some(_) => Files::new(page_bytes, ordered),
+            Some(spec) => Files::new(page_bytes, spec.journal != JournalMode::Writeback),
             None => Files::raw(page_bytes),
         };
         let recovery = VecDeque::new();
@@ -197,6 +197,8 @@ impl PowerFailure for Storage {
 
     fn guarantees(&self) -> Guarantees {
         let ordered = !self.permits_stale();
+        let spec = self.on_store.as_ref().and_then(|it| it.spec.as_ref());
+        let journals_data = spec.is_some_and(|spec| spec.journal == JournalMode::Data);
         if self.followed().files.is_raw() {
             return Guarantees {
                 store: "nothing before a sync, and nothing at all of what has no file: swap is worth nothing \
@@ -219,7 +221,10 @@ impl PowerFailure for Storage {
                 false => "nothing before a sync; files may show what their blocks held before",
             },
             flush: "a sync (fsync, fdatasync, msync, sync) that has returned: the file, its size and its pages",
-            fua: "the record of a commit: metadata as of that transaction",
+            fua: match journals_data {
+                true => "the record of a commit: metadata and data as of that transaction",
+                false => "the record of a commit: metadata as of that transaction",
+            },
         }
     }
 

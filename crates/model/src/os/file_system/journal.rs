@@ -6,8 +6,8 @@
 //! (Documentation/filesystems/ext4/journal.rst; fs/jbd2/commit.c).
 
 use crate::os::InodeId;
-use crate::os::paging::TransferId;
-use std::collections::{BTreeSet, VecDeque};
+use crate::os::paging::{FilePage, TransferId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Bytes of a descriptor's head and tail, and of a tag with checksums of version 3, the first of which has
 /// the journal's identity, of 16 bytes (`journal_header_t`, `journal_block_tag3_t`, include/linux/jbd2.h).
@@ -32,7 +32,7 @@ pub fn log_parts(block_bytes: u64, blocks: &[u64]) -> Vec<Option<u64>> {
     parts
 }
 
-/// Changes of metadata that become durable together.
+/// Changes of metadata, and of data that go through the log, that become durable together.
 #[derive(Clone, Debug, Default)]
 pub struct Transaction {
     /// Its number, from 1 on.
@@ -41,6 +41,8 @@ pub struct Transaction {
     begun_ps: u64,
     /// Places of the blocks that it has.
     pub blocks: BTreeSet<u64>,
+    /// Of these, data: the pages of files that they are.
+    pub data: BTreeMap<u64, FilePage>,
     /// Files whose data have to be written before it commits.
     pub files: BTreeSet<InodeId>,
     /// It is to be committed.
@@ -58,6 +60,8 @@ pub enum Request {
     WriteData(InodeId),
     /// Data of a file that are being written have been.
     AwaitData(InodeId),
+    /// These places get the data that the log has for them.
+    Data(Vec<(u64, FilePage)>),
     /// These places get their metadata.
     Metadata(Vec<u64>),
     /// They have it.
@@ -136,6 +140,36 @@ impl Journal {
         // One that fills a quarter of the log is committed (`j_max_transaction_buffers`).
         running.wanted |= running.blocks.len() as u64 >= self.blocks / 4;
         running.number
+    }
+
+    /// The running transaction takes up data of a page; its number.
+    pub(super) fn join_data(&mut self, page: FilePage, place: u64, now_ps: u64) -> u64 {
+        let number = self.join(&[place], now_ps);
+        if let Some(running) = &mut self.running {
+            running.data.insert(place, page);
+        }
+        number
+    }
+
+    /// The newest transaction that has data of this place and has yet to be committed.
+    pub(super) fn with_data(&self, place: u64) -> Option<u64> {
+        let both = [&self.running, &self.committing];
+        both.into_iter().flatten().find(|it| it.data.contains_key(&place)).map(|it| it.number)
+    }
+
+    /// The running transaction does without data of this place.
+    pub(super) fn leave_data(&mut self, place: u64) {
+        if let Some(running) = &mut self.running
+            && running.data.remove(&place).is_some()
+        {
+            running.blocks.remove(&place);
+        }
+    }
+
+    /// The running transaction, where it fills a quarter of the log.
+    pub(super) fn full(&self) -> Option<u64> {
+        let running = self.running.as_ref()?;
+        (running.blocks.len() as u64 >= self.blocks / 4).then_some(running.number)
     }
 
     /// A file's data have to be written before the running transaction commits.

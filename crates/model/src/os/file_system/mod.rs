@@ -10,7 +10,7 @@ pub mod journal;
 pub mod layout;
 
 use crate::os::InodeId;
-use crate::os::paging::{OsError, TransferId};
+use crate::os::paging::{FilePage, OsError, TransferId};
 use crate::power::{Note, Weakness, Weaknesses};
 use journal::{Journal, Request};
 use layout::Layout;
@@ -58,6 +58,8 @@ pub enum JournalMode {
     Ordered,
     /// Data and metadata have no order.
     Writeback,
+    /// Data go through the log as metadata do, and to their places when that has been committed.
+    Data,
 }
 
 /// How a commit makes sure of its order.
@@ -159,6 +161,8 @@ struct DirtyBlock {
     since_ps: u64,
     /// The last transaction that has it.
     transaction: u64,
+    /// The page of a file that it is, where it is data.
+    page: Option<FilePage>,
 }
 
 /// A file system's own state.
@@ -175,6 +179,8 @@ pub struct FileSystem {
     pub journal: Journal,
     files: BTreeMap<InodeId, FileMetadata>,
     dirty: BTreeMap<u64, DirtyBlock>,
+    /// By place: the last transaction that had the page which the page cache is writing there.
+    data_under_way: BTreeMap<u64, u64>,
     /// Transfers of metadata to their places.
     under_way: BTreeSet<TransferId>,
     /// A frame of the kernel that all blocks of metadata come from.
@@ -207,6 +213,7 @@ impl FileSystem {
             journal: Journal::new(journal_blocks, spec.commit_interval.picoseconds()),
             files: BTreeMap::new(),
             dirty: BTreeMap::new(),
+            data_under_way: BTreeMap::new(),
             under_way: BTreeSet::new(),
             frame,
             counters: FileSystemCounters::default(),
@@ -244,7 +251,12 @@ impl FileSystem {
 
     /// Whether blocks get their places only when they are written back.
     pub fn delays_allocation(&self) -> bool {
-        self.kind == FileSystemKind::Ext4
+        self.kind == FileSystemKind::Ext4 && !self.journals_data()
+    }
+
+    /// Whether data go through the log.
+    pub fn journals_data(&self) -> bool {
+        self.mode == JournalMode::Data
     }
 
     /// Whether flushes reach the drive.
@@ -366,6 +378,52 @@ impl FileSystem {
         self.note(|| Note::Cut { file, pages, transaction });
     }
 
+    /// Data of a page with this place have changed, which go through the log: the running transaction takes them up, and
+    /// a sync waits for it (`ext4_journalled_write_end`, fs/ext4/inode.c).
+    pub fn changed_data(&mut self, page: FilePage, place: u64, now_ps: u64) {
+        let number = self.journal.join_data(page, place, now_ps);
+        let metadata = self.files.entry(page.0).or_default();
+        (metadata.changed_by, metadata.data_changed_by) = (number, number);
+    }
+
+    /// The transaction that has data of this place and is not committed: until then they do not go there.
+    pub fn uncommitted(&self, place: u64) -> Option<u64> {
+        self.journal.with_data(place)
+    }
+
+    /// A page that goes through the log is cut off: the running transaction does without it
+    /// (`jbd2_journal_invalidate_folio`, fs/jbd2/transaction.c).
+    pub fn cut_off_data(&mut self, place: u64) {
+        self.journal.leave_data(place);
+    }
+
+    /// The page cache begins to write committed data to their place.
+    pub fn begin_data(&mut self, place: u64) {
+        if let Some(dirty) = self.dirty.get(&place) {
+            self.data_under_way.insert(place, dirty.transaction);
+        }
+    }
+
+    /// They are there: the log needs them no more, unless they have been committed anew meanwhile.
+    pub fn end_data(&mut self, place: u64) {
+        let Some(transaction) = self.data_under_way.remove(&place) else { return };
+        if self.dirty.get(&place).is_some_and(|dirty| dirty.transaction == transaction) {
+            self.dirty.remove(&place);
+        }
+    }
+
+    /// Writing data to their places has begun a transaction that need not take up anything (`ext4_do_writepages`,
+    /// fs/ext4/inode.c; that it commits as a record alone was observed).
+    pub fn begin_empty(&mut self, now_ps: u64) {
+        self.journal.join(&[], now_ps);
+    }
+
+    /// Whether a transaction has so much that no more data join it: whoever wants to waits until it is committed
+    /// (`add_transaction_credits`, fs/jbd2/transaction.c).
+    pub fn is_full(&self) -> Option<u64> {
+        self.journal.full().filter(|_| self.journals_data())
+    }
+
     /// Bytes of the store that one bitmap tells of.
     pub fn group_bytes(&self) -> u64 {
         self.layout.group_bytes()
@@ -396,7 +454,12 @@ impl FileSystem {
         if waits && !self.delays_allocation() {
             requests.extend(files.iter().map(|file| Request::WriteData(*file)));
         }
-        let before_record = journal::log_blocks(self.page_bytes, blocks.len() as u64) - 1;
+        // One that nothing has joined is a record alone.
+        let before_record = match blocks.len() as u64 {
+            0 => 0,
+            count => journal::log_blocks(self.page_bytes, count) - 1,
+        };
+        let data = transaction.data.clone();
         let (all, free) = self.journal.room();
         if before_record >= all {
             return Err(OsError::JournalFull { capacity_bytes: (all + 1) * self.page_bytes });
@@ -408,8 +471,10 @@ impl FileSystem {
         }
         let log = self.journal.take_room(before_record);
         let record = self.journal.take_room(1);
-        self.note_commit(number, &blocks, &log, &record);
-        requests.push(Request::Log { blocks: log, forced: false });
+        self.note_commit((number, &data), &blocks, &log, &record);
+        if before_record > 0 {
+            requests.push(Request::Log { blocks: log, forced: false });
+        }
         let early = self.weaknesses.has(Weakness::EarlyCommit);
         requests.extend(early.then_some(Request::Finish));
         let awaited = files.iter().filter(|_| waits);
@@ -419,7 +484,8 @@ impl FileSystem {
         requests.extend((!early).then_some(Request::Finish));
         for block in blocks {
             let since_ps = self.dirty.get(&block).map_or(now_ps, |dirty| dirty.since_ps);
-            self.dirty.insert(block, DirtyBlock { since_ps, transaction: number });
+            let page = data.get(&block).copied();
+            self.dirty.insert(block, DirtyBlock { since_ps, transaction: number, page });
         }
         if !is_short {
             self.make_room(all / 4, &mut requests);
@@ -430,7 +496,7 @@ impl FileSystem {
 
     fn note_commit(
         &mut self,
-        transaction: u64,
+        (transaction, data): (u64, &BTreeMap<u64, FilePage>),
         blocks: &BTreeSet<u64>,
         log: &[u64],
         record: &[u64],
@@ -440,7 +506,8 @@ impl FileSystem {
             let blocks: Vec<u64> = blocks.iter().copied().collect();
             let parts = journal::log_parts(page_bytes, &blocks);
             let log = log.iter().map(|block| layout.log(*block)).zip(parts).collect();
-            Note::Commit { transaction, log, record: layout.log(record[0]) }
+            let data = data.iter().map(|(place, page)| (*place, *page)).collect();
+            Note::Commit { transaction, log, data, record: layout.log(record[0]) }
         });
     }
 
@@ -470,19 +537,30 @@ impl FileSystem {
     fn make_room(&mut self, room: u64, requests: &mut Vec<Request>) {
         let Some(last) = self.journal.free_oldest(room) else { return };
         let old = self.dirty.iter().filter(|(_, dirty)| dirty.transaction <= last);
-        let places: Vec<u64> = old.map(|(place, _)| *place).collect();
-        self.dirty.retain(|place, _| places.binary_search(place).is_err());
+        let old: Vec<(u64, Option<FilePage>)> =
+            old.map(|(place, dirty)| (*place, dirty.page)).collect();
+        let is_old = |place: &u64| old.binary_search_by_key(place, |(old, _)| *old).is_ok();
+        self.dirty.retain(|place, _| !is_old(place));
         self.counters.journal_checkpoints += 1;
+        let metadata = old.iter().filter(|(_, page)| page.is_none());
+        let places = metadata.map(|(place, _)| *place).collect();
+        let data: Vec<_> =
+            old.iter().filter_map(|(place, page)| Some((*place, (*page)?))).collect();
+        if !data.is_empty() {
+            requests.push(Request::Data(data));
+        }
         // Those that the flusher writes have to be there, too.
         requests.extend([Request::Metadata(places), Request::AwaitMetadata]);
         self.note(|| Note::Tail { transaction: last + 1 });
         self.log_safely(vec![Journal::SUPERBLOCK], requests);
     }
 
-    /// Metadata that has been dirty since `due_ps` or longer, some of it, to be written to its places.
+    /// Metadata that has been dirty since `due_ps` or longer, some of it, to be written to its places. Data the page
+    /// cache writes.
     pub fn take_old(&mut self, due_ps: u64, most: usize) -> Vec<u64> {
         let is_due = |dirty: &DirtyBlock| {
-            dirty.since_ps <= due_ps && !self.journal.is_pending(dirty.transaction)
+            let is_metadata = dirty.page.is_none();
+            is_metadata && dirty.since_ps <= due_ps && !self.journal.is_pending(dirty.transaction)
         };
         let old = self.dirty.iter().filter(|(_, dirty)| is_due(dirty));
         let places: Vec<u64> = old.map(|(place, _)| *place).take(most).collect();
@@ -492,7 +570,8 @@ impl FileSystem {
 
     /// Whether any metadata waits to be written to its place, and since when the oldest.
     pub fn dirty_since_ps(&self) -> Option<u64> {
-        self.dirty.values().map(|dirty| dirty.since_ps).min()
+        let metadata = self.dirty.values().filter(|dirty| dirty.page.is_none());
+        metadata.map(|dirty| dirty.since_ps).min()
     }
 
     /// The place of a block of the log.
@@ -504,6 +583,11 @@ impl FileSystem {
     pub fn begin_metadata(&mut self, id: TransferId, blocks: u64) {
         self.under_way.insert(id);
         self.counters.metadata_written_bytes += blocks * self.page_bytes;
+    }
+
+    /// A transfer of data to their places has to have ended before the log may forget them.
+    pub fn await_data(&mut self, id: TransferId) {
+        self.under_way.insert(id);
     }
 
     /// One of them.

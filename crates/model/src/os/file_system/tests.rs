@@ -200,3 +200,29 @@ fn what_is_deleted_stays_among_the_orphans_until_it_is_removed() {
     system.remove(20, 0);
     assert_eq!(blocks(&mut system, 5), Some(6));
 }
+
+#[test]
+fn data_in_the_log_stay_away_from_their_places_until_they_are_committed() {
+    let place = 500 << 20;
+    let mut system = system(|spec| spec.journal = JournalMode::Data, true);
+    assert!(!system.delays_allocation());
+    system.changed_data((3, 0), place, 0);
+    assert_eq!((system.needs(3, true), system.uncommitted(place)), (Some(1), Some(1)));
+    // A descriptor, the page and a record.
+    assert_eq!(logged(&sync(&mut system, 3)).len(), 3);
+    assert_eq!((system.needs(3, true), system.uncommitted(place)), (None, None));
+    assert!(system.take_old(SECOND_PS, 9).is_empty(), "the page cache writes it");
+    // What is written while another transaction has it does not free the log of that.
+    system.begin_data(place);
+    system.changed_data((3, 0), place, 0);
+    sync(&mut system, 3);
+    system.end_data(place);
+    assert!(system.dirty.contains_key(&place));
+    system.begin_data(place);
+    system.end_data(place);
+    assert!(system.dirty.is_empty());
+    // What is cut off leaves the running transaction; one that nothing is left of is a record alone.
+    system.changed_data((3, 0), place, 0);
+    system.cut_off_data(place);
+    assert_eq!(logged(&sync(&mut system, 3)).len(), 1);
+}

@@ -151,14 +151,18 @@ impl Paging {
         Ok(())
     }
 
-    /// Writes a batch of a file's dirty pages; `None` once none is left.
+    /// Writes a batch of a file's dirty pages; `None` once none is left. Data in the log are committed before.
     pub fn sync(
         &mut self,
         file: InodeId,
         pages: Range<u64>,
         work: &mut Vec<Work>,
     ) -> Result<Option<TransferId>, OsError> {
+        if let Some(id) = self.commit_data((file, pages.start)..(file, pages.end), work) {
+            return Ok(Some(id));
+        }
         if let Some(id) = self.write_range(file, pages.clone(), work)? {
+            self.begin_empty(true);
             return Ok(Some(id));
         }
         Ok(self.writing(file, pages))

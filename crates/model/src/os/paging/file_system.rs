@@ -104,6 +104,108 @@ impl Paging {
         }
     }
 
+    /// Whether data go through the file system's log, past which no call goes (`ext4_should_use_dio`, fs/ext4/file.c).
+    pub fn journals_data(&self) -> bool {
+        self.file_system.as_ref().is_some_and(FileSystem::journals_data)
+    }
+
+    /// The frame that has a page of a file.
+    pub fn frame_of(&self, file: InodeId, index: u64) -> Option<u64> {
+        self.cached(file, index)
+    }
+
+    /// A page of a file has been changed: where data go through the log, it goes there.
+    pub(super) fn journal_data(&mut self, file: InodeId, index: u64) {
+        if self.journals_data()
+            && let Some(place) = self.store_address(file, index)
+        {
+            self.change_metadata(|system, now_ps| {
+                system.changed_data((file, index), place, now_ps);
+            });
+        }
+    }
+
+    /// The transaction that has data of a page and is not committed.
+    pub(super) fn uncommitted(&self, file: InodeId, index: u64) -> Option<u64> {
+        let system = self.file_system.as_ref().filter(|system| system.journals_data())?;
+        system.uncommitted(self.store_address(file, index)?)
+    }
+
+    /// A transaction is to be committed, and nobody waits for it.
+    pub(super) fn ask_to_commit(&mut self, number: u64) {
+        if let Some(system) = &mut self.file_system {
+            self.wakes.commit |= system.journal.ask_for(number).is_some();
+        }
+    }
+
+    /// What stands for the commit of data of these pages, where they are in the log and not committed
+    /// (`ext4_do_writepages`, fs/ext4/inode.c).
+    pub(super) fn commit_data(
+        &mut self,
+        pages: Range<FilePage>,
+        work: &mut Vec<Work>,
+    ) -> Option<TransferId> {
+        if !self.journals_data() {
+            return None;
+        }
+        let dirty = self.dirty.within(pages);
+        let number = dirty.filter_map(|(file, index)| self.uncommitted(file, index)).max()?;
+        self.wait_for_commit(Some(number), work).map(|(id, _)| id)
+    }
+
+    /// What stands for the commit of a transaction that has as much data as one takes.
+    pub(super) fn wait_for_room_in_log(&mut self, work: &mut Vec<Work>) -> Option<TransferId> {
+        let number = self.file_system.as_ref()?.is_full()?;
+        self.wait_for_commit(Some(number), work).map(|(id, _)| id)
+    }
+
+    /// Data have begun to be written to their places for a sync.
+    pub(super) fn begin_empty(&mut self, for_sync: bool) {
+        if for_sync && self.journals_data() {
+            self.change_metadata(|system, now_ps| system.begin_empty(now_ps));
+        }
+    }
+
+    /// What a commit is about to write to the log does not change meanwhile
+    /// (`ext4_journalled_submit_inode_data_buffers`, fs/ext4/super.c): stores fault, and join the next transaction.
+    fn guard_committing(&mut self) {
+        let committing = self.file_system.as_ref().and_then(|system| system.journal.committing());
+        let pages: Vec<FilePage> =
+            committing.map(|it| it.data.values().copied().collect()).unwrap_or_default();
+        for (file, index) in pages {
+            if let Some(frame) = self.cached(file, index) {
+                self.guard(frame);
+            }
+        }
+    }
+
+    /// Data that are committed go to their places, so that the log may forget them: from the page cache, or from the
+    /// log's copy where the page has been changed since, or cut off.
+    fn checkpoint_data(
+        &mut self,
+        data: &[(u64, FilePage)],
+        work: &mut Vec<Work>,
+    ) -> Result<(), OsError> {
+        let (mut pages, mut copies) = (Vec::new(), Vec::new());
+        for &(place, (file, index)) in data {
+            let is_there = self.store_address(file, index) == Some(place);
+            let cached = self.cached(file, index).filter(|_| is_there);
+            match cached.filter(|_| self.uncommitted(file, index).is_none()) {
+                None => copies.push(place),
+                Some(frame) => match self.frames.get(frame).transfer.checked_sub(1) {
+                    Some(id) => self.file_system.iter_mut().for_each(|it| it.await_data(id)),
+                    None => pages.push(self.clean_file_page(frame, file, index)?),
+                },
+            }
+        }
+        self.write_metadata(&copies, work);
+        if !pages.is_empty() {
+            let id = self.start_write(pages, work);
+            self.file_system.iter_mut().for_each(|system| system.await_data(id));
+        }
+        Ok(())
+    }
+
     /// The data of a file have been written: what its sync has to wait for yet, once, and whether the drive has
     /// to be flushed then, as the commit has flushed it already (`jbd2_trans_will_send_data_barrier`).
     pub fn sync_metadata(
@@ -201,11 +303,17 @@ impl Paging {
                     while self.write_file(*file, work)?.is_some() {}
                     None
                 }
+                Request::Data(data) => {
+                    self.checkpoint_data(data, work)?;
+                    None
+                }
                 Request::Metadata(places) => {
                     self.write_metadata(places, work);
                     None
                 }
                 Request::Log { blocks, forced } => {
+                    self.guard_committing();
+                    let Some(system) = &self.file_system else { continue };
                     let places = blocks.iter().map(|block| system.log_place(*block)).collect();
                     let id =
                         self.start_own_transfer(places, Moves::Metadata { forced: *forced }, work);

@@ -43,6 +43,7 @@ use tierscope_kernel::stage::Stage;
 use tierscope_units::Size;
 use tierscope_workload::op::{Advice, FileId, MAP_HEAP, MAP_SHARED, NO_FILE};
 use write_back::Dirty;
+pub use write_back::FilePage;
 
 /// Why the operating system cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

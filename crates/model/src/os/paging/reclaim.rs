@@ -173,7 +173,8 @@ impl Evictor<'_> {
             paging.frames.release(frame);
             return Ok(Evicted::Freed);
         }
-        if self.writes_files || processes::is_object(file) {
+        let may_go = self.writes_files && paging.uncommitted(file, index).is_none();
+        if may_go || processes::is_object(file) {
             let page = paging.clean_file_page(frame, file, index)?;
             paging.hold(frame);
             self.written.push(page);

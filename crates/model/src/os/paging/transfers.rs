@@ -73,6 +73,12 @@ impl Paging {
         if transfer.writes_files() && !evicting {
             self.written(transfer.pages.len() as u64);
         }
+        if transfer.writes_files()
+            && let Some(system) = &mut self.file_system
+        {
+            transfer.pages.iter().for_each(|page| system.end_data(page.store_address));
+            system.ended(id);
+        }
         for page in &transfer.pages {
             let info = self.frames.get_mut(page.frame);
             info.transfer = 0;

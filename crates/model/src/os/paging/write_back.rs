@@ -41,6 +41,10 @@ impl Dirty {
         self.pages_within(file, 0..u64::MAX)
     }
 
+    pub fn within(&self, pages: Range<FilePage>) -> impl Iterator<Item = FilePage> + '_ {
+        self.pages.range(pages).copied()
+    }
+
     fn pages_within(
         &self,
         file: InodeId,
@@ -59,6 +63,7 @@ impl Paging {
             return;
         }
         self.invalidate_buffered(file, index);
+        self.journal_data(file, index);
         if !self.dirty.pages.insert((file, index)) {
             return;
         }
@@ -112,6 +117,11 @@ impl Paging {
         index: u64,
         work: &mut Vec<Work>,
     ) -> Result<Option<TransferId>, OsError> {
+        if self.holds_back
+            && let Some(id) = self.wait_for_room_in_log(work)
+        {
+            return Ok(Some(id));
+        }
         let Some(limits) = &self.limits else { return Ok(None) };
         let none = self.dirty.pages.is_empty() && self.dirty.under_way == 0;
         if none || self.dirty.pages.contains(&(file, index)) {
@@ -207,18 +217,24 @@ impl Paging {
     }
 
     /// Writes the next batch of dirty pages, file by file and page by page; those that are being written already
-    /// are passed over. Also the page that comes behind them; `None` once there are no more.
+    /// are passed over. Also the page that comes behind them; `None` once there are no more. `commits` says that data in
+    /// the log are committed first, of which others are passed over.
     pub fn write_dirty(
         &mut self,
         mut pages: Range<FilePage>,
+        commits: bool,
         work: &mut Vec<Work>,
     ) -> Result<Option<(TransferId, FilePage)>, OsError> {
+        if commits && let Some(id) = self.commit_data(pages.clone(), work) {
+            return Ok(Some((id, pages.start)));
+        }
         loop {
             let batch: Vec<FilePage> =
                 self.dirty.pages.range(pages.clone()).take(FLUSH_BATCH).copied().collect();
             let Some(&(file, index)) = batch.last() else { return Ok(None) };
             pages.start = (file, index + 1);
             if let Some(id) = self.write_batch(batch, work)? {
+                self.begin_empty(commits);
                 return Ok(Some((id, pages.start)));
             }
         }
@@ -235,16 +251,29 @@ impl Paging {
                 self.forget_dirty(file, index);
                 continue;
             };
-            if self.frames.get(frame).transfer == 0 {
-                pages.push(self.clean_file_page(frame, file, index)?);
+            if self.frames.get(frame).transfer != 0 {
+                continue;
+            }
+            match self.uncommitted(file, index) {
+                Some(number) => self.ask_to_commit(number),
+                None => pages.push(self.clean_file_page(frame, file, index)?),
             }
         }
         if pages.is_empty() {
             return Ok(None);
         }
+        Ok(Some(self.start_write(pages, work)))
+    }
+
+    /// Pages of files, clean from now on, begin to be written.
+    pub(super) fn start_write(
+        &mut self,
+        pages: Vec<PageTransfer>,
+        work: &mut Vec<Work>,
+    ) -> TransferId {
         self.dirty.asked = self.dirty.asked.saturating_sub(pages.len() as u64);
         self.dirty.under_way += pages.len() as u64;
-        Ok(Some(self.start_transfer(pages, true, false, work)))
+        self.start_transfer(pages, true, false, work)
     }
 
     /// Pages of files have been written.
@@ -260,10 +289,17 @@ impl Paging {
         index: u64,
     ) -> Result<PageTransfer, OsError> {
         let store_address = self.place_for(file, index)?;
-        self.forget_dirty(file, index);
+        self.file_system.iter_mut().for_each(|system| system.begin_data(store_address));
         self.counters.file_write_backs += 1;
-        let info = self.frames.get_mut(frame);
-        info.dirty = false;
+        self.forget_dirty(file, index);
+        self.frames.get_mut(frame).dirty = false;
+        self.guard(frame);
+        Ok(PageTransfer { frame, store_address })
+    }
+
+    /// Stores to a page of a file fault again.
+    pub(super) fn guard(&mut self, frame: u64) {
+        let info = self.frames.get(frame);
         let (mapped_at, twice) = (info.mapped_at, info.mapped_twice);
         if mapped_at != Frame::UNMAPPED {
             self.protect(mapped_at, frame);
@@ -271,7 +307,6 @@ impl Paging {
         if twice {
             self.other_mappings(frame, mapped_at).into_iter().for_each(|p| self.protect(p, frame));
         }
-        Ok(PageTransfer { frame, store_address })
     }
 
     pub(super) fn protect(&mut self, page: u64, frame: u64) {
@@ -350,6 +385,9 @@ impl Paging {
     pub(super) fn cut_off(&mut self, file: InodeId, index: u64, being_written: bool) {
         let key = file_key(file, index);
         let extent = self.extents.get(key);
+        if let Some(place) = self.store_address(file, index) {
+            self.file_system.iter_mut().for_each(|system| system.cut_off_data(place));
+        }
         if extent != 0 {
             let kept = if being_written { 0 } else { extent & !extent::FLAGS | extent::FREE };
             self.extents.set(key, kept);

@@ -27,7 +27,7 @@ fn synced(ordered: bool) -> (Files, [(u64, Content); 5]) {
     files.note(Note::Mapped { file: FILE, index: 0, place: PLACE, written: false, transaction: 1 });
     let page = files.write_page(FILE, 0, 7, PLACE);
     let log = vec![(3 * PAGE, None), (4 * PAGE, Some(INODE)), (5 * PAGE, Some(BITMAP))];
-    files.note(Note::Commit { transaction: 1, log, record: 6 * PAGE });
+    files.note(Note::Commit { transaction: 1, log, data: Vec::new(), record: 6 * PAGE });
     let mut written = [(PLACE, page); 5];
     for (at, place) in (1..).zip([3 * PAGE, 4 * PAGE, 5 * PAGE, 6 * PAGE]) {
         written[at] = (place, files.write_block(place));
@@ -144,4 +144,42 @@ fn files_are_called_by_the_names_that_the_workload_has_for_them() {
     assert_eq!(files.name(inode), "size and map of mail/8");
     assert_eq!(files.name(page), "page 0 of mail/8");
     assert_eq!(files.syncs(), 1);
+}
+
+#[test]
+fn data_of_a_committed_transaction_are_promised_and_recovery_brings_them_to_their_place() {
+    let mut files = Files::new(PAGE, true);
+    files.note(Note::Begun { superblock: SUPERBLOCK });
+    files.note(Note::Changed {
+        file: FILE,
+        name: NAME,
+        transaction: 1,
+        exists: true,
+        size_bytes: PAGE,
+        data: true,
+        inode: INODE,
+    });
+    files.note(Note::Mapped { file: FILE, index: 0, place: PLACE, written: false, transaction: 1 });
+    let log = vec![(3 * PAGE, None), (4 * PAGE, Some(INODE)), (5 * PAGE, Some(PLACE))];
+    let data = vec![(PLACE, (FILE, 0))];
+    files.note(Note::Commit { transaction: 1, log, data, record: 6 * PAGE });
+    assert_eq!(files.logged_page(4 * PAGE), None);
+    assert_eq!(files.logged_page(5 * PAGE), Some((FILE, 0)));
+    let mut written: Vec<(u64, Content)> =
+        [3, 4].map(|block| (block * PAGE, files.write_block(block * PAGE))).to_vec();
+    written.push((5 * PAGE, files.write_logged(5 * PAGE, 7)));
+    let line = PLACE / PAGE;
+    assert_eq!(files.promised().get(line), 0, "its record is not there");
+    written.push((6 * PAGE, files.write_block(6 * PAGE)));
+    files.note(Note::Finished { transaction: 1 });
+    assert_eq!((files.promised().get(line), files.line_of(7)), (7, Some(line)));
+    for (there, found) in [(4, Some(7)), (3, Some(0))] {
+        let mut fork = files.fork();
+        assert_eq!(recover(&mut fork, &written[..there]).transactions, u64::from(there == 4));
+        assert_eq!(fork.found(line), found, "{there} of its writes are there");
+    }
+    // What is cut off later is promised no more, by a commit either.
+    files.note(Note::Cut { file: FILE, pages: 0..1, transaction: 2 });
+    files.note(Note::Finished { transaction: 1 });
+    assert_eq!(files.promised().get(line), 0);
 }
