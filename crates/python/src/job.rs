@@ -105,6 +105,8 @@ pub struct Prepared {
     pub filter: Option<FilterSpec>,
     /// The windows that it has of its program, of a recording that lacks what lies between them.
     pub windows: Option<Windows>,
+    /// Whether it would tell that files are deleted, emptied or copied: not a recording of an earlier version.
+    pub tells_of_files: bool,
 }
 
 /// What a recording has of its program.
@@ -153,6 +155,7 @@ impl Prepared {
             missing: Vec::new(),
             filter: None,
             windows: None,
+            tells_of_files: true,
         }
     }
 
@@ -310,8 +313,9 @@ fn recorded(path: PathBuf, allow_truncated: bool) -> Result<Prepared, PyErr> {
     let damage = reader.damage().map(|damage| format!("the recording is cut short: {damage}"));
     let cut = reader.cut().map(ended_early);
     let missing = reader.missing().to_vec();
+    let tells_of_files = reader.tells_of_files();
     let source = Source::Stream(Box::new(reader));
-    Ok(Prepared { source, info, damage, cut, missing, filter, windows })
+    Ok(Prepared { source, info, damage, cut, missing, filter, windows, tells_of_files })
 }
 
 /// What is said of a recording that ended in the middle of what its program did.

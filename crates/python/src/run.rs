@@ -57,7 +57,7 @@ impl Run {
     fn start(py: Python<'_>, job: &str) -> PyResult<Run> {
         let Job { systems, workload, mut options, apart } = Job::read(job)?;
         let prepared = prepare(py, workload, &systems, &mut options)?;
-        let Prepared { source, info, damage, cut, missing, filter, windows } = prepared;
+        let Prepared { source, info, damage, cut, missing, filter, windows, .. } = prepared;
         let own = move |systems: &[SystemSpec]| filter.map(|filter| filtered(filter, systems));
         let is_sample = windows.is_some();
         options.windows = windows.as_ref().map(|windows| windows.spec);

@@ -76,6 +76,8 @@ struct Opened {
     file: Option<PathBuf>,
     /// Whether a program was recorded, of whose flushes no addresses are known.
     recorded: bool,
+    /// Whether it would tell that files are deleted, emptied or copied.
+    tells_of_files: bool,
 }
 
 /// What is read.
@@ -236,7 +238,7 @@ fn open(from: From) -> PyResult<Opened> {
     let prepared = from.workload.prepare()?;
     let file = prepared.info.parameters.get("file").and_then(Value::as_str).map(PathBuf::from);
     let recorded = prepared.info.kind == WorkloadKind::Recorded;
-    let limit = from.limit;
+    let (limit, tells_of_files) = (from.limit, prepared.tells_of_files);
     match prepared.source {
         Source::Stream(stream) => {
             let what = What::Threads(Box::new(Accesses::of(stream, None)));
@@ -249,53 +251,54 @@ fn open(from: From) -> PyResult<Opened> {
             if !prepared.missing.is_empty() {
                 remarks.push(format!("Missing: {}", prepared.missing.join("; ")));
             }
-            Ok(Opened { what, limit, clock: None, remarks, file, recorded })
+            Ok(Opened { what, limit, clock: None, remarks, file, recorded, tells_of_files })
         }
         Source::Requests(arrivals) => {
             let (source, clock) = arrivals.into_source()?;
             let what = What::Requests(source);
-            Ok(Opened { what, limit, clock, remarks: Vec::new(), file, recorded })
+            let remarks = Vec::new();
+            Ok(Opened { what, limit, clock, remarks, file, recorded, tells_of_files })
         }
     }
 }
 
-/// What is not in recordings of what calls do to files.
-const UNTOLD_OF_FILES: &str = "A recording tells neither that files were deleted, nor that opening emptied one, nor \
-    what the kernel copied between files (copy_file_range, sendfile). A file that has the number of a deleted one \
-    counts as that.";
+/// What is not in recordings of earlier versions of what calls do to files.
+const UNTOLD_OF_FILES: &str = "A recording of an earlier version tells neither that files were deleted, nor that \
+    opening emptied one, nor what the kernel copied between files (copy_file_range, sendfile); a file that has the \
+    number of a deleted one counts as that, and a call with several buffers as several. Record it again.";
 
 /// That a limit has cut a trace short.
-fn limited(profile: &Profile, file_calls: u64, limit: Option<u64>) -> Option<String> {
-    let Profile { reads, writes, flushes, trims, .. } = profile;
-    let taken = reads + writes + flushes + trims + file_calls;
-    let limit = limit.filter(|limit| taken >= *limit)?;
+fn limited(profile: &Profile, limit: Option<u64>) -> Option<String> {
+    let limit = limit.filter(|_| !profile.complete && !profile.interrupted)?;
     Some(format!("Of the first {limit} alone, as the limit says."))
 }
 
 /// What a workload asks for.
 fn profiled(opened: Opened, block_bytes: u64, shared: &Shared) -> Ended {
     let unreadable = |error: StreamError| ("unreadable-trace", error.to_string());
-    let Opened { what, limit, mut remarks, recorded, .. } = opened;
+    let Opened { what, limit, mut remarks, recorded, tells_of_files, .. } = opened;
     let goes_on = |passed| shared.goes_on(passed);
     let mut accesses = match what {
         What::Threads(accesses) => accesses,
         What::Requests(_) => {
-            let mut source = what.into_source(limit);
-            let found = profile(&mut *source, block_bytes, goes_on).map_err(unreadable)?;
+            let mut source = what.into_source(None);
+            let found = profile(&mut *source, block_bytes, limit, goes_on).map_err(unreadable)?;
             remarks.extend(source.remarks());
-            remarks.extend(limited(&found, 0, limit));
+            remarks.extend(limited(&found, limit));
             return Ok(json!({"profile": found, "remarks": remarks}));
         }
     };
     let found = profile_threads(&mut accesses, block_bytes, limit, goes_on).map_err(unreadable)?;
     remarks.extend(accesses.remarks());
-    remarks.extend(limited(&found.profile, found.beside.file_calls, limit));
+    remarks.extend(limited(&found.profile, limit));
     let (mut beside, mut files) = (json!(found.beside), json!(found.files));
     if recorded && found.beside.line_flushes == 0 {
         beside["line_flushes"] = Value::Null;
     }
-    if recorded && found.files.is_some() {
-        files["calls"]["deletes"] = Value::Null;
+    if found.files.is_some() && !tells_of_files {
+        for untold in ["deletes", "copies", "splices", "allocates", "holes"] {
+            files["calls"][untold] = Value::Null;
+        }
         remarks.push(UNTOLD_OF_FILES.to_owned());
     }
     let kept = found.files.as_ref().map(|files| &files.accesses);

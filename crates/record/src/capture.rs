@@ -10,6 +10,7 @@ pub use finish::Ended;
 
 use crate::descriptors::New;
 use crate::family::{self, ChildSink, Family};
+use crate::file_key::FileKey;
 use crate::publish::{LogWriter, Urgency};
 use crate::sink::{Counts, Sink};
 use crate::sites;
@@ -23,6 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use tierscope_workload::op::Buffer;
 use tierscope_workload::{Call, FileId, FileInfo, Op, OpKind, Site, SiteId, ThreadId};
 
 /// Slots, and so threads that can run at once.
@@ -162,21 +164,30 @@ impl Slot {
 
     /// Notes a call, at the end of the block that runs.
     pub(crate) fn call(&mut self, call: &Call) {
-        self.call_at(0, call);
+        self.call_with(call, &[]);
     }
 
-    /// Notes a call after the instruction that is `before_end` instructions before the end of the
+    /// The same of a call that has further buffers behind its first.
+    pub(crate) fn call_with(&mut self, call: &Call, further: &[Buffer]) {
+        self.call_at(0, call, further);
+    }
+
+    /// Notes a mark after the instruction that is `before_end` instructions before the end of the
     /// running block.
-    pub(crate) fn call_at(&mut self, before_end: u64, call: &Call) {
-        if self.length + CALL_OPS > CAPACITY {
+    pub(crate) fn mark_at(&mut self, before_end: u64, call: &Call) {
+        self.call_at(before_end, call, &[]);
+    }
+
+    fn call_at(&mut self, before_end: u64, call: &Call, further: &[Buffer]) {
+        if self.length + CALL_OPS + further.len() > CAPACITY {
             self.flush();
         }
         let at = self.retired.wrapping_sub(before_end);
         // A count that is out of the ordinary goes back: see `unusual_access`.
         let instructions = (at.wrapping_sub(self.noted) as i64).max(0) as u64;
         self.noted = self.noted.wrapping_add(instructions);
-        let mut ops = Vec::with_capacity(CALL_OPS);
-        call.encode(instructions.min(u64::from(u32::MAX)) as u32, &mut ops);
+        let mut ops = Vec::with_capacity(CALL_OPS + further.len());
+        call.encode_with(further, instructions.min(u64::from(u32::MAX)) as u32, &mut ops);
         ops.into_iter().for_each(|op| self.push(op));
     }
 
@@ -471,7 +482,7 @@ impl Recorder {
     }
 
     /// The number of another process's file.
-    pub(crate) fn file_at(&self, key: (u64, u64), info: FileInfo) -> FileId {
+    pub(crate) fn file_at(&self, key: FileKey, info: FileInfo) -> FileId {
         let mut process = self.process();
         let (file, new) = process.number_at(key, info);
         // Under the lock, so that files are announced in the order of their numbers.

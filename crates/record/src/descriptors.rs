@@ -3,6 +3,7 @@
 //! The program's descriptors are the process's own, so that the kernel knows them best; this table
 //! adds which of them share an open file, and gives files their numbers.
 
+use crate::file_key::{FileKey, Target, file_system, generation_of, is_made_up, name_of};
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
@@ -21,8 +22,9 @@ pub struct OpenFile {
 #[derive(Clone, Default)]
 pub struct Descriptors {
     open: HashMap<i32, Arc<OpenFile>>,
-    /// Files by device and inode.
-    files: HashMap<(u64, u64), (FileId, FileInfo)>,
+    files: HashMap<FileKey, (FileId, FileInfo)>,
+    /// How many files of a device and an inode the program has deleted, where nothing else tells them from each other.
+    deleted: HashMap<(u64, u64), u64>,
 }
 
 /// A file, as it is announced.
@@ -30,8 +32,8 @@ pub struct Descriptors {
 pub struct New {
     /// Its number.
     pub number: FileId,
-    /// Device and inode.
-    pub key: (u64, u64),
+    /// Which it is.
+    pub key: FileKey,
     /// What recordings say of it.
     pub info: FileInfo,
 }
@@ -43,11 +45,18 @@ impl Descriptors {
     /// What `descriptor` stands for; looked up where it is not known yet. Also the file's
     /// announcement, if it is new.
     pub fn look_up(&mut self, descriptor: i32) -> (Arc<OpenFile>, NewFile) {
+        self.look_up_of(descriptor, None)
+    }
+
+    /// The same of a descriptor whose file had this size before it was emptied.
+    pub fn look_up_of(&mut self, descriptor: i32, size: Option<u64>) -> (Arc<OpenFile>, NewFile) {
         if let Some(open) = self.open.get(&descriptor) {
             return (open.clone(), None);
         }
         let (file, new) = match file_status(descriptor) {
-            Some(status) if has_store(descriptor, &status) => self.number(descriptor, &status),
+            Some(status) if has_store(descriptor, &status) => {
+                self.number(descriptor, &status, size)
+            }
             _ => (None, None),
         };
         let open = Arc::new(OpenFile { file });
@@ -81,23 +90,51 @@ impl Descriptors {
         found
     }
 
-    /// The number of the file at a device and inode, if it has one.
-    pub fn file_at(&self, device: u64, inode: u64) -> Option<FileId> {
-        self.files.get(&(device, inode)).map(|(file, _)| *file)
+    /// The number of a file that a call names.
+    pub fn number_of(&mut self, target: &Target) -> (FileId, NewFile) {
+        let key = self.key(&target.status, target.generation);
+        let size_bytes = target.status.st_size.max(0) as u64;
+        self.number_at(key, || FileInfo { name: name_of(&target.path), size_bytes })
     }
 
-    fn number(&mut self, descriptor: i32, status: &libc::stat) -> (Option<FileId>, NewFile) {
-        let key = (status.st_dev, status.st_ino);
-        let name = || path_of(descriptor).to_string_lossy().into_owned();
-        let size_bytes = status.st_size.max(0) as u64;
+    /// The program has deleted the last name of a file of this device and inode.
+    pub fn delete(&mut self, inode: (u64, u64)) {
+        *self.deleted.entry(inode).or_default() += 1;
+    }
+
+    fn key(&self, status: &libc::stat, generation: Option<u64>) -> FileKey {
+        let (device, inode) = (status.st_dev, status.st_ino);
+        // One without a name is the last that was deleted.
+        let deleted = || {
+            let count = self.deleted.get(&(device, inode)).copied().unwrap_or(0);
+            count.saturating_sub(u64::from(status.st_nlink == 0))
+        };
+        FileKey { device, inode, generation: generation.unwrap_or_else(deleted) }
+    }
+
+    fn number(
+        &mut self,
+        descriptor: i32,
+        status: &libc::stat,
+        size: Option<u64>,
+    ) -> (Option<FileId>, NewFile) {
+        let generation =
+            file_system(descriptor).and_then(|system| generation_of(system, descriptor));
+        let key = self.key(status, generation);
+        let size_bytes = size.unwrap_or(status.st_size.max(0) as u64);
+        let name = || {
+            let name = name_of(&path_of(descriptor));
+            let gone = name.strip_suffix(" (deleted)").filter(|_| status.st_nlink == 0);
+            gone.map(str::to_owned).unwrap_or(name)
+        };
         let (file, new) = self.number_at(key, || FileInfo { name: name(), size_bytes });
         (Some(file), new)
     }
 
-    /// The number of the file at `key`, a device and an inode; a new one if need be.
+    /// The number of the file of a key; a new one if need be.
     pub fn number_at(
         &mut self,
-        key: (u64, u64),
+        key: FileKey,
         info: impl FnOnce() -> FileInfo,
     ) -> (FileId, NewFile) {
         if let Some((file, _)) = self.files.get(&key) {
@@ -201,28 +238,7 @@ pub fn is_in_store(descriptor: i32) -> bool {
     if path.starts_with("/dev/shm") || path.to_string_lossy().starts_with("/memfd:") {
         return false;
     }
-    !is_made_up(descriptor)
-}
-
-/// Whether the kernel makes the file's content up (proc, sysfs and the like).
-fn is_made_up(descriptor: i32) -> bool {
-    const MADE_UP: [i64; 6] = [
-        libc::PROC_SUPER_MAGIC,
-        libc::SYSFS_MAGIC,
-        libc::CGROUP_SUPER_MAGIC,
-        libc::CGROUP2_SUPER_MAGIC,
-        libc::DEBUGFS_MAGIC,
-        libc::TRACEFS_MAGIC,
-    ];
-    let mut system = MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: `system` has room for what the call writes, and is read only if it succeeded.
-    let kind = unsafe {
-        if libc::fstatfs(descriptor, system.as_mut_ptr()) != 0 {
-            return false;
-        }
-        system.assume_init().f_type
-    };
-    MADE_UP.contains(&kind)
+    !file_system(descriptor).is_some_and(is_made_up)
 }
 
 #[cfg(test)]

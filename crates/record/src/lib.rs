@@ -15,6 +15,7 @@ pub mod capture;
 mod descriptors;
 mod exec;
 mod family;
+mod file_key;
 mod host;
 pub mod isolate;
 pub mod job;

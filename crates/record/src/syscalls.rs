@@ -8,12 +8,15 @@ use crate::descriptors::{self, Descriptors, Mode, New, NewFile};
 use crate::exec;
 use crate::family::channel::{CHANNELS, MAX_PROCESSES};
 use crate::family::{self, Forked};
+use crate::file_key::{FileKey, Target};
 use crate::synchronization::{Mark, Order};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
-use tierscope_workload::op::{Advice, MAP_HEAP, MAP_SHARED, MAP_WRITABLE, NO_FILE};
+use tierscope_workload::op::{
+    Advice, Buffer, MAP_HEAP, MAP_SHARED, MAP_WRITABLE, MOST_FURTHER_BUFFERS, NO_FILE,
+};
 use tierscope_workload::{Call, FileId, FileInfo, ThreadId};
 
 /// Reads the program's memory.
@@ -55,6 +58,11 @@ pub struct ThreadCalls {
     channel: u32,
     /// The host was told that another program may run in this one's place.
     leaving: bool,
+    /// File that the call deletes, plus one, and its device and inode.
+    deleting: u64,
+    inode: (u64, u64),
+    /// Of a file that the call empties as it opens it, its size plus one; of one that it deletes its size.
+    size: u64,
 }
 
 impl ThreadCalls {
@@ -86,8 +94,6 @@ mod futex {
 }
 const PAGE_BYTES: u64 = 4096;
 const PICOSECONDS: u64 = 1_000_000_000_000;
-/// Pieces of a vectored read or write that are told apart.
-const MAX_PIECES: usize = 1024;
 
 impl Process {
     /// The state of a program that has made no call yet.
@@ -116,7 +122,7 @@ impl Process {
     }
 
     /// The number of the file at a device and inode.
-    pub(crate) fn number_at(&mut self, key: (u64, u64), info: FileInfo) -> (FileId, NewFile) {
+    pub(crate) fn number_at(&mut self, key: FileKey, info: FileInfo) -> (FileId, NewFile) {
         self.descriptors.number_at(key, || info)
     }
 
@@ -207,6 +213,14 @@ pub fn enter(recorder: &Recorder, slot: &mut Slot, number: i64, arguments: [u64;
         libc::SYS_set_tid_address => {
             recorder.process().cleared_at_end.insert(current_tid(), arguments[0]);
         }
+        libc::SYS_open | libc::SYS_openat | libc::SYS_openat2 | libc::SYS_creat => {
+            enter_open(recorder, slot);
+        }
+        libc::SYS_unlink
+        | libc::SYS_unlinkat
+        | libc::SYS_rename
+        | libc::SYS_renameat
+        | libc::SYS_renameat2 => enter_removal(recorder, slot),
         libc::SYS_close => enter_close(recorder, slot, arguments[0] as i32),
         libc::SYS_dup2 | libc::SYS_dup3 if arguments[0] != arguments[1] => {
             enter_close(recorder, slot, arguments[1] as i32);
@@ -249,6 +263,11 @@ fn may_block(recorder: &Recorder, number: i64, arguments: [u64; 6]) -> bool {
         | libc::SYS_geteuid
         | libc::SYS_getuid
         | libc::SYS_unlink
+        | libc::SYS_unlinkat
+        | libc::SYS_rename
+        | libc::SYS_renameat
+        | libc::SYS_renameat2
+        | libc::SYS_fallocate
         | libc::SYS_ftruncate
         | libc::SYS_clock_gettime
         | libc::SYS_gettimeofday
@@ -277,7 +296,11 @@ pub fn leave(recorder: &Recorder, slot: &mut Slot, number: i64, result: i64) {
     if let (Some(channel), true) = (calls.channel(), result < 0) {
         family::disclaim(channel);
     }
-    if result >= 0 {
+    if let (true, Some(form)) = (result >= 0, Form::of(number)) {
+        if transferred(recorder, slot, form, result as u64) {
+            return;
+        }
+    } else if result >= 0 {
         leave_successful(recorder, slot, result as u64, &mut out);
     }
     if out.is_empty() {
@@ -289,9 +312,6 @@ pub fn leave(recorder: &Recorder, slot: &mut Slot, number: i64, result: i64) {
 fn leave_successful(recorder: &Recorder, slot: &mut Slot, result: u64, out: &mut Vec<Call>) {
     let ThreadCalls { number, arguments: a, closing, sleep_ps, .. } = *slot.calls();
     let descriptor = a[0] as i32;
-    if let Some(form) = Form::of(number) {
-        return transferred(recorder, slot.calls(), form, result, out);
-    }
     match number {
         libc::SYS_mmap => out.push(mapping(recorder, a, result)),
         libc::SYS_munmap => {
@@ -306,7 +326,21 @@ fn leave_successful(recorder: &Recorder, slot: &mut Slot, result: u64, out: &mut
         libc::SYS_brk => move_heap_end(recorder, result, out),
         libc::SYS_madvise => out.extend(advice(a)),
         libc::SYS_open | libc::SYS_openat | libc::SYS_openat2 | libc::SYS_creat => {
-            opened(recorder, result as i32, out);
+            opened(recorder, slot.calls(), result as i32, out);
+        }
+        libc::SYS_unlink
+        | libc::SYS_unlinkat
+        | libc::SYS_rename
+        | libc::SYS_renameat
+        | libc::SYS_renameat2 => removed(recorder, slot.calls(), out),
+        libc::SYS_copy_file_range | libc::SYS_splice => {
+            spliced(recorder, (a[0] as i32, a[1]), (a[2] as i32, a[3]), result, out);
+        }
+        libc::SYS_sendfile => spliced(recorder, (a[1] as i32, a[2]), (descriptor, 0), result, out),
+        libc::SYS_fallocate => {
+            let [mode, offset, length] = [a[1], a[2], a[3]];
+            let file = file_of(recorder, descriptor);
+            out.extend(file.map(|file| Call::Allocate { file, mode, offset, length }));
         }
         libc::SYS_close => {
             if closing > 0 {
@@ -422,11 +456,115 @@ fn advice(a: [u64; 6]) -> Option<Call> {
     Some(Call::Advise { address: a[0], length: whole_pages(a[1]), advice: advice as u64 })
 }
 
-fn opened(recorder: &Recorder, descriptor: i32, out: &mut Vec<Call>) {
-    recorder.process().descriptors.forget(descriptor);
-    if let Some(file) = file_of(recorder, descriptor) {
-        out.push(Call::Open { file, size: descriptors::size_bytes(descriptor) });
+/// Before the kernel opens a file: afterwards nothing tells whether it has emptied it.
+fn enter_open(recorder: &Recorder, slot: &mut Slot) {
+    let ThreadCalls { number, arguments: a, .. } = *slot.calls();
+    let process = recorder.process();
+    let (directory, path, flags) = match number {
+        libc::SYS_open => (libc::AT_FDCWD, a[0], a[1]),
+        libc::SYS_creat => (libc::AT_FDCWD, a[0], libc::O_TRUNC as u64),
+        libc::SYS_openat => (a[0] as i32, a[1], a[2]),
+        // struct open_how: flags, mode, resolve.
+        _ => match process.read_words::<1>(a[2]) {
+            Some([flags]) => (a[0] as i32, a[1], flags),
+            None => return,
+        },
+    };
+    if flags & libc::O_TRUNC as u64 == 0 {
+        return;
     }
+    let path = process.read_path(path);
+    let target = path.and_then(|path| Target::find(directory, &path, true));
+    slot.calls().size = target.map_or(0, |target| target.status.st_size.max(0) as u64 + 1);
+}
+
+fn opened(recorder: &Recorder, calls: &ThreadCalls, descriptor: i32, out: &mut Vec<Call>) {
+    let emptied = calls.size.checked_sub(1);
+    let file = {
+        let mut process = recorder.process();
+        process.descriptors.forget(descriptor);
+        let (open, new) = process.descriptors.look_up_of(descriptor, emptied);
+        announce(recorder, new);
+        open.file
+    };
+    let Some(file) = file else { return };
+    let size = emptied.unwrap_or_else(|| descriptors::size_bytes(descriptor));
+    out.push(Call::Open { file, size });
+    out.extend(emptied.map(|_| Call::Truncate { file, length: 0 }));
+}
+
+/// Before the kernel takes a name away: afterwards nothing tells what it named.
+fn enter_removal(recorder: &Recorder, slot: &mut Slot) {
+    let Some((target, file)) = removal(recorder, slot.calls()) else { return };
+    let calls = slot.calls();
+    (calls.deleting, calls.size) = (u64::from(file) + 1, target.status.st_size.max(0) as u64);
+    calls.inode = (target.status.st_dev, target.status.st_ino);
+}
+
+/// The file that a call deletes if it succeeds, by removing its only name or by giving that to another.
+fn removal(recorder: &Recorder, calls: &ThreadCalls) -> Option<(Target, FileId)> {
+    const RENAME_EXCHANGE: u64 = libc::RENAME_EXCHANGE as u64;
+    let (a, here) = (calls.arguments, libc::AT_FDCWD);
+    let mut process = recorder.process();
+    let (renamed, removed) = match calls.number {
+        libc::SYS_unlink => (None, (here, a[0])),
+        libc::SYS_unlinkat if a[2] as i32 & libc::AT_REMOVEDIR != 0 => return None,
+        libc::SYS_unlinkat => (None, (a[0] as i32, a[1])),
+        libc::SYS_rename => (Some((here, a[0])), (here, a[1])),
+        libc::SYS_renameat2 if a[4] & RENAME_EXCHANGE != 0 => return None,
+        _ => (Some((a[0] as i32, a[1])), (a[2] as i32, a[3])),
+    };
+    let find = |(directory, path)| Target::find(directory, &process.read_path(path)?, false);
+    let target = find(removed)?;
+    // What two names of one file are renamed to each other does nothing (rename(2)).
+    let of = |target: &Target| (target.status.st_dev, target.status.st_ino);
+    let is_itself = renamed.and_then(find).is_some_and(|renamed| of(&renamed) == of(&target));
+    if is_itself || !target.is_last_name() {
+        return None;
+    }
+    let (file, new) = process.descriptors.number_of(&target);
+    announce(recorder, new);
+    Some((target, file))
+}
+
+fn removed(recorder: &Recorder, calls: &ThreadCalls, out: &mut Vec<Call>) {
+    let Some(file) = calls.deleting.checked_sub(1) else { return };
+    recorder.process().descriptors.delete(calls.inode);
+    out.push(Call::Unlink { file: file as FileId, size: calls.size });
+}
+
+/// A call has moved `done` bytes within the kernel: from a descriptor to another, each with the address of an offset, or
+/// none where it is the file's position.
+fn spliced(
+    recorder: &Recorder,
+    source: (i32, u64),
+    target: (i32, u64),
+    done: u64,
+    out: &mut Vec<Call>,
+) {
+    let end = |(descriptor, at): (i32, u64)| match at {
+        0 => descriptors::position(descriptor),
+        at => recorder.process().read_words::<1>(at).map(|[offset]| offset),
+    };
+    // A call that moves nothing may still be one on a file; the offset is behind what was moved.
+    let of = |place: (i32, u64)| {
+        let file = file_of(recorder, place.0)?;
+        Some((file, end(place)?.saturating_sub(done)))
+    };
+    if done == 0 {
+        return;
+    }
+    let length = done;
+    let target_file = of(target);
+    out.extend(match (of(source), target_file) {
+        (Some((source, source_offset)), Some((file, offset))) => {
+            Some(Call::CopyRange { source, source_offset, file, offset, length })
+        }
+        (Some((file, offset)), None) => Some(Call::SpliceRead { file, offset, length }),
+        (None, Some((file, offset))) => Some(Call::SpliceWrite { file, offset, length }),
+        (None, None) => None,
+    });
+    out.extend(target_file.and_then(|(file, _)| Mode::of(target.0).sync(file)));
 }
 
 fn duplicated(recorder: &Recorder, old: i32, new: u64) {
@@ -527,19 +665,13 @@ impl Form {
     }
 }
 
-/// A read or write of `done` bytes at the place where it happened, piece by piece.
-fn transferred(
-    recorder: &Recorder,
-    calls: &ThreadCalls,
-    form: Form,
-    done: u64,
-    out: &mut Vec<Call>,
-) {
-    let a = calls.arguments;
+/// A read or write of `done` bytes at the place where it happened. Whether it is one of a file, and was noted.
+fn transferred(recorder: &Recorder, slot: &mut Slot, form: Form, done: u64) -> bool {
+    let a = slot.calls().arguments;
     let descriptor = a[0] as i32;
-    let Some(file) = file_of(recorder, descriptor) else { return };
+    let Some(file) = file_of(recorder, descriptor) else { return false };
     if done == 0 {
-        return;
+        return false;
     }
     let mode = form.mode(Mode::of(descriptor), &a);
     let start = match form.offset(&a) {
@@ -550,55 +682,63 @@ fn transferred(
         Some(offset) => Some(offset),
         None => descriptors::position(descriptor).map(|end| end.saturating_sub(done)),
     };
-    let Some(mut offset) = start else { return };
-    let reads = form.reads;
-    let pieces = if form.vectored { pieces(recorder, a[1], a[2]) } else { vec![(a[1], a[2])] };
-    let mut left = done;
-    for (address, asked) in pieces {
-        let length = asked.min(left);
-        if length == 0 {
-            continue;
-        }
-        // A direct read that met the file's end asked for whole sectors. What went well without is no direct call:
-        // its file system has none, and took it for another.
-        let whole = if reads { asked } else { length };
-        let direct = mode.is_direct() && (offset | whole).is_multiple_of(SECTOR_BYTES);
-        out.push(match (reads, direct) {
-            (true, false) => Call::Read { file, offset, length, address },
-            (false, false) => Call::Write { file, offset, length, address },
-            (true, true) => Call::ReadDirect { file, offset, length: whole, address },
-            (false, true) => Call::WriteDirect { file, offset, length, address },
-        });
-        offset += length;
-        left -= length;
+    let Some(offset) = start else { return false };
+    let asked = if form.vectored {
+        buffers(recorder, a[1], a[2])
+    } else {
+        vec![Buffer { address: a[1], length: a[2] }]
+    };
+    let whole = asked.iter().fold(0u64, |sum, buffer| sum.saturating_add(buffer.length));
+    // A direct read that met the file's end asked for whole sectors. What went well without is no direct call:
+    // its file system has none, and took it for another.
+    let length = if form.reads { whole } else { done };
+    let direct = mode.is_direct() && (offset | length).is_multiple_of(SECTOR_BYTES);
+    let length = if direct { length } else { done };
+    let used = used_of(asked, length);
+    let Some((Buffer { address, .. }, further)) = used.split_first() else { return false };
+    let address = *address;
+    let call = match (form.reads, direct) {
+        (true, false) => Call::Read { file, offset, length, address },
+        (false, false) => Call::Write { file, offset, length, address },
+        (true, true) => Call::ReadDirect { file, offset, length, address },
+        (false, true) => Call::WriteDirect { file, offset, length, address },
+    };
+    slot.call_with(&call, further);
+    if !form.reads {
+        mode.sync(file).into_iter().for_each(|call| slot.call(&call));
     }
-    if !reads {
-        out.extend(mode.sync(file));
-    }
+    true
 }
 
-/// The pieces of a vectored call: addresses and lengths.
-fn pieces(recorder: &Recorder, vector: u64, count: u64) -> Vec<(u64, u64)> {
+/// Those of buffers that so many bytes fill, the last as far as they do.
+fn used_of(buffers: Vec<Buffer>, bytes: u64) -> Vec<Buffer> {
+    let mut left = bytes;
+    let cut = buffers.into_iter().map(|buffer| {
+        let length = buffer.length.min(left);
+        left -= length;
+        Buffer { length, ..buffer }
+    });
+    cut.filter(|buffer| buffer.length > 0).collect()
+}
+
+/// The buffers of a vectored call.
+fn buffers(recorder: &Recorder, vector: u64, count: u64) -> Vec<Buffer> {
     let process = recorder.process();
-    (0..count.min(MAX_PIECES as u64))
+    (0..count.min(1 + MOST_FURTHER_BUFFERS as u64))
         .map_while(|index| process.read_words::<2>(vector.wrapping_add(16 * index)))
-        .map(|[address, length]| (address, length))
+        .map(|[address, length]| Buffer { address, length })
         .collect()
 }
 
 fn truncated(recorder: &Recorder, a: [u64; 6], out: &mut Vec<Call>) {
-    let process = recorder.process();
-    let Some(path) = process.read_path(a[0]) else { return };
-    let mut status = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: the path ends in a zero byte; `status` is read only if the call filled it.
-    let status = unsafe {
-        if libc::stat(path.as_ptr(), status.as_mut_ptr()) != 0 {
-            return;
-        }
-        status.assume_init()
+    let mut process = recorder.process();
+    let path = process.read_path(a[0]);
+    let Some(target) = path.and_then(|path| Target::find(libc::AT_FDCWD, &path, true)) else {
+        return;
     };
-    let file = process.descriptors.file_at(status.st_dev, status.st_ino);
-    out.extend(file.map(|file| Call::Truncate { file, length: a[1] }));
+    let (file, new) = process.descriptors.number_of(&target);
+    announce(recorder, new);
+    out.push(Call::Truncate { file, length: a[1] });
 }
 
 fn sleep_of_milliseconds(timeout: u64, out: &mut Vec<Call>) {
@@ -819,6 +959,20 @@ mod tests {
         assert_eq!(form(libc::SYS_preadv2), Some((true, true, true, true)));
         assert_eq!(form(libc::SYS_pwritev2), Some((false, true, true, true)));
         assert_eq!(form(libc::SYS_fsync), None);
+    }
+
+    #[test]
+    fn buffers_are_used_as_far_as_bytes_were_moved() {
+        let of = |pairs: &[(u64, u64)]| -> Vec<Buffer> {
+            pairs
+                .iter()
+                .map(|(address, length)| Buffer { address: *address, length: *length })
+                .collect()
+        };
+        let asked = [(100, 10), (200, 0), (300, 5), (400, 20)];
+        assert_eq!(used_of(of(&asked), 12), of(&[(100, 10), (300, 2)]));
+        assert_eq!(used_of(of(&asked), 100), of(&[(100, 10), (300, 5), (400, 20)]));
+        assert_eq!(used_of(of(&asked), 0), []);
     }
 
     #[test]

@@ -101,6 +101,85 @@ fn syncs_of_a_range_of_a_file_system_and_of_all_are_recorded_as_such() {
     assert_eq!(rest, [range(4096, 8192, 2), range(8192, 0, 7), all, all, all]);
 }
 
+/// Of a file system that cannot allocate blocks.
+const NO_FALLOCATE: i32 = 78;
+
+#[test]
+fn names_taken_away_files_emptied_copies_and_allocation_are_recorded_as_such() {
+    needs_qemu!();
+    let path = scratch_file("removed");
+    let path = path.to_str().unwrap();
+    let recording = record(&guest("removals"), &[path]);
+    std::fs::remove_file(path).unwrap();
+    let status = recording.report.exit_status;
+    assert!([0, NO_FALLOCATE].contains(&status), "{status}");
+    let names: Vec<&str> = recording.files.iter().map(|file| file.name.as_str()).collect();
+    // Which of the files that had a name one is, from 0.
+    let which = |file: FileId| {
+        let name = names[file as usize].strip_prefix(path)?;
+        let before = names[..file as usize].iter().filter(|it| it.strip_prefix(path) == Some(name));
+        let short = if name.is_empty() { "it" } else { name };
+        Some(format!("{short} {}", before.count()))
+    };
+    let told = |call: &Call| match *call {
+        Call::Open { file, size } => which(file).map(|file| format!("open {file} of {size}")),
+        Call::Truncate { file, length } => {
+            which(file).map(|file| format!("cut {file} at {length}"))
+        }
+        Call::Unlink { file, size } => which(file).map(|file| format!("delete {file} of {size}")),
+        Call::Write { file, offset, length, .. } => {
+            which(file).map(|file| format!("write {file} {offset}+{length}"))
+        }
+        Call::CopyRange { source, source_offset, file, offset, length } => {
+            let (source, file) = (which(source)?, which(file)?);
+            Some(format!("copy {source} {source_offset}+{length} to {file} {offset}"))
+        }
+        Call::SpliceRead { file, offset, length } => {
+            which(file).map(|file| format!("send {file} {offset}+{length}"))
+        }
+        Call::SpliceWrite { file, offset, length } => {
+            which(file).map(|file| format!("receive {file} {offset}+{length}"))
+        }
+        Call::Allocate { file, mode, offset, length } => {
+            which(file).map(|file| format!("allocate {file} {offset}+{length} mode {mode}"))
+        }
+        _ => None,
+    };
+    let told: Vec<String> = recording.calls().iter().filter_map(told).collect();
+    let expected = [
+        "open it 0 of 0",
+        "write it 0 0+100",
+        "delete it 0 of 100",
+        "open it 1 of 0",
+        "write it 1 0+101",
+        "delete it 1 of 101",
+        "open it 2 of 0",
+        "write it 2 0+102",
+        "delete it 2 of 102",
+        "open it 3 of 0",
+        "write it 3 0+5000",
+        "open it 3 of 5000",
+        "cut it 3 at 0",
+        "write it 3 0+40000",
+        "open .other 0 of 0",
+        "write .other 0 0+300",
+        "open .other 1 of 0",
+        "write .other 1 0+700",
+        "delete .other 0 of 300",
+        "copy it 3 4096+9000 to .other 0 8192",
+        "copy it 3 100+50 to .other 0 300",
+        "send it 3 200+60",
+        "send it 3 300+70",
+        "receive .other 0 20+70",
+        "cut .other 1 at 10",
+        "delete .other 1 of 10",
+        "allocate it 3 0+65536 mode 0",
+        "allocate it 3 65536+4096 mode 1",
+        "allocate it 3 4096+8192 mode 3",
+    ];
+    assert_eq!(told, if status == NO_FALLOCATE { &expected[..26] } else { &expected[..] });
+}
+
 #[test]
 fn calls_on_files_are_recorded_with_their_places() {
     needs_qemu!();
@@ -130,10 +209,8 @@ fn calls_on_files_are_recorded_with_their_places() {
             ("write", 20000, 100),
             ("read", 4096, 1000),
             ("read", 64, 96),
-            ("read", 5096, 10),
-            ("read", 5106, 30),
-            ("write", 5136, 10),
-            ("write", 5146, 30),
+            ("read", 5096, 40),
+            ("write", 5136, 40),
             ("sync", 0, 0),
             ("sync its data", 0, 0),
             ("truncate", 0, 65536),

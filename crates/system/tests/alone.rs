@@ -449,7 +449,17 @@ fn what_a_trace_cannot_mean_is_told() {
         "request 2: it lies beyond the 8GiB of device/ddr4-2400; give it \
          device.capacity = \"16GiB\" or more"
     );
-    assert_eq!(beyond.result.accesses, 0, "nothing is said of what had not been answered");
+    assert_eq!(beyond.result.accesses, 1, "what is under way is answered");
+    let many: Vec<_> = (0..500).map(|at| read(at * 4096, at)).collect();
+    for outstanding in [None, Some(40)] {
+        let asked = [&many[..], &[read(9 << 30, 500)]].concat();
+        let wrong =
+            outcome(&spec, Requests { outstanding, ..given(&asked) }, &RunOptions::default());
+        let whole = result(&spec, Requests { outstanding, ..given(&many) });
+        assert!(wrong.failed);
+        assert_eq!((wrong.result.accesses, wrong.result.time_ps), (500, whole.time_ps));
+        assert_eq!(wrong.result.latency_ns, whole.latency_ns);
+    }
     let nowhere = outcome(&spec, given(&[read(1 << 56, 0)]), &RunOptions::default());
     assert_eq!(
         nowhere.partial_reason.unwrap(),

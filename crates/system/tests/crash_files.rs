@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::random::{doing, script};
+use common::random::{Do, doing, script};
 use common::{ANONYMOUS, MAPPED, PAGE, Script, call};
 use proptest::prelude::*;
 use tierscope_kernel::{Counter, Random};
@@ -13,7 +13,7 @@ use tierscope_system::machine::Machine;
 use tierscope_system::run::RunOptions;
 use tierscope_system::spec::{SystemSpec, load};
 use tierscope_workload::generator;
-use tierscope_workload::op::{Call, MAP_SHARED};
+use tierscope_workload::op::{Call, MAP_SHARED, fallocate};
 use tierscope_workload::{FileId, Op, Stream};
 
 /// A journal of 64 blocks, so that it is checkpointed all the time, and metadata that is written early.
@@ -90,8 +90,24 @@ fn work(thread: u32, turns: u64, seed: u64) -> Vec<Op> {
             9 if below(2, 2) == 0 => {
                 *size = 0;
                 ops.extend(call(Call::Truncate { file, length: 0 }));
-                ops.extend(call(Call::Unlink { file }));
+                ops.extend(call(Call::Unlink { file, size: 0 }));
                 continue;
+            }
+            10 => {
+                let mode =
+                    [0, fallocate::KEEP_SIZE, fallocate::ZERO_RANGE, 3][below(2, 4) as usize];
+                let (offset, length) = (below(3, 8 * PAGE), 1 + below(6, 8 * PAGE));
+                if mode & (fallocate::KEEP_SIZE | fallocate::PUNCH_HOLE) == 0 {
+                    *size = (offset + length).max(*size);
+                }
+                ops.extend(call(Call::Allocate { file, mode, offset, length }));
+            }
+            11 if below(2, 2) == 0 && *size > 0 => {
+                let source = 1 + thread * FILES as FileId + below(3, FILES) as FileId;
+                let (source_offset, offset) = (0, size.next_multiple_of(PAGE));
+                let length = 1 + below(6, 8 * PAGE);
+                *size = offset + length;
+                ops.extend(call(Call::CopyRange { source, source_offset, file, offset, length }));
             }
             _ => ops.push(Op::store(MAPPED + below(2, PAGES) * PAGE + below(3, 64) * 64, 8, 10)),
         }
@@ -401,6 +417,10 @@ proptest! {
         threads in prop::collection::vec(prop::collection::vec(doing(), 1..200), 1..5),
         seed: u64,
     ) {
+        // What moves within a file is refused.
+        let moves = |it: &Do| matches!(it, Do::Kernel { what: 7, .. });
+        let kept = |it: &Vec<Do>| it.iter().filter(|it| !moves(it)).cloned().collect();
+        let threads: Vec<Vec<Do>> = threads.iter().map(kept).collect();
         let script = script(&threads, false);
         for more in [&[][..], &[EXT3, WRITEBACK], &[STORE]] {
             let options = CrashOptions { seed, ..options(12, &[]) };

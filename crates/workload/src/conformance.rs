@@ -261,7 +261,10 @@ fn file(call: Call) -> Option<FileId> {
         | Call::Sync { file }
         | Call::SyncData { file }
         | Call::SyncFileRange { file, .. }
-        | Call::Unlink { file }
+        | Call::Unlink { file, .. }
+        | Call::SpliceRead { file, .. }
+        | Call::SpliceWrite { file, .. }
+        | Call::Allocate { file, .. }
         | Call::Truncate { file, .. } => Some(file),
         _ => None,
     }

@@ -156,6 +156,7 @@ fn changes_memory(ops: &[Op]) -> bool {
             | Call::SyncRange { .. }
             | Call::SyncFileRange { .. }
             | Call::Truncate { .. }
+            | Call::Allocate { .. }
             | Call::Skip { .. }
             | Call::Fork { .. }
             | Call::Exec { .. }
@@ -168,6 +169,9 @@ fn changes_memory(ops: &[Op]) -> bool {
             | Call::Close { .. }
             | Call::Write { .. }
             | Call::WriteDirect { .. }
+            | Call::CopyRange { .. }
+            | Call::SpliceRead { .. }
+            | Call::SpliceWrite { .. }
             | Call::Spawn { .. }
             | Call::Signal { .. }
             | Call::Wait { .. }

@@ -224,13 +224,28 @@ macro_rules! calls {
             ///
             /// `instructions` counts those retired since the previous operation, the call included.
             pub fn encode(&self, instructions: u32, out: &mut Vec<Op>) {
+                self.encode_with(&[], instructions, out);
+            }
+
+            /// The same of a read or write that has further buffers behind its first: their addresses and lengths,
+            /// at most [`MOST_FURTHER_BUFFERS`] of them. The call's `length` is that of all buffers together.
+            pub fn encode_with(&self, further: &[Buffer], instructions: u32, out: &mut Vec<Op>) {
                 let (code, arguments): (u64, Vec<u64>) = match *self {
                     $( Call::$name { $( $field ),* } => ($code, vec![$( $field as u64 ),*]) ),*
                 };
-                let pairs = arguments.len().div_ceil(2);
+                let further = &further[..further.len().min(MOST_FURTHER_BUFFERS)];
+                let pairs = arguments.len().div_ceil(2) + further.len();
                 out.push(Op::new(OpKind::Call, 0, pairs as u16, instructions, code));
                 for pair in arguments.chunks(2) {
                     out.push(Op { word: pair[0], meta: pair.get(1).copied().unwrap_or(0) });
+                }
+                out.extend(further.iter().map(|buffer| Op { word: buffer.address, meta: buffer.length }));
+            }
+
+            /// Argument operations that a call of its kind has, but for further buffers.
+            fn pairs(&self) -> usize {
+                match self {
+                    $( Call::$name { .. } => <[&str]>::len(&[$( stringify!($field) ),*]).div_ceil(2) ),*
                 }
             }
 
@@ -251,6 +266,46 @@ macro_rules! calls {
             }
         }
     };
+}
+
+/// Where a part of what a read or write moves lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    /// Its virtual address.
+    pub address: u64,
+    /// Its length in bytes.
+    pub length: u64,
+}
+
+/// Buffers behind the first that a read or write has at most: as many as Linux takes (`UIO_MAXIOV`,
+/// include/uapi/linux/uio.h).
+pub const MOST_FURTHER_BUFFERS: usize = 1023;
+
+impl Call {
+    /// Whether the call may have several buffers (readv(2)).
+    pub fn takes_buffers(&self) -> bool {
+        matches!(
+            self,
+            Call::Read { .. }
+                | Call::Write { .. }
+                | Call::ReadDirect { .. }
+                | Call::WriteDirect { .. }
+        )
+    }
+
+    /// The buffers behind the first of a call that was decoded of these operations: none of most. What exceeds
+    /// [`MOST_FURTHER_BUFFERS`] is no buffer.
+    pub fn further_buffers<'a>(
+        &self,
+        header: Op,
+        arguments: &'a [Op],
+    ) -> impl ExactSizeIterator<Item = Buffer> + Clone + use<'a> {
+        let most = if self.takes_buffers() { MOST_FURTHER_BUFFERS } else { 0 };
+        let end = arguments.len().min(usize::from(header.size()));
+        let begin = self.pairs().min(end);
+        let further = &arguments[begin..end.min(begin + most)];
+        further.iter().map(|op| Buffer { address: op.word, length: op.meta })
+    }
 }
 
 calls! {
@@ -299,8 +354,9 @@ calls! {
     Exec = 20 { process: u64 },
     /// The process ends: what it has mapped goes.
     Exit = 21 { process: u64 },
-    /// Deletes a file, which has been cut off before.
-    Unlink = 22 { file: FileId },
+    /// Deletes a file's only name, of `size` bytes where it is told of here first. The file goes once nobody has it open
+    /// or mapped.
+    Unlink = 22 { file: FileId, size: u64 },
     /// Forces a file's data to the store, and what is needed to find them (fdatasync).
     SyncData = 23 { file: FileId },
     /// Reads from a file into memory at `address`, past the page cache (`O_DIRECT`).
@@ -312,6 +368,30 @@ calls! {
     /// Writes the dirty pages of a range of a file, to its end where `length` is 0, and waits as `flags` say:
     /// those of sync_file_range, [`SYNC_FILE_RANGE`].
     SyncFileRange = 27 { file: FileId, offset: u64, length: u64, flags: u64 },
+    /// Copies in the kernel, through the page cache, from one file to another (copy_file_range, sendfile).
+    CopyRange = 28 { source: FileId, source_offset: u64, file: FileId, offset: u64, length: u64 },
+    /// Hands a file's pages to a pipe or a socket without copying them (sendfile, splice).
+    SpliceRead = 29 { file: FileId, offset: u64, length: u64 },
+    /// Writes to a file what a pipe holds (splice).
+    SpliceWrite = 30 { file: FileId, offset: u64, length: u64 },
+    /// Changes which blocks a file has (fallocate); `mode` is that of the call, [`fallocate`].
+    Allocate = 31 { file: FileId, mode: u64, offset: u64, length: u64 },
+}
+
+/// Modes of fallocate (include/uapi/linux/falloc.h). None of them: blocks are allocated, and the file grows.
+pub mod fallocate {
+    /// The file does not grow.
+    pub const KEEP_SIZE: u64 = 1;
+    /// What the range holds goes, and its blocks are free.
+    pub const PUNCH_HOLE: u64 = 2;
+    /// The range goes, and what is behind it moves to its place.
+    pub const COLLAPSE_RANGE: u64 = 8;
+    /// What the range holds goes, and its blocks are allocated.
+    pub const ZERO_RANGE: u64 = 16;
+    /// What is behind the range's begin moves behind its end.
+    pub const INSERT_RANGE: u64 = 32;
+    /// What the range shares with other files becomes its own.
+    pub const UNSHARE_RANGE: u64 = 64;
 }
 
 #[cfg(test)]
@@ -335,6 +415,31 @@ mod tests {
         assert_eq!(ops.len(), 4);
         assert_eq!(ops[0].instructions(), 12);
         assert_eq!(Call::decode(ops[0], &ops[1..]), Some(call));
+    }
+
+    #[test]
+    fn a_read_of_several_buffers_is_one_call_that_tells_them() {
+        let call = Call::Read { file: 3, offset: 5, length: 60, address: 4096 };
+        let further =
+            [Buffer { address: 9000, length: 20 }, Buffer { address: u64::MAX, length: 30 }];
+        let mut ops = Vec::new();
+        call.encode_with(&further, 12, &mut ops);
+        assert_eq!((ops.len(), ops[0].size()), (5, 4));
+        assert_eq!(Call::decode(ops[0], &ops[1..]), Some(call));
+        let told: Vec<Buffer> = call.further_buffers(ops[0], &ops[1..]).collect();
+        assert_eq!(told, further);
+        // Operations of others may follow; those of a call without buffers are none.
+        ops.push(Op::load(7, 8, 1));
+        assert_eq!(call.further_buffers(ops[0], &ops[1..]).len(), 2);
+        let mut ops = Vec::new();
+        Call::Sync { file: 1 }.encode(1, &mut ops);
+        ops[0] = Op::new(OpKind::Call, 0, 3, 1, ops[0].word);
+        ops.extend([Op::default(); 2]);
+        assert_eq!(Call::Sync { file: 1 }.further_buffers(ops[0], &ops[1..]).len(), 0);
+        let many = vec![further[0]; 5000];
+        let mut ops = Vec::new();
+        call.encode_with(&many, 1, &mut ops);
+        assert_eq!(ops.len(), 3 + MOST_FURTHER_BUFFERS);
     }
 
     #[test]

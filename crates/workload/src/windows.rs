@@ -271,6 +271,7 @@ fn needs_what_was_used(call: Call) -> bool {
                 | Call::SyncRange { .. }
                 | Call::SyncFileRange { .. }
                 | Call::Truncate { .. }
+                | Call::Allocate { .. }
                 | Call::Fork { .. }
         )
 }

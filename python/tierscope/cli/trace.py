@@ -176,8 +176,8 @@ def info(
         _files.write_text(Path(str(json_)), found.to_json() + "\n")
     if plot is not None and picture is not None:
         _files.write_with(plot, lambda fresh: picture.savefig(fresh, format=plot.suffix[1:]))
-    complete = found.profile is None or found.profile["complete"]
-    return 0 if complete else interrupted_status()
+    interrupted = found.profile is not None and found.profile["interrupted"]
+    return interrupted_status() if interrupted else 0
 
 
 def _encodable(text: str) -> str:

@@ -3,6 +3,7 @@
 use super::channel::{Channel, Frame, Kind, LOOK_UP_EVERY, Shared, state, wait};
 use super::{Replacing, SHARED, translate};
 use crate::capture::{CAPACITY, Ended, Recorder, guarded, recorder};
+use crate::file_key::FileKey;
 use crate::isolate;
 use crate::kin::ProcessId;
 use crate::pidfd::Pidfd;
@@ -47,7 +48,7 @@ struct Known {
 #[derive(Deserialize)]
 struct Told {
     number: FileId,
-    key: (u64, u64),
+    key: FileKey,
     file: FileInfo,
 }
 

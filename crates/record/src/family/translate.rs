@@ -2,7 +2,7 @@
 
 use crate::sink::Counts;
 use std::collections::{HashMap, HashSet};
-use tierscope_workload::op::NO_FILE;
+use tierscope_workload::op::{Buffer, NO_FILE};
 use tierscope_workload::{Call, FileId, Op, OpKind, ThreadId};
 
 /// Bits of an address that a process uses: the lower half of the canonical ones.
@@ -71,8 +71,14 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
     fn translate_call(&mut self, op: Op, at: usize, ops: &mut Vec<Op>) -> Option<usize> {
         let call = Call::decode(op, &ops[at + 1..])?;
         let end = at + 1 + usize::from(op.size());
+        let further: Vec<Buffer> = call
+            .further_buffers(op, &ops[at + 1..])
+            .map(|buffer| Buffer { address: self.address(buffer.address), ..buffer })
+            .collect();
         let mut translated = Vec::new();
-        self.call(call).encode(op.instructions(), &mut translated);
+        let call = self.call(call);
+        let further = if call.takes_buffers() { &further[..] } else { &[] };
+        call.encode_with(further, op.instructions(), &mut translated);
         let next = at + translated.len();
         if next == end {
             ops[at..end].copy_from_slice(&translated);
@@ -138,6 +144,10 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
             | Call::SyncFileRange { .. }
             | Call::Unlink { .. }
             | Call::Truncate { .. }
+            | Call::CopyRange { .. }
+            | Call::SpliceRead { .. }
+            | Call::SpliceWrite { .. }
+            | Call::Allocate { .. }
             | Call::Spawn { .. }
             | Call::Signal { .. }
             | Call::Wait { .. }
@@ -164,11 +174,20 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
             | Call::Sync { file }
             | Call::SyncData { file }
             | Call::SyncFileRange { file, .. }
-            | Call::Unlink { file }
+            | Call::Unlink { file, .. }
+            | Call::SpliceRead { file, .. }
+            | Call::SpliceWrite { file, .. }
+            | Call::Allocate { file, .. }
             | Call::Truncate { file, .. } => {
                 *file = self.file(*file);
                 if *file == NO_FILE {
                     // It was never announced: the process was killed in between.
+                    return Call::Other { number: 0 };
+                }
+            }
+            Call::CopyRange { source, file, .. } => {
+                (*source, *file) = (self.file(*source), self.file(*file));
+                if *source == NO_FILE || *file == NO_FILE {
                     return Call::Other { number: 0 };
                 }
             }
@@ -226,6 +245,17 @@ mod tests {
             call.encode(2, &mut ops);
             translated.encode(2, &mut expected);
         }
+        let read =
+            |tag: u64, file| Call::Read { file, offset: 5, length: 90, address: tag | 0x2000 };
+        let buffer = |tag: u64| [Buffer { address: tag | 0x7000, length: 40 }];
+        read(0, 1).encode_with(&buffer(0), 2, &mut ops);
+        read(3 << 48, 7).encode_with(&buffer(3 << 48), 2, &mut expected);
+        let copy =
+            |source, file| Call::CopyRange { source, source_offset: 1, file, offset: 2, length: 3 };
+        copy(1, 1).encode(2, &mut ops);
+        copy(7, 7).encode(2, &mut expected);
+        copy(99, 1).encode(2, &mut ops);
+        Call::Other { number: 0 }.encode(2, &mut expected);
         let counts = translator.translate(&mut ops);
         assert_eq!(ops, expected);
         assert_eq!(counts, Counts::of(&expected));

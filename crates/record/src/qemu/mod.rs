@@ -351,7 +351,7 @@ const MARK_SHIFT: u32 = 32;
 extern "C" fn on_mark(thread: c_uint, data: *mut c_void) {
     let data = data as u64;
     let (mark, before_end) = (data >> MARK_SHIFT, u64::from(data as u32));
-    capture::with_slot(thread, |_, slot| slot.call_at(before_end, &Call::Marker { mark }));
+    capture::with_slot(thread, |_, slot| slot.mark_at(before_end, &Call::Marker { mark }));
 }
 
 /// Makes the block count its instructions. `repeated` is the address of a repeated string

@@ -99,6 +99,13 @@ pub enum AloneError {
     Latencies(String),
 }
 
+impl AloneError {
+    /// Whether a request that comes is wrong, and those before it are as right as ever.
+    fn is_of_trace(&self) -> bool {
+        matches!(self, AloneError::Stream(_) | AloneError::Beyond { .. } | AloneError::Late { .. })
+    }
+}
+
 /// A request under way.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
@@ -202,6 +209,8 @@ pub struct Alone {
     next: Option<Next>,
     /// Whether no request is to come.
     ended: bool,
+    /// What is wrong with the request at which it has ended.
+    failed: Option<AloneError>,
     /// What ended the region before the trace ended, if something did.
     ended_by: Option<Bound>,
     flights: Slab<Flight>,
@@ -259,6 +268,7 @@ impl Alone {
             now_ps: 0,
             next: None,
             ended: false,
+            failed: None,
             ended_by: None,
             flights: Slab::new(),
             parts: Slab::new(),
@@ -298,6 +308,9 @@ impl Alone {
                 return Ok(false);
             }
         }
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         if let Some(latencies) = &mut self.latencies {
             latencies.finish().map_err(AloneError::Latencies)?;
         }
@@ -306,8 +319,15 @@ impl Alone {
 
     /// Gives the device a request, or lets it work; false once there is nothing left to do.
     fn turn(&mut self) -> Result<bool, AloneError> {
-        if self.next.is_none() && !self.ended {
-            self.fetch()?;
+        if self.next.is_none()
+            && !self.ended
+            && let Err(error) = self.fetch()
+        {
+            if !error.is_of_trace() {
+                return Err(error);
+            }
+            // What is under way is answered, and counted, before that is told.
+            (self.failed, self.ended) = (Some(error), true);
         }
         let Some(next) = self.next else {
             self.end_region();

@@ -15,15 +15,24 @@ pub(super) enum CallKind {
     Sync,
     /// What only begins that, or waits for it.
     SyncFileRange,
+    /// Copies from file to file (copy_file_range, sendfile).
+    CopyRange,
+    /// To and from pipes and sockets (sendfile, splice).
+    Splice,
+    /// fallocate.
+    Allocate,
 }
 
 impl CallKind {
-    const ALL: [(CallKind, &str); 5] = [
+    const ALL: [(CallKind, &str); 8] = [
         (CallKind::Open, "open"),
         (CallKind::Read, "read"),
         (CallKind::Write, "write"),
         (CallKind::Sync, "sync"),
         (CallKind::SyncFileRange, "sync_file_range"),
+        (CallKind::CopyRange, "copy_file_range"),
+        (CallKind::Splice, "splice"),
+        (CallKind::Allocate, "fallocate"),
     ];
 
     /// The kind of a call, if it is one on a file that may take long.
@@ -37,6 +46,9 @@ impl CallKind {
             | Call::SyncRange { .. }
             | Call::SyncAll {} => CallKind::Sync,
             Call::SyncFileRange { .. } => CallKind::SyncFileRange,
+            Call::CopyRange { .. } => CallKind::CopyRange,
+            Call::SpliceRead { .. } | Call::SpliceWrite { .. } => CallKind::Splice,
+            Call::Allocate { .. } => CallKind::Allocate,
             _ => return None,
         })
     }

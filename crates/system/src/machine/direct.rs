@@ -1,6 +1,7 @@
 //! Calls past the page cache (`O_DIRECT`): what a thread does for one.
 
 use super::thread::{Action, Step};
+use super::transfers::place_in;
 use super::{Machine, MachineError};
 use tierscope_model::os::paging::{DirectCall, DirectNext, Next};
 use tierscope_workload::Call;
@@ -50,10 +51,13 @@ impl Machine {
             });
         }
         let page_bytes = 1 << self.fixed.page_shift;
-        let whole = numbers.iter().all(|number| number.is_multiple_of(page_bytes));
         if self.paging.journals_data() {
             return Ok(Way::Cached);
         }
+        let is_whole = |number: &u64| number.is_multiple_of(page_bytes);
+        let buffers = &self.threads[thread].buffers;
+        let pieces = buffers.iter().flat_map(|it| [&it.address, &it.length]);
+        let whole = numbers.iter().all(is_whole) && pieces.into_iter().all(is_whole);
         Ok(match (self.fixed.paging, whole) {
             (true, true) => Way::Past,
             (true, false) => Way::Through,
@@ -72,8 +76,11 @@ impl Machine {
     ) -> Result<(), MachineError> {
         let thread = self.contexts[index].thread;
         let mut pinned = std::mem::take(&mut self.threads[thread].pinned);
-        let (next, work) = self
-            .decide(|paging, work, held| paging.direct(&call, &mut pinned, now_ps, work, held))?;
+        let (shift, buffers) = (self.fixed.page_shift, self.threads[thread].buffers.clone());
+        let page_of = |nth: u64| place_in(&buffers, call.address + (nth << shift)) >> shift;
+        let (next, work) = self.decide(|paging, work, held| {
+            paging.direct(&call, &page_of, &mut pinned, now_ps, work, held)
+        })?;
         self.threads[thread].pinned = pinned;
         match next {
             DirectNext::Ask(next) => {

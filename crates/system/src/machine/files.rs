@@ -37,9 +37,17 @@ impl Machine {
         Ok(())
     }
 
-    /// A thread closes a file, if it is one of those that it has opened itself.
+    /// A thread closes a file, if it, or another of its process, has opened it.
     pub(super) fn close_file(&mut self, thread: usize, file: FileId) {
-        let open_files = &mut self.threads[thread].open_files;
+        // Threads of a process share what is open.
+        let process = self.threads[thread].process;
+        let has_it = |number: &usize| {
+            let of = &self.threads[*number];
+            of.process == process && of.open_files.contains_key(&file)
+        };
+        let by = Some(thread).filter(has_it).or_else(|| (0..self.threads.len()).find(has_it));
+        let Some(by) = by else { return };
+        let open_files = &mut self.threads[by].open_files;
         let Some(open) = open_files.get_mut(&file) else { return };
         open.times -= 1;
         if let OpenFile { inode, times: 0 } = *open {
@@ -55,18 +63,21 @@ impl Machine {
         }
     }
 
-    /// The inode that a thread means by a file: of what it has open, or else of the name, under which one is made where
-    /// there is none.
+    /// The inode that a thread means by a file: of what it has open, or else of the name, also of one that was deleted and
+    /// that something has still; one is made under it where there is none.
     pub(super) fn inode_of(&mut self, thread: usize, file: FileId) -> Result<InodeId, OsError> {
         match self.opened(thread, file) {
             Some(inode) => Ok(inode),
-            None => self.paging.open(file, 0),
+            None => match self.paging.find_or_last(file) {
+                Some(inode) => Ok(inode),
+                None => self.paging.open(file, 0),
+            },
         }
     }
 
     /// The same, where there is one.
     pub(super) fn find_inode(&self, thread: usize, file: FileId) -> Option<InodeId> {
-        self.opened(thread, file).or_else(|| self.paging.find(file))
+        self.opened(thread, file).or_else(|| self.paging.find_or_last(file))
     }
 
     fn opened(&self, thread: usize, file: FileId) -> Option<InodeId> {

@@ -4,6 +4,7 @@ use super::calls::{CallKind, Called};
 use super::direct::Way;
 use super::recorded_windows::Amount;
 use super::thread::{Action, BLOCKED, HeldFrame, IDLE, Place, State, Step, Thread, Trap};
+use super::transfers::{buffers_of, check_range, of_buffers};
 use super::{Doing, Event, Machine, MachineError};
 use std::ops::Range;
 use tierscope_kernel::Stage;
@@ -67,9 +68,12 @@ impl Machine {
         let thread = &mut self.threads[self.contexts[index].thread];
         match action {
             Action::Resolve { .. } => thread.fault.as_mut().map(|fault| &mut fault.held),
-            Action::Read { .. } | Action::Write { .. } | Action::Direct(_) => {
-                Some(&mut thread.held)
-            }
+            Action::Read { .. }
+            | Action::Write { .. }
+            | Action::SpliceRead { .. }
+            | Action::SpliceWrite { .. }
+            | Action::CopyWrite { .. }
+            | Action::Direct(_) => Some(&mut thread.held),
             _ => None,
         }
     }
@@ -82,6 +86,10 @@ impl Machine {
     ) -> Result<(), MachineError> {
         if let Action::Read { inode, .. }
         | Action::Write { inode, .. }
+        | Action::SpliceRead { inode, .. }
+        | Action::SpliceWrite { inode, .. }
+        | Action::CopyWrite { inode, .. }
+        | Action::Allocate { inode, .. }
         | Action::Direct(DirectCall { inode, .. })
         | Action::Settle(DirectCall { inode, .. })
         | Action::Sync { inode, .. }
@@ -144,63 +152,12 @@ impl Machine {
                     self.dispatch(index, now_ps);
                 }
             }
-            Action::Read { inode, offset, left, address, last } => {
-                if left == 0 {
-                    self.paging.end_of_read(inode, offset);
-                    self.paging.let_go_of_inode(inode);
-                    return Ok(());
-                }
-                let page = offset >> self.fixed.page_shift;
-                let (next, work) = self
-                    .decide(|paging, work, held| paging.read_page(inode, page, last, work, held))?;
-                let part = self.part_of_page(offset, left);
-                let rest = Action::Read {
-                    inode,
-                    offset: offset + part,
-                    left: left - part,
-                    address: address + part,
-                    last,
-                };
-                let shift = self.fixed.page_shift;
-                let path = self.os.paths.page_cache;
-                self.proceed(index, next, work, action, move |frame| {
-                    let from = Place::Physical((frame << shift) + (offset & ((1 << shift) - 1)));
-                    let to = Place::Virtual(address);
-                    let mut steps = path_steps(Stage::PageCache, path, 1);
-                    steps.push(Step::Copy { stage: Stage::PageCache, from, to, bytes: part });
-                    steps.push(Step::Act(rest));
-                    steps
-                });
+            Action::Read { .. } | Action::SpliceRead { .. } => self.read_on(index, action)?,
+            Action::Write { .. } | Action::SpliceWrite { .. } | Action::CopyWrite { .. } => {
+                self.write_on(index, action)?;
             }
-            Action::Write { inode, offset, left, address } => {
-                if left == 0 {
-                    self.paging.extend_file(inode, offset);
-                    self.paging.let_go_of_inode(inode);
-                    return Ok(());
-                }
-                let page = offset >> self.fixed.page_shift;
-                let part = self.part_of_page(offset, left);
-                let whole = part == 1 << self.fixed.page_shift;
-                let (next, work) = self.decide(|paging, work, held| {
-                    paging.write_page(inode, page, whole, work, held)
-                })?;
-                let rest = Action::Write {
-                    inode,
-                    offset: offset + part,
-                    left: left - part,
-                    address: address + part,
-                };
-                let shift = self.fixed.page_shift;
-                let path = self.os.paths.page_cache;
-                self.proceed(index, next, work, action, move |frame| {
-                    let to = Place::Physical((frame << shift) + (offset & ((1 << shift) - 1)));
-                    let from = Place::Virtual(address);
-                    let mut steps = path_steps(Stage::PageCache, path, 1);
-                    steps.push(Step::Copy { stage: Stage::PageCache, from, to, bytes: part });
-                    steps.push(Step::Act(rest));
-                    steps
-                });
-            }
+            Action::CopyRange { .. } => self.copy_on(index, action),
+            Action::Allocate { .. } => self.act_allocating(index, action)?,
             Action::Direct(call) => self.act_directly(index, call, now_ps)?,
             Action::DirectDone(call) => self.end_direct(call),
             Action::Settle(call) => self.act_settling(index, call)?,
@@ -311,11 +268,6 @@ impl Machine {
         under_way.map(|id| Step::Act(Action::Wait(id))).collect()
     }
 
-    fn part_of_page(&self, offset: u64, left: u64) -> u64 {
-        let page_bytes = 1u64 << self.fixed.page_shift;
-        left.min(page_bytes - (offset & (page_bytes - 1)))
-    }
-
     /// Lets the operating system decide, and tells the hardware what it has to forget.
     pub(super) fn decide<T>(
         &mut self,
@@ -361,7 +313,10 @@ impl Machine {
         match next {
             Next::Ready(frame) => {
                 steps.extend(ready(frame));
-                let copied = matches!(again, Action::Write { .. });
+                let copied = matches!(
+                    again,
+                    Action::Write { .. } | Action::SpliceWrite { .. } | Action::CopyWrite { .. }
+                );
                 let copies = copied || matches!(again, Action::Read { .. });
                 kept = copies.then_some(HeldFrame { frame, copied });
             }
@@ -464,7 +419,10 @@ impl Machine {
             thread: id as u32,
             reason: format!("a call of code {} is unknown or incomplete", header.word),
         })?;
+        let buffers = buffers_of(&call, header, arguments, id)?;
         thread.position += 1 + usize::from(header.size());
+        let call = if buffers.is_empty() { call } else { of_buffers(call) };
+        thread.buffers = buffers;
         thread.call_area = Area::REST;
         self.paging.tell_time(now_ps);
         let mut stands_ps = 0;
@@ -575,8 +533,8 @@ impl Machine {
                     steps.extend(self.sync_steps(id, inode, Paging::ALL_PAGES, data_only));
                 }
             }
-            Call::Unlink { file } => {
-                let inode = self.paging.unlink(file);
+            Call::Unlink { file, size } => {
+                let inode = self.paging.unlink(file, size)?;
                 inode.into_iter().for_each(|inode| self.forget_unsynced(inode, 0));
             }
             // As fdatasync, mapping by mapping (mm/msync.c).
@@ -597,6 +555,45 @@ impl Machine {
                     let range = Action::SyncFileRange { inode, first, next, past, flags };
                     steps.push(Step::Act(range));
                 }
+            }
+            Call::CopyRange { source, source_offset, file, offset, length } => {
+                check_range(source_offset, length, id)?;
+                check_range(offset, length, id)?;
+                let [source, inode] = [self.inode_of(id, source)?, self.inode_of(id, file)?];
+                self.account.file_read_bytes += length;
+                self.account.file_written_bytes += length;
+                self.moves(id, length);
+                [source, inode].into_iter().for_each(|inode| self.paging.keep_inode(inode));
+                let left = length;
+                steps.push(Step::Act(Action::CopyRange {
+                    source,
+                    source_offset,
+                    inode,
+                    offset,
+                    left,
+                }));
+            }
+            Call::SpliceRead { file, offset, length } => {
+                check_range(offset, length, id)?;
+                if let Some(inode) = self.find_inode(id, file) {
+                    let left = self.within_file(inode, offset, length);
+                    self.account.file_read_bytes += left;
+                    self.moves(id, left);
+                    steps.extend(self.splice_read(inode, offset, left));
+                }
+            }
+            Call::SpliceWrite { file, offset, length } => {
+                check_range(offset, length, id)?;
+                let inode = self.inode_of(id, file)?;
+                self.account.file_written_bytes += length;
+                self.moves(id, length);
+                self.paging.keep_inode(inode);
+                steps.push(Step::Act(Action::SpliceWrite { inode, offset, left: length }));
+            }
+            Call::Allocate { file, mode, offset, length } => {
+                check_range(offset, length, id)?;
+                let inode = self.inode_of(id, file)?;
+                steps.extend(self.allocation_steps(inode, mode, offset, length));
             }
             Call::SyncAll {} => {
                 self.account.syncs += 1;

@@ -29,6 +29,7 @@ mod request_log;
 mod sample;
 mod sites;
 mod thread;
+mod transfers;
 mod warm;
 
 pub use region::{Bound, Warming, mark};

@@ -240,8 +240,13 @@ impl Machine {
     /// A file is cut off, or deleted: of what goes nothing is promised.
     pub(super) fn forget_unsynced(&mut self, file: InodeId, length: u64) {
         let first = length.div_ceil(1 << self.fixed.page_shift);
+        self.forget_unsynced_pages(file, &(first..u64::MAX));
+    }
+
+    /// The same of pages in the middle of it.
+    pub(super) fn forget_unsynced_pages(&mut self, file: InodeId, gone: &Range<u64>) {
         let Some(followed) = &mut self.followed else { return };
-        let stays = |page: &(InodeId, u64), _: &mut u64| page.0 != file || page.1 < first;
+        let stays = |page: &(InodeId, u64), _: &mut u64| page.0 != file || !gone.contains(&page.1);
         followed.unsynced.retain(stays);
         followed.syncs.values_mut().flatten().for_each(|sync| sync.pages.retain(stays));
     }

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
 use tierscope_model::os::InodeId;
 use tierscope_model::os::paging::{DirectCall, TransferId};
+use tierscope_workload::op::Buffer;
 use tierscope_workload::site::UNKNOWN_SITE;
 use tierscope_workload::{Op, SiteId, ThreadId};
 
@@ -128,6 +129,16 @@ pub enum Action {
     Read { inode: InodeId, offset: u64, left: u64, address: u64, last: u64 },
     /// A write call goes on.
     Write { inode: InodeId, offset: u64, left: u64, address: u64 },
+    /// A call that brings pages to the page cache, and hands them on without copying them, goes on.
+    SpliceRead { inode: InodeId, offset: u64, left: u64, last: u64 },
+    /// A call that writes what the kernel has goes on.
+    SpliceWrite { inode: InodeId, offset: u64, left: u64 },
+    /// The same, of what a page of another file holds.
+    CopyWrite { inode: InodeId, offset: u64, left: u64, source: InodeId, source_offset: u64 },
+    /// A copy from one file to another goes on.
+    CopyRange { source: InodeId, source_offset: u64, inode: InodeId, offset: u64, left: u64 },
+    /// Blocks of a file are allocated, or freed (fallocate).
+    Allocate { inode: InodeId, mode: u64, offset: u64, length: u64 },
     /// A call past the page cache goes on.
     Direct(DirectCall),
     /// It has moved all its pages.
@@ -354,6 +365,9 @@ pub struct Thread {
     pub open_files: OpenFiles,
     /// What its read or write call holds on to.
     pub held: Option<HeldFrame>,
+    /// The buffers of its read or write call, where there are several: an address of the call is then that of the
+    /// byte of all of them, one behind the other.
+    pub buffers: Vec<Buffer>,
     /// Frames of the buffer of its direct call, until that is under way.
     pub pinned: Vec<u64>,
     /// Hardware thread on which it ran last.
@@ -392,6 +406,7 @@ impl Thread {
             call_area: 0,
             open_files: OpenFiles::new(),
             held: None,
+            buffers: Vec::new(),
             pinned: Vec::new(),
             last_context: 0,
             between: false,

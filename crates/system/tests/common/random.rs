@@ -4,8 +4,8 @@ use super::{ANONYMOUS, MAPPED, PAGE, call};
 use proptest::prelude::*;
 use tierscope_workload::Op;
 use tierscope_workload::op::{
-    Advice, Call, FLAG_DEPENDENT, FLAG_KEEP, FLAG_ORDERED, FLAG_STORES, MAP_SHARED, MAP_WRITABLE,
-    NO_FILE,
+    Advice, Buffer, Call, FLAG_DEPENDENT, FLAG_KEEP, FLAG_ORDERED, FLAG_STORES, MAP_SHARED,
+    MAP_WRITABLE, NO_FILE, fallocate,
 };
 
 /// What a thread may do.
@@ -20,6 +20,7 @@ pub enum Do {
     Unmap(u64),
     Move(u64),
     Truncate(u64),
+    Kernel { what: u8, page: u64, length: u64 },
     Sleep(u64),
     Hand,
 }
@@ -44,6 +45,9 @@ pub fn doing() -> impl Strategy<Value = Do> {
         1 => (0u64..700).prop_map(Do::Unmap),
         1 => (0u64..700).prop_map(Do::Move),
         1 => (200u64..330).prop_map(Do::Truncate),
+        3 => (0u8..10, 0u64..300, 1u64..100_000).prop_map(
+            |(what, page, length)| Do::Kernel { what, page, length }
+        ),
         1 => (1u64..2_000_000).prop_map(Do::Sleep),
         1 => Just(Do::Hand),
     ]
@@ -136,6 +140,51 @@ fn family(threads: &[Vec<Do>]) -> Vec<Vec<Op>> {
     all
 }
 
+/// What the kernel does to a file without the program's memory, and reads of several buffers.
+fn in_kernel(what: u8, page: u64, length: u64, buffers: u64) -> Vec<Op> {
+    let offset = page * PAGE + length % 700;
+    let range = |mode, pages: u64| {
+        call(Call::Allocate { file: 0, mode, offset: page * PAGE, length: pages * PAGE })
+    };
+    match what {
+        0 => {
+            let source_offset = offset + 5;
+            call(Call::CopyRange { source: 0, source_offset, file: 1, offset, length })
+        }
+        1 => {
+            let source_offset = (page * 7 % 300) * PAGE;
+            call(Call::CopyRange { source: 1, source_offset, file: 0, offset, length })
+        }
+        2 => call(Call::SpliceRead { file: 0, offset, length }),
+        3 => call(Call::SpliceWrite { file: 0, offset, length: length % 20_000 + 1 }),
+        4 => call(Call::Allocate { file: 0, mode: length % 2, offset, length }),
+        5 => {
+            let mode = fallocate::PUNCH_HOLE | fallocate::KEEP_SIZE;
+            call(Call::Allocate { file: 0, mode, offset, length })
+        }
+        6 => call(Call::Allocate { file: 0, mode: fallocate::ZERO_RANGE, offset, length }),
+        7 if length % 2 == 0 => range(fallocate::COLLAPSE_RANGE, 1 + length % 5),
+        7 => range(fallocate::INSERT_RANGE, 1 + length % 5),
+        8 => {
+            let unlink = call(Call::Unlink { file: 1, size: 0 });
+            [unlink, call(Call::Open { file: 1, size: 0 })].concat()
+        }
+        _ => {
+            let piece = length % 5000 + 1;
+            let further = [(3 * PAGE, piece), (6 * PAGE + 100, 30)]
+                .map(|(at, length)| Buffer { address: buffers + at, length });
+            let (length, address) = (2 * piece + 30, buffers + 10);
+            let mut ops = Vec::new();
+            let call = match length % 3 {
+                0 => Call::Write { file: 0, offset, length, address },
+                _ => Call::Read { file: 0, offset, length, address },
+            };
+            call.encode_with(&further, 1, &mut ops);
+            ops
+        }
+    }
+}
+
 fn operations(process: u64, thread: u64, what: &Do) -> Vec<Op> {
     let space = process << 48;
     // Half of the anonymous pages belong to a thread each.
@@ -192,6 +241,9 @@ fn operations(process: u64, thread: u64, what: &Do) -> Vec<Op> {
             new_length: 3 * PAGE,
         }),
         Do::Truncate(pages) => call(Call::Truncate { file: 0, length: pages * PAGE + 50 }),
+        Do::Kernel { what, page, length } => {
+            in_kernel(what, page, length, anonymous(1100 + 16 * thread) / 2 * 2)
+        }
         Do::Sleep(duration_ps) => call(Call::Sleep { duration_ps }),
         Do::Hand => Vec::new(),
     }

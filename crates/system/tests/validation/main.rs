@@ -26,4 +26,5 @@ mod readahead;
 mod reclaim;
 mod sensitivity;
 mod support;
+mod transfers;
 mod variations;

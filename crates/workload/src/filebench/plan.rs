@@ -399,7 +399,7 @@ impl FilebenchStream {
             *self.states[thread].open(descriptor) = None;
         }
         self.call(Call::Truncate { file: id, length: 0 });
-        self.call(Call::Unlink { file: id })
+        self.call(Call::Unlink { file: id, size: 0 })
     }
 
     fn stat(&mut self, thread: usize, flowop: &Flowop) -> End {

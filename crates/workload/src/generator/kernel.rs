@@ -191,7 +191,7 @@ impl Calls<'_> {
 
     fn delete(&mut self, file: FileId) {
         self.call(Call::Truncate { file, length: 0 });
-        self.call(Call::Unlink { file });
+        self.call(Call::Unlink { file, size: 0 });
     }
 
     fn compute(&mut self, instructions: u64) {
@@ -462,7 +462,7 @@ mod tests {
                         let has = sizes.get(&file).copied().unwrap_or(at_first);
                         assert!(offset + length <= has, "{}", named(file));
                     }
-                    Call::Unlink { file } => drop(sizes.remove(&file)),
+                    Call::Unlink { file, .. } => drop(sizes.remove(&file)),
                     _ => {}
                 }
             }

@@ -428,7 +428,7 @@ impl PostMark {
             }
             Deed::Delete { file } => {
                 call(Call::Truncate { file, length: 0 }, out);
-                call(Call::Unlink { file }, out);
+                call(Call::Unlink { file, size: 0 }, out);
             }
         }
     }

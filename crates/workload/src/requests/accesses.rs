@@ -50,6 +50,20 @@ struct Pending {
     taken: usize,
 }
 
+/// Whether a call moves data of a file.
+pub(super) fn moves_data(call: &Call) -> bool {
+    matches!(
+        call,
+        Call::Read { .. }
+            | Call::Write { .. }
+            | Call::ReadDirect { .. }
+            | Call::WriteDirect { .. }
+            | Call::CopyRange { .. }
+            | Call::SpliceRead { .. }
+            | Call::SpliceWrite { .. }
+    )
+}
+
 impl Accesses {
     /// Those of a workload; `count` is how many there are, where it is known.
     pub fn of(stream: Box<dyn Stream>, count: Option<u64>) -> Self {
@@ -189,12 +203,7 @@ impl Accesses {
             {
                 return None;
             }
-            Some(
-                Call::Read { .. }
-                | Call::Write { .. }
-                | Call::ReadDirect { .. }
-                | Call::WriteDirect { .. },
-            ) => {
+            Some(call) if moves_data(&call) => {
                 self.beside.file_calls += 1;
                 // Others go on while it waits for data.
                 if let Some((_, left)) = &mut self.turn {

@@ -52,6 +52,10 @@ impl Script for Alibaba {
         Ok(Read::Goes)
     }
 
+    fn volume(&self) -> Option<&str> {
+        self.0.name()
+    }
+
     fn fork(&self) -> Box<dyn Script> {
         Box::new(self.clone())
     }

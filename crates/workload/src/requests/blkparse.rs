@@ -108,6 +108,10 @@ impl Script for Blkparse {
         Ok(Read::Goes)
     }
 
+    fn volume(&self) -> Option<&str> {
+        self.volume.name()
+    }
+
     fn fork(&self) -> Box<dyn Script> {
         Box::new(self.clone())
     }

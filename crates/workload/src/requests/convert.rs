@@ -70,6 +70,18 @@ pub struct Converted {
     pub times_left_out: bool,
 }
 
+impl Converted {
+    /// A request that was left out, as this was before it, has lost nothing else.
+    fn forget_if_left_out(&mut self, before: &Converted) {
+        if self.written == before.written {
+            self.times_cut = before.times_cut;
+            self.writes_as_reads = before.writes_as_reads;
+            self.sizes_left_out = before.sizes_left_out;
+            self.widened = before.widened;
+        }
+    }
+}
+
 /// Why a trace cannot be converted.
 #[derive(Debug, thiserror::Error)]
 pub enum ConvertError {
@@ -150,7 +162,8 @@ pub fn convert(
     };
     target.buffer.extend_from_slice(format.opening);
     while let Some(request) = source.next()? {
-        let number = target.converted.read;
+        let before = target.converted;
+        let number = before.read;
         target.converted.read += 1;
         let times = source.times();
         let ticks = target
@@ -160,6 +173,7 @@ pub fn convert(
         target
             .take(TraceRequest { ticks, ..request })
             .map_err(|error| error.at(|| source.place()))?;
+        target.converted.forget_if_left_out(&before);
         target.drain(to)?;
         if number % LOOK_EVERY == LOOK_EVERY - 1
             && !goes_on(Passed { requests: number + 1, share: source.share() })

@@ -23,6 +23,7 @@ pub const FORMAT: Format = Format {
     grammar: "12 bytes: u16 type, u16 size, u64 address",
     opening: &OPENING,
     closing: &CLOSING,
+    end: Some(|record| matches!(entry(record), Ok((FOOTER, ..)))),
     extent: Extent::Bytes,
     source: "DynamoRIO/dynamorio:clients/drcachesim/common/trace_entry.h, version 5 of the trace",
     parse: Parse::Records(12, parse),
@@ -225,6 +226,11 @@ pub(super) mod tests {
         let told: Vec<_> =
             read.iter().map(|one| (one.is_write(), one.address, one.bytes)).collect();
         assert_eq!(told, [(false, 4096, 8), (true, 64, 1)]);
+        assert!(super::super::RequestSource::remarks(&reader)[0].contains("it was cut there"));
+        let whole = Scratch::new(&[bytes, record(26, 0, 0)].concat());
+        let mut reader = whole.open("drmemtrace").unwrap();
+        while super::super::RequestSource::next(&mut reader).unwrap().is_some() {}
+        assert!(super::super::RequestSource::remarks(&reader).is_empty());
         let told = Scratch::new(&record(50, 0, 0)).said("drmemtrace");
         assert!(told.contains("its type is 50, and the last that is known is 49"), "{told}");
     }

@@ -60,6 +60,10 @@ impl Script for Fio {
         Ok(Read::Goes)
     }
 
+    fn volume(&self) -> Option<&str> {
+        self.volume.name()
+    }
+
     fn fork(&self) -> Box<dyn Script> {
         Box::new(self.clone())
     }

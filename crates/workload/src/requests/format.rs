@@ -21,6 +21,8 @@ pub struct Format {
     pub opening: &'static [u8],
     /// What a file of it ends with, where we write it.
     pub closing: &'static [u8],
+    /// Whether a record is the one with which a whole trace ends, where there is such a record.
+    pub end: Option<fn(&[u8]) -> bool>,
     /// What times are counted in, unless an option says otherwise.
     pub times: Times,
     /// Whether times count from somewhere before the trace, so that the first of a trace is its start.
@@ -63,6 +65,7 @@ impl Format {
         heading: "",
         opening: b"",
         closing: b"",
+        end: None,
         times: Times::Absent,
         epoch: false,
         extent: Extent::Line,
@@ -228,6 +231,11 @@ pub trait Script: Send {
         None
     }
 
+    /// The volume of the requests so far, where the format names them.
+    fn volume(&self) -> Option<&str> {
+        None
+    }
+
     /// A second one that stands at the same place.
     fn fork(&self) -> Box<dyn Script>;
 }
@@ -323,6 +331,11 @@ impl Volume {
     /// The one that was chosen, if one was.
     pub fn of(choices: &Choices) -> Self {
         Volume { chosen: choices.get(VOLUME.name).cloned(), first: None }
+    }
+
+    /// Which one requests are of, as far as that is known.
+    pub fn name(&self) -> Option<&str> {
+        self.chosen.as_deref().or(self.first.as_deref())
     }
 
     /// Whether a request for the volume `name` is wanted.

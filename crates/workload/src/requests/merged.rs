@@ -2,6 +2,7 @@
 
 use super::{Choices, Format, OpenError, RequestSource, Times, TraceReader, TraceRequest};
 use crate::stream::StreamError;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use tierscope_kernel::MOST_TIME_PS;
 
@@ -49,6 +50,14 @@ impl Merged {
                 files.len(),
                 if times == Times::Absent { "requests" } else { "times" },
                 if times == Times::Absent { "have none" } else { "are of another unit" },
+            )));
+        }
+        if let Some(number) = readers.iter().position(TraceReader::begins_without_time) {
+            return Err(OpenError::Wrong(format!(
+                "{} files are given, whose requests come in the order of their times, and those {} begins with have \
+                 none; give it by itself",
+                files.len(),
+                files[number].display(),
             )));
         }
         let starts = || (0..).zip(&readers).filter_map(|(at, one)| Some((one.start()?, at)));
@@ -111,7 +120,19 @@ impl RequestSource for Merged {
     }
 
     fn remarks(&self) -> Vec<String> {
-        self.files.iter().flat_map(|file| file.reader.remarks()).collect()
+        let volumes: BTreeSet<&str> =
+            self.files.iter().filter_map(|file| file.reader.volume()).collect();
+        let overlap = (volumes.len() > 1).then(|| {
+            let named: Vec<&str> = volumes.iter().copied().take(4).collect();
+            let more = if volumes.len() > named.len() { " and others" } else { "" };
+            format!(
+                "{}{more} are different volumes, which lie over each other on the one device: an address of one is \
+                 that address of the others; to have them apart, give each by itself",
+                named.join(", ")
+            )
+        });
+        let of_files = self.files.iter().flat_map(|file| file.reader.remarks());
+        overlap.into_iter().chain(of_files).collect()
     }
 
     fn place(&self) -> String {
@@ -194,6 +215,15 @@ mod tests {
         let untimed = Scratch::new(b"0x40 R\n");
         let told = open(&[&untimed, &untimed], "ramulator").err().unwrap().to_string();
         assert!(told.contains("have none; give one file"), "{told}");
+        let no_times = Scratch::new(b"fio version 2 iolog\n/dev/a read 0 4096\n");
+        let waits = Scratch::new(b"fio version 2 iolog\n/dev/b wait 5\n/dev/b read 0 4096\n");
+        let told = open(&[&waits, &no_times], "fio").err().unwrap().to_string();
+        assert!(told.contains(&no_times.0.display().to_string()), "{told}");
+        assert!(told.contains("begins with have none; give it by itself"), "{told}");
+        let third = Scratch::new(b"fio version 3 iolog\n7 /dev/c read 0 4096\n");
+        let merged = open(&[&waits, &third], "fio").unwrap();
+        assert!(merged.remarks()[0].starts_with("/dev/b, /dev/c are different volumes"));
+        assert!(open(&[&third, &third], "fio").unwrap().remarks().is_empty());
         let since_1601 = Scratch::new(b"128166372003061629,h,0,Read,0,4096,1\n");
         let from_0 = Scratch::new(b"1000,h,0,Read,0,4096,1\n");
         let told = open(&[&since_1601, &from_0], "msr").err().unwrap().to_string();

@@ -76,6 +76,10 @@ impl Script for MqSim {
         Some(Times::Ps(self.unit_ps))
     }
 
+    fn volume(&self) -> Option<&str> {
+        self.volume.name()
+    }
+
     fn fork(&self) -> Box<dyn Script> {
         Box::new(self.clone())
     }

@@ -56,6 +56,10 @@ impl Script for Msr {
         Ok(Read::Goes)
     }
 
+    fn volume(&self) -> Option<&str> {
+        self.0.name()
+    }
+
     fn fork(&self) -> Box<dyn Script> {
         Box::new(self.clone())
     }

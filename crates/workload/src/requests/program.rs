@@ -229,6 +229,13 @@ impl Stream for ProgramTrace {
     fn gives_mark(&self, _mark: u64) -> Option<bool> {
         Some(false)
     }
+
+    fn ended_early(&self) -> Option<String> {
+        self.files.iter().find_map(|file| {
+            let reader = file.all.reader.as_ref().ok()?;
+            reader.is_cut_between_records().then(|| reader.without_end())
+        })
+    }
 }
 
 #[cfg(test)]
@@ -304,6 +311,19 @@ mod tests {
         let entries = [record(22, 0, 7), record(10, 4, 64), record(0, 8, 4096)].concat();
         let entries = Scratch::new(&entries.repeat(50));
         stream_laws(|| Box::new(open(&entries, "drmemtrace").unwrap()));
+    }
+
+    #[test]
+    fn a_trace_without_the_record_that_ends_it_has_ended_early() {
+        for (end, early) in [(record(26, 0, 0), false), (record(28, 2, 5), true)] {
+            let entries = [record(22, 0, 7), record(10, 4, 64), record(0, 8, 4096), end].concat();
+            let file = Scratch::new(&entries);
+            let mut stream = open(&file, "drmemtrace").unwrap();
+            assert_eq!(stream.ended_early(), None, "nothing of it has been read");
+            of_thread(&mut stream, 0);
+            let told = stream.ended_early();
+            assert_eq!(told.is_some_and(|told| told.contains("it was cut there")), early);
+        }
     }
 
     #[test]

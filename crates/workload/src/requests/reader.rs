@@ -25,6 +25,10 @@ pub struct TraceReader {
     script: Option<Box<dyn Script>>,
     /// The same, of formats whose records say their length.
     messages: Option<Box<dyn Messages>>,
+    /// The volume of its first request, where the format names them.
+    volume: Option<String>,
+    /// Whether its first request has no time, though the format has some.
+    begins_without_time: bool,
     /// What times are counted in, where the beginning of the file says so.
     times: Option<Times>,
     /// Bytes before the next line or record, and lines or records.
@@ -41,6 +45,8 @@ pub struct TraceReader {
     ended: bool,
     /// Whether the last line was read, and had no end.
     cut: bool,
+    /// Whether the record that was read last ends a trace.
+    at_end: bool,
     /// Records that gave no request.
     empty_records: u64,
 }
@@ -68,9 +74,12 @@ impl TraceReader {
         };
         let mut first = reader()?;
         match first.next() {
-            Ok(Some(_)) => {
+            Ok(Some(request)) => {
                 let (times, begun) = (Some(first.times()), first.begun);
-                Ok(TraceReader { times, begun, ..reader()? })
+                let volume = first.script.as_ref().and_then(|script| script.volume());
+                let volume = volume.map(str::to_owned);
+                let begins_without_time = request.ticks.is_none() && first.times() != Times::Absent;
+                Ok(TraceReader { times, begun, volume, begins_without_time, ..reader()? })
             }
             Ok(None) => Err(OpenError::Wrong(nothing_in(path, format, choices))),
             Err(error) => Err(OpenError::Wrong(error.to_string())),
@@ -89,6 +98,8 @@ impl TraceReader {
             input,
             script,
             messages: None,
+            volume: None,
+            begins_without_time: false,
             times: None,
             offset: 0,
             number: 0,
@@ -98,6 +109,7 @@ impl TraceReader {
             ticks: 0,
             ended: false,
             cut: false,
+            at_end: false,
             empty_records: 0,
         }
     }
@@ -105,6 +117,16 @@ impl TraceReader {
     /// The time of its first request, where times count from somewhere before the trace.
     pub(super) fn start(&self) -> Option<u64> {
         self.begun
+    }
+
+    /// The volume of its first request, where the format names them.
+    pub(super) fn volume(&self) -> Option<&str> {
+        self.volume.as_deref()
+    }
+
+    /// Whether its first request has no time, though the format has some.
+    pub(super) fn begins_without_time(&self) -> bool {
+        self.begins_without_time
     }
 
     /// Lets times count from another, which is not later.
@@ -145,6 +167,7 @@ impl TraceReader {
             script: self.script.as_ref().map(|script| script.fork()),
             messages: self.messages.as_ref().map(|messages| messages.fork()),
             path: self.path.clone(),
+            volume: self.volume.clone(),
             buffer: self.buffer.clone(),
             pending: self.pending.clone(),
             ..*self
@@ -224,6 +247,13 @@ impl TraceReader {
             self.buffer.truncate(length);
             return Err(self.cut_short(length, bytes));
         }
+        if let Some(is_end) = self.format.end {
+            // The last record is the one before there is none.
+            match length {
+                0 => self.cut = !self.at_end,
+                _ => self.at_end = is_end(&self.buffer),
+            }
+        }
         if self.has_lines() && self.line().len() > MOST_LINE_BYTES {
             return Err(self.wrong(&format!("the line is longer than {MOST_LINE_BYTES} bytes")));
         }
@@ -248,6 +278,17 @@ impl TraceReader {
     fn line(&self) -> &[u8] {
         let line = self.buffer.strip_suffix(b"\n").unwrap_or(&self.buffer);
         line.strip_suffix(b"\r").unwrap_or(line)
+    }
+
+    /// That the record is missing with which a trace of the format ends.
+    pub(super) fn without_end(&self) -> String {
+        let path = self.path.display();
+        format!("{path} ends without the record that a whole trace ends with: it was cut there")
+    }
+
+    /// Whether the file has ended without the record with which a trace of the format ends.
+    pub(super) fn is_cut_between_records(&self) -> bool {
+        self.cut && !self.has_lines()
     }
 
     fn unreadable(&self, error: &std::io::Error) -> StreamError {
@@ -395,11 +436,13 @@ impl RequestSource for TraceReader {
     fn remarks(&self) -> Vec<String> {
         let path = self.path.display();
         let mut remarks = Vec::new();
-        if self.cut {
+        if self.cut && self.has_lines() {
             remarks.push(format!(
                 "the last line of {path} has no end: if the trace was cut there, that line is not as \
                  it was"
             ));
+        } else if self.cut {
+            remarks.push(self.without_end());
         }
         if let Some(what) = self.format.left_out
             && self.empty_records > 0

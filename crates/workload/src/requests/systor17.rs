@@ -53,6 +53,10 @@ impl Script for Systor {
         Ok(Read::Goes)
     }
 
+    fn volume(&self) -> Option<&str> {
+        self.0.name()
+    }
+
     fn fork(&self) -> Box<dyn Script> {
         Box::new(self.clone())
     }

@@ -51,6 +51,10 @@ impl Script for Tencent {
         Ok(Read::Goes)
     }
 
+    fn volume(&self) -> Option<&str> {
+        self.0.name()
+    }
+
     fn fork(&self) -> Box<dyn Script> {
         Box::new(self.clone())
     }

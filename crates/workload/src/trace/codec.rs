@@ -335,6 +335,8 @@ const SITE: u8 = OpKind::Site as u8;
 const USED: u8 = OpKind::Used as u8;
 const FLUSH: u8 = OpKind::Flush as u8;
 const FENCE: u8 = OpKind::Fence as u8;
+/// The code of the first call that came with version 7.
+const FIRST_NEW_CALL: u64 = 28;
 const SPLIT_CALL: &str = "a call without all of its arguments";
 
 /// Four-bit codes, sixteen to a word.
@@ -416,11 +418,13 @@ pub struct Decoder {
     /// Whether a block so far passed over a part of the program, and told what was used there.
     pub skips: bool,
     pub uses: bool,
+    /// Whether a block so far had a call of a kind, or with buffers, that no version before the last knows.
+    pub new_calls: bool,
 }
 
 impl Default for Decoder {
     fn default() -> Self {
-        Decoder { predictor: Predictor::new(), skips: false, uses: false }
+        Decoder { predictor: Predictor::new(), skips: false, uses: false, new_calls: false }
     }
 }
 
@@ -523,6 +527,10 @@ impl Decoder {
         }
         let call = Call::decode(header, &out[first + 1..]);
         self.skips |= matches!(call, Some(Call::Skip { .. }));
+        self.new_calls |= call.is_some_and(|call| {
+            header.word >= FIRST_NEW_CALL
+                || call.further_buffers(header, &out[first + 1..]).len() > 0
+        });
         Ok(())
     }
 }
@@ -623,7 +631,7 @@ fn number(bytes: &mut &[u8]) -> Result<u64, CodecError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::Call;
+    use crate::op::{Buffer, Call};
     use proptest::prelude::*;
 
     fn encoded(ops: &[Op]) -> Vec<u8> {
@@ -655,6 +663,12 @@ mod tests {
                 let mut ops = Vec::new();
                 Call::Map { address, length, flags: 1, file, offset: length }
                     .encode(instructions, &mut ops);
+                let further = vec![Buffer { address, length }; (length % 5) as usize];
+                Call::Read { file, offset: length, length, address }.encode_with(
+                    &further,
+                    instructions,
+                    &mut ops,
+                );
                 ops
             },
         );

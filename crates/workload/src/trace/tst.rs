@@ -33,9 +33,11 @@ use tierscope_units::reason;
 /// The first bytes of every recording. The high bit and the line ends show whether a transfer
 /// took it for text.
 pub const MAGIC: [u8; 8] = *b"\x89TST\r\n\x1a\n";
-/// The version of the format that is written, and the newest that is read: of a program of which it holds
-/// windows it tells what was used between them.
-pub const VERSION: u32 = USES_VERSION;
+/// The version of the format that is written, and the newest that is read.
+pub const VERSION: u32 = FILES_VERSION;
+/// The oldest version that tells what becomes of files besides reads and writes of one buffer: files deleted and emptied,
+/// copies in the kernel, allocation, and calls of several buffers.
+pub const FILES_VERSION: u32 = 7;
 /// The oldest version that tells what was used between windows.
 pub const USES_VERSION: u32 = 6;
 /// The oldest version that may hold windows of a program.

@@ -343,19 +343,65 @@ impl FileSystem {
             metadata.extents += 1;
         }
         metadata.next = (index + 1, place + self.page_bytes);
+        let extents = metadata.extents;
         let mut blocks = self.layout.bitmap(place).to_vec();
         blocks.push(self.layout.inode(file));
-        let map = match self.kind {
-            FileSystemKind::Ext4 => self.layout.extent_leaf(file, metadata.extents),
-            FileSystemKind::Ext3 => self.layout.indirect(file, index),
-        };
-        blocks.extend(map);
+        blocks.extend(self.map_block(file, extents, index));
         self.change(file, &blocks, true, now_ps);
+        self.mapped(file, (index, place), written);
+    }
+
+    /// The block of a file's map that tells of a page, where its inode does not.
+    fn map_block(&self, file: InodeId, extents: u64, index: u64) -> Option<u64> {
+        match self.kind {
+            FileSystemKind::Ext4 => self.layout.extent_leaf(file, extents),
+            FileSystemKind::Ext3 => self.layout.indirect(file, index),
+        }
+    }
+
+    /// A page's place counts from the last change of the file on.
+    fn mapped(&mut self, file: InodeId, (index, place): (u64, u64), written: bool) {
         let transaction = self.files.get(&file).map_or(0, |metadata| metadata.changed_by);
         self.note(|| Note::Mapped { file, index, place, written, transaction });
         if self.mode == JournalMode::Ordered {
             self.journal.order(file);
         }
+    }
+
+    /// A block that was allocated without being written is written, and its extent is no longer marked as unwritten
+    /// (`ext4_convert_unwritten_extents`, fs/ext4/extents.c).
+    pub fn converted(
+        &mut self,
+        file: InodeId,
+        (index, place): (u64, u64),
+        written: bool,
+        now_ps: u64,
+    ) {
+        let extents = self.files.entry(file).or_default().extents;
+        let mut blocks = vec![self.layout.inode(file)];
+        blocks.extend(self.map_block(file, extents, index));
+        self.change(file, &blocks, true, now_ps);
+        self.mapped(file, (index, place), written);
+    }
+
+    /// A file gets blocks that are not written, in so many further extents and within the groups of these places; its
+    /// size is this now (`ext4_fallocate`, fs/ext4/extents.c).
+    pub fn preallocated(
+        &mut self,
+        file: InodeId,
+        size_bytes: u64,
+        extents: u64,
+        places: &BTreeSet<u64>,
+        now_ps: u64,
+    ) {
+        let metadata = self.files.entry(file).or_default();
+        metadata.size_bytes = size_bytes;
+        metadata.extents += extents;
+        let all = metadata.extents;
+        let mut blocks = vec![self.layout.inode(file)];
+        blocks.extend(places.iter().flat_map(|place| self.layout.bitmap(*place)));
+        blocks.extend((all - extents + 1..=all).filter_map(|nth| self.map_block(file, nth, 0)));
+        self.change(file, &blocks, true, now_ps);
     }
 
     /// A file is cut off at so many bytes: these of its pages go, and the blocks with these places are free.

@@ -17,7 +17,7 @@ pub struct DirectCall {
     pub offset: u64,
     /// Bytes; of a read, up to the end of the file.
     pub bytes: u64,
-    /// Where the caller has its buffer.
+    /// Where the caller has its buffer; of several the place among all.
     pub address: u64,
     /// To the file.
     pub write: bool,
@@ -33,20 +33,20 @@ pub enum DirectNext {
 }
 
 impl Paging {
-    /// Decides what a direct call needs. `pinned` is what it holds of its buffer from one time to the next, empty at
+    /// Decides what a direct call needs. `page_of` gives the virtual page of each page of its buffers, by its number, and `pinned` is what it holds of its buffer from one time to the next, empty at
     /// first; once it is started, it holds nothing by itself.
     pub fn direct(
         &mut self,
         call: &DirectCall,
+        page_of: &dyn Fn(u64) -> u64,
         pinned: &mut Vec<u64>,
         now_ps: u64,
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<DirectNext, OsError> {
         let pages = self.pages_of_call(call);
-        let buffer = call.address / self.page_bytes;
         while (pinned.len() as u64) < pages.end - pages.start {
-            let page = buffer + pinned.len() as u64;
+            let page = page_of(pinned.len() as u64);
             let frame = match self.entry(page) {
                 Pte::Present { frame, writable } if writable || call.write => frame,
                 _ => match self.fault(page, !call.write, now_ps, work, held)? {

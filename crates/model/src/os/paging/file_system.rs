@@ -74,7 +74,7 @@ impl Paging {
             return;
         };
         // One place of each group tells of all.
-        let places = pages.clone().filter_map(|index| self.store_address(file, index));
+        let places = pages.clone().filter_map(|index| self.block_of(file, index));
         let places = places.map(|place| place / group_bytes * group_bytes).collect();
         let freed = pages.clone();
         self.change_metadata(|system, now_ps| {

@@ -18,6 +18,10 @@ pub(super) struct Names {
     inodes: BTreeMap<FileId, Option<InodeId>>,
     /// Inodes that no name is a link to.
     nameless: BTreeSet<InodeId>,
+    /// Of these, the last that each name was a link to.
+    last: BTreeMap<FileId, InodeId>,
+    /// Inodes that have gone, for files that are made anew under names that were not known.
+    free: BTreeSet<InodeId>,
 }
 
 impl Names {
@@ -31,23 +35,33 @@ impl Paging {
     /// A file is opened, with the size it has now where it is first seen; it is made, and empty, where its name is known and it
     /// was deleted. Its inode.
     pub fn open(&mut self, name: FileId, size_bytes: u64) -> Result<InodeId, OsError> {
-        let known = self.names.inodes.get(&name).copied();
-        if let Some(Some(inode)) = known {
-            return Ok(inode);
+        match self.names.inodes.get(&name) {
+            Some(Some(inode)) => Ok(*inode),
+            Some(None) => self.add_inode(name, 0, false),
+            None => self.add_inode(name, size_bytes, size_bytes > 0),
         }
-        let size_bytes = if known.is_some() { 0 } else { size_bytes };
-        let mut inode = name;
+    }
+
+    /// A name that is a link to none gets an inode: of a file that is made, or, if `held`, that the store has had
+    /// from the start.
+    fn add_inode(&mut self, name: FileId, size_bytes: u64, held: bool) -> Result<InodeId, OsError> {
+        // As file systems do, so that what is made and deleted again and again, each time under another name,
+        // needs no more room than it has at once.
+        let is_new = !held && !self.names.inodes.contains_key(&name);
+        let free = if is_new { self.names.free.pop_first() } else { None };
+        let mut inode = free.unwrap_or(name);
         if self.files.contains_key(&inode) {
             let mut spare = FIRST_SPARE..;
             inode = spare.find(|spare| !self.files.contains_key(spare)).unwrap_or(inode);
         }
+        self.names.free.remove(&inode);
         self.names.inodes.insert(name, Some(inode));
         let pages = size_bytes.div_ceil(self.page_bytes);
         let base_address = self.store_end;
         self.grow_store(pages)?;
-        self.change_metadata(|system, now_ps| match pages {
-            0 => system.create(name, inode, now_ps),
-            _ => system.held(name, inode, (base_address, pages), size_bytes),
+        self.change_metadata(|system, now_ps| match held {
+            false => system.create(name, inode, now_ps),
+            true => system.held(name, inode, (base_address, pages), size_bytes),
         });
         let state = self.file(inode);
         (state.name, state.size_bytes) = (name, size_bytes);
@@ -58,6 +72,11 @@ impl Paging {
     /// The inode of a name, where there is such a file.
     pub fn find(&self, name: FileId) -> Option<InodeId> {
         self.names.inodes.get(&name).copied().flatten()
+    }
+
+    /// The same, or the inode that the name was a link to last, where something has it still.
+    pub fn find_or_last(&self, name: FileId) -> Option<InodeId> {
+        self.find(name).or_else(|| self.names.last.get(&name).copied())
     }
 
     /// All inodes that have a name, in order.
@@ -77,14 +96,21 @@ impl Paging {
         self.names.nameless.contains(&inode)
     }
 
-    /// A file is deleted: its name goes, and its inode once nothing has it. Which that was.
-    pub fn unlink(&mut self, name: FileId) -> Option<InodeId> {
-        let inode = self.names.inodes.get_mut(&name)?.take()?;
+    /// A file is deleted: its name goes, and its inode once nothing has it. Which that was. A file that is told of here
+    /// first has been there from the start, and has this size.
+    pub fn unlink(&mut self, name: FileId, size_bytes: u64) -> Result<Option<InodeId>, OsError> {
+        if size_bytes > 0 && !self.names.inodes.contains_key(&name) {
+            self.add_inode(name, size_bytes, true)?;
+        }
+        let Some(inode) = self.names.inodes.get_mut(&name).and_then(Option::take) else {
+            return Ok(None);
+        };
         self.names.nameless.insert(inode);
+        self.names.last.insert(name, inode);
         let pages = self.file_pages(inode);
         self.change_metadata(|system, now_ps| system.unlink(inode, pages, now_ps));
         self.drop_unused(inode);
-        Some(inode)
+        Ok(Some(inode))
     }
 
     /// A call on an inode begins, or somebody has it open (`ihold`).
@@ -107,9 +133,13 @@ impl Paging {
         self.truncate(inode, 0);
         if !processes::is_object(inode) {
             self.change_metadata(|system, now_ps| system.remove(inode, now_ps));
+            self.names.free.insert(inode);
         }
-        self.files.remove(&inode);
+        let name = self.files.remove(&inode).map(|state| state.name);
         self.names.nameless.remove(&inode);
+        if let Some(name) = name.filter(|name| self.names.last.get(name) == Some(&inode)) {
+            self.names.last.remove(&name);
+        }
     }
 
     /// Inodes without a name that a range maps, whose last mapping may go.

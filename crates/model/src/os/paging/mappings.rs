@@ -28,6 +28,7 @@ impl Paging {
             tried: None,
             last_read: None,
             dirtied_ps: None,
+            allocated_pages: 0,
         })
     }
 
@@ -206,9 +207,19 @@ impl Paging {
     /// Sets a file's size; pages beyond it are dropped.
     pub fn truncate(&mut self, file: InodeId, length: u64) {
         let pages = length.div_ceil(self.page_bytes);
-        let old = self.file_size(file).div_ceil(self.page_bytes);
+        let allocated = self.file(file).allocated_pages;
+        let old = self.file_size(file).div_ceil(self.page_bytes).max(allocated);
         self.free_places(file, length, pages..old);
-        for index in pages..old {
+        self.cut_pages(file, pages..old);
+        let state = self.file(file);
+        state.size_bytes = length;
+        state.stored_pages = state.stored_pages.min(pages);
+        state.allocated_pages = state.allocated_pages.min(pages);
+    }
+
+    /// Pages of a file are dropped, and their places are free.
+    pub(super) fn cut_pages(&mut self, file: InodeId, pages: Range<u64>) {
+        for index in pages {
             let key = file_key(file, index);
             if self.shadows.get(key) != 0 {
                 self.shadows.set(key, 0);
@@ -229,8 +240,5 @@ impl Paging {
                 }
             }
         }
-        let state = self.file(file);
-        state.size_bytes = length;
-        state.stored_pages = state.stored_pages.min(pages);
     }
 }

@@ -2,6 +2,7 @@
 //! call. It decides and keeps its tables; the machine carries out the transfers, charges the
 //! paths and stops the threads.
 
+mod allocation;
 mod buffer_cache;
 mod direct;
 mod faults;
@@ -300,6 +301,8 @@ struct FileState {
     last_read: Option<u64>,
     /// Since when it has dirty pages, if it has.
     dirtied_ps: Option<u64>,
+    /// The page behind the last that has been allocated without being written (fallocate).
+    allocated_pages: u64,
 }
 
 /// The operating system's memory management.
@@ -364,8 +367,10 @@ mod extent {
     pub const HOLDS: u64 = 1;
     /// The page was cut off: the place holds nothing that counts.
     pub const FREE: u64 = 2;
-    /// Both; addresses are whole pages.
-    pub const FLAGS: u64 = HOLDS | FREE;
+    /// The place is the page's, and has not been written: the page reads as zeros.
+    pub const UNWRITTEN: u64 = 4;
+    /// All; addresses are whole pages.
+    pub const FLAGS: u64 = HOLDS | FREE | UNWRITTEN;
 }
 
 fn file_key(file: InodeId, index: u64) -> u64 {

@@ -372,12 +372,26 @@ impl Paging {
         if self.store_address(file, index).is_some() {
             return;
         }
-        self.extents.set(file_key(file, index), address | extent::HOLDS);
+        let key = file_key(file, index);
+        let unwritten = self.extents.get(key) & extent::UNWRITTEN != 0;
+        self.extents.set(key, address | extent::HOLDS);
         let size_bytes = self.file_size(file).min((index + 1) * self.page_bytes);
         self.change_metadata(|system, now_ps| {
             system.grew(file, size_bytes);
-            system.allocated(file, (index, address), written, now_ps);
+            if unwritten {
+                system.converted(file, (index, address), written, now_ps);
+            } else {
+                system.allocated(file, (index, address), written, now_ps);
+            }
         });
+    }
+
+    /// The place that is a page's, whether it has been written or is only allocated.
+    pub(super) fn block_of(&self, file: InodeId, index: u64) -> Option<u64> {
+        self.store_address(file, index).or_else(|| {
+            let extent = self.extents.get(file_key(file, index));
+            (extent & extent::UNWRITTEN != 0).then_some(extent & !extent::FLAGS)
+        })
     }
 
     /// A page of a file is cut off: its place in the store is free to be written again, but not

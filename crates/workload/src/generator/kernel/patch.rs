@@ -127,7 +127,7 @@ mod tests {
                     assert!(there.contains(&file))
                 }
                 Call::Open { file, .. } if file < 400 => assert!(there.insert(file)),
-                Call::Unlink { file } => {
+                Call::Unlink { file, .. } => {
                     assert!(there.remove(&file));
                     changes += 1;
                 }

@@ -1,15 +1,17 @@
 //! What calls of a workload of threads ask of files: which they are, how much is read and written of which,
 //! and how soon a page of a file is touched again, as a page cache that holds nothing else would see it.
 //!
-//! What mappings of files are asked for is memory, and counted as such. A page that is cut off, or whose file
-//! is deleted, is held by no cache any more: distances do not count it, and one that comes in its place
+//! What mappings of files are asked for is memory, and counted as such; it touches the page of the file, too, once as
+//! long as the accesses one behind the other stay in it. A page that is cut off, or whose file is deleted, is held by no cache any more: distances do not count it, and one that comes in its place
 //! is touched for the first time.
 
+use super::super::TraceRequest;
 use super::curve::{MissRatio, Reuse};
+use super::mapped::Mappings;
 use super::stack::mixed;
 use super::touches::{Sample, Touches};
 use super::working_set::Window;
-use crate::op::{Call, FileId, NO_FILE};
+use crate::op::{Call, FileId, NO_FILE, fallocate};
 use crate::stream::FileInfo;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -43,8 +45,16 @@ pub struct FileCalls {
     /// Files forced to the store, all with them or their data alone (fsync, fdatasync), of ranges (sync_file_range), and
     /// all files at once (sync, syncfs).
     pub syncs: u64,
-    /// Files whose size was set.
+    /// Copies in the kernel from one file to another (copy_file_range, sendfile).
+    pub copies: u64,
+    /// Reads to pipes and sockets, and writes from pipes (sendfile, splice).
+    pub splices: u64,
+    /// Files whose size was set, those that opening emptied included.
     pub truncates: u64,
+    /// Changes of the blocks that a file has (fallocate), but for the next.
+    pub allocates: u64,
+    /// Ranges of files that were made holes or zeroed, taken out or put in (fallocate).
+    pub holes: u64,
     /// Files deleted.
     pub deletes: u64,
     /// Mappings of files.
@@ -111,6 +121,8 @@ pub struct Files {
     pub page_bytes: u64,
     /// Touches of pages: a read or write touches each page of which it has a byte, once.
     pub touches: u64,
+    /// Of these, touches by loads and stores through mappings.
+    pub mapped_touches: u64,
     /// Different pages touched: an estimate where `sample` is there. Pages of a file that is made anew are others.
     pub pages: u64,
     /// Pages at a time at most, of files that were there: less than `pages` where files are deleted.
@@ -137,6 +149,10 @@ pub(super) struct FilePass {
     sequential: u64,
     files: BTreeMap<FileId, FileUse>,
     touches: Touches,
+    mappings: Mappings,
+    /// The page of memory that the last access through a mapping was to, and whether it has been stored to.
+    mapped: (u64, bool),
+    mapped_touches: u64,
     /// Reads and writes so far.
     moved: u64,
     kept: Vec<FileAccess>,
@@ -158,14 +174,35 @@ impl FilePass {
             sequential: 0,
             files: BTreeMap::new(),
             touches: Touches::new(most_pages),
+            mappings: Mappings::default(),
+            mapped: (u64::MAX, false),
+            mapped_touches: 0,
             moved: 0,
             kept: Vec::new(),
             halved: 0,
         }
     }
 
+    /// A load or store, which may reach a page of a file.
+    #[inline]
+    pub fn access(&mut self, request: &TraceRequest) {
+        let write = request.is_write();
+        let last = (request.end() - 1) / PAGE_BYTES;
+        for page in request.address / PAGE_BYTES..=last {
+            if self.mapped.0 == page && (self.mapped.1 || !write) {
+                continue;
+            }
+            let Some(of) = self.mappings.reached(page, write) else { continue };
+            self.mapped = (page, write);
+            self.mapped_touches += 1;
+            self.touches.touch(self::page(of.file, of.index * PAGE_BYTES), write && of.shared);
+        }
+    }
+
     /// A call; whether it moves data of a file.
     pub fn take(&mut self, call: &Call) -> bool {
+        self.mappings.take(call);
+        self.mapped.0 = u64::MAX;
         let calls = &mut self.calls;
         let (count, file, offset, length, write) = match *call {
             Call::Read { file, offset, length, .. } => {
@@ -179,6 +216,16 @@ impl FilePass {
             }
             Call::WriteDirect { file, offset, length, .. } => {
                 (&mut calls.direct_writes, file, offset, length, true)
+            }
+            Call::SpliceRead { file, offset, length } => {
+                (&mut calls.splices, file, offset, length, false)
+            }
+            Call::SpliceWrite { file, offset, length } => {
+                (&mut calls.splices, file, offset, length, true)
+            }
+            Call::CopyRange { source, source_offset, file, offset, length } => {
+                self.moves(source, source_offset, length, false);
+                (&mut self.calls.copies, file, offset, length, true)
             }
             _ => {
                 self.other(call);
@@ -207,9 +254,12 @@ impl FilePass {
                 calls.truncates += 1;
                 self.cut(file, length);
             }
-            Call::Unlink { file } => {
+            Call::Unlink { file, .. } => {
                 calls.deletes += 1;
                 self.cut(file, 0);
+            }
+            Call::Allocate { file, mode, offset, length } => {
+                self.allocate(file, mode, offset, length)
             }
             _ => {}
         }
@@ -249,16 +299,47 @@ impl FilePass {
         }
     }
 
+    /// The blocks that a file has change.
+    fn allocate(&mut self, file: FileId, mode: u64, offset: u64, length: u64) {
+        use fallocate::{COLLAPSE_RANGE, INSERT_RANGE, KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE};
+        let end = offset.saturating_add(length);
+        let moves = mode & (COLLAPSE_RANGE | INSERT_RANGE) != 0;
+        let is_hole = moves || mode & (PUNCH_HOLE | ZERO_RANGE) != 0;
+        let size = &mut self.files.entry(file).or_default().size;
+        *size = size.map(|size| match mode {
+            mode if mode & COLLAPSE_RANGE != 0 => size.saturating_sub(length),
+            mode if mode & INSERT_RANGE != 0 => size.saturating_add(length),
+            mode if mode & (KEEP_SIZE | PUNCH_HOLE) == 0 => size.max(end),
+            _ => size,
+        });
+        let count = if is_hole { &mut self.calls.holes } else { &mut self.calls.allocates };
+        *count += 1;
+        if is_hole {
+            // What is behind a range that is taken out or put in has other pages from then on.
+            let last = if moves { u64::MAX } else { end / PAGE_BYTES };
+            self.forget(file, offset.div_ceil(PAGE_BYTES), last);
+        }
+    }
+
     /// The pages of a file from a length on are there no more.
     fn cut(&mut self, file: FileId, length: u64) {
         let of_file = self.files.entry(file).or_default();
         (of_file.next, of_file.size) = (None, Some(length));
-        let (first, end) = (length.div_ceil(PAGE_BYTES), of_file.end_byte.div_ceil(PAGE_BYTES));
+        self.forget(file, length.div_ceil(PAGE_BYTES), u64::MAX);
+    }
+
+    /// Pages of a file, from the first to that before the last, are there no more.
+    fn forget(&mut self, file: FileId, first: u64, last: u64) {
+        // Mappings may have touched pages that no call has.
+        let of_calls = self.files.entry(file).or_default().end_byte.div_ceil(PAGE_BYTES);
+        let end = if self.mapped_touches > 0 { last } else { last.min(of_calls) };
         let many = end.saturating_sub(first) > self.touches.followed_count() as u64;
         let gone: Vec<u64> = if many {
             let own = page(file, 0)..=page(file, u64::MAX);
-            let from = page(file, first.saturating_mul(PAGE_BYTES));
-            self.touches.followed().filter(|it| own.contains(it) && *it >= from).collect()
+            let numbers = first..last;
+            let number = |it: &u64| it & ((1 << PAGE_BITS) - 1);
+            let is_gone = |it: &u64| own.contains(it) && numbers.contains(&number(it));
+            self.touches.followed().filter(is_gone).collect()
         } else {
             (first..end).map(|number| page(file, number * PAGE_BYTES)).collect()
         };
@@ -317,6 +398,7 @@ impl FilePass {
             most_used,
             page_bytes: PAGE_BYTES,
             touches: found.touches,
+            mapped_touches: self.mapped_touches,
             pages: found.blocks,
             most_pages: found.most_blocks,
             written_pages: found.written_blocks,
@@ -332,6 +414,7 @@ impl FilePass {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::requests::RequestKind;
     use proptest::prelude::*;
 
     fn of(calls: &[Call], most_pages: usize) -> Files {
@@ -356,7 +439,7 @@ mod tests {
         );
         let cuts =
             (file.clone(), offset).prop_map(|(file, length)| Call::Truncate { file, length });
-        let deletes = file.prop_map(|file| Call::Unlink { file });
+        let deletes = file.prop_map(|file| Call::Unlink { file, size: 0 });
         proptest::collection::vec(prop_oneof![12 => moves, 2 => cuts, 1 => deletes], 1..200)
     }
 
@@ -382,7 +465,7 @@ mod tests {
                         list.retain(|it| !gone(it));
                         written.retain(|it| !gone(it));
                     }
-                    Call::Unlink { file } => {
+                    Call::Unlink { file, .. } => {
                         sizes[file as usize] = Some(0);
                         list.retain(|it| it.0 != file);
                         written.retain(|it: &(u32, u64)| it.0 != file);
@@ -451,7 +534,7 @@ mod tests {
                 Call::SyncAll {},
                 Call::ReadDirect { file: 7, offset: u64::MAX - 3, length: u64::MAX, address: 0 },
                 Call::Close { file: 0 },
-                Call::Unlink { file: 7 },
+                Call::Unlink { file: 7, size: 0 },
             ],
             1 << 20,
         );
@@ -475,6 +558,74 @@ mod tests {
             .collect();
         assert_eq!(used, [("first", 100, 5100), ("file 7", 3, 0)]);
         assert_eq!(found.sizes, [(2, 1), (64, 2), (4096, 1)]);
+    }
+
+    #[test]
+    fn copies_and_holes_are_told_of_the_pages_that_they_touch_and_take() {
+        let write = |file: FileId, pages: u64| Call::Write {
+            file,
+            offset: 0,
+            length: pages * 4096,
+            address: 0,
+        };
+        let hole = |mode: u64, first: u64, pages: u64| {
+            let (offset, length) = (first * 4096, pages * 4096);
+            Call::Allocate { file: 0, mode, offset, length }
+        };
+        let found = of(
+            &[
+                Call::Open { file: 0, size: 0 },
+                write(0, 8),
+                Call::CopyRange { source: 0, source_offset: 0, file: 1, offset: 0, length: 8192 },
+                Call::SpliceRead { file: 0, offset: 0, length: 4096 },
+                Call::SpliceWrite { file: 1, offset: 8192, length: 4096 },
+                hole(0, 0, 9),
+                hole(fallocate::PUNCH_HOLE | fallocate::KEEP_SIZE, 2, 3),
+                write(0, 8),
+                hole(fallocate::COLLAPSE_RANGE, 6, 1),
+                write(0, 8),
+            ],
+            1 << 20,
+        );
+        let calls = FileCalls {
+            opens: 1,
+            writes: 3,
+            copies: 1,
+            splices: 2,
+            allocates: 1,
+            holes: 2,
+            ..FileCalls::default()
+        };
+        assert_eq!(found.calls, calls);
+        // 8 pages of one, 3 of the other; 3 that came in the place of a hole, 2 behind what was taken out.
+        assert_eq!((found.touches, found.pages, found.most_pages), (8 + 4 + 1 + 1 + 16, 16, 11));
+        assert_eq!([found.read_bytes, found.written_bytes], [8192 + 4096, 3 * 32768 + 8192 + 4096]);
+    }
+
+    #[test]
+    fn what_is_loaded_and_stored_through_a_mapping_touches_the_pages_of_its_file() {
+        let mut pass = FilePass::new(1 << 20);
+        let (address, length) = (1 << 30, 4 * 4096);
+        pass.take(&Call::Map {
+            address,
+            length,
+            flags: crate::op::MAP_SHARED,
+            file: 0,
+            offset: 4096,
+        });
+        let of =
+            |at: u64, kind| TraceRequest { address: address + at, bytes: 8, kind, ticks: None };
+        let (read, write) = (RequestKind::Read, RequestKind::Write);
+        for (at, kind) in
+            [(0, read), (8, read), (16, write), (24, read), (4092, write), (40_000, write)]
+        {
+            pass.access(&of(at, kind));
+        }
+        // The file's second page by a call; its third is touched by the store that goes over an end.
+        pass.take(&Call::Read { file: 0, offset: 4096, length: 4096, address: 0 });
+        let found = pass.finish(&[]).unwrap();
+        assert_eq!((found.touches, found.mapped_touches), (4, 3));
+        assert_eq!((found.pages, found.written_pages), (2, 2));
     }
 
     #[test]

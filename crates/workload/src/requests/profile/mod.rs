@@ -4,6 +4,7 @@
 mod associative;
 mod curve;
 mod files;
+mod mapped;
 mod stack;
 mod touches;
 mod working_set;
@@ -14,7 +15,7 @@ pub use files::{FileAccess, FileCalls, FileUse, Files};
 pub use touches::Sample;
 pub use working_set::Window;
 
-use super::accesses::{Accesses, Step};
+use super::accesses::{Accesses, Step, moves_data};
 use super::{Beside, Passed, RequestKind, RequestSource, Times, TraceRequest};
 use crate::stream::StreamError;
 use associative::Sets;
@@ -33,6 +34,8 @@ const LOOK_EVERY: u64 = 1 << 14;
 pub struct Profile {
     /// Whether the trace was read to its end.
     pub complete: bool,
+    /// Whether it was not because somebody broke it off, and not for a limit.
+    pub interrupted: bool,
     /// Requests to read.
     pub reads: u64,
     /// Requests to write.
@@ -79,35 +82,45 @@ pub struct Profile {
     pub working_set: Vec<Window>,
 }
 
-/// Goes through a trace. `goes_on` is asked now and then, and ends it early.
+/// Goes through a trace, up to `most` requests. `goes_on` is asked now and then, and ends it early.
 ///
 /// # Errors
 /// Where the trace is wrong.
 pub fn profile(
     source: &mut dyn RequestSource,
     block_bytes: u64,
+    most: Option<u64>,
     goes_on: impl FnMut(Passed) -> bool,
 ) -> Result<Profile, StreamError> {
-    profile_of(source, block_bytes, MOST_BLOCKS, goes_on)
+    profile_of(source, block_bytes, MOST_BLOCKS, most, goes_on)
 }
 
 fn profile_of(
     source: &mut dyn RequestSource,
     block_bytes: u64,
     most_blocks: usize,
+    most: Option<u64>,
     mut goes_on: impl FnMut(Passed) -> bool,
 ) -> Result<Profile, StreamError> {
     let mut pass = Pass::new(block_bytes, most_blocks);
+    let most = most.unwrap_or(u64::MAX);
     let mut count = 0u64;
-    while let Some(request) = source.next()? {
+    while count < most
+        && let Some(request) = source.next()?
+    {
         pass.take(&request);
         count += 1;
-        if count.is_multiple_of(LOOK_EVERY)
-            && !goes_on(Passed { requests: count, share: source.share() })
-        {
-            pass.profile.complete = false;
-            break;
+        if count.is_multiple_of(LOOK_EVERY) {
+            let share = larger(source.share(), share_of_limit(count, most));
+            if !goes_on(Passed { requests: count, share }) {
+                pass.break_off();
+                break;
+            }
         }
+    }
+    // What is behind the limit may be wrong; that it is there is enough.
+    if count == most && !matches!(source.next(), Ok(None)) {
+        pass.profile.complete = false;
     }
     Ok(pass.finish(source.times()))
 }
@@ -137,27 +150,52 @@ pub fn profile_threads(
     let mut pass = Pass::new(block_bytes, MOST_BLOCKS);
     let mut files = FilePass::new(MOST_BLOCKS);
     let mut count = 0u64;
-    while most.is_none_or(|most| count < most) {
+    let most = most.unwrap_or(u64::MAX);
+    while count < most {
         let Some(step) = source.step()? else { break };
         let moved = match step {
             Step::Access(request) => {
                 pass.take(&request);
+                files.access(&request);
                 true
             }
             Step::Call(call) => files.take(&call),
         };
         count += u64::from(moved);
         if moved && count.is_multiple_of(LOOK_EVERY) {
-            let of_limit = most.map(|most| count as f64 / most as f64);
-            let share = source.share().into_iter().chain(of_limit).reduce(f64::max);
+            let share = larger(source.share(), share_of_limit(count, most));
             if !goes_on(Passed { requests: count, share }) {
-                pass.profile.complete = false;
+                pass.break_off();
                 break;
             }
         }
     }
+    let beside = source.beside();
+    if count == most && is_more(source) {
+        pass.profile.complete = false;
+    }
     let files = files.finish(&source.files());
-    Ok(OfThreads { profile: pass.finish(Times::Absent), files, beside: source.beside() })
+    Ok(OfThreads { profile: pass.finish(Times::Absent), files, beside })
+}
+
+/// How much of a limit has been taken, where there is one.
+fn share_of_limit(count: u64, most: u64) -> Option<f64> {
+    (most < u64::MAX).then(|| count as f64 / most as f64)
+}
+
+fn larger(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    one.into_iter().chain(other).reduce(f64::max)
+}
+
+/// Whether an access, or a call that moves data of a file, comes yet; what is behind a limit may be wrong.
+fn is_more(source: &mut Accesses) -> bool {
+    loop {
+        match source.step() {
+            Ok(None) => return false,
+            Ok(Some(Step::Call(call))) if !moves_data(&call) => {}
+            _ => return true,
+        }
+    }
 }
 
 /// One pass over a trace.
@@ -165,6 +203,8 @@ struct Pass {
     profile: Profile,
     sizes: BTreeMap<u64, u64>,
     ticks: Option<(u64, u64)>,
+    /// Whether requests without a time came before any with one.
+    begins_without_time: bool,
     touches: Touches,
     sets: Sets,
 }
@@ -175,16 +215,26 @@ impl Pass {
             profile: Profile { complete: true, block_bytes, ..Profile::default() },
             sizes: BTreeMap::new(),
             ticks: None,
+            begins_without_time: false,
             touches: Touches::new(most_blocks),
             sets: Sets::new(most_blocks),
         }
     }
 
+    fn break_off(&mut self) {
+        (self.profile.complete, self.profile.interrupted) = (false, true);
+    }
+
     fn take(&mut self, request: &TraceRequest) {
         let block_bytes = self.profile.block_bytes;
-        if let Some(ticks) = request.ticks {
-            let first = self.ticks.map_or(ticks, |(first, _)| first);
-            self.ticks = Some((first, ticks));
+        match request.ticks {
+            Some(ticks) => {
+                // What came before any time came at the trace's start.
+                let start = if self.begins_without_time { 0 } else { ticks };
+                let first = self.ticks.map_or(start, |(first, _)| first);
+                self.ticks = Some((first, ticks));
+            }
+            None => self.begins_without_time |= self.ticks.is_none(),
         }
         let bytes = if request.bytes == 0 { block_bytes } else { request.bytes.into() };
         let profile = &mut self.profile;

@@ -28,7 +28,7 @@ impl RequestSource for Listed {
 fn of_blocks(blocks: &[u64], most: usize) -> Profile {
     let requests: Vec<_> =
         blocks.iter().map(|block| TraceRequest::line(block * 64, false, None)).collect();
-    profile_of(&mut Listed(requests.into_iter()), 64, most, |_| true).unwrap()
+    profile_of(&mut Listed(requests.into_iter()), 64, most, None, |_| true).unwrap()
 }
 
 /// Touches that hit a list of the blocks touched last, of so many.
@@ -95,8 +95,8 @@ fn the_slots_of_touches_are_numbered_anew_without_a_change() {
 fn a_sample_is_as_near_as_it_says() {
     for (pattern, seed) in [(Pattern::Random, 1), (Pattern::Zipf, 2), (Pattern::Zipf, 3)] {
         let trace = || Patterned::new(pattern, 400_000, 1 << 23, 1, 30, seed);
-        let exact = profile_of(&mut trace(), 64, 1 << 20, |_| true).unwrap();
-        let sampled = profile_of(&mut trace(), 64, 4096, |_| true).unwrap();
+        let exact = profile_of(&mut trace(), 64, 1 << 20, None, |_| true).unwrap();
+        let sampled = profile_of(&mut trace(), 64, 4096, None, |_| true).unwrap();
         let sample = sampled.sample.unwrap();
         assert!(exact.sample.is_none() && sample.blocks <= 4096 && sample.rate < 0.1);
         let ratio = sampled.blocks as f64 / exact.blocks as f64;
@@ -125,10 +125,31 @@ fn what_requests_ask_for_is_counted() {
         request(RequestKind::Flush, 0, 0),
         request(RequestKind::Trim, 0, 4096),
     ];
-    let found = profile_of(&mut Listed(requests.into_iter()), 4096, 1 << 20, |_| true).unwrap();
+    let found =
+        profile_of(&mut Listed(requests.into_iter()), 4096, 1 << 20, None, |_| true).unwrap();
     assert_eq!((found.reads, found.writes, found.flushes, found.trims), (1, 2, 1, 1));
     assert_eq!((found.read_bytes, found.written_bytes), (5000, 4608));
     assert_eq!((found.touches, found.blocks, found.written_blocks), (4, 4, 2));
     assert_eq!(found.sizes, [(512, 1), (4096, 2)]);
     assert_eq!((found.first_byte, found.last_byte), (Some(100), Some(u64::MAX - 10)));
 }
+
+#[test]
+fn a_limit_leaves_a_trace_incomplete_where_more_of_it_comes_and_alone_then() {
+    let requests = |count: u64| {
+        let all = (0..count).map(|at| TraceRequest { address: at * 64, ..REQUEST });
+        Listed(all.collect::<Vec<_>>().into_iter())
+    };
+    for (count, most, complete, reads) in [
+        (10, Some(5), false, 5),
+        (10, Some(10), true, 10),
+        (10, Some(11), true, 10),
+        (10, None, true, 10),
+    ] {
+        let found = profile_of(&mut requests(count), 64, 1 << 20, most, |_| true).unwrap();
+        assert_eq!((found.complete, found.interrupted, found.reads), (complete, false, reads));
+    }
+}
+
+const REQUEST: TraceRequest =
+    TraceRequest { address: 0, bytes: 64, kind: RequestKind::Read, ticks: None };

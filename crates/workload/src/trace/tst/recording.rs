@@ -74,6 +74,9 @@ impl Recording {
             Decoder { uses: true, .. } if self.version < USES_VERSION => {
                 Err("it tells what was used between windows, which comes with version 6")
             }
+            Decoder { new_calls: true, .. } if self.version < FILES_VERSION => {
+                Err("it has a call of a kind, or with several buffers, that comes with version 7")
+            }
             _ => Ok(()),
         }
     }

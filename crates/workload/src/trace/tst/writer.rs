@@ -170,12 +170,16 @@ impl TstWriter {
         Ok(())
     }
 
-    /// Adds a file that the program uses. Files are numbered in the order of the calls.
+    /// Adds a file that the program uses. Files are numbered in the order of the calls; those beyond the largest table have
+    /// no entry in it.
     pub fn add_file(&mut self, file: &FileInfo) -> Result<FileId, TstError> {
         let text = serde_json::to_vec(&[file]).map_err(|e| self.unfit(e.to_string()))?;
-        self.file_table_bytes += text.len();
+        self.file_table_bytes = self.file_table_bytes.saturating_add(text.len());
         if self.file_table_bytes > MAX_FILE_TABLE_BYTES {
-            return Err(self.unfit(format!("more than {MAX_FILE_TABLE_BYTES} bytes of file names")));
+            // No later one has, so that numbers are places.
+            self.file_table_bytes = usize::MAX;
+            self.file_count += 1;
+            return Ok(self.file_count - 1);
         }
         let place = self.next_place(FILES_THREAD, 0);
         self.write_block(BlockKind::Files, FILES_THREAD, 0, 0, &text)?;

@@ -23,7 +23,8 @@ fn of(first: u64, pages: u64, write: bool) -> DirectCall {
 /// Asks until it has to wait, or has started.
 fn ask(paging: &mut Paging, call: &DirectCall) -> DirectNext {
     let (mut pinned, mut work) = (Vec::new(), Vec::new());
-    let next = paging.direct(call, &mut pinned, 0, &mut work, &|_| false).unwrap();
+    let page_of = |nth| call.address / PAGE + nth;
+    let next = paging.direct(call, &page_of, &mut pinned, 0, &mut work, &|_| false).unwrap();
     done(paging, &work);
     pinned.into_iter().for_each(|frame| paging.let_go(frame));
     next

@@ -39,8 +39,8 @@ fn a_call_under_way_keeps_the_deleted_file_and_another_is_made_under_its_name() 
     assert_eq!(old, FILE);
     write(&mut paging, old, 0);
     paging.keep_inode(old);
-    assert_eq!(paging.unlink(FILE), Some(old));
-    assert_eq!((paging.find(FILE), paging.unlink(FILE)), (None, None), "it has no name");
+    assert_eq!(paging.unlink(FILE, 0), Ok(Some(old)));
+    assert_eq!((paging.find(FILE), paging.unlink(FILE, 0)), (None, Ok(None)), "it has no name");
     assert!(paging.is_nameless(old) && cached(&paging, old) == 1);
     let new = paging.open(FILE, 8 * PAGE).unwrap();
     assert!(new != old && paging.find(FILE) == Some(new) && paging.name_of(new) == FILE);
@@ -57,7 +57,7 @@ fn a_call_under_way_keeps_the_deleted_file_and_another_is_made_under_its_name() 
     paging.let_go_of_inode(old);
     assert_eq!((cached(&paging, old), cached(&paging, new)), (0, 1));
     assert!(!paging.is_nameless(old) && !paging.files.contains_key(&old));
-    assert_eq!(paging.unlink(FILE), Some(new));
+    assert_eq!(paging.unlink(FILE, 0), Ok(Some(new)));
     assert_eq!((cached(&paging, new), paging.open(FILE, 0)), (0, Ok(old)), "its number is free");
     assert_eq!(paging.file_size(old), 0);
 }
@@ -69,7 +69,7 @@ fn a_file_is_kept_as_often_as_it_was_asked_for() {
     write(&mut paging, inode, 0);
     (0..2).for_each(|_| paging.keep_inode(inode));
     paging.let_go_of_inode(inode);
-    paging.unlink(FILE);
+    paging.unlink(FILE, 0).unwrap();
     assert_eq!(cached(&paging, inode), 1, "somebody has it");
     paging.let_go_of_inode(inode);
     assert_eq!(cached(&paging, inode), 0);
@@ -84,7 +84,7 @@ fn a_mapping_keeps_the_deleted_file_until_the_last_is_gone() {
         small::touch(&mut paging, at + 2, true);
     }
     settle(&mut paging);
-    paging.unlink(FILE);
+    paging.unlink(FILE, 0).unwrap();
     assert_eq!((paging.file_size(inode), cached(&paging, inode)), (8 * PAGE, 1));
     let Pte::Present { frame, .. } = paging.entry(2) else { panic!("it is mapped") };
     paging.unmap(0, 8 * PAGE);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::filter::FilterSpec;
+use crate::op::Buffer;
 use crate::windows::WindowSpec;
 use std::collections::HashSet;
 
@@ -214,4 +215,32 @@ fn operations_of_later_versions_are_damage_in_earlier_ones() {
     assert!(told.contains("it tells what was used between windows, which comes with version 6"));
     let reader = TstReader::open(&scratch.file(), true).unwrap();
     assert_eq!((reader.damage().unwrap().block, reader.operations()), (0, 0));
+}
+
+#[test]
+fn calls_that_came_with_version_7_are_refused_in_earlier_recordings() {
+    let scratch = Scratch::new();
+    let further = [Buffer { address: 1 << 20, length: 9 }];
+    let read = Call::Read { file: 0, offset: 0, length: 20, address: 4096 };
+    let copy = Call::CopyRange { source: 0, source_offset: 1, file: 0, offset: 2, length: 3 };
+    let plain = Call::Unlink { file: 0, size: 7 };
+    for (call, buffers, is_new) in
+        [(read, &further[..], true), (copy, &[], true), (plain, &[], false)]
+    {
+        let mut ops = Vec::new();
+        call.encode_with(buffers, 3, &mut ops);
+        let mut writer = TstWriter::create(&scratch.file(), &metadata()).unwrap();
+        writer.append(0, &ops).unwrap();
+        writer.finish("exit status 0").unwrap();
+        let mut reader = TstReader::open(&scratch.file(), false).unwrap();
+        assert!(reader.tells_of_files());
+        assert_eq!(replay(&mut reader, 0).unwrap(), ops);
+        let whole = std::fs::read(scratch.file()).unwrap();
+        let header = serde_json::to_string(&metadata()).unwrap();
+        std::fs::write(scratch.file(), with_header(&whole, 6, &header)).unwrap();
+        let mut reader = TstReader::open(&scratch.file(), false).unwrap();
+        assert!(!reader.tells_of_files());
+        let replayed = replay(&mut reader, 0);
+        assert_eq!(replayed.is_err(), is_new, "{call:?}: {replayed:?}");
+    }
 }
