@@ -292,7 +292,7 @@ impl Host {
                 "delete" => {
                     let victim = self.victim.expect("there is one") as FileId;
                     self.paging.truncate(victim, 0);
-                    self.paging.unlink(victim);
+                    self.paging.unlink(victim, 0).expect("it is deleted");
                 }
                 name => panic!("no call is named {name}"),
             },
