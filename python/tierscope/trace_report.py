@@ -224,8 +224,8 @@ def _of_files(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for at in range(0, len(calls), 4):
         yield "Calls on files" if at == 0 else "", ", ".join(calls[at : at + 4])
     # A copy reads and writes; recordings of earlier versions do not tell of any.
-    each = {"reads": 1, "writes": 1, "direct_reads": 1, "direct_writes": 1, "copies": 2, "splices": 1}
-    moved = sum(times * (found["calls"][key] or 0) for key, times in each.items())
+    moving = ("reads", "writes", "direct_reads", "direct_writes", "copies", "copies", "splices")
+    moved = sum(found["calls"][key] or 0 for key in moving)
     if moved:
         yield "Bytes of files", _moved(found)
         if found["sizes"]:

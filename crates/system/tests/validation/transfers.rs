@@ -56,7 +56,7 @@ fn pages_for_a_pipe_are_read_and_not_copied() {
     let (spliced, copied) = (run_of(&[splice(16 * PAGE)]), run_of(&[read(16)]));
     assert_eq!(spliced.result.store_bytes.read, copied.result.store_bytes.read);
     let lines = 16 * PAGE / 64;
-    let [few, many] = [&spliced, &copied].map(|it| it.counter("kernel_instructions"));
+    let [few, many] = [&spliced, &copied].map(|it| it.result.kernel_instructions);
     assert!(many >= few + lines, "{few} {many}");
     let past_the_end = run_of(&[splice(1 << 40)]);
     assert_eq!(past_the_end.counter("file_read_bytes"), PAGES * PAGE);
@@ -176,7 +176,7 @@ fn a_call_of_several_buffers_is_one_that_fills_them_one_behind_the_other() {
     assert_eq!(odd.result.calls["read"].bytes, 6 * PAGE);
     assert_eq!(odd.counter("minor_faults"), 1 + 5 + 1 + 1);
     let direct = run(&machine(), &[of_buffers(&[512, 5 * PAGE, PAGE - 512], true)]);
-    assert_eq!(direct.counter("direct_read_bytes"), 0, "no whole pages");
+    assert!(!direct.result.counters.contains_key("direct_read_bytes"), "no whole pages");
 }
 
 #[test]
