@@ -106,7 +106,8 @@ fn the_largest_request_splits_a_call() {
     let mut paging = with_file();
     let (mut pinned, mut work) = (Vec::new(), Vec::new());
     let call = DirectCall { bytes: 100 * PAGE, ..of(0, 1, true) };
-    paging.direct(&call, &mut pinned, 0, &mut work, &|_| false).unwrap();
+    let page_of = |nth| call.address / PAGE + nth;
+    paging.direct(&call, &page_of, &mut pinned, 0, &mut work, &|_| false).unwrap();
     // Of 128 KiB each.
     assert!(work.contains(&Work::Path(Stage::BlockLayer, 4)));
     assert!(!work.iter().any(|item| matches!(item, Work::Path(Stage::FileSystem, _))), "raw");
