@@ -163,7 +163,7 @@ fn in_kernel(what: u8, page: u64, length: u64, buffers: u64) -> Vec<Op> {
             call(Call::Allocate { file: 0, mode, offset, length })
         }
         6 => call(Call::Allocate { file: 0, mode: fallocate::ZERO_RANGE, offset, length }),
-        7 if length % 2 == 0 => range(fallocate::COLLAPSE_RANGE, 1 + length % 5),
+        7 if length.is_multiple_of(2) => range(fallocate::COLLAPSE_RANGE, 1 + length % 5),
         7 => range(fallocate::INSERT_RANGE, 1 + length % 5),
         8 => {
             let unlink = call(Call::Unlink { file: 1, size: 0 });
