@@ -126,7 +126,7 @@ impl Machine {
         let Some(files) = self.files() else { return 0 };
         match (transfer.moves, owner) {
             (Moves::Metadata { .. }, _) => match files.logged_page(page.store_address) {
-                Some(logged) => return self.content_of_logged(logged, page.store_address),
+                Some(logged) => self.content_of_logged(logged, page.store_address),
                 None => files.write_block(page.store_address),
             },
             (Moves::Pages, Some((file, index))) if !transfer.swap => {
