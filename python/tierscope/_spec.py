@@ -16,6 +16,7 @@ __all__ = [
     "BufferCache",
     "Coherence",
     "Collection",
+    "Controllers",
     "CxlMem",
     "DdrChannel",
     "DeviceAlone",
@@ -631,6 +632,22 @@ class Dram(_Spec):
 
     t_rfc_bank: str | None = None
     """Time of a refresh of one bank, in place of the part's. A duration such as ``"25us"``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Controllers(_Spec):
+    """Several memory controllers: each has DRAM, store and link as the tables of the machine say,
+    so that memory is so many times as large.
+    """
+
+    count: int | None = None
+    """How many."""
+
+    interleave: str | None = None
+    """Bytes that lie side by side at one controller, before the next has as many: a power of two.
+
+    A size such as ``"64GiB"``.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -2329,6 +2346,13 @@ class System(_Spec):
 
     dram: Dram | None = None
     """DRAM behind its controllers. A store alone has none."""
+
+    controllers: Controllers | None = None
+    """Several memory controllers, each with DRAM, store and link as the tables say, over which
+    memory is interleaved.
+
+    Without it there is one.
+    """
 
     store: Store | None = None
     """The backing store."""
