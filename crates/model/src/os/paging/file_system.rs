@@ -114,10 +114,11 @@ impl Paging {
         self.cached(file, index)
     }
 
-    /// A page of a file has been changed: where data go through the log, it goes there.
+    /// A page of a file has been changed: where data go through the log, it goes there, and has its place from now on
+    /// (`ext4_page_mkwrite`, fs/ext4/inode.c). Where there is no room for that, its write-back says so.
     pub(super) fn journal_data(&mut self, file: InodeId, index: u64) {
         if self.journals_data()
-            && let Some(place) = self.store_address(file, index)
+            && let Ok(place) = self.place_for(file, index)
         {
             self.change_metadata(|system, now_ps| {
                 system.changed_data((file, index), place, now_ps);
