@@ -185,7 +185,9 @@ impl Machine {
             return;
         };
         let Some(followed) = &mut self.followed else { return };
-        let pages = followed.unsynced.range((file, pages.start)..(file, pages.end));
+        // What a call that is under way has copied behind the end is not the file's yet.
+        let end = size_bytes.div_ceil(1 << self.fixed.page_shift).max(pages.start);
+        let pages = followed.unsynced.range((file, pages.start)..(file, end));
         let pages = pages.map(|(page, version)| (*page, *version)).collect();
         let kept = Sync { file, change, size_bytes, pages };
         followed.syncs.entry(thread).or_default().push_back(kept);
