@@ -55,6 +55,8 @@ pub(super) struct Miss {
     pub cause: Cause,
     /// Level of the private caches that served it, where one did.
     pub level: Option<usize>,
+    /// Of functional warming: its line is in the caches already, and only its thread waits.
+    pub warm: bool,
     /// When the access was first offered.
     pub start_ps: u64,
     /// Time up to which `timeline` reaches.
@@ -88,6 +90,7 @@ impl Miss {
             address: access.place.address(),
             cause,
             level: None,
+            warm: false,
             start_ps: begun.start_ps,
             clock_ps: 0,
             timeline: begun.timeline,
@@ -377,7 +380,7 @@ impl Machine {
     /// What a program says that it will need is brought by memory that can (\[HYB15\] §2.4), in detail:
     /// the pages that have frames, those beside each other at once.
     pub(super) fn will_need(&mut self, address: u64, length: u64, now_ps: u64) {
-        if self.functional {
+        if self.skips_devices() {
             return;
         }
         let shift = self.fixed.page_shift;
@@ -444,11 +447,14 @@ impl Machine {
         let full = !self.outgoing.is_empty();
         let line = self.misses[id].wanted;
         self.line_misses.remove(&line);
-        self.shared.fill(line, false, response.version, &mut self.dropped);
-        self.send_dropped(at_ps);
+        let followers = std::mem::take(&mut self.misses[id].followers);
+        let all = || std::iter::once(&id).chain(&followers);
+        if all().any(|miss| !self.misses[*miss].warm) {
+            self.shared.fill(line, false, response.version, &mut self.dropped);
+            self.send_dropped(at_ps);
+        }
         let version =
             if self.shared.depth() > 0 { self.shared.version(line) } else { response.version };
-        let followers = std::mem::take(&mut self.misses[id].followers);
         for miss in std::iter::once(id).chain(followers) {
             let entry = &mut self.misses[miss];
             entry.pass_as(&response.stages, Stage::ControllerQueue, at_ps);
@@ -456,7 +462,7 @@ impl Machine {
             if full && miss == id {
                 self.made_room = entry.timeline;
             }
-            self.arrive(miss, at_ps);
+            self.come(miss, at_ps);
         }
     }
 
@@ -471,6 +477,15 @@ impl Machine {
         let mut whole = self.made_room;
         whole.append(&response.stages);
         self.made_room = tail(&whole, Stage::ControllerQueue, response.at_ps - since_ps);
+    }
+
+    /// The line that a miss waited for comes from main memory.
+    pub(super) fn come(&mut self, id: u32, now_ps: u64) {
+        if self.misses[id].warm {
+            self.finish_miss(id, now_ps);
+        } else {
+            self.arrive(id, now_ps);
+        }
     }
 
     /// The wanted line arrives at the core.
@@ -556,9 +571,10 @@ impl Machine {
     pub(super) fn submit_transfer(&mut self, index: usize, id: TransferId, now_ps: u64) {
         self.paging.submitted(id);
         let transfer = self.paging.transfer(id).clone();
+        let skips = self.skips_devices();
         let io = self.transfers.entry(id).or_default();
         io.context = index;
-        if self.functional {
+        if skips {
             let Waits { fetch_ps, write_back_ps, .. } = self.waits;
             let page_ps = if transfer.write { write_back_ps } else { fetch_ps };
             let pages_ps = page_ps.saturating_mul(transfer.pages.len() as u64);

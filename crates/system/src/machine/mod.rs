@@ -215,6 +215,9 @@ struct Fixed {
     time_slice_ps: u64,
     host_queue_depth: u64,
     paging: bool,
+    /// What [`SystemSpec::depends_on_time`] and [`SystemSpec::reads_store_by_line`] say.
+    depends_on_time: bool,
+    reads_store_by_line: bool,
     /// The driver of the store, where something is said of it.
     driver: Option<DriverSpec>,
     /// Where the store lies in DRAM, if it does.
@@ -283,6 +286,10 @@ pub struct Machine {
     waits: Waits,
     /// Pages that an access in functional warming has moved.
     warm_moved: PagesMoved,
+    /// Lines that an access in functional warming has to request.
+    asked: Vec<u64>,
+    /// It came as far as main memory, where other things may happen now.
+    asked_memory: bool,
     /// Time of the store, in functional warming, for which accesses have yet to wait.
     store_debt_ps: u64,
     /// Where the run is sampled.
@@ -368,6 +375,8 @@ impl Machine {
             time_slice_ps: os.time_slice.picoseconds(),
             host_queue_depth: pages_to.map_or(0, |(paging, _)| u64::from(paging.host_queue_depth)),
             paging: pages_to.is_some(),
+            depends_on_time: options.sampling.is_some() && spec.depends_on_time(),
+            reads_store_by_line: spec.reads_store_by_line(),
             driver: pages_to.and_then(|(storage, _)| storage.driver.clone()),
             in_dram: pages_to.and_then(|_| spec.store_in_dram()),
             memory_bytes: organization.memory_bytes(),
@@ -388,6 +397,8 @@ impl Machine {
             functional: region.warms_functionally(),
             waits: Waits::default(),
             warm_moved: PagesMoved::default(),
+            asked: Vec::new(),
+            asked_memory: false,
             store_debt_ps: 0,
             region,
             sampler: sampler(spec, options, private_depth, &fixed)?,
@@ -721,6 +732,8 @@ impl Machine {
             functional: self.functional,
             waits: self.waits,
             warm_moved: PagesMoved::default(),
+            asked: Vec::new(),
+            asked_memory: false,
             store_debt_ps: self.store_debt_ps,
             sampler: self.sampler.as_mut().map(|sampler| Box::new(sampler.fork())),
             windows: self.windows.clone(),
@@ -776,7 +789,8 @@ fn sampler(
     let paths = spec.os.as_ref().filter(|_| fixed.paging).map(|os| &os.paths);
     let driver = fixed.driver.as_ref();
     let instructions = paths.map_or(0, |paths| paths.waiting_fault_instructions(driver));
-    let times_ps = (spec.store_times_ps(), fixed.kernel_pace.clone().advance(instructions));
+    let fault_ps = fixed.kernel_pace.clone().advance(instructions);
+    let times_ps = (spec.store_times_ps(), spec.store_read_ps().saturating_add(fault_ps));
     let apart = Account::new(private_levels, false, options.sites.is_some());
     let sampler = Sampler::new(asked, times_ps, spec.seed, apart);
     Ok(Some(Box::new(sampler.map_err(MachineError::CannotSample)?)))

@@ -171,6 +171,9 @@ pub(super) struct Waits {
     /// For a page from the store, and for one to it.
     pub fetch_ps: u64,
     pub write_back_ps: u64,
+    /// What needs more than DRAM is a request, and is waited for as in detail: of machines on which what is there
+    /// depends on time.
+    pub requests: bool,
 }
 
 /// Lengths, in picoseconds.
@@ -213,17 +216,17 @@ impl Plan {
 }
 
 impl Sampler {
-    /// Of a machine that counts nothing yet, whose store takes so long to read and to write a page, the
-    /// kernel so long besides for one that is read, and whose units are counted by `apart`.
+    /// Of a machine that counts nothing yet, whose store takes so long to read and to write a page, where it says
+    /// so, for one that is read the machine so long in all, and whose units are counted by `apart`.
     pub fn new(
         asked: Sampling,
-        (store_ps, fault_ps): (Option<(u64, u64)>, u64),
+        (store_ps, page_ps): (Option<(u64, u64)>, u64),
         seed: u64,
         apart: Account,
     ) -> Result<Self, String> {
         let (read_ps, write_ps) = store_ps.unwrap_or_default();
         Ok(Sampler {
-            plan: Plan::new(asked, read_ps.saturating_add(fault_ps))?,
+            plan: Plan::new(asked, page_ps)?,
             work_ns: StoreWork { read: (read_ps / 1000).max(1), write: (write_ps / 1000).max(1) },
             phase: Phase::Refilling,
             random: Random::stream(seed, "sampling"),
@@ -339,7 +342,7 @@ impl Machine {
     /// Lets the next of what is under way end, or goes on without detail once nothing is.
     pub(super) fn settle(&mut self) -> Result<(), MachineError> {
         self.send_all_buffers();
-        if self.is_quiet() {
+        if self.is_settled() {
             self.skim();
             return Ok(());
         }
@@ -350,6 +353,16 @@ impl Machine {
         self.happen(at_ps)
     }
 
+    /// Whether nothing is under way that what follows would not let end: where store and memory go on beside it,
+    /// they may have work.
+    fn is_settled(&self) -> bool {
+        if !self.fixed.depends_on_time {
+            return self.is_quiet();
+        }
+        let entering = self.contexts.iter().any(|context| context.doing == Doing::Entering);
+        self.outgoing.len() + self.posted.len() + self.misses.len() == 0 && !entering
+    }
+
     /// Goes on without detail, until the next unit.
     fn skim(&mut self) {
         let Some(sampler) = &mut self.sampler else { return };
@@ -358,11 +371,14 @@ impl Machine {
         let at_ps = sampler.next_unit_ps(settled_ps);
         let rate_ps = |cause| sampler.rates.of(cause).round() as u64;
         let work_ps = |ns: u64| (sampler.rates.of(Cause::Store) * ns as f64).round() as u64;
+        let requests = self.fixed.depends_on_time;
+        let work_ps = |ns| if requests { 0 } else { work_ps(ns) };
         self.waits = Waits {
             beyond_ps: rate_ps(Cause::Beyond),
             memory_ps: rate_ps(Cause::Memory),
             fetch_ps: work_ps(sampler.work_ns.read),
             write_back_ps: work_ps(sampler.work_ns.write),
+            requests,
         };
         self.functional = true;
         let running = self.contexts.iter().filter(|context| context.doing == Doing::Running);
@@ -504,10 +520,12 @@ impl Machine {
     /// The store's work for what was moved. Where a DRAM cache prefetches as it finds time, time must
     /// not go on by what it prefetches: there, demand's pages alone are told.
     fn store_work(&self, report: &OrganizationReport) -> u64 {
+        let traffic = &report.traffic;
         let pages = |bytes: u64| bytes >> self.fixed.page_shift;
         let (read, written) = if self.fixed.paging {
-            let traffic = &report.traffic;
             (pages(traffic.store_read_bytes), pages(traffic.store_written_bytes))
+        } else if self.fixed.reads_store_by_line {
+            (traffic.store_read_bytes >> self.fixed.line_shift, 0)
         } else {
             (report.fetched_pages, report.displaced_pages)
         };
