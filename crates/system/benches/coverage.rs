@@ -52,9 +52,8 @@ impl Asked {
         Some(value.parse().unwrap_or_else(|_| panic!("--{name} {value}: write a number")))
     }
 
-    fn system(&self, seed: u64) -> SystemSpec {
-        let mut sets = self.pairs("set");
-        sets.push(("seed".into(), seed.to_string()));
+    fn system(&self) -> SystemSpec {
+        let sets = self.pairs("set");
         load(&self.words[0], &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
     }
 
@@ -67,8 +66,8 @@ impl Asked {
         found.make(&parameters, 1).unwrap_or_else(|problems| panic!("{problems:?}")).0
     }
 
-    fn run(&self, seed: u64, sampling: Option<Sampling>, limit: Option<u64>) -> SystemResult {
-        let (system, stream) = (self.system(seed), self.stream());
+    fn run(&self, sampling: Option<Sampling>, limit: Option<u64>) -> SystemResult {
+        let (system, stream) = (self.system(), self.stream());
         let mut options = RunOptions { sampling, ..RunOptions::default() };
         options.start = self.number("skip").map(Bound::Accesses);
         begin_at_mark(stream.as_ref(), &mut options);
@@ -102,7 +101,7 @@ fn main() {
                      --seeds 1-2";
         asked = Asked::new(small.split_whitespace().map(str::to_owned));
     }
-    let whole = asked.run(1, None, asked.number("limit"));
+    let whole = asked.run(None, asked.number("limit"));
     let mut told = json!({ "run": "complete", "accesses": whole.accesses, "wall_s": whole.wall_s });
     for (name, figure) in figures(&whole) {
         told[name] = figure.into();
@@ -112,9 +111,10 @@ fn main() {
     let (first, last) = seeds.expect("--seeds FIRST-LAST");
     let number = |text: &str| text.parse::<u64>().expect("--seeds FIRST-LAST");
     let unit_ps = asked.number("unit-us").map(|us| us * 1_000_000);
-    let sampling = Some(Sampling { unit_ps, every: asked.number("every") });
     for seed in number(first)..=number(last) {
-        let sampled = asked.run(seed, sampling, Some(whole.accesses));
+        let every = asked.number("every");
+        let sampling = Some(Sampling { unit_ps, every, seed: Some(seed) });
+        let sampled = asked.run(sampling, Some(whole.accesses));
         println!("{}", tell(seed, &whole, &sampled));
     }
 }

@@ -70,6 +70,8 @@ pub struct Sampling {
     pub unit_ps: Option<u64>,
     /// One unit in so many is measured, 3 at least; None for 20.
     pub every: Option<u64>,
+    /// Draws where in its period each unit lies; None for the machine's seed.
+    pub seed: Option<u64>,
 }
 
 /// Checks that a workload tells its sites as finely as is asked for. An error says what it lacks, and

@@ -244,6 +244,13 @@ pub(super) struct Woken {
 /// Requests with this id are write-backs, for which nobody waits.
 const WRITE_BACK: u32 = u32::MAX;
 
+/// Whether any of it is the store's.
+fn of_store(timeline: &Timeline) -> bool {
+    timeline
+        .iter()
+        .any(|(stage, _)| crate::sampling::Cause::of(stage) == crate::sampling::Cause::Store)
+}
+
 impl Machine {
     /// A miss looks in the shared caches. What they have it gets after `least_ps` at the earliest.
     pub(super) fn look_in_shared(&mut self, id: u32, least_ps: u64, now_ps: u64) {
@@ -548,7 +555,11 @@ impl Machine {
                     causes.wait_in_call(thread.call_cause(), stall_ps, from_store);
                 }
             }
+            let before = thread.times;
             thread.charge_tail(&miss.timeline, Stage::Core, now_ps);
+            if self.sampler.is_some() && of_store(&miss.timeline) {
+                self.stalls.was_on_store(&before, &thread.times);
+            }
         }
         if !miss.merged.is_empty() {
             miss.merged.clear();

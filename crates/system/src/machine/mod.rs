@@ -46,7 +46,7 @@ use memory::{Handler, Miss, Outgoing, PageIo, TransferIo};
 use prefetch::Prefetch;
 use recorded_windows::Windows;
 use region::Region;
-use sample::{Sampler, Waits};
+use sample::{Sampler, Stalls, Waits};
 use std::collections::{BTreeMap, VecDeque};
 use tierscope_kernel::{Clock, CowMap, EventQueue, MOST_TIME_PS, Pace, Slab, Timeline};
 use tierscope_model::device::InDram;
@@ -215,9 +215,10 @@ struct Fixed {
     time_slice_ps: u64,
     host_queue_depth: u64,
     paging: bool,
-    /// What [`SystemSpec::depends_on_time`] and [`SystemSpec::reads_store_by_line`] say.
+    /// Of a sampled run: what [`SystemSpec::depends_on_time`] says.
     depends_on_time: bool,
-    reads_store_by_line: bool,
+    /// Of a sampled run with a store: waits for a line that are longer are for the store.
+    long_wait_ps: u64,
     /// The driver of the store, where something is said of it.
     driver: Option<DriverSpec>,
     /// Where the store lies in DRAM, if it does.
@@ -292,7 +293,8 @@ pub struct Machine {
     asked_memory: bool,
     /// Time of the store, in functional warming, for which accesses have yet to wait.
     store_debt_ps: u64,
-    /// Where the run is sampled.
+    /// Where the run is sampled: what threads have waited for.
+    stalls: Stalls,
     sampler: Option<Box<Sampler>>,
     /// Of a recording of windows, where all of it is counted.
     windows: Option<Windows>,
@@ -376,7 +378,7 @@ impl Machine {
             host_queue_depth: pages_to.map_or(0, |(paging, _)| u64::from(paging.host_queue_depth)),
             paging: pages_to.is_some(),
             depends_on_time: options.sampling.is_some() && spec.depends_on_time(),
-            reads_store_by_line: spec.reads_store_by_line(),
+            long_wait_ps: long_wait_ps(spec, options),
             driver: pages_to.and_then(|(storage, _)| storage.driver.clone()),
             in_dram: pages_to.and_then(|_| spec.store_in_dram()),
             memory_bytes: organization.memory_bytes(),
@@ -401,6 +403,7 @@ impl Machine {
             asked_memory: false,
             store_debt_ps: 0,
             region,
+            stalls: Stalls::default(),
             sampler: sampler(spec, options, private_depth, &fixed)?,
             windows: windows(spec, options, &fixed),
             between: Between::new(can_warm && options.sampling.is_none()),
@@ -735,6 +738,7 @@ impl Machine {
             asked: Vec::new(),
             asked_memory: false,
             store_debt_ps: self.store_debt_ps,
+            stalls: self.stalls,
             sampler: self.sampler.as_mut().map(|sampler| Box::new(sampler.fork())),
             windows: self.windows.clone(),
             between: self.between.clone(),
@@ -777,6 +781,12 @@ fn windows(spec: &SystemSpec, options: &RunOptions, fixed: &Fixed) -> Option<Win
     options.windows.filter(|_| all).map(|windows| Windows::new(windows, in_flight, faults_ps))
 }
 
+/// Half of what a read of the store takes.
+fn long_wait_ps(spec: &SystemSpec, options: &RunOptions) -> u64 {
+    let read_ps = options.sampling.map_or(0, |_| spec.store_read_ps());
+    if read_ps > 0 { read_ps / 2 } else { u64::MAX }
+}
+
 /// What samples a run, where that is asked for.
 fn sampler(
     spec: &SystemSpec,
@@ -792,7 +802,7 @@ fn sampler(
     let fault_ps = fixed.kernel_pace.clone().advance(instructions);
     let times_ps = (spec.store_times_ps(), spec.store_read_ps().saturating_add(fault_ps));
     let apart = Account::new(private_levels, false, options.sites.is_some());
-    let sampler = Sampler::new(asked, times_ps, spec.seed, apart);
+    let sampler = Sampler::new(asked, times_ps, asked.seed.unwrap_or(spec.seed), apart);
     Ok(Some(Box::new(sampler.map_err(MachineError::CannotSample)?)))
 }
 

@@ -114,7 +114,10 @@ impl Machine {
             return None;
         }
         let until_ps = self.organization.next_event_ps()?;
+        let stood_ps = self.stalls.stood_ps;
         self.stand_still(index, until_ps.saturating_sub(now_ps));
+        // By no rate.
+        self.stalls.stood_ps = stood_ps;
         Some(Flow::Stop)
     }
 
@@ -173,6 +176,7 @@ impl Machine {
     /// The thread goes on so much later: nothing unless the run is sampled.
     pub(super) fn stand_still(&mut self, index: usize, duration_ps: u64) {
         if duration_ps > 0 {
+            self.stalls.stood_ps += duration_ps;
             let context = &mut self.contexts[index];
             context.now_ps += duration_ps;
             self.threads[context.thread].charge_until(Stage::Cache as usize, context.now_ps);

@@ -189,14 +189,8 @@ impl SystemSpec {
     pub fn depends_on_time(&self) -> bool {
         let stateful = !self.stores().is_empty() && self.store_times_ps().is_none();
         let prefetches = self.processor.as_ref().is_some_and(|it| it.prefetch.is_some());
-        let waits = self.build_buffer_cache().is_some() || self.has_driver_lock();
         let below = self.build_organization().is_none_or(|organization| !organization.can_warm());
-        stateful || prefetches || waits || below
-    }
-
-    /// Whether main memory is read from the store line by line.
-    pub fn reads_store_by_line(&self) -> bool {
-        self.tiered.is_some() || self.direct.is_some()
+        stateful || prefetches || below || self.paging().is_some()
     }
 
     /// That the store lies in DRAM, where it does.

@@ -85,7 +85,7 @@ fn run(system: &SystemSpec, stream: Box<dyn Stream>, options: &RunOptions) -> Ou
 
 /// One unit, so long, in so many.
 fn sampling(unit_ps: u64, every: u64) -> RunOptions {
-    let sampling = Some(Sampling { unit_ps: Some(unit_ps), every: Some(every) });
+    let sampling = Some(Sampling { unit_ps: Some(unit_ps), every: Some(every), seed: None });
     RunOptions { sampling, ..RunOptions::default() }
 }
 
