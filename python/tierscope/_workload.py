@@ -359,7 +359,7 @@ def in_closed_loop(work: Workload, outstanding: int) -> Workload:
 
 
 def with_hints(work: Workload, file: str | os.PathLike[str]) -> Workload:
-    """A workload beside which hints are replayed, as if its program had asked for what it will need.
+    """A workload beside which hints are replayed, as if its program asked for what it will need.
 
     Args:
         work: a built-in workload of threads, or a recording.

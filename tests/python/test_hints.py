@@ -65,7 +65,7 @@ def test_a_wrong_file_is_told_with_its_line(
     file = tmp_path / "wrong.hints"
     file.write_text(text, encoding="utf-8")
     done = tierscope("run", "-s", SYSTEM, "-w", "gups", "--hints", str(file))
-    assert done.returncode == 2
+    assert done.returncode == 125
     assert "error[unreadable-file]" in done.stderr
     assert told in " ".join(done.stderr.split())
 
@@ -77,7 +77,7 @@ def test_what_takes_no_hints_says_so(tierscope: Runner, hints: Path, tmp_path: P
         ("-s", SYSTEM, "-w", "gups", "--hints", str(tmp_path / "none")),
     ):
         done = tierscope("run", *arguments)
-        assert done.returncode == 2, arguments
+        assert done.returncode == 125, arguments
         assert done.stderr.startswith("error["), arguments
     with pytest.raises(TierscopeError):
         ts.with_hints(ts.workload("gups"), 5)  # type: ignore[arg-type]

@@ -105,7 +105,7 @@ def test_an_earlier_recording_is_replaced_and_other_files_are_not(
 
 
 def test_a_recording_tells_what_becomes_of_files(tierscope: Runner, tmp_path: Path) -> None:
-    """In several processes, of a name that is no text, of a file with the inode of a deleted one."""
+    """In several processes, of a name that is no text, of a file with a deleted one's inode."""
     name = b"a\xff\\b"
     program = f"""
 import os
@@ -123,13 +123,13 @@ os.rename("y", "x")
 with open("x", "rb+", 0) as vectors:
     assert os.writev(vectors.fileno(), [b"1", b"22", b"333"]) == 6
 """
-    ts.record([sys.executable, "-c", program], tmp_path / "app.tst")
-    info = ts.trace_info(f"trace:{tmp_path / 'app.tst'}")
+    ts.record([sys.executable, "-c", program], tmp_path / "made.tst")
+    info = ts.trace_info(f"trace:{tmp_path / 'made.tst'}")
     assert info.files is not None
     calls = info.files["calls"]
     assert (calls["deletes"], calls["copies"], calls["holes"]) == (3, 1, 0)
     assert calls["truncates"] == 1, "opening empties what is there alone"
-    path = tmp_path / "app.tst"
+    path = tmp_path / "made.tst"
     assert info.remarks == []
     assert info.files["mapped_touches"] > 0, "libraries are mapped"
     written = [one for one in info.files["most_used"] if one["name"].startswith(str(tmp_path))]

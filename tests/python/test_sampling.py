@@ -139,7 +139,10 @@ def test_a_precision_is_a_share() -> None:
 
 def test_machines_that_cannot_be_sampled_are_named() -> None:
     checks = ts.system("oracle/quick").replace(check_data=True)
-    for system, why in [(ts.system("device/ddr4-2400"), "is a device alone"), (checks, "checks data")]:
+    for system, why in [
+        (ts.system("device/ddr4-2400"), "is a device alone"),
+        (checks, "checks data"),
+    ]:
         with pytest.raises(RunError, match=f"{system.name} cannot be sampled: it {why}"):
             _sampling.check_machines([system])
 

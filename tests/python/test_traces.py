@@ -114,7 +114,8 @@ def test_an_interrupted_look_tells_what_was_found() -> None:
 
     info = ts.trace_info(ts.workload("zipf", requests=200_000_000), watch=interrupt)
     assert info.profile is not None
-    assert info.profile["interrupted"] and not info.profile["complete"]
+    assert info.profile["interrupted"]
+    assert not info.profile["complete"]
     assert 0 < info.profile["touches"] < 200_000_000
     assert seen[-1].share is not None
     assert 0 < seen[-1].share < 1

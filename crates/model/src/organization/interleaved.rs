@@ -15,8 +15,9 @@ use tierscope_units::{Problems, Size};
 /// Controllers of a machine, at most.
 const MOST: u32 = 64;
 
-/// Several memory controllers: each has DRAM, store and link as the tables of the machine say, so that memory
-/// is so many times as large.
+/// Several memory controllers.
+///
+/// Each has DRAM, store and link as the tables of the machine say, so that memory is so many times as large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ControllersSpec {

@@ -228,6 +228,8 @@ fn every_value_of_every_preset_names_its_source() {
         "[FF19] ",
         "[LEE20]",
         "[RWT]",
+        "[TH]",
+        "[HP]",
         "[SKY25]",
         "[CXL23]",
         "[gem5] ",

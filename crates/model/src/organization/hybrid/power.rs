@@ -274,7 +274,7 @@ mod tests {
     /// While a flush waits for room, pages that it has not come to make room for others.
     #[test]
     fn a_flush_waits_for_pages_that_leave_before_it_has_come_to_them() {
-        for every in [2, 3, 5] {
+        for every in [8, 12, 20] {
             let failures = fail_under_load(&[], true, every);
             assert_eq!(faults(&failures), 0, "a write at each {every}th event");
             assert!(failures.iter().any(|one| one.verdict.promised > 0));
