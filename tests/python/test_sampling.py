@@ -137,14 +137,17 @@ def test_a_precision_is_a_share() -> None:
     )
 
 
-def test_machines_that_cannot_be_sampled_are_named() -> None:
-    checks = ts.system("oracle/quick").replace(check_data=True)
-    for system, why in [
-        (ts.system("device/ddr4-2400"), "is a device alone"),
-        (checks, "checks data"),
-    ]:
-        with pytest.raises(RunError, match=f"{system.name} cannot be sampled: it {why}"):
-            _sampling.check_machines([system])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("storage/z-ssd", "has a store whose state"),
+        ("device/ddr4-2400", "is a device alone"),
+        ("hybrid/quick", "has a DRAM cache that prefetches"),
+    ],
+)
+def test_machines_that_cannot_be_sampled_are_named(name: str, why: str) -> None:
+    with pytest.raises(RunError, match=f"{name} cannot be sampled: it {why}"):
+        _sampling.check_machines([ts.system(name)])
 
 
 def test_a_program_is_not_run_twice() -> None:

@@ -65,7 +65,7 @@ fn main() {
             let whole = run(name, work_name, 1, &RunOptions { stops, ..RunOptions::default() });
             for seed in 1..=seeds {
                 let every = number("--every").or(smoke.then_some(3));
-                let sampling = Some(Sampling { unit_ps, every, seed: None });
+                let sampling = Some(Sampling { unit_ps, every });
                 let stops = vec![Bound::Accesses(whole.accesses)];
                 let options = RunOptions { stops, sampling, ..RunOptions::default() };
                 let sampled = run(name, work_name, seed, &options);

@@ -70,8 +70,6 @@ pub struct Sampling {
     pub unit_ps: Option<u64>,
     /// One unit in so many is measured, 3 at least; None for 20.
     pub every: Option<u64>,
-    /// Draws where in its period each unit lies; None for the machine's seed.
-    pub seed: Option<u64>,
 }
 
 /// Checks that a workload tells its sites as finely as is asked for. An error says what it lacks, and
@@ -157,13 +155,48 @@ pub fn check_functional(systems: &[SystemSpec], start: Option<Bound>) -> Result<
 /// Checks that each machine can be sampled. An error says which cannot, and why, for people.
 pub fn check_sampling(systems: &[SystemSpec]) -> Result<(), String> {
     for system in systems {
-        let why = match (system.stands_alone(), system.check_data) {
-            (true, _) => "is a device alone, and samples are of machines with a processor",
-            (_, true) => "checks data, which needs every request",
+        let no_times = !system.stores().is_empty() && system.store_times_ps().is_none();
+        let in_time =
+            system.build_organization().is_none_or(|organization| !organization.can_warm());
+        let ahead = system.processor.as_ref().is_some_and(|it| it.prefetch.is_some());
+        let (why, without) = match (system.stands_alone(), system.check_data, no_times) {
+            (true, _, _) => ("is a device alone, and samples are of machines with a processor", ""),
+            (_, true, _) => ("checks data, which needs every request", ""),
+            (_, _, true) => (
+                "has a store whose state changes with every request (a drive's map, buffer and \
+                 collection, a memory's queues), and what is passed over does not reach it",
+                "",
+            ),
+            _ if system.build_buffer_cache().is_some() => (
+                "has an extended buffer cache, whose pages are read and programmed in no time in what is \
+                 passed over",
+                "set storage.buffer_cache.capacity=0B, or ",
+            ),
+            _ if system.has_driver_lock() => (
+                "has a driver with a lock, for which nobody waits in what is passed over",
+                "set storage.driver.lock=0s, or ",
+            ),
+            _ if in_time && !system.prefetches() => (
+                "has a memory behind a link, whose pages move when they are asked for often, and what is \
+                 passed over does not move them in time",
+                "",
+            ),
+            _ if ahead => (
+                "has a prefetcher, whose lines come in no time in what is passed over",
+                match in_time {
+                    true => "leave processor.prefetch out and set hybrid.prefetch_pages=0, or ",
+                    false => "leave processor.prefetch out, or ",
+                },
+            ),
+            _ if in_time => (
+                "has a DRAM cache that prefetches, which depends on time more closely than what is passed \
+                 over keeps it",
+                "set hybrid.prefetch_pages=0 to have none, or ",
+            ),
             _ => continue,
         };
         return Err(format!(
-            "{} cannot be sampled: it {why}; run it without sampling",
+            "{} cannot be sampled: it {why}; {without}run it without sampling",
             system.name
         ));
     }

@@ -230,9 +230,6 @@ impl Sums {
 /// Units to each side that tell what causes took, at least. More would blur how it changes as a run goes
 /// on.
 const NEAR: usize = 2;
-/// The mean of a ratio is off by the square of how its denominator varies, over the number of units: more units
-/// tell what a cause took where they differ so much that with the nearest it would be more than this.
-const RATIO_BIAS: f64 = 0.005;
 /// Fewer units than these give no interval: its own error would be as large as what it tells, and few
 /// units seldom meet what is rare.
 pub(crate) const LEAST_UNITS: usize = 8;
@@ -242,8 +239,6 @@ struct Took {
     /// Sums of those before each.
     sums: Vec<(ByCause<f64>, ByCause<u64>)>,
     enough: ByCause<u64>,
-    /// Units to each side, at least.
-    near: ByCause<usize>,
 }
 
 impl Took {
@@ -257,8 +252,7 @@ impl Took {
                 std::array::from_fn(|cause| met[cause] + unit.counts[cause]),
             ));
         }
-        let near = std::array::from_fn(|cause| near(units, cause));
-        Took { sums, enough: totals.enough, near }
+        Took { sums, enough: totals.enough }
     }
 
     /// The run's figure by causes: that of its start, which was all in detail, of units, and of what was
@@ -289,7 +283,7 @@ impl Took {
 
     fn mean(&self, (end, start): (usize, usize), cause: usize) -> f64 {
         let all = self.sums.len() - 1;
-        let mut reach = self.near[cause];
+        let mut reach = NEAR;
         loop {
             let (first, last) = (end.saturating_sub(reach), all.min(start + reach).max(start));
             let met = |place: usize| self.sums[place].1[cause];
@@ -302,19 +296,6 @@ impl Took {
             reach *= 2;
         }
     }
-}
-
-/// Units to each side that tell what one of a cause took, so that their ratio is hardly off: by how much units that
-/// follow each other differ in how many they met, which slow changes of a run are not in (von Neumann and others,
-/// *The Mean Square Successive Difference*, 1941).
-fn near(units: &[Unit], cause: usize) -> usize {
-    let counts = || units.iter().map(|unit| unit.counts[cause] as f64);
-    let pairs = counts().zip(counts().skip(1));
-    let squares: f64 = pairs.map(|(one, next)| (one - next) * (one - next)).sum();
-    let mean = counts().sum::<f64>() / units.len() as f64;
-    let variance = squares / (2.0 * (units.len() as f64 - 1.0));
-    let enough = 0.5 * variance / (mean * mean * RATIO_BIAS);
-    if enough.is_finite() { (enough.ceil() as usize).max(NEAR) } else { NEAR }
 }
 
 /// The run's time: what passed in detail, and each stretch between units as causes took in those near
@@ -573,7 +554,7 @@ fn set_costs(result: &mut SystemResult, sums: &Sums) {
 }
 
 /// Counters that were counted in units alone, by what they grow with.
-const IN_UNITS: [(&str, Option<Cause>); 22] = [
+const IN_UNITS: [(&str, Option<Cause>); 24] = [
     ("interrupts", Some(Cause::Store)),
     ("context_switches", Some(Cause::Store)),
     ("dram_row_hits", Some(Cause::Memory)),
@@ -583,6 +564,8 @@ const IN_UNITS: [(&str, Option<Cause>); 22] = [
     ("dram_read_lines", Some(Cause::Memory)),
     ("dram_written_lines", Some(Cause::Memory)),
     ("dram_forwarded_lines", Some(Cause::Memory)),
+    ("hits_l1", Some(Cause::Access)),
+    ("hits_l2", Some(Cause::Beyond)),
     ("nvme_doorbells", Some(Cause::Store)),
     ("nvme_command_fetches", Some(Cause::Store)),
     ("nvme_list_fetches", Some(Cause::Store)),
@@ -599,12 +582,6 @@ const IN_UNITS: [(&str, Option<Cause>); 22] = [
 ];
 
 fn set_counters(result: &mut SystemResult, sums: &Sums) {
-    for (name, count) in &mut result.counters {
-        // Of a cache by its name.
-        let Some(cache) = name.strip_prefix("hits_") else { continue };
-        let cause = if cache.starts_with("l1") { Cause::Access } else { Cause::Beyond };
-        *count = (*count as f64 * sums.factor(cause)).round() as u64;
-    }
     for (name, cause) in IN_UNITS {
         let factor = cause.map_or(sums.time, |cause| sums.factor(cause));
         if let Some(count) = result.counters.get_mut(name) {
@@ -681,7 +658,7 @@ mod tests {
         // The clock took 2 each for what took 3 in the units that follow; what others took, which are
         // far from it, is nothing to it.
         let mut units = vec![unit(6e6, 2_000); NEAR];
-        units.push(unit(9e9, 2_000));
+        units.push(unit(9e9, 1_000));
         let totals = Totals { detailed_ps: 7_000_000, ..skimmed(4_000_000, 2_000) };
         assert_eq!(estimated_ps(&units, &totals), 13e6);
     }

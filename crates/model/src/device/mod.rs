@@ -36,11 +36,6 @@ pub trait DeviceDescription {
         None
     }
 
-    /// About how long a read of a page takes while nothing else is under way, in picoseconds.
-    fn read_ps(&self) -> u64 {
-        self.page_times_ps().map_or(0, |(read_ps, _)| read_ps)
-    }
-
     /// That its bytes lie in the machine's DRAM, where they do: then it is behind no link, and whoever uses it copies.
     fn lies_in_dram(&self) -> Option<InDram> {
         None

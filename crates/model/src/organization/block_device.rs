@@ -500,11 +500,6 @@ impl Organization for BlockDevice {
         PagesMoved::default()
     }
 
-    /// All that is asked for the device has.
-    fn warm_hit(&mut self, _now_ps: u64, _core: u16, _address: u64, _write: bool) -> bool {
-        false
-    }
-
     /// Nothing here is dirty.
     fn flush(&mut self, _now_ps: u64) -> bool {
         true

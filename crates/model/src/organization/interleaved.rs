@@ -207,13 +207,6 @@ impl Organization for Interleaved {
         self.parts[index].warm(now_ps, core, address, write)
     }
 
-    fn warm_hit(&mut self, now_ps: u64, core: u16, address: u64, write: bool) -> bool {
-        let (index, address) = self.layout.place(address);
-        let hit = self.parts[index].warm_hit(now_ps, core, address, write);
-        self.look(index);
-        hit
-    }
-
     fn take_over_warmed(&mut self, warmed: &mut dyn Organization) -> bool {
         let warmed = warmed.as_warmed().and_then(|it| it.downcast_mut::<Self>());
         let Some(warmed) = warmed.filter(|it| it.parts.len() == self.parts.len()) else {

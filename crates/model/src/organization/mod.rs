@@ -75,14 +75,6 @@ pub trait Organization: Send {
     /// and bytes are counted as they would be. Not to be called while data are checked.
     fn warm(&mut self, now_ps: u64, core: u16, address: u64, write: bool) -> PagesMoved;
 
-    /// An access in functional warming beside requests, which are under way: what [`Organization::warm`] does, where
-    /// it needs nothing but DRAM; false, and nothing has changed, where it is to come as a request, so that the
-    /// store, and what depends on time, goes on as it would.
-    fn warm_hit(&mut self, now_ps: u64, core: u16, address: u64, write: bool) -> bool {
-        self.warm(now_ps, core, address, write);
-        true
-    }
-
     /// A page moves in functional warming, as by a page request: only its bytes are counted.
     fn warm_page(&mut self, _bytes: u32, _write: bool) {}
 

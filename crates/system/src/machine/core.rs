@@ -335,7 +335,7 @@ impl Machine {
             }
             Step::Copy { stage, from, to, bytes } => self.copy_line(index, stage, from, to, bytes),
             Step::Stall { stage, duration_ps } => {
-                if !self.functional || self.waits.requests {
+                if !self.functional {
                     context.now_ps += duration_ps;
                     thread.charge_until(stage as usize, context.now_ps);
                 }

@@ -391,7 +391,7 @@ impl Machine {
     /// Who asks for the driver's lock gets it when those who came before have let it go; how long until it has
     /// held it as long as a request takes.
     pub(super) fn take_driver(&mut self, now_ps: u64) -> u64 {
-        let driver = self.fixed.driver.as_ref().filter(|_| !self.skips_devices());
+        let driver = self.fixed.driver.as_ref().filter(|_| !self.functional);
         let lock_ps = driver.map_or(0, DriverSpec::lock_ps);
         self.driver_free_ps = self.driver_free_ps.max(now_ps).saturating_add(lock_ps);
         self.driver_free_ps - now_ps

@@ -55,8 +55,6 @@ pub(super) struct Miss {
     pub cause: Cause,
     /// Level of the private caches that served it, where one did.
     pub level: Option<usize>,
-    /// Of functional warming: its line is in the caches already, and only its thread waits.
-    pub warm: bool,
     /// When the access was first offered.
     pub start_ps: u64,
     /// Time up to which `timeline` reaches.
@@ -90,7 +88,6 @@ impl Miss {
             address: access.place.address(),
             cause,
             level: None,
-            warm: false,
             start_ps: begun.start_ps,
             clock_ps: 0,
             timeline: begun.timeline,
@@ -244,13 +241,6 @@ pub(super) struct Woken {
 /// Requests with this id are write-backs, for which nobody waits.
 const WRITE_BACK: u32 = u32::MAX;
 
-/// Whether any of it is the store's.
-fn of_store(timeline: &Timeline) -> bool {
-    timeline
-        .iter()
-        .any(|(stage, _)| crate::sampling::Cause::of(stage) == crate::sampling::Cause::Store)
-}
-
 impl Machine {
     /// A miss looks in the shared caches. What they have it gets after `least_ps` at the earliest.
     pub(super) fn look_in_shared(&mut self, id: u32, least_ps: u64, now_ps: u64) {
@@ -387,7 +377,7 @@ impl Machine {
     /// What a program says that it will need is brought by memory that can (\[HYB15\] §2.4), in detail:
     /// the pages that have frames, those beside each other at once.
     pub(super) fn will_need(&mut self, address: u64, length: u64, now_ps: u64) {
-        if self.skips_devices() {
+        if self.functional {
             return;
         }
         let shift = self.fixed.page_shift;
@@ -454,14 +444,11 @@ impl Machine {
         let full = !self.outgoing.is_empty();
         let line = self.misses[id].wanted;
         self.line_misses.remove(&line);
-        let followers = std::mem::take(&mut self.misses[id].followers);
-        let all = || std::iter::once(&id).chain(&followers);
-        if all().any(|miss| !self.misses[*miss].warm) {
-            self.shared.fill(line, false, response.version, &mut self.dropped);
-            self.send_dropped(at_ps);
-        }
+        self.shared.fill(line, false, response.version, &mut self.dropped);
+        self.send_dropped(at_ps);
         let version =
             if self.shared.depth() > 0 { self.shared.version(line) } else { response.version };
+        let followers = std::mem::take(&mut self.misses[id].followers);
         for miss in std::iter::once(id).chain(followers) {
             let entry = &mut self.misses[miss];
             entry.pass_as(&response.stages, Stage::ControllerQueue, at_ps);
@@ -469,7 +456,7 @@ impl Machine {
             if full && miss == id {
                 self.made_room = entry.timeline;
             }
-            self.come(miss, at_ps);
+            self.arrive(miss, at_ps);
         }
     }
 
@@ -484,15 +471,6 @@ impl Machine {
         let mut whole = self.made_room;
         whole.append(&response.stages);
         self.made_room = tail(&whole, Stage::ControllerQueue, response.at_ps - since_ps);
-    }
-
-    /// The line that a miss waited for comes from main memory.
-    pub(super) fn come(&mut self, id: u32, now_ps: u64) {
-        if self.misses[id].warm {
-            self.finish_miss(id, now_ps);
-        } else {
-            self.arrive(id, now_ps);
-        }
     }
 
     /// The wanted line arrives at the core.
@@ -555,11 +533,7 @@ impl Machine {
                     causes.wait_in_call(thread.call_cause(), stall_ps, from_store);
                 }
             }
-            let before = thread.times;
             thread.charge_tail(&miss.timeline, Stage::Core, now_ps);
-            if self.sampler.is_some() && of_store(&miss.timeline) {
-                self.stalls.was_on_store(&before, &thread.times);
-            }
         }
         if !miss.merged.is_empty() {
             miss.merged.clear();
@@ -582,10 +556,9 @@ impl Machine {
     pub(super) fn submit_transfer(&mut self, index: usize, id: TransferId, now_ps: u64) {
         self.paging.submitted(id);
         let transfer = self.paging.transfer(id).clone();
-        let skips = self.skips_devices();
         let io = self.transfers.entry(id).or_default();
         io.context = index;
-        if skips {
+        if self.functional {
             let Waits { fetch_ps, write_back_ps, .. } = self.waits;
             let page_ps = if transfer.write { write_back_ps } else { fetch_ps };
             let pages_ps = page_ps.saturating_mul(transfer.pages.len() as u64);

@@ -46,7 +46,7 @@ use memory::{Handler, Miss, Outgoing, PageIo, TransferIo};
 use prefetch::Prefetch;
 use recorded_windows::Windows;
 use region::Region;
-use sample::{Sampler, Stalls, Waits};
+use sample::{Sampler, Waits};
 use std::collections::{BTreeMap, VecDeque};
 use tierscope_kernel::{Clock, CowMap, EventQueue, MOST_TIME_PS, Pace, Slab, Timeline};
 use tierscope_model::device::InDram;
@@ -215,10 +215,6 @@ struct Fixed {
     time_slice_ps: u64,
     host_queue_depth: u64,
     paging: bool,
-    /// Of a sampled run: what [`SystemSpec::depends_on_time`] says.
-    depends_on_time: bool,
-    /// Of a sampled run with a store: waits for a line that are longer are for the store.
-    long_wait_ps: u64,
     /// The driver of the store, where something is said of it.
     driver: Option<DriverSpec>,
     /// Where the store lies in DRAM, if it does.
@@ -287,14 +283,9 @@ pub struct Machine {
     waits: Waits,
     /// Pages that an access in functional warming has moved.
     warm_moved: PagesMoved,
-    /// Lines that an access in functional warming has to request.
-    asked: Vec<u64>,
-    /// It came as far as main memory, where other things may happen now.
-    asked_memory: bool,
     /// Time of the store, in functional warming, for which accesses have yet to wait.
     store_debt_ps: u64,
-    /// Where the run is sampled: what threads have waited for.
-    stalls: Stalls,
+    /// Where the run is sampled.
     sampler: Option<Box<Sampler>>,
     /// Of a recording of windows, where all of it is counted.
     windows: Option<Windows>,
@@ -377,8 +368,6 @@ impl Machine {
             time_slice_ps: os.time_slice.picoseconds(),
             host_queue_depth: pages_to.map_or(0, |(paging, _)| u64::from(paging.host_queue_depth)),
             paging: pages_to.is_some(),
-            depends_on_time: options.sampling.is_some() && spec.depends_on_time(),
-            long_wait_ps: long_wait_ps(spec, options),
             driver: pages_to.and_then(|(storage, _)| storage.driver.clone()),
             in_dram: pages_to.and_then(|_| spec.store_in_dram()),
             memory_bytes: organization.memory_bytes(),
@@ -399,11 +388,8 @@ impl Machine {
             functional: region.warms_functionally(),
             waits: Waits::default(),
             warm_moved: PagesMoved::default(),
-            asked: Vec::new(),
-            asked_memory: false,
             store_debt_ps: 0,
             region,
-            stalls: Stalls::default(),
             sampler: sampler(spec, options, private_depth, &fixed)?,
             windows: windows(spec, options, &fixed),
             between: Between::new(can_warm && options.sampling.is_none()),
@@ -735,10 +721,7 @@ impl Machine {
             functional: self.functional,
             waits: self.waits,
             warm_moved: PagesMoved::default(),
-            asked: Vec::new(),
-            asked_memory: false,
             store_debt_ps: self.store_debt_ps,
-            stalls: self.stalls,
             sampler: self.sampler.as_mut().map(|sampler| Box::new(sampler.fork())),
             windows: self.windows.clone(),
             between: self.between.clone(),
@@ -781,12 +764,6 @@ fn windows(spec: &SystemSpec, options: &RunOptions, fixed: &Fixed) -> Option<Win
     options.windows.filter(|_| all).map(|windows| Windows::new(windows, in_flight, faults_ps))
 }
 
-/// Half of what a read of the store takes.
-fn long_wait_ps(spec: &SystemSpec, options: &RunOptions) -> u64 {
-    let read_ps = options.sampling.map_or(0, |_| spec.store_read_ps());
-    if read_ps > 0 { read_ps / 2 } else { u64::MAX }
-}
-
 /// What samples a run, where that is asked for.
 fn sampler(
     spec: &SystemSpec,
@@ -799,10 +776,9 @@ fn sampler(
     let paths = spec.os.as_ref().filter(|_| fixed.paging).map(|os| &os.paths);
     let driver = fixed.driver.as_ref();
     let instructions = paths.map_or(0, |paths| paths.waiting_fault_instructions(driver));
-    let fault_ps = fixed.kernel_pace.clone().advance(instructions);
-    let times_ps = (spec.store_times_ps(), spec.store_read_ps().saturating_add(fault_ps));
+    let times_ps = (spec.store_times_ps(), fixed.kernel_pace.clone().advance(instructions));
     let apart = Account::new(private_levels, false, options.sites.is_some());
-    let sampler = Sampler::new(asked, times_ps, asked.seed.unwrap_or(spec.seed), apart);
+    let sampler = Sampler::new(asked, times_ps, spec.seed, apart);
     Ok(Some(Box::new(sampler.map_err(MachineError::CannotSample)?)))
 }
 

@@ -71,7 +71,7 @@ impl Machine {
             let entry = &mut self.misses[miss];
             entry.pass_as(&response.stages, Stage::ControllerQueue, at_ps);
             entry.version = version;
-            self.come(miss, at_ps);
+            self.arrive(miss, at_ps);
         }
     }
 
@@ -93,11 +93,8 @@ impl Machine {
         }
     }
 
-    /// In functional warming the lines are in the shared caches at once, unless they are requests.
+    /// In functional warming the lines are in the shared caches at once.
     pub(super) fn warm_ahead(&mut self, core: usize, line: u64, now_ps: u64) {
-        if self.waits.requests {
-            return self.watch_for_prefetch(core, line, now_ps);
-        }
         let Some(prefetcher) = &mut self.cores[core].prefetcher else { return };
         prefetcher.observe(line, &mut self.ahead);
         let mut ahead = std::mem::take(&mut self.ahead);

@@ -47,8 +47,6 @@ pub(super) struct Sampler {
     start: Unit,
     start_began: Began,
     rates: Rates,
-    /// What a page that is read takes in all.
-    page_ns: u64,
     work_ns: StoreWork,
     /// When the phase began.
     since_ps: u64,
@@ -92,10 +90,6 @@ struct Sums {
     /// Of that, what paths and instructions take in any case, and what causes take.
     paths_ps: u64,
     spent_ps: ByCause<u64>,
-    /// Of what causes take, what was waited for the store ([`Stalls::on_store_ps`]).
-    on_store_ps: ByCause<u64>,
-    /// Time in functional warming by rates ([`Stalls::stood_ps`]).
-    stood_ps: u64,
 }
 
 /// What the account does not hold of all units, while none is measured.
@@ -156,35 +150,16 @@ pub(super) struct StoreWork {
 }
 
 impl StoreWork {
+    /// So many of each cause tell what one takes: of the store, pages.
+    fn enough(self) -> ByCause<u64> {
+        let mut enough = [PAGES_IN_A_UNIT; Cause::ALL.len()];
+        enough[Cause::Store as usize] = PAGES_IN_A_UNIT.saturating_mul(self.read);
+        enough
+    }
+
     fn of(self, read_pages: u64, written_pages: u64) -> u64 {
         (read_pages.saturating_mul(self.read))
             .saturating_add(written_pages.saturating_mul(self.write))
-    }
-}
-
-/// What threads have waited for, as the stages to which it is charged do not tell it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stalls {
-    /// By the causes of stages that are not the store's, what belongs to waits for it: for controllers and DRAM on
-    /// the way of what comes from there, and for what had not come when a unit ended.
-    pub on_store_ps: ByCause<u64>,
-    /// In functional warming, what accesses beyond the first cache took by rates.
-    pub stood_ps: u64,
-    /// Charged to the store's stages outside of units, up to when one began last.
-    apart_ps: u64,
-}
-
-impl Stalls {
-    /// A wait for the store was charged, from what was charged before to what is now.
-    pub fn was_on_store(&mut self, before: &[u64; OWNERS], after: &[u64; OWNERS]) {
-        for ((stage, before), after) in Stage::ALL.into_iter().zip(before).zip(after) {
-            match Cause::of(stage) {
-                Cause::Store | Cause::Entry => {}
-                // Waiting in the core for a line of its own caches.
-                Cause::Access => self.on_store_ps[Cause::Beyond as usize] += after - before,
-                cause => self.on_store_ps[cause as usize] += after - before,
-            }
-        }
     }
 }
 
@@ -196,9 +171,6 @@ pub(super) struct Waits {
     /// For a page from the store, and for one to it.
     pub fetch_ps: u64,
     pub write_back_ps: u64,
-    /// What needs more than DRAM is a request, and is waited for as in detail: of machines on which what is there
-    /// depends on time.
-    pub requests: bool,
 }
 
 /// Lengths, in picoseconds.
@@ -241,18 +213,17 @@ impl Plan {
 }
 
 impl Sampler {
-    /// Of a machine that counts nothing yet, whose store takes so long to read and to write a page, where it says
-    /// so, for one that is read the machine so long in all, and whose units are counted by `apart`.
+    /// Of a machine that counts nothing yet, whose store takes so long to read and to write a page, the
+    /// kernel so long besides for one that is read, and whose units are counted by `apart`.
     pub fn new(
         asked: Sampling,
-        (store_ps, page_ps): (Option<(u64, u64)>, u64),
+        (store_ps, fault_ps): (Option<(u64, u64)>, u64),
         seed: u64,
         apart: Account,
     ) -> Result<Self, String> {
         let (read_ps, write_ps) = store_ps.unwrap_or_default();
         Ok(Sampler {
-            plan: Plan::new(asked, page_ps)?,
-            page_ns: (page_ps / 1000).max(1),
+            plan: Plan::new(asked, read_ps.saturating_add(fault_ps))?,
             work_ns: StoreWork { read: (read_ps / 1000).max(1), write: (write_ps / 1000).max(1) },
             phase: Phase::Refilling,
             random: Random::stream(seed, "sampling"),
@@ -289,14 +260,6 @@ impl Sampler {
             activity: self.activity.clone(),
             ..*self
         }
-    }
-
-    /// So many of each cause tell what one takes: of the store, pages, or the time of as many.
-    fn enough(&self, in_time: bool) -> ByCause<u64> {
-        let page_ns = if in_time { self.page_ns } else { self.work_ns.read };
-        let mut enough = [PAGES_IN_A_UNIT; Cause::ALL.len()];
-        enough[Cause::Store as usize] = PAGES_IN_A_UNIT.saturating_mul(page_ns);
-        enough
     }
 
     /// Whether what happens now is counted.
@@ -376,7 +339,7 @@ impl Machine {
     /// Lets the next of what is under way end, or goes on without detail once nothing is.
     pub(super) fn settle(&mut self) -> Result<(), MachineError> {
         self.send_all_buffers();
-        if self.is_settled() {
+        if self.is_quiet() {
             self.skim();
             return Ok(());
         }
@@ -387,16 +350,6 @@ impl Machine {
         self.happen(at_ps)
     }
 
-    /// Whether nothing is under way that what follows would not let end: where store and memory go on beside it,
-    /// they may have work.
-    fn is_settled(&self) -> bool {
-        if !self.fixed.depends_on_time {
-            return self.is_quiet();
-        }
-        let entering = self.contexts.iter().any(|context| context.doing == Doing::Entering);
-        self.outgoing.len() + self.posted.len() + self.misses.len() == 0 && !entering
-    }
-
     /// Goes on without detail, until the next unit.
     fn skim(&mut self) {
         let Some(sampler) = &mut self.sampler else { return };
@@ -405,14 +358,11 @@ impl Machine {
         let at_ps = sampler.next_unit_ps(settled_ps);
         let rate_ps = |cause| sampler.rates.of(cause).round() as u64;
         let work_ps = |ns: u64| (sampler.rates.of(Cause::Store) * ns as f64).round() as u64;
-        let requests = self.fixed.depends_on_time;
-        let work_ps = |ns| if requests { 0 } else { work_ps(ns) };
         self.waits = Waits {
             beyond_ps: rate_ps(Cause::Beyond),
             memory_ps: rate_ps(Cause::Memory),
             fetch_ps: work_ps(sampler.work_ns.read),
             write_back_ps: work_ps(sampler.work_ns.write),
-            requests,
         };
         self.functional = true;
         let running = self.contexts.iter().filter(|context| context.doing == Doing::Running);
@@ -445,23 +395,19 @@ impl Machine {
         let (began, end) = (&sampler.skim_began, self.unit_sums(now_ps));
         let time_ps = now_ps.saturating_sub(sampler.since_ps);
         let contexts_ps = time_ps as f64 * self.contexts.len() as f64;
-        let worked_ps = ((end.live_ps - began.live_ps) as f64).min(contexts_ps);
-        let paths_ps = match self.fixed.depends_on_time {
-            // What was not by rates is as in detail.
-            true => (worked_ps - (end.stood_ps - began.stood_ps) as f64).max(0.0),
-            false => (end.paths_ps - began.paths_ps) as f64,
-        };
-        Skimmed { time_ps, worked_ps, paths_ps, counts: less(end.counts, began.counts) }
+        Skimmed {
+            time_ps,
+            worked_ps: ((end.live_ps - began.live_ps) as f64).min(contexts_ps),
+            paths_ps: (end.paths_ps - began.paths_ps) as f64,
+            counts: less(end.counts, began.counts),
+        }
     }
 
     fn begin_unit(&mut self, now_ps: u64) {
         self.charge_all(now_ps);
         let activity = self.organization.activity(now_ps);
-        let charged_ps = self.charged_to_store_ps();
         let Some(sampler) = &mut self.sampler else { return };
         if !sampler.pilot {
-            let kept_ps = sampler.kept.times.iter().map(store_stages_ps).sum::<u64>();
-            self.stalls.apart_ps += charged_ps - kept_ps;
             std::mem::swap(&mut self.account, &mut sampler.apart);
             let Kept { times, activity: measured } = std::mem::take(&mut sampler.kept);
             // As if units followed each other: what came between them is taken away.
@@ -487,9 +433,9 @@ impl Machine {
         let sums = self.unit_sums(now_ps);
         let activity = self.activity(now_ps);
         let times: Vec<_> = self.threads.iter().map(|thread| thread.times).collect();
-        let (contexts, in_time) = (self.contexts.len() as f64, self.fixed.depends_on_time);
+        let contexts = self.contexts.len() as f64;
         let Some(sampler) = &mut self.sampler else { return };
-        let unit = sampler.began.measure(now_ps, &sums, contexts, in_time);
+        let unit = sampler.began.measure(now_ps, &sums, contexts);
         sampler.rates.add(unit.spent_ps, unit.counts);
         sampler.detailed_ps += sampler.change(Phase::Settling, now_ps);
         sampler.settled_ps = now_ps;
@@ -498,7 +444,7 @@ impl Machine {
             // Intervals of the start are followed by units.
             sampler.apart.intervals = std::mem::take(&mut self.account.intervals);
             sampler.first = unit;
-            sampler.start = sampler.start_began.measure(now_ps, &sums, contexts, in_time);
+            sampler.start = sampler.start_began.measure(now_ps, &sums, contexts);
             sampler.origin_ps = now_ps;
             return;
         }
@@ -524,13 +470,7 @@ impl Machine {
     pub(super) fn charge_all(&mut self, now_ps: u64) {
         for thread in &mut self.threads {
             if thread.clock_ps < now_ps {
-                let before = thread.times;
-                let waited_ps = now_ps - thread.clock_ps;
                 thread.charge_until(thread.waits_on(), now_ps);
-                // What takes so long will turn out to have been for the store.
-                if waited_ps > self.fixed.long_wait_ps {
-                    self.stalls.was_on_store(&before, &thread.times);
-                }
             }
         }
     }
@@ -564,29 +504,14 @@ impl Machine {
     /// The store's work for what was moved. Where a DRAM cache prefetches as it finds time, time must
     /// not go on by what it prefetches: there, demand's pages alone are told.
     fn store_work(&self, report: &OrganizationReport) -> u64 {
-        let traffic = &report.traffic;
         let pages = |bytes: u64| bytes >> self.fixed.page_shift;
         let (read, written) = if self.fixed.paging {
+            let traffic = &report.traffic;
             (pages(traffic.store_read_bytes), pages(traffic.store_written_bytes))
         } else {
             (report.fetched_pages, report.displaced_pages)
         };
         self.sampler.as_ref().map_or(0, |sampler| sampler.work_ns.of(read, written))
-    }
-
-    /// What threads are charged for the store's stages.
-    fn charged_to_store_ps(&self) -> u64 {
-        self.threads.iter().map(|thread| store_stages_ps(&thread.times)).sum()
-    }
-
-    /// How much of a cause the store is: its work, or, where threads wait for it as in detail all along, how long
-    /// they did, in nanoseconds.
-    fn store_count(&self, report: &OrganizationReport) -> u64 {
-        if !self.fixed.depends_on_time {
-            return self.store_work(report);
-        }
-        let Stalls { on_store_ps, apart_ps, .. } = self.stalls;
-        (on_store_ps.iter().sum::<u64>() + apart_ps + self.charged_to_store_ps()) / 1000
     }
 
     fn unit_sums(&self, now_ps: u64) -> Sums {
@@ -599,11 +524,9 @@ impl Machine {
             fetches: report.fetched_pages,
             energy_j: self.activity_since_base(now_ps).energy.total_j().unwrap_or(0.0),
             running_ps: self.cores.iter().map(|core| core.occupancy.running_ps(now_ps)).sum(),
-            on_store_ps: self.stalls.on_store_ps,
-            stood_ps: self.stalls.stood_ps,
             ..Sums::default()
         };
-        sums.counts[Cause::Store as usize] = self.store_count(&report);
+        sums.counts[Cause::Store as usize] = self.store_work(&report);
         for (stage, latency_ps) in account.latencies_by_stage(|level| self.hit_latency_ps(level)) {
             sums.latency_ps[Cause::of(stage) as usize] += latency_ps;
         }
@@ -682,7 +605,7 @@ impl Machine {
         }
         if sampler.counts() && now_ps > sampler.began.at_ps {
             let (sums, contexts) = (self.unit_sums(now_ps), self.contexts.len() as f64);
-            units.push(sampler.began.measure(now_ps, &sums, contexts, self.fixed.depends_on_time));
+            units.push(sampler.began.measure(now_ps, &sums, contexts));
         }
         let Plan { unit_ps, refill_ps, period_ps } = sampler.plan;
         let lengths = SamplingResult { unit_ps, refill_ps, period_ps, ..SamplingResult::default() };
@@ -690,7 +613,7 @@ impl Machine {
         let others = self.counts_of(&sampler.apart);
         counts.iter_mut().zip(others).for_each(|(count, other)| *count += other);
         let report = self.organization_report();
-        counts[Cause::Store as usize] = self.store_count(&report);
+        counts[Cause::Store as usize] = self.store_work(&report);
         let (misses, lookups) = self.misses_and_lookups();
         let totals = Totals {
             instructions: self.instructions(),
@@ -701,7 +624,7 @@ impl Machine {
             detailed_ps,
             pilot: sampler.first,
             start: sampler.start,
-            enough: sampler.enough(self.fixed.depends_on_time),
+            enough: sampler.work_ns.enough(),
             skimmed,
         };
         Some((units, lengths, totals))
@@ -709,9 +632,8 @@ impl Machine {
 }
 
 impl Began {
-    /// The unit that ends with these sums. Where what is passed over waits for the store as in detail, `in_time`, that
-    /// is known of all of the run, and nothing has to be estimated of it.
-    fn measure(&self, now_ps: u64, end: &Sums, contexts: f64, in_time: bool) -> Unit {
+    /// The unit that ends with these sums.
+    fn measure(&self, now_ps: u64, end: &Sums, contexts: f64) -> Unit {
         let time_ps = now_ps - self.at_ps;
         let before = &self.sums;
         let counts = less(end.counts, before.counts);
@@ -720,17 +642,11 @@ impl Began {
         // the store, another may run.
         let live = (end.live_ps - before.live_ps) as f64 / time_ps as f64;
         let worked_ps = time_ps as f64 * live.min(contexts);
-        let on_store = less(end.on_store_ps, before.on_store_ps);
-        let mut spent_ps: ByCause<f64> =
-            std::array::from_fn(|cause| spent[cause].saturating_sub(on_store[cause]) as f64);
-        let mut paths_ps = (end.paths_ps - before.paths_ps) as f64;
+        let mut spent_ps = spent.map(|ps| ps as f64);
+        let paths_ps = (end.paths_ps - before.paths_ps) as f64;
         spent_ps[Cause::Store as usize] = 0.0;
-        let rest_ps = (worked_ps - paths_ps - spent_ps.iter().sum::<f64>()).max(0.0);
-        if in_time {
-            paths_ps += rest_ps;
-        } else {
-            spent_ps[Cause::Store as usize] = rest_ps;
-        }
+        let rest_ps = worked_ps - paths_ps - spent_ps.iter().sum::<f64>();
+        spent_ps[Cause::Store as usize] = rest_ps.max(0.0);
         Unit {
             time_ps,
             worked_ps,
@@ -745,12 +661,6 @@ impl Began {
             running_ps: end.running_ps - before.running_ps,
         }
     }
-}
-
-/// What is charged to the store's stages.
-fn store_stages_ps(times: &[u64; OWNERS]) -> u64 {
-    let stages = Stage::ALL.into_iter().zip(times);
-    stages.filter(|(stage, _)| Cause::of(*stage) == Cause::Store).map(|(_, time_ps)| time_ps).sum()
 }
 
 fn less<T: Copy + std::ops::Sub<Output = T>>(a: ByCause<T>, b: ByCause<T>) -> ByCause<T> {

@@ -1,18 +1,14 @@
 //! Functional warming: what precedes the region of interest changes what caches, TLBs, tables and
 //! memory hold as it would in detail, but at once: accesses and transfers take no time.
 
-use super::causes::Cause;
 use super::core::{Flow, Source, fault, translate};
-use super::memory::{Miss, Outgoing};
 use super::sample::Waits;
-use super::thread::{Access, Begun, Place, Way};
+use super::thread::{Place, Way};
 use super::{Event, Machine};
-use tierscope_kernel::{Stage, Timeline};
+use tierscope_kernel::Stage;
 use tierscope_model::organization::PagesMoved;
-use tierscope_model::os::paging::{Area, Transfer, TransferId};
-use tierscope_model::processor::on_chip::DirtyLine;
+use tierscope_model::os::paging::{Transfer, TransferId};
 use tierscope_model::processor::tlb::Translation;
-use tierscope_model::processor::window::{Block, Outstanding, UNKNOWN};
 
 impl Machine {
     /// Serves the thread's access at once, or finds that the kernel has to come first. What goes beyond
@@ -21,11 +17,6 @@ impl Machine {
     pub(super) fn warm(&mut self, index: usize) -> Flow {
         if self.first_running() != Some(index) {
             return Flow::Stop;
-        }
-        if self.waits.requests
-            && let Some(flow) = self.wait_for_requests(index)
-        {
-            return flow;
         }
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
@@ -73,82 +64,17 @@ impl Machine {
         if level > 0 {
             self.account.served_beyond[level] += u64::from(access.measured);
         }
-        if self.waits.requests {
-            self.request_lines(index, access);
-        }
         self.access_done(index);
         if beyond {
             self.account.beyond_first += 1;
-            let Waits { beyond_ps, memory_ps, fetch_ps, write_back_ps, .. } = self.waits;
+            let Waits { beyond_ps, memory_ps, fetch_ps, write_back_ps } = self.waits;
             let reads = self.account.memory_reads - reads;
             let PagesMoved { read, written } = self.warm_moved;
             self.store_debt_ps += read * fetch_ps + written * write_back_ps;
             let store_ps = self.pay_store();
             self.stand_still(index, beyond_ps + reads * memory_ps + store_ps);
         }
-        // Something may happen sooner now than this batch may go.
-        if std::mem::take(&mut self.asked_memory) { Flow::Stop } else { Flow::Continue }
-    }
-
-    /// Whether devices have no part in what is done: functional warming without requests.
-    pub(super) fn skips_devices(&self) -> bool {
-        self.functional && !self.waits.requests
-    }
-
-    /// What keeps the thread's access waiting where requests are under way: its window, or its registers, as in
-    /// detail, or lines that wait at memory's door.
-    fn wait_for_requests(&mut self, index: usize) -> Option<Flow> {
-        /// Lines that may wait there before accesses do.
-        const AT_THE_DOOR: usize = 16;
-        let context = &mut self.contexts[index];
-        let thread = &self.threads[context.thread];
-        let access = thread.access.as_ref()?;
-        let (write, dependent, now_ps) = (access.write, access.dependent, context.now_ps);
-        context.window.retire(now_ps);
-        let block = context.window.blocks(thread.position_instructions, write, dependent, now_ps);
-        let block = if block == Block::None { context.window.register_block() } else { block };
-        if block != Block::None {
-            return Some(self.wait_on(index, block));
-        }
-        if self.outgoing.len() <= AT_THE_DOOR {
-            return None;
-        }
-        let until_ps = self.organization.next_event_ps()?;
-        let stood_ps = self.stalls.stood_ps;
-        self.stand_still(index, until_ps.saturating_sub(now_ps));
-        // By no rate.
-        self.stalls.stood_ps = stood_ps;
-        Some(Flow::Stop)
-    }
-
-    /// What the access has to have from further than DRAM is asked for, and its thread waits for it as far as it
-    /// has to; what it has at once keeps no later one waiting.
-    fn request_lines(&mut self, index: usize, access: Access) {
-        let context = &mut self.contexts[index];
-        if self.asked.is_empty() {
-            if !access.write {
-                context.window.load_was_immediate();
-            }
-            return;
-        }
-        let thread = &self.threads[context.thread];
-        let (now_ps, instruction) = (context.now_ps, thread.position_instructions);
-        let cause = Cause { area: Area::REST, site: thread.site };
-        let access = Access { measured: false, ..access };
-        for line in self.asked.drain(..) {
-            let begun = Begun { start_ps: now_ps, timeline: Timeline::new(), fault: None };
-            let mut miss = Miss::new(index, line, (access, cause), begun);
-            (miss.clock_ps, miss.warm) = (now_ps, true);
-            let miss = self.misses.insert(miss);
-            context.window.push(Outstanding {
-                instruction,
-                done_ps: UNKNOWN,
-                miss,
-                holds_window: !access.write,
-                takes_register: true,
-            });
-            self.queue.push(now_ps, index as u16, Event::Memory(miss));
-        }
+        Flow::Continue
     }
 
     /// A walk reads the page table, and the TLB has the translation.
@@ -176,7 +102,6 @@ impl Machine {
     /// The thread goes on so much later: nothing unless the run is sampled.
     pub(super) fn stand_still(&mut self, index: usize, duration_ps: u64) {
         if duration_ps > 0 {
-            self.stalls.stood_ps += duration_ps;
             let context = &mut self.contexts[index];
             context.now_ps += duration_ps;
             self.threads[context.thread].charge_until(Stage::Cache as usize, context.now_ps);
@@ -212,10 +137,8 @@ impl Machine {
                 }
             } else {
                 if self.shared.access(line, &mut self.dropped).is_none() {
-                    let asked = self.asked.len();
+                    self.account.memory_reads += 1;
                     self.warm_in_memory(core, line, false, now_ps);
-                    // What is requested is counted where it is.
-                    self.account.memory_reads += u64::from(self.asked.len() == asked);
                     self.shared.fill(line, false, 0, &mut self.dropped);
                 } else {
                     self.account.shared_hits += 1;
@@ -248,30 +171,12 @@ impl Machine {
 
     pub(super) fn warm_in_memory(&mut self, core: usize, line: u64, write: bool, now_ps: u64) {
         let address = line << self.fixed.line_shift;
-        if self.waits.requests {
-            self.asked_memory = true;
-            let comes = !write && self.line_misses.contains_key(&line);
-            if comes || !self.organization.warm_hit(now_ps, core as u16, address, write) {
-                self.request_in_memory(line, write, now_ps);
-            }
-            return;
-        }
         let moved = self.organization.warm(now_ps, core as u16, address, write);
         for beside in &mut self.beside {
             beside.warm(now_ps, core as u16, address, write);
         }
         self.warm_moved.read += moved.read;
         self.warm_moved.written += moved.written;
-    }
-
-    /// A line that needs more than DRAM: a read is for the access under way to ask for.
-    fn request_in_memory(&mut self, line: u64, write: bool, now_ps: u64) {
-        if write {
-            self.outgoing.push_back(Outgoing::Write(DirtyLine { line, version: 0 }));
-            self.pump(now_ps);
-        } else {
-            self.asked.push(line);
-        }
     }
 
     /// A transfer begins that takes no time: its end is an event, as that of any other.

@@ -179,20 +179,6 @@ impl SystemSpec {
         self.stores().first().and_then(|(_, store)| store.page_times_ps())
     }
 
-    /// About how long a read of a page from the store takes, in picoseconds; 0 without a store.
-    pub fn store_read_ps(&self) -> u64 {
-        self.stores().iter().map(|(_, store)| store.read_ps()).max().unwrap_or(0)
-    }
-
-    /// Whether what the store does, or what is there in time, depends on when it is asked: of such a machine, what
-    /// a sample passes over goes to store and memory as requests where it is more than a hit.
-    pub fn depends_on_time(&self) -> bool {
-        let stateful = !self.stores().is_empty() && self.store_times_ps().is_none();
-        let prefetches = self.processor.as_ref().is_some_and(|it| it.prefetch.is_some());
-        let below = self.build_organization().is_none_or(|organization| !organization.can_warm());
-        stateful || prefetches || below || self.paging().is_some()
-    }
-
     /// That the store lies in DRAM, where it does.
     pub fn store_in_dram(&self) -> Option<InDram> {
         self.surroundings().store_in_dram()

@@ -245,12 +245,6 @@ impl DeviceDescription for DiskSpec {
         self.page
     }
 
-    /// An average seek, and half a revolution.
-    fn read_ps(&self) -> u64 {
-        let half_turn_ps = 30_000_000_000_000 / u64::from(self.platters.rpm.max(1));
-        self.arm.average_seek.picoseconds().saturating_add(half_turn_ps)
-    }
-
     fn build(&self, link: &dyn LinkDescription) -> AnyDevice {
         match &self.raid {
             Some(raid) => Raid::new(raid, self.page, || DiskDevice::new(self, link).into()).into(),

@@ -227,13 +227,6 @@ impl DeviceDescription for SsdSpec {
         self.page
     }
 
-    /// The array's time, of the page that takes longest.
-    fn read_ps(&self) -> u64 {
-        let NandSpec { lower, middle, upper, .. } = &self.nand;
-        let times = [Some(lower), middle.as_ref(), upper.as_ref()].into_iter().flatten();
-        times.map(|times| times.read_latency.picoseconds()).max().unwrap_or(0)
-    }
-
     fn build(&self, link: &dyn LinkDescription) -> AnyDevice {
         match &self.raid {
             Some(raid) => Raid::new(raid, self.page, || SsdDevice::new(self, link).into()).into(),

@@ -234,14 +234,6 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ha
         self.manager.warm(address, write)
     }
 
-    fn warm_hit(&mut self, _now_ps: u64, _core: u16, address: u64, write: bool) -> bool {
-        let there = self.manager.has_at_once(address);
-        if there {
-            self.manager.warm(address, write);
-        }
-        there
-    }
-
     fn flush(&mut self, now_ps: u64) -> bool {
         let done = self.manager.flush(now_ps, &mut self.actions);
         self.execute(now_ps, &mut Vec::new());

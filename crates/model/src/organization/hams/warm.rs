@@ -2,7 +2,7 @@
 //! would be.
 
 use super::layout::COMPLETION_BYTES;
-use super::manager::{BUSY, FILLING, Manager};
+use super::manager::Manager;
 use crate::cache::{Place, flag};
 use crate::organization::PagesMoved;
 
@@ -35,15 +35,6 @@ impl Manager {
         self.tags.insert_at(way, page, if write { flag::DIRTY } else { 0 });
         self.warm_miss(dirty);
         PagesMoved { read: 1, written: u64::from(dirty) }
-    }
-
-    /// Whether the page is in its frame, and nothing is under way for it.
-    pub(super) fn has_at_once(&self, address: u64) -> bool {
-        let page = address >> self.shape.page_shift;
-        let there =
-            self.tags.lookup(page).filter(|way| self.tags.flags(*way) & (BUSY | FILLING) == 0);
-        let older = |slot: &u32| self.held[*slot].address >> self.shape.page_shift == page;
-        there.is_some() && !self.delayed.iter().any(older)
     }
 
     fn warm_tags(&mut self, read_bytes: u64, written_bytes: u64) {

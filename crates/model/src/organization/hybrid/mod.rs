@@ -318,23 +318,6 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
         asked
     }
 
-    fn warm_hit(&mut self, now_ps: u64, core: u16, address: u64, write: bool) -> bool {
-        let tags_before = self.controller.tag_bytes_moved();
-        let wasted_before = self.controller.wasted_bytes();
-        if !self.controller.hit(now_ps, core, (address, write), &mut self.actions) {
-            return false;
-        }
-        self.traffic.move_dram(u64::from(self.placed(0, self.controller.line_bytes()).1), write);
-        self.traffic.move_store(self.controller.wasted_bytes() - wasted_before, false);
-        let tags = self.controller.tag_bytes_moved();
-        self.traffic.move_dram(tags[0] - tags_before[0], false);
-        self.traffic.move_dram(tags[1] - tags_before[1], true);
-        if !self.actions.is_empty() {
-            self.execute(now_ps, &mut Vec::new());
-        }
-        true
-    }
-
     fn take_over_warmed(&mut self, warmed: &mut dyn Organization) -> bool {
         let warmed = warmed.as_warmed().and_then(|it| it.downcast_mut::<Self>());
         let Some(warmed) = warmed else { return false };

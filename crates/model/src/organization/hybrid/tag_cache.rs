@@ -305,12 +305,6 @@ impl Controller {
         }
     }
 
-    /// Whether the tags of a page are where they are looked up.
-    pub(super) fn tags_are_here(&self, page: u64) -> bool {
-        let line = self.tag_line(page);
-        self.tag_cache.as_ref().is_none_or(|cache| cache.lines.contains(line))
-    }
-
     /// Tags come on chip at once, in functional warming.
     #[inline]
     pub(super) fn warm_tags(&mut self, page: u64, demand: bool) {

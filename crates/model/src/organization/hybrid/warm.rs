@@ -1,10 +1,9 @@
 //! Functional warming of the hybrid: its tags become as they would by requests, at once. Fills and
 //! write-backs take as long as they took in detail, so that prefetches find as much room as they would.
 
-use super::action::Action;
 use super::controller::Controller;
 use super::miss::Leaves;
-use crate::cache::{Hit, WayRef, flag};
+use crate::cache::{Hit, flag};
 use crate::organization::PagesMoved;
 use std::collections::VecDeque;
 
@@ -113,42 +112,6 @@ impl Controller {
             self.prefetch_until(now_ps, moved);
         }
         PagesMoved { read: 1, written }
-    }
-
-    /// A request in functional warming beside others that are under way: where it finds its sector in DRAM, and
-    /// where its tags are known at once, they become as they would by it.
-    #[inline]
-    pub(super) fn hit(
-        &mut self,
-        now_ps: u64,
-        core: u16,
-        (address, write): (u64, bool),
-        actions: &mut Vec<Action>,
-    ) -> bool {
-        let (page, sector) = (address >> self.page_shift, address >> self.sector_shift);
-        let there = |way: &WayRef| self.is_there(*way, self.tags.flags(*way), sector);
-        let known = self.tags.lookup(page).filter(there).is_some()
-            && self.missing.get(sector).is_none()
-            && self.tags_are_here(page);
-        if !known {
-            return false;
-        }
-        self.report.lookups += 1;
-        self.warm_tags(page, true);
-        let Some(Hit { way, flags }) = self.tags.access(page, write && self.sectors.is_none())
-        else {
-            return false;
-        };
-        let used = self.mark_used(way, flags, sector);
-        self.hit_changes_tags(page, write, flags);
-        if write && self.sectors.is_some() {
-            self.set_dirty(way, sector);
-        }
-        self.foresee(core, (address, write), true);
-        if used && self.prefetcher.follows_uses() {
-            self.go_on(now_ps, actions);
-        }
-        true
     }
 
     /// A sector comes, and a page may go for it; how many sectors of that were dirty.

@@ -421,17 +421,6 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ti
         self.warm_line(address, write)
     }
 
-    fn warm_hit(&mut self, _now_ps: u64, _core: u16, address: u64, write: bool) -> bool {
-        let there = self.near.as_ref().is_some_and(|near| {
-            let page = near.page(address);
-            near.moving.get(page).is_none() && near.tags.lookup(page).is_some()
-        });
-        if there {
-            self.warm_line(address, write);
-        }
-        there
-    }
-
     fn flush(&mut self, now_ps: u64) -> bool {
         self.write_back_all(now_ps)
     }
