@@ -1202,7 +1202,7 @@ const CASES: &[Case] = &[
     case("refresh_window.window", &[WINDOWS], "200ns", Updates, "time", Up),
     case("refresh_window.bandwidth", &[WINDOWS], "200MB/s", Updates, "time", Up),
     case("refresh_window.latency", &[WINDOWS], "10us", Updates, "time", Up),
-    case("controllers.count", &[SEVERAL], "4", Parallel, "dram_cache_misses", Down),
+    case("controllers.count", &[SEVERAL], "4", Parallel, "time", Either),
     case("controllers.interleave", &[SEVERAL], "64KiB", Parallel, "time", Either),
     case("tiered.host_queue_depth", &[TIERED], "1", Parallel, "time", Up),
     case("tiered.read_latency", &[TIERED], "5us", Updates, "time", Up),
