@@ -636,8 +636,10 @@ class Dram(_Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class Controllers(_Spec):
-    """Several memory controllers: each has DRAM, store and link as the tables of the machine say,
-    so that memory is so many times as large.
+    """Several memory controllers.
+
+    Each has DRAM, store and link as the tables of the machine say, so that memory is so many times
+    as large.
     """
 
     count: int | None = None
