@@ -221,8 +221,7 @@ def _of_files(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
         for key, name in _CALLS.items()
         if found["calls"][key]
     ]
-    for at in range(0, len(calls), 4):
-        yield "Calls on files" if at == 0 else "", ", ".join(calls[at : at + 4])
+    yield "Calls on files", ", ".join(calls)
     # A copy reads and writes; recordings of earlier versions do not tell of any.
     moving = ("reads", "writes", "direct_reads", "direct_writes", "copies", "copies", "splices")
     moved = sum(found["calls"][key] or 0 for key in moving)

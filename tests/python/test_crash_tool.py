@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 TOOL = Path(__file__).parents[2] / "tools" / "crash"
-KINDS = 40
+KINDS = 42
 
 # Stands for the command: a report of as many points as asked for, and a line for each call.
 COMMAND = """\
@@ -65,12 +65,12 @@ def summary(command: Path) -> dict[str, object]:
 
 
 def test_every_kind_gets_its_share_and_what_is_there_is_not_run_again(command: Path) -> None:
-    done = call(command, "80")
+    done = call(command, str(2 * KINDS))
     assert (done.returncode, len(calls(command))) == (0, KINDS), done.stderr
-    assert summary(command)["points"] == 80
+    assert summary(command)["points"] == 2 * KINDS
     assert "hams-lp " in done.stdout
-    assert "80 points of 80 over 40 kinds" in done.stdout
-    again = call(command, "80")
+    assert f"{2 * KINDS} points of {2 * KINDS} over {KINDS} kinds" in done.stdout
+    again = call(command, str(2 * KINDS))
     assert (again.returncode, again.stdout) == (0, done.stdout)
     assert len(calls(command)) == KINDS, "nothing was left to be done"
     # More than a run's are several, with seeds of their own.
@@ -80,18 +80,18 @@ def test_every_kind_gets_its_share_and_what_is_there_is_not_run_again(command: P
 
 
 def test_a_broken_promise_and_a_run_that_cannot_be_made_are_told(command: Path) -> None:
-    broken = call(command, "40", BROKEN="mmap/quick")
+    broken = call(command, str(KINDS), BROKEN="mmap/quick")
     assert broken.returncode == 1
     assert "--replay 12+3" in broken.stdout.splitlines()[-1]
     assert summary(command)["failing_points"] == 1
-    refused = call(command, "120", REFUSED="oracle/quick")
+    refused = call(command, str(3 * KINDS), REFUSED="oracle/quick")
     assert refused.returncode == 2
     assert "could not be run: oracle, seed 1: no such machine" in refused.stdout
-    assert summary(command)["points"] == 117
+    assert summary(command)["points"] == 3 * (KINDS - 1)
 
 
 def test_interrupted_it_says_what_there_is_and_goes_on_behind_it(command: Path) -> None:
-    words = [sys.executable, str(TOOL), str(command), "40", str(command.parent / "kept")]
+    words = [sys.executable, str(TOOL), str(command), str(KINDS), str(command.parent / "kept")]
     environment = {**os.environ, "SLOW": "oracle/quick"}
     with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as tool:
         kept = command.parent / "calls"
@@ -102,8 +102,8 @@ def test_interrupted_it_says_what_there_is_and_goes_on_behind_it(command: Path) 
         tool.send_signal(signal.SIGTERM)
         told, _ = tool.communicate(timeout=60)
     assert tool.returncode == 130
-    assert "5 points of 40" in told
-    assert call(command, "40").returncode == 0
+    assert f"5 points of {KINDS}" in told
+    assert call(command, str(KINDS)).returncode == 0
     assert len(calls(command)) == KINDS + 1, "oracle was begun twice"
 
 

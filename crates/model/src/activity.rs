@@ -78,7 +78,7 @@ impl Activity {
             (Some(one), Some(other)) => Some(one.together(&other)),
             (one, other) => one.or(other),
         };
-        let (dram, energy) = (self.dram.plus(other.dram), self.energy.beside(other.energy));
+        let (dram, energy) = (self.dram.together(&other.dram), self.energy.beside(other.energy));
         Activity { dram, drive, nvm, disk, nvme, adapter, energy }
     }
 

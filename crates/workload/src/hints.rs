@@ -42,8 +42,9 @@ pub struct HintError {
 
 impl Hints {
     /// Reads hints, one a line: `ACCESSES ADDRESS BYTES [THREAD]`. `ACCESSES` are loads and stores of the thread
-    /// (0 unless it is said) that come before it, at least one, as nothing is mapped before, and which never go back; `ADDRESS` is the program's, decimal or, behind
-    /// 0x, hexadecimal; `BYTES` a number or a size, such as 64KiB. What follows `#` is left out, as are empty lines.
+    /// (0 unless it is said) that come before it: at least one, as nothing is mapped before, and never fewer than those
+    /// of the line before. `ADDRESS` is the program's, decimal or, behind 0x, hexadecimal; `BYTES` a number or a size,
+    /// such as 64KiB. What follows `#` is left out, as are empty lines.
     ///
     /// # Errors
     /// The first line that is none of these, or that cannot be read.

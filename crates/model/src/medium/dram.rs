@@ -36,26 +36,28 @@ use queue::{Class, Entry};
 use rules::Rules;
 use tierscope_kernel::{Slab, Stage, Timeline};
 
-/// What a DRAM has counted. Lines count when they are taken; a row state counts for each run of lines
-/// of a request in one row, when its first column command is given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct DramCounts {
-    /// Runs that found their row open.
-    pub row_hits: u64,
-    /// Runs that found no row open.
-    pub row_closed: u64,
-    /// Runs that found another row open.
-    pub row_conflicts: u64,
-    /// Activates.
-    pub activates: u64,
-    /// Refreshes of a rank, or of a bank of it, as far as requests have made them show.
-    pub refreshes: u64,
-    /// Lines to read that were taken.
-    pub read_lines: u64,
-    /// Lines to write that were taken.
-    pub written_lines: u64,
-    /// Of the lines read, those that came from writes that waited.
-    pub forwarded_lines: u64,
+counters! {
+    /// What a DRAM has counted. Lines count when they are taken; a row state counts for each run of lines
+    /// of a request in one row, when its first column command is given.
+    #[derive(serde::Serialize)]
+    pub struct DramCounts {
+        /// Runs that found their row open.
+        pub row_hits,
+        /// Runs that found no row open.
+        pub row_closed,
+        /// Runs that found another row open.
+        pub row_conflicts,
+        /// Activates.
+        pub activates,
+        /// Refreshes of a rank, or of a bank of it, as far as requests have made them show.
+        pub refreshes,
+        /// Lines to read that were taken.
+        pub read_lines,
+        /// Lines to write that were taken.
+        pub written_lines,
+        /// Of the lines read, those that came from writes that waited.
+        pub forwarded_lines,
+    }
 }
 
 impl DramCounts {
@@ -75,36 +77,6 @@ impl DramCounts {
         let lines = u64::from(entry.lines);
         let write = entry.class.writes();
         *(if write { &mut self.written_lines } else { &mut self.read_lines }) += lines;
-    }
-
-    /// What was counted since `before`.
-    #[must_use]
-    pub fn since(&self, before: &DramCounts) -> Self {
-        DramCounts {
-            row_hits: self.row_hits - before.row_hits,
-            row_closed: self.row_closed - before.row_closed,
-            row_conflicts: self.row_conflicts - before.row_conflicts,
-            activates: self.activates - before.activates,
-            refreshes: self.refreshes - before.refreshes,
-            read_lines: self.read_lines - before.read_lines,
-            written_lines: self.written_lines - before.written_lines,
-            forwarded_lines: self.forwarded_lines - before.forwarded_lines,
-        }
-    }
-
-    /// What it and another have counted.
-    #[must_use]
-    pub fn plus(self, other: DramCounts) -> Self {
-        DramCounts {
-            row_hits: self.row_hits + other.row_hits,
-            row_closed: self.row_closed + other.row_closed,
-            row_conflicts: self.row_conflicts + other.row_conflicts,
-            activates: self.activates + other.activates,
-            refreshes: self.refreshes + other.refreshes,
-            read_lines: self.read_lines + other.read_lines,
-            written_lines: self.written_lines + other.written_lines,
-            forwarded_lines: self.forwarded_lines + other.forwarded_lines,
-        }
     }
 }
 
@@ -169,7 +141,7 @@ impl Dram {
     /// What has been counted since the start.
     pub fn counts(&self) -> DramCounts {
         let start = DramCounts::default();
-        self.channels.iter().fold(start, |sum, channel| sum.plus(channel.counts()))
+        self.channels.iter().fold(start, |sum, channel| sum.together(&channel.counts()))
     }
 
     /// Bytes of lines to read and to write that were taken since the start.
@@ -185,7 +157,7 @@ impl Dram {
         let mut counts = DramCounts::default();
         let mut energy = DramEnergy::default();
         for mut channel in self.settled(now_ps) {
-            counts = counts.plus(channel.counts());
+            counts = counts.together(&channel.counts());
             energy = energy.plus(&energy::of_channel(&self.rules, &mut channel, now));
         }
         (counts, energy)

@@ -33,8 +33,9 @@ pub enum DirectNext {
 }
 
 impl Paging {
-    /// Decides what a direct call needs. `page_of` gives the virtual page of each page of its buffers, by its number, and `pinned` is what it holds of its buffer from one time to the next, empty at
-    /// first; once it is started, it holds nothing by itself.
+    /// Decides what a direct call needs. `page_of` gives the virtual page of each page of its buffers, by its number, and
+    /// `pinned` is what it holds of its buffer from one time to the next, empty at first; once it is started, it holds
+    /// nothing by itself.
     pub fn direct(
         &mut self,
         call: &DirectCall,

@@ -188,3 +188,52 @@ fn the_critical_line_goes_ahead_of_its_page() {
     run.drain();
     assert_eq!(stages(run.answer(4)), [lookup, (Stage::Medium, 1_000_000)], "a write");
 }
+
+/// A store that takes a microsecond for anything but writes of page 7.
+#[derive(Clone, Debug)]
+struct SlowPage(Erratic);
+
+const SLOW_PS: u64 = 1_000_000_000;
+
+impl Device for SlowPage {
+    fn submit(&mut self, now_ps: u64, request: Request) -> Result<(), Full> {
+        let slow = request.write && request.address == page(7);
+        self.0.log.push(request);
+        self.0.take_off(now_ps, request.id, if slow { SLOW_PS } else { 1_000_000 });
+        Ok(())
+    }
+
+    fn next_event_ps(&self) -> Option<u64> {
+        self.0.next_event_ps()
+    }
+
+    fn advance(&mut self, now_ps: u64, out: &mut Vec<Completion>) {
+        self.0.advance(now_ps, out);
+    }
+
+    fn in_flight(&self) -> usize {
+        self.0.in_flight()
+    }
+}
+
+/// While a flush waits for room, a page that it has not come to makes room for another.
+#[test]
+fn a_flush_waits_for_a_page_that_leaves_before_it_has_come_to_it() {
+    // More than one place, lest the page that leaves keeps the flush from going on.
+    let spec = HybridSpec { write_back_buffer_pages: 4, ..spec(8, 8) };
+    let dram = Erratic::new(50_000, 0, Stage::Dram, 64, 0);
+    let store = SlowPage(Erratic::new(0, 0, Stage::Medium, 64, 0));
+    let mut run = Run::new(Hybrid::new(&spec, SPACE_BYTES, LINE_BYTES as u32, dram, store, true));
+    // All are dirty; page 7 was used least recently, and the flush comes to it last.
+    for (id, number) in (0..8).chain(0..7).enumerate() {
+        run.submit(id as u32, page(number), true);
+        run.drain();
+    }
+    let begun_ps = run.now_ps;
+    assert!(!run.hybrid.flush(begun_ps));
+    run.submit(20, page(8), true);
+    run.flush();
+    let left = |request: &Request| request.write && request.address == page(7);
+    assert!(run.hybrid.store().0.log.iter().any(left), "page 8 has its frame");
+    assert!(run.now_ps >= begun_ps + SLOW_PS, "{} ps", run.now_ps - begun_ps);
+}
