@@ -90,6 +90,7 @@ def _machine_rows(data: ResultData) -> list[Row]:
         *_call_rows(systems),
         *_direct_rows(systems),
         *_journal_rows(systems),
+        *_block_layer_rows(systems),
         *_nvme_rows(systems),
         *_adapter_rows(systems),
         *_drive_rows(systems),
@@ -381,6 +382,22 @@ def _journal_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
         *row("  times that room was made in it", lambda c: fmt.count(c["journal_checkpoints"])),
         *row("Flushes of the store", lambda c: fmt.count(c["store_flushes"])),
     ]
+
+
+def _block_layer_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """Rows of what the block layer made of pages; none where none is described."""
+    row = _row_of(systems, "block_requests")
+    return [
+        *row("Requests of the block layer", lambda c: fmt.count(c["block_requests"])),
+        *row("  pages of a request, mean", lambda c: _per(c["block_pages"], c["block_requests"])),
+        *row("  pages that joined what waited", lambda c: fmt.count(c["block_merged_pages"])),
+        *row("  times that the device was left idle", lambda c: fmt.count(c["block_idled"])),
+    ]
+
+
+def _per(count: int, of: int) -> str:
+    """How many to each; absent where there is none."""
+    return fmt.plain(count / of) if of else fmt.ABSENT
 
 
 def _nvme_rows(systems: Mapping[str, SystemResult]) -> list[Row]:

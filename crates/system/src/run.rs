@@ -172,9 +172,13 @@ pub fn check_sampling(systems: &[SystemSpec]) -> Result<(), String> {
                  passed over",
                 "set storage.buffer_cache.capacity=0B, or ",
             ),
-            _ if system.has_driver_lock() => (
+            _ if system.has_lock_of_driver() => (
                 "has a driver with a lock, for which nobody waits in what is passed over",
                 "set storage.driver.lock=0s, or ",
+            ),
+            _ if system.has_lock_of_queues() => (
+                "has a block layer with locks, for which nobody waits in what is passed over",
+                "set storage.block_layer.lock=0s, or ",
             ),
             _ if in_time && !system.prefetches() => (
                 "has a memory behind a link, whose pages move when they are asked for often, and what is \

@@ -36,6 +36,11 @@ pub trait DeviceDescription {
         None
     }
 
+    /// Whether it seeks, and turns: what schedulers ask for (`/sys/block/…/queue/rotational`).
+    fn rotates(&self) -> bool {
+        false
+    }
+
     /// That its bytes lie in the machine's DRAM, where they do: then it is behind no link, and whoever uses it copies.
     fn lies_in_dram(&self) -> Option<InDram> {
         None

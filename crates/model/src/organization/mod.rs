@@ -39,6 +39,15 @@ pub trait Organization: Send {
     /// memory the operating system pages have one.
     fn submit_page(&mut self, now_ps: u64, request: PageRequest) -> Result<(), Full>;
 
+    /// Takes pages that lie side by side on the store, at least one, all to be read or all to be written, as one
+    /// request of the store: all are answered at once. By default what pages takes them one by one only.
+    fn submit_request(&mut self, now_ps: u64, pages: &[PageRequest]) -> Result<(), Full> {
+        match pages {
+            [page] => self.submit_page(now_ps, *page),
+            _ => Err(Full),
+        }
+    }
+
     /// Whether flushes and trims can be given to it, for its store.
     fn takes_control(&self) -> bool {
         false

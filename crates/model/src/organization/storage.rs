@@ -12,6 +12,7 @@
 
 mod power;
 mod ramdisk;
+mod requests;
 
 use super::{
     DramSize, InitialContent, Organization, OrganizationDescription, OrganizationReport,
@@ -20,6 +21,7 @@ use super::{
 use crate::activity::Activity;
 use crate::device::{AnyDevice, InDram};
 use crate::medium::{DramSpec, dram::Dram};
+use crate::os::block_layer::BlockLayerSpec;
 use crate::os::buffer_cache::BufferCacheSpec;
 use crate::os::driver::DriverSpec;
 use crate::os::file_system::FileSystemSpec;
@@ -33,6 +35,7 @@ use crate::request::{
 };
 use power::{OF_RECOVERY, OnStore, Power};
 use ramdisk::InMemory;
+use requests::{Commands, is_of_request};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -90,6 +93,10 @@ pub struct StorageSpec {
     /// The driver of the store; where it is not said, one that waits for interrupts, without a lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<DriverSpec>,
+    /// The block layer, which makes requests of several pages; where it is not said, each page goes to the store by
+    /// itself, in order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_layer: Option<BlockLayerSpec>,
 }
 
 impl OrganizationDescription for StorageSpec {
@@ -157,6 +164,9 @@ impl OrganizationDescription for StorageSpec {
         if let Some(driver) = &self.driver {
             driver.check(&format!("{path}.driver"), problems);
         }
+        if let Some(layer) = &self.block_layer {
+            layer.check(&format!("{path}.block_layer"), problems);
+        }
     }
 
     fn check_with(&self, path: &str, machine: &Surroundings<'_>, problems: &mut Problems) {
@@ -194,6 +204,15 @@ impl OrganizationDescription for StorageSpec {
             let store = machine.store.map(|(_, device)| device.capacity());
             system.check_with(&format!("{path}.file_system"), page, store, problems);
         }
+        if self.block_layer.is_some() && machine.store_in_dram().is_some() {
+            problems.add(
+                "contradiction",
+                format!("{path}.block_layer"),
+                "a table".into(),
+                "the store lies in DRAM, from and to which the kernel copies page by page".into(),
+                format!("remove [{path}.block_layer], or take another store"),
+            );
+        }
         if let Some((store, device)) = machine.store {
             let what = format!("pages of the store ({store}.page)");
             whole("os.page", page, &what, device.page(), problems);
@@ -219,9 +238,10 @@ impl OrganizationDescription for StorageSpec {
         let store = machine.build_store()?;
         let line_bytes = machine.line?.bytes();
         let in_dram = machine.store_in_dram();
-        let storage =
+        let mut storage =
             Storage::with(self, machine.dram?, store, in_dram, line_bytes, machine.check_data);
         let (page, (_, device)) = (machine.page()?, machine.store?);
+        storage.store_page_bytes = device.page().bytes();
         let on_store = OnStore {
             spec: self.file_system.clone(),
             page_bytes: page.bytes(),
@@ -284,6 +304,9 @@ struct Page {
     interrupt: u32,
     /// Its next access to DRAM is to its place in the store, which lies there.
     at_place: bool,
+    /// The request of several pages that it is of; and how many pages of the store are still to come of it.
+    command: Option<u32>,
+    parts_left: u32,
     /// Versions of its lines, where data are checked and the page goes to the store.
     versions: Vec<u64>,
 }
@@ -302,9 +325,18 @@ impl Page {
             stages: Timeline::new(),
             interrupt: 0,
             at_place: false,
+            command: None,
+            parts_left: 0,
             versions,
         }
     }
+}
+
+/// What waits for room at the store.
+#[derive(Clone, Copy, Debug)]
+enum Waiting {
+    Page(u32),
+    Request(u32),
 }
 
 /// Versions of lines, where data are checked.
@@ -332,10 +364,15 @@ pub struct Storage {
     line_bytes: u64,
     at_dram: Slab<AtDram>,
     pages: Slab<Page>,
+    /// Requests of several pages.
+    commands: Commands,
+    /// A page of the store.
+    store_page_bytes: u64,
+    /// Requests at once.
     most_pages: usize,
-    /// Pages that wait for room at the DRAM and at the store.
+    /// Pages that wait for room at the DRAM, and what waits for room at the store.
     for_dram: VecDeque<u32>,
-    for_store: VecDeque<u32>,
+    for_store: VecDeque<Waiting>,
     traffic: Traffic,
     /// Bytes of DRAM that were moved in functional warming.
     warmed: Traffic,
@@ -378,7 +415,10 @@ impl Storage {
             line_bytes,
             at_dram: Slab::new(),
             pages: Slab::new(),
-            most_pages: spec.host_queue_depth as usize,
+            commands: Commands::default(),
+            store_page_bytes: u64::MAX,
+            most_pages: spec.host_queue_depth as usize
+                * spec.block_layer.as_ref().map_or(1, |it| it.hardware_queues as usize),
             for_dram: VecDeque::new(),
             for_store: VecDeque::new(),
             traffic: Traffic::default(),
@@ -393,6 +433,14 @@ impl Storage {
             power: None,
             done: Vec::new(),
         }
+    }
+
+    /// The versions of the lines of a page that goes to the store, where data are checked.
+    fn versions_to_store(&self, request: &PageRequest) -> Vec<u64> {
+        let Some(data) = self.data.as_ref().filter(|_| request.write) else { return Vec::new() };
+        let first = request.memory_address / self.line_bytes;
+        let lines = u64::from(request.bytes) / self.line_bytes;
+        (first..first + lines).map(|line| data.latest.get(line)).collect()
     }
 
     /// Offers a page's DMA to the DRAM; false where it is full.
@@ -454,8 +502,12 @@ impl Storage {
             }
             self.for_dram.pop_front();
         }
-        while let Some(id) = self.for_store.front().copied() {
-            if !self.start_store(now_ps, id) {
+        while let Some(waiting) = self.for_store.front().copied() {
+            let taken = match waiting {
+                Waiting::Page(id) => self.start_store(now_ps, id),
+                Waiting::Request(command) => self.start_request(now_ps, command),
+            };
+            if !taken {
                 break;
             }
             self.for_store.pop_front();
@@ -479,12 +531,16 @@ impl Storage {
                 let page = &mut self.pages[id];
                 page.stages.push(Stage::Dma, done.at_ps - page.clock_ps);
                 page.clock_ps = done.at_ps;
+                if let Some(command) = page.command {
+                    let write = page.request.write;
+                    return self.moved_at_dram(command, write, done.at_ps, out);
+                }
                 if page.request.write == page.at_place {
                     return self.end_page(id, out);
                 }
                 page.at_place = false;
                 if !self.start_store(done.at_ps, id) {
-                    self.for_store.push_back(id);
+                    self.for_store.push_back(Waiting::Page(id));
                 }
             }
         }
@@ -503,6 +559,9 @@ impl Storage {
     }
 
     fn store_done(&mut self, done: Completion, out: &mut Vec<Response>) {
+        if is_of_request(done.id) {
+            return self.request_done(&done, out);
+        }
         let page = &mut self.pages[done.id];
         page.stages.append(&done.stages);
         page.clock_ps = done.at_ps;
@@ -604,15 +663,10 @@ impl Organization for Storage {
     }
 
     fn submit_page(&mut self, now_ps: u64, request: PageRequest) -> Result<(), Full> {
-        if self.pages.len() >= self.most_pages {
+        if self.requests() >= self.most_pages {
             return Err(Full);
         }
-        let first = request.memory_address / self.line_bytes;
-        let lines = u64::from(request.bytes) / self.line_bytes;
-        let copied = self.data.as_ref().filter(|_| request.write);
-        let versions = copied
-            .map(|data| (first..first + lines).map(|line| data.latest.get(line)).collect())
-            .unwrap_or_default();
+        let versions = self.versions_to_store(&request);
         let page = Page::new(now_ps, request, None, versions);
         let id = self.pages.insert(page);
         let dram_first = request.write || self.in_memory.is_some();
@@ -623,10 +677,19 @@ impl Organization for Storage {
             self.for_store.is_empty() && self.start_store(now_ps, id)
         };
         if !started {
-            let waiting = if dram_first { &mut self.for_dram } else { &mut self.for_store };
-            waiting.push_back(id);
+            match dram_first {
+                true => self.for_dram.push_back(id),
+                false => self.for_store.push_back(Waiting::Page(id)),
+            }
         }
         Ok(())
+    }
+
+    fn submit_request(&mut self, now_ps: u64, pages: &[PageRequest]) -> Result<(), Full> {
+        match pages {
+            [page] => self.submit_page(now_ps, *page),
+            pages => self.take_request(now_ps, pages),
+        }
     }
 
     fn takes_control(&self) -> bool {
@@ -634,7 +697,7 @@ impl Organization for Storage {
     }
 
     fn submit_control(&mut self, now_ps: u64, id: u32, control: Control) -> Result<(), Full> {
-        if self.pages.len() >= self.most_pages || !self.takes_control() {
+        if self.requests() >= self.most_pages || !self.takes_control() {
             return Err(Full);
         }
         let request = PageRequest {
@@ -650,7 +713,7 @@ impl Organization for Storage {
         let control = Some(control);
         let id = self.pages.insert(Page::new(now_ps, request, control, Vec::new()));
         if !self.for_store.is_empty() || !self.start_store(now_ps, id) {
-            self.for_store.push_back(id);
+            self.for_store.push_back(Waiting::Page(id));
         }
         Ok(())
     }
@@ -744,6 +807,8 @@ impl Organization for Storage {
             line_bytes: self.line_bytes,
             at_dram: self.at_dram.clone(),
             pages: self.pages.clone(),
+            commands: self.commands.clone(),
+            store_page_bytes: self.store_page_bytes,
             most_pages: self.most_pages,
             for_dram: self.for_dram.clone(),
             for_store: self.for_store.clone(),
@@ -769,6 +834,7 @@ pub(super) mod tests {
     use crate::device::{DeviceDescription, StoreSpec};
     use crate::link::{LinkDescription, LinkSpec};
     use crate::medium::dram::tests::spec as dram_spec;
+    use proptest::prelude::*;
     use tierscope_units::{Bandwidth, Duration};
 
     fn storage(depth: u32, check_data: bool) -> Storage {
@@ -858,6 +924,146 @@ pub(super) mod tests {
         assert_eq!(stage(Stage::Medium), 25_000_000);
         assert_eq!(stage(Stage::StoreQueue), 0);
         assert!(stage(Stage::Dma) > 0 && stage(Stage::Link) > 2_000_000);
+    }
+
+    /// Page responses, in order.
+    fn page_responses(out: &[Response]) -> Vec<PageResponse> {
+        let page = |response: &Response| match response {
+            Response::Page(page) => Some(*page),
+            Response::Line(_) => None,
+        };
+        out.iter().filter_map(page).collect()
+    }
+
+    #[test]
+    fn a_request_of_several_pages_is_one_command_that_is_answered_once() {
+        for write in [false, true] {
+            let mut storage = storage(1, false);
+            let pages: Vec<_> =
+                (0..6).map(|at| page(at, write, 10 - u64::from(at), 5 + u64::from(at))).collect();
+            storage.submit_request(0, &pages).unwrap();
+            assert_eq!(
+                storage.submit_page(0, page(9, write, 20, 20)),
+                Err(Full),
+                "it is one of one"
+            );
+            let mut out = Vec::new();
+            storage.advance(u64::MAX, &mut out);
+            let answers = page_responses(&out);
+            assert_eq!(answers.iter().map(|it| it.id).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+            let first = answers[0];
+            assert!(first.interrupt != 0);
+            for one in &answers {
+                assert_eq!((one.at_ps, one.interrupt), (first.at_ps, first.interrupt));
+                assert_eq!(one.stages.total_ps(), one.at_ps);
+            }
+            let moved = storage.report().traffic;
+            let bytes = if write { moved.store_written_bytes } else { moved.store_read_bytes };
+            assert_eq!((bytes, storage.in_flight()), (6 * 4096, 0));
+        }
+    }
+
+    #[test]
+    fn pages_of_a_request_share_the_store_as_single_ones_do_and_its_command_is_sent_once() {
+        let end = |as_one: bool| {
+            let mut storage = storage(8, false);
+            let pages: Vec<_> =
+                (0..4).map(|at| page(at, false, u64::from(at), u64::from(at))).collect();
+            match as_one {
+                true => storage.submit_request(0, &pages).unwrap(),
+                false => pages.iter().for_each(|page| storage.submit_page(0, *page).unwrap()),
+            }
+            let mut out = Vec::new();
+            storage.advance(u64::MAX, &mut out);
+            page_responses(&out).iter().map(|it| it.at_ps).max().unwrap()
+        };
+        let (apart_ps, together_ps) = (end(false), end(true));
+        // Three pages are in the store at once, of the single ones; the request is one, whatever its size.
+        assert!(together_ps < apart_ps, "{together_ps} and {apart_ps}");
+        assert!(together_ps > apart_ps / 2, "{together_ps} and {apart_ps}");
+    }
+
+    #[test]
+    fn what_was_written_as_one_request_comes_back_as_another() {
+        let mut storage = storage(8, true);
+        let (mut out, step_ps) = (Vec::new(), 1 << 50);
+        for at in 0..4 {
+            let (address, version) = (at * 4096 + 128, 100 + at);
+            let id = at as u32;
+            let write = LineRequest { id, core: 0, address, write: true, version };
+            storage.submit(0, write).unwrap();
+        }
+        storage.advance(step_ps, &mut out);
+        let pages = |write, frame| {
+            (0..4)
+                .map(|at| page(at, write, frame + u64::from(at), 40 + u64::from(at)))
+                .collect::<Vec<_>>()
+        };
+        storage.submit_request(step_ps, &pages(true, 0)).unwrap();
+        storage.advance(2 * step_ps, &mut out);
+        storage.submit_request(2 * step_ps, &pages(false, 8)).unwrap();
+        storage.advance(3 * step_ps, &mut out);
+        for at in 0..4 {
+            let address = (8 + at) * 4096 + 128;
+            let id = 50 + at as u32;
+            let read = LineRequest { id, core: 0, address, write: false, version: 0 };
+            storage.submit(3 * step_ps, read).unwrap();
+        }
+        out.clear();
+        storage.advance(4 * step_ps, &mut out);
+        let mut found: Vec<_> = out
+            .iter()
+            .map(|response| match response {
+                Response::Line(line) => (line.id, line.version),
+                Response::Page(page) => panic!("{page:?}"),
+            })
+            .collect();
+        found.sort_unstable();
+        assert_eq!(found, [(50, 100), (51, 101), (52, 102), (53, 103)]);
+        assert_eq!(storage.report().stale_reads, 0);
+    }
+
+    proptest! {
+        /// Lines, pages and requests of several: each is answered once, in order of time, and stages are its latency.
+        #[test]
+        fn requests_are_answered_once(
+            depth in 1..6u32,
+            asks in proptest::collection::vec((0..100_000_000u64, 0..9u32, any::<bool>(), 0..64u64), 1..80),
+        ) {
+            let mut storage = storage(depth, false);
+            storage.store_page_bytes = 4096;
+            let (mut out, mut asked, mut now_ps) = (Vec::new(), std::collections::BTreeMap::new(), 0);
+            for (elapsed_ps, count, write, place) in asks {
+                now_ps += elapsed_ps;
+                storage.advance(now_ps, &mut out);
+                let first = asked.len() as u32;
+                let taken = if count == 0 {
+                    let address = place * 4096;
+                    let line = LineRequest { id: first, core: 0, address, write, version: 0 };
+                    storage.submit(now_ps, line)
+                } else {
+                    let pages: Vec<_> = (0..count)
+                        .map(|at| page(first + at, write, u64::from(7 * at % 64), place + u64::from(at)))
+                        .collect();
+                    storage.submit_request(now_ps, &pages)
+                };
+                if taken.is_ok() {
+                    asked.extend((first..first + count.max(1)).map(|id| (id, now_ps)));
+                }
+            }
+            storage.advance(u64::MAX, &mut out);
+            prop_assert_eq!((storage.in_flight(), out.len()), (0, asked.len()));
+            let mut last_ps = 0;
+            for response in out {
+                let (id, at_ps, stages) = match response {
+                    Response::Line(it) => (it.id, it.at_ps, it.stages),
+                    Response::Page(it) => (it.id, it.at_ps, it.stages),
+                };
+                prop_assert!(at_ps >= last_ps);
+                last_ps = at_ps;
+                prop_assert_eq!(asked.remove(&id).map(|since_ps| since_ps + stages.total_ps()), Some(at_ps));
+            }
+        }
     }
 
     #[test]

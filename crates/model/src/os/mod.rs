@@ -1,6 +1,7 @@
 //! The operating system: address spaces, frames, page cache, swap.
 
 pub mod address_space;
+pub mod block_layer;
 pub mod buffer_cache;
 pub mod driver;
 pub mod file_system;

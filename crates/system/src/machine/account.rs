@@ -508,7 +508,7 @@ impl Machine {
             ("core.misses", self.misses.len()),
             ("core.prefetches", prefetches),
             ("memory.waiting", self.outgoing.len()),
-            ("host.waiting_pages", self.page_queue.len()),
+            ("host.waiting_pages", self.waiting_outside().1 as usize),
         ];
         depths.extend(own.map(|(name, depth)| (name, depth as u64)));
         self.organization.depths(&mut |name, depth| depths.push((name, depth as u64)));
@@ -862,6 +862,9 @@ impl Machine {
         if let Some(system) = self.file_system_counters() {
             counters.extend(system.named().map(|(name, count)| (name.to_string(), count)));
         }
+        if let Some(layer) = self.block_layer_counts() {
+            counters.extend(layer.named().map(|(name, count)| (format!("block_{name}"), count)));
+        }
         if let Some(tags) = report.tag_cache {
             let of_tags = [
                 ("tag_cache_lookups", tags.lookups),
@@ -922,7 +925,7 @@ impl Machine {
         if self.finished() && asked > 0 {
             return Err(format!("{asked} lines asked for were never answered"));
         }
-        if pages.len() as u64 + self.pages_at_device != self.pages.len() as u64 {
+        if pages + self.pages_at_device != self.pages.len() as u64 {
             return Err("a page is neither queued nor at the device".into());
         }
         if lines > 0 && self.organization.next_event_ps().is_none() {

@@ -9,6 +9,7 @@ use super::{Doing, Event, Machine, MachineError};
 use tierscope_model::activity::Activity;
 use tierscope_model::organization::OrganizationReport;
 use tierscope_model::os::buffer_cache::BufferCacheCounters;
+use tierscope_model::os::block_layer::BlockLayerCounts;
 use tierscope_model::os::file_system::FileSystemCounters;
 use tierscope_model::os::paging::OsCounters;
 use tierscope_model::os::reclaim::ReclaimCounters;
@@ -52,6 +53,7 @@ struct Kept {
     reclaim: ReclaimCounters,
     buffer_cache: BufferCacheCounters,
     file_system: FileSystemCounters,
+    block_layer: BlockLayerCounts,
     counts: Incidental,
 }
 
@@ -180,6 +182,7 @@ impl Machine {
             reclaim: self.reclaim_counters(),
             buffer_cache: self.buffer_cache_counters().unwrap_or_default(),
             file_system: self.file_system_counters().unwrap_or_default(),
+            block_layer: self.block_layer_counts().unwrap_or_default(),
             counts: self.account.incidental(),
         };
         self.pause_windows();
@@ -202,6 +205,7 @@ impl Machine {
             reclaim,
             buffer_cache,
             file_system,
+            block_layer,
             counts,
         } = *kept;
         let at_ps = at_ps.max(began_ps);
@@ -237,6 +241,8 @@ impl Machine {
         self.region.buffer_cache = now.since(&buffer_cache);
         let now = self.paging.file_system_counters().unwrap_or_default();
         self.region.file_system = now.since(&file_system);
+        let now = self.all_block_layer_counts().unwrap_or_default();
+        self.region.block_layer = now.since(&block_layer);
         self.resume_windows();
         self.account.set_incidental(counts);
         self.schedule_bounds();

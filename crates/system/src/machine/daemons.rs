@@ -115,7 +115,7 @@ impl Machine {
             self.charge_commit(None, now_ps);
         }
         for id in submits {
-            self.submit_transfer(context, id, now_ps);
+            self.submit_transfer(context, None, id, now_ps);
         }
         if !goes_on {
             let doings = self.daemon(which);
@@ -147,7 +147,7 @@ impl Machine {
         steps.extend(path_steps(Stage::WakeUp, self.os.paths.wake_up, wake_ups));
         steps.retain(|step| match step {
             Step::Act(Action::Lock) => {
-                locked_ps = self.take_driver(now_ps);
+                locked_ps = self.take_locks(context, now_ps);
                 false
             }
             Step::Act(Action::Submit(id)) => {

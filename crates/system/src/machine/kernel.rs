@@ -117,7 +117,7 @@ impl Machine {
                 self.proceed(index, next, work, action, |_| vec![Step::Retry]);
             }
             Action::Lock => {
-                let duration_ps = self.take_driver(now_ps);
+                let duration_ps = self.take_locks(index, now_ps);
                 let stall = Step::Stall { stage: Stage::Driver, duration_ps };
                 self.threads[self.contexts[index].thread].do_first(&[stall]);
             }
@@ -125,9 +125,16 @@ impl Machine {
                 let steps = self.copy_steps(id, Stage::Driver);
                 self.threads[self.contexts[index].thread].do_first(&steps);
             }
+            Action::Submit(id) if self.requests_are_full(index) => {
+                let thread = self.contexts[index].thread;
+                self.threads[thread].do_first(&[Step::Act(Action::Submit(id))]);
+                self.waiting_for_frame.push(thread);
+                self.leave(index, State::OnFrame);
+                self.dispatch(index, now_ps);
+            }
             Action::Submit(id) => {
-                self.submit_transfer(index, id, now_ps);
                 let submitter = Some(self.contexts[index].thread);
+                self.submit_transfer(index, submitter, id, now_ps);
                 self.transfers.entry(id).or_default().submitter = submitter;
             }
             Action::Wait(id) => {
@@ -365,7 +372,7 @@ impl Machine {
                 Work::Clear(frame) => steps.extend(copy(None, frame)),
                 Work::CopyFrame(from, to) => steps.extend(copy(Some(from), to)),
                 Work::Submit(id) => {
-                    steps.extend(self.has_driver_lock().then_some(Step::Act(Action::Lock)));
+                    steps.extend(self.has_locks().then_some(Step::Act(Action::Lock)));
                     steps.push(Step::Act(Action::Submit(id)));
                 }
                 Work::Program { stall_ps, .. } => steps.push(stall_at_flash(stall_ps)),
@@ -384,17 +391,30 @@ impl Machine {
         steps
     }
 
-    fn has_driver_lock(&self) -> bool {
-        self.fixed.driver.as_ref().is_some_and(|driver| driver.lock_ps() > 0)
+    fn has_locks(&self) -> bool {
+        let driver = self.fixed.driver.as_ref().is_some_and(|driver| driver.lock_ps() > 0);
+        driver || self.fixed.queue_lock_ps > 0
     }
 
-    /// Who asks for the driver's lock gets it when those who came before have let it go; how long until it has
-    /// held it as long as a request takes.
-    pub(super) fn take_driver(&mut self, now_ps: u64) -> u64 {
-        let driver = self.fixed.driver.as_ref().filter(|_| !self.functional);
-        let lock_ps = driver.map_or(0, DriverSpec::lock_ps);
-        self.driver_free_ps = self.driver_free_ps.max(now_ps).saturating_add(lock_ps);
-        self.driver_free_ps - now_ps
+    /// Who asks for the lock of the queue of its core, and then for the driver's, gets each when those who came before
+    /// have let it go; how long until it has held both as long as a request takes.
+    pub(super) fn take_locks(&mut self, index: usize, now_ps: u64) -> u64 {
+        if self.functional {
+            return 0;
+        }
+        let mut at_ps = now_ps;
+        if let (Some(layer), 1..) = (&self.block_layer, self.fixed.queue_lock_ps) {
+            let queue = layer.queue_of(self.contexts[index].core);
+            let free_ps = self.queues_free_ps.entry(queue).or_default();
+            *free_ps = (*free_ps).max(at_ps).saturating_add(self.fixed.queue_lock_ps);
+            at_ps = *free_ps;
+        }
+        let lock_ps = self.fixed.driver.as_ref().map_or(0, DriverSpec::lock_ps);
+        if lock_ps > 0 {
+            self.driver_free_ps = self.driver_free_ps.max(at_ps).saturating_add(lock_ps);
+            at_ps = self.driver_free_ps;
+        }
+        at_ps - now_ps
     }
 
     /// Time of a path that no thread runs: of an interrupt, or of a wake-up.

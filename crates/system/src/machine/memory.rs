@@ -6,14 +6,14 @@ use super::prefetch::PREFETCH;
 use super::sample::Waits;
 use super::thread::{Access, Begun, State, Step, Thread, Way, tail};
 use super::{Context, Doing, Event, Machine};
-use std::collections::VecDeque;
 use std::ops::Range;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
 use tierscope_model::os::PathSpec;
 use tierscope_model::os::address_space::Pte;
+use tierscope_model::os::block_layer::BlockLayer;
 use tierscope_model::os::paging::{Moves, PageTransfer, TransferId};
 use tierscope_model::processor::on_chip::{DirtyLine, Stack};
-use tierscope_model::request::{Control, LineRequest, LineResponse, PageRequest, PageResponse};
+use tierscope_model::request::{Control, LineRequest, LineResponse, PageResponse};
 use tierscope_workload::SiteId;
 
 /// An access that merged with a miss under way.
@@ -196,14 +196,16 @@ pub(super) struct PageIo {
     pub store_address: u64,
     pub write: bool,
     queued_ps: u64,
-    submitted_ps: u64,
+    pub submitted_ps: u64,
     pub background: bool,
     /// With force unit access.
-    forced: bool,
+    pub forced: bool,
     /// No page: the device writes what it has buffered.
     pub flush: bool,
     /// What it brings to the store, where that is followed.
-    content: u64,
+    pub content: u64,
+    /// The request of the block layer that it is of, once that is at the device.
+    pub request: Option<u32>,
 }
 
 /// A transfer under way, as the machine sees it.
@@ -404,22 +406,14 @@ impl Machine {
     }
 
     fn pump_pages(&mut self, now_ps: u64) {
+        if self.block_layer.is_some() {
+            return self.pump_requests(now_ps);
+        }
         while self.pages_at_device < self.fixed.host_queue_depth {
             let Some(id) = self.page_queue.front().copied() else { return };
-            let page = self.pages[id];
-            let request = PageRequest {
-                id,
-                store_address: page.store_address,
-                memory_address: page.frame << self.fixed.page_shift,
-                bytes: 1 << self.fixed.page_shift,
-                write: page.write,
-                background: page.background,
-                force_unit_access: page.forced,
-                content: page.content,
-            };
-            let taken = match page.flush {
+            let taken = match self.pages[id].flush {
                 true => self.organization.submit_control(now_ps, id, Control::Flush),
-                false => self.organization.submit_page(now_ps, request),
+                false => self.organization.submit_page(now_ps, self.page_request(id)),
             };
             if taken.is_err() {
                 return;
@@ -552,8 +546,15 @@ impl Machine {
         }
     }
 
-    /// A transfer goes to the device: on-chip caches give up the lines of its frames.
-    pub(super) fn submit_transfer(&mut self, index: usize, id: TransferId, now_ps: u64) {
+    /// A transfer goes to the device, from a software thread or one of the kernel's own: on-chip caches give up the
+    /// lines of its frames.
+    pub(super) fn submit_transfer(
+        &mut self,
+        index: usize,
+        by: Option<usize>,
+        id: TransferId,
+        now_ps: u64,
+    ) {
         self.paging.submitted(id);
         let transfer = self.paging.transfer(id).clone();
         let io = self.transfers.entry(id).or_default();
@@ -572,6 +573,9 @@ impl Machine {
         let forced = transfer.moves == Moves::Metadata { forced: true };
         let flush = transfer.moves == Moves::Nothing;
         let nothing = [PageTransfer { frame: 0, store_address: 0 }];
+        let metadata = matches!(transfer.moves, Moves::Metadata { .. });
+        let sync = !background || metadata || by.is_some_and(|thread| self.is_syncing(thread));
+        let mut queued = Vec::with_capacity(transfer.pages.len().max(1));
         for page in if flush { nothing.as_slice() } else { &transfer.pages } {
             if !flush {
                 self.snoop(page.frame, transfer.write, now_ps);
@@ -591,11 +595,12 @@ impl Machine {
                 forced,
                 flush,
                 content: 0,
+                request: None,
             };
             let content = self.content_of(&transfer, &io);
-            let page = self.pages.insert(PageIo { content, ..io });
-            self.page_queue.push_back(page);
+            queued.push(self.pages.insert(PageIo { content, ..io }));
         }
+        self.queue_pages(index, by, &queued, sync, now_ps);
         self.pump(now_ps);
     }
 
@@ -665,8 +670,12 @@ impl Machine {
         self.log_page(&page, &timeline, now_ps);
         let io = self.transfers.entry(page.transfer).or_default();
         io.timeline = timeline;
-        if self.paging.page_moved(page.transfer) {
+        let ended = self.paging.page_moved(page.transfer);
+        if ended {
             self.end_transfer(page.transfer, response.interrupt, now_ps);
+        }
+        if let Some(request) = page.request {
+            self.moved_of_request(request, (page.transfer, ended), now_ps);
         }
     }
 
@@ -819,7 +828,7 @@ impl Machine {
     /// The hardware thread that takes an interrupt loses the time, if it is running. What the
     /// kernel touches meanwhile, the thread that runs there touches next; where none does, the
     /// first that was woken, once it runs.
-    fn interrupt(
+    pub(super) fn interrupt(
         &mut self,
         index: usize,
         duration_ps: u64,
@@ -842,7 +851,8 @@ impl Machine {
     }
 
     /// Lines and pages that wait to be taken by the organization.
-    pub(super) fn waiting_outside(&self) -> (usize, &VecDeque<u32>) {
-        (self.outgoing.len(), &self.page_queue)
+    pub(super) fn waiting_outside(&self) -> (usize, u64) {
+        let in_requests = self.block_layer.as_ref().map_or(0, BlockLayer::waiting_bios);
+        (self.outgoing.len(), self.page_queue.len() as u64 + in_requests)
     }
 }

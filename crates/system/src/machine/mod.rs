@@ -26,6 +26,7 @@ mod prefetch;
 mod recorded_windows;
 mod region;
 mod request_log;
+mod requests;
 mod sample;
 mod sites;
 mod thread;
@@ -46,12 +47,14 @@ use memory::{Handler, Miss, Outgoing, PageIo, TransferIo};
 use prefetch::Prefetch;
 use recorded_windows::Windows;
 use region::Region;
+use requests::block_layer;
 use sample::{Sampler, Waits};
 use std::collections::{BTreeMap, VecDeque};
 use tierscope_kernel::{Clock, CowMap, EventQueue, MOST_TIME_PS, Pace, Slab, Timeline};
 use tierscope_model::device::InDram;
 use tierscope_model::organization::{Organization, PagesMoved};
 use tierscope_model::os::OsSpec;
+use tierscope_model::os::block_layer::{BlockLayer, BlockLayerSpec};
 use tierscope_model::os::driver::DriverSpec;
 use tierscope_model::os::paging::{Area, OsError, Paging, TransferId};
 use tierscope_model::processor::ProcessorSpec;
@@ -129,6 +132,8 @@ enum Event {
     Wake(u32),
     /// A thread of the kernel goes on.
     Daemon(Daemon),
+    /// A scheduler of the block layer has let the device stand still for long enough.
+    Dispatch,
     /// It is time to look for pages that have been dirty for long.
     FlushOld,
     /// It is time to look for a transaction of the journal that is old.
@@ -217,6 +222,8 @@ struct Fixed {
     paging: bool,
     /// The driver of the store, where something is said of it.
     driver: Option<DriverSpec>,
+    /// How long the lock of a queue of the block layer is held for a request; 0 where there is none.
+    queue_lock_ps: u64,
     /// Where the store lies in DRAM, if it does.
     in_dram: Option<InDram>,
     /// First byte in DRAM of a store that lies there.
@@ -266,12 +273,18 @@ pub struct Machine {
     /// room included.
     made_room: Timeline,
     page_queue: VecDeque<u32>,
+    /// What makes requests of them, where something does; then they wait in it.
+    block_layer: Option<BlockLayer>,
+    /// When it is asked again, if it lets the device stand still.
+    dispatch_ps: u64,
     pages: Slab<PageIo>,
     pages_at_device: u64,
     transfers: BTreeMap<TransferId, TransferIo>,
     handler: Option<Handler>,
     /// When the driver's lock is free.
     driver_free_ps: u64,
+    /// When the lock of each queue of the block layer is free.
+    queues_free_ps: BTreeMap<usize, u64>,
     waiting_for_frame: Vec<usize>,
     daemons: Daemons,
     /// By 64 lines: those that may be in on-chip caches.
@@ -369,6 +382,9 @@ impl Machine {
             host_queue_depth: pages_to.map_or(0, |(paging, _)| u64::from(paging.host_queue_depth)),
             paging: pages_to.is_some(),
             driver: pages_to.and_then(|(storage, _)| storage.driver.clone()),
+            queue_lock_ps: pages_to
+                .and_then(|(storage, _)| storage.block_layer.as_ref())
+                .map_or(0, BlockLayerSpec::lock_ps),
             in_dram: pages_to.and_then(|_| spec.store_in_dram()),
             memory_bytes: organization.memory_bytes(),
             clock,
@@ -413,11 +429,14 @@ impl Machine {
             outgoing: VecDeque::new(),
             made_room: Timeline::new(),
             page_queue: VecDeque::new(),
+            block_layer: block_layer(spec),
+            dispatch_ps: 0,
             pages: Slab::new(),
             pages_at_device: 0,
             transfers: BTreeMap::new(),
             handler: None,
             driver_free_ps: 0,
+            queues_free_ps: BTreeMap::new(),
             waiting_for_frame: Vec::new(),
             daemons: Daemons::default(),
             on_chip: CowMap::new(0),
@@ -607,6 +626,7 @@ impl Machine {
                 Event::Trap(context) => self.enter_kernel(context, at_ps)?,
                 Event::Wake(thread) => self.make_ready(thread as usize, at_ps),
                 Event::Daemon(which) => self.step_daemon(which, at_ps)?,
+                Event::Dispatch => self.pump(at_ps),
                 Event::FlushOld => self.flush_old(at_ps),
                 Event::CommitOld => self.commit_old(at_ps),
                 Event::Transferred(id) => self.end_warm_transfer(id, at_ps),
@@ -708,11 +728,14 @@ impl Machine {
             outgoing: self.outgoing.clone(),
             made_room: self.made_room,
             page_queue: self.page_queue.clone(),
+            block_layer: self.block_layer.clone(),
+            dispatch_ps: self.dispatch_ps,
             pages: self.pages.clone(),
             pages_at_device: self.pages_at_device,
             transfers: self.transfers.clone(),
             handler: self.handler,
             driver_free_ps: self.driver_free_ps,
+            queues_free_ps: self.queues_free_ps.clone(),
             waiting_for_frame: self.waiting_for_frame.clone(),
             daemons: self.daemons.clone(),
             on_chip: self.on_chip.fork(),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tierscope_model::activity::Activity;
 use tierscope_model::organization::OrganizationReport;
 use tierscope_model::os::buffer_cache::BufferCacheCounters;
+use tierscope_model::os::block_layer::{BlockLayer, BlockLayerCounts};
 use tierscope_model::os::file_system::FileSystemCounters;
 use tierscope_model::os::paging::OsCounters;
 use tierscope_model::os::reclaim::ReclaimCounters;
@@ -77,6 +78,7 @@ pub(super) struct Region {
     pub reclaim: ReclaimCounters,
     pub buffer_cache: BufferCacheCounters,
     pub file_system: FileSystemCounters,
+    pub block_layer: BlockLayerCounts,
     /// Events of the queue that are bounds.
     pub events: usize,
 }
@@ -228,6 +230,7 @@ impl Machine {
         self.region.reclaim = self.paging.reclaim_counters();
         self.region.buffer_cache = self.paging.buffer_cache_counters().unwrap_or_default();
         self.region.file_system = self.paging.file_system_counters().unwrap_or_default();
+        self.region.block_layer = self.all_block_layer_counts().unwrap_or_default();
         self.account.restart(start_ps);
         self.cores.iter_mut().for_each(|core| core.occupancy.restart(start_ps));
         for thread in &mut self.threads {
@@ -265,5 +268,15 @@ impl Machine {
     pub(super) fn file_system_counters(&self) -> Option<FileSystemCounters> {
         let counters = self.paging.file_system_counters()?;
         Some(counters.since(&self.region.file_system))
+    }
+
+    /// What the block layer has done since the start, where one is described.
+    pub(super) fn all_block_layer_counts(&self) -> Option<BlockLayerCounts> {
+        self.block_layer.as_ref().map(|layer: &BlockLayer| layer.counts)
+    }
+
+    /// What it has done in the region.
+    pub(super) fn block_layer_counts(&self) -> Option<BlockLayerCounts> {
+        Some(self.all_block_layer_counts()?.since(&self.region.block_layer))
     }
 }

@@ -184,6 +184,11 @@ impl SystemSpec {
         self.surroundings().store_in_dram()
     }
 
+    /// Whether the store seeks and turns.
+    pub(crate) fn store_rotates(&self) -> bool {
+        self.stores().first().is_some_and(|(_, store)| store.rotates())
+    }
+
     /// How the operating system pages main memory, and the capacity of the store to which it
     /// does; nothing where it does not.
     pub fn paging(&self) -> Option<(&StorageSpec, u64)> {
@@ -215,10 +220,19 @@ impl SystemSpec {
     }
 
     /// Whether its driver lets one thread at a time hand a request over.
-    pub fn has_driver_lock(&self) -> bool {
-        let paging = self.the_organization().and_then(|organization| organization.paging());
-        let driver = paging.and_then(|paging| paging.driver.as_ref());
+    pub fn has_lock_of_driver(&self) -> bool {
+        let driver = self.own_paging().and_then(|paging| paging.driver.as_ref());
         driver.is_some_and(|driver| driver.lock_ps() > 0)
+    }
+
+    /// Whether a queue of its block layer does.
+    pub fn has_lock_of_queues(&self) -> bool {
+        let layer = self.own_paging().and_then(|paging| paging.block_layer.as_ref());
+        layer.is_some_and(|layer| layer.lock_ps() > 0)
+    }
+
+    fn own_paging(&self) -> Option<&StorageSpec> {
+        self.the_organization()?.paging()
     }
 
     /// Whether it has a DRAM cache that prefetches.

@@ -10,6 +10,7 @@ mod controllers;
 mod direct;
 mod disk;
 mod dramsim3;
+mod block_layer;
 mod driver;
 mod drives;
 mod equivalence;

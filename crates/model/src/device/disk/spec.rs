@@ -237,6 +237,10 @@ impl DiskSpec {
 }
 
 impl DeviceDescription for DiskSpec {
+    fn rotates(&self) -> bool {
+        true
+    }
+
     fn capacity(&self) -> Size {
         self.raid.as_ref().map_or(self.capacity, |raid| raid.capacity(self.capacity))
     }

@@ -1,7 +1,7 @@
 //! Failures of power of a machine whose operating system pages: memory is lost, and the file system on the store
 //! carries out its journal again, in time, with the machine's own store.
 
-use super::{Page, Storage};
+use super::{Page, Storage, Waiting};
 use crate::os::file_system::{Barrier, FileSystemSpec, JournalMode};
 use crate::power::{
     Content, Files, Guarantees, Origin, Outage, PowerFailure, Recovery, Replay, Step, UnderWay,
@@ -145,7 +145,7 @@ impl Storage {
         };
         let id = self.pages.insert(Page::new(now_ps, request, control, Vec::new()));
         if !self.for_store.is_empty() || !self.start_store(now_ps, id) {
-            self.for_store.push_back(id);
+            self.for_store.push_back(Waiting::Page(id));
         }
     }
 }
@@ -263,6 +263,7 @@ impl PowerFailure for Storage {
         let _of_dram = cut_store(&mut self.dram, now_ps);
         let cut: Vec<PageRequest> = self.pages.iter().map(|(_, page)| page.request).collect();
         (self.pages, self.at_dram) = (Slab::new(), Slab::new());
+        self.commands.drop_all();
         self.for_dram.clear();
         self.for_store.clear();
         if let Some(power) = &mut self.power {

@@ -30,6 +30,7 @@ pub fn storage() -> StorageSpec {
         buffer_cache: None,
         file_system: None,
         driver: None,
+        block_layer: None,
     }
 }
 

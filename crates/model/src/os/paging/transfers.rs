@@ -40,10 +40,15 @@ impl Paging {
 
     /// So many pages are asked for: the block layer splits what is larger than the device takes.
     pub(super) fn request_paths(&self, pages: u32, work: &mut Vec<Work>) {
-        let most = self.limits.as_ref().map_or(u64::MAX, |limits| limits.largest_request);
-        let parts = u64::from(pages).div_ceil(most) as u32;
+        let parts = self.parts(u64::from(pages));
         work.push(Work::Path(Stage::BlockLayer, parts));
         work.push(Work::Path(Stage::Driver, parts));
+    }
+
+    /// The fewest requests that so many pages can be.
+    pub fn parts(&self, pages: u64) -> u32 {
+        let most = self.limits.as_ref().map_or(u64::MAX, |limits| limits.largest_request);
+        pages.div_ceil(most) as u32
     }
 
     /// The thread has paid for the transfer: it may go to the device.

@@ -1,0 +1,157 @@
+//! Pages on their way to the store as the block layer's requests.
+
+use super::calls::CallKind;
+use super::kernel::path_steps;
+use super::memory::PageIo;
+use super::thread::Step;
+use super::{Doing, Event, Machine};
+use crate::spec::SystemSpec;
+use tierscope_kernel::Stage;
+use tierscope_model::os::block_layer::{Bio, BlockLayer, Pick};
+use tierscope_model::os::paging::TransferId;
+use tierscope_model::request::{Control, PageRequest};
+
+/// Nobody's: of what the kernel's own threads ask for.
+const KERNEL: u32 = u32::MAX;
+
+/// The block layer of a machine, where its operating system has one.
+pub(super) fn block_layer(spec: &SystemSpec) -> Option<BlockLayer> {
+    let (storage, _) = spec.paging()?;
+    let layer = storage.block_layer.as_ref()?;
+    let page_bytes = spec.os.as_ref()?.page.bytes();
+    let largest_bytes = storage.largest_request.bytes().max(page_bytes);
+    Some(BlockLayer::new(layer, largest_bytes, storage.host_queue_depth, spec.store_rotates()))
+}
+
+impl Machine {
+    /// Whether a thread is in a call that makes data durable.
+    pub(super) fn is_syncing(&self, thread: usize) -> bool {
+        let called = self.threads[thread].called.as_ref();
+        called.is_some_and(|called| called.kind == CallKind::Sync)
+    }
+
+    /// Whether a thread has to wait before it hands anything over.
+    pub(super) fn requests_are_full(&self, index: usize) -> bool {
+        let core = self.contexts[index].core;
+        !self.functional && self.block_layer.as_ref().is_some_and(|layer| layer.is_full(core))
+    }
+
+    /// Pages of a transfer wait for the store from now on; `sync` tells that somebody waits for them.
+    pub(super) fn queue_pages(
+        &mut self,
+        index: usize,
+        by: Option<usize>,
+        pages: &[u32],
+        sync: bool,
+        now_ps: u64,
+    ) {
+        let Some(layer) = &mut self.block_layer else {
+            self.page_queue.extend(pages);
+            return;
+        };
+        let page_bytes = 1u64 << self.fixed.page_shift;
+        let bios = pages.iter().map(|id| {
+            let PageIo { frame, store_address, write, forced, flush, content, .. } =
+                self.pages[*id];
+            Bio {
+                id: *id,
+                address: store_address,
+                bytes: page_bytes,
+                memory_address: frame << self.fixed.page_shift,
+                write,
+                sync,
+                alone: forced,
+                first: flush,
+                content,
+                thread: by.map_or(KERNEL, |thread| thread as u32),
+            }
+        });
+        let bios: Vec<Bio> = bios.collect();
+        let made = layer.submit(now_ps, self.contexts[index].core, &bios);
+        // What is not one request costs its paths so many times; those of whole ones have been paid.
+        let paid = self.paging.parts(bios.len() as u64);
+        let (more, paths) = (made.saturating_sub(paid), &self.os.paths);
+        if let (Some(thread), 1..) = (by, more) {
+            let mut steps = path_steps(Stage::BlockLayer, paths.block_layer, more);
+            steps.extend(path_steps(Stage::Driver, paths.driver, more));
+            self.threads[thread].do_first(&steps);
+        }
+    }
+
+    /// A page as the store is asked for it.
+    pub(super) fn page_request(&self, id: u32) -> PageRequest {
+        let page = &self.pages[id];
+        PageRequest {
+            id,
+            store_address: page.store_address,
+            memory_address: page.frame << self.fixed.page_shift,
+            bytes: 1 << self.fixed.page_shift,
+            write: page.write,
+            background: page.background,
+            force_unit_access: page.forced,
+            content: page.content,
+        }
+    }
+
+    /// Offers the organization the block layer's requests, until it is full or none may go.
+    pub(super) fn pump_requests(&mut self, now_ps: u64) {
+        loop {
+            let Some(layer) = &mut self.block_layer else { return };
+            let id = match layer.next(now_ps) {
+                Pick::Request(id) => id,
+                Pick::Later(at_ps) => {
+                    if self.dispatch_ps != at_ps {
+                        self.dispatch_ps = at_ps;
+                        self.queue.push(at_ps, self.memory_source(), Event::Dispatch);
+                    }
+                    return;
+                }
+                Pick::Nothing => return,
+            };
+            let pages: Vec<u32> = layer.request(id).bios.iter().copied().collect();
+            let taken = match pages.as_slice() {
+                [page] if self.pages[*page].flush => {
+                    self.organization.submit_control(now_ps, *page, Control::Flush)
+                }
+                pages => {
+                    let requests: Vec<_> = pages.iter().map(|id| self.page_request(*id)).collect();
+                    self.organization.submit_request(now_ps, &requests)
+                }
+            };
+            if taken.is_err() {
+                self.block_layer.iter_mut().for_each(|layer| layer.put_back(id));
+                return;
+            }
+            self.pages_at_device += pages.len() as u64;
+            for page in pages {
+                let page = &mut self.pages[page];
+                (page.submitted_ps, page.request) = (now_ps, Some(id));
+            }
+        }
+    }
+
+    /// A page of a request has moved, with which its transfer has ended or not. The interrupt of a request with which
+    /// none ends is taken all the same.
+    pub(super) fn moved_of_request(
+        &mut self,
+        request: u32,
+        (transfer, ended): (TransferId, bool),
+        now_ps: u64,
+    ) {
+        let Some(layer) = &mut self.block_layer else { return };
+        if layer.moved(now_ps, request, ended) != Some(false) {
+            return;
+        }
+        let io = self.transfers.get(&transfer);
+        let (index, by) = io.map_or((0, None), |io| (io.context, io.submitter));
+        let context = &self.contexts[index];
+        if context.doing == Doing::Polling && by == Some(context.thread) {
+            return;
+        }
+        let path = self.os.paths.interrupt;
+        self.account.interrupts += 1;
+        self.account.kernel_instructions += u64::from(path.instructions);
+        let touches = [Step::Touch { stage: Stage::Interrupt, lines: path.lines }];
+        self.interrupt(index, self.kernel_path_ps(path), &touches, None);
+    }
+}
