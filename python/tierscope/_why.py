@@ -45,6 +45,7 @@ _FIRST = {
     "hybrid": ("controller", "DRAM", "store"),
     "hams": ("controller", "DRAM", "store"),
     "tiered": ("controller", "DRAM", "store"),
+    "tiering": ("operating system", "controller", "DRAM", "store"),
     "direct": ("controller", "store"),
     "device": ("controller", "waiting at the door"),
     "block_device": ("block layer", "waiting at the door"),

@@ -52,6 +52,7 @@ GROUPS: tuple[Group, ...] = (
             "context_switch",
             "interrupt",
             "wake_up",
+            "migration",
         ),
         "▚",
         "S",

@@ -53,12 +53,14 @@ pub enum Stage {
     Dma,
     /// Extended buffer cache: look-ups, and pages read from and programmed into its flash.
     BufferCache,
+    /// The kernel's search for hot pages, and its moving of pages between memories.
+    Migration,
 }
 
 impl Stage {
     /// All stages, in order from the core to the medium; then what few machines have. New ones are added
     /// at the end: the kernel's data of each lie where its number says.
-    pub const ALL: [Stage; 24] = [
+    pub const ALL: [Stage; 25] = [
         Stage::Core,
         Stage::Cache,
         Stage::Tlb,
@@ -83,6 +85,7 @@ impl Stage {
         Stage::Medium,
         Stage::Dma,
         Stage::BufferCache,
+        Stage::Migration,
     ];
 
     /// The name in results.
@@ -112,6 +115,7 @@ impl Stage {
             Stage::Medium => "medium",
             Stage::Dma => "dma",
             Stage::BufferCache => "buffer_cache",
+            Stage::Migration => "migration",
         }
     }
 }

@@ -66,6 +66,8 @@ macro_rules! parts {
                     "Organization: hardware joins an NVDIMM and a drive into one persistent memory.";
                 tiered = tiered::Tiered(TieredSpec),
                     "Organization: main memory is the store, line by line; pages may be promoted to DRAM.";
+                tiering = tiering::Tiering(TieringSpec),
+                    "Organization: DRAM and the store are two nodes of memory; the kernel moves pages.";
                 storage = storage::Storage(StorageSpec),
                     "Organization: the operating system pages between DRAM and the store.";
             }

@@ -53,6 +53,7 @@ impl Cause {
             | Stage::SystemCall
             | Stage::PageCache
             | Stage::BufferCache
+            | Stage::Migration
             | Stage::FileSystem
             | Stage::BlockLayer
             | Stage::Driver => Cause::Entry,

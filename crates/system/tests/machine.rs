@@ -10,14 +10,17 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use tierscope_model::device::RamdiskSpec;
 use tierscope_model::device::ramdisk::DelayKind;
+use tierscope_model::organization::TieringSpec;
+use tierscope_model::os::PathSpec;
 use tierscope_model::os::buffer_cache::{BufferCacheSpec, HeldPages, Insertion, OnHit};
+use tierscope_model::os::tiering::BalancingSpec;
 use tierscope_model::processor::{LinePrefetchSpec, PrefetchKind};
 use tierscope_model::replacement::PolicyKind;
 use tierscope_system::machine::Machine;
 use tierscope_system::result::{Interval, SystemResult};
 use tierscope_system::run::{Bound, Observer, Progress, RunOptions, Warming, mark, run_machines};
 use tierscope_system::spec::{SystemSpec, load};
-use tierscope_units::{Duration, Size};
+use tierscope_units::{Bandwidth, Duration, Size};
 use tierscope_workload::op::{Call, FLAG_DEPENDENT, MAP_HEAP, MAP_SHARED, MAP_WRITABLE, NO_FILE};
 use tierscope_workload::{Op, Stream};
 
@@ -116,6 +119,43 @@ fn in_dram(mut spec: SystemSpec) -> SystemSpec {
     spec
 }
 
+/// Of two nodes of memory, so little DRAM that pages move all the time.
+fn of_nodes(mut spec: SystemSpec) -> SystemSpec {
+    let us = |us: u64| Duration::from_picoseconds(us * 1_000_000);
+    let path = |instructions| PathSpec { instructions, lines: 2 };
+    let rate = Bandwidth::from_bytes_per_second(1 << 40);
+    spec.storage = None;
+    spec.store.iter_mut().for_each(|store| {
+        (store.page, store.read_latency, store.write_latency) =
+            (Size::from_bytes(64), us(1), us(2));
+    });
+    spec.tiering = Some(TieringSpec {
+        capacity: Size::from_bytes(5 << 18),
+        host_queue_depth: 16,
+        read_latency: us(0),
+        write_latency: us(0),
+        copy_lines: 4,
+        balancing: Some(BalancingSpec {
+            scan_delay: us(5),
+            scan_period: us(20),
+            scan_size: Size::from_bytes(64 << 10),
+            scan_limit: rate,
+            hot_threshold: us(500),
+            threshold_period: us(60),
+            promote_rate_limit: rate,
+            free_enough: Size::from_bytes(1 << 30),
+            demotion: true,
+            watermark_scale: 0.02,
+            scan_entry: path(20),
+            migrate: path(500),
+            shootdown: path(500),
+            shootdown_interrupt: path(200),
+        }),
+    });
+    assert!(spec.check().is_empty(), "{}", spec.check());
+    spec
+}
+
 fn without_wall_clock(mut result: SystemResult) -> SystemResult {
     (result.wall_s, result.accesses_per_wall_s) = (0.0, 0.0);
     result
@@ -157,7 +197,7 @@ proptest! {
         of_processes in any::<bool>(),
     ) {
         let script = script(&threads, of_processes);
-        let others: [Change; 2] = [with_buffer_cache, in_dram];
+        let others: [Change; 3] = [with_buffer_cache, in_dram, of_nodes];
         let machines = ALL.map(|name| (name, (|spec| spec) as Change));
         let others = others.map(|change| ("storage/quick", change));
         for (name, changed) in machines.into_iter().chain(others) {

@@ -15,6 +15,7 @@ pub use surroundings::Surroundings;
 pub use tiered::PromotionSpec;
 
 use crate::activity::Activity;
+use crate::os::tiering::BalancingSpec;
 use crate::power::PowerFailure;
 use crate::request::{Control, Full, LineRequest, PageRequest, Response, Tell, Traffic};
 use serde::{Deserialize, Serialize};
@@ -251,10 +252,24 @@ pub trait OrganizationDescription {
         None
     }
 
+    /// The two nodes of memory that the operating system sees, where there are two.
+    fn nodes(&self) -> Option<Nodes<'_>> {
+        None
+    }
+
     /// How the operating system pages its memory, where it does.
     fn paging(&self) -> Option<&StorageSpec> {
         None
     }
+}
+
+/// Two nodes of memory, DRAM before a slower one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Nodes<'a> {
+    /// DRAM; the slower memory follows in the addresses.
+    pub near: Size,
+    /// How the kernel moves pages between the two, if it does.
+    pub balancing: Option<&'a BalancingSpec>,
 }
 
 /// How much DRAM an organization has, and where its description says so.

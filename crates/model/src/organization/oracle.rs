@@ -220,14 +220,21 @@ impl Organization for Oracle {
     }
 
     fn fork(&mut self) -> Box<dyn Organization> {
-        Box::new(Oracle {
+        Box::new(self.fork_itself())
+    }
+}
+
+impl Oracle {
+    /// A second one that stands where this one stands.
+    pub(super) fn fork_itself(&mut self) -> Self {
+        Oracle {
             dram: self.dram.clone(),
             line_bytes: self.line_bytes,
             warmed: self.warmed,
             data: self.data.as_mut().map(Data::fork),
             power: self.power.clone(),
             done: Vec::new(),
-        })
+        }
     }
 }
 

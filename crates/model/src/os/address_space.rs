@@ -215,6 +215,12 @@ impl AddressSpace {
         self.entries.iter().map(|(page, _)| page).filter(|p| (start..end).contains(p)).collect()
     }
 
+    /// Pages that have an entry, and their entries, in order from `page` on.
+    pub fn entries_from(&self, page: u64) -> impl Iterator<Item = (u64, Pte)> + '_ {
+        let from = self.entries.iter().skip_while(move |(at, _)| *at < page);
+        from.map(|(at, word)| (at, unpack(word)))
+    }
+
     /// Virtual pages that map page `index` of a file, by the mappings.
     pub fn pages_of(&self, file: InodeId, index: u64) -> Vec<u64> {
         let of_file = |(at, mapping): (&u64, &Mapping)| {

@@ -50,6 +50,8 @@ pub struct Frame {
     pub transfer: u32,
     /// The transfer reads from the store: the content is not there yet.
     pub reading: bool,
+    /// Any access to it faults (`PROT_NONE`): the kernel waits for the next one, or moves it to another node.
+    pub protected: bool,
     /// Swap slot that holds a copy of it, plus 1; 0 for none.
     pub slot: u64,
     /// Reclaim waits until it has been written (`PG_reclaim`).
@@ -74,6 +76,7 @@ impl Frame {
         sharers: 0,
         transfer: 0,
         reading: false,
+        protected: false,
         slot: 0,
         leaves: false,
         users: 0,
@@ -81,39 +84,76 @@ impl Frame {
     };
 }
 
-/// All frames of a machine.
+/// A node: frames beside each other of one memory.
 #[derive(Clone, Debug)]
-pub struct Frames {
-    info: CowVec<Frame>,
+struct Node {
+    first: u64,
     total: u64,
     /// The first of them are the kernel's from the start.
     reserved: u64,
     fresh: u64,
     order: Option<Permutation>,
     recycled: Vec<u64>,
+}
+
+/// All frames of a machine, on one node or on two.
+#[derive(Clone, Debug)]
+pub struct Frames {
+    info: CowVec<Frame>,
+    total: u64,
+    nodes: Vec<Node>,
     most_used: u64,
     /// Files lie in memory from the start: a page of one is in no frame that had another owner, whose
     /// lines may still be in a cache.
     files_lie_there: bool,
 }
 
-impl Frames {
-    /// `total` free frames; those of files are new ones as long as there are any, if they lie there.
-    pub fn new(total: u64, allocation: Allocation, files_lie_there: bool, seed: u64) -> Self {
+impl Node {
+    fn new(first: u64, total: u64, allocation: Allocation, seed: u64) -> Self {
         let order = match allocation {
             Allocation::Contiguous => None,
             Allocation::Fragmented => Some(Permutation::new(seed, "frames", total)),
         };
+        Node { first, total, reserved: 0, fresh: 0, order, recycled: Vec::new() }
+    }
+
+    fn free(&self) -> u64 {
+        self.total - self.fresh + self.recycled.len() as u64
+    }
+
+    fn take_fresh(&mut self) -> Option<u64> {
+        if self.fresh == self.total {
+            return None;
+        }
+        self.fresh += 1;
+        let next = self.fresh - 1;
+        let Some(order) = &self.order else { return Some(self.first + next) };
+        // What the order says, without the kernel's frames: these are passed over on its cycle.
+        let mut frame = order.at(next);
+        while frame < self.reserved {
+            frame = order.at(frame);
+        }
+        Some(self.first + frame)
+    }
+}
+
+impl Frames {
+    /// `total` free frames; those of files are new ones as long as there are any, if they lie there.
+    pub fn new(total: u64, allocation: Allocation, files_lie_there: bool, seed: u64) -> Self {
         Frames {
             info: CowVec::new(total, Frame::FREE),
             total,
-            reserved: 0,
-            fresh: 0,
-            order,
-            recycled: Vec::new(),
+            nodes: vec![Node::new(0, total, allocation, seed)],
             most_used: 0,
             files_lie_there,
         }
+    }
+
+    /// The same frames on two nodes, of which the first has `near`; none has been given out.
+    pub fn split(&mut self, near: u64, allocation: Allocation, seed: u64) {
+        debug_assert_eq!(self.most_used, 0, "frames have been given out");
+        let far = Node::new(near, self.total - near, allocation, seed);
+        self.nodes = vec![Node::new(0, near, allocation, seed), far];
     }
 
     /// Frames in all.
@@ -123,7 +163,23 @@ impl Frames {
 
     /// Frames that are free now.
     pub fn free(&self) -> u64 {
-        self.total - self.fresh + self.recycled.len() as u64
+        self.nodes.iter().map(Node::free).sum()
+    }
+
+    /// Frames of a node that are free now.
+    pub fn free_on(&self, node: usize) -> u64 {
+        self.nodes[node].free()
+    }
+
+    /// Frames of a node that were not the kernel's from the start.
+    pub fn managed_on(&self, node: usize) -> u64 {
+        self.nodes[node].total - self.nodes[node].reserved
+    }
+
+    /// The node that a frame is on.
+    #[inline]
+    pub fn node_of(&self, frame: u64) -> usize {
+        usize::from(self.nodes.len() > 1 && frame >= self.nodes[1].first)
     }
 
     /// The most that had an owner at once.
@@ -133,7 +189,7 @@ impl Frames {
 
     /// Whether the frame that is given out next has had no owner yet.
     pub fn next_is_fresh(&self) -> bool {
-        self.recycled.is_empty()
+        self.nodes[0].recycled.is_empty()
     }
 
     /// A frame's state.
@@ -148,58 +204,58 @@ impl Frames {
         self.info.get_mut(frame)
     }
 
-    /// Gives the kernel frames beside each other, before any other is given out, as it takes them before
-    /// its allocator of pages has any (`memblock_alloc`, mm/memblock.c); the first of them. `None` where
-    /// there are not so many.
+    /// Gives the kernel frames beside each other, of the first node, before any other is given out, as it
+    /// takes them before its allocator of pages has any (`memblock_alloc`, mm/memblock.c); the first of
+    /// them. `None` where there are not so many.
     pub fn reserve(&mut self, frames: u64) -> Option<u64> {
-        debug_assert_eq!(self.fresh, self.reserved, "others have been given out");
-        let first = self.reserved;
-        self.reserved = Some(first + frames).filter(|end| *end <= self.total)?;
-        self.fresh = self.reserved;
-        self.most_used = self.reserved;
-        for frame in first..self.reserved {
+        let node = &mut self.nodes[0];
+        debug_assert_eq!(node.fresh, node.reserved, "others have been given out");
+        let first = node.reserved;
+        node.reserved = Some(first + frames).filter(|end| *end <= node.total)?;
+        node.fresh = node.reserved;
+        self.most_used = node.reserved;
+        for frame in first..first + frames {
             *self.info.get_mut(frame) = Frame { owner: Owner::Kernel, ..Frame::FREE };
         }
         Some(first)
     }
 
-    /// Gives a free frame to an owner.
+    /// Gives a free frame to an owner, of the first node.
     pub fn allocate(&mut self, owner: Owner) -> Option<u64> {
+        self.allocate_on(0, owner)
+    }
+
+    /// Gives a free frame of a node to an owner.
+    pub fn allocate_on(&mut self, node: usize, owner: Owner) -> Option<u64> {
         let new_first = self.files_lie_there && matches!(owner, Owner::File(..));
+        let node = &mut self.nodes[node];
         let frame = if new_first {
-            self.take_fresh().or_else(|| self.recycled.pop())
+            node.take_fresh().or_else(|| node.recycled.pop())
         } else {
-            self.recycled.pop().or_else(|| self.take_fresh())
+            node.recycled.pop().or_else(|| node.take_fresh())
         }?;
         self.most_used = self.most_used.max(self.total - self.free());
         *self.info.get_mut(frame) = Frame { owner, ..Frame::FREE };
         Some(frame)
     }
 
-    fn take_fresh(&mut self) -> Option<u64> {
-        if self.fresh == self.total {
-            return None;
-        }
-        self.fresh += 1;
-        let next = self.fresh - 1;
-        let Some(order) = &self.order else { return Some(next) };
-        // What the order says, without the kernel's frames: these are passed over on its cycle.
-        let mut frame = order.at(next);
-        while frame < self.reserved {
-            frame = order.at(frame);
-        }
-        Some(frame)
-    }
-
     /// Takes a frame back, as soon as nobody holds on to it.
     pub fn release(&mut self, frame: u64) {
         #[cfg(test)]
-        assert!(!self.recycled.contains(&frame), "frame {frame} is free already");
+        assert!(
+            self.nodes.iter().all(|node| !node.recycled.contains(&frame)),
+            "frame {frame} is free already"
+        );
         let info = self.info.get_mut(frame);
         *info = Frame { users: info.users, ..Frame::FREE };
         if info.users == 0 {
-            self.recycled.push(frame);
+            self.recycle(frame);
         }
+    }
+
+    fn recycle(&mut self, frame: u64) {
+        let node = self.node_of(frame);
+        self.nodes[node].recycled.push(frame);
     }
 
     /// Somebody holds on to a frame.
@@ -212,22 +268,13 @@ impl Frames {
         let info = self.info.get_mut(frame);
         info.users -= 1;
         if *info == Frame::FREE {
-            self.recycled.push(frame);
+            self.recycle(frame);
         }
     }
 
     /// A second one; the states are shared until written.
     pub fn fork(&mut self) -> Self {
-        Frames {
-            info: self.info.fork(),
-            total: self.total,
-            reserved: self.reserved,
-            fresh: self.fresh,
-            order: self.order,
-            recycled: self.recycled.clone(),
-            most_used: self.most_used,
-            files_lie_there: self.files_lie_there,
-        }
+        Frames { info: self.info.fork(), nodes: self.nodes.clone(), ..*self }
     }
 }
 
@@ -278,6 +325,29 @@ mod tests {
         assert_ne!(all, (0..1000).collect::<Vec<u64>>());
         all.sort_unstable();
         assert_eq!(all, (0..1000).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn each_of_two_nodes_gives_out_its_own_frames_and_takes_them_back() {
+        for allocation in [Allocation::Contiguous, Allocation::Fragmented] {
+            let mut frames = Frames::new(100, allocation, false, 1);
+            frames.split(40, allocation, 1);
+            assert_eq!(frames.reserve(10), Some(0));
+            assert_eq!((frames.free_on(0), frames.free_on(1), frames.free()), (30, 60, 90));
+            let owner = Owner::Anonymous(7);
+            let near: Vec<u64> = (0..30).filter_map(|_| frames.allocate(owner)).collect();
+            assert_eq!(frames.allocate(owner), None, "the other node is asked by itself");
+            let far: Vec<u64> = (0..60).filter_map(|_| frames.allocate_on(1, owner)).collect();
+            assert!(
+                near.iter().all(|frame| (10..40).contains(frame) && frames.node_of(*frame) == 0)
+            );
+            assert!(
+                far.iter().all(|frame| (40..100).contains(frame) && frames.node_of(*frame) == 1)
+            );
+            frames.release(far[5]);
+            assert_eq!((frames.free_on(0), frames.free_on(1)), (0, 1));
+            assert_eq!(frames.allocate_on(1, owner), Some(far[5]));
+        }
     }
 
     #[test]

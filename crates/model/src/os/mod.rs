@@ -10,6 +10,7 @@ pub mod paging;
 pub mod readahead;
 pub mod reclaim;
 mod spec;
+pub mod tiering;
 
 pub use spec::*;
 

@@ -855,6 +855,17 @@ impl Machine {
             let of_processes = [("forks", forks), ("fork_copies", os.fork_copies)];
             counters.extend(of_processes.map(|(name, count)| (name.to_string(), count)));
         }
+        if self.paging.moves_between_nodes() {
+            let of_nodes = [
+                ("scanned_entries", os.scanned_entries),
+                ("protected_pages", os.protected_pages),
+                ("hint_faults", os.hint_faults),
+                ("promotion_candidates", os.promotion_candidates),
+                ("promoted_pages", os.promoted_pages),
+                ("demoted_pages", os.demoted_pages),
+            ];
+            counters.extend(of_nodes.map(|(name, count)| (name.to_string(), count)));
+        }
         if let Some(cache) = self.buffer_cache_counters() {
             let named = cache.named();
             counters.extend(named.map(|(name, count)| (format!("buffer_cache_{name}"), count)));

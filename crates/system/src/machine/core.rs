@@ -48,7 +48,9 @@ pub(super) fn translate(
         TlbHit::First(found) => (found, Source::FirstTlb),
         TlbHit::Second(found) => (found, Source::SecondTlb),
         TlbHit::None => match paging.entry(page) {
-            Pte::Present { frame, writable } if paging.tables_exist(page) => {
+            Pte::Present { frame, writable }
+                if paging.tables_exist(page) && !paging.is_protected(frame) =>
+            {
                 (Translation { frame, writable }, Source::Walk)
             }
             _ => return None,

@@ -66,6 +66,9 @@ impl Machine {
         if let Some(at_ps) = wakes.flush_at_ps {
             self.queue.push(at_ps.max(now_ps), self.memory_source(), Event::FlushOld);
         }
+        if let Some(at_ps) = wakes.scan_at_ps {
+            self.push_scan(at_ps.max(now_ps));
+        }
         if let Some(at_ps) = wakes.commit_at_ps {
             self.queue.push(at_ps.max(now_ps), self.memory_source(), Event::CommitOld);
         }
@@ -92,7 +95,7 @@ impl Machine {
 
     /// A transfer has ended, for which one of them may have waited, in these stages.
     pub(super) fn wake_for_transfer(&mut self, id: TransferId, timeline: &Timeline, now_ps: u64) {
-        for which in [Daemon::Flusher, Daemon::Journal] {
+        for which in [Daemon::Reclaimer, Daemon::Flusher, Daemon::Journal] {
             let doings = self.daemon(which);
             if doings.waits != Some(id) {
                 continue;
@@ -126,6 +129,9 @@ impl Machine {
         let (mut more, mut waits, mut wake_ups) = (false, None, 0);
         let mut work = Vec::new();
         match which {
+            Daemon::Reclaimer if self.paging.moves_between_nodes() => {
+                (more, waits) = self.demote_pages(context, &mut work);
+            }
             Daemon::Reclaimer => {
                 let cores = &self.cores;
                 let held = |page| cores.iter().any(|core| core.tlb.holds(page));

@@ -369,6 +369,14 @@ impl Machine {
                     };
                     steps.extend(path_steps(stage, path, times));
                 }
+                Work::Own(path, times) => steps.extend(path_steps(Stage::Migration, path, times)),
+                Work::MovePage { transfer, from, to } => {
+                    let (stage, bytes) = (Stage::Migration, 1 << shift);
+                    let place = |frame| Place::Physical(frame << shift);
+                    steps.push(Step::Copy { stage, from: place(from), to: place(to), bytes });
+                    steps.extend([from, to].map(Step::LetGo));
+                    steps.push(Step::Act(Action::Arrive(transfer)));
+                }
                 Work::Clear(frame) => steps.extend(copy(None, frame)),
                 Work::CopyFrame(from, to) => steps.extend(copy(Some(from), to)),
                 Work::Submit(id) => {

@@ -584,6 +584,9 @@ impl Machine {
             if transfer.write && !flush {
                 self.account.page_out(page.frame, page.store_address, &self.fixed);
             }
+            if transfer.moves == Moves::Demotion {
+                self.snoop(self.paging.far_frame(page), false, now_ps);
+            }
             let io = PageIo {
                 transfer: id,
                 frame: page.frame,
@@ -607,7 +610,7 @@ impl Machine {
     /// A line comes into on-chip caches: DMA to or from its frame will have to snoop it.
     #[inline]
     pub(super) fn note_on_chip(&mut self, line: u64) {
-        if self.fixed.paging {
+        if self.fixed.snoops {
             *self.on_chip.get_mut(line >> 6) |= 1 << (line & 63);
         }
     }
@@ -664,6 +667,7 @@ impl Machine {
             self.snoop(page.frame, false, now_ps);
             self.account.page_in(page.frame, page.store_address, &self.fixed);
         }
+        self.arrives_on_far_node(&page, now_ps);
         let mut timeline = Timeline::new();
         timeline.push(Stage::HostQueue, page.submitted_ps - page.queued_ps);
         timeline.append(&response.stages);
@@ -685,6 +689,9 @@ impl Machine {
         if self.fixed.in_dram.is_some() {
             self.end_copies(id, now_ps);
             return;
+        }
+        if self.paging.transfer(id).moves == Moves::Demotion {
+            return self.end_demotion(id, now_ps);
         }
         let io = self.conclude_transfer(id, now_ps);
         let polls = |context: &Context| {
@@ -789,7 +796,11 @@ impl Machine {
     /// A page has come that a thread has carried itself: no interrupt, but those that waited for it, or for
     /// any frame, become ready.
     pub(super) fn end_own_transfer(&mut self, index: usize, id: TransferId, now_ps: u64) {
-        let wake_ups = self.end_without_device(id, Stage::BufferCache, now_ps);
+        let stage = match self.paging.transfer(id).moves {
+            Moves::Promotion => Stage::Migration,
+            _ => Stage::BufferCache,
+        };
+        let wake_ups = self.end_without_device(id, stage, now_ps);
         let steps = path_steps(Stage::WakeUp, self.os.paths.wake_up, wake_ups);
         self.threads[self.contexts[index].thread].do_first(&steps);
     }

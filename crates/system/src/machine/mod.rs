@@ -30,6 +30,7 @@ mod requests;
 mod sample;
 mod sites;
 mod thread;
+mod tiering;
 mod transfers;
 mod warm;
 
@@ -138,6 +139,8 @@ enum Event {
     FlushOld,
     /// It is time to look for a transaction of the journal that is old.
     CommitOld,
+    /// It is time to take entries of the page table away, to find hot pages.
+    Scan,
     /// A transfer has ended that took no time, in functional warming.
     Transferred(TransferId),
     /// A part of an interval of the result ends.
@@ -220,6 +223,8 @@ struct Fixed {
     time_slice_ps: u64,
     host_queue_depth: u64,
     paging: bool,
+    /// Pages move by the hand of hardware or of the kernel's own threads: on-chip caches are asked for their lines.
+    snoops: bool,
     /// The driver of the store, where something is said of it.
     driver: Option<DriverSpec>,
     /// How long the lock of a queue of the block layer is held for a request; 0 where there is none.
@@ -287,6 +292,10 @@ pub struct Machine {
     queues_free_ps: BTreeMap<usize, u64>,
     waiting_for_frame: Vec<usize>,
     daemons: Daemons,
+    /// The next scan for hot pages is among the events.
+    scan_is_due: bool,
+    /// Scans so far: threads take turns in them.
+    scans: u64,
     /// By 64 lines: those that may be in on-chip caches.
     on_chip: CowMap<u64>,
     account: Account,
@@ -359,6 +368,9 @@ impl Machine {
         if let Some(cache) = spec.build_buffer_cache() {
             paging.add_buffer_cache(cache);
         }
+        if let Some(nodes) = spec.nodes() {
+            paging.add_nodes(nodes.balancing, nodes.near.bytes(), os.allocation, spec.seed);
+        }
         let kernel_line = reserve_kernel(&mut paging, line_shift, page_shift)?;
         if let Some(system) = pages_to.and_then(|(storage, _)| storage.file_system.as_ref()) {
             paging.add_file_system(system, organization.takes_control())?;
@@ -379,8 +391,10 @@ impl Machine {
             interval_sources: (processor.cores * processor.threads_per_core) as u16 + 1,
             batch_limit: if options.batch_limit == 0 { u64::MAX } else { options.batch_limit },
             time_slice_ps: os.time_slice.picoseconds(),
-            host_queue_depth: pages_to.map_or(0, |(paging, _)| u64::from(paging.host_queue_depth)),
+            // The kernel's thread moves a page at a time from one node to another.
+            host_queue_depth: pages_to.map_or(1, |(paging, _)| u64::from(paging.host_queue_depth)),
             paging: pages_to.is_some(),
+            snoops: pages_to.is_some() || paging.moves_between_nodes(),
             driver: pages_to.and_then(|(storage, _)| storage.driver.clone()),
             queue_lock_ps: pages_to
                 .and_then(|(storage, _)| storage.block_layer.as_ref())
@@ -439,6 +453,8 @@ impl Machine {
             queues_free_ps: BTreeMap::new(),
             waiting_for_frame: Vec::new(),
             daemons: Daemons::default(),
+            scan_is_due: false,
+            scans: 0,
             on_chip: CowMap::new(0),
             responses: Vec::new(),
             evicted: Vec::new(),
@@ -451,6 +467,7 @@ impl Machine {
             request_log: None,
         };
         machine.schedule_interval(account::FIRST_SAMPLE_PS);
+        machine.schedule_scans();
         machine.schedule_bounds();
         if machine.region.has_begun() {
             machine.begin_sampling(0);
@@ -544,6 +561,7 @@ impl Machine {
         let Some(first) = self.first_running() else {
             // The end of an interval is always among the events.
             let bounds = self.region.events + self.sampler.as_ref().map_or(0, |it| it.events);
+            let bounds = bounds + usize::from(self.scan_is_due);
             let idle =
                 self.queue.len() <= 1 + bounds && self.organization.next_event_ps().is_none();
             return match event_ps {
@@ -629,6 +647,7 @@ impl Machine {
                 Event::Dispatch => self.pump(at_ps),
                 Event::FlushOld => self.flush_old(at_ps),
                 Event::CommitOld => self.commit_old(at_ps),
+                Event::Scan => self.scan_for_hot_pages(at_ps),
                 Event::Transferred(id) => self.end_warm_transfer(id, at_ps),
                 Event::Interval => self.end_part_of_interval(at_ps),
                 Event::Bound => self.pass_time_bound(at_ps),
@@ -738,6 +757,8 @@ impl Machine {
             queues_free_ps: self.queues_free_ps.clone(),
             waiting_for_frame: self.waiting_for_frame.clone(),
             daemons: self.daemons.clone(),
+            scan_is_due: self.scan_is_due,
+            scans: self.scans,
             on_chip: self.on_chip.fork(),
             account: self.account.fork(),
             region: self.region.clone(),

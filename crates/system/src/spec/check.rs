@@ -153,6 +153,7 @@ impl SystemSpec {
         let reason = match (organization.stands_alone(), organization.paging().is_some()) {
             (true, _) => "a device alone has none",
             (_, true) => "the operating system pages between one DRAM and one store",
+            _ if organization.nodes().is_some() => "its nodes are one DRAM and one store",
             _ => {
                 let store = self.stores().first().map(|(_, store)| store.capacity());
                 let own = || organization.dram_size().map(|size| size.capacity);

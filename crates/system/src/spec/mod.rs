@@ -40,7 +40,7 @@ use tierscope_model::link::{self, LinkDescription};
 use tierscope_model::medium::DramSpec;
 use tierscope_model::medium::dram::description::Description;
 use tierscope_model::organization::{
-    self, ControllersSpec, Interleaved, Organization, OrganizationDescription, StorageSpec,
+    self, ControllersSpec, Interleaved, Nodes, Organization, OrganizationDescription, StorageSpec,
     Surroundings,
 };
 use tierscope_model::os::OsSpec;
@@ -195,6 +195,11 @@ impl SystemSpec {
         let paging = self.the_organization()?.paging()?;
         let (_, store) = *self.stores().first()?;
         Some((paging, store.capacity().bytes()))
+    }
+
+    /// The two nodes of memory that the operating system sees, where there are two.
+    pub fn nodes(&self) -> Option<Nodes<'_>> {
+        self.the_organization()?.nodes()
     }
 
     /// The level between page cache and store, of a description that has been checked; `None` where there

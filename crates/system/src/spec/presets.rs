@@ -117,6 +117,9 @@ presets! {
     "cxl-ssd" = "cxl-ssd.toml",
         "An 800 GB drive of Z-NAND behind CXL.mem as main memory, with a cache of its own";
     "cxl-ssd/quick" = "cxl-ssd-quick.toml", "cxl-ssd at 1/256";
+    "cxl-tiering" = "cxl-tiering.toml",
+        "128 GiB of DRAM and 512 GiB behind CXL.mem, between which Linux moves pages";
+    "cxl-tiering/quick" = "cxl-tiering-quick.toml", "cxl-tiering at 1/256";
     "nvdimm-c" = "nvdimm-c.toml",
         "8 GiB of DRAM as a cache of flash on its module, filled in refresh windows ([HAMS21])";
     "nvdimm-c/quick" = "nvdimm-c-quick.toml", "nvdimm-c at 1/256";
@@ -201,11 +204,12 @@ pub(super) fn find(name: &str) -> Option<Preset> {
 }
 
 /// Organizations whose presets are called by something else, and the first of these.
-const CALLED_OTHERWISE: [(&str, &str); 4] = [
+const CALLED_OTHERWISE: [(&str, &str); 5] = [
     ("block-device", "device/slc"),
     ("device", "device/ddr4-2400"),
     ("hams", "hams-le"),
     ("tiered", "flatflash-m"),
+    ("tiering", "cxl-tiering"),
 ];
 
 /// The preset of the organization with this table or name, or one that has all parts.

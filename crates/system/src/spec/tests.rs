@@ -148,7 +148,7 @@ fn every_mistake_has_a_place_and_a_mend() {
 }
 
 /// Presets that are not called by their organization, which is the other.
-const CALLED_OTHERWISE: [(&str, &str); 21] = [
+const CALLED_OTHERWISE: [(&str, &str); 22] = [
     ("device", "block-device"),
     ("hams-lp", "hams"),
     ("hams-le", "hams"),
@@ -169,6 +169,7 @@ const CALLED_OTHERWISE: [(&str, &str); 21] = [
     ("ull", "tiered"),
     ("ull-buff", "hybrid"),
     ("cxl-ssd", "tiered"),
+    ("cxl-tiering", "tiering"),
     ("nvdimm-c", "hybrid"),
 ];
 

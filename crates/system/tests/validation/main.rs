@@ -27,5 +27,6 @@ mod readahead;
 mod reclaim;
 mod sensitivity;
 mod support;
+mod tiering;
 mod transfers;
 mod variations;

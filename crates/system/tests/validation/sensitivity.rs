@@ -30,7 +30,7 @@ const HAMS: &str = "hams-le/small";
 
 /// Machines with parts that no preset here has, other kinds of links and stores and a backup of DRAM:
 /// name, base, and the tables.
-const LINKED: [(&str, &str, &str); 17] = [
+const LINKED: [(&str, &str, &str); 18] = [
     (AHEAD, ORACLE, AHEAD_TABLES),
     (BUFFERED, STORAGE, BUFFERED_TABLE),
     (TAGGED, HYBRID, TAGGED_TABLES),
@@ -57,6 +57,7 @@ const LINKED: [(&str, &str, &str); 17] = [
     (HASTE, STORAGE, HASTE_TABLES),
     (RAMDISK, STORAGE, RAMDISK_TABLE),
     (TIERED, "hyb15-host", TIERED_TABLES),
+    (NODES, "hyb15-host", NODES_TABLES),
     (SEVERAL, HYBRID, "[controllers]\ncount = 2\ninterleave = \"4KiB\""),
     (
         WINDOWS,
@@ -121,6 +122,62 @@ epoch = 1000
 counted_pages = 4096
 lookaside_entries = 8
 mapping_latency = "1us"
+"#;
+const NODES: &str = "tiering";
+/// Two nodes of memory, of which the first is small, and scans that come round in a moment.
+const NODES_TABLES: &str = r#"
+name = "tiering"
+description = "a small memory before a larger one behind a link"
+[dram]
+part = "ddr3-1333-2gb-x8"
+channels = 4
+ranks = 1
+row = "1KiB"
+mapping = "ro-ra-ba-bg-co-ch"
+page_policy = "open"
+refresh = "all-bank"
+postponed_refreshes = 0
+read_queue_depth = 512
+write_queue_depth = 512
+write_high = 54
+write_low = 32
+age_cap = "1us"
+controller_latency = "10ns"
+[store]
+capacity = "64MiB"
+page = "64B"
+read_latency = "2us"
+write_latency = "5us"
+units = 16
+unit_bandwidth = "400MB/s"
+controller_latency = "100ns"
+queue_depth = 256
+[link]
+bandwidth = "4GB/s"
+payload = "256B"
+packet_overhead = "24B"
+latency = "200ns"
+[tiering]
+capacity = "3MiB"
+host_queue_depth = 32
+read_latency = "100ns"
+write_latency = "100ns"
+copy_lines = 8
+[tiering.balancing]
+scan_delay = "20us"
+scan_period = "20us"
+scan_size = "1MiB"
+scan_limit = "1TB/s"
+hot_threshold = "200us"
+threshold_period = "100us"
+promote_rate_limit = "64MB/s"
+free_enough = "1GiB"
+demotion = true
+watermark_scale = 0.01
+scan_entry = { instructions = 20, lines = 0 }
+migrate = { instructions = 1000, lines = 2 }
+shootdown = { instructions = 1000, lines = 2 }
+shootdown_interrupt = { instructions = 500, lines = 1 }
 "#;
 const BUFFERED: &str = "storage/buffered";
 /// A second level of the page cache, as small as the first.
@@ -385,7 +442,9 @@ pub const SMALL: Sets<'static> = &[
 pub fn fitting(name: &str, sets: Sets<'_>) -> Vec<(String, String)> {
     let organization = name.split('/').next().unwrap_or_default();
     let fits = |path: &str| match path.split('.').next() {
-        Some(part @ ("oracle" | "hybrid" | "storage" | "tiered")) => part == organization,
+        Some(part @ ("oracle" | "hybrid" | "storage" | "tiered" | "tiering")) => {
+            part == organization
+        }
         _ if path.starts_with("processor.caches.L3") => name != HAMS,
         Some("store") => {
             organization != "oracle"
@@ -1217,6 +1276,73 @@ const CASES: &[Case] = &[
     case("tiered.promotion.counted_pages", &[TIERED], "1", Parallel, "store_read", Down),
     case("tiered.promotion.lookaside_entries", &[TIERED], "1", Parallel, "time", Either),
     case("tiered.promotion.mapping_latency", &[TIERED], "100us", Parallel, "time", Up),
+    case("tiering.capacity", &[NODES], "6MiB", Updates, "dram_cache_misses", Down),
+    case("tiering.host_queue_depth", &[NODES], "1", Parallel, "time", Up),
+    case("tiering.read_latency", &[NODES], "5us", Updates, "time", Up),
+    case("tiering.write_latency", &[NODES], "50us", Parallel, "time", Up)
+        .with(&[("tiering.host_queue_depth", "2")]),
+    case("tiering.copy_lines", &[NODES], "1", Updates, "time", Either),
+    case("tiering.balancing.scan_delay", &[NODES], "2ms", Updates, "scanned_entries", Down),
+    case("tiering.balancing.scan_period", &[NODES], "1ms", Updates, "scanned_entries", Down),
+    case("tiering.balancing.scan_size", &[NODES], "64KiB", Updates, "scanned_entries", Either),
+    case("tiering.balancing.scan_limit", &[NODES], "1GB/s", Updates, "scanned_entries", Down),
+    case("tiering.balancing.hot_threshold", &[NODES], "2us", Updates, "promotion_candidates", Down),
+    case(
+        "tiering.balancing.threshold_period",
+        &[NODES],
+        "1s",
+        Updates,
+        "promotion_candidates",
+        Either,
+    ),
+    case(
+        "tiering.balancing.promote_rate_limit",
+        &[NODES],
+        "40960B/s",
+        Updates,
+        "promoted_pages",
+        Down,
+    ),
+    case("tiering.balancing.free_enough", &[NODES], "0B", Updates, "promotion_candidates", Either)
+        .with(&[("tiering.capacity", "6MiB")]),
+    case("tiering.balancing.demotion", &[NODES], "false", Updates, "demoted_pages", Down),
+    case("tiering.balancing.watermark_scale", &[NODES], "0.05", Updates, "demoted_pages", Either),
+    case(
+        "tiering.balancing.scan_entry.instructions",
+        &[NODES],
+        "900",
+        Updates,
+        "owner:migration",
+        Up,
+    ),
+    case("tiering.balancing.scan_entry.lines", &[NODES], "4", Updates, "owner:migration", Up),
+    case(
+        "tiering.balancing.migrate.instructions",
+        &[NODES],
+        "90000",
+        Updates,
+        "owner:migration",
+        Up,
+    ),
+    case("tiering.balancing.migrate.lines", &[NODES], "512", Updates, "owner:migration", Up),
+    case(
+        "tiering.balancing.shootdown.instructions",
+        &[NODES],
+        "90000",
+        Updates,
+        "owner:migration",
+        Up,
+    ),
+    case("tiering.balancing.shootdown.lines", &[NODES], "512", Updates, "owner:migration", Up),
+    case(
+        "tiering.balancing.shootdown_interrupt.instructions",
+        &[NODES],
+        "90000",
+        Parallel,
+        "time",
+        Up,
+    ),
+    case("tiering.balancing.shootdown_interrupt.lines", &[NODES], "512", Parallel, "time", Either),
     case("storage.dram_capacity", &[STORAGE], "4MiB", Updates, "major_faults", Down),
     case("storage.initial", &[STORAGE], "prefilled", Updates, "owner:page_cache", Up),
     case("storage.readahead", &[STORAGE], "0B", Files, "readahead_pages", Down),

@@ -146,6 +146,11 @@ impl<D: Device, S: Device> Tiered<D, S> {
         }
     }
 
+    /// What its store did and took.
+    pub(super) fn store_activity(&self, now_ps: u64) -> Activity {
+        self.store.device().activity(now_ps)
+    }
+
     #[inline]
     fn line(&self, address: u64) -> u64 {
         address / u64::from(self.line_bytes)
@@ -443,7 +448,14 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ti
     }
 
     fn fork(&mut self) -> Box<dyn Organization> {
-        Box::new(Tiered {
+        Box::new(self.fork_itself())
+    }
+}
+
+impl<D: Device, S: Device> Tiered<D, S> {
+    /// A second one that stands where this one stands.
+    pub(super) fn fork_itself(&mut self) -> Self {
+        Tiered {
             store: self.store.fork(),
             held: self.held.clone(),
             timers: self.timers.clone(),
@@ -453,6 +465,6 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ti
             power: self.power.as_mut().map(|power| Box::new(power.fork())),
             completions: Vec::new(),
             ..*self
-        })
+        }
     }
 }

@@ -13,8 +13,8 @@ use crate::organization::{Surroundings, TieredSpec};
 use proptest::prelude::*;
 use tierscope_units::{Duration, Problems, Size};
 
-const PAGE: u64 = 4096;
-const LINE: u64 = 64;
+pub const PAGE: u64 = 4096;
+pub const LINE: u64 = 64;
 const US: u64 = 1_000_000;
 
 /// Pages go to `ways` frames of `frames` after so many accesses.
@@ -42,12 +42,12 @@ fn without_dram() -> TieredSpec {
     TieredSpec { promotion: None, ..spec(1, 1, 1) }
 }
 
-fn memory_link() -> PcieSpec {
+pub fn memory_link() -> PcieSpec {
     PcieSpec { protocol: PcieProtocol::Memory, ..pcie() }
 }
 
 /// A store of lines, of which the first is as fast as the last.
-fn store() -> StoreSpec {
+pub fn store() -> StoreSpec {
     StoreSpec {
         capacity: Size::from_bytes(1 << 20),
         page: Size::from_bytes(LINE),
@@ -60,7 +60,7 @@ fn store() -> StoreSpec {
     }
 }
 
-fn link() -> LinkSpec {
+pub fn link() -> LinkSpec {
     LinkSpec {
         bandwidth: "16GB/s".parse().unwrap(),
         payload: Size::from_bytes(256),

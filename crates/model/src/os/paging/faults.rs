@@ -18,6 +18,12 @@ impl Paging {
         if !self.make_tables(page, work, held)? {
             return Ok(Next::WaitForFrame);
         }
+        if let Pte::Present { frame, .. } = self.space.get(page)
+            && self.is_protected(frame)
+            && let Some(id) = self.hint_fault(page, frame, now_ps, work)
+        {
+            return Ok(Next::Wait(id));
+        }
         let mapping = self.space.find(page);
         match (self.space.get(page), mapping) {
             (Pte::Present { frame, writable }, _) if writable || !write => {

@@ -18,6 +18,7 @@ mod reclaim;
 #[cfg(test)]
 pub(crate) mod small;
 mod swap;
+mod tiers;
 mod transfers;
 mod write_back;
 
@@ -28,7 +29,7 @@ use crate::os::file_system::FileSystem;
 use crate::os::frames::{Frame, Frames, Owner};
 use crate::os::readahead::{self, Pattern, Readahead};
 use crate::os::reclaim::{Reclaim, ReclaimCounters, ReclaimPolicy};
-use crate::os::{InodeId, OsSpec};
+use crate::os::{InodeId, OsSpec, PathSpec};
 pub use direct::{DirectCall, DirectNext};
 use inodes::Names;
 use processes::Sharing;
@@ -38,6 +39,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 pub use swap::SwapReadahead;
 use swap::SwapWindow;
+use tiers::Tiers;
+pub use tiers::{Demoted, Scanned};
 use tierscope_kernel::cow::CowMap;
 use tierscope_kernel::slab::Slab;
 use tierscope_kernel::stage::Stage;
@@ -136,6 +139,10 @@ pub enum Moves {
     Nothing,
     /// Nothing: it stands for a commit of the journal, and goes to no device.
     Commit,
+    /// A page from the slower of two memories to DRAM, by whoever has accessed it.
+    Promotion,
+    /// Pages from DRAM to the slower memory.
+    Demotion,
 }
 
 impl Transfer {
@@ -154,6 +161,17 @@ pub enum Work {
     Clear(u64),
     /// Copying one frame to another, and then letting go of both.
     CopyFrame(u64, u64),
+    /// A path of moving pages between memories, so many times over.
+    Own(PathSpec, u32),
+    /// Copying a page to the frame that it moves to, and then letting go of both; the transfer ends.
+    MovePage {
+        /// The transfer, which is of this page.
+        transfer: TransferId,
+        /// Frame that it leaves.
+        from: u64,
+        /// Frame that it moves to.
+        to: u64,
+    },
     /// Handing a transfer to the device.
     Submit(TransferId),
     /// Programming a page into the extended buffer cache, for which the thread stands still.
@@ -236,6 +254,18 @@ counters! {
         pub swap_ins,
         /// File pages written to the store.
         pub file_write_backs,
+        /// Page-table entries that scans for hot pages looked at.
+        pub scanned_entries,
+        /// Of these, entries that were taken away.
+        pub protected_pages,
+        /// Faults of pages whose entries had been taken away.
+        pub hint_faults,
+        /// Of these, pages that were hot enough to move, beside those that moved since there was much room.
+        pub promotion_candidates,
+        /// Pages moved to DRAM from the slower memory.
+        pub promoted_pages,
+        /// Pages moved out of DRAM to the slower memory.
+        pub demoted_pages,
     }
 }
 
@@ -340,6 +370,9 @@ pub struct Paging {
     managed: u64,
     wakes: Wakes,
     limits: Option<Limits>,
+    /// Nodes of memory, one or two, and how pages move between two.
+    nodes: usize,
+    tiers: Option<Box<Tiers>>,
     readahead: readahead::Limits,
     prefilled: bool,
     transfers: Slab<Transfer>,
@@ -435,6 +468,8 @@ impl Paging {
             wakes: Wakes::default(),
             sharing: Sharing::new(),
             limits,
+            nodes: 1,
+            tiers: None,
             readahead: storage
                 .map_or(readahead::Limits::NONE, |(spec, _)| spec.readahead_limits(page_bytes)),
             prefilled: storage.is_some_and(|(s, _)| s.initial == InitialContent::Prefilled),
@@ -477,9 +512,15 @@ impl Paging {
     /// A translation was read by the hardware: its frame counts as used.
     #[inline]
     pub fn touch(&mut self, frame: u64) {
-        if self.limits.is_some() {
+        if self.ages_pages() {
             self.use_frame(frame);
         }
+    }
+
+    /// Whether reclaim looks at pages, to page them out or to move them to another node.
+    #[inline]
+    fn ages_pages(&self) -> bool {
+        self.limits.is_some() || self.tiers.is_some()
     }
 
     /// A page-table entry of a frame is used.
@@ -547,6 +588,12 @@ impl Paging {
         addresses
     }
 
+    /// Whether any access to a frame faults, however it is mapped.
+    #[inline]
+    pub fn is_protected(&self, frame: u64) -> bool {
+        self.tiers.is_some() && self.frames.get(frame).protected
+    }
+
     /// Whether all page-table pages for `page` exist, so that it can be walked.
     pub fn tables_exist(&self, page: u64) -> bool {
         (0..self.levels).all(|level| self.space.table_frame(level, page).is_some())
@@ -575,6 +622,7 @@ impl Paging {
         self.managed -= frames;
         let scale = self.limits.as_ref().map_or(0.0, |limits| limits.watermark_scale);
         self.watermarks = Watermarks::new(self.managed, self.page_bytes, scale);
+        self.set_marks();
         Ok(first)
     }
 
@@ -601,6 +649,7 @@ impl Paging {
             dirty: self.dirty.clone(),
             sharing: self.sharing.fork(),
             limits: self.limits.clone(),
+            tiers: self.tiers.as_mut().map(|tiers| Box::new(tiers.fork())),
             transfers: self.transfers.clone(),
             effects: self.effects.clone(),
             buffer_cache: self.buffer_cache.as_mut().map(BufferCache::fork),

@@ -49,6 +49,8 @@ pub struct Wakes {
     pub commit: bool,
     /// The running transaction is to be looked at by its age then (`j_commit_timer`).
     pub commit_at_ps: Option<u64>,
+    /// Entries are to be taken away then, to find hot pages (`numa_next_scan`).
+    pub scan_at_ps: Option<u64>,
 }
 
 impl Wakes {
@@ -56,7 +58,8 @@ impl Wakes {
     #[inline]
     pub fn any(self) -> bool {
         let now = self.reclaim || self.flush || self.commit;
-        now || self.flush_at_ps.is_some() || self.commit_at_ps.is_some()
+        let later = [self.flush_at_ps, self.commit_at_ps, self.scan_at_ps];
+        now || later.iter().any(Option::is_some)
     }
 }
 
@@ -221,7 +224,12 @@ impl Paging {
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Option<u64>, OsError> {
         if self.limits.is_none() {
-            return self.frames.allocate(owner).map(Some).ok_or(self.out_of_memory());
+            let frame = if self.nodes > 1 {
+                self.allocate_of_nodes(owner)
+            } else {
+                self.frames.allocate(owner)
+            };
+            return frame.map(Some).ok_or(self.out_of_memory());
         }
         if self.prefilled && self.frames.next_is_fresh() {
             // It still holds an unrelated clean page, dropped at the cost of its removal.
@@ -256,7 +264,7 @@ impl Paging {
 
     /// A frame holds nothing any more.
     pub(super) fn release(&mut self, frame: u64) {
-        if self.limits.is_some() {
+        if self.ages_pages() {
             self.reclaim.remove(frame);
         }
         self.frames.release(frame);

@@ -145,7 +145,12 @@ impl Memory {
                     self.frames.insert(to, self.frames[&from]);
                     [from, to].into_iter().for_each(|frame| self.paging.let_go(frame));
                 }
-                Work::Path(..) | Work::Submit(_) => {}
+                Work::MovePage { transfer, from, to } => {
+                    self.frames.insert(to, self.frames[&from]);
+                    [from, to].into_iter().for_each(|frame| self.paging.let_go(frame));
+                    finish(&mut self.paging, transfer);
+                }
+                Work::Path(..) | Work::Own(..) | Work::Submit(_) => {}
                 Work::Program { frame, store_address, .. } => {
                     if let Some(frame) = frame {
                         self.flash.insert(store_address, self.frames[&frame]);
@@ -162,9 +167,12 @@ impl Memory {
 
     /// A transfer ends, which moves what its pages hold then.
     pub fn end_transfer(&mut self, id: TransferId) {
-        let Transfer { pages, write, .. } = self.paging.transfer(id).clone();
-        for PageTransfer { frame, store_address } in pages {
-            if write {
+        let Transfer { pages, write, moves, .. } = self.paging.transfer(id).clone();
+        for page in pages {
+            let PageTransfer { frame, store_address } = page;
+            if moves == Moves::Demotion {
+                self.frames.insert(self.paging.far_frame(&page), self.frames[&frame]);
+            } else if write {
                 // A page that a call is about to fill may hold anything.
                 let content = self.frames.get(&frame).copied().unwrap_or(0);
                 self.store.insert(store_address, content);
@@ -212,6 +220,7 @@ impl Memory {
         loop {
             if let Pte::Present { frame, writable } = self.paging.entry(page)
                 && (writable || !write)
+                && !self.paging.is_protected(frame)
             {
                 self.paging.touch(frame);
                 return frame;

@@ -69,6 +69,9 @@ impl Paging {
         if let Moves::Direct { file, first, .. } = transfer.moves {
             return self.finish_direct(&transfer, file, first);
         }
+        if matches!(transfer.moves, Moves::Promotion | Moves::Demotion) {
+            return self.finish_move(&transfer);
+        }
         if transfer.moves != Moves::Pages {
             self.file_system.iter_mut().for_each(|system| system.ended(id));
             return;
