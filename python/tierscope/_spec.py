@@ -12,6 +12,7 @@ from tierscope import _check
 __all__ = [
     "Arm",
     "Backup",
+    "Balancing",
     "BlockDevice",
     "BufferCache",
     "Coherence",
@@ -71,6 +72,7 @@ __all__ = [
     "Store",
     "TagCache",
     "Tiered",
+    "Tiering",
     "Tlb",
     "Wear",
 ]
@@ -2075,6 +2077,115 @@ class Tiered(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Balancing(_Spec):
+    """How the kernel moves pages between DRAM and the slower memory.
+
+    Pages of the slower memory have their entries taken away now and then, so that the next access
+    to each faults. How long that takes says how hot the page is. A page that is hot moves to DRAM;
+    where DRAM is full, the kernel's thread for reclaim makes room by moving pages to the slower
+    memory that have not been used of late.
+    """
+
+    scan_delay: str | None = None
+    """Time until the first scan (`scan_delay_ms`). A duration such as ``"25us"``."""
+
+    scan_period: str | None = None
+    """Time between two scans of memory of no more than `scan_size`; of more the shorter, so that
+    all of it is looked at in this time (`scan_period_min_ms`).
+
+    A duration such as ``"25us"``.
+    """
+
+    scan_size: str | None = None
+    """Memory whose entries a scan looks at (`scan_size_mb`). A size such as ``"64GiB"``."""
+
+    scan_limit: str | None = None
+    """What scans look at in a second, at most (`MAX_SCAN_WINDOW`).
+
+    A bandwidth such as ``"16GB/s"``.
+    """
+
+    hot_threshold: str | None = None
+    """A page is hot if it is accessed sooner than this after its entry was taken away; adapted to
+    the rate of candidates, between an eighth and twice of it (`hot_threshold_ms`).
+
+    A duration such as ``"25us"``.
+    """
+
+    threshold_period: str | None = None
+    """Time after which the threshold is adapted (`scan_period_max_ms`).
+
+    A duration such as ``"25us"``.
+    """
+
+    promote_rate_limit: str | None = None
+    """Pages that become candidates in a second, in bytes, after which none is moved to DRAM until
+    the second is over (`numa_balancing_promote_rate_limit_MBps`).
+
+    A bandwidth such as ``"16GB/s"``.
+    """
+
+    free_enough: str | None = None
+    """DRAM that is free beyond its watermarks, or a sixteenth of it if that is more, from which on
+    each page that is accessed moves there, however hot (`pgdat_free_space_enough`).
+
+    A size such as ``"64GiB"``.
+    """
+
+    demotion: bool | None = None
+    """Pages that have not been used of late are moved out of DRAM where it gets full
+    (`demotion_enabled`).
+    """
+
+    watermark_scale: float | None = None
+    """Share of DRAM between two of its watermarks, if that is more than a quarter of the lowest
+    (`watermark_scale_factor`).
+    """
+
+    scan_entry: Path | None = None
+    """What looking at a page's entry costs."""
+
+    migrate: Path | None = None
+    """What moving a page costs whoever moves it, besides copying it."""
+
+    shootdown: Path | None = None
+    """What telling all cores to forget translations costs the one that tells."""
+
+    shootdown_interrupt: Path | None = None
+    """What it costs each of the others that runs a thread."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiering(_Spec):
+    """`tiering`: DRAM and the store are two nodes of main memory, between which the kernel may move
+    pages.
+    """
+
+    capacity: str | None = None
+    """DRAM, the first node: memory is it and the store together. A size such as ``"64GiB"``."""
+
+    host_queue_depth: int | None = None
+    """Lines that the host has under way at once in the store."""
+
+    read_latency: str | None = None
+    """Time of the host for each line that it reads from the store, besides link and store.
+
+    A duration such as ``"25us"``.
+    """
+
+    write_latency: str | None = None
+    """The same for each line that it writes. A duration such as ``"25us"``."""
+
+    copy_lines: int | None = None
+    """Lines of a page that the kernel's thread for reclaim has under way at once while it moves the
+    page to the store.
+    """
+
+    balancing: Balancing | None = None
+    """How the kernel moves pages between the two; without it each stays where it came first."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class BufferCache(_Spec):
     """A second level of the page cache, in flash on the memory bus ([EBC11])."""
 
@@ -2413,6 +2524,9 @@ class System(_Spec):
     tiered: Tiered | None = None
     """Organization: main memory is the store, line by line; pages may be promoted to DRAM."""
 
+    tiering: Tiering | None = None
+    """Organization: DRAM and the store are two nodes of memory; the kernel moves pages."""
+
     storage: Storage | None = None
     """Organization: the operating system pages between DRAM and the store."""
 
@@ -2425,5 +2539,6 @@ ORGANIZATIONS: dict[str, type[_Spec]] = {
     "hybrid": Hybrid,
     "hams": Hams,
     "tiered": Tiered,
+    "tiering": Tiering,
     "storage": Storage,
 }

@@ -296,12 +296,21 @@ impl<T: Copy> CowMap<T> {
     where
         T: PartialEq,
     {
-        let mut order: Vec<usize> = (1..self.leaves.len).collect();
+        self.iter_from(0)
+    }
+
+    /// The same, of keys from `first` on.
+    pub fn iter_from(&self, first: u64) -> impl Iterator<Item = (u64, T)> + '_
+    where
+        T: PartialEq,
+    {
+        let within = |leaf: &usize| self.prefixes[*leaf] >= first >> LEAF_BITS;
+        let mut order: Vec<usize> = (1..self.leaves.len).filter(within).collect();
         order.sort_unstable_by_key(|&leaf| self.prefixes[leaf]);
         order
             .into_iter()
             .flat_map(|leaf| self.leaf(leaf))
-            .filter(|(_, value)| *value != self.blank[0])
+            .filter(move |(key, value)| *key >= first && *value != self.blank[0])
     }
 
     fn leaf(&self, leaf: usize) -> impl Iterator<Item = (u64, T)> + '_ {

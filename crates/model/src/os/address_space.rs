@@ -217,8 +217,7 @@ impl AddressSpace {
 
     /// Pages that have an entry, and their entries, in order from `page` on.
     pub fn entries_from(&self, page: u64) -> impl Iterator<Item = (u64, Pte)> + '_ {
-        let from = self.entries.iter().skip_while(move |(at, _)| *at < page);
-        from.map(|(at, word)| (at, unpack(word)))
+        self.entries.iter_from(page).map(|(at, word)| (at, unpack(word)))
     }
 
     /// Virtual pages that map page `index` of a file, by the mappings.

@@ -127,6 +127,7 @@ impl Host {
                 Moves::Metadata { .. } => self.note("metadata", count),
                 Moves::Commit => unreachable!("it goes to no device"),
                 Moves::Direct { .. } => unreachable!("all calls go through the page cache"),
+                Moves::Promotion | Moves::Demotion => unreachable!("there is one node"),
             }
             self.paging.submitted(id);
             self.end(id);
