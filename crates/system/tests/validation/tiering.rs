@@ -46,8 +46,10 @@ fn hot_pages_of_the_slower_memory_come_to_dram_and_the_program_gets_faster() {
     assert!(moves.counter("demoted_pages") >= promoted / 2, "they make room");
     let hint_faults = moves.counter("hint_faults");
     assert!(hint_faults >= promoted && hint_faults <= moves.counter("protected_pages"));
-    eprintln!("{:?} {} {}", moves.result.counters, moves.time_ps, stays.time_ps);
-    let far = |sums: &Sums| sums.counter("dram_cache_misses");
+    // Beside what fills memory, and with the copies of the pages that come.
+    let filled = run(&system("cxl-tiering/quick", &[SMALL, STAYS]), &[hot_end(10, 256, 0)]);
+    let filled = filled.counter("dram_cache_misses");
+    let far = |sums: &Sums| sums.counter("dram_cache_misses") - filled;
     assert!(far(&moves) * 2 < far(&stays), "{} of {}", far(&moves), far(&stays));
     assert!(moves.time_ps < stays.time_ps, "{} of {}", moves.time_ps, stays.time_ps);
 }
@@ -120,7 +122,6 @@ fn threads_read_what_they_wrote_while_pages_move_to_and_fro() {
     let often: Sets<'_> =
         &[("tiering.balancing.scan_period", "100us"), ("tiering.balancing.hot_threshold", "1ms")];
     let sums = run(&system("cxl-tiering/quick", &[SMALL, often]), &threads);
-    eprintln!("{:?} {}", sums.result.counters, sums.time_ps);
     assert!(sums.counter("promoted_pages") > 100, "{}", sums.counter("promoted_pages"));
     assert!(sums.counter("demoted_pages") > 100, "{}", sums.counter("demoted_pages"));
     assert!(sums.result.time_breakdown_ns["migration"] > 0.0);
