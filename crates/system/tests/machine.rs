@@ -137,7 +137,7 @@ fn of_nodes(mut spec: SystemSpec) -> SystemSpec {
         copy_lines: 4,
         balancing: Some(BalancingSpec {
             scan_delay: us(5),
-            scan_period: us(20),
+            scan_period: us(100),
             scan_size: Size::from_bytes(64 << 10),
             scan_limit: rate,
             hot_threshold: us(500),
@@ -146,7 +146,7 @@ fn of_nodes(mut spec: SystemSpec) -> SystemSpec {
             free_enough: Size::from_bytes(1 << 30),
             demotion: true,
             watermark_scale: 0.02,
-            scan_entry: path(20),
+            scan_entry: PathSpec { instructions: 20, lines: 0 },
             migrate: path(500),
             shootdown: path(500),
             shootdown_interrupt: path(200),

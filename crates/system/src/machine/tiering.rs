@@ -3,10 +3,16 @@
 
 use super::kernel::path_steps;
 use super::memory::PageIo;
-use super::thread::Thread;
+use super::thread::{Step, Thread};
 use super::{Doing, Event, Machine};
 use tierscope_kernel::Stage;
+use tierscope_model::os::PathSpec;
 use tierscope_model::os::paging::{Demoted, Moves, PageTransfer, TransferId, Work};
+
+/// Threads do other work for so many times as long as a scan has taken, at least (`task_numa_work`).
+const OTHER_WORK: u64 = 32;
+/// A scan that finds its thread at the one before comes again so much later.
+const STILL_BUSY_PS: u64 = 10_000_000;
 
 impl Machine {
     /// The first scan is put among the events, where pages move.
@@ -30,17 +36,31 @@ impl Machine {
         let mut busy = turns.filter(|index| self.contexts[*index].doing != Doing::Idle);
         let chosen = busy.next();
         self.scans += 1;
+        let is_of_move = |step: &Step| matches!(step, Step::Run { stage, .. } | Step::Touch { stage, .. } if *stage == Stage::Migration);
+        if let Some(index) = chosen
+            && self.threads[self.contexts[index].thread].steps.iter().any(is_of_move)
+        {
+            // It has yet to do the one before.
+            return self.push_scan(now_ps + STILL_BUSY_PS);
+        }
         let mut work = Vec::new();
         let scanned = self.paging.scan(now_ps, &mut work);
         self.apply_effects();
+        let mut rest_ps = 0;
         if let Some(index) = chosen {
             let steps = self.work_steps(&work);
+            for step in &steps {
+                if let Step::Run { instructions, .. } = *step {
+                    let path = PathSpec { instructions: instructions as u32, lines: 0 };
+                    rest_ps += OTHER_WORK * self.kernel_path_ps(path);
+                }
+            }
             self.threads[self.contexts[index].thread].do_first(&steps);
             if scanned.shot_down {
                 self.interrupt_others(index);
             }
         }
-        self.push_scan(scanned.next_ps);
+        self.push_scan(scanned.next_ps.max(now_ps.saturating_add(rest_ps)));
     }
 
     /// Cores that run threads are told to forget translations.

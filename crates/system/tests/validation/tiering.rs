@@ -16,6 +16,7 @@ const SMALL: Sets<'static> = &[
     ("tiering.balancing.scan_size", "1MiB"),
     ("tiering.balancing.scan_limit", "1TB/s"),
     ("tiering.balancing.hot_threshold", "200us"),
+    ("tiering.balancing.scan_entry.instructions", "2"),
     ("check_data", "true"),
 ];
 const STAYS: Sets<'static> = &[("tiering.balancing.scan_delay", "1000s")];
@@ -78,8 +79,7 @@ fn where_all_is_in_dram_it_is_an_oracle() {
 fn a_line_of_the_slower_memory_takes_the_link_and_its_time_longer() {
     // All but the kernel's own frames are in the slower memory, or none.
     let chased = |capacity: &str| {
-        let small: Sets<'_> =
-            &[("tiering.capacity", capacity), ("processor.tlb.entries", "49152")];
+        let small: Sets<'_> = &[("tiering.capacity", capacity), ("processor.tlb.entries", "49152")];
         let spec = system("cxl-tiering/quick", &[SMALL, STAYS, FREE_KERNEL, small]);
         let walk: Vec<Op> = chase(&every(PAGE, 1024), 8);
         let steps = repeat(

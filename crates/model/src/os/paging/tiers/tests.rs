@@ -188,6 +188,23 @@ fn a_page_that_is_accessed_soon_after_its_scan_moves_to_dram_once_there_is_room(
 }
 
 #[test]
+fn where_much_of_dram_is_free_a_page_moves_there_however_late_it_is_accessed() {
+    for (free_enough, moves) in [(0, true), (1 << 30, false)] {
+        let free_enough = Size::from_bytes(free_enough);
+        let mut memory = memory(&BalancingSpec { free_enough, ..spec() });
+        (0..120).for_each(|page| {
+            memory.access(page, true, 0);
+        });
+        memory.paging.unmap(0, 40 * 4096);
+        (1..20).for_each(|turn| {
+            scan(&mut memory, turn * MS);
+        });
+        memory.access(119, false, 100 * MS);
+        assert_eq!(node_of_page(&memory, 119) == Some(NEAR), moves, "{free_enough}");
+    }
+}
+
+#[test]
 fn what_has_been_used_of_late_stays_in_dram_and_the_rest_leaves_it() {
     let mut memory = memory(&spec());
     (0..100).for_each(|page| {
