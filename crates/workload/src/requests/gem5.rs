@@ -41,6 +41,9 @@ const MAGIC: &[u8] = b"gem5";
 const SECOND_PS: u64 = 1_000_000_000_000;
 /// Bytes of a message at most: headers name the objects of a simulation.
 const MOST_MESSAGE_BYTES: u64 = 1 << 24;
+/// Fields of a header, and of a packet.
+const TICKS_A_SECOND: usize = 3;
+const COMMAND: usize = 2;
 const READ_REQUEST: u64 = 1;
 const WRITE_REQUEST: u64 = 4;
 
@@ -87,6 +90,39 @@ fn varint(bytes: &[u8]) -> Result<(u64, usize), No> {
     Err(if bytes.len() < 10 { No::End } else { No::TooLong })
 }
 
+/// A number that ends within the eight bytes of a word, the lowest first, and how many it takes; without a branch for
+/// each, as numbers are of any length.
+#[inline]
+fn short_varint(word: u64) -> Option<(u64, usize)> {
+    let ends = !word & 0x8080_8080_8080_8080;
+    // All bits up to the first byte that ends it; then neighbours are pushed together.
+    let groups = word & (ends ^ ends.wrapping_sub(1)) & 0x7f7f_7f7f_7f7f_7f7f;
+    let pairs = groups & 0x007f_007f_007f_007f | (groups & 0x7f00_7f00_7f00_7f00) >> 1;
+    let fours = pairs & 0x0000_3fff_0000_3fff | (pairs & 0x3fff_0000_3fff_0000) >> 2;
+    let value = fours & 0x0fff_ffff | (fours >> 32 & 0x0fff_ffff) << 28;
+    (ends != 0).then_some((value, ends.trailing_zeros() as usize / 8 + 1))
+}
+
+/// Finds the first four fields of a packet, where they are what all writers begin with: numbers in order, of up to 56
+/// bits. How many bytes they take.
+#[inline]
+fn first_fields(message: &[u8], found: &mut [u64; 8]) -> Option<usize> {
+    let last = message.len().checked_sub(8)?;
+    let mut at = 0;
+    for (field, place) in (1..5).zip(&mut found[1..5]) {
+        if message.get(at).is_none_or(|tag| *tag != field << 3) || at + 1 == message.len() {
+            return None;
+        }
+        // Near the end, the last eight bytes, of which the first are behind us already.
+        let start = last.min(at + 1);
+        let word = u64::from_le_bytes(*message[start..].first_chunk()?);
+        let (value, length) = short_varint(word >> (8 * (at + 1 - start)))?;
+        *place = value;
+        at += 1 + length;
+    }
+    (at <= message.len()).then_some(at)
+}
+
 /// Takes a number off the front of a message.
 #[inline]
 fn take(message: &mut &[u8]) -> Result<u64, No> {
@@ -96,16 +132,36 @@ fn take(message: &mut &[u8]) -> Result<u64, No> {
 }
 
 /// The last numbers of each field up to 7 of a message.
-fn fields(message: &[u8]) -> Result<[Option<u64>; 8], String> {
-    let mut found = [None; 8];
-    each_field(message, |tag, value| {
-        if tag & 7 == 0
-            && let Some(place) = found.get_mut((tag >> 3) as usize)
-        {
-            *place = Some(value);
+struct Fields {
+    values: [u64; 8],
+    /// Which of them there are, a bit each.
+    there: u8,
+}
+
+impl Fields {
+    #[inline(always)]
+    fn of(message: &[u8]) -> Result<Fields, String> {
+        let mut found = Fields { values: [0; 8], there: 0 };
+        let mut rest = message;
+        if let Some(length) = first_fields(message, &mut found.values) {
+            found.there = 0b1_1110;
+            rest = &message[length..];
         }
-    })?;
-    Ok(found)
+        each_field(rest, |tag, value| {
+            if tag & 7 == 0
+                && let Some(place) = found.values.get_mut((tag >> 3) as usize)
+            {
+                *place = value;
+                found.there |= 1 << (tag >> 3);
+            }
+        })?;
+        Ok(found)
+    }
+
+    #[inline]
+    fn get(&self, field: usize) -> Option<u64> {
+        (self.there >> field & 1 == 1).then_some(self.values[field])
+    }
 }
 
 /// Hands over number and kind of each field of a message, and the value of those that are numbers.
@@ -155,10 +211,10 @@ impl Program for Requestors {
         if !self.named {
             return Ok(());
         }
-        match fields(message)? {
-            [_, _, Some(READ_REQUEST | WRITE_REQUEST), .., requestor, _] => {
-                told.thread(requestor.unwrap_or(0))
-            }
+        const REQUESTOR: usize = 6;
+        let found = Fields::of(message)?;
+        match found.get(COMMAND) {
+            Some(READ_REQUEST | WRITE_REQUEST) => told.thread(found.get(REQUESTOR).unwrap_or(0)),
             _ => Ok(()),
         }
     }
@@ -216,9 +272,10 @@ impl Messages for Gem5 {
             return if right { Ok(true) } else { Err("it does not begin with `gem5`".into()) };
         }
         let (_, before) = varint(message)?;
-        let found = fields(&message[before..])?;
+        let found = Fields::of(&message[before..])?;
         if self.tick_ps.is_none() {
-            let per_second = found[3].ok_or("its header has no frequency of ticks")?;
+            let per_second =
+                found.get(TICKS_A_SECOND).ok_or("its header has no frequency of ticks")?;
             let whole = per_second > 0 && SECOND_PS.is_multiple_of(per_second);
             self.tick_ps = Some(if whole { SECOND_PS / per_second } else { 0 });
             return if whole {
@@ -227,14 +284,15 @@ impl Messages for Gem5 {
                 Err(format!("its ticks, {per_second} a second, are not of whole picoseconds"))
             };
         }
-        let [_, Some(tick), Some(command), Some(address), Some(bytes), ..] = found else {
+        if found.there & 0b1_1110 != 0b1_1110 {
             return Err("it lacks its tick, command, address or size".into());
-        };
-        let kind = match command {
-            READ_REQUEST => RequestKind::Read,
-            WRITE_REQUEST => RequestKind::Write,
-            _ => return Ok(false),
-        };
+        }
+        let [_, tick, command, address, bytes, ..] = found.values;
+        // Which of both it is, is not to be guessed by a branch.
+        if command & !(READ_REQUEST | WRITE_REQUEST) != 0 || command.count_ones() != 1 {
+            return Ok(false);
+        }
+        let kind = RequestKind::of(command == WRITE_REQUEST);
         if bytes == 0 || bytes > u64::from(MOST_REQUEST_BYTES) {
             return Err(format!("its size is {bytes} bytes, not from 1 to 2^30"));
         }
@@ -258,6 +316,59 @@ mod tests {
     use super::*;
     use crate::op::Op;
     use crate::stream::{Pull, Stream};
+
+    #[test]
+    fn a_number_of_any_length_is_read_as_it_was_written() {
+        for bits in 0..=64 {
+            let number = if bits == 0 { 0 } else { u64::MAX >> (64 - bits) };
+            for number in [number, number & 0x5555_5555_5555_5555] {
+                let mut bytes = Vec::new();
+                put(number, &mut bytes);
+                let length = bytes.len();
+                assert!(matches!(varint(&bytes), Ok((it, l)) if it == number && l == length));
+                assert!(matches!(varint(&bytes[..length - 1]), Err(No::End)));
+                if length <= 8 {
+                    let mut eight = [0xff; 8];
+                    eight[..length].copy_from_slice(&bytes);
+                    assert_eq!(short_varint(u64::from_le_bytes(eight)), Some((number, length)));
+                } else {
+                    assert_eq!(
+                        short_varint(u64::from_le_bytes(*bytes.first_chunk().unwrap())),
+                        None
+                    );
+                }
+                bytes.extend([0xff; 9]);
+                assert!(matches!(varint(&bytes), Ok((it, l)) if it == number && l == length));
+            }
+        }
+        let beyond = [[0x80; 9].to_vec(), vec![2]].concat();
+        assert!(matches!(varint(&beyond), Err(No::TooLong)));
+    }
+
+    #[test]
+    fn fields_are_found_in_whatever_order_and_length_they_come() {
+        let inner = |fields: &[(u64, u64)]| message(fields, "")[1..].to_vec();
+        for tick in [0, 127, 128, u64::from(u32::MAX), 1 << 55, 1 << 56, u64::MAX] {
+            for more in [&[][..], &[(5, 9)], &[(5, 9), (6, tick)]] {
+                let first = [(1, tick), (2, 1), (3, tick / 3), (4, 64)];
+                let all = [&first[..], more].concat();
+                let mut turned = all.clone();
+                turned.reverse();
+                for bytes in [inner(&all), inner(&turned)] {
+                    let found = Fields::of(&bytes).unwrap();
+                    let expected = [Some(tick), Some(1), Some(tick / 3), Some(64)];
+                    assert_eq!([1, 2, 3, 4].map(|field| found.get(field)), expected);
+                    assert_eq!(found.get(6), (more.len() == 2).then_some(tick));
+                }
+            }
+        }
+        // The last of a field that comes twice counts; a message that is cut has none.
+        let twice = inner(&[(1, 1), (2, 1), (3, 1), (4, 8), (3, 700)]);
+        assert_eq!(Fields::of(&twice).unwrap().get(3), Some(700));
+        assert!(Fields::of(&twice[..twice.len() - 1]).is_err());
+        let cut = inner(&[(1, 1), (2, 1), (3, 1), (4, 300)]);
+        assert!(Fields::of(&cut[..cut.len() - 1]).is_err());
+    }
 
     /// A message of number fields, behind its length.
     fn message(fields: &[(u64, u64)], text: &str) -> Vec<u8> {

@@ -203,10 +203,28 @@ impl Input {
         }
     }
 
+    /// The same as far as it is there, without reading.
+    #[inline]
+    pub fn held(&self) -> &[u8] {
+        match self {
+            Input::Plain(bytes) => bytes.buffer(),
+            Input::Gzip(bytes) => bytes.buffer(),
+            Input::Xz(bytes) => bytes.buffer(),
+            Input::Zstd(bytes) => bytes.buffer(),
+            Input::Zip(bytes) => bytes.buffer(),
+        }
+    }
+
     /// Takes so many of the bytes that were read ahead.
     #[inline]
     pub fn take(&mut self, bytes: usize) {
-        self.bytes().consume(bytes);
+        match self {
+            Input::Plain(held) => held.consume(bytes),
+            Input::Gzip(held) => held.consume(bytes),
+            Input::Xz(held) => held.consume(bytes),
+            Input::Zstd(held) => held.consume(bytes),
+            Input::Zip(held) => held.consume(bytes),
+        }
     }
 
     /// Fills `to` as far as there is something; how many bytes there were.

@@ -1,5 +1,5 @@
 //! `nvmain`: the cycle, what is done, a hexadecimal address, the data and perhaps those before, and a
-//! thread: the traces of NVMain. Data are left out.
+//! thread: the traces of NVMain. Data are left out. A first line `NVMV1` says that data from before are there.
 //!
 //! A line of five words or more ends with the thread, which tells threads apart on a machine with a
 //! processor: there each access counts as an instruction, and cycles are left out. Addresses are those of
@@ -16,6 +16,7 @@ pub const FORMAT: Format = Format {
     summary: "Memory trace of NVMain: cycle, R or W, address, data, thread",
     grammar: "CYCLE R|W ADDRESS [DATA...] [THREAD]",
     example: "120 R 1f40 00000000 0",
+    heading: "NVMV1",
     times: Times::Cycles,
     source: "SEAL-UCSB/NVmain@0512bae:traceReader/NVMainTrace/NVMainTraceReader.cpp",
     parse: Parse::Lines(parse),
@@ -29,6 +30,9 @@ struct Threads;
 
 impl Program for Threads {
     fn read(&mut self, line: &[u8], told: &mut Told) -> Result<(), String> {
+        if line.eq_ignore_ascii_case(FORMAT.heading.as_bytes()) {
+            return Ok(());
+        }
         let mut rest = line;
         for _ in 0..3 {
             rest = rest.trim_ascii_start();
@@ -57,7 +61,7 @@ impl Program for Threads {
 
 fn parse(line: &str) -> Result<TraceRequest, String> {
     if line.starts_with("NVMV") {
-        return Err("it is a heading; remove it: data, where there are any, are left out".into());
+        return Err("it is the heading of a version other than NVMV1, the only one known".into());
     }
     let ([when, what, address], rest) = first(line)?;
     let write = match what {
@@ -82,12 +86,16 @@ fn write(request: &TraceRequest, to: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::read_all;
     use super::*;
 
     #[test]
     fn addresses_are_hexadecimal_and_data_left_out() {
         assert_eq!(parse("12 R 1f40 00ff 0"), Ok(TraceRequest::line(0x1f40, false, Some(12))));
         assert_eq!(parse("13 W 0x40"), Ok(TraceRequest::line(64, true, Some(13))));
+        let read = read_all("nvmain", "NVMV1\n12 R 1f40 00ff 00fe 0\n", &[]);
+        assert_eq!(read, [TraceRequest::line(0x1f40, false, Some(12))]);
+        assert!(parse("NVMV2").unwrap_err().contains("other than NVMV1"));
         assert!(parse("13 X 40 0 0").unwrap_err().contains("neither R nor W"));
         assert!(parse("13 W 40 0 0 0 0").unwrap_err().contains("7 words"));
     }

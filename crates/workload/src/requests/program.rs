@@ -18,6 +18,8 @@ use std::path::PathBuf;
 
 /// Operations of a thread that wait, of 16 bytes each, before one that is ahead reads by itself.
 const MOST_WAITING: usize = 1 << 16;
+/// Records that are read at once.
+const AT_ONCE: usize = 1 << 10;
 /// Threads of a trace at most, where no machine says how many it takes.
 pub const MOST_THREADS: usize = 1 << 12;
 
@@ -48,6 +50,8 @@ struct Lane {
     told: Told,
     /// Bytes up to the last one that said something of a thread.
     said_bytes: u64,
+    /// What went wrong behind what waits to be taken.
+    wrong: Option<StreamError>,
 }
 
 impl ProgramTrace {
@@ -84,7 +88,13 @@ impl ProgramTrace {
         let most = most_threads.min(MOST_THREADS) / count.max(1);
         let open = |path: &PathBuf, told: Told| -> Result<Lane, OpenError> {
             let reader = TraceReader::open(path, format, choices)?;
-            Ok(Lane { reader: Ok(reader), program: (program.new)(), told, said_bytes: 0 })
+            Ok(Lane {
+                reader: Ok(reader),
+                program: (program.new)(),
+                told,
+                said_bytes: 0,
+                wrong: None,
+            })
         };
         let told = |file: usize| Told::new(file as ThreadId, count as ThreadId, most.max(1));
         let mut processes = Vec::new();
@@ -139,8 +149,8 @@ impl Lane {
             let read = self.program.read(record, &mut self.told);
             read.map_err(|why| reader.wrong(&why))?;
         }
-        while requests && let Some(request) = reader.pop()? {
-            self.told.request(&request).map_err(|why| reader.wrong(&why))?;
+        if requests {
+            reader.each_request(|request| self.told.request(request))?;
         }
         if let Some(address) = self.told.beyond.take() {
             return Err(reader.wrong(&format!(
@@ -153,6 +163,29 @@ impl Lane {
             return Err(reader.wrong("too many bytes up to here are of no instruction"));
         }
         Ok(true)
+    }
+
+    /// Reads some records, up to the end or to what is wrong, but no further than operations may wait.
+    ///
+    /// # Errors
+    /// What is wrong with the first of them; with a later one, as it is read for again.
+    fn read_some(&mut self, limit: usize) -> Result<(), StreamError> {
+        if let Some(why) = &self.wrong {
+            return Err(why.clone());
+        }
+        let free = MOST_WAITING.saturating_sub(self.told.most_waiting());
+        for number in 0..limit.min(AT_ONCE).min(free).max(1) {
+            match self.read() {
+                Ok(_) if self.told.ended => break,
+                Ok(_) => {}
+                Err(why) if number == 0 => return Err(why),
+                Err(why) => {
+                    self.wrong = Some(why);
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Appends up to `limit` operations of a thread of the file, once there are some; nothing at its end.
@@ -171,6 +204,7 @@ impl Lane {
             program: self.program.fork(),
             told: self.told.clone(),
             said_bytes: self.said_bytes,
+            wrong: self.wrong.clone(),
         }
     }
 }
@@ -200,7 +234,7 @@ impl Threads {
                 self.own[thread] = Some(own);
                 continue;
             }
-            lane.read()?;
+            lane.read_some(limit)?;
         }
     }
 

@@ -6,12 +6,11 @@
 //! `dram.mapping=ro-ch-ra-bg-ba-co`, which is that order, a device finds the place again. So is an address
 //! written, by the levels of the target.
 
-use super::words::{split, whole};
+use super::words::{put_decimal, split, whole};
 use super::{
     ChoiceError, Choices, Format, FormatOption, Out, Parse, Read, Script, TraceRequest,
     WriteScript, Writer,
 };
-use std::io::Write as _;
 
 /// The format.
 pub const FORMAT: Format = Format {
@@ -45,6 +44,8 @@ fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {
 #[derive(Clone)]
 struct Vectors {
     levels: Vec<u64>,
+    /// Lines of all levels but the row.
+    lines_of_row: u64,
 }
 
 impl Vectors {
@@ -61,7 +62,13 @@ impl Vectors {
         let levels = levels.ok_or_else(|| wrong("these are no whole numbers from 1"))?;
         let lines = levels.iter().try_fold(LINE_BYTES, |all, level| all.checked_mul(*level));
         match lines {
-            Some(bytes) if bytes <= 1 << 60 => Ok(Vectors { levels }),
+            Some(bytes) if bytes <= 1 << 60 => {
+                let mut vectors = Vectors { levels, lines_of_row: 1 };
+                let row = vectors.row();
+                let others = vectors.levels.iter().enumerate().filter(|(number, _)| *number != row);
+                vectors.lines_of_row = others.map(|(_, level)| level).product();
+                Ok(vectors)
+            }
             _ => Err(wrong("that is more memory than addresses reach")),
         }
     }
@@ -72,33 +79,36 @@ impl Vectors {
     }
 
     fn address(&self, place: &str) -> Result<u64, String> {
-        let count = place.split(',').count();
-        if count != self.levels.len() {
+        let row = self.row();
+        let (mut line, mut of_row, mut number) = (0u64, 0, 0);
+        let commas = place.bytes().enumerate().filter(|(_, byte)| *byte == b',').map(|(at, _)| at);
+        let mut start = 0;
+        for end in commas.chain([place.len()]) {
+            let word = &place[start..end];
+            start = end + 1;
+            if let Some(level) = self.levels.get(number) {
+                let at = whole(word, "a number of a level")?;
+                if number == row {
+                    of_row = at;
+                } else if at >= *level {
+                    return Err(format!(
+                        "level {} is {at}, of which there are {level}; say how many with workload.levels",
+                        number + 1
+                    ));
+                } else {
+                    line = line * level + at;
+                }
+            }
+            number += 1;
+        }
+        if number != self.levels.len() {
             return Err(format!(
-                "it names {count} levels, not {}; say how many there are of each with workload.levels, \
+                "it names {number} levels, not {}; say how many there are of each with workload.levels, \
                  as in --set workload.levels={DEFAULT}",
                 self.levels.len()
             ));
         }
-        let row = self.row();
-        let (mut line, mut first) = (0u64, 0);
-        for (number, (word, level)) in place.split(',').zip(&self.levels).enumerate() {
-            let at = whole(word, "a number of a level")?;
-            if number == row {
-                first = at;
-                continue;
-            }
-            if at >= *level {
-                return Err(format!(
-                    "level {} is {at}, of which there are {level}; say how many with workload.levels",
-                    number + 1
-                ));
-            }
-            line = line * level + at;
-        }
-        let before = self.levels.iter().enumerate().filter(|(number, _)| *number != row);
-        let lines: u64 = before.map(|(_, level)| level).product();
-        let line = first.checked_mul(lines).and_then(|of_row| of_row.checked_add(line));
+        let line = of_row.checked_mul(self.lines_of_row).and_then(|first| first.checked_add(line));
         let address = line.and_then(|line| line.checked_mul(LINE_BYTES));
         address.ok_or_else(|| "it lies beyond 2^64 - 1 bytes".into())
     }
@@ -107,17 +117,24 @@ impl Vectors {
 impl WriteScript for Vectors {
     fn write(&self, request: &TraceRequest, to: &mut Vec<u8>) {
         let mut line = request.address / LINE_BYTES;
-        let mut place = vec![0; self.levels.len()];
         let row = self.row();
-        for (number, level) in self.levels.iter().enumerate().rev().filter(|it| it.0 != row) {
-            place[number] = line % level;
-            line /= level;
+        let first = line / self.lines_of_row;
+        line %= self.lines_of_row;
+        to.extend_from_slice(if request.is_write() { b"W " } else { b"R " });
+        let mut lines = self.lines_of_row;
+        for (number, level) in self.levels.iter().enumerate() {
+            if number > 0 {
+                to.push(b',');
+            }
+            if number == row {
+                put_decimal(first, to);
+                continue;
+            }
+            lines /= level;
+            put_decimal(line / lines, to);
+            line %= lines;
         }
-        place[row] = line;
-        let place: Vec<String> = place.iter().map(u64::to_string).collect();
-        let what = if request.is_write() { 'W' } else { 'R' };
-        // A buffer takes all that is written to it.
-        let _ = writeln!(to, "{what} {}", place.join(","));
+        to.push(b'\n');
     }
 }
 

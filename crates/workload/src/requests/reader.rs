@@ -34,7 +34,10 @@ pub struct TraceReader {
     /// Bytes before the next line or record, and lines or records.
     offset: u64,
     number: u64,
-    /// The line that was read last, its end included, or the record.
+    /// The line that was read last, its end included, or the record: so many bytes of the input, which has not given
+    /// them away yet …
+    held: usize,
+    /// … or, where they were not there at once, these.
     buffer: Vec<u8>,
     /// Requests of it that have not been given yet.
     pending: Out,
@@ -103,6 +106,7 @@ impl TraceReader {
             times: None,
             offset: 0,
             number: 0,
+            held: 0,
             buffer: Vec::new(),
             pending: Out::new(),
             begun: None,
@@ -152,7 +156,20 @@ impl TraceReader {
     /// The line that was read last, without blanks around it, or the record; nothing where it is empty or
     /// a remark.
     pub(super) fn record(&self) -> Option<&[u8]> {
-        if self.has_lines() { content(&self.buffer) } else { Some(&self.buffer) }
+        if self.has_lines() { content(self.bytes()) } else { Some(self.bytes()) }
+    }
+
+    /// The line that was read last, its end included, or the record.
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        bytes_of(&self.input, self.held, &self.buffer)
+    }
+
+    /// Lets the input give away what was read last.
+    #[inline]
+    fn let_go(&mut self) {
+        self.input.take(std::mem::take(&mut self.held));
+        self.buffer.clear();
     }
 
     /// A second reader at the same place, which goes on by itself.
@@ -168,7 +185,8 @@ impl TraceReader {
             messages: self.messages.as_ref().map(|messages| messages.fork()),
             path: self.path.clone(),
             volume: self.volume.clone(),
-            buffer: self.buffer.clone(),
+            held: 0,
+            buffer: self.bytes().to_vec(),
             pending: self.pending.clone(),
             ..*self
         })
@@ -176,15 +194,13 @@ impl TraceReader {
 
     /// Reads the next record of a format whose records say their length; how many bytes it has.
     fn read_message(&mut self) -> Result<usize, StreamError> {
-        self.buffer.clear();
         // Most are read ahead as a whole.
         if let Some(messages) = &self.messages
             && let Ok(ahead) = self.input.ahead()
             && let Ok(needs) = messages.needs(ahead)
-            && let Some(record) = ahead.get(..needs)
+            && needs <= ahead.len()
         {
-            self.buffer.extend_from_slice(record);
-            self.input.take(needs);
+            self.held = needs;
             return Ok(needs);
         }
         loop {
@@ -219,6 +235,7 @@ impl TraceReader {
 
     /// Reads the next line or record to the buffer; whether there is one.
     pub(super) fn read(&mut self) -> Result<bool, StreamError> {
+        self.let_go();
         if let Parse::Messages(_) = self.format.parse {
             let length = self.read_message()?;
             self.offset += length as u64;
@@ -227,17 +244,27 @@ impl TraceReader {
         }
         let read = match self.format.parse {
             Parse::Records(bytes, _) => {
-                self.buffer.resize(bytes, 0);
-                self.input.read_up_to(&mut self.buffer)
+                if self.input.held().len() >= bytes {
+                    self.held = bytes;
+                    Ok(bytes)
+                } else {
+                    self.buffer.resize(bytes, 0);
+                    self.input.read_up_to(&mut self.buffer)
+                }
             }
             Parse::Lines(_) | Parse::Script(_) | Parse::Messages(_) => {
-                self.buffer.clear();
-                // Its end is one byte, or two.
-                self.input.read_line(MOST_LINE_BYTES + 2, &mut self.buffer)
+                match memchr::memchr(b'\n', self.input.held()) {
+                    Some(end) if end <= MOST_LINE_BYTES + 1 => {
+                        self.held = end + 1;
+                        Ok(end + 1)
+                    }
+                    // Its end is one byte, or two.
+                    _ => self.input.read_line(MOST_LINE_BYTES + 2, &mut self.buffer),
+                }
             }
         };
         let length = read.map_err(|error| self.unreadable(&error))?;
-        self.cut |= self.has_lines() && length > 0 && !self.buffer.ends_with(b"\n");
+        self.cut |= self.has_lines() && length > 0 && !self.bytes().ends_with(b"\n");
         self.offset += length as u64;
         self.number += u64::from(length > 0);
         if let Parse::Records(bytes, _) = self.format.parse
@@ -251,7 +278,7 @@ impl TraceReader {
             // The last record is the one before there is none.
             match length {
                 0 => self.cut = !self.at_end,
-                _ => self.at_end = is_end(&self.buffer),
+                _ => self.at_end = is_end(self.bytes()),
             }
         }
         if self.has_lines() && self.line().len() > MOST_LINE_BYTES {
@@ -269,14 +296,31 @@ impl TraceReader {
         Ok(there)
     }
 
-    /// The next request of the line or record that was read last.
-    pub(super) fn pop(&mut self) -> Result<Option<TraceRequest>, StreamError> {
-        self.pending.pop_front().map(|request| self.timed(request)).transpose()
+    /// Hands over the requests of the line or record that was read last, with the times that they have in it, once those
+    /// are seen to be in order.
+    ///
+    /// # Errors
+    /// What is wrong with one, also by whom it is handed to.
+    #[inline]
+    pub(super) fn each_request(
+        &mut self,
+        mut each: impl FnMut(&TraceRequest) -> Result<(), String>,
+    ) -> Result<(), StreamError> {
+        // They are looked at where they lie: most records have one.
+        for number in 0..self.pending.len() {
+            let one = &self.pending[number];
+            let (within, ticks) = (one.is_within_addresses(), one.ticks);
+            self.ticks_of(within, ticks)?;
+            each(&self.pending[number]).map_err(|why| self.wrong(&why))?;
+        }
+        self.pending.clear();
+        Ok(())
     }
 
     /// The line in the buffer, without its end.
     fn line(&self) -> &[u8] {
-        let line = self.buffer.strip_suffix(b"\n").unwrap_or(&self.buffer);
+        let line = self.bytes();
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
         line.strip_suffix(b"\r").unwrap_or(line)
     }
 
@@ -313,17 +357,18 @@ impl TraceReader {
 
     /// Gets the requests of the line or record in the buffer.
     fn parse(&mut self) -> Result<(), StreamError> {
+        let bytes = bytes_of(&self.input, self.held, &self.buffer);
         if let Some(messages) = &mut self.messages {
-            let told = messages.read(&self.buffer, &mut self.pending);
+            let told = messages.read(bytes, &mut self.pending);
             self.empty_records += u64::from(!told.map_err(|why| self.wrong(&why))?);
             return Ok(());
         }
         if let Parse::Records(_, parse) = self.format.parse {
-            parse(&self.buffer, &mut self.pending).map_err(|why| self.wrong(&why))?;
+            parse(bytes, &mut self.pending).map_err(|why| self.wrong(&why))?;
             self.empty_records += u64::from(self.pending.is_empty());
             return Ok(());
         }
-        let Some(line) = content(&self.buffer) else { return Ok(()) };
+        let Some(line) = content(bytes) else { return Ok(()) };
         let Ok(text) = std::str::from_utf8(line) else {
             return Err(self.wrong("the line is not text"));
         };
@@ -356,18 +401,26 @@ impl TraceReader {
     /// A request with its time counted from the start of the trace.
     #[inline]
     fn timed(&mut self, mut request: TraceRequest) -> Result<TraceRequest, StreamError> {
-        if !request.is_within_addresses() {
+        request.ticks = self.ticks_of(request.is_within_addresses(), request.ticks)?;
+        Ok(request)
+    }
+
+    /// The ticks of a request, counted from the start of the trace; it lies within the addresses, or is wrong.
+    #[inline]
+    fn ticks_of(&mut self, within: bool, ticks: Option<u64>) -> Result<Option<u64>, StreamError> {
+        if !within {
             return Err(self.wrong("it ends beyond the last address"));
         }
-        let Some(ticks) = request.ticks else { return Ok(request) };
-        if self.format.epoch {
-            let begun = *self.begun.get_or_insert(ticks);
-            request.ticks = ticks.checked_sub(begun);
-        }
-        match request.ticks {
+        let Some(ticks) = ticks else { return Ok(None) };
+        let since = if self.format.epoch {
+            ticks.checked_sub(*self.begun.get_or_insert(ticks))
+        } else {
+            Some(ticks)
+        };
+        match since {
             Some(ticks) if ticks >= self.ticks => {
                 self.ticks = ticks;
-                Ok(request)
+                Ok(since)
             }
             _ => {
                 let what = if self.format.times == Times::Cycles { "cycle" } else { "time" };
@@ -379,6 +432,12 @@ impl TraceReader {
             }
         }
     }
+}
+
+/// What was read last: bytes of the input, or of a buffer where the input does not hold them.
+#[inline]
+fn bytes_of<'a>(input: &'a Input, held: usize, buffer: &'a [u8]) -> &'a [u8] {
+    if held > 0 { input.held().get(..held).unwrap_or_default() } else { buffer }
 }
 
 /// A line without blanks around it; nothing where it is empty or a remark.
@@ -455,12 +514,13 @@ impl RequestSource for TraceReader {
     fn place(&self) -> String {
         let (path, number) = (self.path.display(), self.number);
         if !self.has_lines() {
-            let bytes = &self.buffer[..self.buffer.len().min(SHOWN_BYTES)];
-            let shown: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            let more = if self.buffer.len() > SHOWN_BYTES { " …" } else { "" };
+            let bytes = self.bytes();
+            let first = bytes.iter().take(SHOWN_BYTES);
+            let shown: Vec<String> = first.map(|byte| format!("{byte:02x}")).collect();
+            let more = if bytes.len() > SHOWN_BYTES { " …" } else { "" };
             return format!("{path}, record {number}, `{}{more}`", shown.join(" "));
         }
-        let line = self.buffer.trim_ascii();
+        let line = self.bytes().trim_ascii();
         let text = String::from_utf8_lossy(&line[..line.len().min(4 * SHOWN)]).into_owned();
         let mut shown: String =
             text.chars().take(SHOWN).collect::<String>().escape_debug().collect();

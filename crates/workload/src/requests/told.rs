@@ -201,6 +201,7 @@ impl Told {
     }
 
     /// A request of a trace of no instructions: an access of one.
+    #[inline]
     pub(super) fn request(&mut self, request: &TraceRequest) -> Result<(), String> {
         let bytes = match request.bytes {
             0 => bytes_in_line(request.address),
