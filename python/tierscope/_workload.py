@@ -111,7 +111,8 @@ class MemoryTrace:
             for each thread or core, several with commas between, for machines with a processor.
         parameters: ``clock`` is the clock that cycles are of, the device's own unless given;
             ``outstanding`` is how many requests are under way at most, whatever their times;
-            ``volume`` is which volume to take of a trace that has several.
+            ``volume`` is which volume to take of a trace that has several, ``volumes`` how several
+            are laid one behind the other.
     """
 
     format: str

@@ -310,6 +310,24 @@ def test_one_volume_of_a_trace_is_chosen(tierscope: Runner, tmp_path: Path) -> N
     assert (device["reads"], device["writes"]) == (0, 1)
 
 
+def test_volumes_of_a_trace_are_laid_one_behind_the_other(
+    tierscope: Runner, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text("0,R,0,4096,10\n7,W,0,4096,20\n", encoding="utf-8")
+    for volumes, second in (("1MiB", 1 << 20), ("measured", 1 << 20), ("7=1MiB;0=1MiB", 0)):
+        ran = tierscope(
+            *("run", "-s", SLC, "-w", "alibaba:a.csv", "--set", f"workload.volumes={volumes}"),
+            *("--latencies", "each.csv"),
+        )
+        assert "Volumes lie one behind the other" in ran.stdout, ran
+        with (tmp_path / "each.csv").open(encoding="utf-8", newline="") as table:
+            found = {row["kind"]: int(row["address"], 16) for row in csv.DictReader(table)}
+        assert found["write"] == second
+        (tmp_path / "each.csv").unlink()
+    short = tierscope("run", "-s", SLC, "-w", "alibaba:a.csv", "--set", "workload.volumes=2KiB")
+    assert "reaches to byte 4096 of the volume 0, which is given 2048 bytes" in short.stderr
+
+
 def test_patterns_repeat_with_seeds_and_are_planned(tierscope: Runner) -> None:
     some = ("-s", SLC, "-w", "random", "--set", "workload.requests=300")
     assert tierscope("run", *some, "--repeat", "3").returncode == 0

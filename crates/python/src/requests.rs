@@ -2,7 +2,7 @@
 
 use crate::error::run_error;
 use crate::job::{Prepared, Source, one, wrong_parameter};
-use pyo3::PyErr;
+use pyo3::{PyErr, Python};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use tierscope_system::result::{WorkloadInfo, WorkloadKind};
 use tierscope_system::spec::SystemSpec;
 use tierscope_units::{Frequency, Problem, nearest};
 use tierscope_workload::requests::{
-    ChoiceError, Choices, FORMATS, Format, MOST_THREADS, Merged, OpenError, PATTERNS,
-    PatternSource, ProgramTrace, RequestSource, Times, TraceReader, find,
+    ChoiceError, Choices, FORMATS, Format, MOST_THREADS, OpenError, PATTERNS, PatternSource,
+    ProgramTrace, RequestSource, Times, find, open,
 };
 use tierscope_workload::{Footprint, StreamError};
 
@@ -174,10 +174,16 @@ pub fn prepare(
         }
     }
     let files = files(path);
-    let source: Box<dyn RequestSource> = match &files[..] {
-        [one] => Box::new(TraceReader::open(one, found, &choices).map_err(unopened)?),
-        several => Box::new(Merged::open(several, found, &choices).map_err(unopened)?),
+    let mut interrupted = None;
+    let mut goes_on = || {
+        interrupted = Python::attach(|py| py.check_signals()).err();
+        interrupted.is_none()
     };
+    let opened = open(&files, found, &choices, &mut goes_on);
+    if let Some(interrupted) = interrupted {
+        return Err(interrupted);
+    }
+    let source = opened.map_err(unopened)?;
     let mut said = BTreeMap::from([
         ("file".to_owned(), Value::from(path.display().to_string())),
         ("format".to_owned(), format.into()),

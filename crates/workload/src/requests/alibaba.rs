@@ -3,8 +3,8 @@
 
 use super::words::{bytes, cells, whole};
 use super::{
-    ChoiceError, Choices, Extent, Format, Out, Parse, Read, RequestKind, Script, Times,
-    TraceRequest, VOLUME, Volume,
+    ChoiceError, Choices, Extent, Format, OF_VOLUMES, Out, Parse, Read, RequestKind, Script, Times,
+    TraceRequest, Volume,
 };
 use std::io::Write;
 
@@ -18,7 +18,7 @@ pub const FORMAT: Format = Format {
     times: Times::Ps(1_000_000),
     epoch: true,
     extent: Extent::Bytes,
-    options: &[VOLUME],
+    options: OF_VOLUMES,
     source: "alibaba/block-traces:README.md; Li et al., IISWC 2020",
     parse: Parse::Script(script),
     write: Some(write),
@@ -26,7 +26,7 @@ pub const FORMAT: Format = Format {
 };
 
 fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {
-    Ok(Box::new(Alibaba(Volume::of(choices))))
+    Ok(Box::new(Alibaba(Volume::of(choices)?)))
 }
 
 #[derive(Clone)]
@@ -46,14 +46,15 @@ impl Script for Alibaba {
             kind,
             ticks: Some(whole(when, "a time in microseconds")?),
         };
-        if self.0.wants(volume)? {
-            out.push_back(request);
+        let (name, bytes) = (volume, request.bytes.into());
+        if let Some(address) = self.0.place(name, request.address, bytes)? {
+            out.push_back(TraceRequest { address, ..request });
         }
         Ok(Read::Goes)
     }
 
-    fn volume(&self) -> Option<&str> {
-        self.0.name()
+    fn volume(&mut self) -> Option<&mut Volume> {
+        Some(&mut self.0)
     }
 
     fn fork(&self) -> Box<dyn Script> {

@@ -11,7 +11,7 @@ use super::format::push_trim;
 use super::words::{seconds, sectors, trimmed_sectors};
 use super::{
     ChoiceError, Choices, Extent, Format, FormatOption, Marks, Out, Parse, Read, RequestKind,
-    Script, Times, TraceRequest, VOLUME, Volume,
+    Script, Times, TraceRequest, VOLUME, VOLUMES, Volume,
 };
 use std::io::Write;
 
@@ -24,7 +24,7 @@ pub const FORMAT: Format = Format {
     times: Times::Ps(1_000),
     extent: Extent::Sectors(512),
     marks: Marks { flush: true, trim: true },
-    options: &[VOLUME, EVENT],
+    options: &[VOLUME, VOLUMES, EVENT],
     source: "axboe/blktrace:doc/blkparse.1 and blkparse_fmt.c",
     parse: Parse::Script(script),
     write: Some(write),
@@ -54,7 +54,7 @@ fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {
             });
         }
     };
-    Ok(Box::new(Blkparse { event, volume: Volume::of(choices) }))
+    Ok(Box::new(Blkparse { event, volume: Volume::of(choices)? }))
 }
 
 #[derive(Clone)]
@@ -82,7 +82,8 @@ impl Script for Blkparse {
         let (first, plus, count) = (next(), next(), next());
         let extent = if plus == "+" { Some((first, count)) } else { None };
         let (flush, kind) = meaning(what);
-        if !(flush || kind.is_some()) || !self.volume.wants(device)? {
+        // What moves nothing is at the volume's beginning.
+        if !(flush || kind.is_some()) || self.volume.place(device, 0, 0)?.is_none() {
             return Ok(Read::Goes);
         }
         if flush {
@@ -96,11 +97,15 @@ impl Script for Blkparse {
         match (kind, moved) {
             (Some(RequestKind::Trim), Some((first, count))) => {
                 let (address, bytes) = trimmed_sectors(first, count)?;
-                push_trim(address, bytes, ticks, out)?;
+                if let Some(address) = self.volume.place(device, address, bytes)? {
+                    push_trim(address, bytes, ticks, out)?;
+                }
             }
             (Some(kind), Some((first, count))) => {
                 let (address, bytes) = sectors(first, count)?;
-                out.push_back(TraceRequest { address, bytes, kind, ticks });
+                if let Some(address) = self.volume.place(device, address, bytes.into())? {
+                    out.push_back(TraceRequest { address, bytes, kind, ticks });
+                }
             }
             (Some(_), None) if !flush => return Err("it has no SECTOR + SECTORS".into()),
             _ => {}
@@ -108,8 +113,8 @@ impl Script for Blkparse {
         Ok(Read::Goes)
     }
 
-    fn volume(&self) -> Option<&str> {
-        self.volume.name()
+    fn volume(&mut self) -> Option<&mut Volume> {
+        Some(&mut self.volume)
     }
 
     fn fork(&self) -> Box<dyn Script> {

@@ -8,7 +8,7 @@
 use super::format::{Messages, push_trim};
 use super::{
     ChoiceError, Choices, Extent, Format, FormatOption, MOST_REQUEST_BYTES, Marks, Out, Parse,
-    RequestKind, Times, TraceRequest, VOLUME, Volume,
+    RequestKind, Times, TraceRequest, VOLUME, VOLUMES, Volume,
 };
 
 /// The format.
@@ -21,7 +21,7 @@ pub const FORMAT: Format = Format {
     epoch: true,
     extent: Extent::Sectors(512),
     marks: Marks { flush: true, trim: true },
-    options: &[VOLUME, EVENT],
+    options: &[VOLUME, VOLUMES, EVENT],
     source: "Linux include/uapi/linux/blktrace_api.h, struct blk_io_trace",
     parse: Parse::Messages(messages),
     write: Some(write),
@@ -66,28 +66,31 @@ fn messages(choices: &Choices) -> Result<Box<dyn Messages>, ChoiceError> {
             });
         }
     };
-    Ok(Box::new(Blktrace { event, volume: Volume::of(choices), before: None }))
+    Ok(Box::new(Blktrace {
+        event,
+        volume: Volume::of(choices)?,
+        before: None,
+        name: String::new(),
+    }))
 }
 
 #[derive(Clone)]
 struct Blktrace {
     event: u32,
     volume: Volume,
-    /// The device of the request before, and whether it is wanted.
-    before: Option<(u32, bool)>,
+    /// The device of the request before, and its name.
+    before: Option<u32>,
+    name: String,
 }
 
 impl Blktrace {
     #[inline]
-    fn wants(&mut self, device: u32) -> Result<bool, String> {
-        if let Some((before, wanted)) = self.before
-            && before == device
-        {
-            return Ok(wanted);
+    fn place(&mut self, device: u32, address: u64, bytes: u64) -> Result<Option<u64>, String> {
+        if self.before != Some(device) {
+            self.name = format!("{},{}", device >> 20, device & 0xf_ffff);
+            self.before = Some(device);
         }
-        let wanted = self.volume.wants(&format!("{},{}", device >> 20, device & 0xf_ffff))?;
-        self.before = Some((device, wanted));
-        Ok(wanted)
+        self.volume.place(&self.name, address, bytes)
     }
 }
 
@@ -144,7 +147,9 @@ impl Messages for Blktrace {
             _ => None,
         };
         let flush = action & FLUSH != 0;
-        if !(flush || kind.is_some()) || !self.wants(short(record, 36))? {
+        let device = short(record, 36);
+        // What moves nothing is at the volume's beginning.
+        if !(flush || kind.is_some()) || self.place(device, 0, 0)?.is_none() {
             return Ok(true);
         }
         let ticks = Some(long(record, 8));
@@ -154,9 +159,12 @@ impl Messages for Blktrace {
         }
         let (sector, bytes) = (long(record, 16), short(record, 24));
         let address = sector.checked_mul(512).ok_or("its sector lies beyond 2^64 - 1 bytes")?;
+        // A flush, or a command without data.
+        if bytes == 0 {
+            return Ok(true);
+        }
+        let Some(address) = self.place(device, address, bytes.into())? else { return Ok(true) };
         match kind {
-            // A flush, or a command without data.
-            _ if bytes == 0 => {}
             Some(RequestKind::Trim) => push_trim(address, u64::from(bytes), ticks, out)?,
             Some(_) if bytes > MOST_REQUEST_BYTES => {
                 return Err(format!("it has {bytes} bytes, more than 1 GiB"));
@@ -165,6 +173,10 @@ impl Messages for Blktrace {
             None => {}
         }
         Ok(true)
+    }
+
+    fn volume(&mut self) -> Option<&mut Volume> {
+        Some(&mut self.volume)
     }
 
     fn fork(&self) -> Box<dyn Messages> {

@@ -8,8 +8,8 @@
 use super::format::push_trim;
 use super::words::{bytes, trimmed, whole};
 use super::{
-    ChoiceError, Choices, Extent, Format, Marks, Out, Parse, Read, RequestKind, Script, Times,
-    TraceRequest, VOLUME, Volume,
+    ChoiceError, Choices, Extent, Format, Marks, OF_VOLUMES, Out, Parse, Read, RequestKind, Script,
+    Times, TraceRequest, Volume,
 };
 use std::io::Write;
 
@@ -24,7 +24,7 @@ pub const FORMAT: Format = Format {
     times: Times::Ps(1_000_000),
     extent: Extent::Bytes,
     marks: Marks { flush: true, trim: true },
-    options: &[VOLUME],
+    options: OF_VOLUMES,
     source: "axboe/fio:iolog.c and HOWTO.rst, trace file format v2 and v3",
     parse: Parse::Script(script),
     write: Some(write),
@@ -32,7 +32,7 @@ pub const FORMAT: Format = Format {
 };
 
 fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {
-    Ok(Box::new(Fio { version: None, waited_us: None, volume: Volume::of(choices) }))
+    Ok(Box::new(Fio { version: None, waited_us: None, volume: Volume::of(choices)? }))
 }
 
 #[derive(Clone)]
@@ -60,8 +60,8 @@ impl Script for Fio {
         Ok(Read::Goes)
     }
 
-    fn volume(&self) -> Option<&str> {
-        self.volume.name()
+    fn volume(&mut self) -> Option<&mut Volume> {
+        Some(&mut self.volume)
     }
 
     fn fork(&self) -> Box<dyn Script> {
@@ -103,16 +103,16 @@ impl Fio {
             let address = whole(offset, "an offset in bytes")?;
             if kind == RequestKind::Trim {
                 let bytes = trimmed(length)?;
-                return if self.volume.wants(file)? {
-                    push_trim(address, bytes, ticks, out)
-                } else {
-                    Ok(())
+                return match self.volume.place(file, address, bytes)? {
+                    Some(address) => push_trim(address, bytes, ticks, out),
+                    None => Ok(()),
                 };
             }
             TraceRequest { address, bytes: bytes(length)?, kind, ticks }
         };
-        if self.volume.wants(file)? {
-            out.push_back(request);
+        let bytes = request.bytes.into();
+        if let Some(address) = self.volume.place(file, request.address, bytes)? {
+            out.push_back(TraceRequest { address, ..request });
         }
         Ok(())
     }

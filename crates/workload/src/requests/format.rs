@@ -1,7 +1,7 @@
 //! What a format of traces says of itself, and what it asks of those who read or write it.
 
 use super::told::Told;
-use super::{RequestKind, Times, TraceRequest};
+use super::{RequestKind, Times, TraceRequest, Volume};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A format of traces of requests.
@@ -231,8 +231,8 @@ pub trait Script: Send {
         None
     }
 
-    /// The volume of the requests so far, where the format names them.
-    fn volume(&self) -> Option<&str> {
+    /// What is known of the volumes, where the format names them.
+    fn volume(&mut self) -> Option<&mut Volume> {
         None
     }
 
@@ -257,6 +257,11 @@ pub trait Messages: Send {
 
     /// What times are counted in; those of the format, where it says nothing else.
     fn times(&self) -> Option<Times> {
+        None
+    }
+
+    /// What is known of the volumes, where the format names them.
+    fn volume(&mut self) -> Option<&mut Volume> {
         None
     }
 
@@ -309,54 +314,4 @@ pub enum Read {
     Goes,
     /// All that follows is no part of the trace.
     Ends,
-}
-
-/// The part of a trace of several volumes that is wanted: the one that was chosen, or the only one
-/// that there is.
-#[derive(Clone, Debug)]
-pub struct Volume {
-    chosen: Option<String>,
-    /// The one that came first, where none was chosen.
-    first: Option<String>,
-}
-
-/// The option of formats whose files may hold several volumes.
-pub const VOLUME: FormatOption = FormatOption {
-    name: "volume",
-    default: "the only one that the trace has",
-    meaning: "Which volume (disk, device, file) of the trace to take, where it has several.",
-};
-
-impl Volume {
-    /// The one that was chosen, if one was.
-    pub fn of(choices: &Choices) -> Self {
-        Volume { chosen: choices.get(VOLUME.name).cloned(), first: None }
-    }
-
-    /// Which one requests are of, as far as that is known.
-    pub fn name(&self) -> Option<&str> {
-        self.chosen.as_deref().or(self.first.as_deref())
-    }
-
-    /// Whether a request for the volume `name` is wanted.
-    ///
-    /// # Errors
-    /// Where none was chosen, and it is not the volume of those before.
-    #[inline]
-    pub fn wants(&mut self, name: &str) -> Result<bool, String> {
-        if let Some(chosen) = &self.chosen {
-            return Ok(chosen == name);
-        }
-        match &self.first {
-            Some(first) if first == name => Ok(true),
-            Some(first) => Err(format!(
-                "it is of the volume {name}, and those before are of {first}: a device is given one; \
-                 choose with workload.volume, as in --set workload.volume={name}"
-            )),
-            None => {
-                self.first = Some(name.to_owned());
-                Ok(true)
-            }
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! Several traces of requests for one device, in the order in which their requests arrive.
 
-use super::{Choices, Format, OpenError, RequestSource, Times, TraceReader, TraceRequest};
+use super::{Choices, Format, OpenError, Places, RequestSource, Times, TraceReader, TraceRequest};
 use crate::stream::StreamError;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -73,8 +73,19 @@ impl Merged {
             }
             readers.iter_mut().for_each(|reader| reader.count_from(start));
         }
+        // Where volumes lie one behind the other, those of all files do.
+        if let Some(places) = readers.first().and_then(|reader| reader.places().cloned()) {
+            readers.iter_mut().for_each(|reader| reader.lay(&places));
+        }
         let files = readers.into_iter().map(|reader| File { reader, next: None }).collect();
         Ok(Merged { files, last: 0 })
+    }
+}
+
+impl Merged {
+    /// Lays volumes where they were measured, before the first request is asked for.
+    pub(super) fn lay(&mut self, places: &Places) {
+        self.files.iter_mut().for_each(|file| file.reader.lay(places));
     }
 }
 
@@ -122,17 +133,19 @@ impl RequestSource for Merged {
     fn remarks(&self) -> Vec<String> {
         let volumes: BTreeSet<&str> =
             self.files.iter().filter_map(|file| file.reader.volume()).collect();
-        let overlap = (volumes.len() > 1).then(|| {
+        let places = self.files.first().and_then(|file| file.reader.places());
+        let overlap = (volumes.len() > 1 && places.is_none()).then(|| {
             let named: Vec<&str> = volumes.iter().copied().take(4).collect();
             let more = if volumes.len() > named.len() { " and others" } else { "" };
             format!(
                 "{}{more} are different volumes, which lie over each other on the one device: an address of one is \
-                 that address of the others; to have them apart, give each by itself",
+                 that address of the others; to lay them one behind the other, set workload.volumes",
                 named.join(", ")
             )
         });
-        let of_files = self.files.iter().flat_map(|file| file.reader.remarks());
-        overlap.into_iter().chain(of_files).collect()
+        let of_files = self.files.iter().flat_map(|file| file.reader.remarks_of_file());
+        let places = places.and_then(Places::remark);
+        overlap.into_iter().chain(places).chain(of_files).collect()
     }
 
     fn place(&self) -> String {

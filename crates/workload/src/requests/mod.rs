@@ -20,6 +20,7 @@ mod program;
 mod reader;
 mod request;
 mod told;
+mod volume;
 mod words;
 mod zip;
 
@@ -28,7 +29,7 @@ pub use convert::{ConvertError, Converted, How, convert};
 pub use first::First;
 pub use format::{
     ChoiceError, Choices, Extent, Format, FormatOption, Marks, Messages, OfProgram, Out, Parse,
-    Program, Read, Script, Several, VOLUME, Volume, Write, WriteInstructions, WriteScript, Writer,
+    Program, Read, Script, Several, Write, WriteInstructions, WriteScript, Writer,
 };
 pub use input::OpenError;
 pub use merged::Merged;
@@ -38,6 +39,10 @@ pub use program::{MOST_THREADS, ProgramTrace};
 pub use reader::TraceReader;
 pub use request::{Beside, Passed, RequestKind, RequestSource, Times, TraceRequest};
 pub use told::Told;
+pub use volume::{OF_VOLUMES, Places, VOLUME, VOLUMES, Volume};
+
+use crate::stream::StreamError;
+use std::path::PathBuf;
 
 /// Bytes of a request at most: 1 GiB.
 pub const MOST_REQUEST_BYTES: u32 = 1 << 30;
@@ -78,6 +83,56 @@ formats! {
     tencent;
     oracle_general;
     libcachesim_csv;
+}
+
+/// Opens a trace of one or several files, as requests for one device. `goes_on` is asked now and then while the
+/// trace is read to measure its volumes, where that is said, and ends it.
+///
+/// # Errors
+/// Where it cannot be read, its beginning is wrong, or what was said makes no sense; where volumes are measured, what
+/// is wrong anywhere.
+pub fn open(
+    files: &[PathBuf],
+    format: &'static Format,
+    choices: &Choices,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<Box<dyn RequestSource>, OpenError> {
+    /// Requests between two looks at whether to go on.
+    const LOOK_EVERY: u64 = 1 << 16;
+    let has_volumes = format.options.iter().any(|option| option.name == VOLUMES.name);
+    let mut places: Option<Places> = None;
+    if has_volumes && Places::are_unmeasured(choices) {
+        let wrong = |error: StreamError| OpenError::Wrong(error.to_string());
+        for file in files {
+            let mut reader = TraceReader::open(file, format, choices)?;
+            match &places {
+                Some(places) => reader.lay(places),
+                None => places = reader.places().cloned(),
+            }
+            let mut read = 0u64;
+            while reader.next().map_err(wrong)?.is_some() {
+                read += 1;
+                if read.is_multiple_of(LOOK_EVERY) && !goes_on() {
+                    return Err(OpenError::Wrong("it was interrupted".into()));
+                }
+            }
+        }
+        if let Some(places) = &places {
+            places.settle().map_err(OpenError::Wrong)?;
+        }
+    }
+    if let [file] = files {
+        let mut reader = TraceReader::open(file, format, choices)?;
+        if let Some(places) = &places {
+            reader.lay(places);
+        }
+        return Ok(Box::new(reader));
+    }
+    let mut merged = Merged::open(files, format, choices)?;
+    if let Some(places) = &places {
+        merged.lay(places);
+    }
+    Ok(Box::new(merged))
 }
 
 /// The format of this name.

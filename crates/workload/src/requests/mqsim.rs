@@ -7,7 +7,7 @@
 use super::words::{sectors, split, whole};
 use super::{
     ChoiceError, Choices, Extent, Format, FormatOption, Out, Parse, Read, RequestKind, Script,
-    Times, TraceRequest, VOLUME, Volume,
+    Times, TraceRequest, VOLUME, VOLUMES, Volume,
 };
 use std::io::Write;
 
@@ -19,7 +19,7 @@ pub const FORMAT: Format = Format {
     example: "48513000 0 5688 8 1",
     times: Times::Ps(1_000),
     extent: Extent::Sectors(512),
-    options: &[VOLUME, UNIT],
+    options: &[VOLUME, VOLUMES, UNIT],
     source: "CMU-SAFARI/MQSim@2b6904b:src/host/ASCII_Trace_Definition.h, and README.md",
     parse: Parse::Script(script),
     write: Some(write),
@@ -47,7 +47,7 @@ fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {
             });
         }
     };
-    Ok(Box::new(MqSim { unit_ps, volume: Volume::of(choices) }))
+    Ok(Box::new(MqSim { unit_ps, volume: Volume::of(choices)? }))
 }
 
 #[derive(Clone)]
@@ -66,7 +66,7 @@ impl Script for MqSim {
         };
         let (address, bytes) = sectors(first, count)?;
         let ticks = Some(whole(when, "a time, a whole number from 0")?);
-        if self.volume.wants(device)? {
+        if let Some(address) = self.volume.place(device, address, bytes.into())? {
             out.push_back(TraceRequest { address, bytes, kind, ticks });
         }
         Ok(Read::Goes)
@@ -76,8 +76,8 @@ impl Script for MqSim {
         Some(Times::Ps(self.unit_ps))
     }
 
-    fn volume(&self) -> Option<&str> {
-        self.volume.name()
+    fn volume(&mut self) -> Option<&mut Volume> {
+        Some(&mut self.volume)
     }
 
     fn fork(&self) -> Box<dyn Script> {

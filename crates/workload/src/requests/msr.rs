@@ -4,8 +4,8 @@
 
 use super::words::{bytes, cells, whole};
 use super::{
-    ChoiceError, Choices, Extent, Format, Out, Parse, Read, RequestKind, Script, Times,
-    TraceRequest, VOLUME, Volume,
+    ChoiceError, Choices, Extent, Format, OF_VOLUMES, Out, Parse, Read, RequestKind, Script, Times,
+    TraceRequest, Volume,
 };
 use std::io::Write;
 
@@ -19,7 +19,7 @@ pub const FORMAT: Format = Format {
     times: Times::Ps(100_000),
     epoch: true,
     extent: Extent::Bytes,
-    options: &[VOLUME],
+    options: OF_VOLUMES,
     source: "README of the traces at SNIA IOTTA; Narayanan et al., FAST 2008",
     parse: Parse::Script(script),
     write: Some(write),
@@ -27,7 +27,7 @@ pub const FORMAT: Format = Format {
 };
 
 fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {
-    Ok(Box::new(Msr(Volume::of(choices))))
+    Ok(Box::new(Msr(Volume::of(choices)?)))
 }
 
 #[derive(Clone)]
@@ -50,14 +50,15 @@ impl Script for Msr {
         };
         let volume = line.split_once(',').map_or(host, |(_, behind)| behind);
         let disk_ends = volume.match_indices(',').nth(1).map_or(volume.len(), |(at, _)| at);
-        if self.0.wants(&volume[..disk_ends])? {
-            out.push_back(request);
+        let (name, bytes) = (&volume[..disk_ends], request.bytes.into());
+        if let Some(address) = self.0.place(name, request.address, bytes)? {
+            out.push_back(TraceRequest { address, ..request });
         }
         Ok(Read::Goes)
     }
 
-    fn volume(&self) -> Option<&str> {
-        self.0.name()
+    fn volume(&mut self) -> Option<&mut Volume> {
+        Some(&mut self.0)
     }
 
     fn fork(&self) -> Box<dyn Script> {

@@ -2,7 +2,7 @@
 
 use super::format::{Choices, Messages, Parse, Read, Script};
 use super::input::{Input, OpenError, told};
-use super::{Format, Out, RequestSource, Times, TraceRequest};
+use super::{Format, Out, Places, RequestSource, Times, TraceRequest, Volume};
 use crate::stream::StreamError;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +27,8 @@ pub struct TraceReader {
     messages: Option<Box<dyn Messages>>,
     /// The volume of its first request, where the format names them.
     volume: Option<String>,
+    /// Where volumes lie, where several do.
+    places: Option<Places>,
     /// Whether its first request has no time, though the format has some.
     begins_without_time: bool,
     /// What times are counted in, where the beginning of the file says so.
@@ -79,10 +81,11 @@ impl TraceReader {
         match first.next() {
             Ok(Some(request)) => {
                 let (times, begun) = (Some(first.times()), first.begun);
-                let volume = first.script.as_ref().and_then(|script| script.volume());
-                let volume = volume.map(str::to_owned);
+                let volume = first.volumes().and_then(|volume| volume.name().map(str::to_owned));
                 let begins_without_time = request.ticks.is_none() && first.times() != Times::Absent;
-                Ok(TraceReader { times, begun, volume, begins_without_time, ..reader()? })
+                let mut reader = reader()?;
+                let places = reader.volumes().and_then(|volume| volume.places().cloned());
+                Ok(TraceReader { times, begun, volume, places, begins_without_time, ..reader })
             }
             Ok(None) => Err(OpenError::Wrong(nothing_in(path, format, choices))),
             Err(error) => Err(OpenError::Wrong(error.to_string())),
@@ -102,6 +105,7 @@ impl TraceReader {
             script,
             messages: None,
             volume: None,
+            places: None,
             begins_without_time: false,
             times: None,
             offset: 0,
@@ -126,6 +130,27 @@ impl TraceReader {
     /// The volume of its first request, where the format names them.
     pub(super) fn volume(&self) -> Option<&str> {
         self.volume.as_deref()
+    }
+
+    fn volumes(&mut self) -> Option<&mut Volume> {
+        match (&mut self.script, &mut self.messages) {
+            (Some(script), _) => script.volume(),
+            (None, Some(messages)) => messages.volume(),
+            (None, None) => None,
+        }
+    }
+
+    /// Where volumes lie, where several do.
+    pub(super) fn places(&self) -> Option<&Places> {
+        self.places.as_ref()
+    }
+
+    /// Lays volumes where those of other files are laid, before the first request is asked for.
+    pub(super) fn lay(&mut self, places: &Places) {
+        if let Some(volume) = self.volumes() {
+            volume.share(places);
+        }
+        self.places = Some(places.clone());
     }
 
     /// Whether its first request has no time, though the format has some.
@@ -185,6 +210,7 @@ impl TraceReader {
             messages: self.messages.as_ref().map(|messages| messages.fork()),
             path: self.path.clone(),
             volume: self.volume.clone(),
+            places: self.places.clone(),
             held: 0,
             buffer: self.bytes().to_vec(),
             pending: self.pending.clone(),
@@ -322,6 +348,26 @@ impl TraceReader {
         let line = self.bytes();
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         line.strip_suffix(b"\r").unwrap_or(line)
+    }
+
+    /// What is worth knowing of the file by itself.
+    pub(super) fn remarks_of_file(&self) -> Vec<String> {
+        let path = self.path.display();
+        let mut remarks = Vec::new();
+        if self.cut && self.has_lines() {
+            remarks.push(format!(
+                "the last line of {path} has no end: if the trace was cut there, that line is not as \
+                 it was"
+            ));
+        } else if self.cut {
+            remarks.push(self.without_end());
+        }
+        if let Some(what) = self.format.left_out
+            && self.empty_records > 0
+        {
+            remarks.push(format!("{} {what} of {path} were left out", self.empty_records));
+        }
+        remarks
     }
 
     /// That the record is missing with which a trace of the format ends.
@@ -493,22 +539,8 @@ impl RequestSource for TraceReader {
     }
 
     fn remarks(&self) -> Vec<String> {
-        let path = self.path.display();
-        let mut remarks = Vec::new();
-        if self.cut && self.has_lines() {
-            remarks.push(format!(
-                "the last line of {path} has no end: if the trace was cut there, that line is not as \
-                 it was"
-            ));
-        } else if self.cut {
-            remarks.push(self.without_end());
-        }
-        if let Some(what) = self.format.left_out
-            && self.empty_records > 0
-        {
-            remarks.push(format!("{} {what} of {path} were left out", self.empty_records));
-        }
-        remarks
+        let places = self.places.as_ref().and_then(Places::remark);
+        places.into_iter().chain(self.remarks_of_file()).collect()
     }
 
     fn place(&self) -> String {

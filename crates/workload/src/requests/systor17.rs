@@ -6,8 +6,8 @@
 
 use super::words::{bytes, cells, seconds, whole};
 use super::{
-    ChoiceError, Choices, Extent, Format, Out, Parse, Read, RequestKind, Script, Times,
-    TraceRequest, VOLUME, Volume,
+    ChoiceError, Choices, Extent, Format, OF_VOLUMES, Out, Parse, Read, RequestKind, Script, Times,
+    TraceRequest, Volume,
 };
 use std::io::Write;
 
@@ -21,7 +21,7 @@ pub const FORMAT: Format = Format {
     times: Times::Ps(1_000),
     epoch: true,
     extent: Extent::Bytes,
-    options: &[VOLUME],
+    options: OF_VOLUMES,
     source: "README of the traces at SNIA IOTTA; Lee et al., SYSTOR 2017",
     parse: Parse::Script(script),
     write: Some(write),
@@ -29,7 +29,7 @@ pub const FORMAT: Format = Format {
 };
 
 fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {
-    Ok(Box::new(Systor(Volume::of(choices))))
+    Ok(Box::new(Systor(Volume::of(choices)?)))
 }
 
 #[derive(Clone)]
@@ -47,14 +47,15 @@ impl Script for Systor {
         let address = whole(offset, "an offset in bytes")?;
         let request =
             TraceRequest { address, bytes: bytes(size)?, kind, ticks: Some(seconds(when)?) };
-        if self.0.wants(volume)? {
-            out.push_back(request);
+        let (name, bytes) = (volume, request.bytes.into());
+        if let Some(address) = self.0.place(name, request.address, bytes)? {
+            out.push_back(TraceRequest { address, ..request });
         }
         Ok(Read::Goes)
     }
 
-    fn volume(&self) -> Option<&str> {
-        self.0.name()
+    fn volume(&mut self) -> Option<&mut Volume> {
+        Some(&mut self.0)
     }
 
     fn fork(&self) -> Box<dyn Script> {

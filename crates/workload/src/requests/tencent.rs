@@ -6,8 +6,8 @@
 
 use super::words::{cells, sectors, whole};
 use super::{
-    ChoiceError, Choices, Extent, Format, Out, Parse, Read, RequestKind, Script, Times,
-    TraceRequest, VOLUME, Volume,
+    ChoiceError, Choices, Extent, Format, OF_VOLUMES, Out, Parse, Read, RequestKind, Script, Times,
+    TraceRequest, Volume,
 };
 use std::io::Write;
 
@@ -21,7 +21,7 @@ pub const FORMAT: Format = Format {
     times: Times::Ps(1_000_000_000_000),
     epoch: true,
     extent: Extent::Sectors(512),
-    options: &[VOLUME],
+    options: OF_VOLUMES,
     source: "README of the traces at SNIA IOTTA; Zhang et al., USENIX ATC 2020",
     parse: Parse::Script(script),
     write: Some(write),
@@ -29,7 +29,7 @@ pub const FORMAT: Format = Format {
 };
 
 fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {
-    Ok(Box::new(Tencent(Volume::of(choices))))
+    Ok(Box::new(Tencent(Volume::of(choices)?)))
 }
 
 #[derive(Clone)]
@@ -45,14 +45,14 @@ impl Script for Tencent {
         };
         let (address, bytes) = sectors(first, count)?;
         let ticks = Some(whole(when, "a time in whole seconds")?);
-        if self.0.wants(volume)? {
+        if let Some(address) = self.0.place(volume, address, bytes.into())? {
             out.push_back(TraceRequest { address, bytes, kind, ticks });
         }
         Ok(Read::Goes)
     }
 
-    fn volume(&self) -> Option<&str> {
-        self.0.name()
+    fn volume(&mut self) -> Option<&mut Volume> {
+        Some(&mut self.0)
     }
 
     fn fork(&self) -> Box<dyn Script> {
