@@ -370,6 +370,13 @@ _LOST = (
     ("line_flushes_left_out", "{:,} flushes of lines of the caches were left out: {} has none"),
     ("fences_left_out", "{:,} fences were left out: {} has none"),
     ("threads_joined", "{:,} threads became one, whose turns come one after the other in {}"),
+    (
+        "instructions_nowhere",
+        "{:,} instructions have no address of their own: in {} all are at one",
+    ),
+    ("places_left_out", "addresses of {:,} instructions were left out: {} counts them"),
+    ("branches_left_out", "{:,} branches became other instructions: {} does not tell them"),
+    ("registers_left_out", "registers of {:,} instructions were left out: {} has none"),
     ("instructions_left_out", "{:,} instructions behind the last access were left out by {}"),
     ("instructions_added", "{:,} instructions were added: in {} each access is one"),
 )

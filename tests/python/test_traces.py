@@ -276,9 +276,33 @@ def test_threads_that_become_one_and_instructions_that_are_lost_are_told(tmp_pat
     lackey = f"lackey:{tmp_path / 'a'}"
     told = " ".join(ts.convert(work, lackey).lost)
     assert f"{info.threads['threads']} threads became one" in told
-    again = ts.convert(lackey, f"champsim:{tmp_path / 'b'}")
-    assert any("Instructions of lackey are not carried over" in one for one in again.notices)
+    ts.convert(lackey, f"champsim:{tmp_path / 'b'}")
+    for name in ("lackey:a", "champsim:b"):
+        kind, file = name.split(":")
+        again = ts.run("oracle/quick", f"{kind}:{tmp_path / file}").data["systems"]["oracle/quick"]
+        assert again["instructions"] == info.threads["instructions"]
     assert ts.convert(lackey, f"fio:{tmp_path / 'c'}", interval="1us").notices == []
+
+
+def test_instructions_are_carried_over_with_their_addresses(tmp_path: Path) -> None:
+    text = "I  00401000,3\n L 1ffe000010,8\nI  00401003,2\n M 1ffe000040,4\nI  00401005,5\n"
+    (tmp_path / "a").write_text(text)
+    done = ts.convert(f"lackey:{tmp_path / 'a'}", f"champsim:{tmp_path / 'b.xz'}")
+    assert (done.read, done.written) == (3, 3)
+    records = lzma.decompress((tmp_path / "b.xz").read_bytes())
+    pointers = [int.from_bytes(records[at : at + 8], "little") for at in range(0, 192, 64)]
+    assert pointers == [0x401000, 0x401003, 0x401005]
+    back = ts.convert(f"champsim:{tmp_path / 'b.xz'}", f"drmemtrace:{tmp_path / 'c'}")
+    assert back.lost == []
+    last = ts.convert(f"drmemtrace:{tmp_path / 'c'}", f"lackey:{tmp_path / 'd'}")
+    assert last.lost == []
+    lines = (tmp_path / "d").read_text().splitlines()
+    assert [line.split(",")[0] for line in lines] == [
+        *("I  00401000", " L 1ffe000010", "I  00401003", " L 1ffe000040", " S 1ffe000040"),
+        "I  00401005",
+    ]
+    counts = ts.convert(f"lackey:{tmp_path / 'a'}", f"ramulator-cpu:{tmp_path / 'e'}")
+    assert any("addresses of 3 instructions were left out" in one for one in counts.lost)
 
 
 def test_a_request_beyond_the_last_address_is_an_error_with_its_line(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 use crate::assemble::{filtered, of_windows};
 use crate::error::{run_error, spec_error};
 use crate::job::{Source, Workload};
-use crate::requests::{as_said, frequency, unknown_format};
+use crate::requests::{as_said, files, frequency, unknown_format, unopened};
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -19,8 +19,8 @@ use tierscope_units::{Problem, Problems, reason};
 use tierscope_workload::StreamError;
 use tierscope_workload::requests::profile::{Profile, profile, profile_threads};
 use tierscope_workload::requests::{
-    Accesses, Choices, ConvertError, First, Format, How, Output, Packing, Passed, RequestSource,
-    Times, convert, find,
+    Accesses, Choices, ConvertError, First, Format, How, InstructionSource, Output, Packing,
+    Passed, RequestSource, Times, convert, convert_instructions, find,
 };
 
 /// Bytes of a memory's line, and of a store's page: what is counted in unless it is said.
@@ -74,6 +74,8 @@ struct Opened {
     clock: Option<Clock>,
     remarks: Vec<String>,
     file: Option<PathBuf>,
+    /// The same one instruction after the other, where it is to be converted so.
+    instructions: Option<InstructionSource>,
     /// Whether a program was recorded, of whose flushes no addresses are known.
     recorded: bool,
     /// Whether it would tell that files are deleted, emptied or copied.
@@ -142,9 +144,9 @@ impl Pass {
         let format = target_format(&job.format)?;
         let mut how = how(&job)?;
         how.choices = target_choices(format, &job)?;
-        let told = untold_instructions(&job.from.workload, format);
+        let instructions = py.detach(|| instructions_of(&job.from.workload, format))?;
         let mut opened = py.detach(|| open(job.from))?;
-        opened.remarks.extend(told);
+        opened.instructions = instructions;
         how.clock = how.clock.or(opened.clock);
         check_target(&job.path, opened.file.as_deref(), job.replace)?;
         Pass::spawn(move |shared| convert_to(opened, format, &how, &job.path, shared))
@@ -251,13 +253,31 @@ fn open(from: From) -> PyResult<Opened> {
             if !prepared.missing.is_empty() {
                 remarks.push(format!("Missing: {}", prepared.missing.join("; ")));
             }
-            Ok(Opened { what, limit, clock: None, remarks, file, recorded, tells_of_files })
+            Ok(Opened {
+                what,
+                limit,
+                clock: None,
+                remarks,
+                file,
+                instructions: None,
+                recorded,
+                tells_of_files,
+            })
         }
         Source::Requests(arrivals) => {
             let (source, clock) = arrivals.into_source()?;
             let what = What::Requests(source);
             let remarks = Vec::new();
-            Ok(Opened { what, limit, clock, remarks, file, recorded, tells_of_files })
+            Ok(Opened {
+                what,
+                limit,
+                clock,
+                remarks,
+                file,
+                instructions: None,
+                recorded,
+                tells_of_files,
+            })
         }
     }
 }
@@ -316,16 +336,11 @@ fn fit(opened: &mut Opened, unit_bytes: u64) -> PyResult<()> {
     opened.what.source().fit(unit_bytes).map_err(|error| run_error("unreadable-trace", error))
 }
 
-/// That instructions are not carried over, where both formats tell some: requests alone are.
-fn untold_instructions(source: &Workload, target: &Format) -> Option<String> {
-    let Workload::Requests { format, .. } = source else { return None };
-    let source = find(format).filter(|it| it.write_instructions.is_some())?;
-    target.write_instructions.is_some().then(|| {
-        format!(
-            "Instructions of {} are not carried over: in {} each access is one.",
-            source.name, target.name
-        )
-    })
+/// The instructions of a trace, where both formats tell them one by one or by their count.
+fn instructions_of(source: &Workload, target: &Format) -> PyResult<Option<InstructionSource>> {
+    let Workload::Requests { format, path, .. } = source else { return Ok(None) };
+    let (Some(found), [file]) = (find(format), &files(path)[..]) else { return Ok(None) };
+    InstructionSource::open(file, found, target).map_err(unopened)
 }
 
 fn target_format(name: &str) -> PyResult<&'static Format> {
@@ -459,12 +474,17 @@ fn convert_to(opened: Opened, format: &Format, how: &How, path: &Path, shared: &
     let unwritable = |error: &io::Error| {
         ("unwritable", format!("{} cannot be written: {}", path.display(), reason(error)))
     };
+    let mut instructions = opened.instructions;
     let mut source = opened.what.into_source(opened.limit);
     source
         .fit(u64::from(how.line_bytes))
         .map_err(|error| ("unreadable-trace", error.to_string()))?;
     let mut to = Output::create(path).map_err(|error| unwritable(&error))?;
-    let done = convert(&mut *source, format, how, &mut to, |at| shared.goes_on(at));
+    let goes_on = |at| shared.goes_on(at);
+    let done = match &mut instructions {
+        Some(source) => convert_instructions(source, format, how, opened.limit, &mut to, goes_on),
+        None => convert(&mut *source, format, how, &mut to, goes_on),
+    };
     let converted = done.map_err(|error| match error {
         ConvertError::Stream(error) => ("unreadable-trace", error.to_string()),
         ConvertError::Unwritable(why) => {
@@ -475,14 +495,14 @@ fn convert_to(opened: Opened, format: &Format, how: &How, path: &Path, shared: &
     if shared.stopped() {
         return Err(("interrupted", format!("{} was not written", path.display())));
     }
-    if converted.written == 0 {
+    if converted.written == 0 && converted.instructions == 0 {
         let name = format.name;
         return Err(("nothing-left", format!("nothing of the source has a place in {name}")));
     }
     to.flush().map_err(|error| unwritable(&error))?;
     let file_bytes = to.finish().map_err(|error| unwritable(&error))?;
     let mut remarks = opened.remarks;
-    remarks.extend(source.remarks());
+    remarks.extend(instructions.map_or_else(|| source.remarks(), |source| source.remarks()));
     let packed = match Packing::of(path) {
         Packing::Plain => None,
         Packing::Gzip => Some("gzip"),

@@ -10,10 +10,14 @@
 //! registers that its instruction reads has been made of that load, by any number of instructions. That is
 //! an upper bound: the trace does not tell registers of an address from those of data.
 
-use super::format::{OfProgram, Program, Several, WriteInstructions};
+use super::format::{
+    Branch, Instruction, OfInstructions, OfProgram, Program, ReadInstructions, Several,
+    WriteInstructions,
+};
 use super::told::bytes_in_line;
-use super::{Format, Out, Parse, Told, TraceRequest};
+use super::{Converted, Format, Out, Parse, Told, TraceRequest};
 use crate::op::FLAG_DEPENDENT;
+use std::collections::VecDeque;
 
 /// The format.
 pub const FORMAT: Format = Format {
@@ -33,6 +37,10 @@ pub const FORMAT: Format = Format {
     program: Some(OfProgram {
         new: || Box::new(Instructions::default()),
         several: Several::Processes,
+    }),
+    instructions: Some(OfInstructions {
+        read: || Box::new(Records),
+        write: Some(write_instruction),
     }),
     ..Format::PLAIN
 };
@@ -121,6 +129,103 @@ impl Program for Instructions {
 
     fn fork(&self) -> Box<dyn Program> {
         Box::new(self.clone())
+    }
+}
+
+/// ChampSim's numbers of the registers by which it tells branches apart: stack pointer, flags, instruction pointer
+/// (`inc/instruction.h`), and one that stands for any other.
+const STACK: u8 = 6;
+const FLAGS: u8 = 25;
+const POINTER: u8 = 26;
+const OTHER: u8 = 1;
+
+/// Registers, written and read, by which ChampSim knows a branch (`inc/instruction.h`, the constructor of
+/// `ooo_model_instr`).
+fn registers_of(branch: Branch) -> [u8; 6] {
+    match branch {
+        Branch::Jump | Branch::Other => [POINTER, 0, POINTER, 0, 0, 0],
+        Branch::IndirectJump => [POINTER, 0, OTHER, 0, 0, 0],
+        Branch::Conditional => [POINTER, 0, POINTER, FLAGS, 0, 0],
+        Branch::Call => [POINTER, STACK, POINTER, STACK, 0, 0],
+        Branch::IndirectCall => [POINTER, STACK, POINTER, STACK, OTHER, 0],
+        Branch::Return => [POINTER, STACK, STACK, 0, 0, 0],
+    }
+}
+
+/// Which branch ChampSim takes one for that has these registers.
+fn branch_of(registers: &[u8; 6]) -> Branch {
+    let (written, read) = registers.split_at(2);
+    let (writes_stack, writes_pointer) = (written.contains(&STACK), written.contains(&POINTER));
+    let (reads_stack, reads_flags) = (read.contains(&STACK), read.contains(&FLAGS));
+    let reads_pointer = read.contains(&POINTER);
+    let reads_other = read.iter().any(|register| !NO_DATA.contains(register));
+    match (reads_stack, reads_flags, reads_pointer, reads_other) {
+        _ if !writes_pointer => Branch::Other,
+        (true, false, true, false) if writes_stack => Branch::Call,
+        (true, false, true, true) if writes_stack => Branch::IndirectCall,
+        (true, false, false, _) if writes_stack => Branch::Return,
+        (false, false, _, false) => Branch::Jump,
+        (false, false, false, true) => Branch::IndirectJump,
+        (false, true, true, _) | (false, false, true, true) => Branch::Conditional,
+        _ => Branch::Other,
+    }
+}
+
+/// A trace on its way to another of instructions.
+struct Records;
+
+impl ReadInstructions for Records {
+    fn read(&mut self, record: &[u8], out: &mut VecDeque<Instruction>) -> Result<(), String> {
+        check(record)?;
+        let registers = *record[10..].first_chunk().ok_or("it has no registers")?;
+        let branch = (record[8] > 0).then(|| branch_of(&registers));
+        let mut requests = Out::new();
+        parse(record, &mut requests)?;
+        out.push_back(Instruction {
+            counts: true,
+            address: Some(word(record, 0)).filter(|address| *address > 0),
+            branch,
+            taken: branch.map(|_| record[9] > 0),
+            registers: (registers != [0; 6]).then_some(registers),
+            accesses: requests.into(),
+            ..Instruction::default()
+        });
+        Ok(())
+    }
+}
+
+/// A record, and further ones at the same address for what it loads and stores more than a record tells.
+fn write_instruction(one: &Instruction, to: &mut Vec<u8>, done: &mut Converted) {
+    let (stores, loads): (Vec<u64>, Vec<u64>) = {
+        let there = |access: &&TraceRequest| access.address != 0;
+        done.nowhere += one.accesses.iter().filter(|access| !there(access)).count() as u64;
+        let of = |write: bool| {
+            let those = one.accesses.iter().filter(there).filter(move |it| it.is_write() == write);
+            those.map(|access| access.address).collect()
+        };
+        (of(true), of(false))
+    };
+    done.written += (stores.len() + loads.len()) as u64;
+    let records = stores.len().div_ceil(2).max(loads.len().div_ceil(4));
+    let counted = records.max(usize::from(one.counts));
+    done.instructions_added += (counted - usize::from(one.counts)) as u64;
+    for number in 0..counted {
+        let mut record = [0u8; RECORD_BYTES];
+        record[..8].copy_from_slice(&one.address.unwrap_or(0).to_le_bytes());
+        if number == 0 {
+            let of_branch = one.branch.map(registers_of);
+            record[8] = u8::from(one.branch.is_some());
+            let always = one.branch.is_some_and(Branch::is_always_taken);
+            record[9] = u8::from(one.taken.unwrap_or(always));
+            record[10..16].copy_from_slice(&one.registers.or(of_branch).unwrap_or([0; 6]));
+        }
+        for (first, most, all) in [(FIRST_WRITTEN, 2, &stores), (FIRST_READ, 4, &loads)] {
+            let some = all.iter().skip(most * number).take(most);
+            for (place, address) in record[first..].chunks_exact_mut(8).zip(some) {
+                place.copy_from_slice(&address.to_le_bytes());
+            }
+        }
+        to.extend_from_slice(&record);
     }
 }
 

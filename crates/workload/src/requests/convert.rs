@@ -66,6 +66,16 @@ pub struct Converted {
     pub instructions_left_out: u64,
     /// Instructions that were added, since each request is one in the target.
     pub instructions_added: u64,
+    /// Instructions that were carried over one by one.
+    pub instructions: u64,
+    /// Those of them that had no address, and have the same one in the target.
+    pub instructions_nowhere: u64,
+    /// Those whose address the target cannot tell.
+    pub places_left_out: u64,
+    /// Branches that the target does not tell from other instructions.
+    pub branches_left_out: u64,
+    /// Instructions whose registers the target does not tell.
+    pub registers_left_out: u64,
     /// Whether the source had times and the target has none.
     pub times_left_out: bool,
 }

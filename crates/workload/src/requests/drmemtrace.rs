@@ -12,8 +12,14 @@
 //! first access; an exit and a footer behind the last. A size has 16 bits: requests of 64 KiB and more become
 //! several.
 
-use super::format::{OfProgram, Program, Several, WriteInstructions};
-use super::{Extent, Format, MOST_REQUEST_BYTES, Out, Parse, RequestKind, Told, TraceRequest};
+use super::format::{
+    Branch, Instruction, OfInstructions, OfProgram, Program, ReadInstructions, Several,
+    WriteInstructions,
+};
+use super::{
+    Converted, Extent, Format, MOST_REQUEST_BYTES, Out, Parse, RequestKind, Told, TraceRequest,
+};
+use std::collections::{BTreeSet, VecDeque};
 
 /// The format.
 pub const FORMAT: Format = Format {
@@ -33,12 +39,17 @@ pub const FORMAT: Format = Format {
         most_at_once: 1 << 12,
     }),
     program: Some(OfProgram { new: || Box::new(Drmemtrace::default()), several: Several::Named }),
+    instructions: Some(OfInstructions {
+        read: || Box::new(Entries::default()),
+        write: Some(write_instruction),
+    }),
     ..Format::PLAIN
 };
 
 const READ: u16 = 0;
 const WRITE: u16 = 1;
 const INSTRUCTION: u16 = 10;
+const CONDITIONAL: u16 = 13;
 const RETURN: u16 = 16;
 const BUNDLE: u16 = 17;
 const THREAD: u16 = 22;
@@ -50,6 +61,17 @@ const MARKER: u16 = 28;
 const SYSENTER: u16 = 31;
 const TAKEN: u16 = 48;
 const UNTAKEN: u16 = 49;
+/// What branches are.
+const BRANCHES: [(u16, Branch); 8] = [
+    (11, Branch::Jump),
+    (12, Branch::IndirectJump),
+    (CONDITIONAL, Branch::Conditional),
+    (14, Branch::Call),
+    (15, Branch::IndirectCall),
+    (RETURN, Branch::Return),
+    (TAKEN, Branch::Conditional),
+    (UNTAKEN, Branch::Conditional),
+];
 /// Bytes of an access that is one part of a larger one: whole lines and pages.
 const MOST_AT_ONCE: u16 = 1 << 15;
 
@@ -114,6 +136,102 @@ fn write_instructions(count: u64, request: Option<&TraceRequest>, to: &mut Vec<u
     count
 }
 
+/// A trace on its way to another of instructions.
+#[derive(Default)]
+struct Entries {
+    /// Whether there has been an instruction.
+    counts: bool,
+    /// The instruction whose accesses come.
+    current: Option<Instruction>,
+    /// Instructions that were told by their number.
+    before: u64,
+    threads: BTreeSet<u64>,
+}
+
+impl ReadInstructions for Entries {
+    fn read(&mut self, record: &[u8], out: &mut VecDeque<Instruction>) -> Result<(), String> {
+        let (kind, size, address) = entry(record)?;
+        match kind {
+            READ | WRITE => {
+                if !self.counts {
+                    out.extend(self.current.take());
+                }
+                let counts = !self.counts;
+                let current = self
+                    .current
+                    .get_or_insert_with(|| Instruction { counts, ..Instruction::default() });
+                let (bytes, kind) = (size.max(1).into(), RequestKind::of(kind == WRITE));
+                current.accesses.push(TraceRequest { address, bytes, kind, ticks: None });
+            }
+            INSTRUCTION..=RETURN | SYSENTER | TAKEN | UNTAKEN => {
+                self.counts = true;
+                out.extend(self.current.take());
+                let branch = BRANCHES.iter().find(|(code, _)| *code == kind);
+                let branch = branch.map(|(_, branch)| *branch);
+                let taken = match kind {
+                    UNTAKEN => Some(false),
+                    CONDITIONAL => None,
+                    _ => branch.map(|_| true),
+                };
+                self.current = Some(Instruction {
+                    before: std::mem::take(&mut self.before),
+                    counts: size > 0,
+                    address: Some(address),
+                    bytes: size,
+                    branch,
+                    taken,
+                    ..Instruction::default()
+                });
+            }
+            BUNDLE => {
+                out.extend(self.current.take());
+                self.before += u64::from(size);
+            }
+            THREAD => {
+                // What it did last is whole.
+                out.extend(self.current.take());
+                self.threads.insert(address);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut VecDeque<Instruction>) {
+        out.extend(self.current.take());
+        let before = std::mem::take(&mut self.before);
+        if before > 0 {
+            out.push_back(Instruction { before, ..Instruction::default() });
+        }
+    }
+
+    fn threads(&self) -> u64 {
+        self.threads.len() as u64
+    }
+}
+
+fn write_instruction(one: &Instruction, to: &mut Vec<u8>, done: &mut Converted) {
+    if one.counts {
+        let kind = match (one.branch, one.taken) {
+            (Some(Branch::Conditional), Some(true)) => TAKEN,
+            (Some(Branch::Conditional), Some(false)) => UNTAKEN,
+            (branch, _) => {
+                let told = BRANCHES.iter().find(|(_, it)| Some(*it) == branch);
+                done.branches_left_out += u64::from(branch.is_some() && told.is_none());
+                told.map_or(INSTRUCTION, |(code, _)| *code)
+            }
+        };
+        let bytes = if one.bytes > 0 { one.bytes } else { INSTRUCTION_BYTES };
+        let address = one.address.unwrap_or(INSTRUCTION_ADDRESS);
+        to.extend_from_slice(&packed(kind, bytes, address));
+    }
+    for access in &one.accesses {
+        write(access, to);
+    }
+    done.written += one.accesses.len() as u64;
+    done.registers_left_out += u64::from(one.registers.is_some());
+}
+
 /// Type, size and address of a record.
 fn entry(record: &[u8]) -> Result<(u16, u16, u64), String> {
     let half = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
@@ -151,9 +269,10 @@ impl Program for Drmemtrace {
                 }
                 told.access(kind == WRITE, address, size.max(1), 0);
             }
+            // One of no bytes tells where the accesses behind it are of, of a trace whose instructions are filtered.
             INSTRUCTION..=RETURN | SYSENTER | TAKEN | UNTAKEN => {
                 self.counts = true;
-                told.instructions(1);
+                told.instructions(u32::from(size > 0));
             }
             BUNDLE => told.instructions(u32::from(size)),
             THREAD => told.thread(address)?,

@@ -1,7 +1,7 @@
 //! What a format of traces says of itself, and what it asks of those who read or write it.
 
 use super::told::Told;
-use super::{RequestKind, Times, TraceRequest, Volume};
+use super::{Converted, RequestKind, Times, TraceRequest, Volume};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A format of traces of requests.
@@ -52,6 +52,8 @@ pub struct Format {
     /// How it is read for a machine with a processor, where it tells what a program's instructions do, or
     /// which thread asks.
     pub program: Option<OfProgram>,
+    /// How it tells of instructions one by one, where it does.
+    pub instructions: Option<OfInstructions>,
 }
 
 impl Format {
@@ -80,6 +82,7 @@ impl Format {
         writer: None,
         write_instructions: None,
         program: None,
+        instructions: None,
     };
 
     /// Whether traces of it are written, and not only read.
@@ -115,6 +118,73 @@ pub struct WriteInstructions {
     pub write: fn(u64, Option<&TraceRequest>, &mut Vec<u8>) -> u64,
     /// How many are written at a time at most, and what precedes them without a request.
     pub most_at_once: u64,
+}
+
+/// What a branch is, as ChampSim and DynamoRIO tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Branch {
+    /// To an address in the instruction.
+    Jump,
+    /// To an address in a register or in memory.
+    IndirectJump,
+    /// To an address in the instruction, or not.
+    Conditional,
+    /// A call of an address in the instruction.
+    Call,
+    /// A call of an address in a register or in memory.
+    IndirectCall,
+    /// Back to where a call came from.
+    Return,
+    /// One of which the trace does not say what it is.
+    Other,
+}
+
+/// An instruction, as far as a trace tells of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Instruction {
+    /// Instructions before it of which nothing is told.
+    pub before: u64,
+    /// Whether it is an instruction itself, and not an access that is of none.
+    pub counts: bool,
+    /// Where it is.
+    pub address: Option<u64>,
+    /// Its own bytes; 0 where they are not told.
+    pub bytes: u16,
+    /// What branch it is, if it is one.
+    pub branch: Option<Branch>,
+    /// Whether it was taken, where that is told.
+    pub taken: Option<bool>,
+    /// Registers that it writes (2) and reads (4), by ChampSim's numbers.
+    pub registers: Option<[u8; 6]>,
+    /// What it loads and stores, in order; of 0 bytes where their number is not told.
+    pub accesses: Vec<TraceRequest>,
+}
+
+/// How a format tells of instructions one by one.
+#[derive(Clone, Copy, Debug)]
+pub struct OfInstructions {
+    /// What is known at the beginning of a file.
+    pub read: fn() -> Box<dyn ReadInstructions>,
+    /// Appends an instruction with its accesses, but not those before it, and counts what is lost; `None` where accesses
+    /// are told with how many instructions were before.
+    pub write: Option<fn(&Instruction, &mut Vec<u8>, &mut Converted)>,
+}
+
+/// What is known after some lines or records of a trace of instructions.
+pub trait ReadInstructions: Send {
+    /// Reads the next line, which has no blanks around it and is not empty, or record, and appends what is whole by it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn read(&mut self, record: &[u8], out: &mut VecDeque<Instruction>) -> Result<(), String>;
+
+    /// Appends what is left at the end.
+    fn end(&mut self, _out: &mut VecDeque<Instruction>) {}
+
+    /// Threads that there were.
+    fn threads(&self) -> u64 {
+        1
+    }
 }
 
 /// How requests of a format say how much they move.

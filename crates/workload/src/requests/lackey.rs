@@ -5,11 +5,15 @@
 //! is left out. Instructions (`I`) are counted on a machine with a processor, up to the access that
 //! follows, and left out on a device alone; where a trace has none, each line counts as one.
 
-use super::format::{OfProgram, Program, Several, WriteInstructions};
+use super::format::{
+    Instruction, OfInstructions, OfProgram, Program, ReadInstructions, Several, WriteInstructions,
+};
 use super::words::{bytes, hexadecimal};
 use super::{
-    ChoiceError, Choices, Extent, Format, Out, Parse, Read, RequestKind, Script, Told, TraceRequest,
+    ChoiceError, Choices, Converted, Extent, Format, Out, Parse, Read, RequestKind, Script, Told,
+    TraceRequest,
 };
+use std::collections::VecDeque;
 use std::io::Write;
 
 /// The format.
@@ -28,6 +32,10 @@ pub const FORMAT: Format = Format {
         most_at_once: 1 << 12,
     }),
     program: Some(OfProgram { new: || Box::new(Accesses::default()), several: Several::Processes }),
+    instructions: Some(OfInstructions {
+        read: || Box::new(Lines::default()),
+        write: Some(write_instruction),
+    }),
     ..Format::PLAIN
 };
 
@@ -100,6 +108,61 @@ impl Program for Accesses {
         Box::new(self.clone())
     }
 }
+
+/// A trace on its way to another of instructions.
+#[derive(Default)]
+struct Lines {
+    /// Whether the trace tells instructions; of others each line is one.
+    tells: bool,
+    /// The instruction whose accesses come.
+    current: Option<Instruction>,
+}
+
+impl ReadInstructions for Lines {
+    fn read(&mut self, line: &[u8], out: &mut VecDeque<Instruction>) -> Result<(), String> {
+        let line = std::str::from_utf8(line).map_err(|_| "the line is not text")?;
+        let Some((kinds, address, bytes)) = accesses(line)? else { return Ok(()) };
+        if kinds.is_empty() {
+            self.tells = true;
+            out.extend(self.current.take());
+            let bytes = u16::try_from(bytes)
+                .map_err(|_| format!("an instruction has no {bytes} bytes, but 65535 at most"))?;
+            let (address, counts) = (Some(address), true);
+            self.current = Some(Instruction { address, bytes, counts, ..Instruction::default() });
+            return Ok(());
+        }
+        if !self.tells {
+            out.extend(self.current.take());
+        }
+        let counts = !self.tells;
+        let current =
+            self.current.get_or_insert_with(|| Instruction { counts, ..Instruction::default() });
+        let access = |kind: &RequestKind| TraceRequest { address, bytes, kind: *kind, ticks: None };
+        current.accesses.extend(kinds.iter().map(access));
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut VecDeque<Instruction>) {
+        out.extend(self.current.take());
+    }
+}
+
+fn write_instruction(one: &Instruction, to: &mut Vec<u8>, done: &mut Converted) {
+    if one.counts {
+        let bytes = if one.bytes > 0 { one.bytes } else { INSTRUCTION_BYTES };
+        let _ = writeln!(to, "I  {:08x},{bytes}", one.address.unwrap_or(INSTRUCTION_ADDRESS));
+    }
+    for access in &one.accesses {
+        write(access, to);
+    }
+    done.written += one.accesses.len() as u64;
+    done.branches_left_out += u64::from(one.branch.is_some());
+    done.registers_left_out += u64::from(one.registers.is_some());
+}
+
+/// Where instructions are of which that is not known, and the bytes of each.
+const INSTRUCTION_ADDRESS: u64 = 0x40_0000;
+const INSTRUCTION_BYTES: u16 = 4;
 
 fn write(request: &TraceRequest, to: &mut Vec<u8>) {
     let what = if request.is_write() { 'S' } else { 'L' };

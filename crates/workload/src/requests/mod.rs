@@ -12,6 +12,7 @@ mod first;
 mod format;
 mod gzip;
 mod input;
+mod instructions;
 mod merged;
 mod output;
 mod pattern;
@@ -28,10 +29,12 @@ pub use accesses::{Accesses, Step};
 pub use convert::{ConvertError, Converted, How, convert};
 pub use first::First;
 pub use format::{
-    ChoiceError, Choices, Extent, Format, FormatOption, Marks, Messages, OfProgram, Out, Parse,
-    Program, Read, Script, Several, Write, WriteInstructions, WriteScript, Writer,
+    Branch, ChoiceError, Choices, Extent, Format, FormatOption, Instruction, Marks, Messages,
+    OfInstructions, OfProgram, Out, Parse, Program, Read, ReadInstructions, Script, Several, Write,
+    WriteInstructions, WriteScript, Writer,
 };
 pub use input::OpenError;
+pub use instructions::{InstructionSource, convert_instructions};
 pub use merged::Merged;
 pub use output::{Output, Packing};
 pub use pattern::{PATTERNS, Pattern, PatternSource, Patterned, find_pattern};

@@ -4,10 +4,13 @@
 //! Ramulator 1 has them filtered, by caches, as above, and unfiltered, where `R` or `W` stands behind the
 //! only address. Addresses are decimal unless `0x` stands before them.
 
-use super::format::{OfProgram, Program, Several, WriteInstructions};
+use super::format::{
+    Instruction, OfInstructions, OfProgram, Program, ReadInstructions, Several, WriteInstructions,
+};
 use super::told::bytes_in_line;
 use super::words::{address, whole};
 use super::{ChoiceError, Choices, Format, Out, Parse, Read, Script, Told, TraceRequest};
+use std::collections::VecDeque;
 use std::io::Write;
 
 /// The format.
@@ -26,6 +29,7 @@ pub const FORMAT: Format = Format {
         most_at_once: MOST_INSTRUCTIONS,
     }),
     program: Some(OfProgram { new: || Box::new(Accesses), several: Several::Processes }),
+    instructions: Some(OfInstructions::counted(|| Box::new(Accesses))),
     ..Format::PLAIN
 };
 
@@ -90,6 +94,18 @@ impl Program for Accesses {
 
     fn fork(&self) -> Box<dyn Program> {
         Box::new(Accesses)
+    }
+}
+
+impl ReadInstructions for Accesses {
+    fn read(&mut self, text: &[u8], out: &mut VecDeque<Instruction>) -> Result<(), String> {
+        let text = std::str::from_utf8(text).map_err(|_| "the line is not text")?;
+        let (before, place, write, back) = line(text)?;
+        let mut accesses = vec![TraceRequest::line(place, write, None)];
+        accesses.extend(back.map(|back| TraceRequest::line(back, true, None)));
+        let before = before.into();
+        out.push_back(Instruction { before, counts: true, accesses, ..Instruction::default() });
+        Ok(())
     }
 }
 

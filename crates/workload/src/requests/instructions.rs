@@ -1,0 +1,357 @@
+//! From one trace of a program's instructions to another: where instructions are, what branches are, and what each
+//! loads and stores, as far as both formats tell of it.
+
+use super::convert::{Converted, How};
+use super::format::{Branch, Instruction, OfInstructions, ReadInstructions};
+use super::{Choices, ConvertError, Extent, Format, OpenError, Passed, RequestSource, TraceReader};
+use crate::stream::StreamError;
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+
+/// Bytes that are written at a time.
+const AT_ONCE: usize = 1 << 16;
+/// Instructions between two looks at whether to go on.
+const LOOK_EVERY: u64 = 1 << 16;
+/// Instructions without a place that are written at a time.
+const PLAIN_AT_ONCE: u64 = 1 << 10;
+
+/// Instructions of a trace, one after the other.
+pub struct InstructionSource {
+    reader: TraceReader,
+    records: Box<dyn ReadInstructions>,
+    /// Those that are whole.
+    ready: VecDeque<Instruction>,
+    ended: bool,
+}
+
+impl InstructionSource {
+    /// Opens a trace of one file; nothing where its format, or that of the target, tells no instructions.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or its beginning is wrong.
+    pub fn open(
+        path: &Path,
+        format: &'static Format,
+        target: &Format,
+    ) -> Result<Option<Self>, OpenError> {
+        let (Some(of_source), Some(_)) = (format.instructions, target.write_instructions) else {
+            return Ok(None);
+        };
+        let reader = TraceReader::open(path, format, &Choices::new())?;
+        let (records, ready) = ((of_source.read)(), VecDeque::new());
+        Ok(Some(InstructionSource { reader, records, ready, ended: false }))
+    }
+
+    /// What is worth knowing of what has been read.
+    pub fn remarks(&self) -> Vec<String> {
+        self.reader.remarks()
+    }
+
+    fn next(&mut self) -> Result<Option<Instruction>, StreamError> {
+        while self.ready.is_empty() && !self.ended {
+            if !self.reader.read()? {
+                self.records.end(&mut self.ready);
+                self.ended = true;
+            } else if let Some(record) = self.reader.record() {
+                let read = self.records.read(record, &mut self.ready);
+                read.map_err(|why| self.reader.wrong(&why))?;
+            }
+        }
+        Ok(self.ready.pop_front())
+    }
+}
+
+/// Writes all instructions of `source` to `to` in `format`, and what they load and store; `most` accesses at most.
+/// `goes_on` is asked now and then, and ends it.
+///
+/// # Errors
+/// Where the source is wrong, or the target cannot be written.
+pub fn convert_instructions(
+    source: &mut InstructionSource,
+    format: &Format,
+    how: &How,
+    most: Option<u64>,
+    to: &mut dyn io::Write,
+    mut goes_on: impl FnMut(Passed) -> bool,
+) -> Result<Converted, ConvertError> {
+    let Some(of_format) = format.write_instructions else {
+        return Err(ConvertError::OnlyRead(format.name));
+    };
+    let most = most.unwrap_or(u64::MAX);
+    let mut done = Converted::default();
+    let mut buffer = Vec::from(format.opening);
+    // Instructions without an access that the target tells with the next that has one.
+    let mut left = 0u64;
+    let mut number = 0u64;
+    while done.read < most
+        && let Some(mut one) = source.next()?
+    {
+        number += 1;
+        one.accesses.truncate(usize::try_from(most - done.read).unwrap_or(usize::MAX));
+        done.read += one.accesses.len() as u64;
+        done.instructions += one.before + u64::from(one.counts);
+        match format.instructions.and_then(|of_target| of_target.write) {
+            Some(write) => {
+                done.instructions_nowhere +=
+                    one.before + u64::from(one.counts && one.address.is_none());
+                let mut before = one.before;
+                while before > 0 {
+                    let some = before.min(PLAIN_AT_ONCE);
+                    (of_format.write)(some, None, &mut buffer);
+                    before -= some;
+                    drain(&mut buffer, to)?;
+                }
+                spread(&mut one, format.extent, how, &mut done);
+                write(&one, &mut buffer, &mut done);
+            }
+            None => {
+                left += one.before + u64::from(one.counts);
+                done.branches_left_out += u64::from(one.branch.is_some());
+                done.registers_left_out += u64::from(one.registers.is_some());
+                done.places_left_out += u64::from(one.address.is_some());
+                spread(&mut one, format.extent, how, &mut done);
+                for access in &one.accesses {
+                    let written = (of_format.write)(left, Some(access), &mut buffer);
+                    done.instructions_left_out += left.saturating_sub(written);
+                    done.instructions_added += written.saturating_sub(left);
+                    done.written += 1;
+                    left = 0;
+                }
+            }
+        }
+        drain(&mut buffer, to)?;
+        if number.is_multiple_of(LOOK_EVERY)
+            && !goes_on(Passed { requests: done.read, share: source.reader.share() })
+        {
+            break;
+        }
+    }
+    if left > 0 {
+        let written = (of_format.write)(left, None, &mut buffer);
+        done.instructions_left_out += left.saturating_sub(written);
+    }
+    let threads = source.records.threads();
+    done.threads_joined = if threads > 1 { threads } else { 0 };
+    buffer.extend_from_slice(format.closing);
+    to.write_all(&buffer)?;
+    to.flush()?;
+    Ok(done)
+}
+
+fn drain(buffer: &mut Vec<u8>, to: &mut dyn io::Write) -> io::Result<()> {
+    if buffer.len() >= AT_ONCE {
+        to.write_all(buffer)?;
+        buffer.clear();
+    }
+    Ok(())
+}
+
+/// Makes of accesses one for each line where the target has no sizes, and gives them a size where it has some and the
+/// source tells none.
+fn spread(one: &mut Instruction, extent: Extent, how: &How, done: &mut Converted) {
+    if extent != Extent::Line {
+        for access in one.accesses.iter_mut().filter(|access| access.bytes == 0) {
+            access.bytes = super::told::bytes_in_line(access.address).into();
+        }
+        return;
+    }
+    let line_bytes = u64::from(how.line_bytes);
+    let mut number = 0;
+    while let Some(access) = one.accesses.get_mut(number) {
+        let (whole, bytes) = (*access, std::mem::take(&mut access.bytes));
+        number += 1;
+        done.sizes_left_out += u64::from(bytes > 0);
+        // The last byte may be the largest number.
+        let mut next = (whole.address / line_bytes + 1).checked_mul(line_bytes);
+        while let Some(address) = next.filter(|address| *address < whole.end()) {
+            let part = super::TraceRequest { address, bytes: 0, ..whole };
+            one.accesses.insert(number, part);
+            number += 1;
+            next = address.checked_add(line_bytes);
+        }
+    }
+}
+
+impl Branch {
+    /// Whether it is taken whenever it comes.
+    pub(super) fn is_always_taken(self) -> bool {
+        self != Branch::Conditional
+    }
+}
+
+impl OfInstructions {
+    /// Of a format of which instructions are told by their count alone.
+    pub(super) const fn counted(read: fn() -> Box<dyn ReadInstructions>) -> Self {
+        OfInstructions { read, write: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Scratch;
+    use super::super::{ProgramTrace, RequestKind, TraceRequest, find};
+    use super::*;
+    use crate::stream::{Pull, Stream};
+    use proptest::prelude::*;
+
+    fn converted(file: &Scratch, from: &str, to: &str, most: Option<u64>) -> (Scratch, Converted) {
+        let (source, target) = (find(from).unwrap(), find(to).unwrap());
+        let mut source = InstructionSource::open(&file.0, source, target).unwrap().unwrap();
+        let mut bytes = Vec::new();
+        let how = How::default();
+        let done = convert_instructions(&mut source, target, &how, most, &mut bytes, |_| true);
+        (Scratch::new(&bytes), done.unwrap())
+    }
+
+    fn read(file: &Scratch, format: &str) -> Vec<Instruction> {
+        let format = find(format).unwrap();
+        let mut source = InstructionSource::open(&file.0, format, format).unwrap().unwrap();
+        std::iter::from_fn(|| source.next().unwrap()).collect()
+    }
+
+    /// Instructions of a trace as a machine counts them.
+    fn counted(file: &Scratch, format: &str) -> u64 {
+        let files = std::slice::from_ref(&file.0);
+        let format = find(format).unwrap();
+        let mut trace = ProgramTrace::open(files, format, &Choices::new(), 1).unwrap();
+        let mut ops = Vec::new();
+        while trace.pull(0, 999, &mut ops).unwrap() == Pull::More {}
+        ops.iter().map(|op| u64::from(op.instructions())).sum()
+    }
+
+    /// A trace of drmemtrace.
+    fn written(all: &[Instruction]) -> Scratch {
+        let format = find("drmemtrace").unwrap();
+        let mut bytes = Vec::from(format.opening);
+        let write = format.instructions.unwrap().write.unwrap();
+        all.iter().for_each(|one| write(one, &mut bytes, &mut Converted::default()));
+        bytes.extend_from_slice(format.closing);
+        Scratch::new(&bytes)
+    }
+
+    fn branch() -> impl Strategy<Value = (Option<Branch>, Option<bool>)> {
+        prop_oneof![
+            4 => Just((None, None)),
+            1 => Just((Some(Branch::Jump), Some(true))),
+            1 => Just((Some(Branch::IndirectJump), Some(true))),
+            1 => any::<bool>().prop_map(|taken| (Some(Branch::Conditional), Some(taken))),
+            1 => Just((Some(Branch::Call), Some(true))),
+            1 => Just((Some(Branch::IndirectCall), Some(true))),
+            1 => Just((Some(Branch::Return), Some(true))),
+        ]
+    }
+
+    fn instructions() -> impl Strategy<Value = Vec<Instruction>> {
+        let access =
+            (1u64..1 << 40, 1u32..100, any::<bool>()).prop_map(|(address, bytes, write)| {
+                TraceRequest { address, bytes, kind: RequestKind::of(write), ticks: None }
+            });
+        let accesses = proptest::collection::vec(access, 0..8);
+        let one = (1u64..1 << 47, 1u16..16, branch(), accesses);
+        let one = one.prop_map(|(address, bytes, (branch, taken), accesses)| Instruction {
+            counts: true,
+            address: Some(address),
+            bytes,
+            branch,
+            taken,
+            accesses,
+            ..Instruction::default()
+        });
+        proptest::collection::vec(one, 1..30).prop_filter("a trace has an access", |all| {
+            all.iter().any(|one| !one.accesses.is_empty())
+        })
+    }
+
+    /// Lines of an instruction's accesses, loads first.
+    fn lines(one: &Instruction) -> Vec<(bool, u64)> {
+        let mut all = Vec::new();
+        for write in [false, true] {
+            for access in one.accesses.iter().filter(|access| access.is_write() == write) {
+                let lines = access.address / 64..=(access.end() - 1) / 64;
+                all.extend(lines.map(|line| (write, line)));
+            }
+        }
+        all
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+        #[test]
+        fn what_both_formats_tell_of_instructions_comes_back(all in instructions()) {
+            let file = written(&all);
+            prop_assert_eq!(&read(&file, "drmemtrace"), &all);
+            let count = all.len() as u64;
+            let branches = all.iter().filter(|one| one.branch.is_some()).count() as u64;
+            let accesses: u64 = all.iter().map(|one| one.accesses.len() as u64).sum();
+
+            let (lackey, done) = converted(&file, "drmemtrace", "lackey", None);
+            prop_assert_eq!((done.instructions, done.branches_left_out), (count, branches));
+            prop_assert_eq!((done.read, done.written), (accesses, accesses));
+            let (back, _) = converted(&lackey, "lackey", "drmemtrace", None);
+            let plain = |one: &Instruction| Instruction { branch: None, taken: None, ..one.clone() };
+            let expected: Vec<_> = all.iter().map(plain).collect();
+            prop_assert_eq!(read(&back, "drmemtrace"), expected);
+
+            let (champsim, done) = converted(&file, "drmemtrace", "champsim", None);
+            let all_lines: usize = all.iter().map(|one| lines(one).len()).sum();
+            prop_assert_eq!(done.written, all_lines as u64);
+            prop_assert_eq!(counted(&champsim, "champsim"), count + done.instructions_added);
+            let (back, _) = converted(&champsim, "champsim", "drmemtrace", None);
+            // What one record has no room for stands in further ones at the same address.
+            let mut found = read(&back, "drmemtrace").into_iter().peekable();
+            for one in &all {
+                let mut again = found.next().unwrap();
+                prop_assert_eq!((again.address, again.branch), (one.address, one.branch));
+                prop_assert_eq!(again.taken, one.taken);
+                while lines(&again).len() < lines(one).len() {
+                    let more = found.next().unwrap();
+                    prop_assert_eq!((more.address, more.branch), (one.address, None));
+                    again.accesses.extend(more.accesses);
+                }
+                prop_assert_eq!(lines(&again), lines(one));
+            }
+            prop_assert_eq!(found.next(), None);
+        }
+
+        #[test]
+        fn instructions_that_are_counted_stay_as_many(all in instructions()) {
+            let file = written(&all);
+            let (cpu, done) = converted(&file, "drmemtrace", "ramulator-cpu", None);
+            prop_assert_eq!(done.places_left_out, all.len() as u64);
+            let told = all.len() as u64 + done.instructions_added - done.instructions_left_out;
+            prop_assert_eq!(counted(&cpu, "ramulator-cpu"), told);
+            for target in ["lackey", "drmemtrace", "champsim"] {
+                let (again, done) = converted(&cpu, "ramulator-cpu", target, None);
+                prop_assert_eq!(done.instructions_nowhere, told);
+                prop_assert_eq!(counted(&again, target), told + done.instructions_added);
+            }
+        }
+    }
+
+    #[test]
+    fn a_trace_without_instructions_has_each_access_count_as_one() {
+        let file = Scratch::new(b" L 1000,8\n M 2000,4\n");
+        let (champsim, done) = converted(&file, "lackey", "champsim", None);
+        assert_eq!((done.instructions, done.instructions_nowhere), (2, 2));
+        assert_eq!(counted(&champsim, "champsim"), counted(&file, "lackey"));
+        let file = Scratch::new(b"I 400000,3\n L 1000,8\nI 400003,2\n M 2000,4\nI 400005,1\n");
+        let (_, done) = converted(&file, "lackey", "drmemtrace", Some(2));
+        assert_eq!((done.read, done.written, done.instructions), (2, 2, 2));
+    }
+
+    #[test]
+    fn registers_are_kept_where_both_tell_them() {
+        let mut record = [0u8; 64];
+        record[0] = 7;
+        record[10..16].copy_from_slice(&[3, 0, 4, 0, 0, 0]);
+        record[32] = 64;
+        let file = Scratch::new(&record);
+        let (same, done) = converted(&file, "champsim", "champsim", None);
+        assert_eq!(std::fs::read(&same.0).unwrap(), record);
+        assert_eq!(done.registers_left_out, 0);
+        let (_, done) = converted(&file, "champsim", "lackey", None);
+        assert_eq!(done.registers_left_out, 1);
+    }
+}
