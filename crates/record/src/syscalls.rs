@@ -304,9 +304,38 @@ pub fn leave(recorder: &Recorder, slot: &mut Slot, number: i64, result: i64) {
         leave_successful(recorder, slot, result as u64, &mut out);
     }
     if out.is_empty() {
-        out.push(Call::Other { number: number as u64 });
+        let mark = if result >= 0 { untold(number, calls.arguments) } else { None };
+        out.push(Call::Other { number: number as u64 | mark.unwrap_or(0) });
     }
     out.iter().for_each(|call| slot.call(call));
+}
+
+/// What calls do that succeed and of which no call of a recording tells: their number, the command of an ioctl
+/// (linux/fs.h), and what it is in words.
+const UNTOLD: [(i64, Option<u64>, &str); 7] = [
+    (libc::SYS_ioctl, Some(0x4004_9409), "clones of a file's blocks (FICLONE)"),
+    (libc::SYS_ioctl, Some(0x4020_940d), "clones of blocks of files (FICLONERANGE)"),
+    (libc::SYS_io_uring_enter, None, "calls on rings of requests (io_uring_enter)"),
+    (libc::SYS_io_submit, None, "submissions of reads and writes (io_submit)"),
+    (libc::SYS_shmat, None, "attached segments of shared memory (shmat)"),
+    (libc::SYS_process_vm_readv, None, "reads of another process's memory (process_vm_readv)"),
+    (libc::SYS_process_vm_writev, None, "writes to another process's memory (process_vm_writev)"),
+];
+/// A call of the list is marked by its place in it, from 1 on, above so many bits of its number.
+const UNTOLD_SHIFT: u32 = 32;
+
+/// The mark of a call that has succeeded and does something that is not recorded.
+fn untold(number: i64, arguments: [u64; 6]) -> Option<u64> {
+    let is_it = |(of, command, _): &(i64, Option<u64>, &str)| {
+        *of == number && command.is_none_or(|command| command == arguments[1] & 0xffff_ffff)
+    };
+    Some((UNTOLD.iter().position(is_it)? as u64 + 1) << UNTOLD_SHIFT)
+}
+
+/// What a call does that is not recorded, in words; nothing of one that is like others.
+pub fn untold_in_words(number: u64) -> Option<&'static str> {
+    let place = (number >> UNTOLD_SHIFT).checked_sub(1)?;
+    UNTOLD.get(usize::try_from(place).ok()?).map(|(.., words)| *words)
 }
 
 fn leave_successful(recorder: &Recorder, slot: &mut Slot, result: u64, out: &mut Vec<Call>) {

@@ -241,6 +241,9 @@ impl Recorder {
         if let Some(unrecorded) = family.unrecorded() {
             self.publish_unseen(&unrecorded);
         }
+        if let Some(untold) = family.untold() {
+            self.publish_unseen(&untold);
+        }
     }
 
     /// Whether the result is out.

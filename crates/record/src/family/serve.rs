@@ -40,6 +40,8 @@ struct Known {
     threads: HashMap<(u32, u32, ThreadId), ThreadId>,
     /// Programs that processes ran in their place and that are not recorded: why, and how often.
     unrecorded: BTreeMap<(String, String), u64>,
+    /// What calls did that is not recorded, and how often.
+    untold: BTreeMap<&'static str, u64>,
     /// Processes that were served.
     served: Vec<ProcessId>,
 }
@@ -145,6 +147,19 @@ impl Family {
         }
         (!named.is_empty()).then(|| {
             format!("programs that its processes ran are not recorded: {}", named.join(", "))
+        })
+    }
+
+    /// What calls did that is not recorded, in words.
+    pub fn untold(&self) -> Option<String> {
+        let known = self.known();
+        let named: Vec<String> =
+            known.untold.iter().map(|(words, count)| format!("{count} {words}")).collect();
+        (!named.is_empty()).then(|| {
+            format!(
+                "what calls did to files and memory is not recorded, but that they were made: {}",
+                named.join(", ")
+            )
         })
     }
 
@@ -305,6 +320,9 @@ impl<F: FnMut(ThreadId) -> ThreadId> Server<F> {
             Kind::Ops => {
                 let mut ops = frame.ops;
                 let counts = self.translator.translate(&mut ops);
+                for (words, count) in std::mem::take(&mut self.translator.untold) {
+                    *self.recorder.family().known().untold.entry(words).or_default() += count;
+                }
                 let thread = self.translator.thread(frame.thread);
                 self.threads.insert(thread);
                 self.recorder.count(&counts);

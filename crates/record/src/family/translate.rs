@@ -1,7 +1,8 @@
 //! From what a process calls its threads, files and addresses to what the program does.
 
 use crate::sink::Counts;
-use std::collections::{HashMap, HashSet};
+use crate::syscalls::untold_in_words;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use tierscope_workload::op::{Buffer, NO_FILE};
 use tierscope_workload::{Call, FileId, Op, OpKind, ThreadId};
 
@@ -16,6 +17,8 @@ pub struct Translator<F> {
     pub files: HashMap<FileId, FileId>,
     /// Threads, by their numbers in the run, that the process has started.
     pub started: HashSet<ThreadId>,
+    /// What calls did that is not recorded, and how often.
+    pub untold: BTreeMap<&'static str, u64>,
     thread: F,
 }
 
@@ -23,7 +26,8 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
     /// Of the process with this number; `thread` translates its numbers of threads.
     pub fn new(process: u32, thread: F) -> Self {
         let tag = u64::from(process) << ADDRESS_BITS;
-        Translator { tag, files: HashMap::new(), started: HashSet::new(), thread }
+        let untold = BTreeMap::new();
+        Translator { tag, files: HashMap::new(), started: HashSet::new(), untold, thread }
     }
 
     /// A thread's number.
@@ -116,6 +120,12 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
             Call::Exit { .. } => Call::Exit { process: self.process() },
             Call::Wait { thread, sequence } => {
                 Call::Wait { thread: (self.thread)(thread), sequence }
+            }
+            Call::Other { number } => {
+                if let Some(words) = untold_in_words(number) {
+                    *self.untold.entry(words).or_default() += 1;
+                }
+                call
             }
             call => self.with_file(call),
         }
@@ -260,6 +270,15 @@ mod tests {
         assert_eq!(ops, expected);
         assert_eq!(counts, Counts::of(&expected));
         assert!(translator.started.contains(&11));
+        assert!(translator.untold.is_empty());
+        let mut ops = Vec::new();
+        let attached = 5 << 32 | libc::SYS_shmat as u64;
+        for number in [attached, attached, libc::SYS_shmat as u64, 99 << 32] {
+            Call::Other { number }.encode(1, &mut ops);
+        }
+        translator.translate(&mut ops);
+        let words = "attached segments of shared memory (shmat)";
+        assert_eq!(translator.untold, BTreeMap::from([(words, 2)]));
     }
 
     #[test]
