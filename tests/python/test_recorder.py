@@ -146,6 +146,23 @@ with open("x", "rb+", 0) as vectors:
         assert system["calls"]["copy_file_range"]["bytes"] == 1000000
 
 
+def test_calls_of_which_nothing_is_recorded_are_counted_and_told(tmp_path: Path) -> None:
+    program = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.shmat.restype = ctypes.c_void_p
+segment = libc.shmget(0, 4096, 0o1600)
+for number in range(2):
+    ctypes.memset(libc.shmat(segment, None, 0), number, 4096)
+libc.shmctl(segment, 0, None)
+# There is no segment of that number.
+libc.shmat(-1, None, 0)
+"""
+    ts.record([sys.executable, "-c", program], tmp_path / "made.tst")
+    remarks = " ".join(ts.trace_info(f"trace:{tmp_path / 'made.tst'}", brief=False).remarks)
+    assert "2 attached segments of shared memory (shmat)" in remarks
+
+
 def test_what_is_left_of_a_recording_is_not_written_over(tierscope: Runner, tmp_path: Path) -> None:
     """Nor what a link in its place points to, nor a recording that is under way."""
     other = tmp_path / "thesis.txt"
