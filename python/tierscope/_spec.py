@@ -2256,12 +2256,14 @@ class BufferCache(_Spec):
 class FileSystem(_Spec):
     """A file system with a journal."""
 
-    kind: Literal["ext4", "ext3"] | None = None
+    kind: Literal["ext4", "ext3", "xfs"] | None = None
     """Which it is.
 
     ``"ext4"``: Blocks are allocated when they are written back, in extents. ``"ext3"``: Blocks are
     allocated when a call writes them, one by one; a commit writes the data of all files that it
-    concerns.
+    concerns. ``"xfs"``: Blocks are allocated when they are written back, in extents and ahead of
+    the file's end, and are the file's once they are written; the log has changes of metadata, not
+    blocks.
     """
 
     journal: Literal["ordered", "writeback", "data"] | None = None

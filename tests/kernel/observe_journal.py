@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Watches what the journal of this computer's ext4 writes, and writes it down as JSON.
+"""Watches what the journals of this computer's ext4 and XFS write, and writes it down as JSON.
 
 `observe_journal.py journal.json` makes file systems on a loop device and runs the steps below,
 each from a file system at rest, on nine file systems. For each it writes what the device was
@@ -36,7 +36,11 @@ TIMES = 9
 # Longer than the kernel's timestamps take to change, at any HZ.
 TICK_S = 0.02
 
-# Name, mke2fs's type, options of mount.
+# Between two looks of XFS at what has waited for long, in hundredths of a second: the most that it takes.
+XFS_LOOKS = Path("/proc/sys/fs/xfs/xfssyncd_centisecs")
+RARELY = "720000"
+
+# Name, type, options of mount. XFS on a device with sectors of a block's size writes its log in whole blocks.
 SYSTEMS = [
     ("ext4", "ext4", "data=ordered"),
     ("ext4 without barriers", "ext4", "data=ordered,nobarrier"),
@@ -44,6 +48,7 @@ SYSTEMS = [
     ("ext4 journal", "ext4", "data=journal"),
     ("ext3", "ext3", "data=ordered"),
     ("ext3 journal", "ext3", "data=journal"),
+    ("xfs", "xfs", ""),
 ]
 
 TWO_FILES = [["append", 1], ["create", 1], ["append", 1]]
@@ -78,6 +83,14 @@ STEPS: list[tuple[str, list[list[str | int]]]] = [
     # The last, as those behind it would get the inode that it frees.
     ("a file deleted", [["delete", 1], ["append", 1], ["fsync"]]),
 ]
+# Of XFS, whose log is written in several buffers, and has data of others behind it.
+MORE_STEPS: list[tuple[str, list[list[str | int]]]] = [
+    (
+        "an overwritten block behind another file's sync, the file system",
+        [["overwrite", 1], ["create", 1], ["fsync"], ["syncfs"]],
+    ),
+    ("400 files", [["create", 400], ["fsync"]]),
+]
 
 
 def missing() -> list[str]:
@@ -87,9 +100,8 @@ def missing() -> list[str]:
         lacks.append("root")
     if not (TRACING / "events/block/block_rq_issue").exists():
         lacks.append(f"tracefs at {TRACING} with block:block_rq_issue")
-    lacks += [
-        tool for tool in ("losetup", "mkfs.ext4", "debugfs", "mount") if not shutil.which(tool)
-    ]
+    tools = ("losetup", "mkfs.ext4", "debugfs", "mkfs.xfs", "xfs_db", "mount")
+    lacks += [tool for tool in tools if not shutil.which(tool)]
     return lacks
 
 
@@ -103,6 +115,16 @@ def blocks_of(device: str, inode: str) -> set[int]:
     return {int(word) for word in told.split()}
 
 
+def log_of_xfs(device: str) -> set[int]:
+    """Blocks of the log of an XFS, as `xfs_db` tells them."""
+    words = "logstart logblocks agblocks agblklog"
+    told = run("xfs_db", "-r", "-c", "sb 0", "-c", f"p {words}", device)
+    value = {name: int(number) for name, number in re.findall(r"(\w+) = (\d+)", told)}
+    group, within = divmod(value["logstart"], 1 << value["agblklog"])
+    first = group * value["agblocks"] + within
+    return set(range(first, first + value["logblocks"]))
+
+
 class FileSystem:
     """A file system on a loop device, mounted, with what it is asked to do."""
 
@@ -111,16 +133,22 @@ class FileSystem:
         image = directory / "image"
         with image.open("wb") as file:
             file.truncate(512 << 20)
-        run("mkfs.ext4", "-q", "-t", kind, "-b", str(BLOCK), "-E", "lazy_itable_init=0", str(image))
-        self.device = run("losetup", "--find", "--show", str(image)).strip()
+        sector = ("--sector-size", str(BLOCK)) if kind == "xfs" else ()
+        self.device = run("losetup", *sector, "--find", "--show", str(image)).strip()
         number = Path(self.device).stat().st_rdev
         self.numbers = (os.major(number), os.minor(number))
-        self.journal = blocks_of(self.device, "<8>")
+        if kind == "xfs":
+            run("mkfs.xfs", "-q", "-f", "-b", f"size={BLOCK}", self.device)
+            self.journal = log_of_xfs(self.device)
+            options = "noatime"
+        else:
+            lazy = ("-E", "lazy_itable_init=0")
+            run("mkfs.ext4", "-q", "-t", kind, "-b", str(BLOCK), *lazy, self.device)
+            self.journal = blocks_of(self.device, "<8>")
+            options = f"noatime,commit=300,{options}"
         self.mount = directory / "mount"
         self.mount.mkdir()
-        run(
-            "mount", "-t", kind, "-o", f"noatime,commit=300,{options}", self.device, str(self.mount)
-        )
+        run("mount", "-t", kind, "-o", options, self.device, str(self.mount))
         self.made = 0
         self.file = -1
         self.create(1)
@@ -226,7 +254,8 @@ def observe_system(kind: str, options: str) -> list[dict]:
     try:
         system = FileSystem(directory, kind, options)
         try:
-            return [observe_step(system, *step) for step in [STEPS[0], *STEPS]][1:]
+            steps = [STEPS[0], *STEPS, *(MORE_STEPS if kind == "xfs" else [])]
+            return [observe_step(system, *step) for step in steps][1:]
         finally:
             system.close()
     finally:
@@ -257,18 +286,26 @@ def observe_step(system: FileSystem, name: str, calls: list[list[str | int]]) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output", type=Path)
-    output = parser.parse_args().output
+    parser.add_argument("--only", metavar="KIND", help="ext3, ext4 or xfs alone")
+    arguments = parser.parse_args()
+    output = arguments.output
     if lacks := missing():
         sys.exit(f"cannot observe the journal here: no {', no '.join(lacks)}")
     INSTANCE.mkdir(exist_ok=True)
+    looks = XFS_LOOKS.read_text() if XFS_LOOKS.exists() else None
     try:
+        if looks:
+            XFS_LOOKS.write_text(RARELY)
         (INSTANCE / "events/block/block_rq_issue/enable").write_text("1")
         systems = [
             {"name": name, "options": options, "steps": observe_often(kind, options)}
             for name, kind, options in SYSTEMS
+            if arguments.only in (None, kind)
         ]
     finally:
         INSTANCE.rmdir()
+        if looks:
+            XFS_LOOKS.write_text(looks)
     observed = {
         "kernel": platform.release(),
         "block_bytes": BLOCK,

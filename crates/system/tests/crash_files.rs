@@ -46,6 +46,7 @@ const FLUSH: (&str, &str) = ("storage.file_system.barrier", "flush");
 const SAVED: (&str, &str) = ("ssd.buffer.capacitors", "true");
 const WRITEBACK: (&str, &str) = ("storage.file_system.journal", "writeback");
 const EXT3: (&str, &str) = ("storage.file_system.kind", "ext3");
+const XFS: (&str, &str) = ("storage.file_system.kind", "xfs");
 const DATA: (&str, &str) = ("storage.file_system.journal", "data");
 
 /// Pages of the file that is mapped.
@@ -192,6 +193,10 @@ fn what_a_sync_has_promised_is_there_and_files_show_only_what_was_theirs() {
         &[DATA, EXT3],
         &[DATA, UNSAFE, SAVED],
         &[DATA, STORE],
+        &[XFS],
+        &[XFS, FLUSH],
+        &[XFS, UNSAFE, SAVED],
+        &[XFS, STORE],
     ] {
         let report = fail(more, &options(40, &[])).unwrap();
         assert!(report.holds(), "{more:?}: {:#?}", report.failing);
@@ -213,7 +218,7 @@ fn what_a_sync_has_promised_is_there_and_files_show_only_what_was_theirs() {
 
 #[test]
 fn a_transaction_for_which_the_log_is_short_waits_for_room() {
-    for more in [&[][..], &[FLUSH], &[EXT3], &[DATA]] {
+    for more in [&[][..], &[FLUSH], &[EXT3], &[DATA], &[XFS]] {
         let fail = |stream| crash(&machine(more), stream, &options(60, &[]), &Watch::default());
         let report = fail(crowd(16, 6)).unwrap();
         assert!(report.holds(), "{more:?}: {:#?}", report.failing);
@@ -277,7 +282,7 @@ fn a_workload_that_stops_early_for_want_of_files_is_told() {
 
 #[test]
 fn without_barriers_what_a_drive_buffers_is_lost() {
-    for more in [&[UNSAFE][..], &[WRITEBACK, UNSAFE], &[EXT3, UNSAFE]] {
+    for more in [&[UNSAFE][..], &[WRITEBACK, UNSAFE], &[EXT3, UNSAFE], &[XFS, UNSAFE]] {
         let report = fail(more, &options(40, &[])).unwrap();
         assert!(report.failing_points > 20 && report.faults["lost"] > 100, "{more:?}: {report:?}");
         assert!(report.lost_pages > 0, "{more:?}");
@@ -315,6 +320,42 @@ fn a_sync_of_everything_promises_all_files_and_a_range_that_is_written_nothing()
     assert!(lost.faults["lost"] > 100, "{lost:?}");
 }
 
+/// A page of one file is written, another file is synced, and then everything is.
+fn behind_another(turns: u64) -> Box<dyn Stream> {
+    let mut ops: Vec<Op> =
+        (0..2).flat_map(|file| call(Call::Open { file, size: 8 * PAGE })).collect();
+    for turn in 0..turns {
+        for file in 0..2 {
+            let (offset, address) = (turn % 8 * PAGE, ANONYMOUS + u64::from(file) * PAGE);
+            ops.extend(call(Call::Write { file, offset, length: PAGE, address }));
+        }
+        ops.extend([call(Call::Sync { file: 1 }), call(Call::SyncAll {})].concat());
+    }
+    Script::stream(&[ops])
+}
+
+/// `xfs_fs_sync_fs`, fs/xfs/xfs_super.c; observed, tests/kernel/journal-xfs-6.18.json.
+#[test]
+fn a_sync_of_everything_on_xfs_flushes_nothing_where_its_log_has_nothing() {
+    for (more, holds) in [
+        (&[][..], true),
+        (&[EXT3], true),
+        (&[XFS], false),
+        (&[XFS, FLUSH], false),
+        (&[XFS, UNSAFE, SAVED], true),
+        (&[XFS, STORE], true),
+    ] {
+        let never =
+            [("storage.dirty_writeback", "10s"), ("storage.file_system.commit_interval", "5s")];
+        let spec = machine(&[more, &never].concat());
+        let stream = behind_another(40);
+        let report = crash(&spec, stream, &options(60, &[]), &Watch::default()).unwrap();
+        assert_eq!(report.holds(), holds, "{more:?}: {:#?}", report.failing);
+        assert!(report.promised_lines > 100, "{more:?}: {report:?}");
+        assert_eq!(report.faults.get("lost").is_some_and(|lost| *lost > 0), !holds, "{more:?}");
+    }
+}
+
 #[test]
 fn whatever_is_left_out_is_found_and_one_point_replays_it() {
     for (more, weakness, harm) in [
@@ -324,6 +365,8 @@ fn whatever_is_left_out_is_found_and_one_point_replays_it() {
         (&[DATA], Weakness::EarlyCommit, "lost"),
         (&[DATA], Weakness::EarlyCompletion, "lost"),
         (&[EXT3], Weakness::UnorderedData, "stale"),
+        (&[XFS], Weakness::EarlyCommit, "lost"),
+        (&[XFS], Weakness::EarlyCompletion, "lost"),
         (&[], Weakness::EarlyCompletion, "lost"),
         (&[UNSAFE, SAVED], Weakness::NoCapacitors, "lost"),
     ] {
@@ -376,8 +419,11 @@ fn a_transaction_that_does_not_wait_for_data_shows_blocks_before_them() {
         crash(&spec, late_pages(40), &options(200, weaken), &Watch::default()).unwrap()
     };
     assert!(fail(&[], &[]).holds());
-    let unordered = fail(&[], &[Weakness::UnorderedData]);
-    assert!(unordered.faults["stale"] > 0, "{unordered:?}");
+    assert!(fail(&[XFS], &[]).holds());
+    for more in [&[][..], &[XFS]] {
+        let unordered = fail(more, &[Weakness::UnorderedData]);
+        assert!(unordered.faults["stale"] > 0, "{more:?}: {unordered:?}");
+    }
     let writeback = fail(&[WRITEBACK], &[]);
     assert!(writeback.holds() && writeback.stale_permitted > 0, "{writeback:?}");
 }
@@ -422,7 +468,7 @@ proptest! {
         let kept = |it: &Vec<Do>| it.iter().filter(|it| !moves(it)).cloned().collect();
         let threads: Vec<Vec<Do>> = threads.iter().map(kept).collect();
         let script = script(&threads, false);
-        for more in [&[][..], &[EXT3, WRITEBACK], &[STORE]] {
+        for more in [&[][..], &[EXT3, WRITEBACK], &[STORE], &[XFS]] {
             let options = CrashOptions { seed, ..options(12, &[]) };
             let stream = Script::stream(&script);
             let report = crash(&machine(more), stream, &options, &Watch::default());
@@ -477,6 +523,10 @@ fn who_looks_at_files_that_changed_finds_what_one_finds_who_looks_at_everything(
         (machine(&[STORE]), None, false),
         (machine(&[DATA]), None, false),
         (machine(&[DATA, EXT3, FLUSH]), None, false),
+        (machine(&[XFS]), None, false),
+        (machine(&[XFS, STORE]), None, false),
+        (machine(&[XFS, UNSAFE]), None, true),
+        (machine(&[XFS, SAVED]), Some(Weakness::EarlyCommit), true),
         (machine(&[DATA, UNSAFE]), None, true),
         (machine(&[UNSAFE]), None, true),
         (machine(&[EXT3, WRITEBACK, UNSAFE]), None, true),

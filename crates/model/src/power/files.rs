@@ -21,6 +21,8 @@ pub enum Note {
     Begun {
         /// Its place.
         superblock: u64,
+        /// Each record says it, too, as the superblock does only behind a recovery.
+        tail_in_records: bool,
     },
     /// The store has had a file from the start.
     Held {
@@ -78,7 +80,8 @@ pub enum Note {
     Commit {
         /// The transaction.
         transaction: u64,
-        /// Places of blocks of the log, each with the place that its block belongs to, or a descriptor.
+        /// Places of blocks of the log, each with the place that its block belongs to, or a descriptor. The record may have
+        /// blocks, too, any number of them.
         log: Vec<(u64, Option<u64>)>,
         /// Places of these that are data, each with its file and page.
         data: Vec<(u64, (InodeId, u64))>,
@@ -155,6 +158,8 @@ struct Commit {
     first: u64,
     parts: u64,
     record: u64,
+    /// Where the log begins, as the record says.
+    tail: u64,
 }
 
 /// A line that a transaction concerns, and the number of the one before it.
@@ -201,6 +206,9 @@ pub struct Files {
     inodes: u64,
     ordered: bool,
     superblock: u64,
+    tail_in_records: bool,
+    /// The last transaction that has begun to be committed.
+    begun: u64,
     writes: CowMap<Meaning>,
     next: Content,
     changes: CowMap<Change>,
@@ -259,6 +267,8 @@ impl Files {
             inodes: 1 << (62 - page_bytes.ilog2()),
             ordered,
             superblock: 0,
+            tail_in_records: false,
+            begun: 0,
             writes: CowMap::new(Meaning::Nothing),
             next: 1,
             changes: CowMap::new(Change::default()),
@@ -340,7 +350,9 @@ impl Files {
     /// Something happens.
     pub fn note(&mut self, note: Note) {
         match note {
-            Note::Begun { superblock } => self.superblock = superblock,
+            Note::Begun { superblock, tail_in_records } => {
+                (self.superblock, self.tail_in_records) = (superblock, tail_in_records);
+            }
             Note::Held { file, name, pages, size_bytes, inode } => {
                 self.held.set(file.into(), pages);
                 let exists = true;
@@ -468,7 +480,9 @@ impl Files {
             self.log.set(address / self.page_bytes, Meaning::Log(self.last_part));
         }
         self.log.set(record / self.page_bytes, Meaning::Record(transaction));
-        self.commits.set(transaction, Commit { first, parts: log.len() as u64, record });
+        let (parts, tail) = (log.len() as u64, self.tail);
+        self.commits.set(transaction, Commit { first, parts, record, tail });
+        self.begun = transaction;
         self.committing = true;
     }
 
@@ -731,27 +745,32 @@ impl Files {
         if let Meaning::Tail(first) = self.meaning_at(self.superblock) {
             tail = first;
         }
+        if self.tail_in_records {
+            tail = tail.max(self.tail_of_newest());
+        }
         let mut replay = Replay { reads: vec![self.superblock], ..Replay::default() };
         let mut images = std::collections::BTreeMap::new();
         let mut last = tail - 1;
         loop {
-            let Commit { first, parts, record } = self.commits.get(last + 1);
+            let Commit { first, parts, record, .. } = self.commits.get(last + 1);
             if record == 0 {
                 break;
             }
-            let holds =
-                |number| self.meaning_at(self.parts.get(number).address) == Meaning::Log(number);
+            let address = |number| self.parts.get(number).address;
+            let in_record = |number: &u64| address(*number) == record;
+            let holds = |number| {
+                in_record(&number) || self.meaning_at(address(number)) == Meaning::Log(number)
+            };
             // One that nothing has joined is a record alone.
-            if parts > 0 {
-                replay.reads.push(self.parts.get(first).address);
+            if parts > 0 && !in_record(&first) {
+                replay.reads.push(address(first));
                 if !holds(first) {
                     break;
                 }
             }
             let numbers = first..first + parts;
-            replay
-                .reads
-                .extend(numbers.clone().skip(1).map(|number| self.parts.get(number).address));
+            let others = numbers.clone().skip(1).filter(|number| !in_record(number));
+            replay.reads.extend(others.map(address));
             replay.reads.push(record);
             if self.meaning_at(record) != Meaning::Record(last + 1) {
                 break;
@@ -775,6 +794,16 @@ impl Files {
         self.expect_metadata(known.min(last), known.max(last));
         self.touch_recovered(&replay.writes, last < known);
         replay
+    }
+
+    /// Where the newest record that is there says that the log begins (`xlog_find_tail`, fs/xfs/xfs_log_recover.c).
+    fn tail_of_newest(&self) -> u64 {
+        let is_there = |number: &u64| {
+            let Commit { record, .. } = self.commits.get(*number);
+            self.meaning_at(record) == Meaning::Record(*number)
+        };
+        let newest = (1..=self.begun).rev().find(is_there);
+        newest.map_or(1, |number| self.commits.get(number).tail)
     }
 
     /// What the transactions behind `after` concern, up to this one, is to be judged anew; metadata among it is as of

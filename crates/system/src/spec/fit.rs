@@ -59,9 +59,11 @@ impl SystemSpec {
     fn reserved_bytes(&self) -> u64 {
         let of = || {
             let (paging, store_bytes) = self.paging()?;
-            let journal_bytes = paging.file_system.as_ref()?.journal_capacity.bytes();
+            let system = paging.file_system.as_ref()?;
+            let journal_bytes = system.journal_capacity.bytes();
             let page_bytes = self.os.as_ref()?.page.bytes();
-            let layout = Layout::new(page_bytes, store_bytes, journal_bytes / page_bytes);
+            let layout =
+                Layout::new(system.kind, page_bytes, store_bytes, journal_bytes / page_bytes);
             Some(layout.reserved_bytes())
         };
         of().unwrap_or(0)
@@ -79,6 +81,7 @@ impl SystemSpec {
 mod tests {
     use super::*;
     use crate::spec::load;
+    use tierscope_model::os::file_system::FileSystemKind;
 
     fn said(bytes: u64) -> String {
         let names = ["oracle/quick", "hybrid/quick", "storage/quick"];
@@ -123,7 +126,8 @@ mod tests {
             told.contains("storage/quick has room for") && told.contains("its file system"),
             "{told}"
         );
-        let most = Layout::new(4096, 4 << 30, (1 << 30) / 4096).reserved_bytes();
+        let most =
+            Layout::new(FileSystemKind::Ext4, 4096, 4 << 30, (1 << 30) / 4096).reserved_bytes();
         assert_eq!(said(&all, (4352 << 20) - most), "");
         assert_eq!(said(&all, (4352 << 20) - most + 1).lines().count(), 1);
         assert_eq!(said(&[("storage.file_system", &*small)], (4352 << 20) - most + 1), "");

@@ -2,7 +2,7 @@
 //! carries out its journal again, in time, with the machine's own store.
 
 use super::{Page, Storage, Waiting};
-use crate::os::file_system::{Barrier, FileSystemSpec, JournalMode};
+use crate::os::file_system::{Barrier, FileSystemKind, FileSystemSpec, JournalMode};
 use crate::power::{
     Content, Files, Guarantees, Origin, Outage, PowerFailure, Recovery, Replay, Step, UnderWay,
     Weakness, cut_store,
@@ -65,7 +65,8 @@ impl Power {
 }
 
 /// What the recovery of a file system asks for, after fs/jbd2 (`jbd2_journal_recover`, `journal_reset`): the
-/// superblock is read, then the log; blocks go to their places, and are flushed before the superblock says so.
+/// superblock is read, then the log; blocks go to their places, and are flushed before the superblock says so. So does
+/// that of XFS, whose log says so itself (`xlog_do_recover`, fs/xfs/xfs_log_recover.c).
 fn asks(replay: &Replay, barrier: Barrier) -> VecDeque<VecDeque<Ask>> {
     let mut groups: Vec<Vec<Ask>> = Vec::new();
     let (first, log) = replay.reads.split_at(replay.reads.len().min(1));
@@ -198,6 +199,7 @@ impl PowerFailure for Storage {
     fn guarantees(&self) -> Guarantees {
         let ordered = !self.permits_stale();
         let spec = self.on_store.as_ref().and_then(|it| it.spec.as_ref());
+        let is_xfs = spec.is_some_and(|spec| spec.kind == FileSystemKind::Xfs);
         let journals_data = spec.is_some_and(|spec| spec.journal == JournalMode::Data);
         if self.followed().files.is_raw() {
             return Guarantees {
@@ -220,7 +222,15 @@ impl PowerFailure for Storage {
                 true => "nothing before a sync; but no file shows what its blocks held before",
                 false => "nothing before a sync; files may show what their blocks held before",
             },
-            flush: "a sync (fsync, fdatasync, msync, sync) that has returned: the file, its size and its pages",
+            flush: match is_xfs {
+                true => {
+                    "a sync of a file (fsync, fdatasync, msync) that has returned: the file, its size and its pages; \
+                     of sync only what its log tells of, as it flushes no drive where the log has nothing"
+                }
+                false => {
+                    "a sync (fsync, fdatasync, msync, sync) that has returned: the file, its size and its pages"
+                }
+            },
             fua: match journals_data {
                 true => "the record of a commit: metadata and data as of that transaction",
                 false => "the record of a commit: metadata as of that transaction",

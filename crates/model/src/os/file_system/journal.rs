@@ -43,6 +43,9 @@ pub struct Transaction {
     pub blocks: BTreeSet<u64>,
     /// Of these, data: the pages of files that they are.
     pub data: BTreeMap<u64, FilePage>,
+    /// Of XFS: bytes of changes, by the place of the block or of the inode, and their sum.
+    changes: BTreeMap<u64, u64>,
+    pub(super) bytes: u64,
     /// Files whose data have to be written before it commits.
     pub files: BTreeSet<InodeId>,
     /// It is to be committed.
@@ -96,14 +99,18 @@ pub struct Journal {
     head: u64,
     used: u64,
     interval_ps: u64,
+    /// Of a log of changes: bytes of them at which it is written.
+    most_bytes: Option<u64>,
+    /// The time, as far as it has been told.
+    now_ps: u64,
     numbers: u64,
     running: Option<Transaction>,
     committing: Option<Transaction>,
     plan: VecDeque<Request>,
     /// The oldest first.
     logged: VecDeque<Logged>,
-    /// The transfer to the log that is under way.
-    pub(super) log: Option<TransferId>,
+    /// Transfers to the log that are under way.
+    pub(super) log: BTreeSet<TransferId>,
     /// The next look at the running transaction's age has been ordered.
     timed: bool,
 }
@@ -112,25 +119,28 @@ impl Journal {
     /// The number of the log's own block, before those of transactions.
     pub const SUPERBLOCK: u64 = 0;
 
-    /// An empty one, with so many blocks.
-    pub(super) fn new(blocks: u64, interval_ps: u64) -> Self {
+    /// An empty one, with so many blocks; one of changes is written once there are `most_bytes` of them.
+    pub(super) fn new(blocks: u64, interval_ps: u64, most_bytes: Option<u64>) -> Self {
         Journal {
             blocks: blocks - 1,
             head: 0,
             used: 0,
             interval_ps,
+            most_bytes,
+            now_ps: 0,
             numbers: 0,
             running: None,
             committing: None,
             plan: VecDeque::new(),
             logged: VecDeque::new(),
-            log: None,
+            log: BTreeSet::new(),
             timed: false,
         }
     }
 
     /// The running transaction takes up blocks; its number.
     pub(super) fn join(&mut self, blocks: &[u64], now_ps: u64) -> u64 {
+        self.now_ps = now_ps;
         let numbers = &mut self.numbers;
         let running = self.running.get_or_insert_with(|| {
             *numbers += 1;
@@ -138,8 +148,20 @@ impl Journal {
         });
         running.blocks.extend(blocks);
         // One that fills a quarter of the log is committed (`j_max_transaction_buffers`).
-        running.wanted |= running.blocks.len() as u64 >= self.blocks / 4;
+        if self.most_bytes.is_none() {
+            running.wanted |= running.blocks.len() as u64 >= self.blocks / 4;
+        }
         running.number
+    }
+
+    /// The running transaction has so many bytes of changes of what lies here, or had more already.
+    pub(super) fn log_change(&mut self, place: u64, bytes: u64) {
+        if let (Some(running), Some(most)) = (&mut self.running, self.most_bytes) {
+            let known = running.changes.entry(place).or_default();
+            running.bytes += bytes.saturating_sub(*known);
+            *known = bytes.max(*known);
+            running.wanted |= running.bytes >= most;
+        }
     }
 
     /// The running transaction takes up data of a page; its number.
@@ -170,6 +192,12 @@ impl Journal {
     pub(super) fn full(&self) -> Option<u64> {
         let running = self.running.as_ref()?;
         (running.blocks.len() as u64 >= self.blocks / 4).then_some(running.number)
+    }
+
+    /// Bytes of changes that the running transaction has.
+    #[cfg(test)]
+    pub(super) fn running_bytes(&self) -> u64 {
+        self.running.as_ref().map_or(0, |running| running.bytes)
     }
 
     /// A file's data have to be written before the running transaction commits.
@@ -222,18 +250,28 @@ impl Journal {
 
     /// When the running transaction is to be looked at for its age, where it is not asked for and nobody has
     /// ordered that yet.
-    pub fn order_look(&mut self) -> Option<u64> {
-        let waits = |running: &&Transaction| !running.wanted && !self.timed && self.interval_ps > 0;
-        let running = self.running.as_ref().filter(waits)?;
+    ///
+    /// A log of changes is looked at at times that do not depend on it, also for the metadata that it has yet.
+    pub(super) fn order_look(&mut self, has_metadata: bool) -> Option<u64> {
+        if self.timed || self.interval_ps == 0 {
+            return None;
+        }
+        let running = self.running.as_ref().filter(|running| !running.wanted);
+        let at_ps = match (self.most_bytes, running) {
+            (None, running) => running?.begun_ps + self.interval_ps,
+            (Some(_), None) if !has_metadata => return None,
+            (Some(_), _) => (self.now_ps / self.interval_ps + 1) * self.interval_ps,
+        };
         self.timed = true;
-        Some(running.begun_ps + self.interval_ps)
+        Some(at_ps)
     }
 
     /// The time of such a look has come (`commit_timeout`): the running transaction is committed where it is
     /// old enough.
     pub fn look(&mut self, now_ps: u64) {
         self.timed = false;
-        let interval_ps = self.interval_ps;
+        self.now_ps = now_ps;
+        let interval_ps = if self.most_bytes.is_some() { 0 } else { self.interval_ps };
         if let Some(running) = &mut self.running {
             running.wanted |= now_ps >= running.begun_ps + interval_ps;
         }
@@ -268,7 +306,7 @@ impl Journal {
 
     /// A transfer to the log, where one is under way.
     pub fn log_under_way(&self) -> Option<TransferId> {
-        self.log
+        self.log.first().copied()
     }
 
     /// The commit is over.
@@ -292,6 +330,16 @@ impl Journal {
             last = Some(oldest.number);
         }
         last
+    }
+
+    /// Frees transactions of the log that are older than this; whether there were any.
+    pub(super) fn free_before(&mut self, number: u64) -> bool {
+        let before = self.used;
+        while let Some(oldest) = self.logged.front().filter(|it| it.number < number) {
+            self.used -= oldest.blocks;
+            self.logged.pop_front();
+        }
+        self.used < before
     }
 
     /// The next blocks of the log.

@@ -1,10 +1,14 @@
-//! Where metadata lies, and which blocks of it an operation changes (fs/ext4: `mballoc.c`, `ialloc.c`,
-//! `namei.c`, `extents.c`; documentation of the format, Documentation/filesystems/ext4).
+//! Where metadata lies, and which of it an operation changes (fs/ext4: `mballoc.c`, `ialloc.c`, `namei.c`, `extents.c`,
+//! documentation of the format, Documentation/filesystems/ext4; fs/xfs: libxfs/xfs_format.h, libxfs/xfs_alloc.c,
+//! libxfs/xfs_ialloc.c, libxfs/xfs_dir2_block.c).
 //!
 //! At the start of the store lie superblock, orphans, the journal, group descriptors, bitmaps and inodes,
-//! and then the blocks of the one directory and of the maps of files, as far as they are reserved.
+//! and then the blocks of the one directory and of the maps of files, as far as they are reserved. Of XFS the groups
+//! are allocation groups, whose headers and roots of trees stand for bitmaps.
 
+use super::FileSystemKind;
 use crate::os::InodeId;
+use std::collections::BTreeSet;
 use tierscope_workload::op::FileId;
 
 /// Bytes of an inode, of a group's descriptor and of a directory's entry (a name of 8 to 16 bytes).
@@ -24,10 +28,72 @@ const EXTENT_BYTES: u64 = 12;
 const DIRECT_BLOCKS: u64 = 12;
 const POINTER_BYTES: u64 = 4;
 
+/// Of XFS: bytes of an inode (mkfs.xfs, with checksums), and of the store for each here: XFS makes inodes as they are
+/// needed, and this gives them the share of the store that ext4's have.
+const XFS_INODE_BYTES: u64 = 512;
+const XFS_BYTES_PER_INODE: u64 = 32768;
+/// Allocation groups (mkfs.xfs, `calc_default_ag_geometry`, of a single device below 4 TiB).
+const XFS_GROUPS: u64 = 4;
+/// Inodes that are allocated at once, and bytes of a cluster of them that is written as a whole
+/// (`XFS_INODES_PER_CHUNK`; `XFS_INODE_BIG_CLUSTER_SIZE`, which grows with the inode).
+const XFS_CHUNK_INODES: u64 = 64;
+const XFS_CLUSTER_BYTES: u64 = 16384;
+/// Extents that fit an inode (of 512 bytes, 176 are its core), and bytes of one (`xfs_bmbt_rec`).
+pub(super) const XFS_INLINE_EXTENTS: u64 = (XFS_INODE_BYTES - 176) / XFS_EXTENT_BYTES;
+pub(super) const XFS_EXTENT_BYTES: u64 = 16;
+/// Bytes of a directory block's head and tail, and of an entry's hash (`xfs_dir3_data_hdr`, `xfs_dir2_block_tail`,
+/// `xfs_dir2_leaf_entry`).
+const XFS_DIRECTORY_HEAD_BYTES: u64 = 64;
+const XFS_DIRECTORY_TAIL_BYTES: u64 = 8;
+const XFS_HASH_BYTES: u64 = 8;
+/// Bytes of a tree's block before its records, of a record of inodes (`XFS_BTREE_SBLOCK_CRC_LEN`, `xfs_inobt_rec`), and
+/// before those of a map (`XFS_BTREE_LBLOCK_CRC_LEN`).
+const XFS_TREE_HEAD_BYTES: u64 = 56;
+const XFS_INODE_RECORD_BYTES: u64 = 16;
+const XFS_MAP_HEAD_BYTES: u64 = 72;
+/// Where the lists of inodes without a name begin in the header of a group, and bytes of one of the 64
+/// (`agi_unlinked`, `XFS_AGI_UNLINKED_BUCKETS`).
+const XFS_UNLINKED_AT: u64 = 40;
+const XFS_UNLINKED_BYTES: u64 = 4;
+
+/// Parts of a block, a bit each, that XFS logs apart: of 128 bytes, of a block of 4 KiB (`XFS_BLF_CHUNK`).
+pub(super) const PARTS: u64 = 32;
+
+/// Metadata that an operation changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Parts of a block with this place, where they matter.
+    Block {
+        /// Its place.
+        place: u64,
+        /// A bit for each part.
+        parts: u32,
+    },
+    /// An inode whose first byte lies here.
+    Inode {
+        /// Its place.
+        place: u64,
+        /// Its map, too.
+        map: bool,
+    },
+}
+
+impl Piece {
+    /// Its place.
+    pub fn place(&self) -> u64 {
+        match self {
+            Piece::Block { place, .. } | Piece::Inode { place, .. } => *place,
+        }
+    }
+}
+
 /// Places of metadata, in bytes from the start of the store.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
+    kind: FileSystemKind,
     block_bytes: u64,
+    inode_bytes: u64,
+    group_bytes: u64,
     groups: u64,
     /// First blocks: the journal is the first behind superblock and orphans.
     journal: u64,
@@ -43,20 +109,41 @@ pub struct Layout {
 
 impl Layout {
     /// Of a store of so many bytes.
-    pub fn new(block_bytes: u64, store_bytes: u64, journal_blocks: u64) -> Self {
-        let group_bytes = 8 * block_bytes * block_bytes;
+    pub fn new(
+        kind: FileSystemKind,
+        block_bytes: u64,
+        store_bytes: u64,
+        journal_blocks: u64,
+    ) -> Self {
+        let is_xfs = kind == FileSystemKind::Xfs;
+        let (inode_bytes, bytes_per_inode) = match is_xfs {
+            true => (XFS_INODE_BYTES, XFS_BYTES_PER_INODE),
+            false => (INODE_BYTES, BYTES_PER_INODE),
+        };
+        let group_bytes = match is_xfs {
+            true => store_bytes.div_ceil(XFS_GROUPS).next_multiple_of(block_bytes),
+            false => 8 * block_bytes * block_bytes,
+        };
+        // Of XFS three blocks each: a header and the roots of two trees.
+        let bitmaps_per_group = if is_xfs { 3 } else { 1 };
         let groups = store_bytes.div_ceil(group_bytes).max(1);
-        let inodes_per_group = (group_bytes / BYTES_PER_INODE).max(1);
-        let inode_count = (store_bytes / BYTES_PER_INODE).max(FIRST_FILE + 1);
+        let inodes_per_group = (group_bytes / bytes_per_inode).max(1);
+        let inode_count = (store_bytes / bytes_per_inode).max(FIRST_FILE + 1);
         let journal = 2;
         let descriptors = journal + journal_blocks;
-        let block_bitmaps = descriptors + (groups * DESCRIPTOR_BYTES).div_ceil(block_bytes);
-        let inode_bitmaps = block_bitmaps + groups;
-        let inodes = inode_bitmaps + groups;
-        let others = inodes + (inode_count * INODE_BYTES).div_ceil(block_bytes);
+        let block_bitmaps = match is_xfs {
+            true => descriptors,
+            false => descriptors + (groups * DESCRIPTOR_BYTES).div_ceil(block_bytes),
+        };
+        let inode_bitmaps = block_bitmaps + bitmaps_per_group * groups;
+        let inodes = inode_bitmaps + bitmaps_per_group * groups;
+        let others = inodes + (inode_count * inode_bytes).div_ceil(block_bytes);
         let end = others + (inode_count * ENTRY_BYTES).div_ceil(block_bytes).max(2);
         Layout {
+            kind,
             block_bytes,
+            inode_bytes,
+            group_bytes,
             groups,
             journal,
             descriptors,
@@ -74,9 +161,9 @@ impl Layout {
         self.end * self.block_bytes
     }
 
-    /// Bytes of the store that one bitmap tells of.
+    /// Bytes of the store that one bitmap, or one allocation group, tells of.
     pub fn group_bytes(&self) -> u64 {
-        8 * self.block_bytes * self.block_bytes
+        self.group_bytes
     }
 
     fn at(&self, block: u64) -> u64 {
@@ -88,48 +175,153 @@ impl Layout {
         self.at(self.journal + block)
     }
 
-    /// Files that are deleted while they may still be open (`orphan_file`; the superblock, before it).
-    pub fn orphans(&self) -> u64 {
-        self.at(1)
+    fn is_xfs(&self) -> bool {
+        self.kind == FileSystemKind::Xfs
     }
 
     /// The number of a file's inode: those beyond the last share the places of others.
     fn inode_number(&self, file: InodeId) -> u64 {
-        let count = (self.others - self.inodes) * self.block_bytes / INODE_BYTES;
+        let count = (self.others - self.inodes) * self.block_bytes / self.inode_bytes;
         FIRST_FILE + u64::from(file) % (count - FIRST_FILE)
     }
 
-    fn inode_block(&self, number: u64) -> u64 {
-        self.at(self.inodes + number * INODE_BYTES / self.block_bytes)
+    fn inode_piece(&self, number: u64, map: bool) -> Piece {
+        Piece::Inode { place: self.at(self.inodes) + number * self.inode_bytes, map }
     }
 
-    /// The block of a file's inode.
-    pub fn inode(&self, file: InodeId) -> u64 {
-        self.inode_block(self.inode_number(file))
+    /// A file's inode.
+    pub fn inode(&self, file: InodeId, map: bool) -> Piece {
+        self.inode_piece(self.inode_number(file), map)
     }
 
-    fn descriptor(&self, group: u64) -> u64 {
-        self.at(self.descriptors + group * DESCRIPTOR_BYTES / self.block_bytes)
+    /// Places of the blocks that are written with this one: an inode's cluster, of XFS.
+    pub fn written_with(&self, place: u64) -> Vec<u64> {
+        let inodes = self.at(self.inodes)..self.at(self.others);
+        if !self.is_xfs() || !inodes.contains(&place) {
+            return vec![place];
+        }
+        let first = inodes.start + (place - inodes.start) / XFS_CLUSTER_BYTES * XFS_CLUSTER_BYTES;
+        let past = (first + XFS_CLUSTER_BYTES.max(self.block_bytes)).min(inodes.end);
+        (first..past).step_by(self.block_bytes as usize).collect()
+    }
+
+    /// A block of which these bytes change.
+    fn block(&self, place: u64, bytes: std::ops::Range<u64>) -> Piece {
+        let part = |byte: u64| byte * PARTS / self.block_bytes;
+        let (first, last) = (part(bytes.start), part(bytes.end - 1).min(PARTS - 1));
+        Piece::Block { place, parts: u32::MAX >> (31 - last) & u32::MAX << first }
+    }
+
+    fn descriptor(&self, group: u64) -> Piece {
+        let at = group * DESCRIPTOR_BYTES;
+        let place = self.at(self.descriptors + at / self.block_bytes);
+        let within = at % self.block_bytes;
+        self.block(place, within..within + DESCRIPTOR_BYTES)
     }
 
     /// What changes with an entry in the directory: the entry and the directory's inode.
-    pub fn entry(&self, name: FileId) -> [u64; 2] {
-        let entries = u64::from(name) / (self.block_bytes / ENTRY_BYTES);
-        [self.other(entries), self.inode_block(ROOT)]
+    fn entry(&self, name: FileId) -> Vec<Piece> {
+        let bytes = if self.is_xfs() { ENTRY_BYTES + XFS_HASH_BYTES } else { ENTRY_BYTES };
+        let around = XFS_DIRECTORY_HEAD_BYTES + XFS_DIRECTORY_TAIL_BYTES;
+        let room = if self.is_xfs() { self.block_bytes - around } else { self.block_bytes };
+        let (block, nth) = (u64::from(name) / (room / bytes), u64::from(name) % (room / bytes));
+        let place = self.other(block);
+        let directory = self.inode_piece(ROOT, false);
+        if !self.is_xfs() {
+            return vec![self.block(place, nth * bytes..(nth + 1) * bytes), directory];
+        }
+        // Behind the head lie entries as they came, before the tail their hashes in order, from the end downwards:
+        // of those before a new one each moves (`xfs_dir2_block_addname`).
+        let at = XFS_DIRECTORY_HEAD_BYTES + nth * ENTRY_BYTES;
+        let end = self.block_bytes - XFS_DIRECTORY_TAIL_BYTES;
+        let lowest = end - (nth + 1) * XFS_HASH_BYTES;
+        let before = u64::from(name.wrapping_mul(0x9e37_79b9)) % (nth + 1);
+        let ranges = [
+            0..XFS_DIRECTORY_HEAD_BYTES,
+            at..at + ENTRY_BYTES,
+            lowest..lowest + (before + 1) * XFS_HASH_BYTES,
+            end..self.block_bytes,
+        ];
+        let mut pieces: Vec<Piece> =
+            ranges.into_iter().map(|range| self.block(place, range)).collect();
+        pieces.push(directory);
+        pieces
+    }
+
+    /// A file is created: a name and an inode for it.
+    pub fn created(&self, name: FileId, file: InodeId) -> Vec<Piece> {
+        [self.entry(name), self.use_of(file)].concat()
+    }
+
+    /// A file loses its name, and its inode is one of the orphans.
+    pub fn unlinked(&self, name: FileId, file: InodeId) -> Vec<Piece> {
+        let mut pieces = self.entry(name);
+        pieces.push(self.inode(file, false));
+        pieces.push(self.orphans(file));
+        pieces
+    }
+
+    /// An inode without a name goes.
+    pub fn removed(&self, file: InodeId) -> Vec<Piece> {
+        let mut pieces = self.use_of(file);
+        pieces.push(self.orphans(file));
+        pieces
+    }
+
+    /// Files that are deleted while they may still be open (`orphan_file`; the superblock, before it; of XFS lists in
+    /// the header of the group).
+    pub fn orphans(&self, file: InodeId) -> Piece {
+        if !self.is_xfs() {
+            return self.block(self.at(1), 0..self.block_bytes);
+        }
+        let number = self.inode_number(file);
+        let [header, ..] = self.inode_group(number);
+        let at = XFS_UNLINKED_AT + number % XFS_CHUNK_INODES * XFS_UNLINKED_BYTES;
+        self.block(header, at..at + XFS_UNLINKED_BYTES)
+    }
+
+    /// The blocks that tell of the inodes of a group; the last two of XFS alone.
+    fn inode_group(&self, number: u64) -> [u64; 3] {
+        let group = (number / self.inodes_per_group).min(self.groups - 1);
+        let first = self.inode_bitmaps + if self.is_xfs() { 3 * group } else { group };
+        [0, 1, 2].map(|nth| self.at(first + nth))
     }
 
     /// What changes when an inode comes into use, or is no longer: the inode, and which are in use.
-    pub fn use_of(&self, inode: InodeId) -> [u64; 3] {
-        let number = self.inode_number(inode);
+    fn use_of(&self, file: InodeId) -> Vec<Piece> {
+        let number = self.inode_number(file);
         let group = (number / self.inodes_per_group).min(self.groups - 1);
-        let bitmap = self.at(self.inode_bitmaps + group);
-        [self.inode_block(number), bitmap, self.descriptor(group)]
+        let [first, all, free] = self.inode_group(number);
+        let inode = self.inode_piece(number, false);
+        if !self.is_xfs() {
+            return vec![inode, self.block(first, 0..self.block_bytes), self.descriptor(group)];
+        }
+        let records = (self.block_bytes - XFS_TREE_HEAD_BYTES) / XFS_INODE_RECORD_BYTES;
+        let record = number / XFS_CHUNK_INODES % records;
+        let at = XFS_TREE_HEAD_BYTES + record * XFS_INODE_RECORD_BYTES;
+        let mut pieces = vec![
+            inode,
+            self.block(first, 0..XFS_UNLINKED_AT),
+            self.block(all, at..at + XFS_INODE_RECORD_BYTES),
+            self.block(free, XFS_TREE_HEAD_BYTES..XFS_TREE_HEAD_BYTES + XFS_INODE_RECORD_BYTES),
+        ];
+        if number.is_multiple_of(XFS_CHUNK_INODES) {
+            pieces.extend(self.space(inode.place()));
+        }
+        pieces
     }
 
     /// What changes when a block of a file gets its place, or loses it: which blocks are in use.
-    pub fn bitmap(&self, place: u64) -> [u64; 2] {
-        let group = (place / self.group_bytes()).min(self.groups - 1);
-        [self.at(self.block_bitmaps + group), self.descriptor(group)]
+    pub fn space(&self, place: u64) -> Vec<Piece> {
+        let group = (place / self.group_bytes).min(self.groups - 1);
+        if !self.is_xfs() {
+            let bitmap = self.block(self.at(self.block_bitmaps + group), 0..self.block_bytes);
+            return vec![bitmap, self.descriptor(group)];
+        }
+        // Header, and the trees of free extents by place and by size: one record of few.
+        let first = self.block_bitmaps + 3 * group;
+        let blocks = (first..first + 3).map(|block| self.at(block));
+        blocks.map(|place| self.block(place, 0..self.block_bytes / PARTS)).collect()
     }
 
     /// One of the blocks of the directory and of maps, which share places once there are many.
@@ -143,16 +335,44 @@ impl Layout {
         self.at(self.end - 1 - (u64::from(file) * 7 + number) % (self.end - self.others))
     }
 
+    /// The block of a file's map that tells of a page, where its inode does not: in an extent with this number, from 1
+    /// on, or with this index.
+    pub fn map_block(&self, file: InodeId, extents: u64, index: u64) -> Option<Piece> {
+        match self.kind {
+            FileSystemKind::Ext4 => self.extent_leaf(file, extents),
+            FileSystemKind::Ext3 => self.indirect(file, index),
+            FileSystemKind::Xfs => {
+                let nth = extents.checked_sub(XFS_INLINE_EXTENTS + 1)?;
+                let per_block = (self.block_bytes - XFS_MAP_HEAD_BYTES) / XFS_EXTENT_BYTES;
+                let at = XFS_MAP_HEAD_BYTES + nth % per_block * XFS_EXTENT_BYTES;
+                let place = self.map(file, nth / per_block);
+                Some(self.block(place, at..at + XFS_EXTENT_BYTES))
+            }
+        }
+    }
+
     /// The block that holds an extent, where the inode does not.
-    pub fn extent_leaf(&self, file: InodeId, extents: u64) -> Option<u64> {
+    fn extent_leaf(&self, file: InodeId, extents: u64) -> Option<Piece> {
         let per_block = self.block_bytes / EXTENT_BYTES;
-        (extents > INLINE_EXTENTS).then(|| self.map(file, extents / per_block))
+        let place = (extents > INLINE_EXTENTS).then(|| self.map(file, extents / per_block));
+        place.map(|place| self.block(place, 0..self.block_bytes))
     }
 
     /// The block that holds the place of a file's block, where the inode does not.
-    pub fn indirect(&self, file: InodeId, index: u64) -> Option<u64> {
+    fn indirect(&self, file: InodeId, index: u64) -> Option<Piece> {
         let per_block = self.block_bytes / POINTER_BYTES;
         let beyond = index.checked_sub(DIRECT_BLOCKS)?;
-        Some(self.map(file, beyond / per_block))
+        Some(self.block(self.map(file, beyond / per_block), 0..self.block_bytes))
+    }
+
+    /// What of a file's map changes with one extent or block: its inode, and a block where that does not hold it.
+    pub fn mapped(&self, file: InodeId, extents: u64, index: u64) -> Vec<Piece> {
+        let inode = [self.inode(file, true)];
+        inode.into_iter().chain(self.map_block(file, extents, index)).collect()
+    }
+
+    /// Which blocks are in use changes within the groups of these places.
+    pub fn spaces(&self, places: &BTreeSet<u64>) -> Vec<Piece> {
+        places.iter().flat_map(|place| self.space(*place)).collect()
     }
 }

@@ -8,12 +8,13 @@
 
 pub mod journal;
 pub mod layout;
+pub mod xfs;
 
 use crate::os::InodeId;
 use crate::os::paging::{FilePage, OsError, TransferId};
 use crate::power::{Note, Weakness, Weaknesses};
 use journal::{Journal, Request};
-use layout::Layout;
+use layout::{Layout, Piece};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -48,6 +49,9 @@ pub enum FileSystemKind {
     /// Blocks are allocated when a call writes them, one by one; a commit writes the data of all files that
     /// it concerns.
     Ext3,
+    /// Blocks are allocated when they are written back, in extents and ahead of the file's end, and are the
+    /// file's once they are written; the log has changes of metadata, not blocks.
+    Xfs,
 }
 
 /// What a journal orders.
@@ -81,6 +85,18 @@ const LEAST_BLOCKS: u64 = 64;
 impl FileSystemSpec {
     /// Collects every semantic mistake below `path`.
     pub fn check(&self, path: &str, problems: &mut Problems) {
+        if self.kind == FileSystemKind::Xfs && self.journal != JournalMode::Ordered {
+            problems.add(
+                "contradiction",
+                format!("{path}.journal"),
+                match self.journal {
+                    JournalMode::Data => "\"data\"".into(),
+                    _ => "\"writeback\"".into(),
+                },
+                "XFS logs metadata alone, and a file has no blocks before they are written".into(),
+                "write \"ordered\", or choose another kind".into(),
+            );
+        }
         for (name, time) in [
             ("commit_interval", self.commit_interval),
             ("timestamp_interval", self.timestamp_interval),
@@ -152,6 +168,8 @@ struct FileMetadata {
     /// Runs of blocks in a row, and the block behind the last that was allocated: index and place.
     extents: u64,
     next: (u64, u64),
+    /// Pages of the last run, of XFS.
+    extent_pages: u64,
 }
 
 /// A block of metadata that the journal has, and its place not yet.
@@ -179,6 +197,10 @@ pub struct FileSystem {
     pub journal: Journal,
     files: BTreeMap<InodeId, FileMetadata>,
     dirty: BTreeMap<u64, DirtyBlock>,
+    /// Of XFS, by place: what of a block or of an inode has changed since it was written there.
+    changed: BTreeMap<u64, u32>,
+    /// Of XFS: metadata has gone to its places since the last checkpoint, so that the log may begin later.
+    tail_moved: bool,
     /// By place: the last transaction that had the page which the page cache is writing there.
     data_under_way: BTreeMap<u64, u64>,
     /// Transfers of metadata to their places.
@@ -209,10 +231,17 @@ impl FileSystem {
             barrier: if buffers { spec.barrier } else { Barrier::None },
             page_bytes,
             stamp_ps: spec.timestamp_interval.picoseconds().max(1),
-            layout: Layout::new(page_bytes, store_bytes, journal_blocks),
-            journal: Journal::new(journal_blocks, spec.commit_interval.picoseconds()),
+            layout: Layout::new(spec.kind, page_bytes, store_bytes, journal_blocks),
+            journal: Journal::new(
+                journal_blocks,
+                spec.commit_interval.picoseconds(),
+                (spec.kind == FileSystemKind::Xfs)
+                    .then(|| xfs::most_bytes(spec.journal_capacity.bytes())),
+            ),
             files: BTreeMap::new(),
             dirty: BTreeMap::new(),
+            changed: BTreeMap::new(),
+            tail_moved: false,
             data_under_way: BTreeMap::new(),
             under_way: BTreeSet::new(),
             frame,
@@ -225,7 +254,8 @@ impl FileSystem {
     /// What happens is told from now on, with nothing in it yet.
     pub fn follow(&mut self, weaknesses: Weaknesses) {
         self.weaknesses = weaknesses;
-        self.notes = Some(vec![Note::Begun { superblock: self.layout.log(Journal::SUPERBLOCK) }]);
+        let superblock = self.layout.log(Journal::SUPERBLOCK);
+        self.notes = Some(vec![Note::Begun { superblock, tail_in_records: self.is_xfs() }]);
     }
 
     /// What has happened since the last call.
@@ -251,7 +281,7 @@ impl FileSystem {
 
     /// Whether blocks get their places only when they are written back.
     pub fn delays_allocation(&self) -> bool {
-        self.kind == FileSystemKind::Ext4 && !self.journals_data()
+        self.kind != FileSystemKind::Ext3 && !self.journals_data()
     }
 
     /// Whether data go through the log.
@@ -266,24 +296,34 @@ impl FileSystem {
 
     /// What the running transaction gets is the file's; `data` says that its data cannot be found
     /// without it.
-    fn change(&mut self, file: InodeId, blocks: &[u64], data: bool, now_ps: u64) {
-        let number = self.journal.join(blocks, now_ps);
+    fn change(&mut self, file: InodeId, pieces: &[Piece], data: bool, now_ps: u64) {
+        let block = |piece: &Piece| piece.place() / self.page_bytes * self.page_bytes;
+        let blocks: Vec<u64> = pieces.iter().map(block).collect();
+        let number = self.journal.join(&blocks, now_ps);
+        if self.is_xfs() {
+            self.log_changes(file, pieces);
+        }
         let metadata = self.files.entry(file).or_default();
         metadata.changed_by = number;
         if data {
             metadata.data_changed_by = number;
         }
         let FileMetadata { name, exists, size_bytes, .. } = *metadata;
-        let inode = self.layout.inode(file);
+        let inode = self.inode_block(file);
         let transaction = number;
         self.note(|| Note::Changed { file, name, transaction, exists, size_bytes, data, inode });
+    }
+
+    /// The block of a file's inode.
+    fn inode_block(&self, file: InodeId) -> u64 {
+        self.layout.inode(file, false).place() / self.page_bytes * self.page_bytes
     }
 
     /// The store has had a file from the start: its pages lie here, so many in a row.
     pub fn held(&mut self, name: FileId, file: InodeId, pages: (u64, u64), size_bytes: u64) {
         let metadata = FileMetadata { name, exists: true, size_bytes, ..FileMetadata::default() };
         self.files.insert(file, metadata);
-        let inode = self.layout.inode(file);
+        let inode = self.inode_block(file);
         self.note(|| Note::Held { file, name, pages, size_bytes, inode });
     }
 
@@ -296,8 +336,7 @@ impl FileSystem {
     /// A file is created: an inode, and a name for it.
     pub fn create(&mut self, name: FileId, file: InodeId, now_ps: u64) {
         self.files.insert(file, FileMetadata { name, exists: true, ..FileMetadata::default() });
-        let blocks = [&self.layout.entry(name)[..], &self.layout.use_of(file)].concat();
-        self.change(file, &blocks, true, now_ps);
+        self.change(file, &self.layout.created(name, file), true, now_ps);
     }
 
     /// A file loses its name, and has so many pages: its inode is one of the orphans, which recovery removes
@@ -305,18 +344,15 @@ impl FileSystem {
     pub fn unlink(&mut self, file: InodeId, pages: u64, now_ps: u64) {
         let metadata = self.files.entry(file).or_default();
         metadata.exists = false;
-        let mut blocks = self.layout.entry(metadata.name).to_vec();
-        blocks.extend([self.layout.inode(file), self.layout.orphans()]);
-        self.change(file, &blocks, true, now_ps);
+        let pieces = self.layout.unlinked(metadata.name, file);
+        self.change(file, &pieces, true, now_ps);
         let transaction = self.files.get(&file).map_or(0, |metadata| metadata.changed_by);
         self.note(|| Note::Cut { file, pages: 0..pages, transaction });
     }
 
     /// An inode without a name, which has been cut off, is removed (`ext4_free_inode`, fs/ext4/ialloc.c).
     pub fn remove(&mut self, file: InodeId, now_ps: u64) {
-        let mut blocks = self.layout.use_of(file).to_vec();
-        blocks.push(self.layout.orphans());
-        self.change(file, &blocks, true, now_ps);
+        self.change(file, &self.layout.removed(file), true, now_ps);
         self.files.remove(&file);
     }
 
@@ -326,7 +362,7 @@ impl FileSystem {
         let metadata = self.files.entry(file).or_default();
         let stamped = std::mem::replace(&mut metadata.stamp, stamp) != stamp;
         if stamped || grown {
-            self.change(file, &[self.layout.inode(file)], grown, now_ps);
+            self.change(file, &[self.layout.inode(file, false)], grown, now_ps);
         }
     }
 
@@ -344,19 +380,9 @@ impl FileSystem {
         }
         metadata.next = (index + 1, place + self.page_bytes);
         let extents = metadata.extents;
-        let mut blocks = self.layout.bitmap(place).to_vec();
-        blocks.push(self.layout.inode(file));
-        blocks.extend(self.map_block(file, extents, index));
-        self.change(file, &blocks, true, now_ps);
+        let pieces = [self.layout.space(place), self.layout.mapped(file, extents, index)].concat();
+        self.change(file, &pieces, true, now_ps);
         self.mapped(file, (index, place), written);
-    }
-
-    /// The block of a file's map that tells of a page, where its inode does not.
-    fn map_block(&self, file: InodeId, extents: u64, index: u64) -> Option<u64> {
-        match self.kind {
-            FileSystemKind::Ext4 => self.layout.extent_leaf(file, extents),
-            FileSystemKind::Ext3 => self.layout.indirect(file, index),
-        }
     }
 
     /// A page's place counts from the last change of the file on.
@@ -378,9 +404,7 @@ impl FileSystem {
         now_ps: u64,
     ) {
         let extents = self.files.entry(file).or_default().extents;
-        let mut blocks = vec![self.layout.inode(file)];
-        blocks.extend(self.map_block(file, extents, index));
-        self.change(file, &blocks, true, now_ps);
+        self.change(file, &self.layout.mapped(file, extents, index), true, now_ps);
         self.mapped(file, (index, place), written);
     }
 
@@ -398,10 +422,11 @@ impl FileSystem {
         metadata.size_bytes = size_bytes;
         metadata.extents += extents;
         let all = metadata.extents;
-        let mut blocks = vec![self.layout.inode(file)];
-        blocks.extend(places.iter().flat_map(|place| self.layout.bitmap(*place)));
-        blocks.extend((all - extents + 1..=all).filter_map(|nth| self.map_block(file, nth, 0)));
-        self.change(file, &blocks, true, now_ps);
+        let mut pieces = vec![self.layout.inode(file, true)];
+        pieces.extend(self.layout.spaces(places));
+        let runs = all - extents + 1..=all;
+        pieces.extend(runs.filter_map(|nth| self.layout.map_block(file, nth, 0)));
+        self.change(file, &pieces, true, now_ps);
     }
 
     /// A file is cut off at so many bytes: these of its pages go, and the blocks with these places are free.
@@ -414,12 +439,13 @@ impl FileSystem {
         now_ps: u64,
     ) {
         self.files.entry(file).or_default().size_bytes = size_bytes;
-        let mut blocks = vec![self.layout.inode(file)];
-        if !places.is_empty() {
-            blocks.push(self.layout.orphans());
+        let mut pieces = vec![self.layout.inode(file, true)];
+        // XFS logs what it means to free, and that it has, which leave nothing (`xfs_extent_free_create_intent`).
+        if !places.is_empty() && !self.is_xfs() {
+            pieces.push(self.layout.orphans(file));
         }
-        blocks.extend(places.iter().flat_map(|place| self.layout.bitmap(*place)));
-        self.change(file, &blocks, true, now_ps);
+        pieces.extend(self.layout.spaces(places));
+        self.change(file, &pieces, true, now_ps);
         let transaction = self.files.get(&file).map_or(0, |metadata| metadata.changed_by);
         self.note(|| Note::Cut { file, pages, transaction });
     }
@@ -470,7 +496,7 @@ impl FileSystem {
         self.journal.full().filter(|_| self.journals_data())
     }
 
-    /// Bytes of the store that one bitmap tells of.
+    /// Bytes of the store that one bitmap, or one allocation group, tells of.
     pub fn group_bytes(&self) -> u64 {
         self.layout.group_bytes()
     }
@@ -485,7 +511,10 @@ impl FileSystem {
     /// The next thing that the journal's thread does; nothing once it may sleep.
     pub fn next_request(&mut self, now_ps: u64) -> Result<Option<Request>, OsError> {
         if !self.journal.has_plan() && self.journal.begin_commit() {
-            self.plan(now_ps)?;
+            match self.kind {
+                FileSystemKind::Xfs => self.plan_checkpoint(now_ps)?,
+                _ => self.plan(now_ps)?,
+            }
         }
         Ok(self.journal.next_request())
     }
@@ -589,7 +618,11 @@ impl FileSystem {
         self.dirty.retain(|place, _| !is_old(place));
         self.counters.journal_checkpoints += 1;
         let metadata = old.iter().filter(|(_, page)| page.is_none());
-        let places = metadata.map(|(place, _)| *place).collect();
+        let mut places: Vec<u64> = metadata.map(|(place, _)| *place).collect();
+        if self.is_xfs() {
+            places = self.take_to_places(&places);
+            self.tail_moved = true;
+        }
         let data: Vec<_> =
             old.iter().filter_map(|(place, page)| Some((*place, (*page)?))).collect();
         if !data.is_empty() {
@@ -598,12 +631,19 @@ impl FileSystem {
         // Those that the flusher writes have to be there, too.
         requests.extend([Request::Metadata(places), Request::AwaitMetadata]);
         self.note(|| Note::Tail { transaction: last + 1 });
-        self.log_safely(vec![Journal::SUPERBLOCK], requests);
+        // Of XFS the next record says so (`h_tail_lsn`).
+        if !self.is_xfs() {
+            self.log_safely(vec![Journal::SUPERBLOCK], requests);
+        }
     }
 
     /// Metadata that has been dirty since `due_ps` or longer, some of it, to be written to its places. Data the page
     /// cache writes.
     pub fn take_old(&mut self, due_ps: u64, most: usize) -> Vec<u64> {
+        // XFS has a thread of its own for that.
+        if self.is_xfs() {
+            return Vec::new();
+        }
         let is_due = |dirty: &DirtyBlock| {
             let is_metadata = dirty.page.is_none();
             is_metadata && dirty.since_ps <= due_ps && !self.journal.is_pending(dirty.transaction)
@@ -616,8 +656,26 @@ impl FileSystem {
 
     /// Whether any metadata waits to be written to its place, and since when the oldest.
     pub fn dirty_since_ps(&self) -> Option<u64> {
+        if self.is_xfs() {
+            return None;
+        }
         let metadata = self.dirty.values().filter(|dirty| dirty.page.is_none());
         metadata.map(|dirty| dirty.since_ps).min()
+    }
+
+    /// When the running transaction, or what is to go to its place, is to be looked at for its age, where nobody has
+    /// ordered that yet.
+    pub fn order_look(&mut self) -> Option<u64> {
+        let has_metadata = self.is_xfs() && !self.dirty.is_empty();
+        self.journal.order_look(has_metadata)
+    }
+
+    /// The time of such a look has come.
+    pub fn look(&mut self, now_ps: u64) {
+        self.journal.look(now_ps);
+        if self.is_xfs() {
+            self.push_metadata();
+        }
     }
 
     /// The place of a block of the log.
@@ -643,14 +701,14 @@ impl FileSystem {
 
     /// A transfer to the log begins.
     pub fn begin_log(&mut self, id: TransferId, blocks: u64) {
-        self.journal.log = Some(id);
+        self.journal.log.insert(id);
         self.counters.journal_written_bytes += blocks * self.page_bytes;
     }
 
     /// A transfer of the file system's has ended.
     pub fn ended(&mut self, id: TransferId) {
         self.under_way.remove(&id);
-        self.journal.log = self.journal.log.filter(|log| *log != id);
+        self.journal.log.remove(&id);
     }
 }
 

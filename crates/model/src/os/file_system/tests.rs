@@ -131,15 +131,15 @@ fn the_log_is_a_ring_and_its_oldest_transactions_make_room() {
 fn a_transaction_is_committed_once_it_is_old() {
     let mut system = system(|_| (), true);
     system.create(1, 1, SECOND_PS);
-    assert_eq!(system.journal.order_look(), Some(6 * SECOND_PS));
-    assert_eq!(system.journal.order_look(), None, "it has been ordered");
+    assert_eq!(system.order_look(), Some(6 * SECOND_PS));
+    assert_eq!(system.order_look(), None, "it has been ordered");
     system.journal.look(5 * SECOND_PS);
     assert!(commit(&mut system).is_empty() && system.needs(1, true).is_some());
-    assert_eq!(system.journal.order_look(), Some(6 * SECOND_PS));
+    assert_eq!(system.order_look(), Some(6 * SECOND_PS));
     system.journal.look(6 * SECOND_PS);
-    assert_eq!(system.journal.order_look(), None, "it is asked for");
+    assert_eq!(system.order_look(), None, "it is asked for");
     assert_eq!(commit(&mut system).last(), Some(&Request::Finish));
-    assert_eq!((system.needs(1, true), system.journal.order_look()), (None, None));
+    assert_eq!((system.needs(1, true), system.order_look()), (None, None));
 }
 
 #[test]

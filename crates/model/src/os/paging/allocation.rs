@@ -130,6 +130,8 @@ impl Paging {
         }
         let state = self.file(file);
         state.allocated_pages = state.allocated_pages.max(pages.end);
+        // Whoever allocates keeps what is behind the end (`XFS_DIFLAG_PREALLOC`).
+        state.ahead = 0..0;
         if extents > 0 || size_bytes != self.file_size(file) {
             self.change_metadata(|system, now_ps| {
                 system.preallocated(file, size_bytes, extents, &groups, now_ps);

@@ -62,7 +62,7 @@ impl Paging {
     pub(super) fn change_metadata(&mut self, change: impl FnOnce(&mut FileSystem, u64)) {
         let Some(system) = &mut self.file_system else { return };
         change(system, self.now_ps);
-        if let Some(at_ps) = system.journal.order_look() {
+        if let Some(at_ps) = system.order_look() {
             self.wakes.commit_at_ps = Some(at_ps);
         }
         self.wakes.commit |= system.journal.is_wanted();
@@ -85,7 +85,9 @@ impl Paging {
     /// A write call has ended at this byte.
     pub fn extend_file(&mut self, file: InodeId, end_bytes: u64) {
         let last = end_bytes.saturating_sub(1) / self.page_bytes;
-        let grown = self.file_size(file) < end_bytes && self.store_address(file, last).is_some();
+        let grown = self.file_size(file) < end_bytes
+            && self.store_address(file, last).is_some()
+            && !self.is_sized_when_written(file, last);
         self.change_metadata(|system, now_ps| {
             if grown {
                 system.grew(file, end_bytes);
@@ -224,9 +226,16 @@ impl Paging {
 
     /// The data of all files have been written: what a sync of them all has to wait for, as that of one file
     /// (`ext4_sync_fs`, fs/ext4/super.c).
+    ///
+    /// XFS forces its log, and flushes nothing where that has nothing (`xfs_fs_sync_fs`, fs/xfs/xfs_super.c).
     pub fn sync_all_metadata(&mut self, work: &mut Vec<Work>) -> Option<(TransferId, bool)> {
-        let number = self.file_system.as_ref()?.journal.newest();
-        self.wait_for_commit(number, work)
+        let system = self.file_system.as_ref()?;
+        let (number, is_xfs) = (system.journal.newest(), system.is_xfs());
+        if !is_xfs {
+            return self.wait_for_commit(number, work);
+        }
+        let (id, _) = self.wait_for_commit(Some(number?), work)?;
+        Some((id, false))
     }
 
     fn wait_for_commit(
@@ -239,10 +248,12 @@ impl Paging {
             // What was written is made durable by a flush alone (`ext4_sync_file`).
             return system.flushes().then(|| (self.start_flush(work), false));
         };
-        let flushes = system.flushes();
+        let (flushes, is_xfs) = (system.flushes(), system.is_xfs());
         let asked = system.journal.ask_for(number)?;
         self.wakes.commit = true;
-        let again = asked.flushed && flushes;
+        // Of XFS only who has the log's last buffer written knows of its flush (`log_flushed`, `xlog_force_lsn`).
+        let flushed = asked.flushed || is_xfs && asked.waited_for.is_some();
+        let again = flushed && flushes;
         if let Some(id) = asked.waited_for {
             return Some((id, again));
         }
@@ -269,7 +280,7 @@ impl Paging {
     /// The time has come to look for a transaction that is old.
     pub fn commit_old(&mut self, now_ps: u64) {
         if let Some(system) = &mut self.file_system {
-            system.journal.look(now_ps);
+            system.look(now_ps);
         }
         self.change_metadata(|_, _| ());
     }
@@ -295,6 +306,7 @@ impl Paging {
                     let now_ps = self.now_ps;
                     let done = system.finish().and_then(|it| it.waited_for);
                     self.order_look(now_ps);
+                    self.change_metadata(|_, _| ());
                     if done.is_some() {
                         return Ok((None, done));
                     }

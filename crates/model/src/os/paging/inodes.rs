@@ -121,6 +121,9 @@ impl Paging {
     /// Who kept an inode lets go of it (`iput`).
     pub fn let_go_of_inode(&mut self, inode: InodeId) {
         self.file(inode).users -= 1;
+        if self.file(inode).users == 0 {
+            self.give_back_ahead(inode);
+        }
         self.drop_unused(inode);
     }
 

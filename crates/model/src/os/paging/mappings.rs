@@ -29,6 +29,7 @@ impl Paging {
             last_read: None,
             dirtied_ps: None,
             allocated_pages: 0,
+            ahead: 0..0,
         })
     }
 

@@ -5,6 +5,7 @@
 mod allocation;
 mod buffer_cache;
 mod direct;
+mod extents;
 mod faults;
 mod file_calls;
 mod file_system;
@@ -333,6 +334,8 @@ struct FileState {
     dirtied_ps: Option<u64>,
     /// The page behind the last that has been allocated without being written (fallocate).
     allocated_pages: u64,
+    /// Pages that were allocated behind its end, of XFS.
+    ahead: Range<u64>,
 }
 
 /// The operating system's memory management.

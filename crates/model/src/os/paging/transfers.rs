@@ -87,6 +87,9 @@ impl Paging {
             transfer.pages.iter().for_each(|page| system.end_data(page.store_address));
             system.ended(id);
         }
+        if transfer.writes_files() {
+            self.convert_written(&transfer.pages);
+        }
         for page in &transfer.pages {
             let info = self.frames.get_mut(page.frame);
             info.transfer = 0;

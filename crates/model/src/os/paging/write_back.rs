@@ -37,6 +37,10 @@ impl Dirty {
         self.due_ps
     }
 
+    pub fn has(&self, page: FilePage) -> bool {
+        self.pages.contains(&page)
+    }
+
     pub fn pages_of(&self, file: InodeId) -> impl Iterator<Item = FilePage> + '_ {
         self.pages_within(file, 0..u64::MAX)
     }
@@ -288,7 +292,10 @@ impl Paging {
         file: InodeId,
         index: u64,
     ) -> Result<PageTransfer, OsError> {
-        let store_address = self.place_for(file, index)?;
+        let store_address = match self.converts_written() {
+            true => self.place_ahead(file, index)?,
+            false => self.place_for(file, index)?,
+        };
         self.file_system.iter_mut().for_each(|system| system.begin_data(store_address));
         self.counters.file_write_backs += 1;
         self.forget_dirty(file, index);

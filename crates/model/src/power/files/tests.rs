@@ -12,7 +12,7 @@ const NAME: FileId = 8;
 /// descriptor, two blocks, record.
 fn synced(ordered: bool) -> (Files, [(u64, Content); 5]) {
     let mut files = Files::new(PAGE, ordered);
-    files.note(Note::Begun { superblock: SUPERBLOCK });
+    files.note(Note::Begun { superblock: SUPERBLOCK, tail_in_records: false });
     let change = |size_bytes| Note::Changed {
         file: FILE,
         name: NAME,
@@ -149,7 +149,7 @@ fn files_are_called_by_the_names_that_the_workload_has_for_them() {
 #[test]
 fn data_of_a_committed_transaction_are_promised_and_recovery_brings_them_to_their_place() {
     let mut files = Files::new(PAGE, true);
-    files.note(Note::Begun { superblock: SUPERBLOCK });
+    files.note(Note::Begun { superblock: SUPERBLOCK, tail_in_records: false });
     files.note(Note::Changed {
         file: FILE,
         name: NAME,
