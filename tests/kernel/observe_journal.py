@@ -36,11 +36,13 @@ TIMES = 9
 # Longer than the kernel's timestamps take to change, at any HZ.
 TICK_S = 0.02
 
-# Between two looks of XFS at what has waited for long, in hundredths of a second: the most that it takes.
+# Between two looks of XFS at what has waited for long, in hundredths of a second: the most that
+# it takes.
 XFS_LOOKS = Path("/proc/sys/fs/xfs/xfssyncd_centisecs")
 RARELY = "720000"
 
-# Name, type, options of mount. XFS on a device with sectors of a block's size writes its log in whole blocks.
+# Name, type, options of mount. XFS on a device with sectors of a block's size writes its log in
+# whole blocks.
 SYSTEMS = [
     ("ext4", "ext4", "data=ordered"),
     ("ext4 without barriers", "ext4", "data=ordered,nobarrier"),

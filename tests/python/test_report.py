@@ -249,3 +249,21 @@ def test_a_drive_tells_what_its_link_sends_and_in_which_state_it_begins() -> Non
     erased = ts.system("device/z-ssd/quick").replace(ssd={"initial": "erased"})
     (_, note) = ts.run(erased, work)["device/z-ssd/quick"]["notes"]
     assert note == "the drive's flash is erased when the run begins (ssd.initial)"
+
+
+def test_the_block_layer_has_rows_where_a_machine_has_one() -> None:
+    layer = '{ scheduler = "mq-deadline" }'
+    layered = ts.system("storage/quick").with_sets([("storage.block_layer", layer)])
+    work = ts.workload("filebench/webserver", files=40, threads=2, loops=2)
+    result = ts.compare([layered, "oracle/quick"], work)
+    counters = result["storage/quick"]["counters"]
+    assert counters["block_pages"] > counters["block_requests"] > 0
+    told = dict(table.rows(result.data))
+    assert told["Requests of the block layer"] == {
+        "storage/quick": fmt.count(counters["block_requests"]),
+        "oracle/quick": "–",
+    }
+    mean = counters["block_pages"] / counters["block_requests"]
+    assert told["  pages of a request, mean"]["storage/quick"] == fmt.plain(mean)
+    plain = ts.run("storage/quick", ts.workload("gups", updates=300, table="1MiB"))
+    assert "Requests of the block layer" not in dict(table.rows(plain.data))

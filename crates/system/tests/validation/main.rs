@@ -1,6 +1,7 @@
 //! Whole machines against what they have to be: closed formulas, each other, every option, and
 //! committed counts. `docs/explanation/validation.md` says what each of these proves.
 
+mod block_layer;
 mod buffer_cache;
 mod calls;
 #[path = "../common/mod.rs"]
@@ -10,7 +11,6 @@ mod controllers;
 mod direct;
 mod disk;
 mod dramsim3;
-mod block_layer;
 mod driver;
 mod drives;
 mod equivalence;

@@ -146,10 +146,10 @@ controller_latency = "10ns"
 [store]
 capacity = "64MiB"
 page = "64B"
-read_latency = "2us"
-write_latency = "5us"
-units = 16
-unit_bandwidth = "400MB/s"
+read_latency = "200ns"
+write_latency = "200ns"
+units = 64
+unit_bandwidth = "4GB/s"
 controller_latency = "100ns"
 queue_depth = 256
 [link]
@@ -1319,10 +1319,10 @@ const CASES: &[Case] = &[
         &[NODES],
         "90000",
         Updates,
-        "owner:migration",
-        Up,
+        "demoted_pages",
+        Down,
     ),
-    case("tiering.balancing.migrate.lines", &[NODES], "512", Updates, "owner:migration", Up),
+    case("tiering.balancing.migrate.lines", &[NODES], "512", Updates, "memory_reads", Up),
     case(
         "tiering.balancing.shootdown.instructions",
         &[NODES],

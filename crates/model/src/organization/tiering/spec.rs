@@ -11,7 +11,7 @@ use crate::os::tiering::BalancingSpec;
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems, Size};
 
-/// `tiering`: DRAM and the store are two nodes of main memory, between which the kernel may move pages.
+/// `tiering`: DRAM and the store are two nodes of main memory; the kernel may move pages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TieringSpec {
