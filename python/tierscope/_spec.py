@@ -14,12 +14,15 @@ __all__ = [
     "Backup",
     "Balancing",
     "BlockDevice",
+    "BlockLayer",
     "BufferCache",
+    "Cfq",
     "Coherence",
     "Collection",
     "Controllers",
     "CxlMem",
     "DdrChannel",
+    "Deadline",
     "DeviceAlone",
     "Direct",
     "Disk",
@@ -2157,9 +2160,7 @@ class Balancing(_Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class Tiering(_Spec):
-    """`tiering`: DRAM and the store are two nodes of main memory, between which the kernel may move
-    pages.
-    """
+    """`tiering`: DRAM and the store are two nodes of main memory; the kernel may move pages."""
 
     capacity: str | None = None
     """DRAM, the first node: memory is it and the store together. A size such as ``"64GiB"``."""
@@ -2325,6 +2326,132 @@ class Driver(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Deadline(_Spec):
+    """What the deadline scheduler is set to: /sys/block/…/queue/iosched, with the kernel's
+    defaults.
+    """
+
+    read_expire: str | None = None
+    """After which time a read goes before others (`read_expire`, 500 ms).
+
+    A duration such as ``"25us"``.
+    """
+
+    write_expire: str | None = None
+    """After which time a write does (`write_expire`, 5 s). A duration such as ``"25us"``."""
+
+    writes_starved: int | None = None
+    """How often reads go before writes that wait (`writes_starved`, 2 batches)."""
+
+    fifo_batch: int | None = None
+    """Requests that go in one direction before deadlines are looked at again (`fifo_batch`, 16)."""
+
+    front_merges: bool | None = None
+    """Whether a page may join in front of a request (`front_merges`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cfq(_Spec):
+    """What CFQ is set to: /sys/block/…/queue/iosched, with the kernel's defaults."""
+
+    slice_sync: str | None = None
+    """How long a thread has the device (`slice_sync`, 100 ms). A duration such as ``"25us"``."""
+
+    slice_async: str | None = None
+    """How long writes in the background have it (`slice_async`, 40 ms).
+
+    A duration such as ``"25us"``.
+    """
+
+    slice_idle: str | None = None
+    """How long a disk is left idle for the next request of a thread whose slice it is
+    (`slice_idle`, 8 ms); not for a device that does not rotate.
+
+    A duration such as ``"25us"``.
+    """
+
+    quantum: int | None = None
+    """Requests of a queue that the device has at most, while other queues wait (`quantum`, 8; 4
+    before 2.6.33).
+    """
+
+    fifo_expire_sync: str | None = None
+    """After which time the oldest of a thread goes first in its slice (`fifo_expire_sync`, 125 ms).
+
+    A duration such as ``"25us"``.
+    """
+
+    fifo_expire_async: str | None = None
+    """The same of writes in the background (`fifo_expire_async`, 250 ms).
+
+    A duration such as ``"25us"``.
+    """
+
+    back_seek_max: str | None = None
+    """How far back the head may go to the next request (`back_seek_max`, 16 MiB).
+
+    A size such as ``"64GiB"``.
+    """
+
+    back_seek_penalty: int | None = None
+    """A way back is so many times as long (`back_seek_penalty`, 2)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockLayer(_Spec):
+    """The block layer of the kernel."""
+
+    scheduler: Literal["none", "noop", "mq-deadline", "cfq"] | None = None
+    """In which order requests go that wait for the device.
+
+    ``"none"``: In order of arrival; of those that wait the last eight are looked at for merges
+    (`none`, block/blk-mq-sched.c). ``"noop"``: In order of arrival; all that wait may be merged
+    with (`noop` of the older kernels, block/noop-iosched.c). ``"mq-deadline"``: By address in one
+    direction, in batches, none later than its deadline as long as the device keeps up; reads before
+    writes (block/mq-deadline.c, and block/deadline-iosched.c before). ``"cfq"``: Each thread in
+    turn has the device for a slice, by address; what is written in the background shares one
+    (block/cfq-iosched.c, Linux 2.6.18 to 4.20).
+    """
+
+    merges: bool | None = None
+    """Whether pages side by side become one request; where not, each goes by itself (`nomerges`).
+    """
+
+    segments: int | None = None
+    """Most runs of adjacent frames in a request: entries of the device's scatter-gather list
+    (`max_segments`).
+
+    By default 127, that of Linux's NVMe driver (`NVME_MAX_SEGS`, drivers/nvme/host/pci.c, Linux 4.x
+    to 6.x).
+    """
+
+    requests: int | None = None
+    """Requests that may wait in each queue; a thread that asks for more waits for room
+    (`nr_requests`).
+
+    By default 128, `BLKDEV_MAX_RQ` (include/linux/blkdev.h).
+    """
+
+    hardware_queues: int | None = None
+    """Queues of the device, each with a scheduler and `host_queue_depth` commands of its own; a
+    core uses the one of its number.
+    """
+
+    lock: str | None = None
+    """How long the lock of a queue is held for each request that is handed over; 0 where nothing is
+    serialized.
+
+    A duration such as ``"25us"``.
+    """
+
+    deadline: Deadline | None = None
+    """What the deadline scheduler is set to."""
+
+    cfq: Cfq | None = None
+    """What CFQ is set to."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Storage(_Spec):
     """`storage`: the operating system pages between DRAM and the store ([HYB15] §2.2)."""
 
@@ -2427,6 +2554,11 @@ class Storage(_Spec):
 
     driver: Driver | None = None
     """The driver of the store; where it is not said, one that waits for interrupts, without a lock.
+    """
+
+    block_layer: BlockLayer | None = None
+    """The block layer, which makes requests of several pages; where it is not said, each page goes
+    to the store by itself, in order.
     """
 
 
