@@ -2327,9 +2327,7 @@ class Driver(_Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class Deadline(_Spec):
-    """What the deadline scheduler is set to: /sys/block/…/queue/iosched, with the kernel's
-    defaults.
-    """
+    """What the deadline scheduler is set to (/sys/block/…/queue/iosched); by default as Linux."""
 
     read_expire: str | None = None
     """After which time a read goes before others (`read_expire`, 500 ms).
@@ -2352,7 +2350,7 @@ class Deadline(_Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class Cfq(_Spec):
-    """What CFQ is set to: /sys/block/…/queue/iosched, with the kernel's defaults."""
+    """What CFQ is set to (/sys/block/…/queue/iosched); by default as Linux."""
 
     slice_sync: str | None = None
     """How long a thread has the device (`slice_sync`, 100 ms). A duration such as ``"25us"``."""

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use tierscope_kernel::slab::Slab;
 use tierscope_units::{Duration, Problems, Size};
 
-/// What CFQ is set to: /sys/block/…/queue/iosched, with the kernel's defaults.
+/// What CFQ is set to (/sys/block/…/queue/iosched); by default as Linux.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CfqSpec {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use tierscope_kernel::slab::Slab;
 use tierscope_units::{Duration, Problems};
 
-/// What the deadline scheduler is set to: /sys/block/…/queue/iosched, with the kernel's defaults.
+/// What the deadline scheduler is set to (/sys/block/…/queue/iosched); by default as Linux.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DeadlineSpec {
