@@ -601,7 +601,11 @@ impl Machine {
                 request: None,
             };
             let content = self.content_of(&transfer, &io);
-            queued.push(self.pages.insert(PageIo { content, ..io }));
+            let page = self.pages.insert(PageIo { content, ..io });
+            match self.block_layer {
+                None => self.page_queue.push_back(page),
+                Some(_) => queued.push(page),
+            }
         }
         self.queue_pages(index, by, &queued, sync, now_ps);
         self.pump(now_ps);

@@ -36,7 +36,7 @@ impl Machine {
         !self.functional && self.block_layer.as_ref().is_some_and(|layer| layer.is_full(core))
     }
 
-    /// Pages of a transfer wait for the store from now on; `sync` tells that somebody waits for them.
+    /// The block layer, where there is one, gets pages of a transfer; `sync` tells that somebody waits for them.
     pub(super) fn queue_pages(
         &mut self,
         index: usize,
@@ -45,10 +45,7 @@ impl Machine {
         sync: bool,
         now_ps: u64,
     ) {
-        let Some(layer) = &mut self.block_layer else {
-            self.page_queue.extend(pages);
-            return;
-        };
+        let Some(layer) = &mut self.block_layer else { return };
         let page_bytes = 1u64 << self.fixed.page_shift;
         let bios = pages.iter().map(|id| {
             let PageIo { frame, store_address, write, forced, flush, content, .. } =

@@ -30,7 +30,7 @@ const HAMS: &str = "hams-le/small";
 
 /// Machines with parts that no preset here has, other kinds of links and stores and a backup of DRAM:
 /// name, base, and the tables.
-const LINKED: [(&str, &str, &str); 18] = [
+const LINKED: [(&str, &str, &str); 19] = [
     (AHEAD, ORACLE, AHEAD_TABLES),
     (BUFFERED, STORAGE, BUFFERED_TABLE),
     (TAGGED, HYBRID, TAGGED_TABLES),
@@ -58,6 +58,7 @@ const LINKED: [(&str, &str, &str); 18] = [
     (RAMDISK, STORAGE, RAMDISK_TABLE),
     (TIERED, "hyb15-host", TIERED_TABLES),
     (NODES, "hyb15-host", NODES_TABLES),
+    (LAYERED, STORAGE, "[storage.block_layer]\nscheduler = \"none\""),
     (SEVERAL, HYBRID, "[controllers]\ncount = 2\ninterleave = \"4KiB\""),
     (
         WINDOWS,
@@ -73,6 +74,10 @@ const TAGGED_TABLES: &str = "[hybrid.cache]\ntags = \"dram\"\n\
 const WINDOWS: &str = "hybrid/windows";
 /// Two controllers, each with DRAM and a store.
 const SEVERAL: &str = "hybrid/several";
+/// Pages go as requests, in order.
+const LAYERED: &str = "storage/layered";
+/// So little at the store at once that requests wait.
+const WAITING: Sets<'static> = &[("storage.host_queue_depth", "1")];
 const TIERED: &str = "tiered";
 /// Lines of a store behind a link, whose pages come to DRAM with their second access.
 const TIERED_TABLES: &str = r#"
@@ -1360,6 +1365,16 @@ const CASES: &[Case] = &[
         .with(&[("storage.dirty_background_ratio", "0.01")]),
     case("storage.dirty_background_ratio", &[STORAGE], "0.01", Files, "time", Either),
     case("storage.host_queue_depth", &[STORAGE], "1", Parallel, "time", Up),
+    case("storage.block_layer.scheduler", &[LAYERED], "mq-deadline", Parallel, "time", Either)
+        .with(WAITING),
+    case("storage.block_layer.merges", &[LAYERED], "false", Files, "block_requests", Up),
+    case("storage.block_layer.segments", &[LAYERED], "1", Files, "block_requests", Up)
+        .with(&[("os.allocation", "fragmented")]),
+    case("storage.block_layer.requests", &[LAYERED], "1", Parallel, "context_switches", Up)
+        .with(WAITING),
+    case("storage.block_layer.hardware_queues", &[LAYERED], "4", Parallel, "time", Down)
+        .with(WAITING),
+    case("storage.block_layer.lock", &[LAYERED], "9us", Parallel, "owner:driver", Up),
     case("storage.driver.completion", &[STORAGE], "polling", Updates, "context_switches", Down),
     case("storage.driver.lock", &[STORAGE], "9us", Parallel, "owner:driver", Up),
     case("storage.driver.poll.instructions", &[STORAGE], "9000", Updates, "owner:driver", Up)
@@ -1391,9 +1406,23 @@ const INERT: &[(&str, &[&str], &str, &str)] = &[
     ("dram.t_wtr_l", ALL, "8", NO_GROUPS),
     ("dram.t_rfc_bank", ALL, "200ns", "DDR3 refreshes all banks of a rank at once"),
     ("hybrid.cache.initial", &[HYBRID], "prefilled", UNRELATED),
+    ("storage.block_layer.deadline.read_expire", &[LAYERED], "0s", OF_ANOTHER),
+    ("storage.block_layer.deadline.write_expire", &[LAYERED], "0s", OF_ANOTHER),
+    ("storage.block_layer.deadline.writes_starved", &[LAYERED], "5", OF_ANOTHER),
+    ("storage.block_layer.deadline.fifo_batch", &[LAYERED], "1", OF_ANOTHER),
+    ("storage.block_layer.deadline.front_merges", &[LAYERED], "false", OF_ANOTHER),
+    ("storage.block_layer.cfq.slice_sync", &[LAYERED], "1ms", OF_ANOTHER),
+    ("storage.block_layer.cfq.slice_async", &[LAYERED], "1ms", OF_ANOTHER),
+    ("storage.block_layer.cfq.slice_idle", &[LAYERED], "0s", OF_ANOTHER),
+    ("storage.block_layer.cfq.quantum", &[LAYERED], "1", OF_ANOTHER),
+    ("storage.block_layer.cfq.fifo_expire_sync", &[LAYERED], "0s", OF_ANOTHER),
+    ("storage.block_layer.cfq.fifo_expire_async", &[LAYERED], "0s", OF_ANOTHER),
+    ("storage.block_layer.cfq.back_seek_max", &[LAYERED], "0B", OF_ANOTHER),
+    ("storage.block_layer.cfq.back_seek_penalty", &[LAYERED], "1000", OF_ANOTHER),
     ("tiering.balancing.free_enough", &[NODES], "0B", NOTHING_GIVEN_BACK),
 ];
 const NOTHING_GIVEN_BACK: &str = "no memory is given back, so that DRAM is full once the other is used; os/paging/tiers/tests.rs varies it";
+const OF_ANOTHER: &str = "it is of another scheduler; os/block_layer/tests.rs varies it";
 const UNRELATED: &str =
     "unrelated clean pages leave without a trace; they are as good as empty frames";
 const NO_GROUPS: &str = "DDR3 has no bank groups";
