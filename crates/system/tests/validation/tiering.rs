@@ -89,7 +89,7 @@ fn a_line_of_the_slower_memory_takes_the_link_and_its_time_longer() {
             ),
             1,
         );
-        let before = run(&spec, &[walk.clone()]);
+        let before = run(&spec, std::slice::from_ref(&walk));
         let all = run(&spec, &[[walk, steps].concat()]);
         (all.minus(&before), all.result)
     };
