@@ -3,7 +3,7 @@
 //! Pages that lie side by side on the store go as one request, up to the largest that the device takes
 //! (`max_sectors_kb`, which is the storage's `largest_request`, and its scatter-gather list), whether they were asked
 //! for together (a plug, block/blk-core.c) or join what still waits (`blk_mq_sched_bio_merge`, `elv_merge`). What waits
-//! is a scheduler's, one file each here: [`fifo`], [`deadline`], [`cfq`]. Nothing waits while the device takes more.
+//! is a scheduler's, one file each here: `fifo`, `deadline`, `cfq`. Nothing waits while the device takes more.
 //!
 //! It is a state machine without time of its own: it is given requests and the time, and asked what goes next.
 
@@ -153,6 +153,8 @@ pub struct IoRequest {
     /// The queue that it is in.
     queue: usize,
     alone: bool,
+    /// It has gone past the scheduler.
+    past: bool,
     /// Runs of adjacent frames.
     segments: u32,
     /// First byte of its first frame, and the byte behind its last.
@@ -365,6 +367,7 @@ impl BlockLayer {
             thread: bio.thread,
             queue,
             alone: bio.alone || bio.first,
+            past: bio.first,
             segments: 1,
             frames: (bio.memory_address, bio.memory_address + bio.bytes),
             content: bio.content,
@@ -596,7 +599,9 @@ impl BlockLayer {
         let request = self.requests.remove(id);
         let queue = &mut self.queues[request.queue];
         queue.at_device -= 1;
-        queue.scheduler.get().completed(now_ps, &request);
+        if !request.past {
+            queue.scheduler.get().completed(now_ps, &request);
+        }
         Some(request.told)
     }
 }

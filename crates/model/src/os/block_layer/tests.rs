@@ -159,6 +159,9 @@ fn a_flush_goes_before_all_that_wait() {
         layer.submit(0, 0, &[flush]);
         let (id, ..) = next(&mut layer, 0).unwrap();
         assert_eq!(layer.request(id).bios, [77], "{kind:?}");
+        finish(&mut layer, 0, id);
+        layer.submit(0, 0, &background([9]));
+        assert_eq!(order(&mut layer, 0), [(5, 1), (9, 1)], "{kind:?}: it has never waited there");
     }
 }
 
