@@ -323,7 +323,8 @@ impl BlockLayer {
     }
 
     /// Requests that wait, and that are at the device.
-    pub fn depths(&self) -> (u64, u64) {
+    #[cfg(test)]
+    fn depths(&self) -> (u64, u64) {
         let sum = |of: fn(&Queue) -> u32| self.queues.iter().map(|it| u64::from(of(it))).sum();
         (sum(|queue| queue.waiting), sum(|queue| queue.at_device))
     }
@@ -393,13 +394,11 @@ impl BlockLayer {
 
     fn join_back(&mut self, id: u32, bio: &Bio) -> bool {
         let request = &self.requests[id];
-        let count = request.bios.len() as u64;
-        let follows = bio.content == if request.content == 0 { 0 } else { request.content + count };
         let segments = request.segments + u32::from(request.frames.1 != bio.memory_address);
         if !self.fits(request, bio)
             || request.end != bio.address
             || segments > self.segments
-            || !follows
+            || bio.content != content_behind(request.content, request.bios.len())
         {
             return false;
         }
@@ -414,13 +413,12 @@ impl BlockLayer {
 
     fn join_front(&mut self, id: u32, bio: &Bio) -> bool {
         let request = &self.requests[id];
-        let precedes = if bio.content == 0 { 0 } else { bio.content + 1 } == request.content;
         let behind = bio.memory_address + bio.bytes;
         let segments = request.segments + u32::from(behind != request.frames.0);
         if !self.fits(request, bio)
             || bio.address + bio.bytes != request.address
             || segments > self.segments
-            || !precedes
+            || request.content != content_behind(bio.content, 1)
         {
             return false;
         }
@@ -491,9 +489,7 @@ impl BlockLayer {
         let next = &self.requests[other];
         let apart = u32::from(request.frames.1 != next.frames.0);
         let segments = request.segments + next.segments - 1 + apart;
-        let count = request.bios.len() as u64;
-        let follows =
-            next.content == if request.content == 0 { 0 } else { request.content + count };
+        let follows = next.content == content_behind(request.content, request.bios.len());
         let bytes = next.end - request.address;
         let same = next.sync == request.sync && next.thread == request.thread && !next.alone;
         if !same || !follows || bytes > self.largest_bytes || segments > self.segments {
@@ -604,6 +600,11 @@ impl BlockLayer {
         }
         Some(request.told)
     }
+}
+
+/// What the page carries behind so many pages of which the first carries `content`, where contents are followed.
+fn content_behind(content: u64, pages: usize) -> u64 {
+    if content == 0 { 0 } else { content + pages as u64 }
 }
 
 /// The entry of this request, unless another has taken its place.

@@ -133,9 +133,7 @@ impl Machine {
                 self.dispatch(index, now_ps);
             }
             Action::Submit(id) => {
-                let submitter = Some(self.contexts[index].thread);
-                self.submit_transfer(index, submitter, id, now_ps);
-                self.transfers.entry(id).or_default().submitter = submitter;
+                self.submit_transfer(index, Some(self.contexts[index].thread), id, now_ps);
             }
             Action::Wait(id) => {
                 if self.paging.transfer_exists(id) {

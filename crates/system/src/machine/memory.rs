@@ -558,7 +558,7 @@ impl Machine {
         self.paging.submitted(id);
         let transfer = self.paging.transfer(id).clone();
         let io = self.transfers.entry(id).or_default();
-        io.context = index;
+        (io.context, io.submitter) = (index, by);
         if self.functional {
             let Waits { fetch_ps, write_back_ps, .. } = self.waits;
             let page_ps = if transfer.write { write_back_ps } else { fetch_ps };
@@ -575,7 +575,7 @@ impl Machine {
         let nothing = [PageTransfer { frame: 0, store_address: 0 }];
         let metadata = matches!(transfer.moves, Moves::Metadata { .. });
         let sync = !background || metadata || by.is_some_and(|thread| self.is_syncing(thread));
-        let mut queued = Vec::with_capacity(transfer.pages.len().max(1));
+        let mut queued = Vec::new();
         for page in if flush { nothing.as_slice() } else { &transfer.pages } {
             if !flush {
                 self.snoop(page.frame, transfer.write, now_ps);

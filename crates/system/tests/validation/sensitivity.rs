@@ -78,11 +78,12 @@ const SEVERAL: &str = "hybrid/several";
 const LAYERED: &str = "storage/layered";
 /// So little at the store at once that requests wait.
 const WAITING: Sets<'static> = &[("storage.host_queue_depth", "1")];
-const TIERED: &str = "tiered";
-/// Lines of a store behind a link, whose pages come to DRAM with their second access.
-const TIERED_TABLES: &str = r#"
-name = "tiered"
-description = "a small memory behind a link"
+/// A machine's DRAM and, behind a link, a store of lines with these times and units; and its other tables.
+macro_rules! lines_behind_a_link {
+    ($about:literal, $store:literal, $tables:literal) => {
+        concat!(
+            $about,
+            r#"
 [dram]
 part = "ddr3-1333-2gb-x8"
 channels = 4
@@ -101,18 +102,26 @@ controller_latency = "10ns"
 [store]
 capacity = "64MiB"
 page = "64B"
-read_latency = "2us"
-write_latency = "5us"
-units = 16
-unit_bandwidth = "400MB/s"
-controller_latency = "100ns"
+"#,
+            $store,
+            r#"controller_latency = "100ns"
 queue_depth = 256
 [link]
 bandwidth = "4GB/s"
 payload = "256B"
 packet_overhead = "24B"
 latency = "200ns"
-[tiered]
+"#,
+            $tables
+        )
+    };
+}
+const TIERED: &str = "tiered";
+/// Lines of a store behind a link, whose pages come to DRAM with their second access.
+const TIERED_TABLES: &str = lines_behind_a_link!(
+    "name = \"tiered\"\ndescription = \"a small memory behind a link\"",
+    "read_latency = \"2us\"\nwrite_latency = \"5us\"\nunits = 16\nunit_bandwidth = \"400MB/s\"\n",
+    r#"[tiered]
 host_queue_depth = 32
 read_latency = "100ns"
 write_latency = "100ns"
@@ -127,42 +136,14 @@ epoch = 1000
 counted_pages = 4096
 lookaside_entries = 8
 mapping_latency = "1us"
-"#;
+"#
+);
 const NODES: &str = "tiering";
 /// Two nodes of memory, of which the first is small, and scans that come round in a moment.
-const NODES_TABLES: &str = r#"
-name = "tiering"
-description = "a small memory before a larger one behind a link"
-[dram]
-part = "ddr3-1333-2gb-x8"
-channels = 4
-ranks = 1
-row = "1KiB"
-mapping = "ro-ra-ba-bg-co-ch"
-page_policy = "open"
-refresh = "all-bank"
-postponed_refreshes = 0
-read_queue_depth = 512
-write_queue_depth = 512
-write_high = 54
-write_low = 32
-age_cap = "1us"
-controller_latency = "10ns"
-[store]
-capacity = "64MiB"
-page = "64B"
-read_latency = "200ns"
-write_latency = "200ns"
-units = 64
-unit_bandwidth = "4GB/s"
-controller_latency = "100ns"
-queue_depth = 256
-[link]
-bandwidth = "4GB/s"
-payload = "256B"
-packet_overhead = "24B"
-latency = "200ns"
-[tiering]
+const NODES_TABLES: &str = lines_behind_a_link!(
+    "name = \"tiering\"\ndescription = \"a small memory before a larger one behind a link\"",
+    "read_latency = \"200ns\"\nwrite_latency = \"200ns\"\nunits = 64\nunit_bandwidth = \"4GB/s\"\n",
+    r#"[tiering]
 capacity = "2MiB"
 host_queue_depth = 32
 read_latency = "100ns"
@@ -183,7 +164,8 @@ scan_entry = { instructions = 4, lines = 0 }
 migrate = { instructions = 1000, lines = 2 }
 shootdown = { instructions = 1000, lines = 2 }
 shootdown_interrupt = { instructions = 500, lines = 1 }
-"#;
+"#
+);
 const BUFFERED: &str = "storage/buffered";
 /// A second level of the page cache, as small as the first.
 const BUFFERED_TABLE: &str = "[storage.buffer_cache]\ncapacity = \"1MiB\"\nways = 16\n\

@@ -247,35 +247,30 @@ fn of_thread(thread: u32, pages: impl IntoIterator<Item = u64>) -> Vec<Bio> {
     pages.into_iter().map(|page| Bio { thread, ..bio(page, false) }).collect()
 }
 
+/// The pages that CFQ gives, each request of which takes so long.
+fn at_steps(step_ps: u64, bios: &[Bio]) -> Vec<u64> {
+    let mut layer = waiting(&spec(SchedulerKind::Cfq), false, bios);
+    let give = |step| {
+        let (id, page, _) = next(&mut layer, step * step_ps).unwrap();
+        finish(&mut layer, (step + 1) * step_ps, id);
+        page
+    };
+    (0..bios.len() as u64).map(give).collect()
+}
+
 #[test]
 fn cfq_serves_one_thread_for_its_slice_and_then_the_next() {
     let mut bios = of_thread(1, [10, 500, 20]);
     bios.extend(of_thread(2, [600, 15, 700]));
-    let mut layer = waiting(&spec(SchedulerKind::Cfq), false, &bios);
-    let step_ps = few_ms(60);
-    let mut found = Vec::new();
-    for step in 0..6 {
-        let (id, page, _) = next(&mut layer, step * step_ps).unwrap();
-        finish(&mut layer, (step + 1) * step_ps, id);
-        found.push(page);
-    }
     // A slice of 100 ms begins with its first answer: three requests of 60 ms fit, and the third does not end it.
-    assert_eq!(found, [10, 20, 500, 600, 700, 15]);
+    assert_eq!(at_steps(few_ms(60), &bios), [10, 20, 500, 600, 700, 15]);
 }
 
 #[test]
 fn cfq_ends_a_slice_that_has_lasted_long_enough() {
     let mut bios = of_thread(1, [10, 20, 30]);
     bios.extend(of_thread(2, [600, 610, 620]));
-    let mut layer = waiting(&spec(SchedulerKind::Cfq), false, &bios);
-    let step_ps = few_ms(100);
-    let mut found = Vec::new();
-    for step in 0..6 {
-        let (id, page, _) = next(&mut layer, step * step_ps).unwrap();
-        finish(&mut layer, (step + 1) * step_ps, id);
-        found.push(page);
-    }
-    assert_eq!(found, [10, 20, 600, 610, 30, 620]);
+    assert_eq!(at_steps(few_ms(100), &bios), [10, 20, 600, 610, 30, 620]);
 }
 
 #[test]

@@ -34,10 +34,10 @@ pub fn storage() -> StorageSpec {
     }
 }
 
-/// Paging of [`FRAMES`] frames, without readahead but for what is changed.
-pub fn small(change: impl FnOnce(&mut StorageSpec)) -> Paging {
-    let path = PathSpec { instructions: 0, lines: 0 };
-    let os = OsSpec {
+/// A kernel that costs nothing.
+pub fn os() -> OsSpec {
+    let path = PathSpec::NONE;
+    OsSpec {
         page: Size::from_bytes(4096),
         allocation: crate::os::Allocation::Contiguous,
         time_slice: Duration::from_picoseconds(1_000_000_000),
@@ -55,10 +55,14 @@ pub fn small(change: impl FnOnce(&mut StorageSpec)) -> Paging {
             fork: path,
             fork_page: path,
         },
-    };
+    }
+}
+
+/// Paging of [`FRAMES`] frames, without readahead but for what is changed.
+pub fn small(change: impl FnOnce(&mut StorageSpec)) -> Paging {
     let mut storage = storage();
     change(&mut storage);
-    Paging::new(&os, 1, FRAMES * 4096, Some((&storage, 1 << 30)), 1)
+    Paging::new(&os(), 1, FRAMES * 4096, Some((&storage, 1 << 30)), 1)
 }
 
 /// The transfers under way end.

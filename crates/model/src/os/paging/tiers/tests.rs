@@ -1,12 +1,12 @@
 //! Laws of two nodes of memory, against what the kernel's words say.
 
-use super::super::small::{Memory, touch};
+use super::super::small::{self, Memory, touch};
 use super::*;
+use crate::os::Allocation;
 use crate::os::tiering::tests::spec;
-use crate::os::{Allocation, PathSpec};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
-use tierscope_units::{Duration, Size};
+use tierscope_units::Size;
 
 const MS: u64 = 1_000_000_000;
 const NEAR_FRAMES: u64 = 64;
@@ -14,27 +14,7 @@ const FAR_FRAMES: u64 = 192;
 
 /// Two nodes, whose pages move as `spec` says.
 fn nodes(spec: Option<&BalancingSpec>) -> Paging {
-    let path = PathSpec { instructions: 0, lines: 0 };
-    let os = OsSpec {
-        page: Size::from_bytes(4096),
-        allocation: Allocation::Contiguous,
-        time_slice: Duration::from_picoseconds(1_000_000_000),
-        kernel_cpi: 1.0,
-        paths: crate::os::KernelPathsSpec {
-            fault: path,
-            page_cache: path,
-            file_system: path,
-            block_layer: path,
-            driver: path,
-            interrupt: path,
-            wake_up: path,
-            context_switch: path,
-            system_call: path,
-            fork: path,
-            fork_page: path,
-        },
-    };
-    let mut paging = Paging::new(&os, 1, (NEAR_FRAMES + FAR_FRAMES) * 4096, None, 1);
+    let mut paging = Paging::new(&small::os(), 1, (NEAR_FRAMES + FAR_FRAMES) * 4096, None, 1);
     paging.add_nodes(spec, NEAR_FRAMES * 4096, Allocation::Contiguous, 1);
     paging.reserve_for_kernel(1).unwrap();
     paging
