@@ -91,6 +91,7 @@ def _machine_rows(data: ResultData) -> list[Row]:
         *_direct_rows(systems),
         *_journal_rows(systems),
         *_block_layer_rows(systems),
+        *_tiering_rows(systems),
         *_nvme_rows(systems),
         *_adapter_rows(systems),
         *_drive_rows(systems),
@@ -392,6 +393,17 @@ def _block_layer_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
         *row("  pages of a request, mean", lambda c: _per(c["block_pages"], c["block_requests"])),
         *row("  pages that joined what waited", lambda c: fmt.count(c["block_merged_pages"])),
         *row("  times that the device was left idle", lambda c: fmt.count(c["block_idled"])),
+    ]
+
+
+def _tiering_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """Rows of pages that the kernel moved between two nodes; none where there is one."""
+    row = _row_of(systems, "promoted_pages")
+    return [
+        *row("Pages moved to DRAM", lambda c: fmt.count(c["promoted_pages"])),
+        *row("  moved out of it", lambda c: fmt.count(c["demoted_pages"])),
+        *row("  entries taken away to find them", lambda c: fmt.count(c["protected_pages"])),
+        *row("  faults of these", lambda c: fmt.count(c["hint_faults"])),
     ]
 
 

@@ -267,3 +267,21 @@ def test_the_block_layer_has_rows_where_a_machine_has_one() -> None:
     assert told["  pages of a request, mean"]["storage/quick"] == fmt.plain(mean)
     plain = ts.run("storage/quick", ts.workload("gups", updates=300, table="1MiB"))
     assert "Requests of the block layer" not in dict(table.rows(plain.data))
+
+
+def test_two_nodes_of_memory_have_rows_and_say_where_one_was_enough() -> None:
+    small = ts.system("cxl-tiering/quick").with_sets([("tiering.capacity", "32MiB")])
+    result = ts.run(small, ts.workload("gups", updates=3000, table="64MiB", touched=True))
+    counters = result["cxl-tiering/quick"]["counters"]
+    told = dict(table.rows(result.data))
+    assert counters["protected_pages"] > 0
+    for label, key in [
+        ("Pages moved to DRAM", "promoted_pages"),
+        ("  entries taken away to find them", "protected_pages"),
+    ]:
+        assert told[label] == {"cxl-tiering/quick": fmt.count(counters[key])}
+    enough = ts.run("cxl-tiering/quick", ts.workload("gups", updates=300, table="1MiB"))
+    words = " ".join(enough.report(width=200).split())
+    assert "the run tells nothing of the memory behind it." in words
+    plain = ts.run("oracle/quick", ts.workload("gups", updates=300, table="1MiB"))
+    assert "Pages moved to DRAM" not in dict(table.rows(plain.data))

@@ -90,11 +90,12 @@ fn completeness(
 }
 
 /// Counters of what leaves DRAM, or passes it by.
-const PRESSED: [&str; 6] = [
+const PRESSED: [&str; 7] = [
     "write_back_pages",
     "file_write_back_pages",
     "reclaimed_pages",
     "swap_out_pages",
+    "demoted_pages",
     "direct_read_bytes",
     "direct_written_bytes",
 ];
@@ -119,11 +120,17 @@ fn all_fits(systems: &[SystemSpec], results: &BTreeMap<String, SystemResult>) ->
     }
     let told = stores > 0 && footprint_bytes > 0;
     let used = in_mib(footprint_bytes);
-    (told && footprint_bytes <= least_bytes).then(|| match results.keys().next() {
-        Some(name) if results.len() == 1 => format!(
-            "All {used} that this run used fit into the DRAM of {name}: nothing had to leave it, and the \
-             run tells of the store only how it fills the DRAM at first."
-        ),
+    (told && footprint_bytes <= least_bytes).then(|| match results.iter().next() {
+        Some((name, result)) if results.len() == 1 => {
+            let tells = match result.counters.contains_key("demoted_pages") {
+                true => "nothing of the memory behind it",
+                false => "of the store only how it fills the DRAM at first",
+            };
+            format!(
+                "All {used} that this run used fit into the DRAM of {name}: nothing had to leave it, and the \
+                 run tells {tells}."
+            )
+        }
         _ => format!(
             "All {used} that this run used fit into the DRAM of every system: it cannot tell them \
              apart, but for how each fills its DRAM at first."

@@ -299,7 +299,7 @@ fn what_cannot_be_asked_is_refused() {
     assert!(matches!(unknown, Err(CrashError::NotModelled(_))), "{unknown:?}");
     let nodes = load("cxl-tiering/quick", &[]).unwrap().spec;
     let unknown = crash(&nodes, gups(1), &adversarial(1, &[]), &Watch::default());
-    assert!(matches!(unknown, Err(CrashError::NotModelled(_))), "{unknown:?}");
+    assert!(matches!(unknown, Err(CrashError::NothingPromised(_))), "{unknown:?}");
 }
 
 /// A drive alone whose little buffer is rewritten all the time.

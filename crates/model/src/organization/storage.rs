@@ -304,7 +304,8 @@ struct Page {
     interrupt: u32,
     /// Its next access to DRAM is to its place in the store, which lies there.
     at_place: bool,
-    /// The request of several pages that it is of; and how many pages of the store are still to come of it.
+    /// The request of several pages that it is of; and how many pages of the store are still to come of it, or to be
+    /// read from DRAM.
     command: Option<u32>,
     parts_left: u32,
     /// Versions of its lines, where data are checked and the page goes to the store.
@@ -532,8 +533,7 @@ impl Storage {
                 page.stages.push(Stage::Dma, done.at_ps - page.clock_ps);
                 page.clock_ps = done.at_ps;
                 if let Some(command) = page.command {
-                    let write = page.request.write;
-                    return self.moved_at_dram(command, write, done.at_ps, out);
+                    return self.moved_at_dram(command, id, out);
                 }
                 if page.request.write == page.at_place {
                     return self.end_page(id, out);
@@ -981,6 +981,23 @@ pub(super) mod tests {
         // Three pages are in the store at once, of the single ones; the request is one, whatever its size.
         assert!(together_ps < apart_ps, "{together_ps} and {apart_ps}");
         assert!(together_ps > apart_ps / 2, "{together_ps} and {apart_ps}");
+    }
+
+    #[test]
+    fn a_request_to_write_goes_with_its_first_page_and_ends_no_sooner_than_dram_has_given_all() {
+        let end_ps = |pages: u64| {
+            let mut storage = storage(1, false);
+            let all: Vec<_> = (0..pages).map(|at| page(at as u32, true, at, at)).collect();
+            storage.submit_request(0, &all).unwrap();
+            let mut out = Vec::new();
+            storage.advance(u64::MAX, &mut out);
+            page_responses(&out)[0].at_ps
+        };
+        // Four pages are programmed at once; what is read from DRAM meanwhile is no longer waited for.
+        let (one_ps, four_ps) = (end_ps(1), end_ps(4));
+        let of_link_ps = 4 * 4096 * 1_000 / 16;
+        assert!(four_ps - one_ps < 2 * of_link_ps, "{one_ps} and {four_ps}");
+        assert!(four_ps > one_ps);
     }
 
     #[test]

@@ -66,6 +66,12 @@ pub enum CrashError {
          alone or side by side"
     )]
     NotModelled(String),
+    /// Nothing is promised that could be broken.
+    #[error(
+        "{0} promises nothing that a failure of power could break: both of its memories ([tiering]) are taken for \
+         volatile, and nobody finds again what they held; try a machine with a store, such as storage/ext4"
+    )]
+    NothingPromised(String),
     /// Several controllers lose their power together.
     #[error(
         "what survives a failure of power is not modelled for {0}, which has several memory controllers: remove \
@@ -345,6 +351,7 @@ fn not_modelled(spec: &SystemSpec) -> CrashError {
             CrashError::PagesDiffer(os.page, page, store)
         }
         _ if spec.controllers.is_some() => CrashError::SeveralControllers(spec.name.clone()),
+        _ if spec.tiering.is_some() => CrashError::NothingPromised(spec.name.clone()),
         _ => CrashError::NotModelled(spec.name.clone()),
     }
 }

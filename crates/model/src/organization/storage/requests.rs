@@ -1,7 +1,7 @@
 //! Requests of several pages: one command of the store, as the block layer of the operating system makes them.
 //!
 //! The pages of a read are written to DRAM as they come, where the store tells of them; those of a write are read from
-//! DRAM before the command goes. All are answered at once, with the interrupt of the command.
+//! DRAM in order, and the command goes with the first. All are answered at once, with the interrupt of the command.
 
 use super::{Page, Storage, Waiting};
 use crate::request::{Completion, Device, Full, Manner, PageRequest, Request, Response};
@@ -20,8 +20,8 @@ pub(super) struct Command {
     tag: u32,
     /// Pages whose way to or from DRAM is not done.
     at_dram: u32,
-    /// Since when the store is done, and with which interrupt.
-    answered: Option<(u64, u32)>,
+    /// The interrupt with which the store has answered, once it has.
+    answered: Option<u32>,
 }
 
 /// All that are under way.
@@ -143,8 +143,11 @@ impl Storage {
         }
         for id in &self.commands.all[command].pages {
             let page = &mut self.pages[*id];
-            page.stages.push(Stage::StoreQueue, now_ps - page.clock_ps);
-            page.clock_ps = now_ps;
+            // What is still being read from DRAM goes on with that.
+            if !write || page.parts_left == 0 {
+                page.stages.push(Stage::StoreQueue, now_ps - page.clock_ps);
+                page.clock_ps = now_ps;
+            }
         }
         true
     }
@@ -163,7 +166,7 @@ impl Storage {
             return;
         }
         let command = &mut self.commands.all[id];
-        command.answered = Some((done.at_ps, done.interrupt));
+        command.answered = Some(done.interrupt);
         let pages = command.pages.clone();
         for page in pages {
             let request = self.pages[page].request;
@@ -171,8 +174,11 @@ impl Storage {
                 self.note_stored(&request);
                 self.traffic.store_written_bytes += u64::from(request.bytes);
                 let page = &mut self.pages[page];
-                page.stages.append(&done.stages);
-                page.clock_ps = done.at_ps;
+                if page.parts_left == 0 {
+                    let since_ps = done.at_ps - page.clock_ps;
+                    page.stages.append_tail(&done.stages, Stage::StoreQueue, since_ps);
+                    page.clock_ps = done.at_ps;
+                }
             } else if self.pages[page].parts_left > 0 {
                 // The store does not tell of pages by themselves.
                 self.pages[page].parts_left = 0;
@@ -194,19 +200,13 @@ impl Storage {
     }
 
     /// A page of a request has been written to DRAM, or read from there.
-    pub(super) fn moved_at_dram(
-        &mut self,
-        id: u32,
-        write: bool,
-        now_ps: u64,
-        out: &mut Vec<Response>,
-    ) {
+    pub(super) fn moved_at_dram(&mut self, id: u32, page: u32, out: &mut Vec<Response>) {
+        let Page { request, clock_ps: now_ps, parts_left, .. } = &mut self.pages[page];
+        let (write, now_ps) = (request.write, *now_ps);
+        *parts_left = 0;
         let command = &mut self.commands.all[id];
         command.at_dram -= 1;
-        if command.at_dram > 0 {
-            return;
-        }
-        if write {
+        if write && command.at_dram as usize == command.pages.len() - 1 {
             self.offer_request(now_ps, id);
         } else {
             self.end_request(id, now_ps, out);
@@ -216,7 +216,7 @@ impl Storage {
     /// The request is done, once the store has answered it and all its pages are where they had to go.
     fn end_request(&mut self, id: u32, now_ps: u64, out: &mut Vec<Response>) {
         let command = &self.commands.all[id];
-        let Some((_, interrupt)) = command.answered else { return };
+        let Some(interrupt) = command.answered else { return };
         if command.at_dram > 0 {
             return;
         }
