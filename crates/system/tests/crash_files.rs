@@ -605,6 +605,31 @@ fn swap_is_worth_nothing_after_a_cut() {
 }
 
 /// Disks with a write cache, two side by side, an extended buffer cache: a file system is worth as much there.
+/// Requests of several pages, in another order than pages were asked for, and flushes past them: on drives that
+/// lose what they buffer, and on an array.
+#[test]
+fn below_any_scheduler_file_systems_keep_what_syncs_promised() {
+    let waiting = ("storage.host_queue_depth", "2");
+    for (scheduler, more) in [
+        ("none", &[][..]),
+        ("mq-deadline", &[("storage.file_system.kind", "xfs")]),
+        ("cfq", &[("storage.file_system.kind", "ext3")]),
+        ("noop", &[("storage.file_system.journal", "data"), ("ssd.raid", RAID)]),
+    ] {
+        let layer = format!("{{ scheduler = \"{scheduler}\" }}");
+        let layer = [("storage.block_layer", &*layer), waiting];
+        let all: Vec<_> = layer.iter().chain(more).copied().collect();
+        let report = fail(&all, &options(60, &[])).unwrap();
+        assert!(report.holds(), "{scheduler}: {:#?}", report.failing);
+        assert!(report.promised_lines > 100 && report.replayed_transactions > 10, "{report:?}");
+        let early = fail(&all, &options(60, &[Weakness::EarlyCompletion])).unwrap();
+        assert!(early.faults["lost"] > 0, "{scheduler} answers early and loses nothing");
+        let unsafely: Vec<_> = all.iter().copied().chain([UNSAFE]).collect();
+        let without = fail(&unsafely, &options(60, &[])).unwrap();
+        assert!(!without.holds(), "{scheduler}: nothing was flushed, and nothing lost");
+    }
+}
+
 #[test]
 fn file_systems_on_disks_arrays_and_below_a_buffer_cache_keep_what_syncs_promised() {
     const CACHE: &str = "{ capacity = \"1MiB\", ways = 64, replacement = \"lru\", read_slowdown = 400.0, \
