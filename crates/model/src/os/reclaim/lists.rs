@@ -141,8 +141,9 @@ impl<const N: usize> Lists<N> {
     }
 
     /// A folio becomes single pages, which stand where it stood: its first page's frame, and those
-    /// of the others.
+    /// of the others, which are in no list.
     pub fn split(&mut self, folio: u64, others: &[u64]) {
+        debug_assert!(others.iter().all(|frame| self.list_of(*frame).is_none()), "in a list");
         let Node { list, order, flags, mut older, .. } = self.nodes.get(folio);
         if list == NO_LIST {
             return;
