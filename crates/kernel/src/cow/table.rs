@@ -86,8 +86,23 @@ impl<T: Copy> CowTable<T> {
         }
         match &mut self.0 {
             Held::Owned(all) => all.get_mut(i),
-            Held::Shared(all, changes) => changes.get_mut(i, all),
+            Held::Shared(all, changes) => changes.get_mut(i, || all.get(i)),
             Held::Moving => unreachable!("nobody sees elements that are being moved"),
+        }
+    }
+
+    /// Element `i` becomes `value`. What it was is not looked at, as it is by [`CowTable::get_mut`].
+    ///
+    /// # Panics
+    /// If `i` is not below the length.
+    #[inline]
+    pub fn set(&mut self, i: u64, value: T) {
+        match &mut self.0 {
+            Held::Shared(all, changes) if changes.len < MOST => {
+                assert!(i < all.len(), "element {i} of {}", all.len());
+                *changes.get_mut(i, || value) = value;
+            }
+            _ => *self.get_mut(i) = value,
         }
     }
 
@@ -162,14 +177,15 @@ impl<T: Copy> Changes<T> {
         (found == i).then_some(value)
     }
 
+    /// Element `i`, which is `shared` where nothing else was written.
     #[inline]
-    fn get_mut(&mut self, i: u64, shared: &CowVec<T>) -> &mut T {
+    fn get_mut(&mut self, i: u64, shared: impl Fn() -> T) -> &mut T {
         if 2 * self.len >= self.slots.len() {
-            self.grow(shared.get(i));
+            self.grow(shared());
         }
         let at = self.slot(i);
         if self.slots[at].0 != i {
-            self.slots[at] = (i, shared.get(i));
+            self.slots[at] = (i, shared());
             self.len += 1;
         }
         &mut self.slots[at].1
@@ -209,7 +225,11 @@ mod tests {
             for n in 0..writes {
                 let i = if near { (n + 5) % len } else { draws.below(len) };
                 let value = draws.below(1 << 20) as u32;
-                *table.get_mut(i) = value;
+                if draws.below(2) == 0 {
+                    *table.get_mut(i) = value;
+                } else {
+                    table.set(i, value);
+                }
                 model[i as usize] = value;
             }
             if draws.below(2) == 0 {
@@ -244,5 +264,13 @@ mod tests {
         let mut table = CowTable::in_chunks(10, 0u8, 4);
         let _fork = table.fork();
         *table.get_mut(10) = 1;
+    }
+
+    #[test]
+    #[should_panic(expected = "element 10 of 10")]
+    fn nor_is_one_set() {
+        let mut table = CowTable::in_chunks(10, 0u8, 4);
+        let _fork = table.fork();
+        table.set(10, 1);
     }
 }

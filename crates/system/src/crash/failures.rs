@@ -75,6 +75,9 @@ struct Pending {
     since: Vec<Range<u64>>,
 }
 
+/// Forks that wait for a thread, or are in its hands: how long they take differs by far, and nobody is to wait for that.
+const OF_A_THREAD: usize = 8;
+
 /// Failures under way, each thread having its share of them by turns.
 pub(super) struct Failures<'scope> {
     pub(super) judge: Judge,
@@ -92,7 +95,7 @@ impl<'scope> Failures<'scope> {
         Failures { judge, workers, pending: VecDeque::new(), spent: Vec::new() }
     }
 
-    /// A fork loses its power, in the thread that has waited longest; none is given more than one.
+    /// A fork loses its power, in the thread whose turn it is.
     pub(super) fn begin(&mut self, run: &mut dyn Organization, cut: Cut) {
         if let Some(power) = run.power() {
             self.judge.follow(power);
@@ -100,16 +103,16 @@ impl<'scope> Failures<'scope> {
         let since = self.judge.since();
         let (at_ps, second) = (cut.at_ps, cut.point.second);
         let job = Job { fork: run.fork(), at_ps, second, spent: take(&mut self.spent) };
-        let worker = &self.workers[self.pending.len()];
-        if worker.jobs.send(job).is_err() {
-            self.end_of(self.pending.len());
+        let turn = self.pending.len() % self.workers.len();
+        if self.workers[turn].jobs.send(job).is_err() {
+            self.end_of(turn);
         }
         self.pending.push_back(Pending { cut, since });
     }
 
     /// Whether one is to be judged before the next begins.
     pub(super) fn are_enough(&self) -> bool {
-        self.pending.len() >= self.workers.len()
+        self.pending.len() >= OF_A_THREAD * self.workers.len()
     }
 
     /// Judges the oldest.

@@ -20,7 +20,7 @@ use serde::Deserialize;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tierscope_model::organization::Organization;
 use tierscope_model::power::{Judge, UnderWay, Weakness};
 use tierscope_units::Size;
@@ -236,7 +236,7 @@ fn let_power_fail<R: Running>(
         let mut failures = Failures::new(scope, Judge::new(line_bytes));
         let mut timeline = options.replay.map(|_| Timeline::new(line_bytes));
         let mut before: VecDeque<Moment> = VecDeque::new();
-        let (mut event, mut spent) = (0, Duration::ZERO);
+        let (mut event, began) = (0, Instant::now());
         let mut flushes = Flushes::of(machine.organization_mut());
         let mut add = |judged: &Judged| {
             report.add(judged, line_bytes);
@@ -258,7 +258,6 @@ fn let_power_fail<R: Running>(
             let taken = choice.may_take(event, at_ps);
             let taken = taken.then(|| choice.take(event, at_ps, &under_way)).flatten();
             if let Some(second) = taken {
-                let began = Instant::now();
                 let cut = Cut { point: Point { event, second }, at_ps, under_way };
                 failures.begin(machine.organization_mut(), cut);
                 if options.replay.is_none()
@@ -268,7 +267,6 @@ fn let_power_fail<R: Running>(
                     add(&judged);
                     failures.forget(judged);
                 }
-                spent += began.elapsed();
             }
             event += 1;
             if choice.is_done(event, at_ps) {
@@ -278,13 +276,11 @@ fn let_power_fail<R: Running>(
                 return Err(CrashError::Interrupted);
             }
         }
-        let began = Instant::now();
         let mut last = None;
         while let Some(judged) = failures.next() {
             add(&judged);
             last = Some(judged);
         }
-        spent += began.elapsed();
         if let Some(point) = options.replay {
             let judged = last.as_mut().ok_or(CrashError::NoPoint(point, event))?;
             if judged.point().second != point.second {
@@ -298,7 +294,7 @@ fn let_power_fail<R: Running>(
         report.events = choice.events().unwrap_or(event);
         report.syncs = syncs(machine.organization_mut());
         report.ended_early = machine.ended_early().or_else(|| scout.ended_early());
-        report.end(spent, all.elapsed());
+        report.end(began.elapsed(), all.elapsed());
         Ok(())
     })?;
     Ok(report)

@@ -402,9 +402,9 @@ impl Translation {
     /// `unit`, which lies nowhere, is put at a place.
     #[inline]
     fn settle(&mut self, unit: u64, place: Place, stream: Stream) {
-        *self.map.get_mut(unit) = place;
+        self.map.set(unit, place);
         *self.held.get_mut(u64::from(place / 64)) ^= 1 << (place % 64);
-        *self.units.get_mut(u64::from(place)) = unit as u32;
+        self.units.set(u64::from(place), unit as u32);
         self.blocks.get_mut(u64::from(self.geometry.block_of(place).0)).valid += 1;
         match stream {
             Stream::Host | Stream::Sequential => self.counts.host_units += 1,
@@ -427,7 +427,7 @@ impl Translation {
     pub fn release(&mut self, unit: u64) -> bool {
         let held = self.forget(unit);
         if held {
-            *self.map.get_mut(unit) = TRIMMED;
+            self.map.set(unit, TRIMMED);
         }
         held
     }
