@@ -300,21 +300,29 @@ fn cfq_leaves_a_disk_idle_for_the_thread_whose_slice_it_is_and_nothing_else() {
 
 #[test]
 fn cfq_leaves_no_disk_idle_for_a_thread_that_thinks_for_long() {
-    let mut layer = layer(&spec(SchedulerKind::Cfq), 1, true);
-    let mut now_ps = 0;
-    // Each sample counts an eighth: by the third the thread is known.
-    for page in 0..40 {
-        layer.submit(now_ps, 0, &of_thread(1, [10 * page]));
+    // Its slice does not end meanwhile: only how long it thinks can end it.
+    let cfq =
+        CfqSpec { slice_sync: Duration::from_picoseconds(few_ms(100_000)), ..CfqSpec::default() };
+    for (think_ms, idles) in [(20, false), (9, false), (7, true), (2, true)] {
+        let spec = BlockLayerSpec { cfq: cfq.clone(), ..spec(SchedulerKind::Cfq) };
+        let mut layer = layer(&spec, 1, true);
+        let mut now_ps = 0;
+        // Each sample counts an eighth: by the third the thread is known, and by the last the first is forgotten.
+        for page in 0..40 {
+            layer.submit(now_ps, 0, &of_thread(1, [10 * page]));
+            let (id, ..) = next(&mut layer, now_ps).unwrap();
+            now_ps += few_ms(1);
+            finish(&mut layer, now_ps, id);
+            now_ps += few_ms(think_ms);
+        }
+        layer.submit(now_ps, 0, &of_thread(1, [5000]));
         let (id, ..) = next(&mut layer, now_ps).unwrap();
-        now_ps += few_ms(1);
+        layer.submit(now_ps, 0, &of_thread(2, [600]));
         finish(&mut layer, now_ps, id);
-        now_ps += few_ms(20);
+        let expected = if idles { None } else { Some(600) };
+        let found = next(&mut layer, now_ps).map(|(_, page, _)| page);
+        assert_eq!(found, expected, "{think_ms} ms");
     }
-    layer.submit(now_ps, 0, &of_thread(1, [5000]));
-    let (id, ..) = next(&mut layer, now_ps).unwrap();
-    layer.submit(now_ps, 0, &of_thread(2, [600]));
-    finish(&mut layer, now_ps, id);
-    assert_eq!(next(&mut layer, now_ps).unwrap().1, 600);
 }
 
 #[test]
