@@ -51,15 +51,18 @@ test: build $(VENV)/dev-packages ## Runs the tests of Rust and Python.
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 .PHONY: kernel
-kernel: ## Watches what this computer's kernel reads ahead, reclaims and journals, and compares the model with it. As root.
+kernel: ## Watches what this computer's kernel reads ahead, reclaims, journals and asks devices for, and compares the model with it. As root.
 	mkdir -p build
 	python3 tests/kernel/observe.py --seed $${SEED:-2} build/readahead.json
 	python3 tests/kernel/observe_reclaim.py --seed $${SEED:-2} build/reclaim.json
 	python3 tests/kernel/observe_journal.py build/journal.json
+	python3 tests/kernel/observe_block.py --seed $${SEED:-2} build/block.json
 	TIERSCOPE_OBSERVED=$(CURDIR)/build/readahead.json \
 	TIERSCOPE_OBSERVED_RECLAIM=$(CURDIR)/build/reclaim.json \
 	TIERSCOPE_OBSERVED_JOURNAL=$(CURDIR)/build/journal.json \
-		cargo test -p tierscope-system --test validation -- --nocapture readahead reclaim journal
+	TIERSCOPE_OBSERVED_BLOCK=$(CURDIR)/build/block.json \
+		cargo test -p tierscope-system --test validation -- --nocapture \
+		readahead reclaim journal block_requests
 
 .PHONY: mutants
 mutants: ## Plants faults in a copy of the model; fails where no test finds one. Ten minutes.

@@ -2412,7 +2412,8 @@ class BlockLayer(_Spec):
     """
 
     merges: bool | None = None
-    """Whether pages side by side become one request; where not, each goes by itself (`nomerges`).
+    """Whether what lies side by side becomes one request; where not, pages of several bios stay
+    apart (`nomerges`).
     """
 
     segments: int | None = None

@@ -20,6 +20,7 @@ pub use deadline::DeadlineSpec;
 use fifo::Fifo;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use tierscope_kernel::slab::Slab;
 use tierscope_units::{Duration, Problems};
 
@@ -29,7 +30,7 @@ use tierscope_units::{Duration, Problems};
 pub struct BlockLayerSpec {
     /// In which order requests go that wait for the device.
     pub scheduler: SchedulerKind,
-    /// Whether pages side by side become one request; where not, each goes by itself (`nomerges`).
+    /// Whether what lies side by side becomes one request; where not, pages of several bios stay apart (`nomerges`).
     #[serde(default = "yes")]
     pub merges: bool,
     /// Most runs of adjacent frames in a request: entries of the device's scatter-gather list (`max_segments`). By
@@ -106,6 +107,11 @@ impl BlockLayerSpec {
     }
 }
 
+/// Requests in a plug, and bytes of its first one, with which it goes to its queue (`BLK_MAX_REQUEST_COUNT` and
+/// `BLK_PLUG_FLUSH_SIZE`, block/blk-mq.h).
+const PLUG_REQUESTS: usize = 32;
+const PLUG_BYTES: u64 = 128 << 10;
+
 /// NVM Express has 65,535 queues at most.
 const MOST_QUEUES: u32 = 65_535;
 
@@ -133,6 +139,8 @@ pub struct Bio {
     pub content: u64,
     /// The thread whose it is.
     pub thread: u32,
+    /// It is of one bio with the page before it, beside which it lies: they stay together, up to the largest request.
+    pub continues: bool,
 }
 
 /// What waits, or is at the device: pages side by side.
@@ -155,10 +163,8 @@ pub struct IoRequest {
     alone: bool,
     /// It has gone past the scheduler.
     past: bool,
-    /// Runs of adjacent frames.
+    /// Runs of adjacent frames, those of each bio by itself.
     segments: u32,
-    /// First byte of its first frame, and the byte behind its last.
-    frames: (u64, u64),
     /// What its first page carries.
     content: u64,
     /// Its place in order of arrival.
@@ -184,8 +190,9 @@ pub enum Pick {
 trait Scheduler {
     /// A request waits from now on.
     fn add(&mut self, now_ps: u64, id: u32, request: &IoRequest);
-    /// A request that waits is no longer there: it has been merged into another.
-    fn remove(&mut self, id: u32, request: &IoRequest);
+    /// A request that waits is no longer there: it has become part of another, which takes its place in order of
+    /// arrival if that is the earlier one (`dd_merged_requests`, `cfq_merged_requests`).
+    fn absorbed(&mut self, by: u32, id: u32, request: &IoRequest);
     /// A request that waits begins earlier on the store.
     fn moved(&mut self, id: u32, was_address: u64, request: &IoRequest);
     /// Takes what goes next.
@@ -198,6 +205,24 @@ trait Scheduler {
     }
     /// Whether it looks for requests that begin where a page ends.
     fn merges_in_front(&self) -> bool;
+    /// Whether what waits is known by where it ends, whenever it came; only without a scheduler it is not.
+    fn is_elevator(&self) -> bool {
+        true
+    }
+}
+
+/// In order of arrival, with the time from which each goes before others.
+type Arrivals = VecDeque<(u32, u64)>;
+
+/// A request has become part of another: the one that is left has the place of the one that is due earlier.
+fn take_place(arrivals: &mut Arrivals, by: u32, id: u32) {
+    let at = |arrivals: &Arrivals, of| arrivals.iter().position(|(other, _)| *other == of);
+    let (Some(old), Some(new)) = (at(arrivals, id), at(arrivals, by)) else { return };
+    if arrivals[old].1 < arrivals[new].1 {
+        arrivals.swap(old, new);
+        let due_ps = arrivals[new].1;
+        arrivals[old].1 = due_ps;
+    }
 }
 
 /// Each scheduler.
@@ -233,10 +258,12 @@ struct Queue {
     scheduler: AnyScheduler,
     /// What goes before all others.
     first: VecDeque<u32>,
-    /// Requests that wait, by direction and first byte, and by direction and the byte behind their last; of several
-    /// the one that came last.
-    by_address: BTreeMap<(bool, u64), u32>,
-    by_end: BTreeMap<(bool, u64), u32>,
+    /// Requests that wait, by direction and first byte, and by the byte behind their last; of several the one that came
+    /// last is the last.
+    by_address: BTreeMap<(bool, u64), Vec<u32>>,
+    by_end: BTreeMap<u64, Vec<u32>>,
+    /// What has been merged last, or came when there was none (`last_merge`): it is looked at first.
+    last_merge: Option<u32>,
     waiting: u32,
     at_device: u32,
     /// Until then the scheduler waits for what may come; and the last such time, whether it has come or not.
@@ -287,6 +314,7 @@ impl BlockLayer {
             first: VecDeque::new(),
             by_address: BTreeMap::new(),
             by_end: BTreeMap::new(),
+            last_merge: None,
             waiting: 0,
             at_device: 0,
             idle_until_ps: 0,
@@ -336,191 +364,318 @@ impl BlockLayer {
         self.counts.pages += bios.len() as u64;
         self.waiting_bios += bios.len() as u64;
         let mut made = 0;
-        let mut plug: Vec<u32> = Vec::new();
-        for bio in bios {
-            let last = plug.last().copied().filter(|_| self.merges);
-            if last.is_some_and(|id| self.join(id, bio)) || self.join_waiting(queue, bio) {
+        // What the thread has in its plug; and without a scheduler, what has left it for the device.
+        let (mut plug, mut gone): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
+        let mut rest = bios;
+        while !rest.is_empty() {
+            let (count, split) = self.part(rest);
+            let part;
+            (part, rest) = rest.split_at(count);
+            // The first part of what is split is part of nothing else (`bio_submit_split`).
+            let merges = self.merges && !split && !part[0].alone && !part[0].first;
+            let last = plug.last().copied().filter(|_| merges);
+            if last.is_some_and(|id| self.join(id, part))
+                || merges && self.join_waiting(queue, part)
+            {
                 continue;
             }
-            let id = self.make(queue, bio);
-            if bio.first {
+            let id = self.make(queue, part, split);
+            made += 1;
+            if part[0].first {
                 self.queues[queue].first.push_back(id);
                 self.queues[queue].waiting += 1;
-            } else {
-                plug.push(id);
+                continue;
             }
-            made += 1;
+            if self.is_plug_full(&plug) {
+                match self.queues[queue].scheduler {
+                    AnyScheduler::Fifo(_) => gone.append(&mut plug),
+                    _ => plug.drain(..).for_each(|id| self.insert(now_ps, id)),
+                }
+            }
+            plug.push(id);
         }
-        for id in plug {
+        for id in gone.into_iter().chain(plug) {
             self.insert(now_ps, id);
         }
         made
     }
 
-    fn make(&mut self, queue: usize, bio: &Bio) -> u32 {
+    /// How many of these pages, the first of a bio, are one bio that the device takes, and whether there is more of it
+    /// (`bio_split_to_limits`).
+    fn part(&self, bios: &[Bio]) -> (usize, bool) {
+        let first = &bios[0];
+        let (mut bytes, mut segments) = (first.bytes, 1);
+        for (at, pair) in bios.windows(2).enumerate() {
+            let (last, bio) = (&pair[0], &pair[1]);
+            let goes_on = bio.continues
+                && (bio.write, bio.sync, bio.thread) == (first.write, first.sync, first.thread)
+                && !(first.alone || first.first || bio.alone || bio.first)
+                && last.address + last.bytes == bio.address
+                && bio.content == content_behind(first.content, at + 1);
+            if !goes_on {
+                return (at + 1, false);
+            }
+            bytes += bio.bytes;
+            segments += u32::from(last.memory_address + last.bytes != bio.memory_address);
+            if bytes > self.largest_bytes || segments > self.segments {
+                return (at + 1, true);
+            }
+        }
+        (bios.len(), false)
+    }
+
+    /// Whether a plug goes to its queue before it takes more (`blk_add_rq_to_plug`).
+    fn is_plug_full(&self, plug: &[u32]) -> bool {
+        let large = |id: &u32| {
+            let request = &self.requests[*id];
+            self.merges && request.end - request.address >= PLUG_BYTES
+        };
+        plug.len() >= PLUG_REQUESTS || plug.first().is_some_and(large)
+    }
+
+    fn make(&mut self, queue: usize, part: &[Bio], split: bool) -> u32 {
         self.sequence += 1;
+        let (bio, last) = (&part[0], &part[part.len() - 1]);
         self.requests.insert(IoRequest {
-            bios: VecDeque::from([bio.id]),
+            bios: part.iter().map(|bio| bio.id).collect(),
             address: bio.address,
-            end: bio.address + bio.bytes,
+            end: last.address + last.bytes,
             write: bio.write,
             sync: bio.sync,
             thread: bio.thread,
             queue,
-            alone: bio.alone || bio.first,
+            alone: bio.alone || bio.first || split,
             past: bio.first,
-            segments: 1,
-            frames: (bio.memory_address, bio.memory_address + bio.bytes),
+            segments: segments_of(part),
             content: bio.content,
             sequence: self.sequence,
-            left: 1,
+            left: part.len() as u32,
             told: false,
         })
     }
 
-    /// Whether a page may be part of a request at all.
-    fn fits(&self, request: &IoRequest, bio: &Bio) -> bool {
-        request.write == bio.write
-            && request.sync == bio.sync
-            && !request.alone
-            && !bio.alone
-            && request.end - request.address + bio.bytes <= self.largest_bytes
-    }
-
-    /// A page becomes the last, or the first, of a request, if it lies beside it and fits.
-    fn join(&mut self, id: u32, bio: &Bio) -> bool {
-        self.join_back(id, bio) || self.join_front(id, bio)
-    }
-
-    fn join_back(&mut self, id: u32, bio: &Bio) -> bool {
-        let request = &self.requests[id];
-        let segments = request.segments + u32::from(request.frames.1 != bio.memory_address);
-        if !self.fits(request, bio)
-            || request.end != bio.address
-            || segments > self.segments
-            || bio.content != content_behind(request.content, request.bios.len())
-        {
-            return false;
-        }
+    /// Whether a request has room for a bio, which brings the segments that it has by itself. One that has not takes no
+    /// other either from then on (`req_set_nomerge`).
+    fn has_room(&mut self, id: u32, part: &[Bio]) -> bool {
+        let (first, last) = (&part[0], &part[part.len() - 1]);
+        let (largest_bytes, most) = (self.largest_bytes, self.segments);
         let request = &mut self.requests[id];
-        request.bios.push_back(bio.id);
-        request.left += 1;
-        request.end += bio.bytes;
-        request.frames.1 = bio.memory_address + bio.bytes;
-        request.segments = segments;
-        true
-    }
-
-    fn join_front(&mut self, id: u32, bio: &Bio) -> bool {
-        let request = &self.requests[id];
-        let behind = bio.memory_address + bio.bytes;
-        let segments = request.segments + u32::from(behind != request.frames.0);
-        if !self.fits(request, bio)
-            || bio.address + bio.bytes != request.address
-            || segments > self.segments
-            || request.content != content_behind(bio.content, 1)
-        {
-            return false;
-        }
-        let request = &mut self.requests[id];
-        request.bios.push_front(bio.id);
-        request.left += 1;
-        request.address = bio.address;
-        request.frames.0 = bio.memory_address;
-        request.content = bio.content;
-        request.segments = segments;
-        true
-    }
-
-    /// A page joins a request that waits for the device.
-    fn join_waiting(&mut self, queue: usize, bio: &Bio) -> bool {
-        if !self.merges || bio.alone || bio.first {
-            return false;
-        }
-        let end = bio.address + bio.bytes;
-        let state = &mut self.queues[queue];
-        let scheduler = state.scheduler.get();
-        let candidate =
-            |found: Option<&u32>| found.copied().filter(|id| scheduler.merges_with(*id));
-        let behind = candidate(state.by_end.get(&(bio.write, bio.address)));
-        let in_front = candidate(state.by_address.get(&(bio.write, end)));
-        let in_front = in_front.filter(|_| scheduler.merges_in_front());
-        if let Some(id) = behind
-            && self.of_same(id, bio)
-            && self.join_back(id, bio)
-        {
-            let queue = &mut self.queues[queue];
-            forget(&mut queue.by_end, (bio.write, bio.address), id);
-            queue.by_end.insert((bio.write, end), id);
-            self.counts.merged_pages += 1;
-            self.close_gap(id);
+        let bytes = request.end - request.address + last.address + last.bytes - first.address;
+        if bytes <= largest_bytes && request.segments + segments_of(part) <= most {
             return true;
         }
-        if let Some(id) = in_front
-            && self.of_same(id, bio)
-            && self.join_front(id, bio)
-        {
-            let BlockLayer { queues, requests, .. } = self;
-            let queue = &mut queues[queue];
-            forget(&mut queue.by_address, (bio.write, end), id);
-            queue.by_address.insert((bio.write, bio.address), id);
-            queue.scheduler.get().moved(id, end, &requests[id]);
-            self.counts.merged_pages += 1;
-            return true;
-        }
+        request.alone = true;
+        let queue = &mut self.queues[request.queue];
+        forget(&mut queue.by_end, request.end, id);
+        queue.last_merge = queue.last_merge.filter(|last| *last != id);
         false
     }
 
-    /// Whether a request is of the thread of a page, where that matters: CFQ merges nothing of two
-    /// (`cfq_allow_bio_merge`).
-    fn of_same(&self, id: u32, bio: &Bio) -> bool {
-        let request = &self.requests[id];
-        !matches!(self.queues[request.queue].scheduler, AnyScheduler::Cfq(_))
-            || !request.sync
-            || request.thread == bio.thread
+    /// Whether a bio and a request are of a kind (`blk_rq_merge_ok`); CFQ merges nothing of two threads, nor what
+    /// somebody waits for with what nobody does (`cfq_allow_bio_merge`).
+    fn may_be_one(&self, request: &IoRequest, bio: &Bio) -> bool {
+        let of_same = request.sync == bio.sync && (!request.sync || request.thread == bio.thread);
+        request.write == bio.write && !request.alone && !bio.alone && (of_same || !self.is_cfq())
     }
 
-    /// A request has grown up to where another begins that waits: they become one, if they fit
-    /// (`elv_latter_request`, `attempt_merge`).
-    fn close_gap(&mut self, id: u32) {
+    fn is_cfq(&self) -> bool {
+        matches!(self.queues[0].scheduler, AnyScheduler::Cfq(_))
+    }
+
+    /// A bio becomes the last, or the first, of a request, if it lies beside it and fits.
+    fn join(&mut self, id: u32, part: &[Bio]) -> bool {
+        self.join_back(id, part) || self.join_front(id, part)
+    }
+
+    fn join_back(&mut self, id: u32, part: &[Bio]) -> bool {
         let request = &self.requests[id];
-        let (write, end, queue) = (request.write, request.end, request.queue);
-        let Some(&other) = self.queues[queue].by_address.get(&(write, end)) else { return };
-        let next = &self.requests[other];
-        let apart = u32::from(request.frames.1 != next.frames.0);
-        let segments = request.segments + next.segments - 1 + apart;
-        let follows = next.content == content_behind(request.content, request.bios.len());
-        let bytes = next.end - request.address;
-        let same = next.sync == request.sync && next.thread == request.thread && !next.alone;
-        if !same || !follows || bytes > self.largest_bytes || segments > self.segments {
-            return;
+        let (first, last) = (&part[0], &part[part.len() - 1]);
+        if request.end != first.address
+            || !self.may_be_one(request, first)
+            || first.content != content_behind(request.content, request.bios.len())
+            || !self.has_room(id, part)
+        {
+            return false;
         }
+        let request = &mut self.requests[id];
+        request.bios.extend(part.iter().map(|bio| bio.id));
+        request.left += part.len() as u32;
+        request.end = last.address + last.bytes;
+        request.segments += segments_of(part);
+        true
+    }
+
+    fn join_front(&mut self, id: u32, part: &[Bio]) -> bool {
+        let request = &self.requests[id];
+        let (first, last) = (&part[0], &part[part.len() - 1]);
+        if last.address + last.bytes != request.address
+            || !self.may_be_one(request, first)
+            || request.content != content_behind(first.content, part.len())
+            || !self.has_room(id, part)
+        {
+            return false;
+        }
+        let request = &mut self.requests[id];
+        part.iter().rev().for_each(|bio| request.bios.push_front(bio.id));
+        request.left += part.len() as u32;
+        request.address = first.address;
+        request.content = first.content;
+        request.segments += segments_of(part);
+        true
+    }
+
+    /// A bio joins a request that waits for the device. Which one, is decided by where it lies (`elv_merge`): whether
+    /// it then fits is another matter.
+    fn join_waiting(&mut self, queue: usize, part: &[Bio]) -> bool {
+        let (first, last) = (&part[0], &part[part.len() - 1]);
+        let end = last.address + last.bytes;
+        let Some((id, behind)) = self.beside(queue, first, end) else { return false };
+        if behind {
+            if !self.join_back(id, part) {
+                return false;
+            }
+            let queue = &mut self.queues[queue];
+            forget(&mut queue.by_end, first.address, id);
+            queue.by_end.entry(end).or_default().push(id);
+        } else {
+            if !self.join_front(id, part) {
+                return false;
+            }
+            let BlockLayer { queues, requests, .. } = self;
+            let queue = &mut queues[queue];
+            forget(&mut queue.by_address, (first.write, end), id);
+            queue.by_address.entry((first.write, first.address)).or_default().push(id);
+            queue.scheduler.get().moved(id, end, &requests[id]);
+        }
+        self.queues[queue].last_merge = Some(id);
+        self.counts.merged_pages += part.len() as u64;
+        if self.queues[queue].scheduler.get().is_elevator() {
+            if behind { self.close_gap_behind(id) } else { self.close_gap_in_front(id) }
+        }
+        true
+    }
+
+    /// A request that waits beside a bio, and whether the bio would be behind it.
+    fn beside(&mut self, queue: usize, bio: &Bio, end: u64) -> Option<(u32, bool)> {
+        let state = &mut self.queues[queue];
+        if let Some(id) = state.last_merge.filter(|_| state.scheduler.get().is_elevator()) {
+            let request = &self.requests[id];
+            if self.may_be_one(request, bio)
+                && (request.end == bio.address || request.address == end)
+            {
+                return Some((id, request.end == bio.address));
+            }
+        }
+        let found = self.queues[queue].by_end.get(&bio.address).and_then(|ids| ids.last()).copied();
+        let found = found.filter(|id| self.may_be_one(&self.requests[*id], bio));
+        let state = &mut self.queues[queue];
+        if let Some(id) = found.filter(|id| state.scheduler.get().merges_with(*id)) {
+            return Some((id, true));
+        }
+        if !state.scheduler.get().merges_in_front() {
+            return None;
+        }
+        let found = state.by_address.get(&(bio.write, end)).and_then(|ids| ids.last()).copied();
+        let found = found.filter(|id| state.scheduler.get().merges_with(*id))?;
+        self.may_be_one(&self.requests[found], bio).then_some((found, false))
+    }
+
+    /// A request has grown up to where the next begins that waits: they become one, if they fit
+    /// (`elv_latter_request`, `attempt_back_merge`).
+    fn close_gap_behind(&mut self, id: u32) {
+        let request = &self.requests[id];
+        let later = (Bound::Excluded((request.write, request.address)), Bound::Unbounded);
+        let next = self.queues[request.queue].by_address.range(later).next();
+        if let Some(other) = next.and_then(|(_, ids)| ids.first()).copied() {
+            self.absorb(id, other);
+        }
+    }
+
+    /// The same of one that has grown down to the end of the one before (`attempt_front_merge`).
+    fn close_gap_in_front(&mut self, id: u32) {
+        let request = &self.requests[id];
+        let earlier = ..(request.write, request.address);
+        let before = self.queues[request.queue].by_address.range(earlier).next_back();
+        if let Some(other) = before.and_then(|(_, ids)| ids.last()).copied() {
+            self.absorb(other, id);
+        }
+    }
+
+    /// A request becomes part of the one that ends where it begins, if they are of a kind and fit (`attempt_merge`).
+    fn absorb(&mut self, id: u32, other: u32) -> bool {
+        let (request, next) = (&self.requests[id], &self.requests[other]);
+        let of_same = next.sync == request.sync && (!next.sync || next.thread == request.thread);
+        if request.end != next.address
+            || request.write != next.write
+            || request.alone
+            || next.alone
+            || self.is_cfq() && !of_same
+            || next.content != content_behind(request.content, request.bios.len())
+            || next.end - request.address > self.largest_bytes
+            || request.segments + next.segments > self.segments
+        {
+            return false;
+        }
+        let (end, queue) = (request.end, request.queue);
         let next = self.requests.remove(other);
         let state = &mut self.queues[queue];
-        forget(&mut state.by_address, (write, next.address), other);
-        forget(&mut state.by_end, (write, end), id);
-        state.by_end.insert((write, next.end), id);
-        state.scheduler.get().remove(other, &next);
-        state.waiting -= 1;
+        if forget(&mut state.by_address, (next.write, next.address), other) {
+            forget(&mut state.by_end, next.end, other);
+            state.scheduler.get().absorbed(id, other, &next);
+            state.waiting -= 1;
+        }
+        forget(&mut state.by_end, end, id);
+        state.by_end.entry(next.end).or_default().push(id);
+        state.last_merge = Some(id);
         let request = &mut self.requests[id];
         request.end = next.end;
         request.left += next.left;
-        request.frames.1 = next.frames.1;
-        request.segments = segments;
+        request.segments += next.segments;
         request.bios.extend(next.bios);
+        true
     }
 
-    /// A request waits from now on.
+    /// A request waits from now on, unless a scheduler finds one that ends where it begins
+    /// (`elv_attempt_insert_merge`).
     fn insert(&mut self, now_ps: u64, id: u32) {
         let request = &self.requests[id];
-        let queue = &mut self.queues[request.queue];
+        let (index, address, pages) = (request.queue, request.address, request.bios.len() as u64);
+        let state = &mut self.queues[index];
+        state.idle_until_ps = 0;
+        if self.merges && state.scheduler.get().is_elevator() {
+            let hinted = state.last_merge;
+            let before = state.by_end.get(&address).and_then(|ids| ids.last()).copied();
+            if hinted.is_some_and(|last| self.absorb(last, id)) {
+                self.counts.merged_pages += pages;
+                return;
+            }
+            if before.is_some_and(|before| self.absorb(before, id)) {
+                self.counts.merged_pages += pages;
+                before.into_iter().for_each(|before| self.close_gaps_before(before));
+                return;
+            }
+        }
+        let request = &self.requests[id];
+        let queue = &mut self.queues[index];
         queue.waiting += 1;
-        queue.idle_until_ps = 0;
+        queue.by_address.entry((request.write, request.address)).or_default().push(id);
         if !request.alone {
-            queue.by_address.insert((request.write, request.address), id);
-            queue.by_end.insert((request.write, request.end), id);
+            queue.by_end.entry(request.end).or_default().push(id);
+            queue.last_merge = queue.last_merge.or(Some(id));
         }
         queue.scheduler.get().add(now_ps, id, request);
+    }
+
+    /// A request that has grown becomes part of the one that ends where it begins, and so on.
+    fn close_gaps_before(&mut self, mut id: u32) {
+        loop {
+            let request = &self.requests[id];
+            let ends = self.queues[request.queue].by_end.get(&request.address);
+            match ends.and_then(|ids| ids.last()).copied() {
+                Some(before) if self.absorb(before, id) => id = before,
+                _ => return,
+            }
+        }
     }
 
     /// Takes a request that goes to the device, if one may. Where all that wait are held back, the time until when.
@@ -558,7 +713,8 @@ impl BlockLayer {
         let request = &self.requests[id];
         let queue = &mut self.queues[index];
         forget(&mut queue.by_address, (request.write, request.address), id);
-        forget(&mut queue.by_end, (request.write, request.end), id);
+        forget(&mut queue.by_end, request.end, id);
+        queue.last_merge = queue.last_merge.filter(|last| *last != id);
         queue.waiting -= 1;
         queue.at_device += 1;
         self.waiting_bios -= request.bios.len() as u64;
@@ -607,11 +763,21 @@ fn content_behind(content: u64, pages: usize) -> u64 {
     if content == 0 { 0 } else { content + pages as u64 }
 }
 
-/// The entry of this request, unless another has taken its place.
-fn forget(map: &mut BTreeMap<(bool, u64), u32>, key: (bool, u64), id: u32) {
-    if map.get(&key) == Some(&id) {
+/// Runs of adjacent frames of a bio.
+fn segments_of(part: &[Bio]) -> u32 {
+    let apart = |pair: &&[Bio]| pair[0].memory_address + pair[0].bytes != pair[1].memory_address;
+    1 + part.windows(2).filter(apart).count() as u32
+}
+
+/// Takes a request out of a map. Whether it was there.
+fn forget<K: Ord>(map: &mut BTreeMap<K, Vec<u32>>, key: K, id: u32) -> bool {
+    let Some(ids) = map.get_mut(&key) else { return false };
+    let known = ids.iter().position(|other| *other == id);
+    known.map(|at| ids.remove(at));
+    if ids.is_empty() {
         map.remove(&key);
     }
+    known.is_some()
 }
 
 /// What comes sooner: something held back until then, or what was known.

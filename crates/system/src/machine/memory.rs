@@ -607,7 +607,7 @@ impl Machine {
                 Some(_) => queued.push(page),
             }
         }
-        self.queue_pages(index, by, &queued, sync, now_ps);
+        self.queue_pages(index, by, &queued, sync, !transfer.swap, now_ps);
         self.pump(now_ps);
     }
 

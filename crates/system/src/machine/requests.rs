@@ -36,18 +36,20 @@ impl Machine {
         !self.functional && self.block_layer.as_ref().is_some_and(|layer| layer.is_full(core))
     }
 
-    /// The block layer, where there is one, gets pages of a transfer; `sync` tells that somebody waits for them.
+    /// The block layer, where there is one, gets pages of a transfer; `sync` tells that somebody waits for them, `one_bio`
+    /// that neighbours are one bio, as of files; of swap each page is one (`__swap_writepage`, `swap_read_folio`).
     pub(super) fn queue_pages(
         &mut self,
         index: usize,
         by: Option<usize>,
         pages: &[u32],
         sync: bool,
+        one_bio: bool,
         now_ps: u64,
     ) {
         let Some(layer) = &mut self.block_layer else { return };
         let page_bytes = 1u64 << self.fixed.page_shift;
-        let bios = pages.iter().map(|id| {
+        let bios = pages.iter().enumerate().map(|(at, id)| {
             let PageIo { frame, store_address, write, forced, flush, content, .. } =
                 self.pages[*id];
             Bio {
@@ -61,6 +63,7 @@ impl Machine {
                 first: flush,
                 content,
                 thread: by.map_or(KERNEL, |thread| thread as u32),
+                continues: one_bio && at > 0,
             }
         });
         let bios: Vec<Bio> = bios.collect();

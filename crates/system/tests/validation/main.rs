@@ -2,6 +2,7 @@
 //! committed counts. `docs/explanation/validation.md` says what each of these proves.
 
 mod block_layer;
+mod block_requests;
 mod buffer_cache;
 mod calls;
 #[path = "../common/mod.rs"]

@@ -1349,7 +1349,7 @@ const CASES: &[Case] = &[
     case("storage.host_queue_depth", &[STORAGE], "1", Parallel, "time", Up),
     case("storage.block_layer.scheduler", &[LAYERED], "mq-deadline", Parallel, "time", Either)
         .with(WAITING),
-    case("storage.block_layer.merges", &[LAYERED], "false", Files, "block_requests", Up),
+    case("storage.block_layer.merges", &[LAYERED], "false", Crowded, "block_requests", Up),
     case("storage.block_layer.segments", &[LAYERED], "1", Files, "block_requests", Up)
         .with(&[("os.allocation", "fragmented")]),
     case("storage.block_layer.requests", &[LAYERED], "1", Parallel, "context_switches", Up)

@@ -6,7 +6,7 @@
 //! Left out: priorities and classes, groups, queues that are merged as their threads work side by side, and trees of
 //! queues that seek.
 
-use super::{IoRequest, Pick, Scheduler};
+use super::{Arrivals, IoRequest, Pick, Scheduler, take_place};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use tierscope_kernel::slab::Slab;
@@ -102,7 +102,7 @@ struct OfOwner {
     /// By address; of equal ones by arrival.
     sorted: BTreeMap<(u64, u64), u32>,
     /// In order of arrival, with the time from which each goes first.
-    fifo: VecDeque<(u32, u64)>,
+    fifo: Arrivals,
     at_device: u32,
     think: ThinkTime,
 }
@@ -272,7 +272,10 @@ impl Scheduler for Cfq {
         }
     }
 
-    fn remove(&mut self, id: u32, request: &IoRequest) {
+    fn absorbed(&mut self, by: u32, id: u32, request: &IoRequest) {
+        if let Some(of_owner) = self.owners.get_mut(&owner_of(request)) {
+            take_place(&mut of_owner.fifo, by, id);
+        }
         self.forget(request, id);
     }
 

@@ -2,9 +2,9 @@
 //! requests go by address in batches, each direction has a list in order of arrival with deadlines, and writes wait
 //! for reads, but not for ever.
 
-use super::{IoRequest, Pick, Scheduler};
+use super::{Arrivals, IoRequest, Pick, Scheduler, take_place};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use tierscope_kernel::slab::Slab;
 use tierscope_units::{Duration, Problems};
 
@@ -50,11 +50,11 @@ impl DeadlineSpec {
 #[derive(Clone, Debug, Default)]
 struct Direction {
     /// In order of arrival, with the time from which each goes before others.
-    fifo: VecDeque<(u32, u64)>,
+    fifo: Arrivals,
     /// By address; of equal ones by arrival.
     sorted: BTreeMap<(u64, u64), u32>,
-    /// Where the last that went began: the one behind it is next in its batch.
-    position: Option<(u64, u64)>,
+    /// Where the last that went began, and at first 0: the next from there on is next in its batch (`latest_pos`).
+    position: u64,
 }
 
 impl Direction {
@@ -102,11 +102,10 @@ impl Deadline {
         }
     }
 
-    /// The next of a batch: the first behind the last that went (`deadline_latter_request`).
+    /// The next of a batch: the first that begins no earlier than the last that went (`deadline_from_pos`).
     fn latter(&self, writes: bool) -> Option<u32> {
         let direction = &self.directions[usize::from(writes)];
-        let from = (direction.position?.0, u64::MAX);
-        direction.sorted.range(from..).next().map(|(_, id)| *id)
+        direction.sorted.range((direction.position, 0)..).next().map(|(_, id)| *id)
     }
 
     /// The direction of a new batch (`__dd_dispatch_request`).
@@ -129,8 +128,10 @@ impl Scheduler for Deadline {
         direction.sorted.insert(key(request), id);
     }
 
-    fn remove(&mut self, id: u32, request: &IoRequest) {
-        self.directions[usize::from(request.write)].take(key(request), id);
+    fn absorbed(&mut self, by: u32, id: u32, request: &IoRequest) {
+        let direction = &mut self.directions[usize::from(request.write)];
+        take_place(&mut direction.fifo, by, id);
+        direction.take(key(request), id);
     }
 
     fn moved(&mut self, id: u32, was_address: u64, request: &IoRequest) {
@@ -160,7 +161,7 @@ impl Scheduler for Deadline {
         let request = &requests[id];
         self.batched += 1;
         let direction = &mut self.directions[usize::from(request.write)];
-        direction.position = Some(key(request));
+        direction.position = request.address;
         direction.take(key(request), id);
         Pick::Request(id)
     }

@@ -31,7 +31,7 @@ impl Scheduler for Fifo {
         self.waiting.push_back(id);
     }
 
-    fn remove(&mut self, id: u32, _request: &IoRequest) {
+    fn absorbed(&mut self, _by: u32, id: u32, _request: &IoRequest) {
         self.waiting.retain(|other| *other != id);
     }
 
@@ -48,5 +48,9 @@ impl Scheduler for Fifo {
 
     fn merges_in_front(&self) -> bool {
         self.merges_in_front
+    }
+
+    fn is_elevator(&self) -> bool {
+        self.looked_at == usize::MAX
     }
 }
