@@ -37,6 +37,7 @@ INSTANCE = TRACING / "instances/tierscope-block"
 LINE = re.compile(r"block_rq_issue: (\d+),(\d+) (\S+) \d+ \(.*?\) (\d+) \+ (\d+) ")
 # linux/fs.h.
 FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
+BLKFLSBUF = 0x1261
 SYNC_FILE_RANGE_WRITE = 2
 # linux/aio_abi.h, and numbers of calls on x86-64.
 IO_SETUP, IO_DESTROY, IO_GETEVENTS, IO_SUBMIT = 206, 207, 208, 209
@@ -44,6 +45,7 @@ PREADV, PWRITEV = 7, 8
 IOCB = struct.Struct("<QIIHhIQqqQII")
 MOST_EVENTS = 1024
 TIMES = 5
+LONGEST_S = 30
 HUGE = 2 << 20
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -181,7 +183,13 @@ class Device:
         run("umount", str(self.mount))
 
     def prepare(self, pattern: Pattern) -> None:
-        """The scheduler is new, and knows of nothing before."""
+        """The scheduler is new, and knows of nothing before; nothing of the device is in memory.
+
+        A large folio that was left there might be written back while a neighbour is asked for
+        directly, which would wait for it.
+        """
+        os.fsync(self.buffered)
+        fcntl.ioctl(self.buffered, BLKFLSBUF)
         self.set("scheduler", "none")
         self.set("max_sectors_kb", pattern.largest_kib)
         self.set("nomerges", 2 if pattern.nomerges else 0)
@@ -250,7 +258,10 @@ def run_once(pattern: Pattern, device: Device, memory: Memory) -> list[list[int]
     def steps() -> None:
         for step in pattern.steps:
             act = device.write_back if step.call == "writeback" else aios[step.thread].submit
-            pools[step.thread].submit(act, step).result()
+            try:
+                pools[step.thread].submit(act, step).result(LONGEST_S)
+            except concurrent.futures.TimeoutError:
+                raise SystemExit("observe_block.py: a call waits for the device") from None
 
     (INSTANCE / "trace").write_text("")
     (INSTANCE / "tracing_on").write_text("1")
