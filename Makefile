@@ -47,8 +47,13 @@ wheel: build ## Builds a wheel into dist.
 test: build $(VENV)/dev-packages ## Runs the tests of Rust and Python.
 	tools/need --wish qemu-user sqlite3
 	tools/need --wish chromium-headless-shell
-	cargo test $(RUST_TESTS)
+	@# The same random cases each time; `make properties` draws others.
+	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} cargo test $(RUST_TESTS)
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+.PHONY: properties
+properties: $(VENV)/dev-packages ## Tests laws with random cases never drawn before, CASES of each (5000).
+	PROPTEST_CASES=$${CASES:-5000} cargo test $(RUST_TESTS) --lib
 
 .PHONY: kernel
 kernel: ## Watches what this computer's kernel reads ahead, reclaims, journals and asks devices for, and compares the model with it. As root.

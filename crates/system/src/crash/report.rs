@@ -152,7 +152,7 @@ pub struct CrashReport {
     pub timeline: Vec<Moment>,
     /// The last requests before it, and what became of each.
     pub requests: Vec<Track>,
-    /// Points in a second of the wall's clock that they took: to be forked, judged and waited for, without the run.
+    /// Points in a second of the wall's clock, from when the run with them began: without the run ahead that draws them.
     pub points_per_wall_s: f64,
     /// Seconds of the wall's clock, in all.
     pub wall_s: f64,
