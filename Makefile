@@ -73,6 +73,11 @@ kernel: ## Watches what this computer's kernel reads ahead, reclaims, journals a
 mutants: ## Plants faults in a copy of the model; fails where no test finds one. Ten minutes.
 	tools/mutants
 
+.PHONY: fuzz
+fuzz: ## Fuzzes all that reads a user's file, for FUZZ_SECONDS (300) from SEED (1); ONLY names readers. Tests do a little of it.
+	TIERSCOPE_FUZZ_SECONDS=$${FUZZ_SECONDS:-300} TIERSCOPE_FUZZ_SEED=$${SEED:-1} TIERSCOPE_FUZZ_ONLY=$${ONLY:-} \
+		cargo test $(RUST_TESTS) --test fuzz -- --nocapture
+
 .PHONY: lint
 lint: $(VENV)/dev-packages ## Checks format, types, generated files, licences and habits.
 	git ls-files '*.rs' | xargs rustfmt --check
