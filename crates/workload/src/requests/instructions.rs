@@ -83,8 +83,8 @@ pub fn convert_instructions(
     let mut buffer = Vec::from(format.opening);
     // Instructions without an access that the target tells with the next that has one.
     let mut left = 0u64;
-    let mut number = 0u64;
-    while done.read < most
+    let (mut number, mut looked) = (0u64, 0u64);
+    'all: while done.read < most
         && let Some(mut one) = source.next()?
     {
         number += 1;
@@ -101,6 +101,15 @@ pub fn convert_instructions(
                     (of_format.write)(some, None, &mut buffer);
                     before -= some;
                     drain(&mut buffer, to)?;
+                    // One line may tell of so many that whoever asked for it wants to break it off.
+                    looked += some;
+                    if looked >= LOOK_EVERY {
+                        looked = 0;
+                        let share = source.reader.share();
+                        if !goes_on(Passed { requests: done.read, share }) {
+                            break 'all;
+                        }
+                    }
                 }
                 spread(&mut one, format.extent, how, &mut done);
                 write(&one, &mut buffer, &mut done);
@@ -339,6 +348,22 @@ mod tests {
         let file = Scratch::new(b"I 400000,3\n L 1000,8\nI 400003,2\n M 2000,4\nI 400005,1\n");
         let (_, done) = converted(&file, "lackey", "drmemtrace", Some(2));
         assert_eq!((done.read, done.written, done.instructions), (2, 2, 2));
+    }
+
+    /// One line of a few bytes may tell of 2^30 instructions.
+    #[test]
+    fn a_conversion_ends_when_told_to_in_the_middle_of_a_line() {
+        let file = Scratch::new(b"1073741824 0x40\n");
+        let (source, target) = (find("ramulator-cpu").unwrap(), find("champsim").unwrap());
+        let mut source = InstructionSource::open(&file.0, source, target).unwrap().unwrap();
+        let (mut bytes, mut asked) = (Vec::new(), 0);
+        let goes_on = |_| {
+            asked += 1;
+            asked < 3
+        };
+        let how = How::default();
+        convert_instructions(&mut source, target, &how, None, &mut bytes, goes_on).unwrap();
+        assert_eq!(bytes.len() as u64, 3 * LOOK_EVERY * 64);
     }
 
     #[test]
