@@ -35,11 +35,14 @@ struct Run {
     writes_starved: u32,
     front_merges: bool,
     late: bool,
-    /// The call, the thread, and pieces: first page, pages, and whether they are written.
-    steps: Vec<(String, u32, Vec<(u64, u64, bool)>)>,
+    /// The call, the thread, and pieces.
+    steps: Vec<(String, u32, Vec<Piece>)>,
     asked: Vec<Asked>,
     so_often: u32,
 }
+
+/// First page, pages, and whether they are written.
+type Piece = (u64, u64, bool);
 
 type Asked = (u64, u64, u8);
 
@@ -83,7 +86,7 @@ impl Model {
 
     /// Pages as the kernel asks for them: a bio of each page that is written back, which lies in memory anywhere; one
     /// of a direct request, or several of as many pages as a bio has vectors for.
-    fn bios(&mut self, call: &str, thread: u32, pieces: &[(u64, u64, bool)]) -> Vec<Bio> {
+    fn bios(&mut self, call: &str, thread: u32, pieces: &[Piece]) -> Vec<Bio> {
         let page_bytes = self.page_bytes;
         let stride = if call == "aio" { 1 } else { 2 };
         let mut bios = Vec::new();
@@ -113,7 +116,7 @@ impl Model {
     }
 
     /// Hands a step over. A call of one or two direct requests has no plug (`AIO_PLUG_THRESHOLD`, fs/aio.c).
-    fn step(&mut self, call: &str, thread: u32, pieces: &[(u64, u64, bool)]) {
+    fn step(&mut self, call: &str, thread: u32, pieces: &[Piece]) {
         if call == "writeback" || pieces.len() > 2 {
             let bios = self.bios(call, thread, pieces);
             self.layer.submit(0, 0, &bios);
