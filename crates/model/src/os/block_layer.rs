@@ -474,12 +474,16 @@ impl BlockLayer {
     /// Whether a bio and a request are of a kind (`blk_rq_merge_ok`); CFQ merges nothing of two threads, nor what
     /// somebody waits for with what nobody does (`cfq_allow_bio_merge`).
     fn may_be_one(&self, request: &IoRequest, bio: &Bio) -> bool {
-        let of_same = request.sync == bio.sync && (!request.sync || request.thread == bio.thread);
-        request.write == bio.write && !request.alone && !bio.alone && (of_same || !self.is_cfq())
+        request.write == bio.write
+            && !request.alone
+            && !bio.alone
+            && self.may_share(request, bio.sync, bio.thread)
     }
 
-    fn is_cfq(&self) -> bool {
-        matches!(self.queues[0].scheduler, AnyScheduler::Cfq(_))
+    /// Whether what such a thread has asked for may be part of a request, for all that the scheduler minds.
+    fn may_share(&self, request: &IoRequest, sync: bool, thread: u32) -> bool {
+        let of_same = request.sync == sync && (!sync || request.thread == thread);
+        of_same || !matches!(self.queues[request.queue].scheduler, AnyScheduler::Cfq(_))
     }
 
     /// A bio becomes the last, or the first, of a request, if it lies beside it and fits.
@@ -604,12 +608,11 @@ impl BlockLayer {
     /// A request becomes part of the one that ends where it begins, if they are of a kind and fit (`attempt_merge`).
     fn absorb(&mut self, id: u32, other: u32) -> bool {
         let (request, next) = (&self.requests[id], &self.requests[other]);
-        let of_same = next.sync == request.sync && (!next.sync || next.thread == request.thread);
         if request.end != next.address
             || request.write != next.write
             || request.alone
             || next.alone
-            || self.is_cfq() && !of_same
+            || !self.may_share(request, next.sync, next.thread)
             || next.content != content_behind(request.content, request.bios.len())
             || next.end - request.address > self.largest_bytes
             || request.segments + next.segments > self.segments

@@ -4,10 +4,10 @@
 //!
 //! `TIERSCOPE_OBSERVED_BLOCK=FILE` compares with what was observed on this computer instead (`make kernel`).
 
+use super::support::observation;
 use serde::Deserialize;
 use tierscope_model::os::block_layer::{Bio, BlockLayer, BlockLayerSpec, Pick};
 
-const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/kernel/block-6.18.json");
 /// Vectors of a bio (`BIO_MAX_VECS`).
 const MOST_VECTORS: u64 = 256;
 
@@ -166,9 +166,7 @@ fn asked(run: &Run, observed: &Observed) -> Vec<Asked> {
 }
 
 fn observed() -> Observed {
-    let path = std::env::var("TIERSCOPE_OBSERVED_BLOCK").unwrap_or(COMMITTED.into());
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+    observation("TIERSCOPE_OBSERVED_BLOCK", "block-6.18.json")
 }
 
 fn the_same(half: &str) {

@@ -15,7 +15,6 @@ use tierscope_units::{Duration, Size};
 use tierscope_workload::op::{Call, MAP_SHARED, MAP_WRITABLE};
 use tierscope_workload::{FileId, Op};
 
-const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/kernel/");
 const MILLISECOND_PS: u64 = 1_000_000_000;
 const MEMORY_BYTES: u64 = 64 << 20;
 const STORE_BYTES: u64 = 512 << 20;
@@ -50,16 +49,7 @@ enum Called {
 }
 
 fn observed() -> Vec<Observed> {
-    let committed = ["journal-6.18.json", "journal-xfs-6.18.json"];
-    let files = match std::env::var("TIERSCOPE_OBSERVED_JOURNAL") {
-        Ok(file) => vec![file],
-        Err(_) => committed.iter().map(|file| format!("{COMMITTED}{file}")).collect(),
-    };
-    let read = |file: &String| {
-        let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"));
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{file}: {error}"))
-    };
-    files.iter().map(read).collect()
+    observations("TIERSCOPE_OBSERVED_JOURNAL", &["journal-6.18.json", "journal-xfs-6.18.json"])
 }
 
 /// What is said of a file system, as the observer mounted it.

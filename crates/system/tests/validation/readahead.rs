@@ -6,6 +6,7 @@
 //! `TIERSCOPE_OBSERVED=FILE` compares with what was observed on this computer instead
 //! (`make kernel`).
 
+use super::support::observation;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,8 +18,6 @@ use tierscope_model::os::readahead::{
 const PAGE_BYTES: u64 = 4096;
 /// The file system in user space takes requests of so many pages at most.
 const FUSE_PAGES: u64 = 256;
-const COMMITTED: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/kernel/readahead-6.18.json");
 
 /// What `observe.py` writes.
 #[derive(Deserialize)]
@@ -320,9 +319,7 @@ fn compare(observed: &Observed, runs: &[Run], half: &str, largest_order: u32) ->
 }
 
 fn observed() -> Observed {
-    let path = std::env::var("TIERSCOPE_OBSERVED").unwrap_or(COMMITTED.into());
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+    observation("TIERSCOPE_OBSERVED", "readahead-6.18.json")
 }
 
 /// Every step of every pattern adds the same folios in the same order, and the same pages are mapped

@@ -7,6 +7,7 @@
 //! `TIERSCOPE_OBSERVED_RECLAIM=FILE` compares with what was observed on this computer instead
 //! (`make kernel`).
 
+use super::support::observation;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tierscope_model::os::readahead::around::{self, PageTable};
@@ -17,8 +18,6 @@ use tierscope_model::os::reclaim::{Evicted, Kind, Memory, Reclaimer, Shadow};
 const PAGE_BYTES: u64 = 4096;
 /// The largest folio of ext4 is one of 2 MiB (MAX_PAGECACHE_ORDER on x86-64).
 const LARGEST_ORDER: u32 = 9;
-const COMMITTED: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/kernel/reclaim-6.18.json");
 
 /// What `observe_reclaim.py` writes.
 #[derive(Deserialize)]
@@ -345,9 +344,7 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 fn observed() -> Observed {
-    let path = std::env::var("TIERSCOPE_OBSERVED_RECLAIM").unwrap_or(COMMITTED.into());
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+    observation("TIERSCOPE_OBSERVED_RECLAIM", "reclaim-6.18.json")
 }
 
 /// In each pattern 99 of 100 pages in memory are the same, and as many refault, within 5 %, or all but

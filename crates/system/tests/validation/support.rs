@@ -172,3 +172,22 @@ pub const WHOLE_LINK: Sets<'static> = &[
 /// A shared cache so small that a few megabytes are beyond it, and a TLB that holds all pages.
 pub const SMALL_L3: Sets<'static> = &[("processor.caches.L3.capacity", "1280KiB")];
 pub const LARGE_TLB: Sets<'static> = &[("processor.tlb.entries", "65536")];
+
+/// What a kernel was observed to do: the files committed in `tests/kernel`, or that which the environment names.
+pub fn observations<T: serde::de::DeserializeOwned>(variable: &str, committed: &[&str]) -> Vec<T> {
+    let here = |file: &&str| format!("{}/../../tests/kernel/{file}", env!("CARGO_MANIFEST_DIR"));
+    let files = match std::env::var(variable) {
+        Ok(file) => vec![file],
+        Err(_) => committed.iter().map(here).collect(),
+    };
+    let read = |file: &String| {
+        let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"));
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{file}: {error}"))
+    };
+    files.iter().map(read).collect()
+}
+
+/// The same of one file.
+pub fn observation<T: serde::de::DeserializeOwned>(variable: &str, committed: &str) -> T {
+    observations(variable, &[committed]).remove(0)
+}

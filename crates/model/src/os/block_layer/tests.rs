@@ -48,6 +48,12 @@ fn background(pages: impl IntoIterator<Item = u64>) -> Vec<Bio> {
     pages.into_iter().map(|page| Bio { sync: false, ..bio(page, true) }).collect()
 }
 
+/// Reads of pages that are one bio.
+fn of_one(pages: std::ops::Range<u64>) -> Vec<Bio> {
+    let first = pages.start;
+    pages.map(|page| Bio { continues: page > first, ..bio(page, false) }).collect()
+}
+
 /// First page and number of pages of what goes next.
 fn next(layer: &mut BlockLayer, now_ps: u64) -> Option<(u32, u64, usize)> {
     match layer.next(now_ps) {
@@ -98,8 +104,7 @@ fn a_request_has_no_more_runs_of_frames_than_the_device_takes() {
     adjacent.submit(0, 0, &reads(0..8));
     assert_eq!(order(&mut adjacent, 0), [(0, 3), (3, 3), (6, 2)], "each bio has its own");
     let mut one_bio = layer(&few, 4, false);
-    let continued = |page| Bio { continues: page > 0, ..bio(page, false) };
-    one_bio.submit(0, 0, &(0..8).map(continued).collect::<Vec<_>>());
+    one_bio.submit(0, 0, &of_one(0..8));
     assert_eq!(order(&mut one_bio, 0), [(0, 8)]);
 }
 
@@ -147,10 +152,6 @@ fn noop_looks_in_front_of_what_was_merged_last_alone() {
 
 #[test]
 fn a_bio_joins_as_a_whole_or_not_at_all() {
-    let of_one = |pages: std::ops::Range<u64>| -> Vec<Bio> {
-        let first = pages.start;
-        pages.map(|page| Bio { continues: page > first, ..bio(page, false) }).collect()
-    };
     for kind in ALL {
         let mut layer = layer(&spec(kind), 1, false);
         layer.submit(0, 0, &reads([1000]));
@@ -191,10 +192,6 @@ fn a_request_that_had_no_room_once_takes_nothing_more() {
         let mut layer = layer(&spec(kind), 1, false);
         layer.submit(0, 0, &reads([1000]));
         let (at_device, ..) = next(&mut layer, 0).unwrap();
-        let of_one = |pages: std::ops::Range<u64>| -> Vec<Bio> {
-            let first = pages.start;
-            pages.map(|page| Bio { continues: page > first, ..bio(page, false) }).collect()
-        };
         layer.submit(0, 0, &of_one(100..120));
         layer.submit(0, 0, &of_one(120..140));
         // It would have room for this one.
