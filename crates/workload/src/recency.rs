@@ -7,8 +7,7 @@
 //! state by it. Of lines that were not used for long their pages remain.
 
 use crate::op::Op;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use tierscope_kernel::NumberMap;
 
 /// Address bits of a line of 64 B, and of a page of 4 KiB.
 const LINE_SHIFT: u32 = 6;
@@ -141,7 +140,7 @@ struct Order {
     /// 0 where one was that came again.
     entries: Vec<u64>,
     /// Where the entry of a unit, a line or a page, is.
-    places: HashMap<u64, u32, BuildHasherDefault<UnitHasher>>,
+    places: NumberMap<u32>,
 }
 
 impl Order {
@@ -195,27 +194,6 @@ impl Ranges {
     fn hold(&self, address: u64) -> bool {
         let after = self.0.partition_point(|(start, _)| *start <= address);
         after > 0 && address < self.0[after - 1].1
-    }
-}
-
-/// Spreads numbers of lines and pages: Fibonacci hashing (Knuth, TAOCP vol. 3, 6.4).
-#[derive(Default)]
-struct UnitHasher(u64);
-
-impl Hasher for UnitHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(self.0 ^ u64::from(*byte)));
-    }
-
-    #[inline]
-    fn write_u64(&mut self, number: u64) {
-        // The table takes its place from the low bits and a tag from the high ones.
-        let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = spread ^ spread >> 32;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }
 

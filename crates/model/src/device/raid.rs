@@ -125,6 +125,8 @@ struct Piece {
 
 /// In the place of a request: the cache writes.
 const CACHE: u32 = u32::MAX;
+/// No time.
+const NEVER: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -185,6 +187,8 @@ impl Followed {
 #[derive(Clone, Debug)]
 pub struct Raid {
     drives: Vec<AnyDevice>,
+    /// When each does something next; [`NEVER`] if it has nothing to do.
+    next_ps: Vec<u64>,
     /// What waits for room in each drive.
     waiting: Vec<VecDeque<u32>>,
     stripe: u64,
@@ -223,6 +227,7 @@ impl Raid {
             counts: AdapterCounts::default(),
             crowded: VecDeque::new(),
             drives: (0..spec.drives).map(|_| drive()).collect(),
+            next_ps: vec![NEVER; spec.drives as usize],
             waiting: vec![VecDeque::new(); spec.drives as usize],
             stripe: spec.stripe.bytes(),
             queue_depth: spec.queue_depth as usize,
@@ -539,6 +544,7 @@ impl Raid {
                     device.submit_control(now_ps, id, Control::Trim { address, bytes })
                 }
             };
+            self.look_at(drive);
             if taken.is_err() {
                 return;
             }
@@ -552,6 +558,7 @@ impl Raid {
         let mut done = std::mem::take(&mut self.done);
         let mut wrote = false;
         self.drives[drive].advance(now_ps, &mut done);
+        self.look_at(drive);
         for Completion { id, at_ps, stages, .. } in done.drain(..) {
             let piece = self.pieces.remove(id);
             if piece.held == CACHE {
@@ -611,10 +618,17 @@ impl Raid {
         Some(outage)
     }
 
+    /// A drive may have something else to do next.
+    #[inline]
+    fn look_at(&mut self, drive: usize) {
+        self.next_ps[drive] = self.drives[drive].next_event_ps().unwrap_or(NEVER);
+    }
+
     /// When the next of all drives does something, and which.
+    #[inline]
     fn next_drive(&self) -> Option<(u64, usize)> {
-        let of = |(at, drive): (usize, &AnyDevice)| drive.next_event_ps().map(|ps| (ps, at));
-        self.drives.iter().enumerate().filter_map(of).min()
+        let next = self.next_ps.iter().zip(0..).min();
+        next.map(|(&at_ps, drive)| (at_ps, drive)).filter(|&(at_ps, _)| at_ps != NEVER)
     }
 }
 
@@ -716,6 +730,7 @@ impl Device for Raid {
         let mut outages = Vec::new();
         for number in 0..self.drives.len() {
             let mut outage = self.drives[number].cut_power(now_ps);
+            self.look_at(number);
             let of_all = |address: &mut u64| *address = self.address(number, *address);
             outage.touched.iter_mut().for_each(of_all);
             outages.push(outage);
@@ -733,6 +748,7 @@ impl Device for Raid {
         });
         Raid {
             drives,
+            next_ps: self.next_ps.clone(),
             cache: self.cache.clone(),
             write_backs: self.write_backs.clone(),
             crowded: self.crowded.clone(),

@@ -9,8 +9,7 @@ use super::translation::{Page, Place};
 use super::{Buffer, Collection, Job, Ssd};
 use crate::medium::nand::NandCounts;
 use crate::power::{Content, LOST, Outage, UnderWay, Weakness, Weaknesses};
-use std::collections::BTreeMap;
-use tierscope_kernel::{CowCell, CowMap, EventQueue, Slab};
+use tierscope_kernel::{CowCell, CowMap, EventQueue, NumberMap, Slab};
 
 /// A place that no unit has.
 const NOWHERE: Place = Place::MAX;
@@ -54,8 +53,8 @@ pub(super) struct Contents {
     kept: CowMap<Kept>,
     /// What capacitors have brought to flash, where `kept` has nothing newer.
     drained: CowMap<Written>,
-    /// What is being programmed where.
-    programs: BTreeMap<Place, Program>,
+    /// What is being programmed, by its place.
+    programs: NumberMap<Program>,
     /// What was written last to units of which flash does not hold that, and how many these are.
     buffered: CowMap<Written>,
     count: u64,
@@ -68,7 +67,7 @@ impl Contents {
             orders: 0,
             kept: CowMap::new(UNTOUCHED),
             drained: CowMap::new(NOTHING),
-            programs: BTreeMap::new(),
+            programs: NumberMap::default(),
             buffered: CowMap::new(NOTHING),
             count: 0,
         }
@@ -101,7 +100,7 @@ impl Contents {
 
     /// A place has been programmed: what it holds is found from now on, unless something newer is there.
     fn program(&mut self, place: Place) {
-        let Some(Program { unit, written, .. }) = self.programs.remove(&place) else { return };
+        let Some(Program { unit, written, .. }) = self.programs.remove(&u64::from(place)) else { return };
         let kept = self.kept(unit);
         if kept.written.order <= written.order && (written != NOTHING || kept != UNTOUCHED) {
             self.kept.set(unit, Kept { written, place });
@@ -144,7 +143,7 @@ impl Ssd {
             && let written = contents.buffered.get(unit)
             && written != NOTHING
         {
-            contents.programs.insert(place, Program { unit, written, from });
+            contents.programs.insert(u64::from(place), Program { unit, written, from });
         }
     }
 
@@ -153,7 +152,7 @@ impl Ssd {
     pub(super) fn note_move(&mut self, unit: u64, from: Place, place: Place) {
         if let Some(contents) = &mut self.contents {
             let written = contents.kept(unit).written;
-            contents.programs.insert(place, Program { unit, written, from });
+            contents.programs.insert(u64::from(place), Program { unit, written, from });
         }
     }
 
@@ -171,8 +170,14 @@ impl Ssd {
         let Some(contents) = &mut self.contents else { return };
         let geometry = self.layer.geometry();
         let first = geometry.place(Page { lane, block, page: 0 }, 0);
-        let block = first..first + geometry.block_units();
-        for place in block.clone() {
+        let places = first..first + geometry.block_units();
+        // `kept` names no place that has not been programmed since the start.
+        let is_empty = self.layer.valid(lane, block) == 0;
+        let looked_at = match is_empty && self.layer.is_as_at_start(lane, block) {
+            true => first..first,
+            false => places.clone(),
+        };
+        for place in looked_at {
             let Some(unit) = self.layer.last_unit(place) else { continue };
             let lies = contents.kept(unit).place;
             if lies == place {
@@ -181,7 +186,7 @@ impl Ssd {
                 contents.erase(unit, false);
             }
         }
-        let moved = contents.programs.values().filter(|program| block.contains(&program.from));
+        let moved = contents.programs.values().filter(|program| places.contains(&program.from));
         let moved: Vec<u64> = moved.map(|program| program.unit).collect();
         for unit in moved {
             if contents.kept(unit).place == NOWHERE && self.layer.place(unit).is_some() {
@@ -412,7 +417,7 @@ mod tests {
             let mut contents = Contents::new(Weaknesses::default());
             contents.buffer(7, 11);
             let written = contents.buffered.get(7);
-            contents.programs.insert(3, Program { unit: 7, written, from: NOWHERE });
+            contents.programs.insert(3u64, Program { unit: 7, written, from: NOWHERE });
             contents.program(3);
             contents.buffer(7, 12);
             contents.drained = contents.buffered.fork();

@@ -361,6 +361,12 @@ impl Translation {
         self.lanes[lane as usize].open[stream as usize].is_some()
     }
 
+    /// Whether a block holds what it held at the start, as far as that has not been written elsewhere since.
+    pub fn is_as_at_start(&self, lane: u32, block: u32) -> bool {
+        let number = self.geometry.block_number(lane, block);
+        self.blocks.get(u64::from(number)).initial
+    }
+
     /// Whether a block is full.
     pub fn is_filled(&self, lane: u32, block: u32) -> bool {
         let number = self.geometry.block_number(lane, block);
