@@ -44,6 +44,12 @@ pub fn list_hosts() -> String {
     json!(spec::hosts()).to_string()
 }
 
+/// Name and one-line description of each kernel, which a machine may have, as JSON.
+#[pyfunction]
+pub fn list_kernels() -> String {
+    json!(spec::kernels()).to_string()
+}
+
 /// Name, summary and parameters (name, default, meaning) of each generated workload, as JSON; and
 /// whether it is requests for devices alone.
 #[pyfunction]

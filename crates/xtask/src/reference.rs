@@ -137,6 +137,16 @@ pub fn system_page() -> String {
         page.push_str(&format!("| `{host}` | {summary} |\n"));
     }
     page.push_str(
+        "\nA kernel comes last, over any machine and host: with \
+         `base = [\"storage/z-ssd\", \"linux-6.18\"]` the machine\nreads ahead, reclaims, writes back \
+         and hands requests over as that kernel, at its costs; a machine whose operating\nsystem does \
+         not page takes its costs alone. What depends on the drive, such as its hardware queues, the \
+         machine says.\nThe kernels are:\n\n| kernel | what |\n|---|---|\n",
+    );
+    for (kernel, summary) in spec::kernels() {
+        page.push_str(&format!("| `{kernel}` | {summary} |\n"));
+    }
+    page.push_str(
         "\n`--set path=value` changes one value: `--set hybrid.cache.ways=64`,\n\
          `--set processor.caches.L2.capacity=1MiB`.\n\n\
          The comment behind a value is its source: `tierscope show` prints it, and a result keeps \

@@ -31,7 +31,8 @@ from tierscope.sweeps.store import is_sweep
 from tierscope.sweeps.sweep import load_sweep
 
 SHOW_USAGE = (
-    "Usage: tierscope show [systems | hosts | workloads | technologies | SYSTEM | DIR] [OPTIONS]"
+    "Usage: tierscope show [systems | hosts | kernels | workloads | technologies | SYSTEM | DIR] "
+    "[OPTIONS]"
 )
 SHOW_EXAMPLES = """\
 Each number of a preset with its source:
@@ -64,14 +65,14 @@ def show(
     by: ByOption = None,
     add: Annotated[list[str] | None, Parameter(name="--add", consume_multiple=False)] = None,
 ) -> int:
-    """Lists presets, hosts, workloads or technologies, or shows one system or a result.
+    """Lists presets, their parts, workloads or technologies, or shows one system or a result.
 
     Each number of a system and of a technology has its source.
 
     Args:
-        what: systems, hosts, workloads, technologies, the name of a preset or file, or a directory
-            that `tierscope run -o` or `tierscope sweep` wrote; nothing for systems, hosts and
-            workloads.
+        what: systems, hosts, kernels, workloads, technologies, the name of a preset or file, or a
+            directory that `tierscope run -o` or `tierscope sweep` wrote; nothing for systems, hosts,
+            kernels and workloads.
         set_: PATH=VALUE sets one value of the system shown.
         json_: Prints the system or the result as one JSON object; or writes it to a file:
             --json=FILE.
@@ -89,7 +90,7 @@ def show(
                 "usage", "--set changes a system", "lay figures over the table by --add FILE"
             )
         show_technologies(add or [], json_)
-    elif what in (None, "systems", "hosts", "workloads"):
+    elif what in (None, "systems", "hosts", "kernels", "workloads"):
         if set_ or json_:
             raise TierscopeError(
                 "usage",
@@ -126,13 +127,15 @@ def _show_lists(which: str | None) -> None:
         show_systems(console, "Systems (run -s NAME)")
     if which is None:
         console.print()
-    if which in (None, "hosts"):
-        table = _table('Hosts (base = ["SYSTEM", "HOST"] in a description)')
-        for name, summary in parsed(_core.list_hosts()):
-            table.add_row(Text(name, style="bold"), Text(summary))
-        console.print(table)
-    if which is None:
-        console.print()
+    for part, listed in (("host", _core.list_hosts), ("kernel", _core.list_kernels)):
+        if which in (None, f"{part}s"):
+            of_base = f'base = ["SYSTEM", "{part.upper()}"] in a description'
+            table = _table(f"{part.capitalize()}s ({of_base})")
+            for name, summary in parsed(listed()):
+                table.add_row(Text(name, style="bold"), Text(summary))
+            console.print(table)
+        if which is None:
+            console.print()
     if which in (None, "workloads"):
         _show_workloads(console)
 

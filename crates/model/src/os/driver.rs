@@ -1,7 +1,7 @@
 //! How the driver of the store hands requests to it, and learns that they are done.
 //!
 //! A thread waits for an interrupt, and another runs on its core meanwhile; or it asks again and again, and
-//! keeps its core (polling; `blk_poll`, block/blk-mq.c; Yang, Minturn, Hady, "When Poll is Better than Interrupt",
+//! keeps its core, at once or when it has slept for a while (polling; `blk_poll`, block/blk-mq.c; Yang, Minturn, Hady, "When Poll is Better than Interrupt",
 //! FAST 2012). A driver may let one thread at a time hand a request over, as that of HASTE does (\[NVM10\] §III-A).
 
 use super::PathSpec;
@@ -36,6 +36,10 @@ pub enum CompletionKind {
     /// It asks the device until its own requests are done, and keeps its hardware thread. What other threads,
     /// or the kernel's own, have handed over is told by an interrupt.
     Polling,
+    /// It sleeps for half of the time that requests of the same size and direction took on average in the last
+    /// 100 ms in which somebody polled, while another thread runs, and polls then (`blk_mq_poll_hybrid`,
+    /// block/blk-mq.c, Linux 4.10 to 6.3).
+    Hybrid,
 }
 
 fn found_by_polling() -> PathSpec {
@@ -43,9 +47,14 @@ fn found_by_polling() -> PathSpec {
 }
 
 impl DriverSpec {
-    /// Whether threads poll.
+    /// Whether threads poll, at once or having slept.
     pub fn polls(&self) -> bool {
-        self.completion == CompletionKind::Polling
+        self.completion != CompletionKind::Interrupt
+    }
+
+    /// Whether they sleep before.
+    pub fn sleeps_first(&self) -> bool {
+        self.completion == CompletionKind::Hybrid
     }
 
     /// How long its lock is held for a request, in picoseconds; 0 where there is none.

@@ -79,9 +79,11 @@ impl KernelPathsSpec {
     /// paths that [`crate::os::paging`] takes for it, once each.
     pub fn waiting_fault_instructions(&self, driver: Option<&DriverSpec>) -> u64 {
         let asks = [self.fault, self.page_cache, self.block_layer, self.driver];
+        let sleeps = [self.context_switch, self.interrupt, self.wake_up, self.context_switch];
         let waits = match driver.filter(|driver| driver.polls()) {
+            Some(driver) if driver.sleeps_first() => [&sleeps[..], &[driver.poll]].concat(),
             Some(driver) => vec![driver.poll],
-            None => vec![self.context_switch, self.interrupt, self.wake_up, self.context_switch],
+            None => sleeps.to_vec(),
         };
         asks.iter().chain(&waits).map(|path| u64::from(path.instructions)).sum()
     }

@@ -9,7 +9,9 @@ use super::{Doing, Event, Machine, MachineError};
 use std::ops::Range;
 use tierscope_kernel::Stage;
 use tierscope_model::os::driver::DriverSpec;
-use tierscope_model::os::paging::{Area, DirectCall, Effect, Next, OsError, Paging, Work};
+use tierscope_model::os::paging::{
+    Area, DirectCall, Effect, Next, OsError, Paging, TransferId, Work,
+};
 use tierscope_model::os::{InodeId, PathSpec};
 use tierscope_workload::op::{Advice, NO_FILE, SYNC_FILE_RANGE};
 use tierscope_workload::{Call, OpKind, ThreadId};
@@ -142,14 +144,16 @@ impl Machine {
                     let io = self.transfers.entry(id).or_default();
                     io.waiters.push(thread);
                     if polls && io.submitter == Some(thread) {
-                        self.threads[thread].state = State::OnTransfer(id);
-                        self.contexts[index].doing = Doing::Polling;
+                        if !self.sleeps_first(index, id, now_ps) {
+                            self.poll(index, id);
+                        }
                     } else {
                         self.leave(index, State::OnTransfer(id));
                         self.dispatch(index, now_ps);
                     }
                 }
             }
+            Action::Poll(id) => self.poll_after_sleep(index, id, now_ps),
             Action::WaitForFrame => {
                 if self.paging.transfers_under_way() {
                     self.waiting_for_frame.push(self.contexts[index].thread);
@@ -749,6 +753,13 @@ impl Machine {
         Ok(())
     }
 
+    /// A hardware thread polls for a transfer from now on.
+    pub(super) fn poll(&mut self, index: usize, id: TransferId) {
+        let thread = self.contexts[index].thread;
+        self.threads[thread].state = State::OnTransfer(id);
+        self.contexts[index].doing = Doing::Polling;
+    }
+
     // ---- Scheduling ---------------------------------------------------------------------------
 
     /// Wakes the threads that wait for a signal which `id` has given by now; how many.
@@ -803,7 +814,7 @@ impl Machine {
     }
 
     /// A hardware thread takes the next ready software thread, if there is one.
-    fn dispatch(&mut self, index: usize, now_ps: u64) {
+    pub(super) fn dispatch(&mut self, index: usize, now_ps: u64) {
         if let Some(id) = self.ready.pop_front() {
             self.start_on(index, id, now_ps, true);
         }
@@ -835,7 +846,7 @@ impl Machine {
     }
 
     /// The running thread leaves its hardware thread.
-    fn leave(&mut self, index: usize, state: State) {
+    pub(super) fn leave(&mut self, index: usize, state: State) {
         let context = &mut self.contexts[index];
         context.doing = Doing::Idle;
         self.cores[context.core].occupancy.end(context.now_ps);

@@ -2,6 +2,7 @@
 
 use super::causes::Cause;
 use super::kernel::path_steps;
+use super::polling::kind_of;
 use super::prefetch::PREFETCH;
 use super::sample::Waits;
 use super::thread::{Access, Begun, State, Step, Thread, Way, tail};
@@ -217,6 +218,12 @@ pub(super) struct TransferIo {
     pub context: usize,
     /// Software thread that has handed it to the device.
     pub submitter: Option<usize>,
+    /// When it was handed over, and the kind of its request, where times of requests are kept.
+    pub submitted_ps: u64,
+    pub kind: usize,
+    /// How long the thread slept before it polls, and whether it still does.
+    pub slept_ps: u64,
+    pub asleep: bool,
     /// Stages of the page that came last.
     pub timeline: Timeline,
 }
@@ -558,7 +565,9 @@ impl Machine {
         self.paging.submitted(id);
         let transfer = self.paging.transfer(id).clone();
         let io = self.transfers.entry(id).or_default();
-        (io.context, io.submitter) = (index, by);
+        (io.context, io.submitter, io.submitted_ps) = (index, by, now_ps);
+        let bytes = (transfer.pages.len() as u64) << self.fixed.page_shift;
+        io.kind = kind_of(transfer.write, bytes);
         if self.functional {
             let Waits { fetch_ps, write_back_ps, .. } = self.waits;
             let page_ps = if transfer.write { write_back_ps } else { fetch_ps };
@@ -698,6 +707,9 @@ impl Machine {
             return self.end_demotion(id, now_ps);
         }
         let io = self.conclude_transfer(id, now_ps);
+        if self.ended_asleep(&io, now_ps) {
+            return;
+        }
         let polls = |context: &Context| {
             context.doing == Doing::Polling && io.submitter == Some(context.thread)
         };
@@ -750,10 +762,17 @@ impl Machine {
             let waited_ps = now_ps - thread.clock_ps;
             self.account.causes.wait_in_call(thread.call_cause(), waited_ps, true);
         }
+        thread.charge_slept(&io.timeline, io.slept_ps);
         thread.charge_tail(&io.timeline, Stage::HostQueue, now_ps);
         thread.state = State::Running(context);
         self.contexts[context].doing = Doing::Running;
         self.contexts[context].now_ps = now_ps;
+        self.found(context, io, now_ps);
+    }
+
+    /// The thread of a hardware thread has found its transfer done.
+    pub(super) fn found(&mut self, context: usize, io: &TransferIo, now_ps: u64) {
+        let id = self.contexts[context].thread;
         let poll = self.fixed.driver.as_ref().map_or(PathSpec::NONE, |driver| driver.poll);
         let found_ps = now_ps + self.kernel_path_ps(poll);
         let woken = self.wake_waiters(&io.waiters, true, now_ps, found_ps, |thread| {

@@ -21,6 +21,7 @@ mod files;
 mod kernel;
 mod memory;
 mod past;
+mod polling;
 mod power;
 mod prefetch;
 mod recorded_windows;
@@ -45,6 +46,7 @@ use between::Between;
 use coherence::Coherence;
 use daemons::{Daemon, Daemons};
 use memory::{Handler, Miss, Outgoing, PageIo, TransferIo};
+use polling::ServiceTimes;
 use prefetch::Prefetch;
 use recorded_windows::Windows;
 use region::Region;
@@ -285,6 +287,8 @@ pub struct Machine {
     pages: Slab<PageIo>,
     pages_at_device: u64,
     transfers: BTreeMap<TransferId, TransferIo>,
+    /// How long requests have taken, where who polls sleeps before.
+    service_times: Option<ServiceTimes>,
     handler: Option<Handler>,
     /// When the driver's lock is free.
     driver_free_ps: u64,
@@ -378,6 +382,9 @@ impl Machine {
             paging.flush_device_at_syncs();
         }
         let private_depth = cores[0].caches.depth();
+        let driver = pages_to.and_then(|(storage, _)| storage.driver.as_ref());
+        let sleeps_first = driver.is_some_and(DriverSpec::sleeps_first);
+        let service_times = sleeps_first.then(ServiceTimes::default);
         let fixed = Fixed {
             line_shift,
             page_shift,
@@ -448,6 +455,7 @@ impl Machine {
             pages: Slab::new(),
             pages_at_device: 0,
             transfers: BTreeMap::new(),
+            service_times,
             handler: None,
             driver_free_ps: 0,
             queues_free_ps: BTreeMap::new(),
@@ -752,6 +760,7 @@ impl Machine {
             pages: self.pages.clone(),
             pages_at_device: self.pages_at_device,
             transfers: self.transfers.clone(),
+            service_times: self.service_times.clone(),
             handler: self.handler,
             driver_free_ps: self.driver_free_ps,
             queues_free_ps: self.queues_free_ps.clone(),

@@ -145,7 +145,8 @@ impl Machine {
         let io = self.transfers.get(&transfer);
         let (index, by) = io.map_or((0, None), |io| (io.context, io.submitter));
         let context = &self.contexts[index];
-        if context.doing == Doing::Polling && by == Some(context.thread) {
+        let asleep = io.is_some_and(|io| io.asleep);
+        if asleep || context.doing == Doing::Polling && by == Some(context.thread) {
             return;
         }
         let path = self.os.paths.interrupt;

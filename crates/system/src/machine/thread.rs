@@ -3,6 +3,7 @@
 use super::calls::Called;
 use super::causes::Cause;
 use super::files::OpenFiles;
+use super::memory::TransferIo;
 use std::collections::VecDeque;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
 use tierscope_model::os::InodeId;
@@ -119,6 +120,8 @@ pub enum Action {
     Submit(TransferId),
     /// Waits for a transfer.
     Wait(TransferId),
+    /// Polls for a transfer, having slept before.
+    Poll(TransferId),
     /// Waits for a free frame.
     WaitForFrame,
     /// A transfer that the thread has carried out itself ends.
@@ -376,6 +379,8 @@ pub struct Thread {
     pub between: bool,
     /// The time that it had been live when the call under way began, where windows tell calls apart.
     pub called_at_ps: Option<u64>,
+    /// The transfer that ended while it slept before it would have polled.
+    pub slept_through: Option<Box<TransferIo>>,
 }
 
 impl Thread {
@@ -411,6 +416,7 @@ impl Thread {
             last_context: 0,
             between: false,
             called_at_ps: None,
+            slept_through: None,
         }
     }
 
@@ -448,6 +454,22 @@ impl Thread {
         self.clock_ps = until_ps;
         if let Some(fault) = &mut self.fault {
             part.add_to(&mut fault.times);
+        }
+    }
+
+    /// What it slept before it polled, and was charged as blocked, goes to the first stages of the request, as far
+    /// as that took so long.
+    pub fn charge_slept(&mut self, request: &Timeline, slept_ps: u64) {
+        let mut left_ps = slept_ps;
+        for (stage, ps) in request.iter() {
+            let part_ps = ps.min(left_ps);
+            left_ps -= part_ps;
+            self.times[BLOCKED] -= part_ps;
+            self.times[stage as usize] += part_ps;
+            if let Some(fault) = &mut self.fault {
+                fault.times[Stage::Core as usize] -= part_ps;
+                fault.times[stage as usize] += part_ps;
+            }
         }
     }
 

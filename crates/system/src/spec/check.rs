@@ -4,7 +4,6 @@ use super::SystemSpec;
 use super::presets;
 use tierscope_model::device::DeviceDescription;
 use tierscope_model::organization::ORGANIZATIONS;
-use tierscope_model::os::driver::DriverSpec;
 use tierscope_model::parts::Part;
 use tierscope_units::Problems;
 
@@ -183,11 +182,11 @@ impl SystemSpec {
         };
         let nvme = self.pcie.as_ref().and_then(|pcie| pcie.nvme.as_ref());
         let held_back = nvme.is_some_and(|nvme| nvme.coalescing.is_some());
-        if held_back && paging.driver.as_ref().is_some_and(DriverSpec::polls) {
+        if held_back && let Some(driver) = paging.driver.as_ref().filter(|driver| driver.polls()) {
             problems.add(
                 "contradiction",
                 format!("{key}.driver.completion"),
-                "\"polling\"".into(),
+                if driver.sleeps_first() { "\"hybrid\"" } else { "\"polling\"" }.into(),
                 "the device holds completions back for one interrupt (pcie.nvme.coalescing), and who polls \
                  waits for none"
                     .into(),

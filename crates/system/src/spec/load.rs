@@ -1,6 +1,6 @@
 //! From a name or a file to a resolved machine, or to every mistake at once.
 
-use super::presets::{self, Preset};
+use super::presets::{self, Part, Preset};
 use super::tree::{self, Data, Node};
 use super::{SystemSpec, foreign, repair, sets, walk};
 use serde::{Deserialize, Serialize};
@@ -191,10 +191,18 @@ impl Loader {
         };
         let mut below = self.base(first, folder, preset)?;
         let mut host = is_host(first).then_some(first);
+        let mut kernel = is_kernel(first).then_some(first);
         for layer in layers {
             let node = self.base(layer, folder, preset)?;
             if is_host(layer) {
+                if let Some(kernel) = kernel {
+                    return Err(one(kernel_below(layer, kernel)));
+                }
                 HOST_PARTS.iter().for_each(|part| drop(below.remove(part)));
+            }
+            if is_kernel(layer) {
+                kernel = Some(layer);
+                make_place_for_kernel(&mut below);
             }
             match host {
                 Some(host) if is_host(layer) => return Err(one(second_host(layer, host))),
@@ -248,7 +256,36 @@ const HOST_PARTS: [&str; 2] = ["processor", "os"];
 /// Whether a base is a host that comes with the program.
 fn is_host(base: &Node) -> bool {
     let Data::Text(name) = &base.data else { return false };
-    presets::find_users_base(name).is_some_and(|preset| preset.host)
+    presets::find_users_base(name).is_some_and(|preset| preset.part == Part::Host)
+}
+
+/// Whether a base is a kernel that comes with the program.
+fn is_kernel(base: &Node) -> bool {
+    let Data::Text(name) = &base.data else { return false };
+    presets::find_users_base(name).is_some_and(|preset| preset.part == Part::Kernel)
+}
+
+/// Nothing is left of how another kernel hands requests over: a scheduler's options mean nothing to another.
+fn make_place_for_kernel(below: &mut Node) {
+    if let Some(mut storage) = below.remove("storage") {
+        drop(storage.remove("block_layer"));
+        below.put("storage", storage);
+    }
+}
+
+/// A machine without an operating system that pages takes a kernel's costs alone: what nobody but a kernel says of
+/// `[storage]` is left out.
+fn leave_out_idle_kernel(root: &mut Node) {
+    let mut of_kernels = true;
+    let Some(storage) = root.get("storage") else { return };
+    storage.leaves("", &mut |_, leaf| {
+        let mut kernels = presets::kernels().into_iter();
+        of_kernels &=
+            kernels.any(|(kernel, _)| leaf.place.starts_with(&format!("preset {kernel}:")));
+    });
+    if of_kernels && !storage.is_leaf() {
+        root.remove("storage");
+    }
 }
 
 /// Whether a description has a whole processor, and not only what differs in one.
@@ -259,6 +296,14 @@ fn has_a_host(node: &Node) -> bool {
 fn second_host(layer: &Node, host: &Node) -> Problem {
     let reason = format!("it takes the place of all of {}, a host too", host.written);
     walk::problem("contradiction", layer, "base", reason, "name one host".into())
+}
+
+fn kernel_below(layer: &Node, kernel: &Node) -> Problem {
+    let reason =
+        format!("it takes the place of all that the kernel {} says of costs", kernel.written);
+    let mend =
+        format!("name the kernel last, as in base = [{}, {}]", layer.written, kernel.written);
+    walk::problem("contradiction", layer, "base", reason, mend)
 }
 
 fn host_below(layer: &Node, host: &Node) -> Problem {
@@ -327,6 +372,7 @@ pub(super) fn resolve(layered: Layered, sets: &[(String, String)]) -> Result<Res
     for (path, value) in sets {
         sets::set(&mut root, (path, value), sets, &mut problems);
     }
+    leave_out_idle_kernel(&mut root);
     foreign::take_out(&mut root, &mut problems);
     walk::walk(&root, &mut problems);
     if !problems.is_empty() {
@@ -423,32 +469,43 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 fn unknown_system(name: &str, place: String, path: &str) -> Problem {
-    let hosts = presets::hosts().into_iter().filter(|_| !path.is_empty());
-    let near = nearest(name, names().chain(hosts.map(|(host, _)| host)))
+    let parts = || presets::hosts().into_iter().chain(presets::kernels()).map(|(part, _)| part);
+    let near = nearest(name, names().chain(parts().filter(|_| !path.is_empty())))
         .map(|near| format!("did you mean \"{near}\"?"));
     let all = || {
         let systems = names().collect::<Vec<_>>().join(", ");
-        let hosts: Vec<_> = presets::hosts().into_iter().map(|(host, _)| host).collect();
+        let called = |parts: Vec<(&'static str, _)>| {
+            let names: Vec<_> = parts.into_iter().map(|(part, _): (_, &str)| part).collect();
+            names.join(", ")
+        };
         if path.is_empty() {
             format!("the presets are {systems}")
         } else {
-            format!("the presets are {systems}; the hosts {}", hosts.join(", "))
+            let (hosts, kernels) = (called(presets::hosts()), called(presets::kernels()));
+            format!("the presets are {systems}; the hosts {hosts}; the kernels {kernels}")
         }
     };
-    let host = presets::hosts().iter().any(|(host, _)| *host == name);
-    let as_base = || format!("write a file with base = [\"hybrid\", \"{name}\"]");
+    let is_one_of = |parts: Vec<(&str, _)>| parts.iter().any(|(part, _): &(_, &str)| *part == name);
+    let (host, kernel) = (is_one_of(presets::hosts()), is_one_of(presets::kernels()));
+    let as_base = |machine: &str| format!("write a file with base = [\"{machine}\", \"{name}\"]");
     Problem {
         code: "unknown-system",
         path: if path.is_empty() { "system".into() } else { path.to_owned() },
         value: format!("\"{name}\""),
         reason: if host {
             "it is a host, a processor and an operating system without memory".into()
+        } else if kernel {
+            "it is a kernel, what an operating system does with pages, without a machine".into()
         } else if name.contains(std::path::MAIN_SEPARATOR) {
             "there is neither a preset nor a file of that name".into()
         } else {
             "it is no preset, and a file's name ends with .toml".into()
         },
-        mend: if host { as_base() } else { near.unwrap_or_else(all) },
+        mend: match (host, kernel) {
+            (true, _) => as_base("hybrid"),
+            (_, true) => as_base("storage"),
+            _ => near.unwrap_or_else(all),
+        },
         place,
     }
 }

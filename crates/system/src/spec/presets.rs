@@ -5,6 +5,17 @@
 
 mod devices;
 
+/// How much of a machine a preset is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// All of it, or what is only a base of others.
+    Machine,
+    /// A processor and an operating system.
+    Host,
+    /// What the kernel of one time does with pages and requests, and what that costs.
+    Kernel,
+}
+
 /// A preset.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Preset {
@@ -12,21 +23,21 @@ pub(super) struct Preset {
     pub name: &'static str,
     /// One line for lists; empty for what is only a base of others.
     pub summary: &'static str,
-    /// A processor and an operating system, without the rest of a machine.
-    pub host: bool,
+    /// How much of a machine it is.
+    pub part: Part,
     /// TOML.
     pub text: &'static str,
 }
 
 /// Makes a list of presets, such as [`WRITTEN`], of the lists below.
 macro_rules! presets {
-    ($( #[$about:meta] )* $list:ident: host = $host:literal;
+    ($( #[$about:meta] )* $list:ident: part = $part:ident;
      $( $name:literal = $( $file:literal )+, $summary:literal; )*) => {
         $( #[$about] )*
         static $list: &[Preset] = &[ $( Preset {
             name: $name,
             summary: $summary,
-            host: $host,
+            part: Part::$part,
             text: concat!($( include_str!(concat!("../../presets/", $file)) ),+),
         } ),* ];
     };
@@ -36,7 +47,7 @@ macro_rules! presets {
 // a file of their own, which follows that of each preset that has it.
 presets! {
     /// Every preset that is a file, in the order of `tierscope show systems`.
-    WRITTEN: host = false;
+    WRITTEN: part = Machine;
     "oracle" = "oracle.toml", "All data in 1 TiB of DRAM: the bound that no other machine passes";
     "oracle/quick" = "oracle-quick.toml", "oracle at 1/256: 4 GiB of DRAM";
     "hybrid" = "hybrid.toml",
@@ -178,7 +189,7 @@ presets! {
 // Hosts: processor and operating system, for the bases of machines.
 presets! {
     /// Every host, in the order of lists.
-    HOSTS: host = true;
+    HOSTS: part = Host;
     "hyb15-host" = "hyb15-host.toml", "Four cores of 2 GHz, the simulated host of [HYB15]";
     "nvm10-host" = "nvm10-host.toml", "Two sockets of Nehalem, 8 cores of 2.26 GHz ([NVM10])";
     "ebc11-host" = "ebc11-host.toml", "Sun Fire X2200 M2, 4 cores of Opteron at 2.6 GHz ([EBC11])";
@@ -187,12 +198,21 @@ presets! {
     "xeon-6430-host" = "xeon-6430-host.toml", "Xeon Gold 6430, 32 cores of Sapphire Rapids at 2.1 GHz";
 }
 
+// Kernels: what paging and file calls do on a machine of any processor, for the bases of machines.
+presets! {
+    /// Every kernel, the oldest first.
+    KERNELS: part = Kernel;
+    "linux-2.6.32" = "linux-2.6.32.toml", "Linux 2.6.32 of 2009: single pages, one queue, CFQ";
+    "linux-4.9" = "linux-4.9.toml", "Linux 4.9 of 2016: single pages, multi-queue block layer, NVMe";
+    "linux-6.18" = "linux-6.18.toml", "Linux 6.18 of 2025: large folios, multi-queue block layer, NVMe";
+}
+
 /// Every preset, those that are made of lists last.
 fn all() -> impl Iterator<Item = Preset> {
     let made = devices::all().iter().map(|made| Preset {
         name: &made.name,
         summary: &made.summary,
-        host: false,
+        part: Part::Machine,
         text: &made.text,
     });
     WRITTEN.iter().copied().chain(made)
@@ -227,18 +247,29 @@ pub(super) fn with_organization(key: &str) -> &'static str {
 
 /// What another preset may be based on.
 pub(super) fn find_base(name: &str) -> Option<Preset> {
-    all().chain(HOSTS.iter().copied()).find(|preset| preset.name == name)
+    all().chain(parts()).find(|preset| preset.name == name)
 }
 
-/// What a user's file may be based on: a machine, or a host.
+/// Hosts and kernels.
+fn parts() -> impl Iterator<Item = Preset> {
+    HOSTS.iter().chain(KERNELS).copied()
+}
+
+/// What a user's file may be based on: a machine, a host, or a kernel.
 pub(super) fn find_users_base(name: &str) -> Option<Preset> {
-    find(name).or_else(|| HOSTS.iter().copied().find(|host| host.name == name))
+    find(name).or_else(|| parts().find(|part| part.name == name))
 }
 
 /// Name and one-line description of every host: a processor with an operating system, which is no machine by
 /// itself, but may be a base of one.
 pub fn hosts() -> Vec<(&'static str, &'static str)> {
     HOSTS.iter().map(|host| (host.name, host.summary)).collect()
+}
+
+/// Name and one-line description of every kernel: how it reads ahead, reclaims, writes back and hands requests over,
+/// for a machine whose operating system pages to a store.
+pub fn kernels() -> Vec<(&'static str, &'static str)> {
+    KERNELS.iter().map(|kernel| (kernel.name, kernel.summary)).collect()
 }
 
 /// Name and one-line description of every preset, in the order in which they are shown.

@@ -481,6 +481,43 @@ fn a_host_takes_the_place_of_a_machines_processor_and_kernel() {
 }
 
 #[test]
+fn a_kernel_takes_the_place_of_what_a_machine_says_of_its_own() {
+    for (machine, _) in list().into_iter().filter(|(name, _)| !name.starts_with("device/")) {
+        let before = load(machine, &[]).unwrap();
+        for (kernel, _) in kernels() {
+            let text = format!("base = [\"{machine}\", \"{kernel}\"]");
+            let with = load_text("mine.toml", &text, &[]);
+            let with = with.unwrap_or_else(|e| panic!("{machine} with {kernel}: {e}"));
+            assert_eq!(with.spec.storage.is_some(), before.spec.storage.is_some(), "{machine}");
+            let of_kernel = format!("preset {kernel}:");
+            let kernels_own = |path: &str| with.sources[path].place.starts_with(&of_kernel);
+            assert!(kernels_own("os.paths.driver.instructions"), "{machine} with {kernel}");
+            if with.spec.storage.is_some() {
+                assert!(kernels_own("storage.readahead") && kernels_own("storage.reclaim"));
+                assert!(kernels_own("storage.block_layer.scheduler"), "{machine} with {kernel}");
+            }
+            let own =
+                with.sources.iter().filter(|(_, source)| source.place.starts_with(&of_kernel));
+            assert!(own.into_iter().all(|(_, source)| !source.text.is_empty()), "{kernel}");
+        }
+    }
+}
+
+#[test]
+fn of_a_kernel_below_nothing_is_left() {
+    let text = "base = [\"storage/quick\", \"linux-2.6.32\", \"linux-6.18\"]";
+    let one = "base = [\"storage/quick\", \"linux-6.18\"]";
+    let specs = [text, one].map(|text| load_text("mine.toml", text, &[]).unwrap().spec);
+    assert_eq!(specs[0].storage, specs[1].storage);
+    assert!(specs[0].storage.as_ref().is_some_and(|it| it.block_layer.is_some()));
+    let host_last = "base = [\"storage/quick\", \"linux-6.18\", \"nvm10-host\"]";
+    let error = load_text("mine.toml", host_last, &[]).unwrap_err().to_string();
+    assert!(error.contains("name the kernel last"), "{error}");
+    let alone = load("linux-4.9", &[]).unwrap_err().to_string();
+    assert!(alone.contains("it is a kernel") && alone.contains("base = [\"storage\""), "{alone}");
+}
+
+#[test]
 fn several_cores_have_to_say_how_they_keep_coherent() {
     let mut whole = serde_json::to_value(load("oracle", &[]).unwrap().spec).unwrap();
     whole["processor"].as_object_mut().unwrap().remove("coherence");

@@ -14,6 +14,9 @@ const FAULTS: Sets<'static> = &[
 ];
 const PAGES: u64 = 40;
 const POLLING: Sets<'static> = &[("storage.driver.completion", "polling")];
+const HYBRID: Sets<'static> = &[("storage.driver.completion", "hybrid")];
+/// So slow a store that service times of several faults are gathered, and then of others, within a run.
+const SLOW: Sets<'static> = &[("store.read_latency", "10ms")];
 
 /// Maps a file of its own and loads from each of its pages.
 fn faults(thread: u32) -> Vec<Op> {
@@ -80,4 +83,54 @@ fn a_lock_bounds_the_rate_of_requests() {
         let waits_ps = four.stage_ps("driver");
         assert!(waits_ps > 3 * held_ps && waits_ps < 4 * held_ps, "{waits_ps} of {held_ps}");
     }
+}
+
+/// Nanoseconds in which threads wait for nothing that the machine does.
+fn blocked_ns(sums: &Sums) -> f64 {
+    sums.result.time_breakdown_ns.get("blocked").copied().unwrap_or(0.0)
+}
+
+#[test]
+fn a_thread_that_sleeps_before_it_polls_is_as_quick() {
+    let polls = run_threads(1, "1", &[SLOW, POLLING]);
+    let sleeps = run_threads(1, "1", &[SLOW, HYBRID]);
+    // Ten faults pass before their mean is known.
+    assert_eq!((polls.counter("interrupts"), sleeps.counter("interrupts")), (0, PAGES - 10));
+    assert_eq!(sleeps.counter("context_switches"), PAGES - 10);
+    // The kernel is free, and half of the mean is less than any of them: nothing is lost.
+    assert_eq!(sleeps.time_ps, polls.time_ps);
+    assert_eq!(sleeps.stages_ps, polls.stages_ps);
+    assert_eq!(blocked_ns(&sleeps), 0.0);
+}
+
+#[test]
+fn while_one_sleeps_another_runs() {
+    let time_ms = |changes: &[Sets<'_>]| run_threads(2, "1", changes).time_ps as f64 * 1e-9;
+    let polls = time_ms(&[SLOW, POLLING]);
+    let switched = time_ms(&[SLOW]);
+    let sleeps = time_ms(&[SLOW, HYBRID]);
+    // One after the other, 800 ms; side by side, 400 ms; and half of each fault side by side.
+    assert!((polls - 800.0).abs() < 10.0 && (switched - 400.0).abs() < 10.0, "{polls}, {switched}");
+    assert!((500.0..700.0).contains(&sleeps), "{sleeps}");
+}
+
+#[test]
+fn who_slept_too_long_finds_its_request_when_it_wakes() {
+    // Four at a store of one unit teach that a page takes four times what it takes alone.
+    let one_unit: Sets<'_> = &[("store.units", "1")];
+    let crowd = |threads: u32| {
+        let mut all: Vec<Vec<Op>> = (0..threads).map(faults).collect();
+        let more = all[0].len();
+        all[0] = [faults(0), faults(9)].concat();
+        assert!(all[0].len() > more);
+        let changes: Vec<Sets<'_>> = [FREE_KERNEL, WHOLE_NANOSECONDS, FAULTS, SLOW, HYBRID]
+            .into_iter()
+            .chain([one_unit, &[("processor.cores", "4")][..]])
+            .collect();
+        run(&system("storage/quick", &changes), &together(all))
+    };
+    let sums = crowd(4);
+    assert_eq!(sums.counter("major_faults"), 5 * PAGES);
+    // Alone, each of the first sleeps for some 20 ms, and its page is there after 10.
+    assert!(blocked_ns(&sums) > 2e7, "{} ns of sleep beyond its requests", blocked_ns(&sums));
 }

@@ -21,7 +21,7 @@ use victims::Victims;
 
 /// Entries of a table that are copied together when a fork first changes one of them. Changes come from all over the
 /// drive: small chunks are copied sooner, but there are more to fork.
-const MAP_CHUNK: u64 = 1024;
+const MAP_CHUNK: u64 = 256;
 /// See above: words of 64 places.
 const HELD_CHUNK: u64 = 128;
 /// See above: blocks.
