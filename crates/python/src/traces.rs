@@ -339,8 +339,8 @@ fn fit(opened: &mut Opened, unit_bytes: u64) -> PyResult<()> {
 /// The instructions of a trace, where both formats tell them one by one or by their count.
 fn instructions_of(source: &Workload, target: &Format) -> PyResult<Option<InstructionSource>> {
     let Workload::Requests { format, path, .. } = source else { return Ok(None) };
-    let (Some(found), [file]) = (find(format), &files(path)[..]) else { return Ok(None) };
-    InstructionSource::open(file, found, target).map_err(unopened)
+    let Some(found) = find(format) else { return Ok(None) };
+    InstructionSource::open(&files(path), found, target).map_err(unopened)
 }
 
 fn target_format(name: &str) -> PyResult<&'static Format> {

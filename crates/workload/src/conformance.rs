@@ -49,23 +49,29 @@ pub fn calls_of_thread(stream: &mut dyn Stream, thread: ThreadId) -> Vec<Call> {
 /// # Panics
 /// When a law is broken, with the shortest order of pulls that breaks it.
 pub fn stream_laws(make: impl Fn() -> Box<dyn Stream>) {
+    laws_of_cases(CASES, make);
+}
+
+/// The same with so many random orders of pulls of each law.
+pub(crate) fn laws_of_cases(cases: u32, make: impl Fn() -> Box<dyn Stream>) {
+    let check = |name: &str, scripts, law: &dyn Fn(&[Step])| check(cases, name, scripts, law);
     let workload = Workload::pull(make().as_mut());
     workload.is_well_formed();
     workload.has_the_accesses_that_it_says(make().accesses());
     workload.goes_to_its_end();
     let longest = workload.threads.values().map(Vec::len).max().unwrap_or(0) as u64;
     let scripts = || proptest::collection::vec(steps(longest), 1..LONGEST);
-    check("operations do not depend on the size or order of the pulls", scripts(), |script| {
+    check("operations do not depend on the size or order of the pulls", scripts(), &|script| {
         let mut walk = Walk::new(&workload, make());
         walk.take_all(script.iter().filter(|step| !step.skips));
         walk.end();
     });
-    check("a skip ends where pulling would have", scripts(), |script| {
+    check("a skip ends where pulling would have", scripts(), &|script| {
         let mut walk = Walk::new(&workload, make());
         walk.take_all(script);
         walk.end();
     });
-    check("a fork goes on identically, and leaves its origin alone", scripts(), |script| {
+    check("a fork goes on identically, and leaves its origin alone", scripts(), &|script| {
         let (head, tail) = script.split_at(script.len() / 2);
         let mut original = Walk::new(&workload, make());
         original.take_all(head);
@@ -97,8 +103,13 @@ fn steps(longest: u64) -> impl Strategy<Value = Step> {
 }
 
 /// Runs `law` on random scripts; the shortest that breaks it is told.
-fn check<S: Strategy<Value = Vec<Step>>>(name: &str, scripts: S, law: impl Fn(&[Step])) {
-    let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
+fn check<S: Strategy<Value = Vec<Step>>>(
+    cases: u32,
+    name: &str,
+    scripts: S,
+    law: impl Fn(&[Step]),
+) {
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
     let outcome = TestRunner::new(config).run(&scripts, |script| {
         law(&script);
         Ok::<(), TestCaseError>(())

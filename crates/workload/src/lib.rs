@@ -11,6 +11,8 @@ pub mod feed;
 pub mod filebench;
 pub mod filter;
 pub mod generator;
+#[cfg(test)]
+mod goodness;
 pub mod hints;
 pub mod op;
 mod order;

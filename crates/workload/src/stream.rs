@@ -69,7 +69,7 @@ pub trait Stream: Send {
     /// A second stream that stands where this one stands, and goes on by itself.
     fn fork(&self) -> Box<dyn Stream>;
 
-    /// Memory that the workload maps, where that is known before it runs: of generators.
+    /// Memory that the workload maps and files that it has, where that is known before it runs: of generators.
     fn footprint(&self) -> Option<Footprint> {
         None
     }
@@ -107,10 +107,10 @@ pub trait Stream: Send {
     }
 }
 
-/// Memory that a workload maps in all, known before it runs.
+/// Memory that a workload maps and files that it has in all, known before it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
-    /// Bytes mapped at a time at most.
+    /// Bytes mapped without a file, and of files, at a time at most.
     pub bytes: u64,
     /// The generator's parameter that it follows from.
     pub parameter: &'static str,

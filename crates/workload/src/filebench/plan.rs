@@ -118,7 +118,9 @@ pub fn stream(
         .filter(|rate| limited && *rate > 0.0)
         .map(|rate| (PICOSECONDS_PER_SECOND / rate) as u64);
     let threads = model.threads.len() + usize::from(event_ps.is_some());
-    let footprint = buffers.iter().sum::<u64>() + sets.iter().map(Set::bytes).sum::<u64>();
+    // Behind each thread's memory is a page of counts.
+    let memory: u64 = buffers.iter().map(|bytes| bytes + PAGE_BYTES).sum();
+    let footprint = memory + sets.iter().map(Set::bytes).sum::<u64>();
     Ok(Box::new(FilebenchStream {
         prelude: prelude.finish(threads as u32),
         footprint: Footprint { bytes: footprint, parameter },

@@ -209,4 +209,34 @@ mod tests {
         assert!(values.iter().all(|value| (0.0..=5.0).contains(value)));
         assert!(values.contains(&0.0) && values.contains(&5.0));
     }
+
+    /// The whole of each distribution, as another implementation has it.
+    #[test]
+    fn values_follow_their_distributions() {
+        use Distribution::*;
+        use statrs::distribution as law;
+        use statrs::distribution::ContinuousCDF;
+        let follows = |distribution, cdf: &dyn Fn(f64) -> f64| {
+            let mut random = Random::stream(5, "laws");
+            let variable = Variable::of(distribution);
+            let values = (0..20_000).map(|_| variable.draw(&mut random)).collect();
+            crate::goodness::follow(values, cdf);
+        };
+        let uniform = law::Uniform::new(10.0, 30.0).unwrap();
+        follows(Uniform { lower: 10.0, upper: 30.0 }, &|x| uniform.cdf(x));
+        for (mean, shape) in [(16_384.0, 1.5), (100.0, 0.7), (3.0, 9.0)] {
+            let gamma = law::Gamma::new(shape, shape / mean).unwrap();
+            follows(Gamma { mean, shape }, &|x| gamma.cdf(x));
+        }
+        let exponential = law::Exp::new(1.0 / 50.0).unwrap();
+        follows(Exponential { mean: 50.0 }, &|x| exponential.cdf(x));
+        let normal = law::Normal::new(100.0, 10.0).unwrap();
+        follows(Normal { mean: 100.0, deviation: 10.0 }, &|x| normal.cdf(x));
+        let log_normal = law::LogNormal::new(1.0, 0.5).unwrap();
+        follows(LogNormal { scale: 1.0, shape: 0.5 }, &|x| log_normal.cdf(x));
+        let triangular = law::Triangular::new(0.0, 6.0, 2.0).unwrap();
+        follows(Triangular { lower: 0.0, upper: 6.0, mode: 2.0 }, &|x| triangular.cdf(x));
+        let weibull = law::Weibull::new(1.7, 2.0).unwrap();
+        follows(Weibull { scale: 2.0, shape: 1.7 }, &|x| weibull.cdf(x));
+    }
 }

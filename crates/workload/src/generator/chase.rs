@@ -111,6 +111,7 @@ mod tests {
     use super::*;
     use crate::conformance::stream_laws;
     use crate::generator::find;
+    use crate::goodness;
     use std::collections::BTreeSet;
 
     #[test]
@@ -134,5 +135,21 @@ mod tests {
         assert!(nodes.iter().all(|node| node % 64 == 0));
         let told = find("chase").unwrap().make(&[("node".into(), "12B".into())], 0).err().unwrap();
         assert!(told.to_string().contains("pointers of 8B"), "{told}");
+    }
+
+    /// Which node follows on one does not depend on it: distances around the table are alike.
+    #[test]
+    fn the_cycle_is_in_a_random_order() {
+        let sets = [("table", Value::from("1MiB")), ("steps", 16_384.into())];
+        let sets = sets.map(|(name, value)| (name.to_owned(), value));
+        let (mut stream, _) = find("chase").unwrap().make(&sets, 3).unwrap();
+        let (mut ops, mut found) = (Vec::new(), [0; 64]);
+        stream.pull(0, 100_000, &mut ops).unwrap();
+        ops.retain(|op| op.flags() == FLAG_DEPENDENT);
+        for two in ops.windows(2) {
+            let distance = two[1].word.wrapping_sub(two[0].word) / 64 % 16_384;
+            found[(distance / 256) as usize] += 1;
+        }
+        goodness::are_alike(&found);
     }
 }

@@ -73,6 +73,11 @@ struct Dd {
 }
 
 impl Dd {
+    /// The buffer, and a page behind it.
+    fn memory_bytes(&self) -> u64 {
+        self.block_bytes.next_multiple_of(PAGE_BYTES) + PAGE_BYTES
+    }
+
     fn blocks(&self) -> u64 {
         self.file_bytes / self.block_bytes
     }
@@ -98,9 +103,8 @@ impl Units for Dd {
 
     fn prelude(&self) -> Prelude {
         let size = if self.writes { 0 } else { self.file_bytes };
-        let buffer_bytes = self.block_bytes.next_multiple_of(PAGE_BYTES) + PAGE_BYTES;
         let opened = Prelude::default().open(0, size);
-        opened.map(BASE_ADDRESS, buffer_bytes, MAP_WRITABLE, NO_FILE)
+        opened.map(BASE_ADDRESS, self.memory_bytes(), MAP_WRITABLE, NO_FILE)
     }
 
     fn units(&self, _thread: ThreadId) -> u64 {
@@ -135,7 +139,7 @@ impl Units for Dd {
     }
 
     fn footprint(&self) -> Footprint {
-        Footprint { bytes: self.file_bytes, parameter: "file" }
+        Footprint { bytes: self.file_bytes + self.memory_bytes(), parameter: "file" }
     }
 
     fn accesses(&self) -> Option<u64> {

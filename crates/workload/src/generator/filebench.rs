@@ -219,6 +219,8 @@ mod tests {
     use super::*;
     use crate::conformance::{calls_of_thread, stream_laws};
     use crate::generator::find;
+    use crate::generator::prelude::BASE_ADDRESS;
+    use crate::goodness;
     use crate::op::Call;
     use crate::stream::Pull;
 
@@ -379,5 +381,52 @@ mod tests {
             let told = find("filebench/varmail").unwrap().make(&given, 0).err().unwrap();
             assert_eq!(told.name, name);
         }
+    }
+
+    /// Sizes by the gamma distribution of shape 1.5, of four files of five at the start; what is appended is even below
+    /// its bound, and random places of a thread's memory hold what is moved.
+    #[test]
+    fn sizes_follow_the_gamma_distribution_and_appends_are_even() {
+        use statrs::distribution::{ContinuousCDF, Gamma};
+        let many = [("files", Value::from(20_000)), ("touched", false.into())];
+        for (name, mean, share) in [
+            ("filebench/varmail", 16_384.0, 0.8),
+            ("filebench/webserver", 16_384.0, 1.0),
+            ("filebench/fileserver", 131_072.0, 0.8),
+            ("filebench/webproxy", 16_384.0, 0.8),
+        ] {
+            let (stream, _) = find(name).unwrap().make(&sets(&many), 5).unwrap();
+            let all = stream.files();
+            let set = all.iter().filter(|file| file.name.starts_with("bigfileset"));
+            let there: Vec<f64> =
+                set.filter(|file| file.size_bytes > 0).map(|file| file.size_bytes as f64).collect();
+            if name.ends_with("webproxy") {
+                assert!(there.iter().all(|size| *size == mean));
+            } else {
+                let gamma = Gamma::new(1.5, 1.5 / mean).unwrap();
+                // Sizes are cut to whole bytes.
+                goodness::follow(there.clone(), |size| gamma.cdf(size + 0.5));
+            }
+            match share {
+                1.0 => assert_eq!(there.len(), 20_000),
+                share => goodness::have_share(there.len() as u64, 20_000, share),
+            }
+        }
+        let given = [small(), sets(&[("loops", 3000.into()), ("memory", "64KiB".into())])].concat();
+        let (mut appended, mut places) = (Vec::new(), [0; 16]);
+        let given = [given, sets(&[("io", "4KiB".into())])].concat();
+        for call in calls("filebench/webserver", 1, &given) {
+            match call {
+                Call::Write { length, .. } => appended.push(length as f64 - 0.5),
+                Call::Read { address, .. } => {
+                    places[((address - BASE_ADDRESS) % (1 << 36) / 4096) as usize] += 1;
+                }
+                _ => {}
+            }
+        }
+        assert!(appended.len() > 2900, "{}", appended.len());
+        // From 1 to the bound less one: nothing is appended where 0 was drawn.
+        goodness::follow(appended, |length| (length / 16_383.0).clamp(0.0, 1.0));
+        goodness::are_alike(&places);
     }
 }

@@ -160,6 +160,7 @@ mod tests {
     use super::*;
     use crate::conformance::stream_laws;
     use crate::generator::find;
+    use crate::goodness;
     use std::collections::BTreeSet;
 
     fn made(vertices: u64) -> Walks {
@@ -204,5 +205,22 @@ mod tests {
         let statistic: f64 = met.iter().map(|met| (met - mean).powi(2) / mean).sum::<f64>() / 499.0;
         let expected = 1.0 + mean / 64.0;
         assert!((statistic / expected - 1.0).abs() < 0.4, "{statistic}, not {expected}");
+    }
+
+    /// Edges lead to all vertices alike, and a walk takes each edge of a vertex alike.
+    #[test]
+    fn edges_and_steps_along_them_are_drawn_alike() {
+        let walks = made(64);
+        let (mut targets, mut edges) = ([0; 64], [0; 16]);
+        let walks = Walks { degree: 1000, ..walks };
+        (0..64_000).for_each(|edge| targets[walks.target(edge) as usize] += 1);
+        goodness::are_alike(&targets);
+        let walks = Walks { degree: 16, ..walks };
+        for number in 0..400 {
+            for (vertex, edge) in walks.walk(number) {
+                edges[(edge - vertex * 16) as usize] += 1;
+            }
+        }
+        goodness::are_alike(&edges);
     }
 }

@@ -292,6 +292,7 @@ mod tests {
     use super::*;
     use crate::conformance::stream_laws;
     use crate::generator::find;
+    use crate::goodness;
     use crate::op::OpKind;
 
     fn all(thread: ThreadId, limit: usize, sets: &[(&str, Value)]) -> Vec<Op> {
@@ -361,5 +362,23 @@ mod tests {
         let error = gups.make(&[("random".into(), 2.into())], 1).err().unwrap();
         assert!(error.to_string().contains("write a number from 0 to 1"), "{error}");
         assert!(gups.make(&[("table".into(), 512.into())], 1).is_err());
+    }
+
+    /// Random updates meet all elements alike: in 64 parts of the table, and within a line.
+    #[test]
+    fn random_updates_meet_all_elements_alike() {
+        let sets = [("table", "256KiB".into()), ("updates", 60_000.into()), ("threads", 2.into())];
+        for thread in [0, 1] {
+            let (mut parts, mut words) = ([0; 64], [0; 8]);
+            for op in all(thread, 1000, &sets) {
+                if op.kind() == Some(OpKind::Load) {
+                    let element = (op.word - BASE_ADDRESS) / ELEMENT_BYTES;
+                    parts[(element / 512) as usize] += 1;
+                    words[(element % 8) as usize] += 1;
+                }
+            }
+            goodness::are_alike(&parts);
+            goodness::are_alike(&words);
+        }
     }
 }

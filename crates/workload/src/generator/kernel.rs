@@ -377,8 +377,9 @@ impl Units for Build {
         let of =
             |file: fn(u64) -> File, count| (0..count).map(move |n| self.size(file(n))).sum::<u64>();
         let objects = of(File::Object, self.sources);
-        let bytes = of(File::Source, self.sources) + of(File::Header, self.headers) + 3 * objects;
-        Footprint { bytes, parameter: "files" }
+        let files = of(File::Source, self.sources) + of(File::Header, self.headers) + 3 * objects;
+        let memory = MEMORY_BYTES * u64::from(self.threads);
+        Footprint { bytes: files + memory, parameter: "files" }
     }
 
     fn files(&self) -> Vec<FileInfo> {
@@ -410,6 +411,7 @@ mod tests {
     use super::*;
     use crate::conformance::{calls_of_thread, stream_laws};
     use crate::generator::find;
+    use crate::goodness;
     use std::collections::{BTreeMap, BTreeSet};
 
     pub fn sets(all: &[(&str, Value)]) -> Vec<(String, Value)> {
@@ -510,5 +512,35 @@ mod tests {
             let told = find(workload).unwrap().make(&sets(&[(name, value)]), 0).err().unwrap();
             assert_eq!(told.name, name);
         }
+    }
+
+    /// Sizes are products of two even draws, x of which have x (1 - ln x); a source includes the headers that all
+    /// have, and others by the same law, each of its files at the size that it was given.
+    #[test]
+    fn sizes_and_headers_are_products_of_even_draws() {
+        let sizes = Counter::stream(5, "test");
+        let all = (0..20_000).map(|file| (size(&sizes, file, 10_000) - 1) as f64 / 40_000.0);
+        goodness::follow(all.collect(), |x| if x > 0.0 { x * (1.0 - x.ln()) } else { 0.0 });
+        let build = Build {
+            sources: 1000,
+            headers: COMMON_HEADERS + 50,
+            threads: 1,
+            included: COMMON_HEADERS + 30,
+            instructions: 0,
+            sizes,
+            draws: sizes,
+        };
+        let mut found = [0; 50];
+        for source in 0..1000 {
+            let all: Vec<u64> = build.included(source).collect();
+            let (common, others) = all.split_at(COMMON_HEADERS as usize);
+            assert_eq!((common, others.len()), (&*(0..64).collect::<Vec<_>>(), 30));
+            others.iter().for_each(|header| found[(header - 64) as usize] += 1);
+        }
+        let of = |header: u64| {
+            let pairs = (0..50 * 50).filter(|pair| (pair / 50) * (pair % 50) / 50 == header);
+            pairs.count() as f64
+        };
+        goodness::have_weights(&found, (0..50).map(of));
     }
 }

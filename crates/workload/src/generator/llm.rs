@@ -449,4 +449,42 @@ mod tests {
         let told = find("llm/weights").unwrap().make(&[("model".into(), "gpt".into())], 0);
         assert!(told.err().unwrap().to_string().contains("llama-2-7b"));
     }
+
+    /// For each token that is made, keys and values of it are stored once, and those of all tokens up to it
+    /// are loaded once, in each layer and of each sequence; no two share a line.
+    #[test]
+    fn keys_and_values_of_all_tokens_are_read_for_each_that_is_made() {
+        let cache = Cache {
+            layers: 2,
+            token_bytes: 128,
+            sequences: 3,
+            context: 5,
+            tokens: 1,
+            threads: 2,
+            instructions: 4,
+            touched: false,
+            pages: 2 * 2 * 3,
+            places: Arc::new(Permutation::new(1, "test", 12)),
+        };
+        for tokens in [1, 4] {
+            let mut stream = in_units(Cache { tokens, ..cache.clone() });
+            let (mut loads, mut stores) = (Vec::new(), Vec::new());
+            for thread in 0..2 {
+                let mut ops = Vec::new();
+                while stream.pull(thread, 1000, &mut ops).unwrap() == Pull::More {}
+                loads.extend(ops.iter().filter(|op| op.kind_code() == 1).map(|op| op.word));
+                let stored = ops.iter().filter(|op| op.kind_code() == 2 && op.size() == 64);
+                stores.extend(stored.map(|op| op.word));
+            }
+            // Lines of keys and values, of layers and sequences.
+            let each = 2 * 2 * 2 * 3;
+            let read: u64 = (0..tokens).map(|made| each * (5 + made + 1)).sum();
+            assert_eq!((loads.len() as u64, stores.len() as u64), (read, each * tokens));
+            let different: BTreeSet<u64> = stores.iter().copied().collect();
+            assert_eq!(different.len(), stores.len(), "each is stored once");
+            let different: BTreeSet<u64> = loads.into_iter().collect();
+            assert_eq!(different.len() as u64, each * (5 + tokens));
+            assert!(different.is_superset(&stores.into_iter().collect()));
+        }
+    }
 }

@@ -102,6 +102,7 @@ mod tests {
     use super::*;
     use crate::conformance::stream_laws;
     use crate::generator::find;
+    use crate::goodness;
 
     #[test]
     fn the_streams_laws_hold_and_reads_lie_in_the_file() {
@@ -125,5 +126,25 @@ mod tests {
         }
         let told = find("mmap").unwrap().make(&[("file".into(), "1000B".into())], 0).err().unwrap();
         assert!(told.to_string().contains("whole number of pages"), "{told}");
+    }
+
+    /// Reads meet all elements alike: in 64 parts of the file, and within a line, in each thread.
+    #[test]
+    fn reads_meet_all_elements_alike() {
+        let sets = [("file", Value::from("1MiB")), ("reads", 60_000.into()), ("threads", 2.into())];
+        let sets = sets.map(|(name, value)| (name.to_owned(), value));
+        let (mut stream, _) = find("mmap").unwrap().make(&sets, 3).unwrap();
+        for thread in [0, 1] {
+            let (mut ops, mut parts, mut words) = (Vec::new(), [0; 64], [0; 8]);
+            stream.pull(thread, 100_000, &mut ops).unwrap();
+            for op in ops.iter().filter(|op| op.instructions() == 8) {
+                let element = (op.word - BASE_ADDRESS) / ELEMENT_BYTES;
+                parts[(element / 2048) as usize] += 1;
+                words[(element % 8) as usize] += 1;
+            }
+            assert_eq!(parts.iter().sum::<u64>(), 30_000);
+            goodness::are_alike(&parts);
+            goodness::are_alike(&words);
+        }
     }
 }

@@ -137,6 +137,11 @@ impl MmapBenchmark {
         self.file_bytes / PAGE_BYTES
     }
 
+    /// A buffer of a page, and a page of the stack, of each thread.
+    fn own_bytes(&self) -> u64 {
+        2 * PAGE_BYTES * u64::from(self.threads)
+    }
+
     /// Pages of a pass that a thread is dealt.
     fn own_pages(&self, thread: ThreadId) -> u64 {
         let (pages, threads) = (self.pages(), u64::from(self.threads));
@@ -164,10 +169,9 @@ impl Units for MmapBenchmark {
     }
 
     fn prelude(&self) -> Prelude {
-        let own_bytes = 2 * PAGE_BYTES * u64::from(self.threads);
         let opened = Prelude::default().open(0, self.file_bytes);
         let mapped = opened.map(FILE_ADDRESS, self.file_bytes, MAP_SHARED | MAP_WRITABLE, 0);
-        mapped.map(BASE_ADDRESS, own_bytes, MAP_WRITABLE, NO_FILE)
+        mapped.map(BASE_ADDRESS, self.own_bytes(), MAP_WRITABLE, NO_FILE)
     }
 
     fn units(&self, thread: ThreadId) -> u64 {
@@ -195,7 +199,7 @@ impl Units for MmapBenchmark {
     }
 
     fn footprint(&self) -> Footprint {
-        Footprint { bytes: self.file_bytes, parameter: "size" }
+        Footprint { bytes: self.file_bytes + self.own_bytes(), parameter: "size" }
     }
 
     fn accesses(&self) -> Option<u64> {
@@ -213,6 +217,7 @@ mod tests {
     use crate::conformance::stream_laws;
     use crate::counts::Counts;
     use crate::generator::find;
+    use crate::goodness;
     use crate::stream::Pull;
     use std::collections::BTreeMap;
 
@@ -290,6 +295,38 @@ mod tests {
             let given = [(name.to_owned(), value)];
             let told = find("mmap-benchmark/seq-read").unwrap().make(&given, 0).err().unwrap();
             assert!(told.to_string().contains(mend), "{told}");
+        }
+    }
+
+    /// In order one page follows on the other. At random, which follows does not depend on the page, a second
+    /// pass has another order, and the threads' chunks, in turn, are one order of all pages.
+    #[test]
+    fn pages_are_in_order_or_in_a_random_one() {
+        let made = |random: bool, threads| MmapBenchmark {
+            file_bytes: 8192 * PAGE_BYTES,
+            passes: 2,
+            threads,
+            mix: Mix::of(8000, 0.28, 0.43),
+            random,
+            writes: false,
+            seed: 3,
+        };
+        let in_order = made(false, 1);
+        assert!((0..2 * 8192).all(|unit| in_order.page(0, unit) == unit % 8192));
+        let (one, four) = (made(true, 1), made(true, 4));
+        let pages: Vec<u64> = (0..2 * 8192).map(|unit| one.page(0, unit)).collect();
+        let mut distances = [0; 64];
+        for two in pages[..8192].windows(2) {
+            distances[((two[1] + 8192 - two[0]) % 8192 / 128) as usize] += 1;
+        }
+        goodness::are_alike(&distances);
+        let same = (0..8192).filter(|place| pages[*place] == pages[place + 8192]).count();
+        // Two orders have one page in the same place, on average.
+        assert!(same <= 10, "{same}");
+        for place in 0..8192u64 {
+            let (chunk, within) = (place / CHUNK_PAGES, place % CHUNK_PAGES);
+            let unit = chunk / 4 * CHUNK_PAGES + within;
+            assert_eq!(four.page((chunk % 4) as ThreadId, unit), pages[place as usize]);
         }
     }
 }

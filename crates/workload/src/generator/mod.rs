@@ -41,6 +41,8 @@ generators! {
 }
 
 mod indexed;
+#[cfg(test)]
+mod laws;
 mod mix;
 mod nest;
 pub(crate) mod prelude;

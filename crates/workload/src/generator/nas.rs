@@ -385,4 +385,51 @@ mod tests {
             assert!(told.to_string().contains(mend), "{told}");
         }
     }
+
+    /// Loads and stores of a point and step, by what the nests are made of, times the points: of class S, whose grid has
+    /// 12 points an axis; of MG, each grid has an eighth of the points of the one before.
+    #[test]
+    fn a_step_has_the_accesses_of_its_nests() {
+        let of = |name: &str, class: &str, threads: u64| {
+            let sets = [
+                ("class".to_owned(), Value::from(class)),
+                ("threads".to_owned(), threads.into()),
+                ("touched".to_owned(), false.into()),
+            ];
+            let (mut stream, _) = find(name).unwrap().make(&sets, 0).unwrap();
+            let mut counts = crate::Counts::default();
+            for thread in 0..threads as u32 {
+                let mut ops = Vec::new();
+                while stream.pull(thread, 1 << 16, &mut ops).unwrap() == Pull::More {}
+                counts += crate::Counts::of(&ops);
+            }
+            assert_eq!(stream.accesses(), Some(counts.loads + counts.stores));
+            (counts.loads, counts.stores)
+        };
+        let points = 12 * 12 * 12;
+        // The right-hand side: state and force; along each axis five states, three of each of six numbers, and itself;
+        // damping. Then, along each axis, the solution forth and back; and the addition.
+        let side =
+            |singles: u64| (15 + 3 * (5 * 5 + 3 * singles.min(6) + 5), singles + 5 + 3 * 5 + 5);
+        let (loads, stores) = side(6);
+        let bt = (loads + 3 * (5 + 3 + 10 + 10) + 10, stores + 3 * 10 + 5);
+        let (loads, stores) = side(7);
+        let sp = (loads + 3 * (3 + 15 + 15 + 4 + 5) + 10, stores + 3 * 15 + 5);
+        let (loads, stores) = side(2);
+        let lu = (loads + 2 * 4 * (5 + 1 + 1 + 5) + 10, stores + 2 * 5 + 5);
+        for (name, (loads, stores)) in [("nas/bt", bt), ("nas/sp", sp), ("nas/lu", lu)] {
+            for threads in [1, 3] {
+                assert_eq!(of(name, "S", threads), (points * loads, points * stores), "{name}");
+            }
+        }
+        // Of 32 points: five grids, 32 to 2. Nine loads of a stencil, and what it is added to.
+        let all: Vec<u64> = (0..5).map(|level| (32u64 >> level).pow(3)).collect();
+        let sum = |levels: std::ops::Range<usize>| all[levels].iter().sum::<u64>();
+        let (restrict, smooth, residual) =
+            (9 * sum(1..5), 10 * sum(0..5), 10 * (sum(0..4) + all[0]));
+        let loads = restrict + smooth + residual + 3 * sum(0..4);
+        // Zeroing of all but the finest, and once of each of the others' loops.
+        let stores = sum(1..5) + sum(1..5) + sum(0..5) + sum(0..4) + all[0] + sum(0..4);
+        assert_eq!(of("nas/mg", "S", 1), (loads, stores));
+    }
 }

@@ -191,6 +191,7 @@ mod tests {
     use super::*;
     use crate::conformance::stream_laws;
     use crate::generator::find;
+    use crate::goodness;
 
     fn small(threads: u32) -> Cg {
         let draws = Counter::stream(1, "test");
@@ -230,5 +231,46 @@ mod tests {
         let (stream, _) = find("nas/cg").unwrap().make(&sets, 0).unwrap();
         let bytes = stream.footprint().unwrap().bytes as f64;
         assert!((bytes / (726e6 * 12.0) - 1.0).abs() < 0.01, "{bytes}");
+    }
+
+    /// Columns of all rows together are drawn alike, and so are those of one row after the other.
+    #[test]
+    fn columns_are_drawn_alike() {
+        let cg = Cg { rows: 4096, of_a_row: 16, ..small(1) };
+        let (mut columns, mut steps) = ([0; 64], [0; 64]);
+        let mut last = 0;
+        for row in 0..4096 {
+            let mut ops = Vec::new();
+            cg.multiply(row, &mut ops);
+            for op in ops.iter().filter(|op| op.flags() == FLAG_DEPENDENT) {
+                let column = (op.word - cg.vector(P, 0)) / 8;
+                columns[(column / 64) as usize] += 1;
+                steps[((column + 4096 - last) % 4096 / 64) as usize] += 1;
+                last = column;
+            }
+        }
+        goodness::are_alike(&columns);
+        goodness::are_alike(&steps);
+    }
+
+    /// An iteration's loads and stores: of the product three for each number and two for each row, and eleven for
+    /// each row in the loops over vectors (cg.f, conj_grad); each number and row once.
+    #[test]
+    fn a_step_has_the_accesses_of_its_loops() {
+        let cg = Cg { touched: false, steps: 1, ..small(3) };
+        let (mut loads, mut stores, mut numbers) = (0, 0, Vec::new());
+        let mut stream = in_units(cg.clone());
+        for thread in 0..3 {
+            let mut ops = Vec::new();
+            while stream.pull(thread, 1000, &mut ops) == Ok(crate::stream::Pull::More) {}
+            let counts = crate::Counts::of(&ops);
+            (loads, stores) = (loads + counts.loads, stores + counts.stores);
+            let matrix = BASE_ADDRESS..BASE_ADDRESS + 150 * 4 * 8;
+            let own = |op: &&Op| op.kind_code() == 1 && matrix.contains(&op.word);
+            numbers.extend(ops.iter().filter(own).map(|op| op.word));
+        }
+        assert_eq!((loads, stores), (150 * (3 * 4 + 1) + 150 * 8, 150 + 150 * 3));
+        let expected: Vec<u64> = (0..600).map(|number| BASE_ADDRESS + 8 * number).collect();
+        assert_eq!(numbers, expected, "row by row, thread by thread");
     }
 }

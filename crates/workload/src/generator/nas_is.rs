@@ -194,6 +194,7 @@ mod tests {
     use super::*;
     use crate::conformance::stream_laws;
     use crate::generator::find;
+    use crate::goodness;
 
     fn small(threads: u32) -> Is {
         let draws = Counter::stream(1, "test");
@@ -226,5 +227,41 @@ mod tests {
         let (stream, _) = find("nas/is").unwrap().make(&sets, 0).unwrap();
         let bytes = stream.footprint().unwrap().bytes as f64;
         assert!((bytes / 35e9 - 1.0).abs() < 0.06, "{bytes}");
+    }
+
+    /// The whole distribution of that mean: a sum of four (Irwin, Hall, Biometrika 19, 1927).
+    #[test]
+    fn keys_follow_the_law_of_irwin_and_hall() {
+        let is = Is { largest: 1 << 30, ..small(1) };
+        let keys = (0..40_000).map(|i| is.key(i) as f64 / (1u64 << 30) as f64).collect();
+        goodness::follow(keys, |mean| {
+            let x = 4.0 * mean;
+            let of = |k: f64, chosen: f64| chosen * (x - k).max(0.0).powi(4);
+            (of(0.0, 1.0) - of(1.0, 4.0) + of(2.0, 6.0) - of(3.0, 4.0)) / 24.0
+        });
+    }
+
+    /// Each key is read, copied and counted once, in its thread's table; each count is read of every table, and
+    /// summed once.
+    #[test]
+    fn an_iteration_counts_each_key_and_sums_each_count() {
+        let is = Is { steps: 1, ..small(3) };
+        let mut stream = in_units(is.clone());
+        let (mut keys, mut counted, mut all) = (Vec::new(), 0, crate::Counts::default());
+        for thread in 0..3 {
+            let mut ops = Vec::new();
+            while stream.pull(thread, 1000, &mut ops) == Ok(crate::stream::Pull::More) {}
+            let of = |array: u64| is.address(array, 0)..is.address(array + 1, 0);
+            let copies = ops.iter().filter(|op| op.kind_code() == 2 && of(1).contains(&op.word));
+            keys.extend(copies.map(|op| (op.word - is.address(1, 0)) / 4));
+            let own = of(3 + u64::from(thread));
+            counted +=
+                ops.iter().filter(|op| op.kind_code() == 2 && own.contains(&op.word)).count();
+            all += crate::Counts::of(&ops);
+        }
+        assert_eq!(keys, (0..700).collect::<Vec<_>>());
+        assert_eq!(counted, 700);
+        // Two loads and two stores a key; of a count one load of each table and one of the sum, and two stores.
+        assert_eq!((all.loads, all.stores), (2 * 700 + 64 * (3 + 1), 2 * 700 + 64 * 2));
     }
 }

@@ -210,3 +210,95 @@ impl Units for Nests {
         self.program.steps.checked_mul(self.program.nests.iter().map(of).sum())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::OpKind;
+    use crate::stream::Pull;
+
+    /// A program of three nests, against loops that are written out: a stencil along two axes with the slowest axis
+    /// outermost; a sweep from the last point to the first with the axes in another order; and one onto a coarser grid,
+    /// of half as many points.
+    #[test]
+    fn nests_are_the_loops_that_they_tell_of() {
+        let (points, numbers) = ([4u64, 6, 8], [2u64, 1, 1]);
+        let half = [2u64, 3, 4];
+        let arrays = vec![
+            Array { points, numbers: numbers[0] },
+            Array { points, numbers: numbers[1] },
+            Array { points: half, numbers: numbers[2] },
+        ];
+        let on =
+            |points, order, accesses, back| Nest { points, order, accesses, instructions: 7, back };
+        let finer = Access { grid: Grid::Finer, away: [1, 0, -1], ..load(1, [0; 3], 1) };
+        let coarser = Access { grid: Grid::Coarser, ..load(2, [0; 3], 1) };
+        let all = vec![
+            on(points, [0, 1, 2], vec![load(1, [-1, 0, 2], 1), store(0, 2)], false),
+            on(points, [1, 2, 0], vec![load(0, [0, 1, 0], 1), coarser, store(1, 1)], true),
+            on(half, [0, 1, 2], vec![finer, store(2, 1)], false),
+        ];
+        let program = Program {
+            arrays,
+            nests: all,
+            steps: 2,
+            threads: 1,
+            touched: false,
+            parameter: "class",
+        };
+        let mut stream = nests(program).unwrap();
+        let mut ops = Vec::new();
+        while stream.pull(0, 1000, &mut ops).unwrap() == Pull::More {}
+
+        let at = |array: usize, [z, y, x]: [u64; 3], number: u64| {
+            let [_, rows, columns] = if array == 2 { half } else { points };
+            let place = (z * rows + y) * columns + x;
+            BASE_ADDRESS + 4096 * array as u64 + (place * numbers[array] + number) * 8
+        };
+        let mut expected = Vec::new();
+        for _ in 0..2 {
+            for z in 0..4u64 {
+                for y in 0..6 {
+                    for x in 0..8u64 {
+                        expected.push((false, at(1, [z.saturating_sub(1), y, (x + 2).min(7)], 0)));
+                        expected.extend([0, 1].map(|number| (true, at(0, [z, y, x], number))));
+                    }
+                }
+            }
+            for y in (0..6u64).rev() {
+                for x in (0..8).rev() {
+                    for z in (0..4).rev() {
+                        expected.push((false, at(0, [z, (y + 1).min(5), x], 0)));
+                        expected.push((false, at(2, [z / 2, y / 2, x / 2], 0)));
+                        expected.push((true, at(1, [z, y, x], 0)));
+                    }
+                }
+            }
+            for z in 0..2u64 {
+                for y in 0..3u64 {
+                    for x in 0..4u64 {
+                        let [z2, y2, x2] = [2 * z + 1, 2 * y, (2 * x).saturating_sub(1)];
+                        expected.push((false, at(1, [z2, y2, x2], 0)));
+                        expected.push((true, at(2, [z, y, x], 0)));
+                    }
+                }
+            }
+        }
+        let accesses = ops.iter().filter(|op| op.size() == 8 && op.kind_code() <= 2);
+        let found: Vec<_> =
+            accesses.map(|op| (op.kind() == Some(OpKind::Store), op.word)).collect();
+        assert_eq!(stream.accesses(), Some(expected.len() as u64));
+        assert!(
+            found == expected,
+            "the first that differs: {:?}",
+            found.iter().zip(&expected).position(|(one, other)| one != other)
+        );
+        let points: u64 = 2 * (2 * 4 * 6 * 8 + 2 * 3 * 4);
+        let instructions: u64 = ops.iter().map(|op| u64::from(op.instructions())).sum();
+        let own = expected.len() as u64 + 7 * points;
+        assert!(
+            (own..own + 200).contains(&instructions),
+            "{instructions}, not {own} and a mapping"
+        );
+    }
+}

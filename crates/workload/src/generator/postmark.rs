@@ -330,6 +330,12 @@ impl PostMark {
         self.buffer() + BUFFER_BYTES
     }
 
+    /// Text, the C library's buffer, and the program's own.
+    fn memory_bytes(&self) -> u64 {
+        let block_bytes = self.read_block.max(BUFFER_BYTES).next_multiple_of(PAGE_BYTES);
+        self.text_bytes + BUFFER_BYTES + block_bytes
+    }
+
     /// Bytes of a call where the program asks for so many.
     fn call_bytes(&self, block: u64) -> u64 {
         if self.buffered { block.max(BUFFER_BYTES) } else { block }
@@ -440,8 +446,7 @@ impl Units for PostMark {
     }
 
     fn prelude(&self) -> Prelude {
-        let block_bytes = self.read_block.max(BUFFER_BYTES).next_multiple_of(PAGE_BYTES);
-        let bytes = self.text_bytes + BUFFER_BYTES + block_bytes;
+        let bytes = self.memory_bytes();
         let mapped = Prelude::default().map(BASE_ADDRESS, bytes, MAP_WRITABLE, NO_FILE);
         mapped.touch(BASE_ADDRESS, bytes, self.touched)
     }
@@ -456,7 +461,7 @@ impl Units for PostMark {
     }
 
     fn footprint(&self) -> Footprint {
-        Footprint { bytes: self.peak_bytes + self.text_bytes, parameter: "files" }
+        Footprint { bytes: self.peak_bytes + self.memory_bytes(), parameter: "files" }
     }
 
     fn files(&self) -> Vec<FileInfo> {
@@ -470,6 +475,7 @@ mod tests {
     use super::*;
     use crate::conformance::{calls_of_thread, stream_laws};
     use crate::generator::find;
+    use crate::goodness;
     use std::collections::BTreeMap;
 
     fn sets(all: &[(&str, Value)]) -> Vec<(String, Value)> {
@@ -630,5 +636,87 @@ mod tests {
             let told = find("postmark").unwrap().make(&sets(&[(name, value)]), 0).err().unwrap();
             assert_eq!(told.name, name);
         }
+    }
+
+    /// Sizes are even between the least and the most, and so are appended bytes up to the most; a file is any of those
+    /// that are there; and transactions are what biases say.
+    #[test]
+    fn sizes_files_and_transactions_are_drawn_evenly() {
+        let many = [("files", Value::from(2000)), ("transactions", 4000.into())];
+        let with = |read: i64, create: i64| {
+            let biases = [("bias_read", Value::from(read)), ("bias_create", create.into())];
+            calls("postmark", &[&many[..], &biases].concat())
+        };
+        let (mut sizes, mut size) = (Vec::new(), 0);
+        for call in with(-1, -1) {
+            match call {
+                Call::Open { size: 0, .. } => size = 0,
+                Call::Write { length, .. } => size += length,
+                Call::Close { .. } => sizes.push(size as f64 - 499.5),
+                _ => {}
+            }
+        }
+        assert_eq!(sizes.len(), 2000);
+        goodness::follow(sizes, |size| (size / 9501.0).clamp(0.0, 1.0));
+
+        // Of files that stay as they are, forty in a cell.
+        let mut read = [0; 50];
+        for call in with(10, -1) {
+            if let Call::Read { file, offset: 0, .. } = call {
+                read[file as usize / 40] += 1;
+            }
+        }
+        assert_eq!(read.iter().sum::<u64>(), 4000);
+        goodness::are_alike(&read);
+
+        let (mut appended, mut has, mut bytes) = (Vec::new(), 0, 0);
+        for call in with(0, -1) {
+            match call {
+                Call::Open { size, .. } => (has, bytes) = (size, 0),
+                Call::Write { length, .. } => bytes += length,
+                Call::Close { .. } if (1..9000).contains(&has) => {
+                    appended.push((bytes as f64 - 0.5) / (10_000 - has) as f64);
+                }
+                _ => {}
+            }
+        }
+        assert!(appended.len() > 1000, "{}", appended.len());
+        goodness::follow(appended, |share| share.clamp(0.0, 1.0));
+
+        // Behind the first 2000, a file of no size is opened to be created; the others are read or appended to.
+        let (mut created, mut reads) = (0, 0);
+        for call in with(6, 3) {
+            created += u64::from(matches!(call, Call::Open { size: 0, .. }));
+            reads += u64::from(matches!(call, Call::Read { offset: 0, .. }));
+        }
+        goodness::have_share(reads, 4000, 0.6);
+        goodness::have_share(created - 2000, 4000, 0.3);
+    }
+
+    /// Which file is deleted does not depend on when it was created.
+    #[test]
+    fn any_file_is_deleted() {
+        let given = [
+            ("files", Value::from(1000)),
+            ("transactions", 8000.into()),
+            ("bias_read", (-1).into()),
+            ("bias_create", 5.into()),
+            ("delete", false.into()),
+        ];
+        let (mut there, mut ages, mut cut) = (Vec::new(), [0; 8], 0);
+        for call in calls("postmark", &given) {
+            match call {
+                Call::Open { file, .. } => there.push(file),
+                Call::Truncate { file, .. } => cut = file,
+                Call::Unlink { .. } => {
+                    let at = there.iter().position(|file| *file == cut).unwrap();
+                    ages[8 * at / there.len()] += 1;
+                    there.remove(at);
+                }
+                _ => {}
+            }
+        }
+        assert!(ages.iter().sum::<u64>() > 3500, "{ages:?}");
+        goodness::are_alike(&ages);
     }
 }

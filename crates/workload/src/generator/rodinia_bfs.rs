@@ -345,4 +345,19 @@ mod tests {
         assert!((share(counts.loads) - 0.21).abs() < 0.015, "{}", share(counts.loads));
         assert!((share(counts.stores) - 0.04).abs() < 0.015, "{}", share(counts.stores));
     }
+
+    /// Edges that lead to no child lead to any node that a search of these depths allows: as deep as the next
+    /// depth, or less.
+    #[test]
+    fn other_edges_lead_anywhere_above() {
+        let bfs = bfs(20_000, 6);
+        let deepest = bfs.starts.len() - 2;
+        let (start, end) = (bfs.starts[deepest], bfs.starts[deepest + 1]);
+        assert!(end - start > 1000, "{:?}", bfs.starts);
+        let mut met = [0; 64];
+        for rank in start..end {
+            (0..6).for_each(|edge| met[(bfs.target(rank, edge) * 64 / 20_000) as usize] += 1);
+        }
+        crate::goodness::are_alike(&met);
+    }
 }

@@ -236,6 +236,7 @@ mod tests {
     use crate::conformance::stream_laws;
     use crate::counts::Counts;
     use crate::generator::find;
+    use crate::goodness;
     use crate::stream::Pull;
     use std::collections::BTreeMap;
 
@@ -282,5 +283,33 @@ mod tests {
         assert!((instructions / 38e9 - 1.0).abs() < 0.01, "{instructions}");
         let told = find("rodinia/kmeans").unwrap().make(&[("centres".into(), 50.into())], 0);
         assert!(told.err().unwrap().to_string().contains("write more"));
+    }
+
+    /// Each centre is as often the nearest, in each iteration.
+    #[test]
+    fn centres_are_nearest_alike() {
+        let sets = sets(&[
+            ("size", "1MiB".into()),
+            ("iterations", 2.into()),
+            ("threads", 1.into()),
+            ("touched", false.into()),
+        ]);
+        let (mut stream, _) = find("rodinia/kmeans").unwrap().make(&sets, 3).unwrap();
+        let mut ops = Vec::new();
+        while stream.pull(0, 1 << 16, &mut ops).unwrap() == Pull::More {}
+        let points = (1u64 << 20) / 136;
+        let sums = BASE_ADDRESS + (points * 4).next_multiple_of(PAGE_BYTES) + PAGE_BYTES;
+        let own = |op: &&Op| (sums..sums + 5 * 136).contains(&op.word) && op.kind_code() == 2;
+        let centres: Vec<u64> = ops.iter().filter(own).map(|op| (op.word - sums) / 136).collect();
+        // Nine stores a point.
+        assert_eq!(centres.len() as u64, 2 * points * 9);
+        let (first, second) = centres.split_at(points as usize * 9);
+        for iteration in [first, second] {
+            let mut nearest = [0; 5];
+            iteration.chunks(9).for_each(|point| nearest[point[0] as usize] += 1);
+            goodness::are_alike(&nearest);
+        }
+        let moved = first.chunks(9).zip(second.chunks(9)).filter(|(one, other)| one != other);
+        goodness::have_share(moved.count() as u64, points, 0.8);
     }
 }

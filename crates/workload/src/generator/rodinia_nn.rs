@@ -181,6 +181,7 @@ mod tests {
     use crate::conformance::stream_laws;
     use crate::counts::Counts;
     use crate::generator::find;
+    use crate::goodness;
     use crate::stream::Pull;
 
     #[test]
@@ -228,5 +229,36 @@ mod tests {
         let (stream, _) = find("rodinia/nn").unwrap().make(&sets, 0).unwrap();
         let instructions = stream.accesses().unwrap() as f64 / (198.0 / 945.0);
         assert!((instructions / 145e9 - 1.0).abs() < 0.01, "{instructions}");
+    }
+
+    /// A record is among the nearest with the chance that a random order gives it, and takes the place of any
+    /// of them.
+    #[test]
+    fn records_replace_neighbours_as_in_a_random_order() {
+        let nn = Nn {
+            records: 4000,
+            neighbours: 5,
+            threads: 1,
+            mix: Mix::of(945, 0.16, 0.05),
+            draws: Counter::stream(3, "test"),
+        };
+        let (mut replaced, mut places, mut expected) = ([0; 9], [0; 5], [0.0; 9]);
+        for run in 0..500 {
+            for place in 0..200 {
+                let mut ops = Vec::new();
+                nn.record(run * 200 + place, place, BASE_ADDRESS, &mut ops);
+                let last = ops.pop().unwrap();
+                let cell = place.checked_ilog2().map_or(0, |log| log as usize);
+                expected[cell] += (5.0 / (place + 1) as f64).min(1.0);
+                if last.kind_code() == 2 {
+                    replaced[cell] += 1;
+                    places[((last.word - BASE_ADDRESS - PAGE_BYTES) / NEIGHBOUR_BYTES) as usize] +=
+                        1;
+                }
+            }
+        }
+        goodness::are_alike(&places);
+        goodness::have_weights(&replaced, expected);
+        assert_eq!(replaced[0], 1000, "the first of all are the nearest so far");
     }
 }

@@ -590,6 +590,7 @@ mod tests {
     use crate::counts::Counts;
     use crate::generator::find;
     use crate::generator::prelude::length_of;
+    use crate::goodness;
     use crate::op::OpKind;
     use crate::stream::Pull;
 
@@ -781,5 +782,45 @@ mod tests {
             let told = find("ptf").unwrap().make(&sets(&[(name, value)]), 0).err().unwrap();
             assert!(told.to_string().contains(mend), "{told}");
         }
+    }
+
+    /// Scans begin anywhere, or at any of the newest pages; rows that are asked for by a place are any, and the newest
+    /// lie in the last thousandth.
+    #[test]
+    fn places_are_drawn_alike_from_all_or_from_the_newest() {
+        let pages = |database: &Database, query: &str, size: &str, of: &str, every: usize| {
+            let mut given = only(database, query);
+            given.extend([("queries", 6000.into()), ("size", size.into())]);
+            let (stream, _) = find(database.name).unwrap().make(&sets(&given), 3).unwrap();
+            let files = stream.files();
+            let file = files.iter().position(|file| file.name.ends_with(of)).unwrap();
+            let reads = calls_of(&ops(database.name, &given, 0)).into_iter().filter_map(|call| {
+                let Call::Read { file: read, offset, .. } = call else { return None };
+                (read as usize == file).then_some(offset / PAGE_BYTES)
+            });
+            (reads.step_by(every).collect::<Vec<u64>>(), files[file].size_bytes / PAGE_BYTES)
+        };
+        let met = |places: Vec<u64>, first: u64, count: u64| {
+            let mut met = vec![0; count as usize];
+            places.iter().for_each(|place| met[(place - first) as usize] += 1);
+            met
+        };
+        let (starts, all) = pages(&BIONET, "search", "8MiB", "attributes.0", 4);
+        assert_eq!(starts.len(), 6000);
+        goodness::are_alike(&met(starts, 0, all - 3));
+        let (starts, all) = pages(&PTF, "score", "200MiB", "candidates.0", 4);
+        let newest = all / NEWEST;
+        assert!(newest >= 8, "{all}");
+        goodness::are_alike(&met(starts, all - 4 - newest, newest + 1));
+        let (rows, all) = pages(&BIONET, "properties", "8MiB", "nodes.0", 1);
+        assert_eq!(rows.len(), 6000);
+        goodness::are_alike(&met(rows, 0, all));
+        let (rows, all) = pages(&PTF, "history", "200MiB", "candidates.0", 1);
+        assert_eq!(rows.len(), 6000);
+        // Rows of a page, and of the newest thousandth, whose first page has what is left.
+        let of_a_page = (PAGE_BYTES - 24) / (240 + 4);
+        let left = all * of_a_page / NEWEST - newest * of_a_page;
+        let weights = (0..=newest).map(|page| if page == 0 { left } else { of_a_page } as f64);
+        goodness::have_weights(&met(rows, all - newest - 1, newest + 1), weights);
     }
 }

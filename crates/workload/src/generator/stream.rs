@@ -143,6 +143,7 @@ mod tests {
     use super::*;
     use crate::conformance::stream_laws;
     use crate::generator::find;
+    use crate::stream::Pull;
 
     #[test]
     fn the_streams_laws_hold_and_the_loops_are_those_of_stream() {
@@ -172,5 +173,39 @@ mod tests {
         assert_eq!(ops[ops.len() - 1], Op::non_temporal_store(at(A, 511), 8, 4));
         let told = find("stream").unwrap().make(&[("array".into(), "100B".into())], 0);
         assert!(told.err().unwrap().to_string().contains("whole number of pages"));
+    }
+
+    /// All operations of two threads, as STREAM's own loops have them.
+    #[test]
+    fn accesses_are_those_of_four_loops() {
+        let sets = [
+            ("array", Value::from("12KiB")),
+            ("passes", 2.into()),
+            ("threads", 2.into()),
+            ("touched", false.into()),
+        ];
+        let sets = sets.map(|(name, value)| (name.to_owned(), value));
+        let (mut stream, _) = find("stream").unwrap().make(&sets, 0).unwrap();
+        for thread in 0..2u64 {
+            let mut expected = Vec::new();
+            let at = |array: &str, i: u64| {
+                BASE_ADDRESS + 12_288 * "abc".find(array).unwrap() as u64 + 8 * i
+            };
+            for _ in 0..2 {
+                for (loads, store) in [("a", "c"), ("c", "b"), ("ab", "c"), ("bc", "a")] {
+                    for i in thread * 768..(thread + 1) * 768 {
+                        let of = |one| (false, at(&loads[one..=one], i));
+                        expected.extend((0..loads.len()).map(of));
+                        expected.push((true, at(store, i)));
+                    }
+                }
+            }
+            let mut ops = Vec::new();
+            stream.pull(thread as ThreadId, 1 << 20, &mut ops).unwrap();
+            let ops = &ops[ops.len() - expected.len()..];
+            let found: Vec<_> = ops.iter().map(|op| (op.kind_code() == 2, op.word)).collect();
+            assert!(found == expected, "thread {thread}");
+            assert_eq!(stream.pull(thread as ThreadId, 1, &mut Vec::new()), Ok(Pull::End));
+        }
     }
 }

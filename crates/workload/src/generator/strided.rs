@@ -113,6 +113,7 @@ mod tests {
     use super::*;
     use crate::conformance::stream_laws;
     use crate::generator::find;
+    use crate::goodness;
     use crate::op::OpKind;
 
     #[test]
@@ -141,5 +142,21 @@ mod tests {
         assert!((384..=616).contains(&stores), "{stores}");
         let told = find("strided").unwrap().make(&[("table".into(), "32B".into())], 0);
         assert!(told.err().unwrap().to_string().contains("no place"));
+    }
+
+    #[test]
+    fn stores_are_as_many_as_asked_wherever_they_fall() {
+        let sets = [("accesses", Value::from(40_000)), ("writes", 0.25.into())];
+        let sets = sets.map(|(name, value)| (name.to_owned(), value));
+        let (mut stream, _) = find("strided").unwrap().make(&sets, 3).unwrap();
+        let mut ops = Vec::new();
+        stream.pull(0, 100_000, &mut ops).unwrap();
+        let stores = ops[ops.len() - 40_000..].iter().map(|op| op.kind() == Some(OpKind::Store));
+        let stores: Vec<bool> = stores.collect();
+        goodness::have_share(stores.iter().filter(|store| **store).count() as u64, 40_000, 0.25);
+        // Of pairs one behind the other, none is likelier than by chance.
+        let mut pairs = [0; 4];
+        stores.chunks(2).for_each(|two| pairs[2 * usize::from(two[0]) + usize::from(two[1])] += 1);
+        goodness::have_weights(&pairs, [9.0, 3.0, 3.0, 1.0]);
     }
 }

@@ -109,6 +109,7 @@ mod tests {
     use super::*;
     use crate::conformance::stream_laws;
     use crate::generator::find;
+    use crate::goodness;
 
     #[test]
     fn the_streams_laws_hold_and_threads_keep_to_their_regions() {
@@ -127,5 +128,24 @@ mod tests {
             assert!(ops.iter().all(|op| (region..region + 10 * 4096).contains(&op.word)));
             assert!(ops.chunks(2).all(|update| update[0].word == update[1].word));
         }
+    }
+
+    /// Updates meet all elements of a thread's region alike.
+    #[test]
+    fn updates_meet_all_elements_of_a_region_alike() {
+        let sets =
+            [("size", Value::from("2MiB")), ("updates", 60_000.into()), ("threads", 2.into())];
+        let sets = sets.map(|(name, value)| (name.to_owned(), value));
+        let (mut stream, _) = find("thrash").unwrap().make(&sets, 3).unwrap();
+        let (mut ops, mut parts, mut words) = (Vec::new(), [0; 64], [0; 8]);
+        stream.pull(1, 100_000, &mut ops).unwrap();
+        assert_eq!(ops.len(), 60_000);
+        for update in ops.chunks(2) {
+            let element = (update[0].word - BASE_ADDRESS - (1 << 20)) / 8;
+            parts[(element / 2048) as usize] += 1;
+            words[(element % 8) as usize] += 1;
+        }
+        goodness::are_alike(&parts);
+        goodness::are_alike(&words);
     }
 }

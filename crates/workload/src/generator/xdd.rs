@@ -123,6 +123,10 @@ struct Xdd {
 const OPERATIONS: u64 = 5;
 
 impl Xdd {
+    fn all_memory_bytes(&self) -> u64 {
+        self.memory_bytes() * u64::from(self.threads)
+    }
+
     /// What a thread has: its buffer, and behind it its count.
     fn memory_bytes(&self) -> u64 {
         self.request_bytes + PAGE_BYTES
@@ -135,7 +139,7 @@ impl Units for Xdd {
     }
 
     fn prelude(&self) -> Prelude {
-        let bytes = self.memory_bytes() * u64::from(self.threads);
+        let bytes = self.all_memory_bytes();
         Prelude::table(bytes).open(0, self.file_bytes).touch(BASE_ADDRESS, bytes, true)
     }
 
@@ -168,7 +172,7 @@ impl Units for Xdd {
     }
 
     fn footprint(&self) -> Footprint {
-        Footprint { bytes: self.file_bytes, parameter: "size" }
+        Footprint { bytes: self.file_bytes + self.all_memory_bytes(), parameter: "size" }
     }
 
     fn accesses(&self) -> Option<u64> {
@@ -185,6 +189,7 @@ mod tests {
     use super::*;
     use crate::conformance::{calls_of_thread, stream_laws};
     use crate::generator::find;
+    use crate::goodness;
 
     /// Whether each request of a thread is direct and writes, and its offset.
     fn requests(name: &str, direct: bool, thread: ThreadId) -> Vec<(bool, bool, u64)> {
@@ -237,5 +242,45 @@ mod tests {
         // Of 128 places 334 draws leave about nine out.
         assert!((100..=128).contains(&places.len()), "{}", places.len());
         assert!(places.iter().all(|at| at % 8192 == 0 && *at < 1 << 20));
+    }
+
+    #[test]
+    fn random_places_are_alike_and_so_are_both_kinds_of_the_mixed() {
+        for (name, random, mixed) in [
+            ("xdd/random-read", true, false),
+            ("xdd/random-write", true, false),
+            ("xdd/random-mixed", true, true),
+            ("xdd/sequential-mixed", false, true),
+        ] {
+            let sets = [
+                ("size", Value::from("1MiB")),
+                ("request", "16KiB".into()),
+                ("requests", 12_000.into()),
+                ("threads", 3.into()),
+            ];
+            let sets = sets.map(|(name, value)| (name.to_owned(), value));
+            let (mut stream, _) = find(name).unwrap().make(&sets, 5).unwrap();
+            let (mut places, mut writes, mut all) = ([0; 64], 0, 0);
+            for thread in 0..3 {
+                for call in calls_of_thread(stream.as_mut(), thread) {
+                    let (Call::ReadDirect { offset, .. } | Call::WriteDirect { offset, .. }) = call
+                    else {
+                        continue;
+                    };
+                    places[(offset / 16_384) as usize] += 1;
+                    writes += u64::from(matches!(call, Call::WriteDirect { .. }));
+                    all += 1;
+                }
+            }
+            assert_eq!(all, 12_000, "{name}");
+            match random {
+                true => goodness::are_alike(&places),
+                false => assert!(places.iter().all(|met| met.abs_diff(12_000 / 64) <= 1)),
+            }
+            match mixed {
+                true => goodness::have_share(writes, all, 0.5),
+                false => assert_eq!(writes, if name.ends_with("write") { all } else { 0 }),
+            }
+        }
     }
 }

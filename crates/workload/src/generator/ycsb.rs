@@ -491,6 +491,7 @@ mod tests {
     use super::*;
     use crate::conformance::stream_laws;
     use crate::generator::find;
+    use crate::goodness;
 
     fn sets(all: &[(&str, Value)]) -> Vec<(String, Value)> {
         all.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
@@ -606,5 +607,100 @@ mod tests {
             let told = told.err().unwrap().to_string();
             assert!(told.contains(mend), "{told}");
         }
+    }
+
+    /// What each operation of a thread does, by the fields that it copies to and from records.
+    fn operations(name: &str) -> Vec<(u64, u64)> {
+        let given = sets(&[
+            ("size", "10MiB".into()),
+            ("operations", 2000.into()),
+            ("threads", 1.into()),
+            ("touched", false.into()),
+            ("instructions", 777.into()),
+        ]);
+        let (mut stream, _) = find(name).unwrap().make(&given, 3).unwrap();
+        let own = BASE_ADDRESS + stream.footprint().unwrap().bytes - OWN_BYTES;
+        let mut ops = Vec::new();
+        while stream.pull(0, 1 << 16, &mut ops).unwrap() == crate::stream::Pull::More {}
+        let first = ops.iter().position(|op| op.instructions() == 777).unwrap();
+        let all = ops[first..].chunk_by(|_, next| next.instructions() != 777);
+        let stores = |of: &[Op], to_own: bool| {
+            let to = |op: &&Op| op.kind_code() == 2 && (op.word >= own) == to_own;
+            of.iter().filter(to).count() as u64
+        };
+        all.map(|of| (stores(of, true), stores(of, false))).collect()
+    }
+
+    /// SoCC 2010, Table 2: of a hundred operations in turn exactly so many of each kind, in each of the six. A record has
+    /// ten fields, each copied by seven accesses of 16 B or less, or all ten by 63.
+    #[test]
+    fn each_workload_has_the_mix_of_its_table() {
+        const READ: (u64, u64) = (63, 0);
+        const UPDATE: (u64, u64) = (0, 7);
+        const INSERT: (u64, u64) = (0, 73);
+        const BOTH: (u64, u64) = (63, 7);
+        for (name, expected) in [
+            ("ycsb/a", [(READ, 50), (UPDATE, 50)]),
+            ("ycsb/b", [(READ, 95), (UPDATE, 5)]),
+            ("ycsb/c", [(READ, 100), (UPDATE, 0)]),
+            ("ycsb/d", [(READ, 95), (INSERT, 5)]),
+            ("ycsb/f", [(READ, 50), (BOTH, 50)]),
+        ] {
+            for piece in operations(name).chunks(100) {
+                let of = |does| piece.iter().filter(|one| **one == does).count();
+                assert_eq!(expected.map(|(does, _)| of(does)), expected.map(|(_, count)| count));
+            }
+        }
+        let scans = operations("ycsb/e");
+        assert_eq!(scans.len(), 2000);
+        for piece in scans.chunks(100) {
+            assert_eq!(piece.iter().filter(|one| **one == INSERT).count(), 5);
+            let read = |one: &&(u64, u64)| one.0 % 63 == 0 && one.0 <= 6300 && one.1 == 0;
+            assert_eq!(piece.iter().filter(read).count(), 95);
+        }
+    }
+
+    /// Ranks by Zipf's law, counted from the first record or from the latest, or all alike; fields, lengths of scans
+    /// and places in a piece alike; what is in the way in a chain by Poisson's law.
+    #[test]
+    fn what_is_drawn_follows_its_laws() {
+        let d = Shares { reads: 95, updates: 0, inserts: 5, scans: 0 };
+        for (latest, exponent) in [(false, 0.99), (true, 0.99), (false, 0.0)] {
+            let ycsb = Ycsb { ranks: Zipfian::new(10_000, exponent), ..of(d, false, latest) };
+            let mut ranks = vec![0; 10_000];
+            for unit in 0..40_000 {
+                let (_, inserted) = ycsb.kind(0, unit);
+                let asked = ycsb.asked(0, unit, inserted);
+                let rank = if latest { 10_000 + inserted - 1 - asked } else { asked };
+                ranks[rank as usize] += 1;
+            }
+            goodness::have_weights(&ranks, (1..=10_000).map(|k| f64::from(k).powf(-exponent)));
+        }
+        let ycsb = of(d, false, false);
+        let (mut fields, mut chains, mut places) = ([0; 10], [0; 5], [0; 100]);
+        for unit in 0..20_000 {
+            let mut ops = Vec::new();
+            ycsb.update(0, unit, 7, &mut ops);
+            fields[((ops[1].word - ycsb.record(7) - HEADER_BYTES) / FIELD_BYTES) as usize] += 1;
+            ops.clear();
+            ycsb.find(0, unit, 7, &mut ops);
+            chains[((ops.len() - 4) / 2).min(4)] += 1;
+            places[(unit % 100) as usize] += u64::from(ycsb.kind(0, unit).0 == Does::Insert);
+        }
+        goodness::are_alike(&fields);
+        goodness::have_weights(&chains, [1.0, 0.5, 0.125, 0.5f64.powi(3) / 6.0, 0.002_887]);
+        goodness::are_alike(&places);
+        let ycsb = of(Shares { reads: 0, updates: 0, inserts: 5, scans: 95 }, true, false);
+        let mut lengths = [0; 100];
+        // A record with a hundred behind it in the order of keys.
+        let number = (0..).find(|number| ycsb.keys.at(*number) == 5000).unwrap();
+        for unit in 0..20_000 {
+            let mut ops = Vec::new();
+            ycsb.scan(0, unit, number, &mut ops);
+            // Behind the search, each step loads a leaf's pointer.
+            let steps = ops[23..].iter().filter(|op| op.instructions() == 3).count();
+            lengths[steps - 1] += 1;
+        }
+        goodness::are_alike(&lengths);
     }
 }

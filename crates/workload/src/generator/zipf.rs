@@ -149,6 +149,7 @@ mod tests {
     use super::*;
     use crate::conformance::stream_laws;
     use crate::generator::find;
+    use crate::goodness;
     use crate::op::OpKind;
     use std::collections::BTreeMap;
 
@@ -208,5 +209,36 @@ mod tests {
             let told = find("zipf").unwrap().make(&sets(&[(name, value)]), 0).err().unwrap();
             assert!(told.to_string().contains(mend), "{told}");
         }
+    }
+
+    /// Every place is met by its rank's weight, every element of one alike, and stores are as many as asked.
+    #[test]
+    fn places_are_met_by_their_ranks_and_elements_alike() {
+        let given = sets(&[
+            ("table", "4KiB".into()),
+            ("accesses", 60_000.into()),
+            ("exponent", 0.8.into()),
+            ("writes", 0.2.into()),
+            ("threads", 2.into()),
+            ("touched", false.into()),
+        ]);
+        let (mut stream, _) = find("zipf").unwrap().make(&given, 3).unwrap();
+        let order = Permutation::new(3, "zipf", 64);
+        let (mut ranks, mut elements, mut stores, mut all) = ([0; 64], [0; 8], 0, 0);
+        for thread in [0, 1] {
+            let mut ops = Vec::new();
+            stream.pull(thread, 100_000, &mut ops).unwrap();
+            for op in ops.iter().filter(|op| op.size() == 8 && op.instructions() == 8) {
+                let at = op.word - BASE_ADDRESS;
+                ranks[order.inverse(at / 64) as usize] += 1;
+                elements[(at % 64 / 8) as usize] += 1;
+                stores += u64::from(op.kind() == Some(OpKind::Store));
+                all += 1;
+            }
+        }
+        assert_eq!(all, 60_000);
+        goodness::have_weights(&ranks, (1..=64).map(|rank| f64::from(rank).powf(-0.8)));
+        goodness::are_alike(&elements);
+        goodness::have_share(stores, all, 0.2);
     }
 }

@@ -172,6 +172,7 @@ fn branch_of(registers: &[u8; 6]) -> Branch {
 }
 
 /// A trace on its way to another of instructions.
+#[derive(Clone)]
 struct Records;
 
 impl ReadInstructions for Records {
@@ -191,6 +192,10 @@ impl ReadInstructions for Records {
             ..Instruction::default()
         });
         Ok(())
+    }
+
+    fn fork(&self) -> Box<dyn ReadInstructions> {
+        Box::new(self.clone())
     }
 }
 

@@ -35,7 +35,8 @@ impl Default for How {
 pub struct Converted {
     /// Requests read.
     pub read: u64,
-    /// Requests written: more than were read where lines had to be made of larger ones.
+    /// Requests written, as reading what was written would count them: more than were read where lines, or requests
+    /// as large as the target's may be, had to be made of larger ones.
     pub written: u64,
     /// Flushes that the target has no word for, left out.
     pub flushes_left_out: u64,
@@ -403,6 +404,14 @@ impl Target<'_> {
             self.converted.nowhere += 1;
             return;
         }
+        if request.bytes <= self.format.most_bytes {
+            return self.put_one(request);
+        }
+        self.format.parts(request).for_each(|part| self.put_one(&part));
+    }
+
+    #[inline]
+    fn put_one(&mut self, request: &TraceRequest) {
         match self.format.write_instructions.filter(|_| self.told) {
             Some(of_format) => self.write_instructions(of_format, self.left, Some(request)),
             None => match &self.write {

@@ -31,6 +31,7 @@ pub const FORMAT: Format = Format {
     closing: &CLOSING,
     end: Some(|record| matches!(entry(record), Ok((FOOTER, ..)))),
     extent: Extent::Bytes,
+    most_bytes: u16::MAX as u32,
     source: "DynamoRIO/dynamorio:clients/drcachesim/common/trace_entry.h, version 5 of the trace",
     parse: Parse::Records(12, parse),
     write: Some(write),
@@ -58,6 +59,8 @@ const PROCESS: u16 = 24;
 const HEADER: u16 = 25;
 const FOOTER: u16 = 26;
 const MARKER: u16 = 28;
+/// The marker that says when what follows was (`TRACE_MARKER_TYPE_TIMESTAMP`).
+const TIME: u16 = 2;
 const SYSENTER: u16 = 31;
 const TAKEN: u16 = 48;
 const UNTAKEN: u16 = 49;
@@ -72,8 +75,6 @@ const BRANCHES: [(u16, Branch); 8] = [
     (TAKEN, Branch::Conditional),
     (UNTAKEN, Branch::Conditional),
 ];
-/// Bytes of an access that is one part of a larger one: whole lines and pages.
-const MOST_AT_ONCE: u16 = 1 << 15;
 
 /// An entry as it stands in a file.
 const fn packed(kind: u16, size: u16, address: u64) -> [u8; 12] {
@@ -107,21 +108,17 @@ const OPENING: [u8; 9 * 12] = joined(&[
     packed(MARKER, 10, 64),
     packed(MARKER, 18, 4096),
     // A time, which must not be 0, and a processor.
-    packed(MARKER, 2, 1),
+    packed(MARKER, TIME, 1),
     packed(MARKER, 3, 0),
 ]);
 const CLOSING: [u8; 2 * 12] =
     joined(&[packed(THREAD_EXIT, 0, THREAD_NUMBER), packed(FOOTER, 0, 0)]);
 
+/// One of no more bytes than a record tells.
 fn write(request: &TraceRequest, to: &mut Vec<u8>) {
     let kind = if request.is_write() { WRITE } else { READ };
-    let (mut address, mut left) = (request.address, request.bytes);
-    while left > 0 {
-        let size = u16::try_from(left).unwrap_or(MOST_AT_ONCE);
-        to.extend_from_slice(&packed(kind, size, address));
-        address = address.wrapping_add(u64::from(size));
-        left -= u32::from(size);
-    }
+    let size = u16::try_from(request.bytes).unwrap_or(u16::MAX);
+    to.extend_from_slice(&packed(kind, size, request.address));
 }
 
 /// Where all instructions are, and the bytes of each.
@@ -137,7 +134,7 @@ fn write_instructions(count: u64, request: Option<&TraceRequest>, to: &mut Vec<u
 }
 
 /// A trace on its way to another of instructions.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Entries {
     /// Whether there has been an instruction.
     counts: bool,
@@ -146,6 +143,9 @@ struct Entries {
     /// Instructions that were told by their number.
     before: u64,
     threads: BTreeSet<u64>,
+    process: Option<u64>,
+    /// What the last marker of time said: microseconds since 1601.
+    time: Option<u64>,
 }
 
 impl ReadInstructions for Entries {
@@ -192,6 +192,8 @@ impl ReadInstructions for Entries {
                 out.extend(self.current.take());
                 self.threads.insert(address);
             }
+            PROCESS => self.process = Some(address),
+            MARKER if size == TIME => self.time = Some(address),
             _ => {}
         }
         Ok(())
@@ -205,8 +207,20 @@ impl ReadInstructions for Entries {
         }
     }
 
-    fn threads(&self) -> u64 {
-        self.threads.len() as u64
+    fn threads(&self) -> BTreeSet<u64> {
+        self.threads.clone()
+    }
+
+    fn process(&self) -> Option<u64> {
+        self.process
+    }
+
+    fn time(&self) -> Option<u64> {
+        self.time
+    }
+
+    fn fork(&self) -> Box<dyn ReadInstructions> {
+        Box::new(self.clone())
     }
 }
 
@@ -225,10 +239,10 @@ fn write_instruction(one: &Instruction, to: &mut Vec<u8>, done: &mut Converted) 
         let address = one.address.unwrap_or(INSTRUCTION_ADDRESS);
         to.extend_from_slice(&packed(kind, bytes, address));
     }
-    for access in &one.accesses {
-        write(access, to);
+    for access in one.accesses.iter().flat_map(|access| FORMAT.parts(access)) {
+        write(&access, to);
+        done.written += 1;
     }
-    done.written += one.accesses.len() as u64;
     done.registers_left_out += u64::from(one.registers.is_some());
 }
 
@@ -322,15 +336,46 @@ pub(super) mod tests {
             (65_536, &[32_768, 32_768]),
             (100_000, &[32_768, 32_768, 34_464]),
         ] {
-            let mut to = Vec::new();
-            write(&TraceRequest { address: 4096, bytes, ..TraceRequest::default() }, &mut to);
-            let mut next = 4096;
-            for (record, size) in to.chunks(12).zip(expected) {
-                assert_eq!(entry(record), Ok((READ, *size, next)));
-                next += u64::from(*size);
+            let whole = TraceRequest { address: 4096, bytes, ..TraceRequest::default() };
+            let (mut next, mut sizes) = (4096, Vec::new());
+            for part in FORMAT.parts(&whole) {
+                let mut to = Vec::new();
+                write(&part, &mut to);
+                assert_eq!(entry(&to), Ok((READ, part.bytes as u16, next)));
+                next += u64::from(part.bytes);
+                sizes.push(part.bytes);
             }
-            assert_eq!((to.len() / 12, next), (expected.len(), 4096 + u64::from(bytes)));
+            assert_eq!((&sizes[..], next), (expected, 4096 + u64::from(bytes)));
         }
+    }
+
+    /// What is said to be written is what is read back, of requests and of instructions, with their number.
+    #[test]
+    fn parts_of_larger_requests_are_counted_as_they_are_written() {
+        let read_back = |bytes: &[u8]| {
+            let file = Scratch::new(bytes);
+            let mut reader = file.open("drmemtrace").unwrap();
+            let next = || super::super::RequestSource::next(&mut reader).unwrap();
+            std::iter::from_fn(next).map(|one| u64::from(one.bytes)).collect::<Vec<_>>()
+        };
+        let how = super::super::How::default();
+        let text = Scratch::new(b"0 0 0 200 1\n10 0 4096 1 0\n");
+        let (mut source, mut to) = (text.open("mqsim").unwrap(), Vec::new());
+        let done = super::super::convert(&mut source, &FORMAT, &how, &mut to, |_| true).unwrap();
+        assert_eq!((done.read, done.written), (2, 4));
+        assert_eq!(read_back(&to), [32_768, 32_768, 36_864, 512]);
+        let text = Scratch::new(b"I  400000,3\n L 1000,100000\n S 2000,8\nI  400003,2\n");
+        let lackey = super::super::find("lackey").unwrap();
+        let mut source =
+            super::super::InstructionSource::open(std::slice::from_ref(&text.0), lackey, &FORMAT)
+                .unwrap()
+                .unwrap();
+        to.clear();
+        let done =
+            super::super::convert_instructions(&mut source, &FORMAT, &how, None, &mut to, |_| true);
+        let done = done.unwrap();
+        assert_eq!((done.read, done.written, done.instructions), (2, 4, 2));
+        assert_eq!(read_back(&to), [32_768, 32_768, 34_464, 8]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::told::Told;
 use super::{Converted, RequestKind, Times, TraceRequest, Volume};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A format of traces of requests.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub struct Format {
     pub epoch: bool,
     /// How requests say how much they move.
     pub extent: Extent,
+    /// The most bytes of a request; one of more is written as several.
+    pub most_bytes: u32,
     /// Whether it has flushes and trims.
     pub marks: Marks,
     /// Whether it does not tell writes, so that all requests are reads.
@@ -71,6 +73,7 @@ impl Format {
         times: Times::Absent,
         epoch: false,
         extent: Extent::Line,
+        most_bytes: u32::MAX,
         marks: Marks { flush: false, trim: false },
         only_reads: false,
         nought_is_none: false,
@@ -84,6 +87,24 @@ impl Format {
         program: None,
         instructions: None,
     };
+
+    /// The requests that one is written as: itself, or, where it is larger than the format's may be, parts of the largest
+    /// power of two of bytes that may, and a rest.
+    pub(super) fn parts(
+        &self,
+        request: &TraceRequest,
+    ) -> impl Iterator<Item = TraceRequest> + use<> {
+        let (most, whole) = (self.most_bytes, *request);
+        let mut left = Some(whole);
+        std::iter::from_fn(move || {
+            let rest = left?;
+            let bytes = if rest.bytes > most { 1 << most.ilog2() } else { rest.bytes };
+            let address = rest.address.wrapping_add(bytes.into());
+            left = Some(TraceRequest { address, bytes: rest.bytes - bytes, ..rest });
+            left = left.filter(|left| left.bytes > 0);
+            Some(TraceRequest { bytes, ..rest })
+        })
+    }
 
     /// Whether traces of it are written, and not only read.
     pub fn is_written(&self) -> bool {
@@ -181,10 +202,23 @@ pub trait ReadInstructions: Send {
     /// Appends what is left at the end.
     fn end(&mut self, _out: &mut VecDeque<Instruction>) {}
 
-    /// Threads that there were.
-    fn threads(&self) -> u64 {
-        1
+    /// Numbers of the threads that there were, where their records name them.
+    fn threads(&self) -> BTreeSet<u64> {
+        BTreeSet::new()
     }
+
+    /// The process whose addresses they are, where that is told.
+    fn process(&self) -> Option<u64> {
+        None
+    }
+
+    /// When what comes next was, by a clock that all files of a trace share, where that is told.
+    fn time(&self) -> Option<u64> {
+        None
+    }
+
+    /// A second one that stands at the same place.
+    fn fork(&self) -> Box<dyn ReadInstructions>;
 }
 
 /// How requests of a format say how much they move.

@@ -2,12 +2,16 @@
 //! loads and stores, as far as both formats tell of it.
 
 use super::convert::{Converted, How};
-use super::format::{Branch, Instruction, OfInstructions, ReadInstructions};
-use super::{Choices, ConvertError, Extent, Format, OpenError, Passed, RequestSource, TraceReader};
+use super::format::{Branch, Instruction, OfInstructions, ReadInstructions, Several};
+use super::merged::NAME_MISSING;
+use super::{
+    Beside, Choices, ConvertError, Extent, Format, OpenError, Passed, RequestSource, Times,
+    TraceReader, TraceRequest,
+};
 use crate::stream::StreamError;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// Bytes that are written at a time.
 const AT_ONCE: usize = 1 << 16;
@@ -16,49 +20,255 @@ const LOOK_EVERY: u64 = 1 << 16;
 /// Instructions without a place that are written at a time.
 const PLAIN_AT_ONCE: u64 = 1 << 10;
 
-/// Instructions of a trace, one after the other.
+/// Instructions of a trace, one after the other. Of a trace of several files, each of which has some of the threads of
+/// one process, they come in the order of the times that their markers tell, and within one time by the order of the files.
 pub struct InstructionSource {
+    files: Vec<File>,
+    /// The file of the instruction that came last.
+    last: usize,
+    /// When, and of which file, what comes next of any other file is; nothing where there are no others, or it has to be
+    /// looked for.
+    until: Option<(u64, usize)>,
+    settled: bool,
+}
+
+struct File {
     reader: TraceReader,
     records: Box<dyn ReadInstructions>,
-    /// Those that are whole.
-    ready: VecDeque<Instruction>,
+    /// Instructions that are whole, each with its time.
+    ready: VecDeque<(u64, Instruction)>,
+    whole: VecDeque<Instruction>,
     ended: bool,
 }
 
 impl InstructionSource {
-    /// Opens a trace of one file; nothing where its format, or that of the target, tells no instructions.
+    /// Opens a trace; nothing where its format, or that of the target, tells no instructions.
     ///
     /// # Errors
-    /// Where it cannot be read, or its beginning is wrong.
+    /// Where it cannot be read, or its beginning is wrong; of several files, where each is a process of its own, or no order
+    /// of their instructions is told.
     pub fn open(
-        path: &Path,
+        files: &[PathBuf],
         format: &'static Format,
         target: &Format,
     ) -> Result<Option<Self>, OpenError> {
-        let (Some(of_source), Some(_)) = (format.instructions, target.write_instructions) else {
+        if target.write_instructions.is_none() {
             return Ok(None);
+        }
+        let Some(of_source) = format.instructions else { return Ok(None) };
+        let count = files.len();
+        if files.iter().any(|file| file.as_os_str().is_empty()) {
+            return Err(OpenError::Wrong(NAME_MISSING.to_owned()));
+        }
+        if count > 1 && format.program.is_none_or(|program| program.several != Several::Named) {
+            return Err(OpenError::Wrong(format!(
+                "each of {count} files of {} is a process of its own, with its own addresses, and nothing tells in which \
+                 order their accesses came; give one file",
+                format.name
+            )));
+        }
+        let open = |path: &PathBuf| -> Result<File, OpenError> {
+            let reader = TraceReader::open(path, format, &Choices::new())?;
+            let (records, ready) = ((of_source.read)(), VecDeque::new());
+            Ok(File { reader, records, ready, whole: VecDeque::new(), ended: false })
         };
-        let reader = TraceReader::open(path, format, &Choices::new())?;
-        let (records, ready) = ((of_source.read)(), VecDeque::new());
-        Ok(Some(InstructionSource { reader, records, ready, ended: false }))
+        let opened: Result<Vec<File>, OpenError> = files.iter().map(open).collect();
+        let mut source = InstructionSource { files: opened?, last: 0, until: None, settled: false };
+        if count > 1 {
+            source.begin()?;
+        }
+        Ok(Some(source))
+    }
+
+    /// Reads the first instruction of each of several files: they have to be of one process, and tell times.
+    fn begin(&mut self) -> Result<(), OpenError> {
+        let wrong = |error: StreamError| OpenError::Wrong(error.to_string());
+        let mut process: Option<(u64, String)> = None;
+        for file in &mut self.files {
+            file.fill(true).map_err(wrong)?;
+            let path = file.reader.path().display().to_string();
+            let Some(own) = file.records.process() else { continue };
+            match &process {
+                Some((first, of)) if *first != own => {
+                    return Err(OpenError::Wrong(format!(
+                        "{of} is of process {first} and {path} of {own}, whose addresses are not of one memory; \
+                         give the files of one process"
+                    )));
+                }
+                Some(_) => {}
+                None => process = Some((own, path)),
+            }
+        }
+        Ok(())
     }
 
     /// What is worth knowing of what has been read.
     pub fn remarks(&self) -> Vec<String> {
-        self.reader.remarks()
+        match &self.files[..] {
+            [file] => file.reader.remarks(),
+            files => files.iter().flat_map(|file| file.reader.remarks_of_file()).collect(),
+        }
+    }
+
+    /// The share of it that has been read, about.
+    fn share(&self) -> Option<f64> {
+        let shares: Option<f64> = self.files.iter().map(|file| file.reader.share()).sum();
+        shares.map(|sum| sum / self.files.len() as f64)
+    }
+
+    /// Threads that there were.
+    fn threads(&self) -> u64 {
+        let all: BTreeSet<u64> =
+            self.files.iter().flat_map(|file| file.records.threads()).collect();
+        (all.len() as u64).max(1)
     }
 
     fn next(&mut self) -> Result<Option<Instruction>, StreamError> {
+        let several = self.files.len() > 1;
+        if several && !self.settled {
+            self.settle()?;
+        }
+        let file = &mut self.files[self.last];
+        file.fill(several)?;
+        let Some((_, next)) = file.ready.pop_front() else { return Ok(None) };
+        if several {
+            file.fill(true)?;
+            let own = file.ready.front().map(|(time, _)| (*time, self.last));
+            // Another file is next where it is earlier.
+            self.settled = match (own, self.until) {
+                (Some(own), Some(until)) => own < until,
+                (own, until) => until.is_none() && own.is_some(),
+            };
+        }
+        Ok(Some(next))
+    }
+
+    /// Finds the file whose instruction is next, and how far it goes before another's.
+    fn settle(&mut self) -> Result<(), StreamError> {
+        for file in &mut self.files {
+            file.fill(true)?;
+        }
+        let heads = (0..).zip(&self.files);
+        let heads = heads.filter_map(|(at, file)| Some((file.ready.front()?.0, at)));
+        let mut heads: Vec<(u64, usize)> = heads.collect();
+        heads.sort_unstable();
+        self.last = heads.first().map_or(0, |(_, at)| *at);
+        self.until = heads.get(1).copied();
+        self.settled = true;
+        Ok(())
+    }
+
+    /// Where the instruction that came last stands.
+    fn place(&self) -> String {
+        self.files[self.last].reader.place()
+    }
+
+    fn fork(&self) -> Result<InstructionSource, StreamError> {
+        let file = |file: &File| -> Result<File, StreamError> {
+            Ok(File {
+                reader: file.reader.again()?,
+                records: file.records.fork(),
+                ready: file.ready.clone(),
+                whole: VecDeque::new(),
+                ended: file.ended,
+            })
+        };
+        let files: Result<Vec<File>, StreamError> = self.files.iter().map(file).collect();
+        Ok(InstructionSource { files: files?, ..*self })
+    }
+}
+
+impl File {
+    /// Reads on until an instruction is whole, or to the end. One of several files has to tell times, which do not go back.
+    fn fill(&mut self, several: bool) -> Result<(), StreamError> {
         while self.ready.is_empty() && !self.ended {
+            let before = self.records.time();
             if !self.reader.read()? {
-                self.records.end(&mut self.ready);
+                self.records.end(&mut self.whole);
                 self.ended = true;
             } else if let Some(record) = self.reader.record() {
-                let read = self.records.read(record, &mut self.ready);
+                let read = self.records.read(record, &mut self.whole);
                 read.map_err(|why| self.reader.wrong(&why))?;
             }
+            if several && !self.whole.is_empty() && before.is_none() {
+                return Err(self.reader.wrong(
+                    "several files are given, whose instructions come in the order of their times, and no marker up to \
+                     here tells one; give one file",
+                ));
+            }
+            if several
+                && let (Some(before), Some(time)) = (before, self.records.time())
+                && time < before
+            {
+                let why = format!(
+                    "several files are given, and a time goes back from {before} to {time}"
+                );
+                return Err(self.reader.wrong(&why));
+            }
+            let time = before.unwrap_or(0);
+            self.ready.extend(self.whole.drain(..).map(|one| (time, one)));
         }
-        Ok(self.ready.pop_front())
+        Ok(())
+    }
+}
+
+/// What instructions load and store, as requests.
+pub(super) struct Requested {
+    source: InstructionSource,
+    /// What the last instruction still asks for.
+    left: VecDeque<TraceRequest>,
+    instructions: u64,
+}
+
+impl Requested {
+    /// Of a trace of several files.
+    ///
+    /// # Errors
+    /// As of [`InstructionSource::open`]; nothing where the format tells no instructions.
+    pub fn open(files: &[PathBuf], format: &'static Format) -> Result<Option<Self>, OpenError> {
+        let source = InstructionSource::open(files, format, format)?;
+        Ok(source.map(|source| Requested { source, left: VecDeque::new(), instructions: 0 }))
+    }
+}
+
+impl RequestSource for Requested {
+    fn next(&mut self) -> Result<Option<TraceRequest>, StreamError> {
+        self.instructions = 0;
+        while self.left.is_empty() {
+            let Some(one) = self.source.next()? else { return Ok(None) };
+            self.instructions += one.before + u64::from(one.counts);
+            self.left.extend(one.accesses);
+        }
+        Ok(self.left.pop_front())
+    }
+
+    fn times(&self) -> Times {
+        Times::Absent
+    }
+
+    fn share(&self) -> Option<f64> {
+        self.source.share()
+    }
+
+    fn instructions(&self) -> Option<u64> {
+        Some(self.instructions)
+    }
+
+    fn beside(&self) -> Beside {
+        Beside { threads: self.source.threads(), ..Beside::default() }
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.source.remarks()
+    }
+
+    fn place(&self) -> String {
+        self.source.place()
+    }
+
+    fn fork(&self) -> Result<Box<dyn RequestSource>, StreamError> {
+        let source = self.source.fork()?;
+        Ok(Box::new(Requested { source, left: self.left.clone(), ..*self }))
     }
 }
 
@@ -105,7 +315,7 @@ pub fn convert_instructions(
                     looked += some;
                     if looked >= LOOK_EVERY {
                         looked = 0;
-                        let share = source.reader.share();
+                        let share = source.share();
                         if !goes_on(Passed { requests: done.read, share }) {
                             break 'all;
                         }
@@ -120,8 +330,8 @@ pub fn convert_instructions(
                 done.registers_left_out += u64::from(one.registers.is_some());
                 done.places_left_out += u64::from(one.address.is_some());
                 spread(&mut one, format.extent, how, &mut done);
-                for access in &one.accesses {
-                    let written = (of_format.write)(left, Some(access), &mut buffer);
+                for access in one.accesses.iter().flat_map(|access| format.parts(access)) {
+                    let written = (of_format.write)(left, Some(&access), &mut buffer);
                     done.instructions_left_out += left.saturating_sub(written);
                     done.instructions_added += written.saturating_sub(left);
                     done.written += 1;
@@ -131,7 +341,7 @@ pub fn convert_instructions(
         }
         drain(&mut buffer, to)?;
         if number.is_multiple_of(LOOK_EVERY)
-            && !goes_on(Passed { requests: done.read, share: source.reader.share() })
+            && !goes_on(Passed { requests: done.read, share: source.share() })
         {
             break;
         }
@@ -140,7 +350,7 @@ pub fn convert_instructions(
         let written = (of_format.write)(left, None, &mut buffer);
         done.instructions_left_out += left.saturating_sub(written);
     }
-    let threads = source.records.threads();
+    let threads = source.threads();
     done.threads_joined = if threads > 1 { threads } else { 0 };
     buffer.extend_from_slice(format.closing);
     to.write_all(&buffer)?;
@@ -174,7 +384,7 @@ fn spread(one: &mut Instruction, extent: Extent, how: &How, done: &mut Converted
         // The last byte may be the largest number.
         let mut next = (whole.address / line_bytes + 1).checked_mul(line_bytes);
         while let Some(address) = next.filter(|address| *address < whole.end()) {
-            let part = super::TraceRequest { address, bytes: 0, ..whole };
+            let part = TraceRequest { address, bytes: 0, ..whole };
             one.accesses.insert(number, part);
             number += 1;
             next = address.checked_add(line_bytes);
@@ -199,14 +409,16 @@ impl OfInstructions {
 #[cfg(test)]
 mod tests {
     use super::super::tests::Scratch;
-    use super::super::{ProgramTrace, RequestKind, TraceRequest, find};
+    use super::super::{ProgramTrace, RequestKind, find};
     use super::*;
     use crate::stream::{Pull, Stream};
     use proptest::prelude::*;
 
     fn converted(file: &Scratch, from: &str, to: &str, most: Option<u64>) -> (Scratch, Converted) {
         let (source, target) = (find(from).unwrap(), find(to).unwrap());
-        let mut source = InstructionSource::open(&file.0, source, target).unwrap().unwrap();
+        let mut source = InstructionSource::open(std::slice::from_ref(&file.0), source, target)
+            .unwrap()
+            .unwrap();
         let mut bytes = Vec::new();
         let how = How::default();
         let done = convert_instructions(&mut source, target, &how, most, &mut bytes, |_| true);
@@ -215,7 +427,9 @@ mod tests {
 
     fn read(file: &Scratch, format: &str) -> Vec<Instruction> {
         let format = find(format).unwrap();
-        let mut source = InstructionSource::open(&file.0, format, format).unwrap().unwrap();
+        let mut source = InstructionSource::open(std::slice::from_ref(&file.0), format, format)
+            .unwrap()
+            .unwrap();
         std::iter::from_fn(|| source.next().unwrap()).collect()
     }
 
@@ -355,7 +569,9 @@ mod tests {
     fn a_conversion_ends_when_told_to_in_the_middle_of_a_line() {
         let file = Scratch::new(b"1073741824 0x40\n");
         let (source, target) = (find("ramulator-cpu").unwrap(), find("champsim").unwrap());
-        let mut source = InstructionSource::open(&file.0, source, target).unwrap().unwrap();
+        let mut source = InstructionSource::open(std::slice::from_ref(&file.0), source, target)
+            .unwrap()
+            .unwrap();
         let (mut bytes, mut asked) = (Vec::new(), 0);
         let goes_on = |_| {
             asked += 1;

@@ -77,6 +77,7 @@ impl Script for Lines {
 }
 
 /// A trace on its way to a processor.
+#[derive(Clone)]
 struct Accesses;
 
 impl Program for Accesses {
@@ -106,6 +107,10 @@ impl ReadInstructions for Accesses {
         let before = before.into();
         out.push_back(Instruction { before, counts: true, accesses, ..Instruction::default() });
         Ok(())
+    }
+
+    fn fork(&self) -> Box<dyn ReadInstructions> {
+        Box::new(self.clone())
     }
 }
 

@@ -241,4 +241,28 @@ mod tests {
             assert_eq!(hits, if bucket < split || bucket >= whole { 1 } else { 2 }, "{bucket}");
         }
     }
+
+    /// Keys come to a bucket that was not split twice as often as to one that was, and what is deleted is any of a
+    /// bucket's pairs.
+    #[test]
+    fn keys_come_to_buckets_by_their_part_of_all_hashes() {
+        let table = Hash::new(4096, 16, 100, 900, 5);
+        let keys = Counter::stream(9, "test");
+        let mut met = vec![0; table.buckets as usize];
+        (0..100_000).for_each(|key| met[table.bucket(keys.at(key) & 0xffff_ffff) as usize] += 1);
+        let whole = 1 << table.buckets.ilog2();
+        let split = |bucket: u64| bucket >= whole || bucket + whole < table.buckets;
+        assert!((0..table.buckets).any(split) && !(0..table.buckets).all(split));
+        let weight = |bucket| if split(bucket) { 1.0 } else { 2.0 };
+        crate::goodness::have_weights(&met, (0..table.buckets).map(weight));
+        let pairs = table.pairs(7);
+        let mut deleted = vec![0; pairs as usize];
+        for key in 0..20_000 {
+            let visits = table.search(7, false, keys.at(key) >> 32);
+            let last = visits[visits.len() - 1];
+            let before = (visits.len() as u64 - 2) * table.capacity;
+            deleted[(before + last.cell) as usize] += 1;
+        }
+        crate::goodness::are_alike(&deleted);
+    }
 }

@@ -291,3 +291,22 @@ fn wrong_parameters_are_refused() {
         assert!(told.to_string().contains(mend), "{told}");
     }
 }
+
+/// Keys of transactions fall on all leaves alike, and those that insert on the same as those that delete.
+#[test]
+fn transactions_meet_all_leaves_alike() {
+    let bdb = made(true, 2, true);
+    let Structure::Tree(tree) = &*bdb.structure else { unreachable!() };
+    let leaves = (tree.pages() - tree.upper()) as usize;
+    let (mut inserts, mut deletes) = (vec![0; leaves], vec![0; leaves]);
+    for number in 0..40_000 {
+        let visits = bdb.visits(number);
+        let leaf = visits.iter().find(|visit| visit.leaf && visit.cells > 0).unwrap();
+        let met = if bdb.inserts(number) { &mut inserts } else { &mut deletes };
+        met[(leaf.page - tree.upper()) as usize] += 1;
+    }
+    for met in [&inserts, &deletes] {
+        assert_eq!(met.iter().sum::<u64>(), 20_000);
+        crate::goodness::are_alike(met);
+    }
+}

@@ -1,8 +1,8 @@
 //! Patching: each file that a patch changes is read, written anew under another name, which then takes its place.
 
 use super::{
-    BUFFER_BYTES, CHANGED_FILES, CHANGED_LINES, CHMOD, Calls, MEAN_BYTES, RELEASES, RENAME, STAT,
-    TEXT_BYTES, TREE_FILES, mapped, memory_of, size,
+    BUFFER_BYTES, CHANGED_FILES, CHANGED_LINES, CHMOD, Calls, MEAN_BYTES, MEMORY_BYTES, RELEASES,
+    RENAME, STAT, TEXT_BYTES, TREE_FILES, mapped, memory_of, size,
 };
 use crate::generator::prelude::Prelude;
 use crate::generator::units::Units;
@@ -91,7 +91,8 @@ impl Units for Patch {
 
     fn footprint(&self) -> Footprint {
         let tree: u64 = (0..self.files).map(|file| self.size(file)).sum();
-        Footprint { bytes: tree + self.deeds.len() as u64 * HUNK_BYTES, parameter: "files" }
+        let patches = self.deeds.len() as u64 * HUNK_BYTES;
+        Footprint { bytes: tree + patches + MEMORY_BYTES, parameter: "files" }
     }
 
     fn files(&self) -> Vec<FileInfo> {
@@ -142,5 +143,20 @@ mod tests {
         assert_eq!((there.len(), patches.len()), (200, 29));
         let wanted = 29.0 * 200.0 * CHANGED_FILES as f64 / (RELEASES * TREE_FILES) as f64;
         assert!((f64::from(changes) / wanted - 1.0).abs() < 0.06, "{changes} instead of {wanted}");
+    }
+
+    /// A patch changes each file with the chance that the releases' lists give.
+    #[test]
+    fn files_are_changed_by_the_chance_of_a_release() {
+        let patch = Patch::new(2000, 29, 5);
+        let chance = CHANGED_FILES as f64 / (RELEASES * TREE_FILES) as f64;
+        let (mut of_patches, mut of_tenths) = ([0; 29], [0; 10]);
+        for (patch, _, file, _) in patch.deeds.iter() {
+            of_patches[*patch as usize] += 1;
+            of_tenths[*file as usize / 200] += 1;
+        }
+        crate::goodness::have_share(of_patches.iter().sum(), 29 * 2000, chance);
+        of_patches.iter().for_each(|count| crate::goodness::have_share(*count, 2000, chance));
+        of_tenths.iter().for_each(|count| crate::goodness::have_share(*count, 29 * 200, chance));
     }
 }

@@ -1,0 +1,244 @@
+//! Laws of every generator that is registered, with its defaults and with each parameter changed: what
+//! follows from parameters and seed is always the same, and can be gone on with from any place; accesses
+//! are within what is mapped, and as much is mapped as is told beforehand.
+//!
+//! A generator is tested by being in the list. Its changed parameters are found in what it says of them.
+
+use super::{GENERATORS, Generator, Parameter};
+use crate::conformance::laws_of_cases;
+use crate::generator::prelude::{REGION_BEGINS, length_of};
+use crate::op::{Call, NO_FILE, Op, OpKind, ThreadId};
+use crate::stream::{FileInfo, Pull, Stream, StreamError};
+use serde_json::Value;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tierscope_units::Size;
+
+/// Operations of each thread that the laws are tested on, of the beginning and from where the region of
+/// interest begins on.
+const BEGINNING: u64 = 80;
+const MOST: u64 = 500;
+/// Threads whose accesses are looked at.
+const MOST_THREADS: ThreadId = 8;
+/// Random orders of pulls of each law.
+const CASES: u32 = 4;
+
+/// A stream that ends early, after so many operations of each thread, as the laws take short ones.
+struct Part {
+    stream: Box<dyn Stream>,
+    most: u64,
+    taken: BTreeMap<ThreadId, u64>,
+}
+
+impl Part {
+    /// What comes behind `passed` operations of the first thread.
+    fn new(mut stream: Box<dyn Stream>, passed: u64, most: u64) -> Part {
+        stream.skip(0, passed).unwrap();
+        Part { stream, most, taken: BTreeMap::new() }
+    }
+
+    fn left(&self, thread: ThreadId) -> u64 {
+        self.most.saturating_sub(self.taken.get(&thread).copied().unwrap_or(0))
+    }
+}
+
+impl Stream for Part {
+    fn pull(
+        &mut self,
+        thread: ThreadId,
+        limit: usize,
+        out: &mut Vec<Op>,
+    ) -> Result<Pull, StreamError> {
+        let left = self.left(thread);
+        if left == 0 {
+            return Ok(Pull::End);
+        }
+        let before = out.len();
+        let pulled = self.stream.pull(thread, limit.min(left as usize), out)?;
+        *self.taken.entry(thread).or_default() += (out.len() - before) as u64;
+        Ok(pulled)
+    }
+
+    fn skip(&mut self, thread: ThreadId, count: u64) -> Result<u64, StreamError> {
+        let skipped = self.stream.skip(thread, count.min(self.left(thread)))?;
+        *self.taken.entry(thread).or_default() += skipped;
+        Ok(skipped)
+    }
+
+    fn fork(&self) -> Box<dyn Stream> {
+        Box::new(Part { stream: self.stream.fork(), most: self.most, taken: self.taken.clone() })
+    }
+
+    fn files(&self) -> Arc<Vec<FileInfo>> {
+        self.stream.files()
+    }
+}
+
+type Sets = Vec<(String, Value)>;
+
+/// The defaults; three threads; and each parameter changed to what its meaning names, and to others of its kind.
+/// What a generator refuses is left out.
+fn changed(generator: &Generator) -> Vec<Sets> {
+    let mut all: Vec<Sets> = vec![Vec::new()];
+    for parameter in generator.parameters {
+        let values = others(parameter).into_iter();
+        let set = |value: Value| vec![(parameter.name.to_owned(), value)];
+        let taken: Vec<Sets> =
+            values.map(set).filter(|set| generator.make(set, 0).is_ok()).collect();
+        all.extend(taken);
+    }
+    assert!(all.len() > generator.parameters.len(), "{}: {all:?}", generator.name);
+    all
+}
+
+/// Values that a parameter may have beside its default.
+fn others(parameter: &Parameter) -> Vec<Value> {
+    let default = serde_json::from_str(parameter.default).unwrap_or(Value::Null);
+    let mut all: Vec<Value> = match &default {
+        Value::Bool(is) => vec![(!is).into()],
+        Value::Number(number) => match number.as_u64() {
+            Some(n) => vec![(n / 2).max(1).into(), (n + 1).into(), 3.into()],
+            None => vec![0.5.into(), 1.0.into()],
+        },
+        Value::String(text) => match text.parse::<Size>() {
+            Ok(size) => [size.bytes() / 2, size.bytes() * 2].map(|n| format!("{n}B").into()).into(),
+            // Words that are named, but for those of sizes beyond a test.
+            Err(_) => {
+                let words = parameter.meaning.split(|c: char| !(c.is_alphanumeric() || c == '-'));
+                let is_small = |word: &&str| {
+                    !(*word == "full" || word.starts_with("llama") || word.parse::<u64>().is_ok())
+                        && (word.len() > 1 || ["S", "W"].contains(word))
+                };
+                let sizes = ["1MiB", "8MiB"].map(Value::from);
+                words.filter(is_small).map(Value::from).chain(sizes).chain([5.into()]).collect()
+            }
+        },
+        other => panic!("{}: no value is like {other}", parameter.name),
+    };
+    all.retain(|value| *value != default);
+    all.dedup();
+    all
+}
+
+/// Operations of the first thread up to just before the region of interest, where it is marked.
+fn before_the_region(mut stream: Box<dyn Stream>) -> u64 {
+    if stream.gives_mark(REGION_BEGINS) != Some(true) {
+        return 0;
+    }
+    let (mut passed, mut ops) = (0, Vec::new());
+    loop {
+        ops.clear();
+        assert_eq!(stream.pull(0, 1 << 12, &mut ops), Ok(Pull::More), "the mark is given");
+        let mut at = 0;
+        while at < ops.len() {
+            if let Some(Call::Marker { mark: REGION_BEGINS }) =
+                Call::decode(ops[at], &ops[at + 1..])
+                && ops[at].kind() == Some(OpKind::Call)
+            {
+                return (passed + at as u64).saturating_sub(5);
+            }
+            at += length_of(ops[at]);
+        }
+        passed += ops.len() as u64;
+    }
+}
+
+#[test]
+fn what_a_generator_makes_follows_from_parameters_and_seed_and_goes_on_from_any_place() {
+    for generator in GENERATORS {
+        for sets in changed(generator) {
+            let told = std::panic::catch_unwind(|| {
+                // Two that know nothing of each other are taken in turn.
+                let both = [(); 2].map(|()| generator.make(&sets, 7).unwrap().0);
+                let turn = Cell::new(0);
+                let make = || {
+                    turn.set(turn.get() + 1);
+                    both[turn.get() % 2].fork()
+                };
+                let before = before_the_region(make());
+                for (passed, most) in [(0, BEGINNING), (before, MOST)] {
+                    laws_of_cases(CASES, || Box::new(Part::new(make(), passed, most)));
+                }
+            });
+            assert!(told.is_ok(), "{} {sets:?}", generator.name);
+        }
+    }
+}
+
+/// What is mapped, first byte and length, and what of it has no file.
+#[derive(Default)]
+struct Mapped {
+    areas: BTreeMap<u64, u64>,
+    anonymous_bytes: u64,
+}
+
+impl Mapped {
+    fn call(&mut self, call: Call) {
+        match call {
+            Call::Map { address, length, file, .. } => {
+                assert!(
+                    self.areas.insert(address, length).is_none(),
+                    "{address:#x} is mapped twice"
+                );
+                if file == NO_FILE {
+                    self.anonymous_bytes += length;
+                }
+            }
+            Call::Read { address, length, .. }
+            | Call::Write { address, length, .. }
+            | Call::ReadDirect { address, length, .. }
+            | Call::WriteDirect { address, length, .. } => self.has(address, length),
+            Call::Unmap { .. } | Call::Remap { .. } => panic!("{call:?}: tell the law of it"),
+            _ => {}
+        }
+    }
+
+    fn has(&self, address: u64, bytes: u64) {
+        let (first, length) = self.areas.range(..=address).next_back().unwrap_or((&0, &0));
+        let inside = address + bytes <= first + length;
+        assert!(inside, "{bytes} B at {address:#x} are beyond what is mapped, {:x?}", self.areas);
+    }
+}
+
+/// Accesses, and what calls move, are within what was mapped before; in all that is what is told, with the
+/// files that are there at first, and with what others grow to where some are made.
+#[test]
+fn what_is_used_is_mapped_and_as_much_as_is_told() {
+    for generator in GENERATORS {
+        for sets in changed(generator) {
+            let name = generator.name;
+            let mut stream = generator.make(&sets, 7).unwrap().0;
+            let (passed, mut mapped) = (before_the_region(stream.fork()), Mapped::default());
+            let mut ops = Vec::new();
+            for thread in 0..MOST_THREADS {
+                let most = if thread == 0 { passed + 20 * MOST } else { 4 * MOST };
+                ops.clear();
+                while ops.len() < most as usize {
+                    if stream.pull(thread, 1 << 12, &mut ops) == Ok(Pull::End) {
+                        break;
+                    }
+                }
+                let mut at = 0;
+                while let Some(op) = ops.get(at) {
+                    match op.kind() {
+                        Some(OpKind::Call) => {
+                            mapped.call(Call::decode(*op, &ops[at + 1..]).unwrap());
+                        }
+                        Some(OpKind::Load | OpKind::Store) => {
+                            mapped.has(op.word, u64::from(op.size()));
+                        }
+                        _ => {}
+                    }
+                    at += length_of(*op);
+                }
+            }
+            let files_bytes: u64 = stream.files().iter().map(|file| file.size_bytes).sum();
+            let told = stream.footprint().unwrap().bytes;
+            let used = mapped.anonymous_bytes + files_bytes;
+            let makes_some = stream.files().iter().any(|file| file.size_bytes == 0);
+            let is_told = if makes_some { told >= used } else { told == used };
+            assert!(is_told, "{name} {sets:?} is said to use {told} B, and uses {used}");
+        }
+    }
+}
