@@ -242,3 +242,79 @@ fn what_is_used_is_mapped_and_as_much_as_is_told() {
         }
     }
 }
+
+/// Rows of the table of docs/models/workloads.md: workloads, tests of what they draw, tests of what they count.
+fn proofs() -> Vec<[Vec<String>; 3]> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let page = std::fs::read_to_string(format!("{root}/docs/models/workloads.md")).unwrap();
+    let (_, table) = page.split_once("\n## How they are proved\n").unwrap();
+    let rows = table.lines().filter(|line| line.starts_with("| `"));
+    let names = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').collect();
+        let [workloads, draws, counts] = cells[..] else { panic!("not three columns: {line}") };
+        assert!(draws.contains('`') != draws.contains("nothing"), "{line}");
+        [workloads, draws, counts].map(names)
+    };
+    rows.map(row).collect()
+}
+
+#[test]
+fn the_table_of_proofs_has_each_workload_and_tests_that_there_are() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+    let mut sources = BTreeMap::new();
+    let mut folders = vec![std::path::PathBuf::from(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            // Tests in a file of their own are of the module that the folder is of.
+            let module = if path.ends_with("tests.rs") { path.parent().unwrap() } else { &path };
+            let module = module.file_stem().unwrap().to_string_lossy().into_owned();
+            *sources.entry(module).or_insert_with(String::new) +=
+                &std::fs::read_to_string(&path).unwrap();
+        }
+    }
+    let mut named = Vec::new();
+    for [workloads, draws, counts] in proofs() {
+        assert!(!counts.is_empty(), "{workloads:?} are counted by no test");
+        for test in draws.iter().chain(&counts) {
+            let (module, name) = test.split_once("::").unwrap();
+            let is_there = sources.get(module).is_some_and(|text| {
+                text.contains(&format!("#[test]\n    fn {name}()"))
+                    || text.contains(&format!("#[test]\nfn {name}()"))
+            });
+            assert!(is_there, "{workloads:?}: there is no test {test}");
+        }
+        named.extend(workloads);
+    }
+    let mut all: Vec<&str> = GENERATORS.iter().map(|generator| generator.name).collect();
+    all.sort_unstable();
+    named.sort_unstable();
+    assert_eq!(named, all);
+}
+
+/// Of two seeds, the operations differ where something is drawn, and nowhere else.
+#[test]
+fn seeds_make_a_difference_where_something_is_drawn() {
+    for [workloads, draws, _] in proofs() {
+        for name in workloads {
+            let generator = super::find(&name).unwrap();
+            let ops = |sets: &Sets, seed: u64| {
+                let mut stream = generator.make(sets, seed).unwrap().0;
+                let passed = before_the_region(stream.fork());
+                let mut ops = Vec::new();
+                stream.skip(0, passed).unwrap();
+                for thread in 0..2 {
+                    stream.pull(thread, 20 * MOST as usize, &mut ops).unwrap();
+                }
+                (ops, stream.files().iter().map(|file| file.size_bytes).collect::<Vec<_>>())
+            };
+            let differs = changed(generator).iter().any(|sets| ops(sets, 1) != ops(sets, 2));
+            assert_eq!(differs, !draws.is_empty(), "{name}");
+        }
+    }
+}

@@ -146,6 +146,8 @@ struct Entries {
     process: Option<u64>,
     /// What the last marker of time said: microseconds since 1601.
     time: Option<u64>,
+    /// What it said as the instruction whose accesses come began.
+    began: Option<u64>,
 }
 
 impl ReadInstructions for Entries {
@@ -157,6 +159,9 @@ impl ReadInstructions for Entries {
                     out.extend(self.current.take());
                 }
                 let counts = !self.counts;
+                if self.current.is_none() {
+                    self.began = self.time;
+                }
                 let current = self
                     .current
                     .get_or_insert_with(|| Instruction { counts, ..Instruction::default() });
@@ -166,6 +171,7 @@ impl ReadInstructions for Entries {
             INSTRUCTION..=RETURN | SYSENTER | TAKEN | UNTAKEN => {
                 self.counts = true;
                 out.extend(self.current.take());
+                self.began = self.time;
                 let branch = BRANCHES.iter().find(|(code, _)| *code == kind);
                 let branch = branch.map(|(_, branch)| *branch);
                 let taken = match kind {
@@ -216,7 +222,7 @@ impl ReadInstructions for Entries {
     }
 
     fn time(&self) -> Option<u64> {
-        self.time
+        if self.current.is_some() { self.began } else { self.time }
     }
 
     fn fork(&self) -> Box<dyn ReadInstructions> {

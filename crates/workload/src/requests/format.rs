@@ -212,7 +212,7 @@ pub trait ReadInstructions: Send {
         None
     }
 
-    /// When what comes next was, by a clock that all files of a trace share, where that is told.
+    /// When the instruction that is whole next was, by a clock that all files of a trace share, where that is told.
     fn time(&self) -> Option<u64> {
         None
     }

@@ -408,6 +408,7 @@ impl OfInstructions {
 
 #[cfg(test)]
 mod tests {
+    use super::super::drmemtrace::tests::record;
     use super::super::tests::Scratch;
     use super::super::{ProgramTrace, RequestKind, find};
     use super::*;
@@ -594,5 +595,89 @@ mod tests {
         assert_eq!(done.registers_left_out, 0);
         let (_, done) = converted(&file, "champsim", "lackey", None);
         assert_eq!(done.registers_left_out, 1);
+    }
+
+    /// A file of a thread: what it does from each time on, one instruction with a load at each place.
+    fn of_thread(thread: u64, process: u64, pieces: &[(u64, &[u64])]) -> Scratch {
+        let mut all = vec![record(25, 0, 3), record(22, 0, thread), record(24, 0, process)];
+        for (time, places) in pieces {
+            all.extend((*time > 0).then(|| record(28, 2, *time)));
+            for place in *places {
+                all.extend([record(10, 4, *place), record(0, 8, place << 12)]);
+            }
+        }
+        all.extend([record(23, 0, thread), record(26, 0, 0)]);
+        Scratch::new(&all.concat())
+    }
+
+    fn several(files: &[&Scratch], format: &str) -> Result<InstructionSource, OpenError> {
+        let files: Vec<PathBuf> = files.iter().map(|file| file.0.clone()).collect();
+        let format = find(format).unwrap();
+        InstructionSource::open(&files, format, format).map(Option::unwrap)
+    }
+
+    /// Instructions of several threads come in the order of their times, and of one time in that of the files; from
+    /// the middle on, too; and as requests.
+    #[test]
+    fn files_of_a_processs_threads_are_joined_by_their_times() {
+        let one = of_thread(1, 7, &[(10, &[0x100, 0x104]), (30, &[0x108])]);
+        let two = of_thread(2, 7, &[(10, &[0x200]), (20, &[0x204, 0x208])]);
+        let three = of_thread(3, 7, &[(5, &[0x300]), (40, &[])]);
+        let expected = [0x300, 0x100, 0x104, 0x200, 0x204, 0x208, 0x108];
+        let files = [&one, &two, &three];
+        for passed in 0..=expected.len() {
+            let mut source = several(&files, "drmemtrace").unwrap();
+            (0..passed).for_each(|_| drop(source.next().unwrap()));
+            let mut fork = source.fork().unwrap();
+            for source in [&mut source, &mut fork] {
+                let all = std::iter::from_fn(|| source.next().unwrap());
+                let places: Vec<u64> = all.filter_map(|one| one.address).collect();
+                assert_eq!(places, expected[passed..]);
+                assert_eq!(source.threads(), 3);
+            }
+        }
+        let paths: Vec<PathBuf> = files.iter().map(|file| file.0.clone()).collect();
+        let (format, choices) = (find("drmemtrace").unwrap(), Choices::new());
+        let mut requests = super::super::open(&paths, format, &choices, &mut || true).unwrap();
+        let mut counted = 0;
+        for place in expected {
+            assert_eq!(requests.next().unwrap().unwrap().address, place << 12);
+            counted += requests.instructions().unwrap();
+        }
+        assert_eq!((requests.next().unwrap(), counted), (None, 7));
+        let mut source = several(&files, "drmemtrace").unwrap();
+        let (how, mut to) = (How::default(), Vec::new());
+        let lackey = find("lackey").unwrap();
+        let done = convert_instructions(&mut source, lackey, &how, Some(6), &mut to, |_| true);
+        let done = done.unwrap();
+        assert_eq!((done.read, done.written, done.instructions, done.threads_joined), (6, 6, 6, 3));
+    }
+
+    #[test]
+    fn files_without_an_order_or_of_several_processes_are_refused() {
+        let good = of_thread(1, 7, &[(10, &[0x100]), (20, &[0x104])]);
+        let told = |other: &Scratch| {
+            let mut source = match several(&[&good, other], "drmemtrace") {
+                Ok(source) => source,
+                Err(error) => return error.to_string(),
+            };
+            let told = std::iter::repeat_with(|| source.next()).find_map(Result::err).unwrap();
+            assert!(told.to_string().contains(&other.0.display().to_string()), "{told}");
+            told.to_string()
+        };
+        let elsewhere = told(&of_thread(2, 8, &[(10, &[0x200])]));
+        assert!(elsewhere.contains("is of process 7 and"), "{elsewhere}");
+        let untimed = told(&of_thread(2, 7, &[(0, &[0x200])]));
+        assert!(untimed.contains("no marker up to here tells one; give one file"), "{untimed}");
+        let back = told(&of_thread(2, 7, &[(15, &[0x200]), (12, &[0x204])]));
+        assert!(back.contains("a time goes back from 15 to 12"), "{back}");
+        let text = Scratch::new(b" L 1000,8\n");
+        for format in ["lackey", "ramulator-cpu", "champsim"] {
+            let told = several(&[&text, &text], format).err().unwrap().to_string();
+            assert!(
+                told.contains("a process of its own") && told.contains("give one file"),
+                "{told}"
+            );
+        }
     }
 }
