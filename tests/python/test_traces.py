@@ -7,12 +7,16 @@ import json
 import lzma
 import os
 import re
+import signal
+import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tierscope as ts
-from conftest import Runner
+from conftest import Runner, wait_until
 from tierscope._trace import Passed
 
 TRACE = "".join(
@@ -465,3 +469,89 @@ def test_several_files_are_given_to_a_device_in_the_order_of_their_times(
     alone = ts.run("device/slc", f"msr:{tmp_path / 'a.csv'},{tmp_path / 'b.csv'}")
     assert alone.data["systems"]["device/slc"]["accesses"] == 3
     assert alone.data["workload"]["name"] == "a.csv,b.csv"
+
+
+@pytest.mark.parametrize("what", ["empty.trc", "folder", "/dev/null", "missing.trc"])
+def test_what_is_no_trace_is_refused_by_each_command(
+    tierscope: Runner, tmp_path: Path, what: str
+) -> None:
+    (tmp_path / "empty.trc").touch()
+    (tmp_path / "folder").mkdir()
+    before = sorted(tmp_path.iterdir())
+    for command in (
+        ("convert", f"dramsim3:{what}", "ramulator:new.trc"),
+        ("trace", "info", f"dramsim3:{what}", "--json=new.json"),
+        ("run", "-s", "device/ddr4-2400", "-w", f"dramsim3:{what}", "-o", "new"),
+        ("trace", "info", f"trace:{what}", "--brief"),
+        ("run", "-s", "oracle/quick", "-w", f"trace:{what}", "-o", "new"),
+    ):
+        refused = tierscope(*command)
+        assert (refused.returncode, refused.stdout) == (125, ""), command
+        assert re.match(rf"error\[unreadable-(trace|recording)\]: {what}", refused.stderr), command
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".xz", ".zst"])
+def test_where_a_trace_cannot_be_written_nothing_is_left(
+    tierscope: Runner, tmp_path: Path, ending: str
+) -> None:
+    (tmp_path / f"folder{ending}").mkdir()
+    (tmp_path / f"full{ending}").symlink_to("/dev/full")
+    before = sorted(tmp_path.iterdir())
+    for target, why in (
+        (f"folder{ending}", "is a directory"),
+        (f"full{ending}", "no space left on device"),
+        (f"missing/a.trc{ending}", "no such file or directory"),
+    ):
+        refused = tierscope("convert", "random", f"ramulator:{target}", "--limit", "200k")
+        assert (refused.returncode, refused.stdout) == (125, "")
+        assert refused.stderr.startswith(f"error[unwritable]: {target} ")
+        assert why in refused.stderr
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_conversion_and_nothing_is_left(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    endless = ("zipf", "--set", "workload.requests=1000000000")
+    command = [sys.executable, "-m", "tierscope", "convert", *endless, "ramulator:a.trc.gz"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        wait_until(lambda: (tmp_path / "a.trc.gz.partial").exists())
+        running.send_signal(number)
+        output, errors = running.communicate(timeout=300)
+    assert (running.returncode, output) == (128 + number, "")
+    assert "Traceback" not in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_parts_of_larger_requests_count_as_they_are_written(tmp_path: Path) -> None:
+    (tmp_path / "a.mqsim").write_text("0 0 0 200 1\n10 0 4096 1 0\n")
+    done = ts.convert(f"mqsim:{tmp_path / 'a.mqsim'}", f"drmemtrace:{tmp_path / 'a'}")
+    assert (done.read, done.written) == (2, 4)
+    again = ts.trace_info(f"drmemtrace:{tmp_path / 'a'}").profile
+    assert again is not None
+    assert again["reads"] + again["writes"] == done.written
+
+
+def test_threads_of_a_process_in_several_files_are_joined(tmp_path: Path) -> None:
+    def written(name: str, thread: int, pieces: list[tuple[int, list[int]]]) -> str:
+        records = [(25, 0, 3), (22, 0, thread), (24, 0, 7)]
+        for time, places in pieces:
+            records.append((28, 2, time))
+            for place in places:
+                records += [(10, 4, place), (0, 8, place << 12)]
+        records += [(23, 0, thread), (26, 0, 0)]
+        (tmp_path / name).write_bytes(b"".join(struct.pack("<HHQ", *one) for one in records))
+        return str(tmp_path / name)
+
+    one = written("one", 1, [(10, [0x100, 0x104]), (30, [0x108])])
+    two = written("two", 2, [(10, [0x200]), (20, [0x204])])
+    done = ts.convert(f"drmemtrace:{one},{two}", f"lackey:{tmp_path / 'both'}")
+    lines = (tmp_path / "both").read_text().splitlines()
+    places = [int(line[3:].split(",")[0], 16) for line in lines if line.startswith("I")]
+    assert places == [0x100, 0x104, 0x200, 0x204, 0x108]
+    assert (done.read, done.written) == (5, 5)
+    assert "2 threads became one" in " ".join(done.lost)

@@ -172,7 +172,6 @@ fn branch_of(registers: &[u8; 6]) -> Branch {
 }
 
 /// A trace on its way to another of instructions.
-#[derive(Clone)]
 struct Records;
 
 impl ReadInstructions for Records {
@@ -192,10 +191,6 @@ impl ReadInstructions for Records {
             ..Instruction::default()
         });
         Ok(())
-    }
-
-    fn fork(&self) -> Box<dyn ReadInstructions> {
-        Box::new(self.clone())
     }
 }
 

@@ -134,7 +134,7 @@ fn write_instructions(count: u64, request: Option<&TraceRequest>, to: &mut Vec<u
 }
 
 /// A trace on its way to another of instructions.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Entries {
     /// Whether there has been an instruction.
     counts: bool,
@@ -223,10 +223,6 @@ impl ReadInstructions for Entries {
 
     fn time(&self) -> Option<u64> {
         if self.current.is_some() { self.began } else { self.time }
-    }
-
-    fn fork(&self) -> Box<dyn ReadInstructions> {
-        Box::new(self.clone())
     }
 }
 

@@ -216,9 +216,6 @@ pub trait ReadInstructions: Send {
     fn time(&self) -> Option<u64> {
         None
     }
-
-    /// A second one that stands at the same place.
-    fn fork(&self) -> Box<dyn ReadInstructions>;
 }
 
 /// How requests of a format say how much they move.

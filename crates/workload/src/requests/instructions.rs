@@ -3,10 +3,9 @@
 
 use super::convert::{Converted, How};
 use super::format::{Branch, Instruction, OfInstructions, ReadInstructions, Several};
-use super::merged::NAME_MISSING;
 use super::{
-    Beside, Choices, ConvertError, Extent, Format, OpenError, Passed, RequestSource, Times,
-    TraceReader, TraceRequest,
+    Choices, ConvertError, Extent, Format, OpenError, Passed, RequestSource, TraceReader,
+    TraceRequest,
 };
 use crate::stream::StreamError;
 use std::collections::{BTreeSet, VecDeque};
@@ -28,7 +27,7 @@ pub struct InstructionSource {
     last: usize,
     /// When, and of which file, what comes next of any other file is; nothing where there are no others, or it has to be
     /// looked for.
-    until: Option<(u64, usize)>,
+    until: Option<(Option<u64>, usize)>,
     settled: bool,
 }
 
@@ -36,17 +35,17 @@ struct File {
     reader: TraceReader,
     records: Box<dyn ReadInstructions>,
     /// Instructions that are whole, each with its time.
-    ready: VecDeque<(u64, Instruction)>,
+    ready: VecDeque<(Option<u64>, Instruction)>,
     whole: VecDeque<Instruction>,
     ended: bool,
 }
 
 impl InstructionSource {
-    /// Opens a trace; nothing where its format, or that of the target, tells no instructions.
+    /// Opens a trace; nothing where its format, or that of the target, tells no instructions, and of several files where
+    /// they are of several processes, or no order of their instructions is told.
     ///
     /// # Errors
-    /// Where it cannot be read, or its beginning is wrong; of several files, where each is a process of its own, or no order
-    /// of their instructions is told.
+    /// Where it cannot be read, or its beginning is wrong.
     pub fn open(
         files: &[PathBuf],
         format: &'static Format,
@@ -56,16 +55,9 @@ impl InstructionSource {
             return Ok(None);
         }
         let Some(of_source) = format.instructions else { return Ok(None) };
-        let count = files.len();
-        if files.iter().any(|file| file.as_os_str().is_empty()) {
-            return Err(OpenError::Wrong(NAME_MISSING.to_owned()));
-        }
-        if count > 1 && format.program.is_none_or(|program| program.several != Several::Named) {
-            return Err(OpenError::Wrong(format!(
-                "each of {count} files of {} is a process of its own, with its own addresses, and nothing tells in which \
-                 order their accesses came; give one file",
-                format.name
-            )));
+        let several = files.len() > 1;
+        if several && format.program.is_none_or(|program| program.several != Several::Named) {
+            return Ok(None);
         }
         let open = |path: &PathBuf| -> Result<File, OpenError> {
             let reader = TraceReader::open(path, format, &Choices::new())?;
@@ -74,32 +66,22 @@ impl InstructionSource {
         };
         let opened: Result<Vec<File>, OpenError> = files.iter().map(open).collect();
         let mut source = InstructionSource { files: opened?, last: 0, until: None, settled: false };
-        if count > 1 {
-            source.begin()?;
-        }
-        Ok(Some(source))
+        let wrong = |error: StreamError| OpenError::Wrong(error.to_string());
+        let is_one = !several || source.is_of_one_process_and_tells_times().map_err(wrong)?;
+        Ok(Some(source).filter(|_| is_one))
     }
 
-    /// Reads the first instruction of each of several files: they have to be of one process, and tell times.
-    fn begin(&mut self) -> Result<(), OpenError> {
-        let wrong = |error: StreamError| OpenError::Wrong(error.to_string());
-        let mut process: Option<(u64, String)> = None;
+    /// Reads the first instruction of each file, and sees whether they can be joined.
+    fn is_of_one_process_and_tells_times(&mut self) -> Result<bool, StreamError> {
+        let mut processes = BTreeSet::new();
         for file in &mut self.files {
-            file.fill(true).map_err(wrong)?;
-            let path = file.reader.path().display().to_string();
-            let Some(own) = file.records.process() else { continue };
-            match &process {
-                Some((first, of)) if *first != own => {
-                    return Err(OpenError::Wrong(format!(
-                        "{of} is of process {first} and {path} of {own}, whose addresses are not of one memory; \
-                         give the files of one process"
-                    )));
-                }
-                Some(_) => {}
-                None => process = Some((own, path)),
+            file.fill()?;
+            processes.extend(file.records.process());
+            if file.ready.front().is_some_and(|(time, _)| time.is_none()) {
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(processes.len() <= 1)
     }
 
     /// What is worth knowing of what has been read.
@@ -129,10 +111,10 @@ impl InstructionSource {
             self.settle()?;
         }
         let file = &mut self.files[self.last];
-        file.fill(several)?;
+        file.fill()?;
         let Some((_, next)) = file.ready.pop_front() else { return Ok(None) };
         if several {
-            file.fill(true)?;
+            file.fill()?;
             let own = file.ready.front().map(|(time, _)| (*time, self.last));
             // Another file is next where it is earlier.
             self.settled = match (own, self.until) {
@@ -146,43 +128,24 @@ impl InstructionSource {
     /// Finds the file whose instruction is next, and how far it goes before another's.
     fn settle(&mut self) -> Result<(), StreamError> {
         for file in &mut self.files {
-            file.fill(true)?;
+            file.fill()?;
         }
         let heads = (0..).zip(&self.files);
         let heads = heads.filter_map(|(at, file)| Some((file.ready.front()?.0, at)));
-        let mut heads: Vec<(u64, usize)> = heads.collect();
+        let mut heads: Vec<(Option<u64>, usize)> = heads.collect();
         heads.sort_unstable();
         self.last = heads.first().map_or(0, |(_, at)| *at);
         self.until = heads.get(1).copied();
         self.settled = true;
         Ok(())
     }
-
-    /// Where the instruction that came last stands.
-    fn place(&self) -> String {
-        self.files[self.last].reader.place()
-    }
-
-    fn fork(&self) -> Result<InstructionSource, StreamError> {
-        let file = |file: &File| -> Result<File, StreamError> {
-            Ok(File {
-                reader: file.reader.again()?,
-                records: file.records.fork(),
-                ready: file.ready.clone(),
-                whole: VecDeque::new(),
-                ended: file.ended,
-            })
-        };
-        let files: Result<Vec<File>, StreamError> = self.files.iter().map(file).collect();
-        Ok(InstructionSource { files: files?, ..*self })
-    }
 }
 
 impl File {
-    /// Reads on until an instruction is whole, or to the end. One of several files has to tell times, which do not go back.
-    fn fill(&mut self, several: bool) -> Result<(), StreamError> {
+    /// Reads on until an instruction is whole, or to the end.
+    fn fill(&mut self) -> Result<(), StreamError> {
         while self.ready.is_empty() && !self.ended {
-            let before = self.records.time();
+            let time = self.records.time();
             if !self.reader.read()? {
                 self.records.end(&mut self.whole);
                 self.ended = true;
@@ -190,85 +153,9 @@ impl File {
                 let read = self.records.read(record, &mut self.whole);
                 read.map_err(|why| self.reader.wrong(&why))?;
             }
-            if several && !self.whole.is_empty() && before.is_none() {
-                return Err(self.reader.wrong(
-                    "several files are given, whose instructions come in the order of their times, and no marker up to \
-                     here tells one; give one file",
-                ));
-            }
-            if several
-                && let (Some(before), Some(time)) = (before, self.records.time())
-                && time < before
-            {
-                let why = format!(
-                    "several files are given, and a time goes back from {before} to {time}"
-                );
-                return Err(self.reader.wrong(&why));
-            }
-            let time = before.unwrap_or(0);
             self.ready.extend(self.whole.drain(..).map(|one| (time, one)));
         }
         Ok(())
-    }
-}
-
-/// What instructions load and store, as requests.
-pub(super) struct Requested {
-    source: InstructionSource,
-    /// What the last instruction still asks for.
-    left: VecDeque<TraceRequest>,
-    instructions: u64,
-}
-
-impl Requested {
-    /// Of a trace of several files.
-    ///
-    /// # Errors
-    /// As of [`InstructionSource::open`]; nothing where the format tells no instructions.
-    pub fn open(files: &[PathBuf], format: &'static Format) -> Result<Option<Self>, OpenError> {
-        let source = InstructionSource::open(files, format, format)?;
-        Ok(source.map(|source| Requested { source, left: VecDeque::new(), instructions: 0 }))
-    }
-}
-
-impl RequestSource for Requested {
-    fn next(&mut self) -> Result<Option<TraceRequest>, StreamError> {
-        self.instructions = 0;
-        while self.left.is_empty() {
-            let Some(one) = self.source.next()? else { return Ok(None) };
-            self.instructions += one.before + u64::from(one.counts);
-            self.left.extend(one.accesses);
-        }
-        Ok(self.left.pop_front())
-    }
-
-    fn times(&self) -> Times {
-        Times::Absent
-    }
-
-    fn share(&self) -> Option<f64> {
-        self.source.share()
-    }
-
-    fn instructions(&self) -> Option<u64> {
-        Some(self.instructions)
-    }
-
-    fn beside(&self) -> Beside {
-        Beside { threads: self.source.threads(), ..Beside::default() }
-    }
-
-    fn remarks(&self) -> Vec<String> {
-        self.source.remarks()
-    }
-
-    fn place(&self) -> String {
-        self.source.place()
-    }
-
-    fn fork(&self) -> Result<Box<dyn RequestSource>, StreamError> {
-        let source = self.source.fork()?;
-        Ok(Box::new(Requested { source, left: self.left.clone(), ..*self }))
     }
 }
 
@@ -610,41 +497,25 @@ mod tests {
         Scratch::new(&all.concat())
     }
 
-    fn several(files: &[&Scratch], format: &str) -> Result<InstructionSource, OpenError> {
+    fn several(files: &[&Scratch], format: &str) -> Option<InstructionSource> {
         let files: Vec<PathBuf> = files.iter().map(|file| file.0.clone()).collect();
         let format = find(format).unwrap();
-        InstructionSource::open(&files, format, format).map(Option::unwrap)
+        InstructionSource::open(&files, format, format).unwrap()
     }
 
-    /// Instructions of several threads come in the order of their times, and of one time in that of the files; from
-    /// the middle on, too; and as requests.
+    /// Instructions of several threads come in the order of their times, and of one time in that of the files. What has a
+    /// time that goes back comes where it stands.
     #[test]
     fn files_of_a_processs_threads_are_joined_by_their_times() {
-        let one = of_thread(1, 7, &[(10, &[0x100, 0x104]), (30, &[0x108])]);
+        let one = of_thread(1, 7, &[(10, &[0x100, 0x104]), (30, &[0x108]), (25, &[0x10c])]);
         let two = of_thread(2, 7, &[(10, &[0x200]), (20, &[0x204, 0x208])]);
         let three = of_thread(3, 7, &[(5, &[0x300]), (40, &[])]);
-        let expected = [0x300, 0x100, 0x104, 0x200, 0x204, 0x208, 0x108];
         let files = [&one, &two, &three];
-        for passed in 0..=expected.len() {
-            let mut source = several(&files, "drmemtrace").unwrap();
-            (0..passed).for_each(|_| drop(source.next().unwrap()));
-            let mut fork = source.fork().unwrap();
-            for source in [&mut source, &mut fork] {
-                let all = std::iter::from_fn(|| source.next().unwrap());
-                let places: Vec<u64> = all.filter_map(|one| one.address).collect();
-                assert_eq!(places, expected[passed..]);
-                assert_eq!(source.threads(), 3);
-            }
-        }
-        let paths: Vec<PathBuf> = files.iter().map(|file| file.0.clone()).collect();
-        let (format, choices) = (find("drmemtrace").unwrap(), Choices::new());
-        let mut requests = super::super::open(&paths, format, &choices, &mut || true).unwrap();
-        let mut counted = 0;
-        for place in expected {
-            assert_eq!(requests.next().unwrap().unwrap().address, place << 12);
-            counted += requests.instructions().unwrap();
-        }
-        assert_eq!((requests.next().unwrap(), counted), (None, 7));
+        let mut source = several(&files, "drmemtrace").unwrap();
+        let all = std::iter::from_fn(|| source.next().unwrap());
+        let places: Vec<u64> = all.filter_map(|one| one.address).collect();
+        assert_eq!(places, [0x300, 0x100, 0x104, 0x200, 0x204, 0x208, 0x108, 0x10c]);
+        assert_eq!(source.threads(), 3);
         let mut source = several(&files, "drmemtrace").unwrap();
         let (how, mut to) = (How::default(), Vec::new());
         let lackey = find("lackey").unwrap();
@@ -654,30 +525,14 @@ mod tests {
     }
 
     #[test]
-    fn files_without_an_order_or_of_several_processes_are_refused() {
+    fn files_without_an_order_or_of_several_processes_are_not_joined() {
         let good = of_thread(1, 7, &[(10, &[0x100]), (20, &[0x104])]);
-        let told = |other: &Scratch| {
-            let mut source = match several(&[&good, other], "drmemtrace") {
-                Ok(source) => source,
-                Err(error) => return error.to_string(),
-            };
-            let told = std::iter::repeat_with(|| source.next()).find_map(Result::err).unwrap();
-            assert!(told.to_string().contains(&other.0.display().to_string()), "{told}");
-            told.to_string()
-        };
-        let elsewhere = told(&of_thread(2, 8, &[(10, &[0x200])]));
-        assert!(elsewhere.contains("is of process 7 and"), "{elsewhere}");
-        let untimed = told(&of_thread(2, 7, &[(0, &[0x200])]));
-        assert!(untimed.contains("no marker up to here tells one; give one file"), "{untimed}");
-        let back = told(&of_thread(2, 7, &[(15, &[0x200]), (12, &[0x204])]));
-        assert!(back.contains("a time goes back from 15 to 12"), "{back}");
+        for other in [of_thread(2, 8, &[(10, &[0x200])]), of_thread(2, 7, &[(0, &[0x200])])] {
+            assert!(several(&[&good, &other], "drmemtrace").is_none());
+        }
         let text = Scratch::new(b" L 1000,8\n");
         for format in ["lackey", "ramulator-cpu", "champsim"] {
-            let told = several(&[&text, &text], format).err().unwrap().to_string();
-            assert!(
-                told.contains("a process of its own") && told.contains("give one file"),
-                "{told}"
-            );
+            assert!(several(&[&text, &text], format).is_none());
         }
     }
 }

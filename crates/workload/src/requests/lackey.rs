@@ -110,7 +110,7 @@ impl Program for Accesses {
 }
 
 /// A trace on its way to another of instructions.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Lines {
     /// Whether the trace tells instructions; of others each line is one.
     tells: bool,
@@ -144,10 +144,6 @@ impl ReadInstructions for Lines {
 
     fn end(&mut self, out: &mut VecDeque<Instruction>) {
         out.extend(self.current.take());
-    }
-
-    fn fork(&self) -> Box<dyn ReadInstructions> {
-        Box::new(self.clone())
     }
 }
 

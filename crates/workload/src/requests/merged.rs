@@ -6,9 +6,6 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use tierscope_kernel::MOST_TIME_PS;
 
-/// What is wrong where a name is missing.
-pub(super) const NAME_MISSING: &str = "a name is missing between commas; leave out the comma";
-
 /// Requests of several files of a format by their times; of those of one time, the files' order. Where times
 /// count from somewhere before the traces, all count from the first request of any.
 pub struct Merged {
@@ -34,7 +31,9 @@ impl Merged {
         choices: &Choices,
     ) -> Result<Self, OpenError> {
         if files.iter().any(|file| file.as_os_str().is_empty()) {
-            return Err(OpenError::Wrong(NAME_MISSING.to_owned()));
+            return Err(OpenError::Wrong(
+                "a name is missing between commas; leave out the comma".to_owned(),
+            ));
         }
         let readers: Result<Vec<TraceReader>, OpenError> =
             files.iter().map(|path| TraceReader::open(path, format, choices)).collect();

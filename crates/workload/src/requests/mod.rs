@@ -45,7 +45,6 @@ pub use told::Told;
 pub use volume::{OF_VOLUMES, Places, VOLUME, VOLUMES, Volume};
 
 use crate::stream::StreamError;
-use instructions::Requested;
 use std::path::PathBuf;
 
 /// Bytes of a request at most: 1 GiB.
@@ -131,12 +130,6 @@ pub fn open(
             reader.lay(places);
         }
         return Ok(Box::new(reader));
-    }
-    // Files of a program's threads tell the times of their instructions, and those of processes none.
-    if format.times == Times::Absent
-        && let Some(requested) = Requested::open(files, format)?
-    {
-        return Ok(Box::new(requested));
     }
     let mut merged = Merged::open(files, format, choices)?;
     if let Some(places) = &places {

@@ -77,7 +77,6 @@ impl Script for Lines {
 }
 
 /// A trace on its way to a processor.
-#[derive(Clone)]
 struct Accesses;
 
 impl Program for Accesses {
@@ -107,10 +106,6 @@ impl ReadInstructions for Accesses {
         let before = before.into();
         out.push_back(Instruction { before, counts: true, accesses, ..Instruction::default() });
         Ok(())
-    }
-
-    fn fork(&self) -> Box<dyn ReadInstructions> {
-        Box::new(self.clone())
     }
 }
 

@@ -145,11 +145,6 @@ impl TraceReader {
         self.places.as_ref()
     }
 
-    /// The file.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Lays volumes where those of other files are laid, before the first request is asked for.
     pub(super) fn lay(&mut self, places: &Places) {
         if let Some(volume) = self.volumes() {
