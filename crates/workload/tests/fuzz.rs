@@ -458,7 +458,9 @@ impl std::io::Write for Bounded {
 fn read_instructions(path: &Path, format: &'static Format, numbers: &mut Numbers) -> String {
     let targets: Vec<_> = FORMATS.iter().filter(|it| it.write_instructions.is_some()).collect();
     let target = **numbers.of(&targets);
-    let mut source = match InstructionSource::open(path, format, target) {
+    // By itself, or joined with itself, as though it were the threads of one process.
+    let files = vec![path.to_owned(); *numbers.of(&[1, 2])];
+    let mut source = match InstructionSource::open(&files, format, target) {
         Ok(Some(source)) => source,
         Ok(None) => return "none".into(),
         Err(why) => return why.to_string(),

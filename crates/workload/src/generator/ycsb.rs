@@ -655,7 +655,7 @@ mod tests {
         assert_eq!(scans.len(), 2000);
         for piece in scans.chunks(100) {
             assert_eq!(piece.iter().filter(|one| **one == INSERT).count(), 5);
-            let read = |one: &&(u64, u64)| one.0 % 63 == 0 && one.0 <= 6300 && one.1 == 0;
+            let read = |one: &&(u64, u64)| one.0.is_multiple_of(63) && one.0 <= 6300 && one.1 == 0;
             assert_eq!(piece.iter().filter(read).count(), 95);
         }
     }
