@@ -219,6 +219,17 @@ impl Pass {
     }
 }
 
+/// One that nobody waits for any more, as where an interrupt came while it started, ends: what it has half written
+/// goes. Where what it reads from or writes to does not answer, it is left to itself.
+impl Drop for Pass {
+    fn drop(&mut self) {
+        const PATIENCE: Duration = Duration::from_secs(5);
+        self.stop();
+        let unfinished = |state: &mut State| state.ended.is_none();
+        drop(self.shared.ended.wait_timeout_while(self.shared.lock(), PATIENCE, unfinished));
+    }
+}
+
 impl Shared {
     /// What is under the lock is replaced whole, so that a panic leaves it usable.
     fn lock(&self) -> MutexGuard<'_, State> {
