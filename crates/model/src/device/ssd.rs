@@ -86,25 +86,25 @@ impl Access {
 #[derive(Clone, Copy, Debug)]
 enum Job {
     /// The host reads a page.
-    Read { access: u32, left: u32 },
+    Read { access: u32 },
     /// The host writes part of a page, of which the rest is read.
-    Fill { access: u32, left: u32 },
+    Fill { access: u32 },
     /// A page is programmed with what the buffer had, from this entry on.
-    Flush { page: Page, first: u32, left: u32 },
+    Flush { page: Page, first: u32 },
     /// Collection reads these units of a page.
-    Copy { page: Page, live: u32, left: u32 },
+    Copy { page: Page, live: u32 },
     /// Collection programs a page.
-    Move { page: Page, left: u32 },
+    Move { page: Page },
     /// Collection erases a block.
-    Erase { lane: u32, block: u32, left: u32 },
+    Erase { lane: u32, block: u32 },
     /// A page of the map is read.
-    ReadMap { map: u32, left: u32 },
+    ReadMap { map: u32 },
     /// Pages of the map are programmed.
-    WriteMap { page: Page, left: u32 },
+    WriteMap { page: Page },
     /// A page of a logical block is read to be merged.
-    Gather { lane: u32, offset: u32, left: u32 },
+    Gather { lane: u32, offset: u32 },
     /// A page of a logical block is programmed.
-    Merge { page: Page, left: u32 },
+    Merge { page: Page },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -234,7 +234,7 @@ impl Ssd {
             split: spec.split,
             channel_dies: spec.nand.ways * spec.nand.dies,
             flash_page_bytes: spec.nand.page.bytes() as u32,
-            nand: Nand::new(&spec.nand),
+            nand: Nand::new(&spec.nand, spec.split),
             layer,
             stripe,
             map,
@@ -359,7 +359,7 @@ impl Ssd {
     /// Reads a page from its place in flash.
     fn read_flash(&mut self, index: u32, place: Place) {
         let demand = !self.accesses[index].access.background;
-        let job = self.jobs.insert(Job::Read { access: index, left: self.split });
+        let job = self.jobs.insert(Job::Read { access: index });
         let page = self.layer.geometry().page_of(place);
         self.operate(job, Kind::Read, page, 1, demand);
     }
@@ -378,7 +378,7 @@ impl Ssd {
             if self.joins(index) {
                 return;
             }
-            let job = self.jobs.insert(Job::Fill { access: index, left: self.split });
+            let job = self.jobs.insert(Job::Fill { access: index });
             let page = self.layer.geometry().page_of(place);
             self.operate(job, Kind::Read, page, 1, true);
             return;
@@ -435,8 +435,8 @@ impl Ssd {
 
     // ---- Flash ----------------------------------------------------------------------------------
 
-    /// Starts the operations of a job on the page of each die of its lane. Reads move so many units,
-    /// programs a page.
+    /// Starts the operation of a job on a page of its lane. Reads move so many units, programs a page. The dies of a lane
+    /// do the same at the same time.
     fn operate(&mut self, token: u32, kind: Kind, page: Page, units: u32, demand: bool) {
         let bytes = match kind {
             Kind::Read => units * self.page_bytes / self.split,
@@ -444,42 +444,22 @@ impl Ssd {
             Kind::Erase => 0,
         };
         let planes = self.layer.geometry().planes;
-        // Lanes are numbered as the dies of every `split`-th channel.
-        let (group, in_channel) = (page.lane / self.channel_dies, page.lane % self.channel_dies);
-        for part in 0..self.split {
-            let die = (group * self.split + part) * self.channel_dies + in_channel;
-            let operation = nand::Operation {
-                token,
-                kind,
-                die,
-                plane: page.page % planes,
-                block: page.block,
-                page: page.page / planes,
-                bytes,
-                demand,
-            };
-            self.nand.submit(operation);
-        }
+        self.nand.submit(nand::Operation {
+            token,
+            kind,
+            die: page.lane,
+            plane: page.page % planes,
+            block: page.block,
+            page: page.page / planes,
+            bytes,
+            demand,
+        });
     }
 
     /// Flash has done an operation.
     fn done(&mut self, done: &nand::Done, out: &mut Vec<DonePage>) {
-        let (Job::Read { left, .. }
-        | Job::Fill { left, .. }
-        | Job::Flush { left, .. }
-        | Job::Copy { left, .. }
-        | Job::Move { left, .. }
-        | Job::Erase { left, .. }
-        | Job::ReadMap { left, .. }
-        | Job::WriteMap { left, .. }
-        | Job::Gather { left, .. }
-        | Job::Merge { left, .. }) = &mut self.jobs[done.token];
-        *left -= 1;
-        if *left > 0 {
-            return;
-        }
         match self.jobs.remove(done.token) {
-            Job::Read { access, .. } => {
+            Job::Read { access } => {
                 let at_ps = done.at_ps + self.firmware.decode_latency.picoseconds();
                 let it = &mut self.accesses[access];
                 it.pass_read(done);
@@ -489,22 +469,22 @@ impl Ssd {
                 self.decoded(done.at_ps, at_ps, access, out);
                 self.serve_joined(done.at_ps, at_ps, joined, out);
             }
-            Job::Fill { access, .. } => {
+            Job::Fill { access } => {
                 self.accesses[access].pass_read(done);
                 let joined = self.take_joined(access);
                 self.store(done.at_ps, access, out);
                 self.serve_joined(done.at_ps, done.at_ps, joined, out);
             }
-            Job::Flush { page, first, .. } => {
+            Job::Flush { page, first } => {
                 self.programming -= 1;
                 self.flushed(done, page, first, out);
             }
-            Job::Copy { page, live, .. } => self.copied(page, live),
-            Job::Move { page, .. } => {
+            Job::Copy { page, live } => self.copied(page, live),
+            Job::Move { page } => {
                 self.programming -= 1;
                 self.moved(page);
             }
-            Job::Erase { lane, block, .. } => {
+            Job::Erase { lane, block } => {
                 self.layer.erased(lane, block);
                 let collected = self.work[lane as usize].collection.take();
                 self.collecting -= u32::from(collected.is_some());
@@ -512,13 +492,13 @@ impl Ssd {
                 self.collect(lane);
                 self.admit(done.at_ps, out);
             }
-            Job::ReadMap { map, .. } => self.loaded(done.at_ps, map, Some(done), out),
-            Job::WriteMap { page, .. } => self.map_written(page),
-            Job::Gather { lane, offset, .. } => {
+            Job::ReadMap { map } => self.loaded(done.at_ps, map, Some(done), out),
+            Job::WriteMap { page } => self.map_written(page),
+            Job::Gather { lane, offset } => {
                 self.gathered(lane, offset);
                 self.admit(done.at_ps, out);
             }
-            Job::Merge { page, .. } => {
+            Job::Merge { page } => {
                 self.merged(page);
                 self.admit(done.at_ps, out);
             }

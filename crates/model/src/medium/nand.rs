@@ -139,6 +139,8 @@ enum Event {
 /// The state of an array of flash.
 #[derive(Clone, Debug)]
 pub struct Nand {
+    /// Dies that do the same at the same time, each on a channel of its own: one of them stands for all.
+    twins: u32,
     dies: Vec<Die>,
     buses: Vec<Bus>,
     dies_of_channel: u32,
@@ -162,13 +164,17 @@ pub struct Nand {
 
 impl Nand {
     /// An array with nothing to do. The description has been checked.
-    pub fn new(spec: &NandSpec) -> Self {
+    ///
+    /// An operation concerns `twins` dies at once, one on each of as many neighbouring channels, which so have the same to
+    /// do at all times. They are numbered together, and the operation's bytes are those that cross each channel.
+    pub fn new(spec: &NandSpec, twins: u32) -> Self {
         let times = |times: &PageTimesSpec| {
             (times.read_latency.picoseconds(), times.program_latency.picoseconds())
         };
         Nand {
-            dies: vec![Die::default(); spec.all_dies() as usize],
-            buses: vec![Bus::default(); spec.channels as usize],
+            twins,
+            dies: vec![Die::default(); spec.all_dies() as usize / twins as usize],
+            buses: vec![Bus::default(); (spec.channels / twins) as usize],
             dies_of_channel: spec.ways * spec.dies,
             planes: spec.planes,
             page_ps: spec.page_types().map(times).collect(),
@@ -262,12 +268,12 @@ impl Nand {
 
     /// Bytes that all channels move in a second.
     pub fn bytes_per_second(&self) -> u64 {
-        self.bus_bytes_per_second.saturating_mul(self.buses.len() as u64)
+        self.bus_bytes_per_second.saturating_mul(self.buses.len() as u64 * u64::from(self.twins))
     }
 
-    /// Operations taken and not yet done.
+    /// Operations taken and not yet done, of each die.
     pub fn in_flight(&self) -> usize {
-        self.held.len()
+        self.held.len() * self.twins as usize
     }
 
     /// Operations that wait for a die or are under way in it.
@@ -276,19 +282,24 @@ impl Nand {
         die.reads.len() + die.others.len()
     }
 
-    /// What it did.
+    /// What all dies did.
     pub fn counts(&self) -> NandCounts {
-        NandCounts { bus_ps: self.buses.iter().map(|bus| bus.busy_ps).sum(), ..self.counts }
+        let bus_ps = self.buses.iter().map(|bus| bus.busy_ps).sum();
+        let each = NandCounts { bus_ps, ..self.counts };
+        (1..self.twins).fold(each, |sum, _| sum.together(&each))
     }
 
     /// Picoseconds in which each channel was taken.
     pub fn channels_busy_ps(&self) -> impl Iterator<Item = u64> + '_ {
-        self.buses.iter().map(|bus| bus.busy_ps)
+        let each = move |bus: &Bus| std::iter::repeat_n(bus.busy_ps, self.twins as usize);
+        self.buses.iter().flat_map(each)
     }
 
-    /// Picoseconds in which the array of each die worked.
+    /// Picoseconds in which the array of each die worked, channel by channel.
     pub fn dies_busy_ps(&self) -> impl Iterator<Item = u64> + '_ {
-        self.dies.iter().map(|die| die.busy_ps)
+        let of_channel = self.dies.chunks(self.dies_of_channel as usize);
+        let twins = of_channel.flat_map(|dies| std::iter::repeat_n(dies, self.twins as usize));
+        twins.flatten().map(|die| die.busy_ps)
     }
 
     /// Time of the channel for so many bytes, rounded up.

@@ -108,7 +108,7 @@ impl Ssd {
                 continue;
             }
             collection.reads += 1;
-            let job = self.jobs.insert(Job::Copy { page, live, left: self.split });
+            let job = self.jobs.insert(Job::Copy { page, live });
             self.operate(job, Kind::Read, page, live.count_ones(), false);
         }
     }
@@ -148,7 +148,7 @@ impl Ssd {
             self.layer.pad(geometry.page_units - units);
             collection.programs += 1;
             self.programming += 1;
-            let job = self.jobs.insert(Job::Move { page, left: self.split });
+            let job = self.jobs.insert(Job::Move { page });
             self.operate(job, Kind::Program, page, units, false);
         }
     }
@@ -175,7 +175,7 @@ impl Ssd {
         collection.erasing = true;
         self.note_idle_work(lane, true);
         self.note_erase(lane, block);
-        let job = self.jobs.insert(Job::Erase { lane, block, left: self.split });
+        let job = self.jobs.insert(Job::Erase { lane, block });
         let page = Page { lane, block, page: 0 };
         self.operate(job, Kind::Erase, page, 0, false);
     }

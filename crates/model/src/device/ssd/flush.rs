@@ -110,7 +110,7 @@ impl Ssd {
         self.layer.pad(page_units - count);
         self.begin_program(page.lane);
         self.programming += 1;
-        let job = self.jobs.insert(Job::Flush { page, first, left: self.split });
+        let job = self.jobs.insert(Job::Flush { page, first });
         self.operate(job, Kind::Program, page, page_units, false);
     }
 

@@ -132,7 +132,7 @@ impl Ssd {
                 self.note_program(unit, from, place);
                 self.begin_program(lane);
                 self.programming += 1;
-                let job = self.jobs.insert(Job::Flush { page, first: entry, left: self.split });
+                let job = self.jobs.insert(Job::Flush { page, first: entry });
                 self.operate(job, Kind::Program, page, 1, false);
                 return true;
             }

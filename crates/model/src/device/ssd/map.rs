@@ -207,7 +207,7 @@ impl Ssd {
             Some(place) => {
                 map.counts.reads += 1;
                 let awaited = map.wants.get(&number).is_some_and(|it| !it.accesses.is_empty());
-                let job = self.jobs.insert(Job::ReadMap { map: number, left: self.split });
+                let job = self.jobs.insert(Job::ReadMap { map: number });
                 let page = self.layer.geometry().page_of(place);
                 self.operate(job, Kind::Read, page, 1, awaited);
             }
@@ -268,7 +268,7 @@ impl Ssd {
         map.writing += units as usize;
         map.counts.writes += u64::from(units);
         self.layer.pad(geometry.page_units - units);
-        let job = self.jobs.insert(Job::WriteMap { page, left: self.split });
+        let job = self.jobs.insert(Job::WriteMap { page });
         self.operate(job, Kind::Program, page, units, false);
         self.collect(page.lane);
         true

@@ -51,7 +51,7 @@ fn run(array: &mut Nand, given: &[(u64, Operation)]) -> Vec<Done> {
 }
 
 fn ends(spec: &NandSpec, given: &[(u64, Operation)]) -> Vec<u64> {
-    run(&mut Nand::new(spec), given).iter().map(|done| done.at_ps).collect()
+    run(&mut Nand::new(spec, 1), given).iter().map(|done| done.at_ps).collect()
 }
 
 const READ_PS: u64 = CYCLES_PS + 25 * US + CYCLES_PS + DATA_PS;
@@ -117,7 +117,7 @@ fn one_command_does_the_same_in_all_planes() {
     for kind in [Kind::Read, Kind::Program] {
         let given: Vec<_> =
             (0..4).map(|plane| (0, Operation { plane, ..operation(plane, kind, 0) })).collect();
-        let mut array = Nand::new(&spec);
+        let mut array = Nand::new(&spec, 1);
         let last_ps = run(&mut array, &given).iter().map(|done| done.at_ps).max().unwrap();
         let (array_us, cycles) = if kind == Kind::Read { (25, 8) } else { (200, 4) };
         assert_eq!(last_ps, cycles * CYCLES_PS + array_us * US + 4 * DATA_PS);
@@ -134,7 +134,7 @@ fn one_command_does_the_same_in_all_planes() {
 fn parts_of_a_page_that_are_wanted_together_are_read_once() {
     let given: Vec<_> =
         (0..4).map(|token| (0, Operation { bytes: 1024, ..read(token, 0) })).collect();
-    let mut array = Nand::new(&nand());
+    let mut array = Nand::new(&nand(), 1);
     let last_ps = run(&mut array, &given).iter().map(|done| done.at_ps).max();
     assert_eq!(last_ps, Some(CYCLES_PS + 25 * US + 4 * CYCLES_PS + DATA_PS));
     assert_eq!((array.counts().reads, array.counts().read_commands), (1, 1));
@@ -144,7 +144,7 @@ fn parts_of_a_page_that_are_wanted_together_are_read_once() {
 fn pages_of_other_numbers_are_read_together_only_where_the_flash_can() {
     let given = [(0, read(0, 0)), (0, Operation { plane: 1, page: 3, ..read(1, 0) })];
     let commands = |multi_plane_reads| {
-        let mut array = Nand::new(&NandSpec { planes: 2, multi_plane_reads, ..nand() });
+        let mut array = Nand::new(&NandSpec { planes: 2, multi_plane_reads, ..nand() }, 1);
         run(&mut array, &given);
         array.counts().read_commands
     };
@@ -163,7 +163,7 @@ fn reads_suspend_programs_and_erases_as_often_as_they_may() {
     let reads: Vec<_> =
         (0..4).map(|n| (start_ps + u64::from(n) * 100 * US, read_page(n + 1, 0))).collect();
     let given = [&[(0, erase(0, 0))][..], &reads].concat();
-    let mut array = Nand::new(&spec);
+    let mut array = Nand::new(&spec, 1);
     let found = run(&mut array, &given);
     assert_eq!(array.counts().suspends, 2);
     assert!(found[2].at_ps < found[0].at_ps && found[0].at_ps < found[3].at_ps, "{found:?}");
@@ -234,7 +234,7 @@ proptest! {
             (Just(spec), given)
         }),
     ) {
-        let mut array = Nand::new(&spec);
+        let mut array = Nand::new(&spec, 1);
         let done = run(&mut array, &given);
         prop_assert_eq!(done.len(), given.len());
         for (done, (at_ps, operation)) in done.iter().zip(&given) {
@@ -271,13 +271,39 @@ proptest! {
     }
 
     #[test]
+    fn a_die_that_stands_for_its_twin_does_what_both_would(
+        (spec, given) in arrays().prop_flat_map(|spec| {
+            let given = operations(spec.planes);
+            (Just(spec), given)
+        }),
+    ) {
+        let dies = spec.all_dies() as u32 / 2;
+        let of_die = |it: &Operation| it.die % dies;
+        let once: Vec<_> = given.iter()
+            .map(|(at_ps, it)| (*at_ps, Operation { die: of_die(it), ..*it })).collect();
+        let both: Vec<_> = given.iter().flat_map(|(at_ps, it)| [0, 1].map(|twin| {
+            (*at_ps, Operation { token: 2 * it.token + twin, die: of_die(it) + twin * dies, ..*it })
+        })).collect();
+        let (mut one, mut two) = (Nand::new(&spec, 2), Nand::new(&spec, 1));
+        let (done, done_by_both) = (run(&mut one, &once), run(&mut two, &both));
+        prop_assert_eq!(done.len() * 2, done_by_both.len());
+        for (n, by_one) in done_by_both.iter().enumerate() {
+            prop_assert_eq!(*by_one, Done { token: by_one.token, ..done[n / 2] });
+        }
+        prop_assert_eq!(one.counts(), two.counts());
+        prop_assert!(one.channels_busy_ps().eq(two.channels_busy_ps()));
+        prop_assert!(one.dies_busy_ps().eq(two.dies_busy_ps()));
+        prop_assert_eq!(one.bytes_per_second(), two.bytes_per_second());
+    }
+
+    #[test]
     fn programs_and_erases_of_a_die_are_done_in_the_order_in_which_they_came(
         (spec, given) in arrays().prop_flat_map(|spec| {
             let given = operations(spec.planes);
             (Just(spec), given)
         }),
     ) {
-        let done = run(&mut Nand::new(&spec), &given);
+        let done = run(&mut Nand::new(&spec, 1), &given);
         for die in 0..4 {
             let writes = done.iter().zip(&given)
                 .filter(|(_, (_, it))| it.die == die && it.kind != Kind::Read);

@@ -136,7 +136,7 @@ impl Ssd {
             match self.place_of(lane, copying.logical, offset) {
                 Some((_, place)) => {
                     copying.reads += 1;
-                    let job = self.jobs.insert(Job::Gather { lane, offset, left: self.split });
+                    let job = self.jobs.insert(Job::Gather { lane, offset });
                     let page = self.layer.geometry().page_of(place);
                     self.operate(job, Kind::Read, page, 1, false);
                 }
@@ -171,7 +171,7 @@ impl Ssd {
             self.layer.put_moved(unit, from, place);
             self.note_move(unit, from, place);
             copying.programs += 1;
-            let job = self.jobs.insert(Job::Merge { page, left: self.split });
+            let job = self.jobs.insert(Job::Merge { page });
             self.operate(job, Kind::Program, page, 1, false);
         }
     }
@@ -192,7 +192,7 @@ impl Ssd {
 
     fn erase_merged(&mut self, lane: u32, block: u32) {
         self.note_erase(lane, block);
-        let job = self.jobs.insert(Job::Erase { lane, block, left: self.split });
+        let job = self.jobs.insert(Job::Erase { lane, block });
         self.operate(job, Kind::Erase, Page { lane, block, page: 0 }, 0, false);
     }
 

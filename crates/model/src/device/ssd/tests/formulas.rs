@@ -252,6 +252,6 @@ fn energy_is_current_times_voltage_times_time() {
 
 #[test]
 fn an_idle_array_announces_nothing() {
-    assert_eq!(Nand::new(&nand()).next_event_ps(), None);
+    assert_eq!(Nand::new(&nand(), 1).next_event_ps(), None);
     assert_eq!(Ssd::new(&spec()).next_event_ps(), None);
 }
