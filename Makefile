@@ -74,7 +74,7 @@ mutants: ## Plants faults in a copy of the model; fails where no test finds one.
 	tools/mutants
 
 .PHONY: fuzz
-fuzz: ## Fuzzes all that reads a user's file, for FUZZ_SECONDS (300) from SEED (1); ONLY names readers. Tests do a little of it.
+fuzz: ## Fuzzes all that reads a user's file, and devices of any description, for FUZZ_SECONDS (300) each from SEED (1); ONLY names readers, or devices (device/…). Tests do a little of it.
 	TIERSCOPE_FUZZ_SECONDS=$${FUZZ_SECONDS:-300} TIERSCOPE_FUZZ_SEED=$${SEED:-1} TIERSCOPE_FUZZ_ONLY=$${ONLY:-} \
 		cargo test $(RUST_TESTS) --test fuzz -- --nocapture
 

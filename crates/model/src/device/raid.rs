@@ -438,8 +438,9 @@ impl Raid {
         // Of a page that is written in part the cache has to have the rest.
         let known = whole.len() == pages.len() || cache.read(pages.iter().copied());
         if !known || !cache.fits(pages.len()) {
-            // What is newer does not come to a drive before what is older.
-            if cache.is_writing(pages.iter().copied()) {
+            // What is newer does not come to a drive before what is older, which nobody else has until it is there.
+            let waits = pages.iter().any(|page| cache.waits(*page));
+            if waits || cache.is_writing(pages.iter().copied()) {
                 return false;
             }
             for &page in &whole {

@@ -25,6 +25,7 @@ fn built(spec: &SystemSpec) -> (AnyDevice, u64) {
     let ssd = ssd.or(store).expect("it has a drive");
     let pcie = spec.pcie.as_ref().map(|link| link as &dyn LinkDescription);
     let link = pcie.or(spec.sata.as_ref().map(|link| link as &dyn LinkDescription));
+    let link = link.or(spec.link.as_ref().map(|link| link as &dyn LinkDescription));
     (ssd.build(link.expect("the drive is behind a link")), ssd.capacity().bytes())
 }
 
@@ -308,4 +309,51 @@ fn a_drive_against_runs_of_mqsim() {
     let did = flash.translation;
     let amplification = (did.host_units + did.moved_units) as f64 / did.host_units as f64;
     against("amplification", amplification, 2.379, 0.25, 0.4);
+}
+
+/// What SimpleSSD was given (SimpleSSD/SimpleSSD-Standalone at 8255367 with SimpleSSD 2.0.13, 73ad8ad), as we describe
+/// it: the drive of MQSim, but for a channel whose megabytes are those of 2^20, commands of a byte each of its time, and
+/// no link.
+fn simplessd(sets: &[(&str, &str)]) -> SystemSpec {
+    let link = r#"
+[link]
+bandwidth = "1TB/s"
+payload = "4KiB"
+packet_overhead = "0B"
+latency = "0s"
+"#;
+    let all = [
+        ("ssd.nand.bus_rate", "349.175MT/s"),
+        ("ssd.nand.command_cycle", "2.864ns"),
+        ("ssd.initial", "written"),
+    ];
+    let all = all.iter().chain(sets);
+    let sets: Vec<_> = all.map(|(path, value)| (path.to_string(), value.to_string())).collect();
+    load_text("simplessd", &format!("{MQSIM}{link}"), &sets)
+        .unwrap_or_else(|it| panic!("{it}"))
+        .spec
+}
+
+/// Rung 6: the same against reference runs of SimpleSSD.
+#[test]
+fn a_drive_against_runs_of_simplessd() {
+    let of = |ask, depth, count| {
+        let (mut drive, capacity) = built(&simplessd(&[]));
+        run(&mut drive, capacity, ask, depth, count)
+    };
+    // Mean latencies of reads anywhere, in microseconds.
+    for (depth, published, from, to) in [
+        (1, 88.172, -0.02, -0.01),
+        (2, 94.735, -0.02, -0.005),
+        (8, 142.927, 0.015, 0.04),
+        (32, 388.969, 0.05, 0.08),
+        (128, 1420.434, 0.11, 0.14),
+    ] {
+        let (_, latency_us) = of(Ask::RandomRead, depth, 40_000);
+        against(&format!("reads, {depth} at a time"), latency_us, published, from, to);
+    }
+    let (rate, _) = of(Ask::Read, 32, 4_000);
+    against("read in order, MB/s", rate * 0.131_072, 377.636, -0.13, -0.11);
+    let (_, latency_us) = of(Ask::RandomWrite, 1, 2_000);
+    against("written, one at a time, us", latency_us, 763.875, -0.006, 0.0);
 }

@@ -47,6 +47,7 @@ impl Ssd {
                 for page in first..first + count {
                     self.buffer.drop_unit(page);
                     self.layer.trim(page);
+                    self.note_trim(page);
                 }
                 self.trim_map(first, count);
                 self.end_control(now_ps, index, out);

@@ -111,6 +111,18 @@ impl Contents {
         }
     }
 
+    /// A unit holds nothing from now on, as the map says, which is written with what follows it: neither what was on its
+    /// way to flash comes back, nor what capacitors have brought there.
+    fn trim(&mut self, unit: u64) {
+        let buffered = std::mem::replace(self.buffered.get_mut(unit), NOTHING);
+        self.count -= u64::from(buffered != NOTHING);
+        if buffered != NOTHING || self.kept(unit) != UNTOUCHED {
+            self.orders += 1;
+            let written = Written { order: self.orders, content: NOTHING.content };
+            self.kept.set(unit, Kept { written, place: NOWHERE - 1 });
+        }
+    }
+
     /// What flash held of a unit is erased; `trimmed` if the map has none for the unit: nothing looks for what was
     /// there, and it is read as what was never written. What capacitors have brought to flash since lies elsewhere.
     fn erase(&mut self, unit: u64, trimmed: bool) {
@@ -126,6 +138,14 @@ impl Ssd {
     pub(super) fn note_buffered(&mut self, unit: u64, content: Content) {
         if let Some(contents) = &mut self.contents {
             contents.buffer(unit, content);
+        }
+    }
+
+    /// A unit is given back: what flash and buffer have of it is not looked for any more.
+    #[inline]
+    pub(super) fn note_trim(&mut self, unit: u64) {
+        if let Some(contents) = &mut self.contents {
+            contents.trim(unit);
         }
     }
 
@@ -363,12 +383,12 @@ impl Ssd {
         for (_, job) in jobs.iter() {
             match *job {
                 Job::Flush { page, .. }
-                | Job::Move { page, .. }
-                | Job::WriteMap { page, .. }
-                | Job::Merge { page, .. } => {
+                | Job::Move { page }
+                | Job::WriteMap { page }
+                | Job::Merge { page } => {
                     self.layer.programmed(page);
                 }
-                Job::Erase { lane, block, .. } => {
+                Job::Erase { lane, block } => {
                     self.layer.erased(lane, block);
                     self.work[lane as usize].collection = None;
                     self.log_erased(lane);
@@ -410,6 +430,29 @@ impl Ssd {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_trimmed_is_neither_buffered_nor_found_again() {
+        let mut contents = Contents::new(Weaknesses::default());
+        let program = |contents: &mut Contents, place| {
+            let written = contents.buffered.get(7);
+            contents.programs.insert(place, Program { unit: 7, written, from: NOWHERE });
+        };
+        contents.buffer(7, 11);
+        program(&mut contents, 3);
+        contents.program(3);
+        contents.buffer(7, 12);
+        contents.drained = contents.buffered.fork();
+        program(&mut contents, 4);
+        contents.trim(7);
+        assert_eq!((contents.count, contents.kept(7).written.content), (0, 0));
+        contents.program(4);
+        assert_eq!(contents.kept(7).written.content, 0, "it was on its way to flash");
+        contents.buffer(7, 13);
+        program(&mut contents, 5);
+        contents.program(5);
+        assert_eq!((contents.count, contents.kept(7).written.content), (0, 13));
+    }
 
     #[test]
     fn what_capacitors_brought_to_flash_outlives_the_block_of_what_was_there_before() {
