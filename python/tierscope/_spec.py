@@ -2304,12 +2304,15 @@ class FileSystem(_Spec):
 class Driver(_Spec):
     """The driver of the store."""
 
-    completion: Literal["interrupt", "polling"] | None = None
+    completion: Literal["interrupt", "polling", "hybrid"] | None = None
     """How a thread learns that what it waits for is done.
 
     ``"interrupt"``: By an interrupt: another thread runs meanwhile. ``"polling"``: It asks the
     device until its own requests are done, and keeps its hardware thread. What other threads, or
-    the kernel's own, have handed over is told by an interrupt.
+    the kernel's own, have handed over is told by an interrupt. ``"hybrid"``: It sleeps for half of
+    the time that requests of the same size and direction took on average in the last 100 ms in
+    which somebody polled, while another thread runs, and polls then (`blk_mq_poll_hybrid`,
+    block/blk-mq.c, Linux 4.10 to 6.3).
     """
 
     lock: str | None = None

@@ -107,9 +107,32 @@ pub fn workloads_page() -> String {
             let meaning = capital(one.meaning.trim_end_matches('.'));
             line(&mut page, &format!("| `{}` | `{}` | {meaning}. |", one.name, one.default));
         }
+        let family = generator.name.split('/').next().unwrap_or_default();
+        let shown: Vec<_> =
+            PICTURES.iter().filter(|(_, families)| families.contains(&family)).collect();
+        assert!(!shown.is_empty(), "no picture shows {}: name it in PICTURES", generator.name);
+        page.push_str(
+            "\n[What it does, and its source](../models/workloads.md); its row of the picture:\n",
+        );
+        for (picture, _) in shown {
+            page.push_str(&format!(
+                "\n![{family} among others: accesses and reuse distances](../images/workloads-{picture}.png)\n"
+            ));
+        }
     }
     page
 }
+
+/// Which families of workloads each picture of `tools/workload-pictures` shows.
+const PICTURES: [(&str, &[&str]); 7] = [
+    ("memory", &["gups", "mmap", "chase", "stream", "strided", "zipf", "thrash"]),
+    ("files", &["dd-read", "dd-write", "xdd"]),
+    ("servers", &["filebench", "postmark", "build", "patch"]),
+    ("databases", &["bdb", "bionet", "ptf"]),
+    ("logs", &["sqlite", "bdb", "bionet", "ptf"]),
+    ("hams", &["mmap-benchmark", "sqlite", "rodinia"]),
+    ("computation", &["dgemm", "nas", "graph-walk", "ycsb", "llm"]),
+];
 
 /// A text with its first letter as a capital.
 fn capital(text: &str) -> String {

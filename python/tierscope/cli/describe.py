@@ -71,8 +71,8 @@ def show(
 
     Args:
         what: systems, hosts, kernels, workloads, technologies, the name of a preset or file, or a
-            directory that `tierscope run -o` or `tierscope sweep` wrote; nothing for systems, hosts,
-            kernels and workloads.
+            directory that `tierscope run -o` or `tierscope sweep` wrote; nothing for systems,
+            hosts, kernels and workloads.
         set_: PATH=VALUE sets one value of the system shown.
         json_: Prints the system or the result as one JSON object; or writes it to a file:
             --json=FILE.

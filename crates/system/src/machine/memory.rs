@@ -221,9 +221,12 @@ pub(super) struct TransferIo {
     /// When it was handed over, and the kind of its request, where times of requests are kept.
     pub submitted_ps: u64,
     pub kind: usize,
-    /// How long the thread slept before it polls, and whether it still does.
+    /// When the thread went to sleep before it polls, for how long, and whether it still does.
+    pub left_ps: u64,
     pub slept_ps: u64,
     pub asleep: bool,
+    /// When it ended, for a thread that slept.
+    pub ended_ps: u64,
     /// Stages of the page that came last.
     pub timeline: Timeline,
 }
@@ -762,7 +765,7 @@ impl Machine {
             let waited_ps = now_ps - thread.clock_ps;
             self.account.causes.wait_in_call(thread.call_cause(), waited_ps, true);
         }
-        thread.charge_slept(&io.timeline, io.slept_ps);
+        thread.charge_slept(io, now_ps);
         thread.charge_tail(&io.timeline, Stage::HostQueue, now_ps);
         thread.state = State::Running(context);
         self.contexts[context].doing = Doing::Running;

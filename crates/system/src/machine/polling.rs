@@ -69,7 +69,7 @@ impl Machine {
             return false;
         };
         let Some(sleep_ps) = times.sleep_ps(io.kind, now_ps) else { return false };
-        (io.slept_ps, io.asleep) = (sleep_ps, true);
+        (io.left_ps, io.slept_ps, io.asleep) = (now_ps, sleep_ps, true);
         let mut steps = path_steps(Stage::Interrupt, self.os.paths.interrupt, 1);
         steps.extend(path_steps(Stage::WakeUp, self.os.paths.wake_up, 1));
         steps.push(Step::Act(Action::Poll(id)));
@@ -87,7 +87,7 @@ impl Machine {
     pub(super) fn poll_after_sleep(&mut self, index: usize, id: TransferId, now_ps: u64) {
         let thread = self.contexts[index].thread;
         if let Some(io) = self.threads[thread].slept_through.take() {
-            self.threads[thread].charge_slept(&io.timeline, io.slept_ps);
+            self.threads[thread].charge_slept(&io, io.ended_ps);
             return self.found(index, &io, now_ps);
         }
         if let Some(io) = self.transfers.get_mut(&id) {
@@ -103,7 +103,8 @@ impl Machine {
             times.ended(io.kind, now_ps - io.submitted_ps, now_ps);
         }
         let Some(thread) = io.submitter.filter(|_| io.asleep) else { return false };
-        self.threads[thread].slept_through = Some(Box::new(io.clone()));
+        let io = TransferIo { ended_ps: now_ps, ..io.clone() };
+        self.threads[thread].slept_through = Some(Box::new(io));
         true
     }
 }

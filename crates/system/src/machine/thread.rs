@@ -457,11 +457,14 @@ impl Thread {
         }
     }
 
-    /// What it slept before it polled, and was charged as blocked, goes to the first stages of the request, as far
-    /// as that took so long.
-    pub fn charge_slept(&mut self, request: &Timeline, slept_ps: u64) {
-        let mut left_ps = slept_ps;
-        for (stage, ps) in request.iter() {
+    /// What it slept before it polled for a transfer that ended then, and was charged as blocked, goes to the stages
+    /// in which the transfer was meanwhile, as far as that took so long.
+    pub fn charge_slept(&mut self, io: &TransferIo, ended_ps: u64) {
+        if io.slept_ps == 0 {
+            return;
+        }
+        let mut left_ps = io.slept_ps;
+        for (stage, ps) in tail(&io.timeline, Stage::HostQueue, ended_ps - io.left_ps).iter() {
             let part_ps = ps.min(left_ps);
             left_ps -= part_ps;
             self.times[BLOCKED] -= part_ps;

@@ -267,25 +267,34 @@ fn is_kernel(base: &Node) -> bool {
 
 /// Nothing is left of how another kernel hands requests over: a scheduler's options mean nothing to another.
 fn make_place_for_kernel(below: &mut Node) {
-    if let Some(mut storage) = below.remove("storage") {
+    if let Some(storage) = below.get_mut("storage") {
         drop(storage.remove("block_layer"));
-        below.put("storage", storage);
     }
 }
 
-/// A machine without an operating system that pages takes a kernel's costs alone: what nobody but a kernel says of
-/// `[storage]` is left out.
+/// What a kernel says where a machine has no place for it is left out: all of `[storage]` where nobody else says
+/// anything of it, as nothing pages there, and the block layer before a store in DRAM, which goes past it
+/// (`brd_make_request`, drivers/block/brd.c).
 fn leave_out_idle_kernel(root: &mut Node) {
+    let in_dram = root.get(IN_DRAM).is_some();
+    let Some(storage) = root.get_mut("storage") else { return };
+    if in_dram && storage.get("block_layer").is_some_and(is_of_kernels) {
+        drop(storage.remove("block_layer"));
+    }
+    if !storage.is_leaf() && is_of_kernels(storage) {
+        root.remove("storage");
+    }
+}
+
+/// Whether kernels alone have said all that is below a node.
+fn is_of_kernels(node: &Node) -> bool {
     let mut of_kernels = true;
-    let Some(storage) = root.get("storage") else { return };
-    storage.leaves("", &mut |_, leaf| {
+    node.leaves("", &mut |_, leaf| {
         let mut kernels = presets::kernels().into_iter();
         of_kernels &=
             kernels.any(|(kernel, _)| leaf.place.starts_with(&format!("preset {kernel}:")));
     });
-    if of_kernels && !storage.is_leaf() {
-        root.remove("storage");
-    }
+    of_kernels
 }
 
 /// Whether a description has a whole processor, and not only what differs in one.

@@ -494,7 +494,9 @@ fn a_kernel_takes_the_place_of_what_a_machine_says_of_its_own() {
             assert!(kernels_own("os.paths.driver.instructions"), "{machine} with {kernel}");
             if with.spec.storage.is_some() {
                 assert!(kernels_own("storage.readahead") && kernels_own("storage.reclaim"));
-                assert!(kernels_own("storage.block_layer.scheduler"), "{machine} with {kernel}");
+                let layer = with.sources.contains_key("storage.block_layer.scheduler");
+                assert_eq!(layer, with.spec.ramdisk.is_none(), "{machine} with {kernel}");
+                assert!(!layer || kernels_own("storage.block_layer.scheduler"), "{machine}");
             }
             let own =
                 with.sources.iter().filter(|(_, source)| source.place.starts_with(&of_kernel));

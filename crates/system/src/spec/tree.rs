@@ -99,7 +99,7 @@ impl Node {
                 self.place = over.place;
                 self.key_place = over.key_place;
                 for (key, value) in fields {
-                    match self.remove_in_place(&key) {
+                    match self.get_mut(&key) {
                         Some(below) => below.merge(value),
                         None => drop(self.entry(&key, value)),
                     }
@@ -109,7 +109,7 @@ impl Node {
         }
     }
 
-    fn remove_in_place(&mut self, key: &str) -> Option<&mut Node> {
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
         match &mut self.data {
             Data::Table(fields) => fields.iter_mut().find(|(name, _)| name == key).map(|(_, v)| v),
             _ => None,

@@ -99,7 +99,15 @@ fn a_thread_that_sleeps_before_it_polls_is_as_quick() {
     assert_eq!(sleeps.counter("context_switches"), PAGES - 10);
     // The kernel is free, and half of the mean is less than any of them: nothing is lost.
     assert_eq!(sleeps.time_ps, polls.time_ps);
-    assert_eq!(sleeps.stages_ps, polls.stages_ps);
+    // But for the few cycles of being switched to again, which the wait hides, each stage is as long.
+    assert_eq!(
+        sleeps.stages_ps.keys().collect::<Vec<_>>(),
+        polls.stages_ps.keys().collect::<Vec<_>>()
+    );
+    for (stage, ps) in &polls.stages_ps {
+        let apart_ps = sleeps.stages_ps[stage].abs_diff(*ps);
+        assert!(apart_ps <= (PAGES - 10) * 10_000, "{stage}: {apart_ps} ps");
+    }
     assert_eq!(blocked_ns(&sleeps), 0.0);
 }
 
@@ -109,9 +117,10 @@ fn while_one_sleeps_another_runs() {
     let polls = time_ms(&[SLOW, POLLING]);
     let switched = time_ms(&[SLOW]);
     let sleeps = time_ms(&[SLOW, HYBRID]);
-    // One after the other, 800 ms; side by side, 400 ms; and half of each fault side by side.
+    // One after the other, 800 ms; side by side, 400 ms. Where half is slept, ten faults teach how long that is, and
+    // of the other 70 one thread polls while the other sleeps.
     assert!((polls - 800.0).abs() < 10.0 && (switched - 400.0).abs() < 10.0, "{polls}, {switched}");
-    assert!((500.0..700.0).contains(&sleeps), "{sleeps}");
+    assert!((sleeps - 450.0).abs() < 10.0, "{sleeps}");
 }
 
 #[test]

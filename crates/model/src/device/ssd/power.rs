@@ -100,7 +100,9 @@ impl Contents {
 
     /// A place has been programmed: what it holds is found from now on, unless something newer is there.
     fn program(&mut self, place: Place) {
-        let Some(Program { unit, written, .. }) = self.programs.remove(&u64::from(place)) else { return };
+        let Some(Program { unit, written, .. }) = self.programs.remove(&u64::from(place)) else {
+            return;
+        };
         let kept = self.kept(unit);
         if kept.written.order <= written.order && (written != NOTHING || kept != UNTOUCHED) {
             self.kept.set(unit, Kept { written, place });
