@@ -421,22 +421,9 @@ fn made_wild(name: &str, sets: &mut Sets, n: &mut Numbers) {
 
 /// The store and the link of a device alone.
 fn parts(spec: &SystemSpec) -> (&dyn DeviceDescription, &dyn LinkDescription) {
-    let store: [Option<&dyn DeviceDescription>; 5] = [
-        spec.ssd.as_ref().map(|it| it as _),
-        spec.disk.as_ref().map(|it| it as _),
-        spec.haste.as_ref().map(|it| it as _),
-        spec.nvm.as_ref().map(|it| it as _),
-        spec.store.as_ref().map(|it| it as _),
-    ];
-    let link: [Option<&dyn LinkDescription>; 5] = [
-        spec.link.as_ref().map(|it| it as _),
-        spec.pcie.as_ref().map(|it| it as _),
-        spec.sata.as_ref().map(|it| it as _),
-        spec.cxl_mem.as_ref().map(|it| it as _),
-        spec.ddr_channel.as_ref().map(|it| it as _),
-    ];
-    let store = store.into_iter().flatten().next().expect("a store");
-    (store, link.into_iter().flatten().next().expect("a link"))
+    let (_, store) = spec.stores()[0];
+    let (_, link) = spec.links()[0];
+    (store, link)
 }
 
 /// A command, and the time before it.

@@ -16,6 +16,7 @@ use crate::request::{Completion, Control, Device, Full, Manner, Request, Tell};
 use cache::Cache;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::ops::Range;
 use tierscope_kernel::{CowMap, EventQueue, Slab, Stage, Timeline};
 use tierscope_units::{Bandwidth, Duration, Problems, Size};
 
@@ -388,22 +389,44 @@ impl Raid {
         }
     }
 
-    /// What the cache has of the pages within some bytes holds nothing any more.
-    fn drop_pages(&mut self, address: u64, bytes: u64) {
+    /// Of each drive, the whole pages within some bytes.
+    fn whole_pages(&self, address: u64, bytes: u64) -> Vec<(usize, Range<u64>)> {
         let first = address.next_multiple_of(self.page_bytes);
         let end = address.saturating_add(bytes) / self.page_bytes * self.page_bytes;
-        for drive in 0..self.drives.len() {
-            let (first, end) = (self.before(drive, first), self.before(drive, end));
+        let of = |drive, byte| self.before(drive, byte) / self.page_bytes;
+        (0..self.drives.len()).map(|drive| (drive, of(drive, first)..of(drive, end))).collect()
+    }
+
+    /// What the cache has of the pages within some bytes holds nothing any more.
+    fn drop_pages(&mut self, address: u64, bytes: u64) {
+        for (drive, pages) in self.whole_pages(address, bytes) {
             let Some(cache) = &mut self.cache else { return };
-            let dropped = cache.drop_range(drive, first / self.page_bytes..end / self.page_bytes);
+            let dropped = cache.drop_range(drive, pages);
             self.forget_cached(&dropped);
         }
+    }
+
+    /// Whether the cache has none of the pages within some bytes that is not on its drive yet, so that a trim goes to
+    /// the drives: if power fails before they have done it, what was there is there.
+    fn admit_trim(&mut self, now_ps: u64, index: u32, (address, bytes): (u64, u64)) -> bool {
+        let pages = self.whole_pages(address, bytes);
+        let cache = self.cache.as_ref();
+        if cache.is_some_and(|it| pages.into_iter().any(|(drive, pages)| it.waits_in(drive, pages)))
+        {
+            return false;
+        }
+        self.wait_for_room(now_ps, index);
+        self.drop_pages(address, bytes);
+        self.divide(now_ps, index);
+        true
     }
 
     /// The data of a write, or what moves none, have come to the adapter.
     fn take_write(&mut self, now_ps: u64, index: u32) {
         let request = self.held[index].request;
-        if self.held[index].control.is_some() {
+        let control = self.held[index].control;
+        let follows_writes = self.write_back && matches!(control, Some(Control::Trim { .. }));
+        if control.is_some() && !follows_writes {
             return self.take_other(now_ps, index);
         }
         if self.cache.is_none() {
@@ -429,9 +452,12 @@ impl Raid {
         (0..self.drives.len()).for_each(|drive| self.write_back_runs(now_ps, drive));
     }
 
-    /// Whether the cache takes a write now, or gives it to the drives.
+    /// Whether the cache takes a write now, or gives it to the drives, or a trim.
     fn admit_one(&mut self, now_ps: u64, index: u32) -> bool {
-        let Held { request, content, .. } = self.held[index];
+        let Held { request, content, control, .. } = self.held[index];
+        if let Some(Control::Trim { address, bytes }) = control {
+            return self.admit_trim(now_ps, index, (address, bytes));
+        }
         let pages = self.pages_of(request.address, u64::from(request.bytes), false);
         let whole = self.pages_of(request.address, u64::from(request.bytes), true);
         let Some(cache) = &mut self.cache else { return false };

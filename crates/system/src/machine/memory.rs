@@ -2,7 +2,7 @@
 
 use super::causes::Cause;
 use super::kernel::path_steps;
-use super::polling::kind_of;
+use super::polling::Polled;
 use super::prefetch::PREFETCH;
 use super::sample::Waits;
 use super::thread::{Access, Begun, State, Step, Thread, Way, tail};
@@ -218,15 +218,8 @@ pub(super) struct TransferIo {
     pub context: usize,
     /// Software thread that has handed it to the device.
     pub submitter: Option<usize>,
-    /// When it was handed over, and the kind of its request, where times of requests are kept.
-    pub submitted_ps: u64,
-    pub kind: usize,
-    /// When the thread went to sleep before it polls, for how long, and whether it still does.
-    pub left_ps: u64,
-    pub slept_ps: u64,
-    pub asleep: bool,
-    /// When it ended, for a thread that slept.
-    pub ended_ps: u64,
+    /// What is known of its request where who polls sleeps before.
+    pub polled: Option<Polled>,
     /// Stages of the page that came last.
     pub timeline: Timeline,
 }
@@ -568,9 +561,11 @@ impl Machine {
         self.paging.submitted(id);
         let transfer = self.paging.transfer(id).clone();
         let io = self.transfers.entry(id).or_default();
-        (io.context, io.submitter, io.submitted_ps) = (index, by, now_ps);
-        let bytes = (transfer.pages.len() as u64) << self.fixed.page_shift;
-        io.kind = kind_of(transfer.write, bytes);
+        (io.context, io.submitter) = (index, by);
+        if self.service_times.is_some() {
+            let bytes = (transfer.pages.len() as u64) << self.fixed.page_shift;
+            io.polled = Some(Polled::new(transfer.write, bytes, now_ps));
+        }
         if self.functional {
             let Waits { fetch_ps, write_back_ps, .. } = self.waits;
             let page_ps = if transfer.write { write_back_ps } else { fetch_ps };

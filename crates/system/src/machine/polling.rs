@@ -24,8 +24,39 @@ pub(super) struct ServiceTimes {
     window: Option<(u64, [(u64, u64); KINDS])>,
 }
 
+/// A request that may be polled for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Polled {
+    kind: usize,
+    submitted_ps: u64,
+    /// What its thread slept, or sleeps, before it polls.
+    pub sleep: Option<Sleep>,
+}
+
+/// A sleep before polling.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sleep {
+    pub from_ps: u64,
+    pub duration_ps: u64,
+    over: bool,
+}
+
+impl Polled {
+    /// One that writes or reads so many bytes, and is handed over now.
+    pub fn new(write: bool, bytes: u64, submitted_ps: u64) -> Polled {
+        Polled { kind: kind_of(write, bytes), submitted_ps, sleep: None }
+    }
+}
+
+impl TransferIo {
+    /// Whether the thread that has handed it over sleeps, and will look for it by itself.
+    pub(super) fn is_slept_for(&self) -> bool {
+        self.polled.and_then(|it| it.sleep).is_some_and(|sleep| !sleep.over)
+    }
+}
+
 /// The kind of a request that writes or reads so many bytes.
-pub(super) fn kind_of(write: bool, bytes: u64) -> usize {
+fn kind_of(write: bool, bytes: u64) -> usize {
     let direction = usize::from(write);
     let sectors = (bytes / SECTOR_BYTES).max(1);
     (direction + 2 * sectors.ilog2() as usize).min(direction + KINDS - 2)
@@ -65,11 +96,10 @@ impl Machine {
             return false;
         };
         let thread = self.contexts[index].thread;
-        let Some(io) = self.transfers.get_mut(&id).filter(|io| io.slept_ps == 0) else {
-            return false;
-        };
-        let Some(sleep_ps) = times.sleep_ps(io.kind, now_ps) else { return false };
-        (io.left_ps, io.slept_ps, io.asleep) = (now_ps, sleep_ps, true);
+        let polled = self.transfers.get_mut(&id).and_then(|io| io.polled.as_mut());
+        let Some(polled) = polled.filter(|it| it.sleep.is_none()) else { return false };
+        let Some(sleep_ps) = times.sleep_ps(polled.kind, now_ps) else { return false };
+        polled.sleep = Some(Sleep { from_ps: now_ps, duration_ps: sleep_ps, over: false });
         let mut steps = path_steps(Stage::Interrupt, self.os.paths.interrupt, 1);
         steps.extend(path_steps(Stage::WakeUp, self.os.paths.wake_up, 1));
         steps.push(Step::Act(Action::Poll(id)));
@@ -86,12 +116,14 @@ impl Machine {
     /// A thread that has slept looks for its transfer: it is done, or polled for from now on.
     pub(super) fn poll_after_sleep(&mut self, index: usize, id: TransferId, now_ps: u64) {
         let thread = self.contexts[index].thread;
-        if let Some(io) = self.threads[thread].slept_through.take() {
-            self.threads[thread].charge_slept(&io, io.ended_ps);
-            return self.found(index, &io, now_ps);
+        if let Some(slept_through) = self.threads[thread].slept_through.take() {
+            let (io, ended_ps) = &*slept_through;
+            self.threads[thread].charge_slept(io, *ended_ps);
+            return self.found(index, io, now_ps);
         }
-        if let Some(io) = self.transfers.get_mut(&id) {
-            io.asleep = false;
+        let polled = self.transfers.get_mut(&id).and_then(|io| io.polled.as_mut());
+        if let Some(sleep) = polled.and_then(|it| it.sleep.as_mut()) {
+            sleep.over = true;
         }
         self.poll(index, id);
     }
@@ -99,12 +131,13 @@ impl Machine {
     /// A transfer has ended: how long it has taken is kept, and whether the thread that waits for it sleeps, and will
     /// look for it by itself.
     pub(super) fn ended_asleep(&mut self, io: &TransferIo, now_ps: u64) -> bool {
-        if let Some(times) = self.service_times.as_mut().filter(|_| !self.functional) {
-            times.ended(io.kind, now_ps - io.submitted_ps, now_ps);
+        if let Some(times) = self.service_times.as_mut().filter(|_| !self.functional)
+            && let Some(polled) = io.polled
+        {
+            times.ended(polled.kind, now_ps - polled.submitted_ps, now_ps);
         }
-        let Some(thread) = io.submitter.filter(|_| io.asleep) else { return false };
-        let io = TransferIo { ended_ps: now_ps, ..io.clone() };
-        self.threads[thread].slept_through = Some(Box::new(io));
+        let Some(thread) = io.submitter.filter(|_| io.is_slept_for()) else { return false };
+        self.threads[thread].slept_through = Some(Box::new((io.clone(), now_ps)));
         true
     }
 }

@@ -2,7 +2,7 @@
 
 use super::calls::CallKind;
 use super::kernel::path_steps;
-use super::memory::PageIo;
+use super::memory::{PageIo, TransferIo};
 use super::thread::Step;
 use super::{Doing, Event, Machine};
 use crate::spec::SystemSpec;
@@ -145,8 +145,9 @@ impl Machine {
         let io = self.transfers.get(&transfer);
         let (index, by) = io.map_or((0, None), |io| (io.context, io.submitter));
         let context = &self.contexts[index];
-        let asleep = io.is_some_and(|io| io.asleep);
-        if asleep || context.doing == Doing::Polling && by == Some(context.thread) {
+        if io.is_some_and(TransferIo::is_slept_for)
+            || context.doing == Doing::Polling && by == Some(context.thread)
+        {
             return;
         }
         let path = self.os.paths.interrupt;

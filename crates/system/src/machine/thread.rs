@@ -4,6 +4,7 @@ use super::calls::Called;
 use super::causes::Cause;
 use super::files::OpenFiles;
 use super::memory::TransferIo;
+use super::polling::Sleep;
 use std::collections::VecDeque;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
 use tierscope_model::os::InodeId;
@@ -379,8 +380,8 @@ pub struct Thread {
     pub between: bool,
     /// The time that it had been live when the call under way began, where windows tell calls apart.
     pub called_at_ps: Option<u64>,
-    /// The transfer that ended while it slept before it would have polled.
-    pub slept_through: Option<Box<TransferIo>>,
+    /// The transfer that ended while it slept before it would have polled, and when.
+    pub slept_through: Option<Box<(TransferIo, u64)>>,
 }
 
 impl Thread {
@@ -460,11 +461,15 @@ impl Thread {
     /// What it slept before it polled for a transfer that ended then, and was charged as blocked, goes to the stages
     /// in which the transfer was meanwhile, as far as that took so long.
     pub fn charge_slept(&mut self, io: &TransferIo, ended_ps: u64) {
-        if io.slept_ps == 0 {
+        let Some(Sleep { from_ps, duration_ps, .. }) = io.polled.and_then(|it| it.sleep) else {
             return;
+        };
+        // Where counting began meanwhile, it is charged with less.
+        let mut left_ps = duration_ps.min(self.times[BLOCKED]);
+        if let Some(fault) = &self.fault {
+            left_ps = left_ps.min(fault.times[Stage::Core as usize]);
         }
-        let mut left_ps = io.slept_ps;
-        for (stage, ps) in tail(&io.timeline, Stage::HostQueue, ended_ps - io.left_ps).iter() {
+        for (stage, ps) in tail(&io.timeline, Stage::HostQueue, ended_ps - from_ps).iter() {
             let part_ps = ps.min(left_ps);
             left_ps -= part_ps;
             self.times[BLOCKED] -= part_ps;

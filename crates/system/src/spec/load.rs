@@ -194,10 +194,10 @@ impl Loader {
         let mut kernel = is_kernel(first).then_some(first);
         for layer in layers {
             let node = self.base(layer, folder, preset)?;
+            if let Some(kernel) = kernel.filter(|_| is_host(layer) || has_a_host(&node)) {
+                return Err(one(kernel_below(layer, kernel)));
+            }
             if is_host(layer) {
-                if let Some(kernel) = kernel {
-                    return Err(one(kernel_below(layer, kernel)));
-                }
                 HOST_PARTS.iter().for_each(|part| drop(below.remove(part)));
             }
             if is_kernel(layer) {
@@ -253,16 +253,18 @@ const MOST_BASES: usize = 64;
 /// What a host brings, all of it: nothing of another's processor is left.
 const HOST_PARTS: [&str; 2] = ["processor", "os"];
 
-/// Whether a base is a host that comes with the program.
-fn is_host(base: &Node) -> bool {
-    let Data::Text(name) = &base.data else { return false };
-    presets::find_users_base(name).is_some_and(|preset| preset.part == Part::Host)
+/// How much of a machine a base that comes with the program is.
+fn part_of(base: &Node) -> Option<Part> {
+    let Data::Text(name) = &base.data else { return None };
+    presets::find_users_base(name).map(|preset| preset.part)
 }
 
-/// Whether a base is a kernel that comes with the program.
+fn is_host(base: &Node) -> bool {
+    part_of(base) == Some(Part::Host)
+}
+
 fn is_kernel(base: &Node) -> bool {
-    let Data::Text(name) = &base.data else { return false };
-    presets::find_users_base(name).is_some_and(|preset| preset.part == Part::Kernel)
+    part_of(base) == Some(Part::Kernel)
 }
 
 /// Nothing is left of how another kernel hands requests over: a scheduler's options mean nothing to another.
@@ -308,8 +310,11 @@ fn second_host(layer: &Node, host: &Node) -> Problem {
 }
 
 fn kernel_below(layer: &Node, kernel: &Node) -> Problem {
-    let reason =
-        format!("it takes the place of all that the kernel {} says of costs", kernel.written);
+    let reason = format!(
+        "it lays costs of its own, and what it says of paging, over those of the kernel {}, of which nothing \
+         whole is left",
+        kernel.written
+    );
     let mend =
         format!("name the kernel last, as in base = [{}, {}]", layer.written, kernel.written);
     walk::problem("contradiction", layer, "base", reason, mend)

@@ -112,14 +112,14 @@ macro_rules! describe {
 
         impl SystemSpec {
             /// The stores that the description has, with their tables: one at most if it is right.
-            pub(crate) fn stores(&self) -> Vec<(&'static str, &dyn DeviceDescription)> {
+            pub fn stores(&self) -> Vec<(&'static str, &dyn DeviceDescription)> {
                 let mut all: Vec<(&'static str, &dyn DeviceDescription)> = Vec::new();
                 $( all.extend(self.$device.as_ref().map(|it| (stringify!($device), it as _))); )*
                 all
             }
 
             /// The links that the description has, with their tables: one at most if it is right.
-            fn links(&self) -> Vec<(&'static str, &dyn LinkDescription)> {
+            pub fn links(&self) -> Vec<(&'static str, &dyn LinkDescription)> {
                 let mut all: Vec<(&'static str, &dyn LinkDescription)> = Vec::new();
                 $( all.extend(self.$link.as_ref().map(|it| (stringify!($link), it as _))); )*
                 all

@@ -507,14 +507,19 @@ fn a_kernel_takes_the_place_of_what_a_machine_says_of_its_own() {
 
 #[test]
 fn of_a_kernel_below_nothing_is_left() {
-    let text = "base = [\"storage/quick\", \"linux-2.6.32\", \"linux-6.18\"]";
-    let one = "base = [\"storage/quick\", \"linux-6.18\"]";
-    let specs = [text, one].map(|text| load_text("mine.toml", text, &[]).unwrap().spec);
-    assert_eq!(specs[0].storage, specs[1].storage);
-    assert!(specs[0].storage.as_ref().is_some_and(|it| it.block_layer.is_some()));
-    let host_last = "base = [\"storage/quick\", \"linux-6.18\", \"nvm10-host\"]";
-    let error = load_text("mine.toml", host_last, &[]).unwrap_err().to_string();
-    assert!(error.contains("name the kernel last"), "{error}");
+    for (below, _) in kernels() {
+        for (above, _) in kernels() {
+            let text = format!("base = [\"storage/quick\", \"{below}\", \"{above}\"]");
+            let one = format!("base = [\"storage/quick\", \"{above}\"]");
+            let of = |text: &str| load_text("mine.toml", text, &[]).unwrap().spec;
+            assert_eq!(of(&text), of(&one), "{above} over {below}");
+        }
+    }
+    for behind in ["nvm10-host", "hybrid", "storage"] {
+        let text = format!("base = [\"storage/quick\", \"linux-6.18\", \"{behind}\"]");
+        let error = load_text("mine.toml", &text, &[]).unwrap_err().to_string();
+        assert!(error.contains("name the kernel last"), "{error}");
+    }
     let alone = load("linux-4.9", &[]).unwrap_err().to_string();
     assert!(alone.contains("it is a kernel") && alone.contains("base = [\"storage\""), "{alone}");
 }

@@ -79,10 +79,13 @@ fn repository_files(root: &Path) -> Vec<PathBuf> {
     said.lines().map(PathBuf::from).filter(|path| root.join(path).is_file()).collect()
 }
 
-/// Sizes and times do not tell whether a step has done something: contents of the Rust files do.
+/// Sizes and times do not tell whether a step has done something: contents of the files that steps
+/// change do.
 fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let rust = |path: &PathBuf| path.extension().is_some_and(|end| end == "rs" || end == "toml");
-    let files = files_below(folder).into_iter().filter(rust);
+    let is_changed = |path: &PathBuf| {
+        path.extension().is_some_and(|end| end == "rs" || end == "toml" || end == "md")
+    };
+    let files = files_below(folder).into_iter().filter(is_changed);
     files.map(|path| (path.clone(), fs::read(folder.join(path)).unwrap_or_default())).collect()
 }
 

@@ -129,6 +129,12 @@ impl Cache {
         self.pages.get(&page).is_some_and(|state| !matches!(state, State::Clean(_)))
     }
 
+    /// Whether any of some pages of a drive is not on it yet.
+    pub(super) fn waits_in(&self, drive: usize, pages: Range<u64>) -> bool {
+        let mut known = self.pages.range((drive, pages.start)..(drive, pages.end.max(pages.start)));
+        known.any(|(_, state)| !matches!(state, State::Clean(_)))
+    }
+
     /// Whether any of these is being written.
     pub(super) fn is_writing(&self, mut pages: impl Iterator<Item = (usize, u64)>) -> bool {
         let writing =

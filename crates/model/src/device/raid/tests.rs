@@ -280,3 +280,41 @@ fn what_pages_hold_is_told_by_their_addresses_of_all_drives() {
     }
     assert_eq!(fork.in_flight(), 0);
 }
+
+#[test]
+fn a_trim_brings_back_nothing_older_than_what_was_answered() {
+    let disk = DiskSpec { raid: Some(cached(64, true)), ..disk::tests::plain() };
+    let mut raid = disk.build(&link_spec());
+    assert!(raid.follow_contents(Weaknesses::default()));
+    let mut out = Vec::new();
+    let mut write = |raid: &mut AnyDevice, now_ps: u64, id: u32, content: u64| {
+        let (_, request) = ask(now_ps, id, 5, 1, true);
+        raid.submit_as(now_ps, request, Manner { content, ..Manner::default() }).unwrap();
+        out.clear();
+        while out.is_empty() {
+            raid.advance(raid.next_event_ps().expect("it is under way"), &mut out);
+        }
+        out[0].at_ps
+    };
+    let mut now_ps = write(&mut raid, 0, 0, 100);
+    // The older one reaches its disk, and the newer one stays in the cache.
+    while let Some(next_ps) = raid.next_event_ps() {
+        now_ps = next_ps;
+        raid.advance(now_ps, &mut Vec::new());
+    }
+    now_ps = write(&mut raid, now_ps, 1, 200);
+    raid.submit_control(now_ps, 2, Control::Trim { address: 4 * 4096, bytes: 3 * 4096 }).unwrap();
+    let mut done = Vec::new();
+    while done.is_empty() {
+        let mut fork = raid.fork();
+        fork.cut_power(now_ps);
+        assert!(
+            [0, 200].contains(&fork.content(5 * 4096)),
+            "{} at {now_ps}",
+            fork.content(5 * 4096)
+        );
+        now_ps = raid.next_event_ps().expect("the trim is under way");
+        raid.advance(now_ps, &mut done);
+    }
+    assert_eq!(raid.content(5 * 4096), 200, "a disk holds what was written to it");
+}
