@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 TOOL = Path(__file__).parents[2] / "tools" / "crash"
-KINDS = 42
+KINDS = 46
 
 # Stands for the command: a report of as many points as asked for, and a line for each call.
 COMMAND = """\
@@ -74,7 +74,7 @@ def test_every_kind_gets_its_share_and_what_is_there_is_not_run_again(command: P
     assert (again.returncode, again.stdout) == (0, done.stdout)
     assert len(calls(command)) == KINDS, "nothing was left to be done"
     # More than a run's are several, with seeds of their own.
-    call(command, str(KINDS * 10_001))
+    call(command, str(KINDS * 25_001))
     seeds = [line.split()[1] for line in calls(command)[KINDS:]]
     assert seeds == ["1"] * KINDS + ["2"] * KINDS
 
