@@ -82,6 +82,15 @@ impl Manner {
     }
 }
 
+/// What a device tells of a read that would have to wait for its medium.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MediumWait {
+    /// How long, at a guess.
+    pub duration_ps: u64,
+    /// Whether the medium is being read for it already.
+    pub is_under_way: bool,
+}
+
 /// A device has finished a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
@@ -195,6 +204,12 @@ pub trait Device: Clone {
     #[must_use]
     fn fork(&mut self) -> Self {
         self.clone()
+    }
+
+    /// How long a read of the line at this byte would have to wait for the medium, as far as the device can tell; by
+    /// default it tells nothing.
+    fn medium_wait(&self, _address: u64) -> MediumWait {
+        MediumWait::default()
     }
 
     /// What the page at this byte holds for good, of a device that follows contents.

@@ -10,7 +10,7 @@ use crate::activity::Activity;
 use crate::link::nvme::{COMMAND_BYTES, NvmeCounts};
 use crate::link::{AnyLink, Direction, Flow, Leg, Link, LinkDescription, LinkEnergySpec};
 use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
-use crate::request::{Ahead, Completion, Control, Device, Full, Manner, Request, Tell};
+use crate::request::{Ahead, Completion, Control, Device, Full, Manner, MediumWait, Request, Tell};
 use port::{NEVER, Parcel, Port, What};
 use queues::Queues;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
@@ -793,6 +793,10 @@ impl<P: Pages> Device for Linked<P> {
 
     fn content(&self, address: u64) -> Content {
         self.device.content(address / self.page_bytes)
+    }
+
+    fn medium_wait(&self, address: u64) -> MediumWait {
+        self.device.medium_wait(address / self.page_bytes)
     }
 
     fn under_way(&self) -> UnderWay {

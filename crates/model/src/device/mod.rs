@@ -15,7 +15,7 @@ use crate::activity::Activity;
 use crate::link::LinkDescription;
 use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
 use crate::request::{
-    Ahead, Completion, Control, Device, Full, LARGEST_PAGE, Manner, Request, Tell,
+    Ahead, Completion, Control, Device, Full, LARGEST_PAGE, Manner, MediumWait, Request, Tell,
 };
 use tierscope_units::{Problems, Size};
 
@@ -38,6 +38,12 @@ pub trait DeviceDescription {
 
     /// Whether it seeks, and turns: what schedulers ask for (`/sys/block/…/queue/rotational`).
     fn rotates(&self) -> bool {
+        false
+    }
+
+    /// Whether it can tell how long a read would wait for its medium ([`crate::request::Device::medium_wait`]), and
+    /// keeps what was read.
+    fn tells_of_waits(&self) -> bool {
         false
     }
 
@@ -263,6 +269,13 @@ macro_rules! register {
                 match self {
                     $( AnyDevice::$device(device) => device.content(address), )*
                     AnyDevice::Raid(device) => device.content(address),
+                }
+            }
+
+            fn medium_wait(&self, address: u64) -> MediumWait {
+                match self {
+                    $( AnyDevice::$device(device) => device.medium_wait(address), )*
+                    AnyDevice::Raid(device) => device.medium_wait(address),
                 }
             }
 

@@ -34,7 +34,7 @@ use crate::activity::Activity;
 use crate::link::Lane;
 use crate::medium::nand::{self, Kind, Nand, NandPowerSpec};
 use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
-use crate::request::Tell;
+use crate::request::{MediumWait, Tell};
 use buffer::{Buffer, Written};
 use collect::Collection;
 use control::Command;
@@ -614,6 +614,20 @@ impl Pages for Ssd {
 
     fn content(&self, page: u64) -> Content {
         self.kept_content(page)
+    }
+
+    /// None where the buffer has the page, or nothing was written there; else a read of flash, and one for each
+    /// operation that the die has before it, but where it is the page's own read.
+    fn medium_wait(&self, page: u64) -> MediumWait {
+        let place = self.layer.place(page).filter(|place| self.layer.is_programmed(*place));
+        let Some(place) = place.filter(|_| !self.buffer.holds(page)) else {
+            return MediumWait::default();
+        };
+        let lane = self.layer.geometry().page_of(place).lane;
+        let (read_ps, _) = self.nand.slowest_ps();
+        let is_under_way = self.shared.contains_key(&page);
+        let reads = (self.nand.waiting(lane) as u64 + u64::from(!is_under_way)).max(1);
+        MediumWait { duration_ps: read_ps.saturating_mul(reads), is_under_way }
     }
 
     fn under_way(&self) -> UnderWay {

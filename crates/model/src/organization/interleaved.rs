@@ -6,7 +6,7 @@
 
 use super::{Organization, OrganizationReport, PagesMoved};
 use crate::activity::Activity;
-use crate::request::{Full, LineRequest, PageRequest, Response, Tell};
+use crate::request::{Full, LineRequest, LineResponse, PageRequest, Response, Tell};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::ops::Range;
@@ -152,6 +152,18 @@ impl Organization for Interleaved {
         self.parts[index].submit(now_ps, LineRequest { address, ..request })?;
         self.look(index);
         Ok(())
+    }
+
+    #[inline]
+    fn submit_telling(&mut self, now_ps: u64, request: LineRequest) -> Result<(), Full> {
+        let (index, address) = self.layout.place(request.address);
+        self.parts[index].submit_telling(now_ps, LineRequest { address, ..request })?;
+        self.look(index);
+        Ok(())
+    }
+
+    fn take_told(&mut self, out: &mut Vec<LineResponse>) {
+        self.parts.iter_mut().for_each(|part| part.take_told(out));
     }
 
     /// Never takes one: the operating system moves no pages here.

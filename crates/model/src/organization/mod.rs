@@ -17,7 +17,9 @@ pub use tiered::PromotionSpec;
 use crate::activity::Activity;
 use crate::os::tiering::BalancingSpec;
 use crate::power::PowerFailure;
-use crate::request::{Control, Full, LineRequest, PageRequest, Response, Tell, Traffic};
+use crate::request::{
+    Control, Full, LineRequest, LineResponse, PageRequest, Response, Tell, Traffic,
+};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 use surroundings::whole;
@@ -35,6 +37,16 @@ pub trait Organization: Send {
 
     /// Takes a line request at `now_ps`, which never goes back between calls.
     fn submit(&mut self, now_ps: u64, request: LineRequest) -> Result<(), Full>;
+
+    /// Takes a read whose requester can do something else where that takes long: then it may be told so, and is not
+    /// answered. By default it is answered, however long that takes.
+    fn submit_telling(&mut self, now_ps: u64, request: LineRequest) -> Result<(), Full> {
+        self.submit(now_ps, request)
+    }
+
+    /// Those reads of which the requester was told, until the last [`Organization::advance`], that they take long: when,
+    /// and after which stages. They are over.
+    fn take_told(&mut self, _out: &mut Vec<LineResponse>) {}
 
     /// Takes a request to move a page between memory and the store. Only organizations whose
     /// memory the operating system pages have one.

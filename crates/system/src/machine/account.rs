@@ -127,6 +127,8 @@ pub(super) struct Account {
     pub direct_in_vain: u64,
     pub interrupts: u64,
     pub context_switches: u64,
+    /// Of these, away from reads that take long.
+    pub long_reads: u64,
     pub shootdowns: u64,
     /// Processes forked.
     pub forks: u64,
@@ -180,6 +182,7 @@ impl Account {
             direct_in_vain: 0,
             interrupts: 0,
             context_switches: 0,
+            long_reads: 0,
             shootdowns: 0,
             forks: 0,
             started: 0,
@@ -819,6 +822,7 @@ impl Machine {
             ("system_calls", self.in_all(|account| account.calls)),
             ("interrupts", account.interrupts),
             ("context_switches", account.context_switches),
+            ("long_read_switches", account.long_reads),
             ("tlb_shootdowns", self.in_all(|account| account.shootdowns)),
             ("dram_cache_lookups", report.lookups),
             ("dram_cache_misses", report.misses),

@@ -352,6 +352,15 @@ impl Machine {
                 }
             }
             Step::StartSlice => {
+                context.window.retire(context.now_ps);
+                if thread.away.is_some() && !context.window.is_empty() {
+                    // What the switch itself has touched comes first.
+                    thread.steps.push_front(step);
+                    let block = context.window.drain_block(context.now_ps);
+                    return self.wait(index, block);
+                }
+                self.come_back(index);
+                let context = &mut self.contexts[index];
                 // How far the batch may go depends on it.
                 context.slice_end_ps = context.now_ps + self.fixed.time_slice_ps;
                 return Flow::Stop;
@@ -507,7 +516,7 @@ impl Machine {
         let area = context.area_of(&self.paging, &self.fixed, &access);
         let cause = Cause { area, site: thread.site };
         let begun = thread.begin(access, context.now_ps);
-        let mut miss = Miss::new(index, line, (access, cause), begun);
+        let mut miss = Miss::new((index, context.thread), line, (access, cause), begun);
         miss.timeline.push(Stage::Tlb, tlb_ps);
         miss.timeline.push(Stage::Cache, latency_ps);
         let at_ps = context.now_ps + tlb_ps + latency_ps;
@@ -555,7 +564,7 @@ impl Machine {
         let area = context.area_of(&self.paging, &self.fixed, &access);
         let cause = Cause { area, site: thread.site };
         let begun = thread.begin(access, context.now_ps);
-        let mut miss = Miss::new(index, line, (access, cause), begun);
+        let mut miss = Miss::new((index, context.thread), line, (access, cause), begun);
         miss.clock_ps = context.now_ps;
         miss.whole_line = false;
         miss.walk = self.paging.walk_addresses(page).map(|a| a >> self.fixed.line_shift);
@@ -619,7 +628,7 @@ impl Machine {
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
         if context.window.len() >= 4096 {
-            return wait(context, thread, Block::On(id));
+            return self.wait(index, Block::On(id));
         }
         let Begun { mut timeline, fault, .. } = thread.begin(access, context.now_ps);
         timeline.push(Stage::Tlb, tlb_ps);
@@ -669,15 +678,13 @@ impl Machine {
         if let Block::On(id) = block {
             self.send_buffer(index, id);
         }
-        let context = &mut self.contexts[index];
-        wait(context, &mut self.threads[context.thread], block)
+        self.wait(index, block)
     }
 
     /// Before the kernel is entered all that is outstanding has to be finished.
     fn drain(&mut self, index: usize) -> Flow {
         self.send_buffers(index);
         let context = &mut self.contexts[index];
-        let thread = &mut self.threads[context.thread];
         context.window.retire(context.now_ps);
         match context.window.drain_block(context.now_ps) {
             Block::None => {
@@ -686,8 +693,17 @@ impl Machine {
                 self.queue.push(at_ps, index as u16, Event::Trap(index));
                 Flow::Stop
             }
-            block => wait(context, thread, block),
+            block => self.wait(index, block),
         }
+    }
+
+    fn wait(&mut self, index: usize, block: Block) -> Flow {
+        let context = &mut self.contexts[index];
+        let flow = wait(context, &mut self.threads[context.thread], block);
+        if let Block::On(miss) = block {
+            self.mind_long_read(index, miss);
+        }
+        flow
     }
 }
 

@@ -35,6 +35,10 @@ pub(super) struct Merged {
 #[derive(Clone, Debug)]
 pub(super) struct Miss {
     pub context: usize,
+    /// The software thread that it is for.
+    pub thread: usize,
+    /// It takes long, as main memory has told: it waits to be asked for again.
+    pub told: bool,
     /// The line of the access itself.
     pub line: u64,
     /// The line wanted now: of a page-table entry, or `line`.
@@ -70,13 +74,21 @@ pub(super) struct Miss {
     pub version: u64,
     merged: Vec<Merged>,
     /// Misses of others that wait for the same line at main memory.
-    followers: Vec<u32>,
+    pub(super) followers: Vec<u32>,
 }
 
 impl Miss {
-    pub fn new(context: usize, line: u64, (access, cause): (Access, Cause), begun: Begun) -> Self {
+    /// Of a thread on a hardware thread.
+    pub fn new(
+        (context, thread): (usize, usize),
+        line: u64,
+        (access, cause): (Access, Cause),
+        begun: Begun,
+    ) -> Self {
         Miss {
             context,
+            thread,
+            told: false,
             line,
             wanted: line,
             write: access.write,
@@ -360,7 +372,13 @@ impl Machine {
                     version: self.misses[id].version,
                 },
             };
-            if self.organization.submit(now_ps, request).is_err() {
+            let taken = match next {
+                Outgoing::Read(id) if self.would_be_told(id) => {
+                    self.organization.submit_telling(now_ps, request)
+                }
+                _ => self.organization.submit(now_ps, request),
+            };
+            if taken.is_err() {
                 return;
             }
             if let Outgoing::Read(id) | Outgoing::Past(id) = next {
@@ -470,6 +488,17 @@ impl Machine {
         self.made_room = tail(&whole, Stage::ControllerQueue, response.at_ps - since_ps);
     }
 
+    /// The hardware thread that runs the thread of a miss: not always the one that has asked.
+    fn context_of(&self, miss: &Miss) -> usize {
+        if self.contexts[miss.context].thread == miss.thread {
+            return miss.context;
+        }
+        match self.threads[miss.thread].state {
+            State::Running(index) => index,
+            _ => miss.context,
+        }
+    }
+
     /// The wanted line arrives at the core.
     pub(super) fn arrive(&mut self, id: u32, now_ps: u64) {
         let Machine { misses, cores, contexts, evicted, .. } = self;
@@ -512,30 +541,43 @@ impl Machine {
         for (cause, timeline, fault) in miss.finished_merged(now_ps) {
             self.account.finish_merged(cause, &timeline, fault, now_ps);
         }
-        let context = &mut self.contexts[miss.context];
-        context.pending.retain(|(_, pending)| *pending != id);
-        context.window.finish(id, now_ps);
-        if context.doing == Doing::Stalled(id) {
-            context.doing = Doing::Running;
-            context.now_ps = now_ps;
-            let thread = &mut self.threads[context.thread];
-            let stall_ps = now_ps - thread.clock_ps;
-            let causes = &mut self.account.causes;
-            match (&thread.fault, miss.measured || miss.way != Way::Caches) {
-                // While a fault is under way all waiting is its own, and told with it.
-                (Some(_), _) => {}
-                (None, true) => causes.stall(miss.cause, stall_ps),
-                (None, false) => {
-                    let from_store = miss.timeline.iter().any(|(stage, _)| stage == Stage::Medium);
-                    causes.wait_in_call(thread.call_cause(), stall_ps, from_store);
-                }
+        let away = self.threads[miss.thread].away.as_mut();
+        if let Some(away) = away.filter(|away| away.has(id)) {
+            away.pending.retain(|(_, pending)| *pending != id);
+            away.window.finish(id, now_ps);
+        } else {
+            let index = self.context_of(&miss);
+            let context = &mut self.contexts[index];
+            context.pending.retain(|(_, pending)| *pending != id);
+            context.window.finish(id, now_ps);
+            if context.doing == Doing::Stalled(id) {
+                self.end_stall(index, &miss, now_ps);
             }
-            thread.charge_tail(&miss.timeline, Stage::Core, now_ps);
         }
         if !miss.merged.is_empty() {
             miss.merged.clear();
             self.spare.push(miss.merged);
         }
+    }
+
+    /// A hardware thread has waited for a miss, up to now.
+    pub(super) fn end_stall(&mut self, index: usize, miss: &Miss, now_ps: u64) {
+        let context = &mut self.contexts[index];
+        context.doing = Doing::Running;
+        context.now_ps = now_ps;
+        let thread = &mut self.threads[context.thread];
+        let stall_ps = now_ps - thread.clock_ps;
+        let causes = &mut self.account.causes;
+        match (&thread.fault, miss.measured || miss.way != Way::Caches) {
+            // While a fault is under way all waiting is its own, and told with it.
+            (Some(_), _) => {}
+            (None, true) => causes.stall(miss.cause, stall_ps),
+            (None, false) => {
+                let from_store = miss.timeline.iter().any(|(stage, _)| stage == Stage::Medium);
+                causes.wait_in_call(thread.call_cause(), stall_ps, from_store);
+            }
+        }
+        thread.charge_tail(&miss.timeline, Stage::Core, now_ps);
     }
 
     /// Checks, and versions, the data of an access that is served now: it has what was last written.

@@ -19,6 +19,7 @@ mod daemons;
 mod direct;
 mod files;
 mod kernel;
+mod long_reads;
 mod memory;
 mod past;
 mod polling;
@@ -116,6 +117,8 @@ enum Event {
     Finish(u32),
     /// What passes the caches by, or was flushed from them, is done.
     Passed(u32),
+    /// A hardware thread waits for a miss that takes long.
+    Long(u32),
     /// Cores learn, in functional warming, that a line has left all caches, or is clean there.
     Leave(u64, bool),
     /// A core's prefetcher asks for a line.
@@ -229,6 +232,8 @@ struct Fixed {
     snoops: bool,
     /// The driver of the store, where something is said of it.
     driver: Option<DriverSpec>,
+    /// Main memory tells of reads that take long.
+    tells: bool,
     /// How long the lock of a queue of the block layer is held for a request; 0 where there is none.
     queue_lock_ps: u64,
     /// Where the store lies in DRAM, if it does.
@@ -408,6 +413,7 @@ impl Machine {
                 .map_or(0, BlockLayerSpec::lock_ps),
             in_dram: pages_to.and_then(|_| spec.store_in_dram()),
             memory_bytes: organization.memory_bytes(),
+            tells: spec.tells_of_long_reads(),
             clock,
             pace: Pace::new(clock, millionths(processor.base_cpi), 1_000_000),
             kernel_pace: Pace::new(clock, millionths(os.kernel_cpi), 1_000_000),
@@ -633,6 +639,9 @@ impl Machine {
             }
             responses.clear();
             self.responses = responses;
+            if self.fixed.tells {
+                self.long_reads(at_ps)?;
+            }
             self.pump(at_ps);
         }
         while self.queue.peek_ps() == Some(at_ps) {
@@ -643,6 +652,7 @@ impl Machine {
                 Event::Arrive(miss) => self.arrive(miss, at_ps),
                 Event::Finish(miss) => self.finish_miss(miss, at_ps),
                 Event::Passed(miss) => self.passed(miss, at_ps),
+                Event::Long(miss) => self.switch_away(miss, at_ps)?,
                 Event::Leave(line, keeps) => self.warm_leave(line, keeps, at_ps),
                 Event::Prefetch(core, line) => self.ask_ahead(core as usize, line, at_ps),
                 Event::PutDirty(line) => self.put_posted(line, at_ps),

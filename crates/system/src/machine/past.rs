@@ -66,7 +66,7 @@ impl Machine {
         let area = context.area_of(&self.paging, &self.fixed, &access);
         let cause = Cause { area, site: thread.site };
         let begun = thread.begin(access, now_ps);
-        let mut miss = Miss::new(index, line, (access, cause), begun);
+        let mut miss = Miss::new((index, context.thread), line, (access, cause), begun);
         miss.write = true;
         miss.timeline.push(Stage::Tlb, tlb_ps);
         miss.clock_ps = now_ps + tlb_ps;

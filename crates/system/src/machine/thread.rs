@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
 use tierscope_model::os::InodeId;
 use tierscope_model::os::paging::{DirectCall, TransferId};
+use tierscope_model::processor::window::Window;
 use tierscope_workload::op::Buffer;
 use tierscope_workload::site::UNKNOWN_SITE;
 use tierscope_workload::{Op, SiteId, ThreadId};
@@ -328,6 +329,27 @@ pub struct Begun {
     pub fault: Option<Box<StageTimes>>,
 }
 
+/// What a hardware thread has under way for its software thread, which has left it.
+#[derive(Clone, Debug)]
+pub struct Away {
+    pub window: Window,
+    /// Lines that it waits for, each with its miss.
+    pub pending: Vec<(u64, u32)>,
+    /// Why it was about to enter the kernel.
+    pub trap: Option<Trap>,
+    /// The access that it could not issue, and what follows that.
+    pub access: Option<Access>,
+    pub store_after: Option<Access>,
+    pub half: Option<(u64, bool)>,
+}
+
+impl Away {
+    /// Whether a miss is among what is under way: not one of the switch itself.
+    pub fn has(&self, miss: u32) -> bool {
+        self.pending.iter().any(|(_, pending)| *pending == miss)
+    }
+}
+
 /// A software thread.
 #[derive(Clone, Debug)]
 pub struct Thread {
@@ -380,6 +402,8 @@ pub struct Thread {
     pub between: bool,
     /// The time that it had been live when the call under way began, where windows tell calls apart.
     pub called_at_ps: Option<u64>,
+    /// What it had under way when it was switched away from, as a read takes long, until it goes on.
+    pub away: Option<Box<Away>>,
     /// The transfer that ended while it slept before it would have polled, and when.
     pub slept_through: Option<Box<(TransferIo, u64)>>,
 }
@@ -417,6 +441,7 @@ impl Thread {
             last_context: 0,
             between: false,
             called_at_ps: None,
+            away: None,
             slept_through: None,
         }
     }

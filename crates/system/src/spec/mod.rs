@@ -197,6 +197,11 @@ impl SystemSpec {
         Some((paging, store.capacity().bytes()))
     }
 
+    /// Whether main memory tells of reads that take long, so that a core runs another thread.
+    pub fn tells_of_long_reads(&self) -> bool {
+        self.tiered.as_ref().is_some_and(|tiered| tiered.long_reads.is_some())
+    }
+
     /// The two nodes of memory that the operating system sees, where there are two.
     pub fn nodes(&self) -> Option<Nodes<'_>> {
         self.the_organization()?.nodes()

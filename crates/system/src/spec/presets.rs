@@ -128,6 +128,9 @@ presets! {
     "cxl-ssd" = "cxl-ssd.toml",
         "An 800 GB drive of Z-NAND behind CXL.mem as main memory, with a cache of its own";
     "cxl-ssd/quick" = "cxl-ssd-quick.toml", "cxl-ssd at 1/256";
+    "cxl-ssd/switching" = "cxl-ssd-switching.toml",
+        "cxl-ssd whose cores run another thread while a line comes from flash";
+    "cxl-ssd/switching/quick" = "cxl-ssd-switching-quick.toml", "cxl-ssd/switching at 1/256";
     "cxl-tiering" = "cxl-tiering.toml",
         "128 GiB of DRAM and 512 GiB behind CXL.mem, between which Linux moves pages";
     "cxl-tiering/quick" = "cxl-tiering-quick.toml", "cxl-tiering at 1/256";

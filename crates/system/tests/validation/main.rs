@@ -19,6 +19,7 @@ mod formulas;
 mod golden;
 mod hybrid;
 mod journal;
+mod long_reads;
 mod nvm;
 mod nvme;
 mod raid;

@@ -2,7 +2,7 @@
 
 use crate::activity::Activity;
 use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
-use crate::request::Tell;
+use crate::request::{MediumWait, Tell};
 use std::fmt;
 use tierscope_kernel::Timeline;
 
@@ -170,6 +170,11 @@ pub trait Pages: Clone {
     #[must_use]
     fn fork(&mut self) -> Self {
         self.clone()
+    }
+
+    /// As [`Device::medium_wait`](crate::request::Device::medium_wait), of a page.
+    fn medium_wait(&self, _page: u64) -> MediumWait {
+        MediumWait::default()
     }
 
     /// What a page holds for good.

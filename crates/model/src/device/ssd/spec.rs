@@ -227,6 +227,12 @@ impl DeviceDescription for SsdSpec {
         self.page
     }
 
+    /// What it has read for one who was told is to be there when it is asked for again. Of drives side by side none
+    /// knows what the others do.
+    fn tells_of_waits(&self) -> bool {
+        self.raid.is_none() && self.buffer.read_cache
+    }
+
     fn build(&self, link: &dyn LinkDescription) -> AnyDevice {
         match &self.raid {
             Some(raid) => Raid::new(raid, self.page, || SsdDevice::new(self, link).into()).into(),

@@ -2,10 +2,13 @@
 //! a byte-addressable drive (FlatFlash), or one behind CXL.mem. Pages that are accessed often may be
 //! promoted to DRAM, and mapped there; DRAM is a tier of memory, not a cache of it.
 //!
+//! Where a read of the store takes long, whoever asked may be told so instead (`long_reads.rs`).
+//!
 //! [`Tiered`] carries lines to where their page is; what promotes pages is in `promotion.rs`, what moves
 //! them in `moves.rs`. What is modelled, and how far it is checked, is said in `docs/models/tiered.md`.
 
 mod data;
+mod long_reads;
 mod moves;
 mod near;
 mod power;
@@ -15,7 +18,7 @@ mod spec;
 #[cfg(test)]
 pub(super) mod tests;
 
-pub use spec::{PromotionSpec, TieredSpec};
+pub use spec::{LongReadsSpec, PromotionSpec, TieredSpec};
 
 use super::hybrid::port::Port;
 use super::{Organization, OrganizationReport, PagesMoved, bus};
@@ -27,6 +30,7 @@ use crate::request::{
     Traffic,
 };
 use data::Data;
+use long_reads::LongReads;
 use near::{NONE, Near, Route};
 use power::Power;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
@@ -43,6 +47,11 @@ struct Held {
     turn: u64,
     /// Whether the host has had its time for it.
     entered: bool,
+    /// Whether who asked would be told that it takes long, and was: nobody waits for it any more.
+    tells: bool,
+    told: bool,
+    /// Whether the store was asked for it.
+    issued: bool,
     /// Earlier accesses to its line in the far memory that must end first.
     blocked_by: u32,
     /// The next that waits for the same move.
@@ -79,6 +88,8 @@ enum Timer {
     Enter(u32),
     /// A page has been mapped, or unmapped.
     Mapped(u32),
+    /// The host learns that a line, the one with this turn, takes long.
+    Tell(u32, u64),
 }
 
 /// A memory behind its link, with DRAM that its pages may be promoted to.
@@ -94,6 +105,8 @@ pub struct Tiered<D, S> {
     held: Slab<Held>,
     timers: EventQueue<Timer>,
     near: Option<Box<Near<D>>>,
+    /// Where the store tells of reads that take long.
+    long_reads: Option<LongReads>,
     /// The channel of the DRAM whose bus the store shares.
     shared_channel: Option<usize>,
     traffic: Traffic,
@@ -137,6 +150,7 @@ impl<D: Device, S: Device> Tiered<D, S> {
             held: Slab::new(),
             timers: EventQueue::new(),
             near,
+            long_reads: spec.long_reads.as_ref().map(LongReads::new),
             traffic: Traffic::default(),
             report: OrganizationReport::default(),
             data: check_data.then(|| Box::new(Data::new())),
@@ -154,6 +168,33 @@ impl<D: Device, S: Device> Tiered<D, S> {
     #[inline]
     fn line(&self, address: u64) -> u64 {
         address / u64::from(self.line_bytes)
+    }
+
+    /// Takes a line; whoever asks for it is told where that takes long, if so.
+    fn take(&mut self, now_ps: u64, request: LineRequest, tells: bool) -> Result<(), Full> {
+        debug_assert!(request.address < self.store_bytes, "{request:?} lies beyond memory");
+        if self.held.len() >= self.most {
+            return Err(Full);
+        }
+        let line = self.line(request.address);
+        let written = request.write.then_some(request.version);
+        let slot = self.held.insert(Held {
+            request,
+            oldest: self.data.as_mut().map_or(0, |data| data.submit(line, written)),
+            version: 0,
+            far: false,
+            turn: 0,
+            entered: false,
+            tells,
+            told: false,
+            issued: true,
+            blocked_by: 0,
+            next: NONE,
+            stages: Timeline::new(),
+            clock_ps: now_ps,
+        });
+        self.route(now_ps, slot);
+        Ok(())
     }
 
     /// Sends a line to where its page is.
@@ -236,6 +277,9 @@ impl<D: Device, S: Device> Tiered<D, S> {
         let LineRequest { address, write, .. } = held.request;
         let (id, bytes) = (Token::Line(slot).number(), self.line_bytes);
         let address = address / u64::from(bytes) * u64::from(bytes);
+        if self.tells_only(now_ps, slot, address) {
+            return;
+        }
         self.traffic.move_store(u64::from(bytes), write);
         self.issue_far(now_ps, Request { id, address, bytes, write, background: false });
     }
@@ -249,6 +293,16 @@ impl<D: Device, S: Device> Tiered<D, S> {
             self.held[slot].version = data.access_far(line, write.then_some(version));
         }
         self.answer(slot, done, out);
+        self.unblock(done.at_ps, &it);
+        if write {
+            self.write_ended(done.at_ps, address);
+        }
+    }
+
+    /// A line has left the far memory: those behind it that it was in the way of go on.
+    fn unblock(&mut self, now_ps: u64, it: &Held) {
+        let LineRequest { address, write, .. } = it.request;
+        let line = self.line(address);
         let mut free: Vec<(u64, u32)> = Vec::new();
         let behind = |other: &Held| {
             other.far
@@ -266,15 +320,15 @@ impl<D: Device, S: Device> Tiered<D, S> {
             }
         }
         free.sort_unstable();
-        free.into_iter().for_each(|(_, slot)| self.issue_line(done.at_ps, slot));
-        if write {
-            self.write_ended(done.at_ps, address);
-        }
+        free.into_iter().for_each(|(_, slot)| self.issue_line(now_ps, slot));
     }
 
     /// A line has been read or written where it is.
     fn answer(&mut self, slot: u32, done: &Completion, out: &mut Vec<Response>) {
-        let Held { request, oldest, version, mut stages, .. } = self.held.remove(slot);
+        let Held { request, oldest, version, mut stages, told, .. } = self.held.remove(slot);
+        if told {
+            return;
+        }
         stages.append(&done.stages);
         let version = if request.write { 0 } else { version };
         if let Some(data) = self.data.as_mut().filter(|_| !request.write) {
@@ -339,6 +393,7 @@ impl<D: Device, S: Device> Tiered<D, S> {
             match self.timers.pop() {
                 Some((_, Timer::Enter(slot))) => self.enter(now_ps, slot),
                 Some((_, Timer::Mapped(index))) => self.mapped(now_ps, index),
+                Some((_, Timer::Tell(slot, turn))) => self.tell(now_ps, slot, turn),
                 None => {}
             }
         }
@@ -366,26 +421,17 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ti
     }
 
     fn submit(&mut self, now_ps: u64, request: LineRequest) -> Result<(), Full> {
-        debug_assert!(request.address < self.store_bytes, "{request:?} lies beyond memory");
-        if self.held.len() >= self.most {
-            return Err(Full);
+        self.take(now_ps, request, false)
+    }
+
+    fn submit_telling(&mut self, now_ps: u64, request: LineRequest) -> Result<(), Full> {
+        self.take(now_ps, request, true)
+    }
+
+    fn take_told(&mut self, out: &mut Vec<LineResponse>) {
+        if let Some(long_reads) = &mut self.long_reads {
+            out.append(&mut long_reads.told);
         }
-        let line = self.line(request.address);
-        let written = request.write.then_some(request.version);
-        let slot = self.held.insert(Held {
-            request,
-            oldest: self.data.as_mut().map_or(0, |data| data.submit(line, written)),
-            version: 0,
-            far: false,
-            turn: 0,
-            entered: false,
-            blocked_by: 0,
-            next: NONE,
-            stages: Timeline::new(),
-            clock_ps: now_ps,
-        });
-        self.route(now_ps, slot);
-        Ok(())
     }
 
     /// Never takes one: the operating system moves no pages here by itself.
@@ -460,6 +506,7 @@ impl<D: Device, S: Device> Tiered<D, S> {
             held: self.held.clone(),
             timers: self.timers.clone(),
             near: self.near.as_mut().map(|near| Box::new(near.fork())),
+            long_reads: self.long_reads.clone(),
             report: self.report.clone(),
             data: self.data.as_mut().map(|data| Box::new(data.fork())),
             power: self.power.as_mut().map(|power| Box::new(power.fork())),

@@ -16,9 +16,22 @@ pub struct TieredSpec {
     pub read_latency: Duration,
     /// The same for each line that it writes.
     pub write_latency: Duration,
+    /// Reads that the device tells to take long, so that a core switches to another thread; without it the core waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub long_reads: Option<LongReadsSpec>,
     /// How pages are promoted to DRAM; without it there is no DRAM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promotion: Option<PromotionSpec>,
+}
+
+/// Reads that the device tells to take long (SkyByte's coordinated context switch).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LongReadsSpec {
+    /// The wait for flash, as the device estimates it, above which a read takes long.
+    pub above: Duration,
+    /// Time from the request of a line to when its host knows: the protocol both ways, and the device's look-up.
+    pub latency: Duration,
 }
 
 /// Promotion of pages by their number of accesses (FlatFlash's adaptive threshold).
@@ -75,6 +88,17 @@ impl OrganizationDescription for TieredSpec {
     }
 
     fn check_with(&self, path: &str, machine: &Surroundings<'_>, problems: &mut Problems) {
+        if let Some((store, device)) = machine.store.filter(|_| self.long_reads.is_some())
+            && !device.tells_of_waits()
+        {
+            problems.add(
+                "contradiction",
+                format!("{path}.long_reads"),
+                store.to_owned(),
+                "only a drive of flash ([ssd]) by itself, which keeps what was read, tells that a read has to wait".into(),
+                format!("remove [{path}.long_reads], or take a machine of [ssd] with buffer.read_cache and without raid"),
+            );
+        }
         let line = machine.line.unwrap_or(Size::from_bytes(1));
         match &self.promotion {
             Some(promotion) => {

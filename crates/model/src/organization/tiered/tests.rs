@@ -3,6 +3,7 @@
 use super::*;
 use crate::conformance::organization_laws;
 use crate::device::ssd::tests::{spec as ssd, us};
+use crate::device::ssd::{InitialFlash, SsdSpec};
 use crate::device::{AnyDevice, DeviceDescription, StoreSpec};
 use crate::link::pcie::PcieProtocol;
 use crate::link::pcie::tests::spec as pcie;
@@ -23,6 +24,7 @@ fn spec(frames: u64, ways: u32, threshold: u32) -> TieredSpec {
         host_queue_depth: 16,
         read_latency: Duration::from_picoseconds(300_000),
         write_latency: Duration::from_picoseconds(100_000),
+        long_reads: None,
         promotion: Some(PromotionSpec {
             capacity: Size::from_bytes(frames * PAGE),
             ways,
@@ -105,7 +107,7 @@ fn ask(memory: &mut Tiered<Dram, AnyDevice>, id: u32, address: u64, write: bool)
 fn the_organizations_laws_hold() {
     let drive = ssd();
     let narrow = TieredSpec { host_queue_depth: 2, ..spec(2, 1, 1) };
-    for spec in [without_dram(), spec(4, 2, 2), spec(2, 2, 3), narrow] {
+    for spec in [without_dram(), telling(us(0)), spec(4, 2, 2), spec(2, 2, 3), narrow] {
         organization_laws(|check_data| Box::new(behind(&spec, &store(), &link(), check_data)));
         organization_laws(|check_data| Box::new(behind(&spec, &drive, &memory_link(), check_data)));
     }
@@ -123,6 +125,87 @@ fn a_line_takes_the_hosts_time_the_link_and_the_device() {
     let found = ask(&mut memory, 0, 0, false);
     assert_eq!(found.stages.total_ps(), 300_000 + done[0].stages.total_ps());
     assert_eq!(found.stages.iter().next(), Some((Stage::Controller, 300_000)));
+}
+
+/// A drive in which something was written everywhere, and that keeps what it has read.
+fn full() -> SsdSpec {
+    let mut drive = SsdSpec { initial: InitialFlash::Steady, ..ssd() };
+    drive.buffer.read_cache = true;
+    drive
+}
+
+fn telling(above: Duration) -> TieredSpec {
+    TieredSpec { long_reads: Some(LongReadsSpec { above, latency: us(1) }), ..without_dram() }
+}
+
+/// Reads a line for somebody who would be told that it takes long: what was answered, and what told, and when.
+fn ask_telling(memory: &mut Tiered<Dram, AnyDevice>, id: u32, address: u64) -> [Option<u64>; 2] {
+    let start_ps = u64::from(id) * 10_000 * US;
+    let (mut out, mut told) = (Vec::new(), Vec::new());
+    memory.advance(start_ps, &mut out);
+    memory.submit_telling(start_ps, line(id, address, false)).unwrap();
+    memory.advance(start_ps + 5_000 * US, &mut out);
+    memory.take_told(&mut told);
+    assert_eq!(memory.in_flight(), 0);
+    let answered = out.iter().map(|response| match response {
+        Response::Line(one) => one,
+        Response::Page(page) => panic!("{page:?}"),
+    });
+    let after = |one: &LineResponse| {
+        assert_eq!((one.id, one.stages.total_ps()), (id, one.at_ps - start_ps));
+        one.at_ps - start_ps
+    };
+    [answered.map(after).last(), told.iter().map(after).last()]
+}
+
+#[test]
+fn a_read_of_flash_is_told_to_take_long_and_found_in_the_buffer_when_it_is_asked_for_again() {
+    let drive = full();
+    let flash_ps = drive.nand.lower.read_latency.picoseconds();
+    let behind = |spec: &TieredSpec| behind(spec, &drive, &memory_link(), false);
+    let mut memory = behind(&telling(Duration::from_picoseconds(flash_ps - 1)));
+    // The host has its time of 300 ns, and knows a microsecond later.
+    assert_eq!(ask_telling(&mut memory, 0, 0), [None, Some(300_000 + US)]);
+    let [again, told] = ask_telling(&mut memory, 1, 64);
+    assert!(told.is_none() && again.is_some_and(|ps| ps < flash_ps), "{again:?} {told:?}");
+    // Who did not say so is answered, and where the wait is no longer than the threshold everybody is.
+    let whole = ask(&mut memory, 2, PAGE, false);
+    assert!(whole.stages.iter().any(|(stage, ps)| stage == Stage::Medium && ps >= flash_ps));
+    let mut patient = behind(&telling(Duration::from_picoseconds(flash_ps)));
+    let [answered, told] = ask_telling(&mut patient, 0, 0);
+    assert!(told.is_none() && answered.is_some_and(|ps| ps > flash_ps));
+}
+
+#[test]
+fn each_read_is_either_answered_or_told_of_and_others_of_its_line_go_on() {
+    let mut memory = behind(&telling(us(0)), &full(), &memory_link(), true);
+    let (mut out, mut told) = (Vec::new(), Vec::new());
+    memory.submit(0, line(0, 64, true)).unwrap();
+    for id in 1..10 {
+        let address = u64::from(id % 3) * 2 * PAGE + 64;
+        memory.submit_telling(0, line(id, address, false)).unwrap();
+    }
+    memory.submit(0, line(10, 2 * PAGE + 64, false)).unwrap();
+    let mut whole = memory.fork_itself();
+    whole.advance(5_000 * US, &mut out);
+    whole.take_told(&mut told);
+    let id = |response: &Response| match response {
+        Response::Line(one) => one.id,
+        Response::Page(page) => panic!("{page:?}"),
+    };
+    let mut ids: Vec<u32> = out.iter().map(id).chain(told.iter().map(|one| one.id)).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (0..=10).collect::<Vec<_>>());
+    assert!(told.len() >= 6, "{told:?}");
+    assert_eq!((whole.in_flight(), whole.report().stale_reads), (0, 0));
+    // A page that is on its way is not asked for once more: the three, of three pages, and the one that waits.
+    assert_eq!(whole.report().traffic.store_read_bytes, 4 * LINE);
+    let (mut steps, mut told_so) = (Vec::new(), Vec::new());
+    for us in 1..=5_000 {
+        memory.advance(us * US, &mut steps);
+        memory.take_told(&mut told_so);
+    }
+    assert_eq!((steps, told_so), (out, told), "in steps, and forked, the same");
 }
 
 #[test]
@@ -288,6 +371,7 @@ fn without_promotion_and_time_of_the_host_it_is_the_store_by_itself() {
         host_queue_depth: 64,
         read_latency: us(0),
         write_latency: us(0),
+        long_reads: None,
         promotion: None,
     };
     let mut memory = behind(&free, &store(), &link(), false);

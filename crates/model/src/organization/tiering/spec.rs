@@ -39,6 +39,7 @@ impl TieringSpec {
             host_queue_depth: self.host_queue_depth,
             read_latency: self.read_latency,
             write_latency: self.write_latency,
+            long_reads: None,
             promotion: None,
         }
     }

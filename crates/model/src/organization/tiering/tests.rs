@@ -38,6 +38,7 @@ fn before(
         host_queue_depth: spec.host_queue_depth,
         read_latency: spec.read_latency,
         write_latency: spec.write_latency,
+        long_reads: None,
         promotion: None,
     };
     let bytes = store.capacity().bytes();
