@@ -1751,19 +1751,13 @@ class DdrChannel(_Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class RefreshWindow(_Spec):
-    """Windows of time in which a device on the module reaches its DRAM."""
+    """Windows of time, after refreshes, in which a device on the module reaches its DRAM."""
 
-    interval: str | None = None
-    """From one window to the next: the interval of refreshes, tREFI.
+    channel: int | None = None
+    """The channel of the DRAM whose first rank is the module's, counted from 0."""
 
-    A duration such as ``"25us"``.
-    """
-
-    window: str | None = None
-    """Length of each window: what tRFC is set to, less what the chips need.
-
-    A duration such as ``"25us"``.
-    """
+    chips: str | None = None
+    """What the chips need of each tRFC; the device has the rest. A duration such as ``"25us"``."""
 
     bandwidth: str | None = None
     """Bandwidth of the device in a window. A bandwidth such as ``"16GB/s"``."""
@@ -1881,6 +1875,19 @@ class DramCache(_Spec):
     such counters, each of some regions of 4 KiB. MAP-I has one for each instruction, which no
     memory controller is told; this needs the address alone (our reading). ``"perfect"``: Every
     guess is right: a bound that nobody can build.
+    """
+
+    fill: Literal["misses", "reads", "writes", "victims"] | None = None
+    """Which requests bring what they miss into DRAM.
+
+    All but `misses` are of sectors, or pages without them, of a line of the on-chip caches.
+    ``"misses"``: All: reads, and writes, for which the rest of the sector is read (fetch on write:
+    Jouppi, "Cache write policies and performance", ISCA 1993). ``"reads"``: Reads: a line that is
+    written and missed goes to the store around the cache (write-around, there). ``"writes"``:
+    Writes, which are the dirty lines that on-chip caches give up, without being read
+    (write-validate, there); reads that miss go past the cache. ``"victims"``: All lines that the
+    last on-chip cache gives up, clean ones too, and no others: the cache is a victim cache of that
+    one (Jouppi, ISCA 1990; Hammarlund et al., IEEE Micro 2014, of such a cache in DRAM).
     """
 
     tag_latency: str | None = None

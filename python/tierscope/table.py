@@ -87,6 +87,7 @@ def _machine_rows(data: ResultData) -> list[Row]:
         *idle,
         *_tag_cache_rows(systems),
         *_prediction_rows(systems),
+        *_fill_rows(systems),
         *_call_rows(systems),
         *_direct_rows(systems),
         *_journal_rows(systems),
@@ -322,6 +323,17 @@ def _prediction_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
         *row("  hits taken for misses", lambda c: fmt.count(c["predicted_misses_that_hit"])),
         *row("  misses taken for hits", lambda c: fmt.count(c["predicted_hits_that_missed"])),
         *row("  reads of the store in vain", lambda c: fmt.count(c["wasted_store_reads"])),
+    ]
+
+
+def _fill_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """Rows of DRAM caches that not every miss fills; none where there is none."""
+    row = _row_of(systems, "reads_past_cache")
+    return [
+        *row("Reads past the DRAM cache", lambda c: fmt.count(c["reads_past_cache"])),
+        *row("  lines written around it", lambda c: fmt.count(c["writes_around_cache"])),
+        *row("  clean lines offered to it", lambda c: fmt.count(c["clean_victims"])),
+        *row("  that it kept", lambda c: fmt.count(c["clean_victims_kept"])),
     ]
 
 

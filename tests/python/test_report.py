@@ -179,6 +179,26 @@ def test_guesses_of_misses_have_rows_where_machines_guess() -> None:
     assert "Reads guessed right" not in dict(table.rows(plain.data))
 
 
+def test_what_fills_a_dram_cache_has_rows_where_not_every_miss_does() -> None:
+    sets = [("hybrid.cache.capacity", "1MiB"), ("processor.caches.L3.capacity", "320KiB")]
+    sets += [("hybrid.cache.sector", "64B"), ("hybrid.prefetch_pages", "0")]
+    filled = ts.system("hybrid/quick").with_sets([*sets, ("hybrid.cache.fill", "victims")])
+    work = ts.workload("gups", updates=3000, table="4MiB")
+    result = ts.run(filled, work)
+    counters = result["hybrid/quick"]["counters"]
+    assert 0 < counters["clean_victims_kept"] <= counters["clean_victims"]
+    told = dict(table.rows(result.data))
+    for label, name in [
+        ("Reads past the DRAM cache", "reads_past_cache"),
+        ("  lines written around it", "writes_around_cache"),
+        ("  clean lines offered to it", "clean_victims"),
+        ("  that it kept", "clean_victims_kept"),
+    ]:
+        assert told[label]["hybrid/quick"] == fmt.count(counters[name])
+    plain = ts.run("hybrid/quick", ts.workload("gups", updates=300, table="1MiB"))
+    assert "Reads past the DRAM cache" not in dict(table.rows(plain.data))
+
+
 def test_calls_on_files_have_rows_where_there_were_any() -> None:
     result = ts.run("storage/quick", ts.workload("filebench/varmail", files=40, threads=2, loops=2))
     system = result["storage/quick"]

@@ -111,6 +111,33 @@ impl Completion {
     }
 }
 
+/// What a device shares with DRAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tie {
+    /// The bus of this channel.
+    Bus(usize),
+    /// The refreshes of the first rank of this channel, which it sees, and after which it has the module for itself.
+    Refreshes(usize),
+}
+
+/// Refreshes of a rank, as far as they are known at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refreshes {
+    /// When this was so.
+    pub told_ps: u64,
+    /// How many have been begun.
+    pub done: u64,
+    /// When the last of them was; anything while there is none.
+    pub last_ps: u64,
+    /// When the first falls due, or sooner by less than a clock, and how long after each the next does: none comes
+    /// before it is due.
+    pub first_ps: u64,
+    /// From one to the next.
+    pub interval_ps: u64,
+    /// How long the memory controller keeps away after each (tRFC).
+    pub busy_ps: u64,
+}
+
 /// A device: media behind a controller.
 ///
 /// Law of every implementation: requests in = completions out + in flight; completions come in
@@ -154,15 +181,23 @@ pub trait Device: Clone {
     /// Requests taken and not yet reported complete.
     fn in_flight(&self) -> usize;
 
-    /// The channel of DRAM whose bus it shares, where it does.
-    fn shared_channel(&self) -> Option<usize> {
+    /// What it shares with DRAM, where it does.
+    fn tie(&self) -> Option<Tie> {
         None
     }
+
+    /// The refreshes that it goes by, if it does, are these at the time of what it is asked next.
+    fn tell_refreshes(&mut self, _refreshes: Refreshes) {}
 
     /// From when on it has nothing left to move over the bus of a channel that two devices share, as far
     /// as it has begun by `now_ps`; by default it takes no such bus.
     fn bus_free_ps(&mut self, _now_ps: u64, _channel: usize) -> u64 {
         0
+    }
+
+    /// The refreshes of the first rank of a channel by `now_ps`, of DRAM; by default it has none.
+    fn refreshes(&mut self, _now_ps: u64, _channel: usize) -> Refreshes {
+        Refreshes::default()
     }
 
     /// The other of the two has that bus until `until_ps`: nothing is begun at `now_ps` or later that

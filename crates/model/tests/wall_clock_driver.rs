@@ -12,7 +12,7 @@ use std::time::Instant;
 use tierscope_kernel::{Stage, Timeline};
 use tierscope_model::organization::hybrid::{Action, Controller, Place, PrefetcherKind, Token};
 use tierscope_model::organization::{
-    DramCacheSpec, HybridSpec, InitialContent, MissPredictorKind, TagStore,
+    DramCacheSpec, FillPolicy, HybridSpec, InitialContent, MissPredictorKind, TagStore,
 };
 use tierscope_model::replacement::PolicyKind;
 use tierscope_model::request::LineRequest;
@@ -260,6 +260,7 @@ fn spec(ways: u32, tags: TagStore) -> HybridSpec {
                 TagStore::WithData => MissPredictorKind::Region,
                 _ => MissPredictorKind::None,
             },
+            fill: FillPolicy::Misses,
             tag_cache: None,
             tag_latency: Duration::from_picoseconds(1_000),
             initial: InitialContent::Empty,

@@ -138,6 +138,49 @@ fn main() {
     for (page, misses) in [("4KiB", 200_000), ("128KiB", 20_000)] {
         hams(page, misses, scale);
     }
+    for (name, capacity, misses) in OTHERS {
+        other(name, capacity, *misses, scale);
+    }
+}
+
+/// Other presets whose memory is read and written line by line: the key of what is to have room for all of 64 MiB or for
+/// half of 128 MiB, where there is one, and how many accesses there are where half of them miss it.
+const OTHERS: &[(&str, Option<&str>, u64)] = &[
+    ("hybrid/alloy", Some("hybrid.cache.capacity"), 1_000_000),
+    ("optane-m", Some("hybrid.cache.capacity"), 1_000_000),
+    ("nvdimm-c", Some("hybrid.cache.capacity"), 50_000),
+    ("ull-buff", Some("hybrid.cache.capacity"), 100_000),
+    ("flatflash-m", Some("tiered.promotion.capacity"), 100_000),
+    ("flatflash-p", Some("ssd.buffer.capacity"), 200_000),
+    ("cxl-ssd", Some("ssd.buffer.capacity"), 200_000),
+    ("cxl-tiering", Some("tiering.capacity"), 2_000_000),
+    ("ull", None, 0),
+    ("optane-p", None, 0),
+    ("direct", None, 0),
+];
+
+/// A preset of [`OTHERS`]: what has room for 128 MiB, and for half of the footprint; or, where it keeps nothing, all.
+fn other(name: &str, capacity: &Option<&str>, misses: u64, scale: u64) {
+    let spec = |room: &str| {
+        let set = |path: &str, value: &str| (path.to_string(), value.to_string());
+        let mut sets: Vec<_> = capacity.iter().map(|key| set(key, room)).collect();
+        if name == "flatflash-m" {
+            // Each access promotes.
+            sets.push(set("tiered.promotion.most_threshold", "1"));
+        }
+        match load(name, &sets) {
+            Ok(resolved) => resolved.spec,
+            Err(problems) => panic!("{name}: {problems:?}"),
+        }
+    };
+    let Some(key) = capacity else {
+        let name = format!("{name}: 16 outstanding");
+        return organization(&name, &spec(""), GIB / 16, 16, 500_000 / scale);
+    };
+    let hits = format!("{name}: all hits ({key}), 16 outstanding");
+    organization(&hits, &spec("112MiB"), GIB / 16, 16, 2_000_000 / scale);
+    let half = format!("{name}: half missing, 16 outstanding");
+    organization(&half, &spec("56MiB"), GIB * 7 / 64, 16, misses / scale);
 }
 
 /// HAMS with pages of a size: all hits, and a cache of half of the footprint.

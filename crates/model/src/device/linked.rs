@@ -10,7 +10,9 @@ use crate::activity::Activity;
 use crate::link::nvme::{COMMAND_BYTES, NvmeCounts};
 use crate::link::{AnyLink, Direction, Flow, Leg, Link, LinkDescription, LinkEnergySpec};
 use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
-use crate::request::{Ahead, Completion, Control, Device, Full, Manner, MediumWait, Request, Tell};
+use crate::request::{
+    Ahead, Completion, Control, Device, Full, Manner, MediumWait, Refreshes, Request, Tell, Tie,
+};
 use port::{NEVER, Parcel, Port, What};
 use queues::Queues;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
@@ -612,7 +614,7 @@ impl<P: Pages> Linked<P> {
     fn happen(&mut self, at_ps: u64, event: Event, out: &mut Vec<Completion>) {
         match event {
             Event::Arrive(direction) => {
-                let sent = self.ports[direction as usize].sent.pop_front();
+                let sent = self.ports[direction as usize].take_sent(&self.link);
                 if let Some((at_ps, Parcel { what, leg, .. })) = sent {
                     self.go(at_ps, what, leg + 1, out);
                 }
@@ -803,8 +805,13 @@ impl<P: Pages> Device for Linked<P> {
         self.device.under_way()
     }
 
-    fn shared_channel(&self) -> Option<usize> {
-        self.link.shared_channel().map(|channel| channel as usize)
+    fn tie(&self) -> Option<Tie> {
+        self.link.tie()
+    }
+
+    /// What was to come, or to be sent, may be so later than was known.
+    fn tell_refreshes(&mut self, refreshes: Refreshes) {
+        self.link.tell_refreshes(refreshes);
     }
 
     fn bus_free_ps(&mut self, _now_ps: u64, _channel: usize) -> u64 {

@@ -15,7 +15,8 @@ use crate::activity::Activity;
 use crate::link::LinkDescription;
 use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
 use crate::request::{
-    Ahead, Completion, Control, Device, Full, LARGEST_PAGE, Manner, MediumWait, Request, Tell,
+    Ahead, Completion, Control, Device, Full, LARGEST_PAGE, Manner, MediumWait, Refreshes, Request,
+    Tell, Tie,
 };
 use tierscope_units::{Problems, Size};
 
@@ -286,10 +287,17 @@ macro_rules! register {
                 }
             }
 
-            fn shared_channel(&self) -> Option<usize> {
+            fn tie(&self) -> Option<Tie> {
                 match self {
-                    $( AnyDevice::$device(device) => device.shared_channel(), )*
-                    AnyDevice::Raid(device) => device.shared_channel(),
+                    $( AnyDevice::$device(device) => device.tie(), )*
+                    AnyDevice::Raid(device) => device.tie(),
+                }
+            }
+
+            fn tell_refreshes(&mut self, refreshes: Refreshes) {
+                match self {
+                    $( AnyDevice::$device(device) => device.tell_refreshes(refreshes), )*
+                    AnyDevice::Raid(device) => device.tell_refreshes(refreshes),
                 }
             }
 

@@ -7,6 +7,7 @@
 use super::{
     AnyLink, Direction, Flow, Kind, Lane, Leg, Link, LinkDescription, LinkEnergySpec, Message,
 };
+use crate::request::Tie;
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems, TransferRate};
 
@@ -162,8 +163,8 @@ impl Link for DdrChannelLink {
         false
     }
 
-    fn shared_channel(&self) -> Option<u32> {
-        Some(self.channel)
+    fn tie(&self) -> Option<Tie> {
+        Some(Tie::Bus(self.channel as usize))
     }
 
     fn keep_off(&mut self, until_ps: u64) {
@@ -238,6 +239,6 @@ pub(crate) mod tests {
         assert!(end_ps(&|s| s.hand_over = Duration::from_picoseconds(9_000)) > was_ps);
         assert!(end_ps(&|s| s.lock_latency = Duration::from_picoseconds(9_000)) > was_ps);
         let second = DdrChannelSpec { channel: 1, ..spec() };
-        assert_eq!(second.build().shared_channel(), Some(1));
+        assert_eq!(second.build().tie(), Some(Tie::Bus(1)));
     }
 }

@@ -10,6 +10,7 @@ pub use flow::{Flow, Leg};
 pub use lane::{Duplex, Lane};
 pub use nvme::NvmeSpec;
 
+use crate::request::{Refreshes, Tie};
 use tierscope_units::{Bandwidth, Problems};
 
 /// The component of a link in accounts of energy.
@@ -99,9 +100,23 @@ pub trait Link: Clone {
         true
     }
 
-    /// The channel of DRAM whose bus it is, where it is one.
-    fn shared_channel(&self) -> Option<u32> {
+    /// What a device behind it shares with DRAM, where it does.
+    fn tie(&self) -> Option<Tie> {
         None
+    }
+
+    /// The refreshes that it goes by, if it does, are these now.
+    fn tell_refreshes(&mut self, _refreshes: Refreshes) {}
+
+    /// By what the end of the last transfer is found again ([`Link::left_ps`]).
+    fn mark(&self) -> u64 {
+        0
+    }
+
+    /// When the last byte of the transfer with this mark has left, or can have left at the soonest, by what is known
+    /// now: not sooner than was said before. By default all is known at once, and this is 0.
+    fn left_ps(&self, _mark: u64) -> u64 {
+        0
     }
 
     /// DRAM has that bus until `until_ps`, as far as is known: no transfer starts before. What is told
@@ -157,6 +172,11 @@ pub trait LinkDescription {
 
     /// The channel of DRAM whose bus it is, where it is one.
     fn shared_channel(&self) -> Option<&DdrChannelSpec> {
+        None
+    }
+
+    /// The windows of time in which it moves data, where these are those of refreshes.
+    fn refresh_windows(&self) -> Option<&RefreshWindowSpec> {
         None
     }
 
@@ -248,9 +268,30 @@ macro_rules! register {
                 }
             }
 
-            fn shared_channel(&self) -> Option<u32> {
+            fn tie(&self) -> Option<Tie> {
                 match self {
-                    $( AnyLink::$link(link) => link.shared_channel() ),*
+                    $( AnyLink::$link(link) => link.tie() ),*
+                }
+            }
+
+            #[inline]
+            fn tell_refreshes(&mut self, refreshes: Refreshes) {
+                match self {
+                    $( AnyLink::$link(link) => link.tell_refreshes(refreshes) ),*
+                }
+            }
+
+            #[inline]
+            fn mark(&self) -> u64 {
+                match self {
+                    $( AnyLink::$link(link) => link.mark() ),*
+                }
+            }
+
+            #[inline]
+            fn left_ps(&self, mark: u64) -> u64 {
+                match self {
+                    $( AnyLink::$link(link) => link.left_ps(mark) ),*
                 }
             }
 

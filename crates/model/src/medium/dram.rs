@@ -25,7 +25,7 @@ mod table;
 
 use super::DramSpec;
 use crate::activity::Activity;
-use crate::request::{Completion, Device, Full, Request, Tell};
+use crate::request::{Completion, Device, Full, Refreshes, Request, Tell};
 use channel::{Channel, Flight};
 use earliest::{Earliest, NEVER};
 pub use energy::DramEnergy;
@@ -396,6 +396,10 @@ impl Device for Dram {
 
     fn bus_free_ps(&mut self, now_ps: u64, channel: usize) -> u64 {
         self.bursts_end_ps(now_ps, channel)
+    }
+
+    fn refreshes(&mut self, now_ps: u64, channel: usize) -> Refreshes {
+        self.refreshes_by(now_ps, channel)
     }
 
     fn keep_off_bus(&mut self, now_ps: u64, until_ps: u64, channel: usize) {

@@ -244,6 +244,15 @@ impl DramSpec {
         Some((rate, self.bus_bits.unwrap_or(part.bus_bits)))
     }
 
+    /// How long the memory controller keeps away from a rank for a refresh of all of it; `None` where ranks are not
+    /// refreshed so, or the part is not known.
+    pub fn refresh_of_ranks(&self) -> Option<Duration> {
+        standard::find(&self.part)?;
+        let d = description::Description::new(self);
+        let busy_ps = d.clock.cycles_to_ps(d.timings.rfc);
+        (d.refresh_units == 1).then_some(Duration::from_picoseconds(busy_ps))
+    }
+
     /// Bytes that a column command moves; `None` where the part is not known.
     pub fn burst_bytes(&self) -> Option<u64> {
         standard::find(&self.part)?;

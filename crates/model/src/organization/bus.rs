@@ -1,34 +1,39 @@
-//! A bus that DRAM and store share: bandwidth that is one resource in time.
+//! What DRAM and store share: a bus, whose bandwidth is one resource in time, or a module, which the store has for
+//! itself while the DRAM refreshes.
 //!
 //! The store goes first: what it has to move goes as soon as the bursts have left the bus that the DRAM has
 //! begun, and the DRAM begins none until the store has done (\[HAMS21\] §IV-C: the lock register is set
 //! when data are ready to move, and accesses to the module wait until it is cleared).
 
-use crate::request::Device;
+use crate::request::{Device, Tie};
 
-/// Before the store does something at `now_ps`: it is told until when the DRAM has the bus.
+/// Before the store does something at `now_ps`: it is told until when the DRAM has the bus, or of its refreshes.
 #[inline]
-pub(super) fn pass_to_store<D: Device, S: Device>(
+pub(crate) fn pass_to_store<D: Device, S: Device>(
     now_ps: u64,
-    channel: Option<usize>,
+    tie: Option<Tie>,
     dram: &mut D,
     store: &mut S,
 ) {
-    if let Some(channel) = channel {
-        let until_ps = dram.bus_free_ps(now_ps, channel);
-        store.keep_off_bus(now_ps, until_ps, channel);
+    match tie {
+        None => {}
+        Some(Tie::Bus(channel)) => {
+            let until_ps = dram.bus_free_ps(now_ps, channel);
+            store.keep_off_bus(now_ps, until_ps, channel);
+        }
+        Some(Tie::Refreshes(channel)) => store.tell_refreshes(dram.refreshes(now_ps, channel)),
     }
 }
 
 /// After that: the DRAM is told until when the store has it.
 #[inline]
-pub(super) fn pass_to_dram<D: Device, S: Device>(
+pub(crate) fn pass_to_dram<D: Device, S: Device>(
     now_ps: u64,
-    channel: Option<usize>,
+    tie: Option<Tie>,
     dram: &mut D,
     store: &mut S,
 ) {
-    if let Some(channel) = channel {
+    if let Some(Tie::Bus(channel)) = tie {
         let until_ps = store.bus_free_ps(now_ps, channel);
         if until_ps > now_ps {
             dram.keep_off_bus(now_ps, until_ps, channel);
@@ -116,10 +121,10 @@ mod tests {
     }
 
     fn ask(now_ps: u64, dram: &mut Dram, mover: &mut Mover, bytes: u32) {
-        pass_to_store(now_ps, Some(0), dram, mover);
+        pass_to_store(now_ps, Some(Tie::Bus(0)), dram, mover);
         let request = Request { id: 0, address: 0, bytes, write: false, background: false };
         mover.submit(now_ps, request).unwrap();
-        pass_to_dram(now_ps, Some(0), dram, mover);
+        pass_to_dram(now_ps, Some(Tie::Bus(0)), dram, mover);
     }
 
     /// When bursts are on the bus, by the commands of the log.

@@ -219,6 +219,21 @@ impl Organization for Interleaved {
         self.parts[index].warm(now_ps, core, address, write)
     }
 
+    fn takes_clean(&self) -> bool {
+        self.parts.iter().any(|part| part.takes_clean())
+    }
+
+    fn put_clean(&mut self, now_ps: u64, address: u64, version: u64) {
+        let (index, address) = self.layout.place(address);
+        self.parts[index].put_clean(now_ps, address, version);
+        self.look(index);
+    }
+
+    fn warm_clean(&mut self, address: u64) {
+        let (index, address) = self.layout.place(address);
+        self.parts[index].warm_clean(address);
+    }
+
     fn take_over_warmed(&mut self, warmed: &mut dyn Organization) -> bool {
         let warmed = warmed.as_warmed().and_then(|it| it.downcast_mut::<Self>());
         let Some(warmed) = warmed.filter(|it| it.parts.len() == self.parts.len()) else {

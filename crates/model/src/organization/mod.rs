@@ -1,14 +1,15 @@
 //! Organizations: how DRAM, store and software are arranged to serve an access. One file each, and
 //! one line in [`crate::parts!`].
 
-mod bus;
+pub(crate) mod bus;
 pub mod interleaved;
 mod surroundings;
 mod versions;
 
 pub use hams::{HamsCounts, HamsReport};
 pub use hybrid::{
-    DramCacheSpec, MissPredictorKind, MissPredictorReport, TagCacheReport, TagCacheSpec, TagStore,
+    DramCacheSpec, FillPolicy, FillReport, MissPredictorKind, MissPredictorReport, TagCacheReport,
+    TagCacheSpec, TagStore,
 };
 pub use interleaved::{ControllersSpec, Interleaved};
 pub use surroundings::Surroundings;
@@ -97,6 +98,18 @@ pub trait Organization: Send {
     /// and bytes are counted as they would be. Not to be called while data are checked.
     fn warm(&mut self, now_ps: u64, core: u16, address: u64, write: bool) -> PagesMoved;
 
+    /// Whether it wants the clean lines that the last on-chip cache gives up, as by default none do.
+    fn takes_clean(&self) -> bool {
+        false
+    }
+
+    /// The last on-chip cache has given up a clean line, at `now_ps`: it may keep it, and never answers. It holds
+    /// no other data than what is read there, and no write of the line that was submitted before is younger.
+    fn put_clean(&mut self, _now_ps: u64, _address: u64, _version: u64) {}
+
+    /// The same in functional warming.
+    fn warm_clean(&mut self, _address: u64) {}
+
     /// A page moves in functional warming, as by a page request: only its bytes are counted.
     fn warm_page(&mut self, _bytes: u32, _write: bool) {}
 
@@ -169,6 +182,8 @@ pub struct OrganizationReport {
     pub tag_cache: Option<TagCacheReport>,
     /// What the predictor of misses counted, where there is one.
     pub miss_predictor: Option<MissPredictorReport>,
+    /// What a cache counted that not every miss fills.
+    pub fill: Option<FillReport>,
     /// Bytes moved.
     pub traffic: Traffic,
     /// Reads that returned an older version than they had to: 0 unless data checking found a fault.
@@ -193,6 +208,7 @@ impl OrganizationReport {
             miss_predictor: self
                 .miss_predictor
                 .map(|it| it.since(&before.miss_predictor.unwrap_or_default())),
+            fill: self.fill.map(|it| it.since(&before.fill.unwrap_or_default())),
             traffic: self.traffic.since(&before.traffic),
             hams: self.hams.map(|hams| hams.since(&before.hams.unwrap_or_default())),
             ..*self
@@ -216,6 +232,7 @@ impl OrganizationReport {
             miss_predictor: self
                 .miss_predictor
                 .map(|it| it.together(&other.miss_predictor.unwrap_or_default())),
+            fill: self.fill.map(|it| it.together(&other.fill.unwrap_or_default())),
             traffic: self.traffic.together(&other.traffic),
             stale_reads: self.stale_reads + other.stale_reads,
             hams: self.hams.map(|_| of(self).together(&of(other))),

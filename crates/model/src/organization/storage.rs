@@ -31,7 +31,7 @@ use crate::os::reclaim::{ReclaimPolicy, lists::Lists};
 use crate::power::PowerFailure;
 use crate::request::{
     Completion, Control, Device, Full, LineRequest, LineResponse, Manner, PageRequest,
-    PageResponse, Request, Response, Tell, Traffic,
+    PageResponse, Request, Response, Tell, Tie, Traffic,
 };
 use power::{OF_RECOVERY, OnStore, Power};
 use ramdisk::InMemory;
@@ -360,8 +360,8 @@ pub struct Storage {
     /// Main memory, and what of DRAM is the store instead.
     memory_bytes: u64,
     in_memory: Option<InMemory>,
-    /// The channel of the DRAM whose bus the store shares.
-    shared_channel: Option<usize>,
+    /// What the store shares with the DRAM.
+    tie: Option<Tie>,
     line_bytes: u64,
     at_dram: Slab<AtDram>,
     pages: Slab<Page>,
@@ -411,7 +411,7 @@ impl Storage {
             dram: Dram::new(dram, memory_bytes.saturating_add(beside_bytes), line_bytes),
             memory_bytes,
             in_memory: in_dram.map(|it| InMemory::new(it, memory_bytes)),
-            shared_channel: store.shared_channel(),
+            tie: store.tie(),
             store,
             line_bytes,
             at_dram: Slab::new(),
@@ -465,10 +465,10 @@ impl Storage {
     /// Lets the store do something at `now_ps`, with the bus that it may share with the DRAM.
     #[inline]
     fn with_bus<T>(&mut self, now_ps: u64, act: impl FnOnce(&mut AnyDevice) -> T) -> T {
-        let Storage { dram, store, shared_channel, .. } = self;
-        bus::pass_to_store(now_ps, *shared_channel, dram, store);
+        let Storage { dram, store, tie, .. } = self;
+        bus::pass_to_store(now_ps, *tie, dram, store);
         let done = act(store);
-        bus::pass_to_dram(now_ps, *shared_channel, dram, store);
+        bus::pass_to_dram(now_ps, *tie, dram, store);
         done
     }
 
@@ -803,7 +803,7 @@ impl Organization for Storage {
             store: self.store.fork(),
             memory_bytes: self.memory_bytes,
             in_memory: self.in_memory.clone(),
-            shared_channel: self.shared_channel,
+            tie: self.tie,
             line_bytes: self.line_bytes,
             at_dram: self.at_dram.clone(),
             pages: self.pages.clone(),

@@ -2,8 +2,8 @@
 
 use crate::device::{AnyDevice, DeviceDescription, InDram};
 use crate::link::LinkDescription;
-use crate::medium::DramSpec;
 use crate::medium::dram::description::three_transfers_per_second;
+use crate::medium::{DramSpec, RefreshPolicy};
 use crate::os::OsSpec;
 use tierscope_units::{Problems, Size, TransferRate};
 
@@ -123,6 +123,55 @@ impl Surroundings<'_> {
                 shared.bus_bits.to_string(),
                 format!("the DRAM's data bus is {bits} bits wide"),
                 format!("write {bits} or less"),
+            );
+        }
+    }
+
+    /// A device that has a module of the DRAM while that refreshes is on a channel that there is, whose ranks are
+    /// refreshed as a whole, and has some of the time.
+    pub fn check_refresh_windows(&self, problems: &mut Problems) {
+        let Some(windows) = self.link.and_then(LinkDescription::refresh_windows) else { return };
+        let Some(dram) = self.dram else {
+            problems.add(
+                "contradiction",
+                "refresh_window".into(),
+                String::new(),
+                "the device is on a module of the DRAM, and there is none".into(),
+                "connect it by another link, such as [pcie], or add [dram]".into(),
+            );
+            return;
+        };
+        if windows.channel >= dram.channels {
+            problems.add(
+                "contradiction",
+                "refresh_window.channel".into(),
+                windows.channel.to_string(),
+                format!("the DRAM has {} channels, counted from 0", dram.channels),
+                format!("write {} or less", dram.channels.saturating_sub(1)),
+            );
+        }
+        let in_parts = match dram.refresh {
+            RefreshPolicy::AllBank => None,
+            RefreshPolicy::PerBank => Some("per-bank"),
+            RefreshPolicy::SameBank => Some("same-bank"),
+        };
+        if let Some(word) = in_parts {
+            problems.add(
+                "contradiction",
+                "dram.refresh".into(),
+                word.into(),
+                "a device has the module ([refresh_window]) while all of its banks refresh".into(),
+                "write \"all-bank\", or connect the device by another link".into(),
+            );
+        } else if let Some(busy) = dram.refresh_of_ranks()
+            && busy.picoseconds() < windows.chips.picoseconds().saturating_add(1_000)
+        {
+            problems.add(
+                "contradiction",
+                "refresh_window.chips".into(),
+                windows.chips.to_string(),
+                format!("a refresh takes {busy} (dram.t_rfc), and leaves the device nothing"),
+                "write less, or a longer dram.t_rfc".into(),
             );
         }
     }

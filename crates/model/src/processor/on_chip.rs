@@ -1,7 +1,7 @@
 //! A stack of on-chip caches: the private levels of a core, or the levels that all cores share.
 //!
 //! A line comes into every level of its stack. A dirty line that a level drops goes to the next
-//! one; what the last level drops dirty leaves the stack. What an inclusive level drops, the levels before
+//! one; what the last level drops dirty leaves the stack, and what it drops clean, where that is asked for. What an inclusive level drops, the levels before
 //! it give up (back-invalidation; Baer and Wang, ISCA 1988): those of its own stack at once, and those of
 //! other stacks before a shared one when they are told ([`Stack::recalled`]).
 //!
@@ -14,7 +14,7 @@ use super::OnChipCacheSpec;
 use crate::cache::{Gone, LruLines};
 use tierscope_kernel::{Clock, CowMap};
 
-/// A dirty line that leaves a stack.
+/// A line that leaves a stack, dirty where nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirtyLine {
     /// Line number.
@@ -34,6 +34,8 @@ pub struct Stack {
     is_shared_by_cores: bool,
     /// What inclusive levels of a shared stack have dropped: level and line.
     recalled: Vec<(usize, u64)>,
+    /// Clean lines that the last level has dropped, where somebody wants them.
+    clean: Option<Vec<DirtyLine>>,
     /// Newest version of each line in the stack; only where data are checked. It means nothing for
     /// lines that are not in the stack.
     versions: Option<CowMap<u64>>,
@@ -66,6 +68,7 @@ impl Stack {
             inclusive,
             is_shared_by_cores,
             recalled: Vec::new(),
+            clean: None,
             versions,
             shared: CowMap::new(0),
             any_shared: false,
@@ -82,11 +85,25 @@ impl Stack {
         self.recalled.pop()
     }
 
+    /// From now on it tells which clean lines the last level drops ([`Stack::take_clean`]).
+    pub fn tell_clean(&mut self) {
+        self.clean.get_or_insert_default();
+    }
+
+    /// A clean line that the last level has dropped, and its version.
+    #[inline]
+    pub fn take_clean(&mut self) -> Option<DirtyLine> {
+        self.clean.as_mut().and_then(Vec::pop)
+    }
+
     /// Another stack has given up a dirty line that this level had dropped: it goes where the level's own went,
     /// `out` included.
     pub fn put_recalled(&mut self, level: usize, dirty: DirtyLine, out: &mut Vec<DirtyLine>) {
         self.set_version(dirty.line, dirty.version);
         out.retain(|dropped| dropped.line != dirty.line);
+        if let Some(clean) = &mut self.clean {
+            clean.retain(|dropped| dropped.line != dirty.line);
+        }
         self.put_at(level + 1, dirty.line, out);
     }
 
@@ -266,6 +283,11 @@ impl Stack {
         }
         if dirty {
             self.put_at(level + 1, line, out);
+        } else if level + 1 == self.levels.len() {
+            let version = self.version(line);
+            if let Some(clean) = &mut self.clean {
+                clean.push(DirtyLine { line, version });
+            }
         }
     }
 
@@ -313,6 +335,7 @@ impl Stack {
             inclusive: self.inclusive.clone(),
             is_shared_by_cores: self.is_shared_by_cores,
             recalled: self.recalled.clone(),
+            clean: self.clean.clone(),
             versions: self.versions.as_mut().map(CowMap::fork),
             shared: self.shared.fork(),
             any_shared: self.any_shared,

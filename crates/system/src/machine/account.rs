@@ -891,6 +891,8 @@ impl Machine {
         }
         let guesses = report.miss_predictor.iter().flat_map(|guesses| guesses.named());
         counters.extend(guesses.map(|(name, count)| (name.to_string(), count)));
+        let fills = report.fill.iter().flat_map(|fills| fills.named());
+        counters.extend(fills.map(|(name, count)| (name.to_string(), count)));
         let caches = self.spec.processor.iter().flat_map(|processor| &processor.caches);
         counters.extend(counters_of(activity));
         let own = report.hams.iter().flat_map(|hams| hams.named());

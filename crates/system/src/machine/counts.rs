@@ -35,6 +35,10 @@ impl Beside {
         self.organization.warm(now_ps, core, address, write);
     }
 
+    pub(super) fn warm_clean(&mut self, address: u64) {
+        self.organization.warm_clean(address);
+    }
+
     pub(super) fn begin_region(&mut self) {
         self.before = self.organization.report();
     }
@@ -50,6 +54,9 @@ impl Machine {
     /// organization may differ, and the operating system must not page ([`crate::counts::together`]).
     pub(crate) fn count_beside(&mut self, spec: &SystemSpec) -> Result<(), MachineError> {
         let organization = spec.build_organization().ok_or(MachineError::Incomplete)?;
+        if organization.takes_clean() {
+            self.shared.tell_clean();
+        }
         let name = spec.organization().unwrap_or_default().to_string();
         self.beside.push(Beside { before: organization.report(), organization, name });
         Ok(())

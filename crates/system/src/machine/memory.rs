@@ -326,6 +326,7 @@ impl Machine {
     /// What the shared caches dropped goes to main memory.
     pub(super) fn send_dropped(&mut self, now_ps: u64) {
         self.recall();
+        self.offer_clean(now_ps);
         if self.dropped.is_empty() {
             return;
         }
@@ -334,6 +335,20 @@ impl Machine {
         }
         self.outgoing.extend(self.dropped.drain(..).map(Outgoing::Write));
         self.pump(now_ps);
+    }
+
+    /// Clean lines that the shared caches dropped are offered to main memory, where it wants them.
+    #[inline]
+    pub(super) fn offer_clean(&mut self, now_ps: u64) {
+        while let Some(DirtyLine { line, version }) = self.shared.take_clean() {
+            let address = line << self.fixed.line_shift;
+            if self.functional {
+                self.organization.warm_clean(address);
+                self.beside.iter_mut().for_each(|beside| beside.warm_clean(address));
+            } else {
+                self.organization.put_clean(now_ps, address, version);
+            }
+        }
     }
 
     /// What a core's caches dropped arrives at the shared ones without delay.

@@ -369,8 +369,11 @@ impl Machine {
             })
             .collect();
         let shared = processor.caches.iter().filter(|c| c.shared);
-        let shared = Stack::new(shared, clock, spec.check_data);
+        let mut shared = Stack::new(shared, clock, spec.check_data);
         let organization = spec.build_organization().ok_or(MachineError::Incomplete)?;
+        if organization.takes_clean() {
+            shared.tell_clean();
+        }
         let pages_to = spec.paging();
         let mut paging =
             Paging::new(os, tlb.levels, organization.memory_bytes(), pages_to, spec.seed);

@@ -157,6 +157,7 @@ impl Machine {
             self.shared.put_dirty(dirty, &mut self.dropped);
         }
         self.warm_recall(now_ps);
+        self.offer_clean(now_ps);
         self.warm_dropped(now_ps);
         found.filter(|_| !takes).unwrap_or(self.cores[core].caches.depth())
     }

@@ -3,7 +3,7 @@
 use super::SystemSpec;
 use super::presets;
 use tierscope_model::device::DeviceDescription;
-use tierscope_model::organization::ORGANIZATIONS;
+use tierscope_model::organization::{FillPolicy, HybridSpec, ORGANIZATIONS};
 use tierscope_model::parts::Part;
 use tierscope_units::Problems;
 
@@ -43,10 +43,12 @@ impl SystemSpec {
         self.check_lines(problems);
         self.check_polling(problems);
         self.check_controllers(problems);
+        self.check_victims(problems);
         for (key, organization) in self.organizations() {
             organization.check_with(key, &self.surroundings(), problems);
         }
         self.surroundings().check_shared_channel(problems);
+        self.surroundings().check_refresh_windows(problems);
     }
 
     /// Names are keys of results, parts of file names and items of `-s` lists.
@@ -61,6 +63,22 @@ impl SystemSpec {
                 "write a name such as \"my-machine\"".into(),
             );
         }
+    }
+
+    /// A cache of victims is told what shared on-chip caches give up.
+    fn check_victims(&self, problems: &mut Problems) {
+        let fills = |hybrid: &HybridSpec| hybrid.cache.fill == FillPolicy::Victims;
+        let shared = self.processor.iter().flat_map(|it| &it.caches).any(|cache| cache.shared);
+        if shared || self.processor.is_none() || !self.hybrid.as_ref().is_some_and(fills) {
+            return;
+        }
+        problems.add(
+            "contradiction",
+            "hybrid.cache.fill".into(),
+            "victims".into(),
+            "no on-chip cache is shared (processor.caches), and only what such a one gives up is told".into(),
+            "write \"writes\" for dirty lines alone, or add a shared cache".into(),
+        );
     }
 
     fn check_organization(&self, problems: &mut Problems) {

@@ -63,8 +63,8 @@ const LINKED: [(&str, &str, &str); 19] = [
     (
         WINDOWS,
         HYBRID,
-        "[refresh_window]\ninterval = \"7.8us\"\nwindow = \"900ns\"\nbandwidth = \"2GB/s\"\n\
-         latency = \"10ns\"",
+        "[refresh_window]\nchannel = 0\nchips = \"160ns\"\nbandwidth = \"2GB/s\"\n\
+         latency = \"10ns\"\n[dram]\nt_rfc = \"1060ns\"",
     ),
 ];
 /// Tags in DRAM, of which few are on chip.
@@ -773,6 +773,9 @@ const LINES: Sets<'static> = &[
     ("hybrid.prefetch_pages", "0"),
     ("dram.mapping", "ro-ra-ba-bg-ch-co"),
 ];
+/// What comes at once is what the on-chip caches ask for.
+const SECTORS_OF_A_LINE: Sets<'static> =
+    &[("hybrid.cache.sector", "64B"), ("hybrid.prefetch_pages", "0")];
 /// Of the eight lines of tags that there are.
 const TAGS_IN_DRAM: Sets<'static> = &[
     ("hybrid.cache.tags", "dram"),
@@ -1220,6 +1223,15 @@ const CASES: &[Case] = &[
     case("hybrid.cache.miss_predictor", &[HYBRID], "global", Updates, "wasted_store_reads", Up)
         .with(LINES),
     case("hybrid.cache.miss_predictor", &[HYBRID], "perfect", Updates, "time", Down).with(LINES),
+    case("hybrid.cache.fill", &[HYBRID], "reads", Updates, "writes_around_cache", Up)
+        .with(SECTORS_OF_A_LINE),
+    case("hybrid.cache.fill", &[HYBRID], "writes", Updates, "reads_past_cache", Up)
+        .with(SECTORS_OF_A_LINE),
+    // Pages that the kernel clears are written line by line, and not read before.
+    case("hybrid.cache.fill", &[HYBRID], "writes", Updates, "store_read", Down)
+        .with(SECTORS_OF_A_LINE),
+    case("hybrid.cache.fill", &[HYBRID], "victims", Updates, "clean_victims_kept", Up)
+        .with(SECTORS_OF_A_LINE),
     case("hybrid.cache.tag_latency", &[HYBRID], "50ns", Chase(512), "time", Up),
     case("hybrid.controller_latency", &[HYBRID], "1us", Chase(512), "time", Up),
     case("hybrid.queue_depth", &[HYBRID], "1", Stream(512), "time", Up),
@@ -1244,8 +1256,13 @@ const CASES: &[Case] = &[
     case("hams.queue_depth", &[HAMS], "1", Parallel, "time", Up),
     case("hams.tag_before_write", &[HAMS], "true", Stores, "hams_tag_bytes", Up)
         .with(&[("processor.caches.L2.capacity", "64KiB")]),
-    case("refresh_window.interval", &[WINDOWS], "20us", Updates, "time", Up),
-    case("refresh_window.window", &[WINDOWS], "200ns", Updates, "time", Up),
+    // Where a page has just been written to the DRAM, its row is closed before the refresh that the next one waits for.
+    case("refresh_window.channel", &[WINDOWS], "1", Parallel, "time", Either)
+        .with(&[("dram.mapping", "ro-ch-ra-ba-bg-co"), ("refresh_window.bandwidth", "8GB/s")]),
+    case("refresh_window.chips", &[WINDOWS], "860ns", Updates, "time", Up),
+    // The device moves what it moves while the module refreshes.
+    case("dram.t_refi", &[WINDOWS], "20us", Updates, "time", Up),
+    case("dram.t_rfc", &[WINDOWS], "3us", Updates, "time", Down),
     case("refresh_window.bandwidth", &[WINDOWS], "200MB/s", Updates, "time", Up),
     case("refresh_window.latency", &[WINDOWS], "10us", Updates, "time", Up),
     case("controllers.count", &[SEVERAL], "4", Parallel, "time", Either),

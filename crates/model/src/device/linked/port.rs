@@ -76,7 +76,18 @@ pub(super) struct Port {
     /// Bytes that the link has moved.
     pub(super) moved_bytes: u64,
     /// Sent, in the order in which they have come, or have left where nobody waits for more.
-    pub(super) sent: VecDeque<(u64, Parcel)>,
+    sent: VecDeque<Sent>,
+}
+
+/// A parcel that has been sent.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    /// When it has come, or left, as far as is known.
+    at_ps: u64,
+    /// How the link finds it again, and how much later than it has left it has come.
+    mark: u64,
+    after_ps: u64,
+    parcel: Parcel,
 }
 
 impl Port {
@@ -121,8 +132,22 @@ impl Port {
         let (_, come_ps) = link.transfer(now_ps, parcel.message, self.direction);
         self.moved_bytes += link.moved_bytes(parcel.message);
         let at_ps = if parcel.posted { link.free_ps(self.direction) } else { come_ps };
-        let later = self.sent.iter().rev().take_while(|(sent_ps, _)| *sent_ps > at_ps).count();
-        self.sent.insert(self.sent.len() - later, (at_ps, parcel));
+        let mark = link.mark();
+        let after_ps = at_ps.saturating_sub(link.left_ps(mark));
+        let later = self.sent.iter().rev().take_while(|sent| sent.at_ps > at_ps).count();
+        self.sent.insert(self.sent.len() - later, Sent { at_ps, mark, after_ps, parcel });
+    }
+
+    /// The first that has been sent has come, or left, and when; unless it does so later than was known.
+    #[inline]
+    pub(super) fn take_sent(&mut self, link: &AnyLink) -> Option<(u64, Parcel)> {
+        let first = self.sent.front_mut()?;
+        let left_ps = link.left_ps(first.mark);
+        if left_ps > 0 && left_ps + first.after_ps > first.at_ps {
+            first.at_ps = left_ps + first.after_ps;
+            return None;
+        }
+        self.sent.pop_front().map(|sent| (sent.at_ps, sent.parcel))
     }
 
     /// The link has become free, unless the other direction of one that is not duplex was faster.
@@ -144,6 +169,6 @@ impl Port {
     /// When the next of what has been sent has come, or left.
     #[inline]
     pub(super) fn arrival_ps(&self) -> u64 {
-        self.sent.front().map_or(NEVER, |&(at_ps, _)| at_ps)
+        self.sent.front().map_or(NEVER, |sent| sent.at_ps)
     }
 }

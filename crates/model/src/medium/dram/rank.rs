@@ -73,6 +73,11 @@ pub struct Residency {
 }
 
 impl Rank {
+    /// When it last got a command, if it ever did, in clocks.
+    pub fn last_given(&self, command: Command) -> Option<u64> {
+        self.last[command as usize].checked_sub(1)
+    }
+
     /// Rank `index`, all rows closed.
     pub fn new(description: &Description, index: u32) -> Self {
         Rank {

@@ -1,8 +1,10 @@
-//! The data bus of a channel that a device shares: what the DRAM takes of it, and what it leaves.
+//! The data bus of a channel that a device shares: what the DRAM takes of it, and what it leaves; and refreshes,
+//! after which a device has its module for itself.
 
 use super::Dram;
 use super::rules::Rules;
-use super::standard::Next;
+use super::standard::{Command, Next};
+use crate::request::Refreshes;
 
 impl Dram {
     /// From when on the bursts of all commands that `channel` has given by `now_ps` have left its bus,
@@ -22,6 +24,22 @@ impl Dram {
             end(read, t.cl).max(end(write, t.cwl))
         });
         self.rules.clock.cycles_to_ps(ends.max().unwrap_or(0)).max(now_ps)
+    }
+
+    /// The refreshes of the first rank of `channel` by `now_ps`, each of the whole rank.
+    pub(super) fn refreshes_by(&mut self, now_ps: u64, channel: usize) -> Refreshes {
+        self.catch_up(now_ps, channel);
+        self.set_earliest(channel);
+        let Rules { timings: t, clock, description, .. } = &self.rules;
+        let rank = &self.channels[channel].ranks[0];
+        Refreshes {
+            told_ps: now_ps,
+            done: rank.refresh.done,
+            last_ps: clock.cycles_to_ps(rank.last_given(Command::Refresh).unwrap_or(0)),
+            first_ps: t.refi_ps / u64::from(description.ranks),
+            interval_ps: t.refi_ps,
+            busy_ps: clock.cycles_to_ps(t.rfc),
+        }
     }
 
     /// No burst of a command that `channel` has not given by `now_ps` is on its bus before `until_ps`,

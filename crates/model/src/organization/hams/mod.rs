@@ -30,7 +30,7 @@ use super::{Organization, OrganizationReport, PagesMoved, bus};
 use crate::activity::Activity;
 use crate::power::PowerFailure;
 use crate::request::{
-    Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response, Tell,
+    Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response, Tell, Tie,
 };
 use layout::Layout;
 use power::Nvdimm;
@@ -50,7 +50,7 @@ pub struct Hams<D, S> {
     commands: VecDeque<Action>,
     memory_bytes: u64,
     /// The channel of the NVDIMM whose bus the drive shares.
-    shared_channel: Option<usize>,
+    tie: Option<Tie>,
     /// What the NVDIMM does when power fails.
     nvdimm: Box<Nvdimm>,
     actions: Vec<Action>,
@@ -73,7 +73,7 @@ impl<D: Device, S: Device> Hams<D, S> {
         let manager = Manager::new(shape, layout, check_data);
         Hams {
             memory: Port::new(memory, manager.tokens(), Stage::DramQueue),
-            shared_channel: drive.shared_channel(),
+            tie: drive.tie(),
             drive,
             commands: VecDeque::new(),
             nvdimm: Box::default(),
@@ -143,10 +143,10 @@ impl<D: Device, S: Device> Hams<D, S> {
     /// Lets the drive do something at `now_ps`, with the bus that it may share with the NVDIMM.
     #[inline]
     fn with_bus<T>(&mut self, now_ps: u64, act: impl FnOnce(&mut S) -> T) -> T {
-        let Hams { memory, drive, shared_channel, .. } = self;
-        bus::pass_to_store(now_ps, *shared_channel, memory.device_mut(), drive);
+        let Hams { memory, drive, tie, .. } = self;
+        bus::pass_to_store(now_ps, *tie, memory.device_mut(), drive);
         let done = act(drive);
-        bus::pass_to_dram(now_ps, *shared_channel, memory.device_mut(), drive);
+        bus::pass_to_dram(now_ps, *tie, memory.device_mut(), drive);
         done
     }
 

@@ -1,6 +1,7 @@
 //! The hybrid controller: a state machine without devices, clock or event queue.
 
 use super::action::{Action, Place, Purpose, Token};
+use super::fill::{FillPolicy, FillReport};
 use super::flush::Flush;
 use super::miss::Miss;
 use super::miss_predictor::MissPredictor;
@@ -71,6 +72,8 @@ pub struct Controller {
     pub(super) sectors: Option<Sectors>,
     latency_ps: u64,
     queue_depth: usize,
+    pub(super) fill_policy: FillPolicy,
+    pub(super) fill_report: FillReport,
     pub(super) critical_line_first: bool,
     pub(super) eager_write_back: bool,
     tag_store_bytes: u64,
@@ -126,6 +129,8 @@ impl Controller {
         let sector_shift = cache.sector().trailing_zeros();
         let sector_bits = page_bytes.trailing_zeros() - sector_shift;
         assert!(sector_bits == 0 || !tags_with_data, "tags with the data are of whole pages");
+        let of_lines = cache.sector() == u64::from(line_bytes);
+        assert!(of_lines || cache.fill == FillPolicy::Misses, "lines that fill are whole sectors");
         let depth = spec.queue_depth as usize;
         let fills = spec.fills as usize;
         Controller {
@@ -139,6 +144,8 @@ impl Controller {
             sectors: (sector_bits > 0).then(|| Sectors::new(sets * ways as u64)),
             latency_ps: spec.controller_latency.picoseconds() + tag_ps,
             queue_depth: depth,
+            fill_policy: cache.fill,
+            fill_report: FillReport::default(),
             critical_line_first: spec.critical_line_first,
             eager_write_back: spec.eager_write_back,
             tag_store_bytes: tag_store_bytes(spec, store_bytes),
@@ -325,6 +332,7 @@ impl Controller {
             tag_store_bytes: self.tag_store_bytes,
             tag_cache: self.tag_cache.as_ref().map(|cache| cache.report),
             miss_predictor: self.miss_predictor.as_ref().map(|it| it.report),
+            fill: (self.fill_policy != FillPolicy::Misses).then_some(self.fill_report),
             ..self.report.clone()
         }
     }

@@ -172,12 +172,13 @@ impl Controller {
 
     /// A page that stays in its frame has been read.
     pub(super) fn release_flushed(&mut self, item: &WriteBack) {
-        self.tags.clear_flags(item.way, READING);
-        if self.any_comes(item.way) {
+        let Some(way) = item.way else { return };
+        self.tags.clear_flags(way, READING);
+        if self.any_comes(way) {
             return;
         }
-        self.tags.clear_flags(item.way, flag::PINNED);
-        if item.invalidate && self.tags.flags(item.way) & flag::DIRTY == 0 {
+        self.tags.clear_flags(way, flag::PINNED);
+        if item.invalidate && self.tags.flags(way) & flag::DIRTY == 0 {
             self.tags.invalidate(item.page);
         }
     }

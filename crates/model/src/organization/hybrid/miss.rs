@@ -3,6 +3,7 @@
 
 use super::action::{Action, Critical, Place, Purpose, Token};
 use super::controller::{Controller, FILLING, Held, READING, append_tail};
+use super::fill::Beginning;
 use super::sector;
 use super::write_back::NONE;
 use crate::cache::{Place as Way, WayRef, flag};
@@ -33,6 +34,10 @@ pub(super) struct Miss {
     /// One of those that wait writes.
     pub(super) written: bool,
     pub(super) prefetch: bool,
+    /// What is read is for those that wait alone, and is not kept.
+    pub(super) past: bool,
+    /// Its data are in its fill buffer already: an on-chip cache has given them up.
+    pub(super) own: bool,
     /// The page that was in its frame before has not been read yet.
     frame_occupied: bool,
     /// The miss that waits for the same page to leave the frame, or [`NONE`].
@@ -49,7 +54,7 @@ pub(super) struct Miss {
     pub(super) stages: Timeline,
     charged_ps: u64,
     /// When it took its fill buffer.
-    begun_ps: u64,
+    pub(super) begun_ps: u64,
 }
 
 /// Why a miss cannot begin.
@@ -102,6 +107,8 @@ impl Controller {
             last: NONE,
             written: false,
             prefetch,
+            past: false,
+            own: false,
             frame_occupied: false,
             next_in_frame: NONE,
             next_wanting: NONE,
@@ -159,7 +166,7 @@ impl Controller {
     }
 
     /// Takes the first of the requests that wait for a miss; there is one.
-    fn take_first(&mut self, index: u32) -> u32 {
+    pub(super) fn take_first(&mut self, index: u32) -> u32 {
         let miss = &mut self.misses[index];
         let slot = miss.first;
         miss.first = self.held[slot].next;
@@ -173,9 +180,13 @@ impl Controller {
     /// Begins what can begin: demand misses in order, then a flush, then prefetches.
     pub(super) fn go_on(&mut self, now_ps: u64, actions: &mut Vec<Action>) {
         while let Some(&index) = self.stalled.front() {
-            let Ok(frame) = self.frame_for(self.misses[index].sector, false) else { break };
+            let Some(beginning) = self.beginning(index) else { break };
             self.stalled.pop();
-            self.begin(now_ps, index, frame, actions);
+            match beginning {
+                Beginning::Fill(frame) => self.begin(now_ps, index, frame, actions),
+                Beginning::Past => self.read_past(now_ps, index, actions),
+                Beginning::Around => self.write_around(now_ps, index, actions),
+            }
         }
         if self.flush.is_some() {
             self.go_on_flushing(now_ps, actions);
@@ -271,7 +282,12 @@ impl Controller {
     ) {
         let released = self.released;
         self.charge(now_ps, index, &released);
-        let Some(buffer) = self.buffers.pop() else {
+        let brings_data = self.brings_data(index);
+        let buffer = match self.misses[index].buffer {
+            NONE => self.buffers.pop(),
+            own => Some(own),
+        };
+        let Some(buffer) = buffer else {
             debug_assert!(false, "a frame is given only while a fill buffer is free");
             return;
         };
@@ -281,14 +297,16 @@ impl Controller {
         miss.way = Some(way);
         miss.buffer = buffer;
         miss.frame_occupied = matches!(leaves, Leaves::Dirty(_));
-        let Miss { sector, written, prefetch, first, .. } = *miss;
+        let Miss { sector, written, prefetch, own, .. } = *miss;
         let page = self.page_of(sector);
         let mut flags = flag::PINNED | FILLING;
-        if prefetch {
+        if own {
+            self.fill_report.clean_victims_kept += 1;
+        } else if prefetch {
             flags |= flag::PREFETCHED;
             self.report.prefetched_pages += 1;
         } else {
-            self.report.fetched_pages += 1;
+            self.report.fetched_pages += u64::from(!brings_data);
         }
         match leaves {
             Leaves::Nothing => {
@@ -307,11 +325,20 @@ impl Controller {
                 self.follows_in_frame(index, leaving);
             }
         }
-        self.comes(way, sector, prefetch);
+        self.comes(way, sector, prefetch && !own);
         self.change_tags(page, actions);
         if written {
             self.set_dirty(way, sector);
         }
+        if brings_data {
+            return self.arrived(now_ps, index, &Timeline::new(), actions);
+        }
+        self.fetch(now_ps, index, actions);
+    }
+
+    /// Sends for the sector of a miss, to its fill buffer: to the write-back buffer, or to the store.
+    pub(super) fn fetch(&mut self, now_ps: u64, index: u32, actions: &mut Vec<Action>) {
+        let Miss { sector, buffer, prefetch, first, .. } = self.misses[index];
         if let Some(source) = self.write_back_of(sector) {
             return self.fetch_from_write_back(now_ps, index, source, actions);
         }
@@ -355,7 +382,7 @@ impl Controller {
     ) -> u32 {
         self.report.write_backs += 1;
         self.note_change(page_and_sectors.0);
-        let index = self.write_backs.insert(now_ps, page_and_sectors, way, waited);
+        let index = self.write_backs.insert(now_ps, page_and_sectors, Some(way), waited);
         self.write_backs[index].flush = self.concerns_flush();
         let frame = self.frame_address(way);
         for (first, count) in sector::runs(page_and_sectors.1) {
@@ -411,6 +438,9 @@ impl Controller {
         stages: &Timeline,
         actions: &mut Vec<Action>,
     ) {
+        if self.misses[index].past {
+            return self.past_arrived(now_ps, index, stages, actions);
+        }
         self.charge(now_ps, index, stages);
         self.misses[index].progress = Progress::Filling;
         let so_far = self.misses[index].stages;
@@ -445,7 +475,7 @@ impl Controller {
     }
 
     /// Answers a request from the fill buffer of a miss whose stages up to now are `stages`.
-    fn serve_from_fill(
+    pub(super) fn serve_from_fill(
         &mut self,
         now_ps: u64,
         index: u32,
@@ -509,7 +539,9 @@ impl Controller {
         }
         self.charge(now_ps, index, stages);
         let miss = self.misses.remove(index);
-        self.prefetcher.filled(miss.sector, miss.prefetch);
+        if !miss.own {
+            self.prefetcher.filled(miss.sector, miss.prefetch);
+        }
         self.warming.fills.took(now_ps - miss.begun_ps);
         self.released = miss.stages;
         self.missing.remove(miss.sector);
@@ -558,7 +590,7 @@ impl Controller {
         }
     }
 
-    fn write_store(&mut self, index: u32, actions: &mut Vec<Action>) {
+    pub(super) fn write_store(&mut self, index: u32, actions: &mut Vec<Action>) {
         let page = self.write_backs[index].page << self.page_shift;
         for (first, count) in sector::runs(self.write_backs[index].sectors) {
             let offset = first << self.sector_shift;

@@ -5,6 +5,7 @@
 
 mod action;
 mod controller;
+mod fill;
 mod flush;
 mod miss;
 mod miss_predictor;
@@ -27,6 +28,7 @@ pub(super) mod tests;
 pub use action::{Action, Critical, Place, Token};
 pub use controller::Controller;
 pub(super) use controller::append_tail;
+pub use fill::{FillPolicy, FillReport};
 pub use miss_predictor::{MissPredictorKind, MissPredictorReport};
 pub(super) use port::Port;
 pub use prefetch::PrefetcherKind;
@@ -39,7 +41,7 @@ use crate::activity::Activity;
 use crate::power::{PowerFailure, Saving};
 use crate::request::{
     Ahead, Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response,
-    Tell, Traffic,
+    Tell, Tie, Traffic,
 };
 use power::Power;
 use std::any::Any;
@@ -56,8 +58,8 @@ pub struct Hybrid<D, S> {
     traffic: Traffic,
     /// Where tags lie in front of their lines.
     tads: Option<TadLayout>,
-    /// The channel of the DRAM whose bus the store shares.
-    shared_channel: Option<usize>,
+    /// What the store shares with the DRAM.
+    tie: Option<Tie>,
     /// Where data are checked.
     versions: Option<Box<Versions>>,
     /// Whether DRAM saves itself when power fails.
@@ -86,7 +88,7 @@ impl<D: Device, S: Device> Hybrid<D, S> {
         let versions = || Box::new(Versions::new(line_bytes, controller.page_bytes(), tokens));
         Hybrid {
             versions: check_data.then(versions),
-            shared_channel: store.shared_channel(),
+            tie: store.tie(),
             dram: Port::new(dram, tokens, Stage::DramQueue),
             store: Port::new(store, tokens, Stage::StoreQueue),
             memory_bytes: store_bytes,
@@ -153,10 +155,10 @@ impl<D: Device, S: Device> Hybrid<D, S> {
     /// Lets the store do something at `now_ps`, with the bus that it may share with the DRAM.
     #[inline]
     fn with_bus(&mut self, now_ps: u64, act: impl FnOnce(&mut Port<S>, &mut Vec<Completion>)) {
-        let Hybrid { dram, store, shared_channel, completions, .. } = self;
-        bus::pass_to_store(now_ps, *shared_channel, dram.device_mut(), store.device_mut());
+        let Hybrid { dram, store, tie, completions, .. } = self;
+        bus::pass_to_store(now_ps, *tie, dram.device_mut(), store.device_mut());
         act(store, completions);
-        bus::pass_to_dram(now_ps, *shared_channel, dram.device_mut(), store.device_mut());
+        bus::pass_to_dram(now_ps, *tie, dram.device_mut(), store.device_mut());
     }
 
     /// Tells the controller what completed, and does what it says.
@@ -290,26 +292,57 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
         !self.controller.prefetches()
     }
 
+    fn takes_clean(&self) -> bool {
+        self.controller.fill_policy == FillPolicy::Victims
+    }
+
+    fn put_clean(&mut self, now_ps: u64, address: u64, version: u64) {
+        let place = self.controller.offer_clean(now_ps, address, &mut self.actions);
+        if let (Some(place), Some(versions)) = (place, &mut self.versions) {
+            versions.place(place, version);
+        }
+        self.execute(now_ps, &mut Vec::new());
+    }
+
+    fn warm_clean(&mut self, address: u64) {
+        let mut moved = PagesMoved::default();
+        let came = self.controller.warm_clean(address, &mut moved);
+        let probes = self.takes_clean() && self.controller.tags_with_data;
+        let sector = u64::from(self.placed(0, self.controller.sector_bytes() as u32).1);
+        self.traffic.move_dram(u64::from(probes) * sector, false);
+        self.traffic.move_dram(u64::from(came) * sector, true);
+        self.traffic.move_store(moved.written * self.controller.sector_bytes(), true);
+        self.traffic.move_dram(moved.written * sector, false);
+    }
+
     #[inline]
     fn warm(&mut self, now_ps: u64, core: u16, address: u64, write: bool) -> PagesMoved {
         debug_assert!(self.versions.is_none(), "warming moves no data");
         let mut moved = PagesMoved::default();
         let tags_before = self.controller.tag_bytes_moved();
         let wasted_before = self.controller.wasted_bytes();
+        let passed_before = self.controller.fill_report;
         let asked = self.controller.warm(now_ps, core, (address, write), &mut moved);
         // Each part of the cache takes as many bytes of DRAM as any other of its size.
         let in_dram = |bytes: u32| u64::from(self.placed(0, bytes).1);
         let (line, sector) =
             (in_dram(self.controller.line_bytes()), in_dram(self.controller.sector_bytes() as u32));
-        self.traffic.move_dram(line, write);
+        let past = self.controller.fill_report.reads_past_cache - passed_before.reads_past_cache;
+        let around =
+            self.controller.fill_report.writes_around_cache - passed_before.writes_around_cache;
+        let bytes = self.controller.sector_bytes();
+        self.traffic.move_store(past * bytes, false);
+        self.traffic.move_store(around * bytes, true);
+        if past + around == 0 || self.controller.tags_with_data {
+            self.traffic.move_dram(line, write && around == 0);
+        }
         self.traffic.move_store(self.controller.wasted_bytes() - wasted_before, false);
         let tags = self.controller.tag_bytes_moved();
         if tags != tags_before {
             self.traffic.move_dram(tags[0] - tags_before[0], false);
             self.traffic.move_dram(tags[1] - tags_before[1], true);
         }
-        if moved.read > 0 {
-            let bytes = self.controller.sector_bytes();
+        if moved != PagesMoved::default() {
             self.traffic.move_store(moved.read * bytes, false);
             self.traffic.move_dram(moved.read * sector, true);
             self.traffic.move_store(moved.written * bytes, true);

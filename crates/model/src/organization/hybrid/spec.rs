@@ -1,7 +1,7 @@
 //! What a user says of a hybrid.
 
 use super::tag_cache::TagLayout;
-use super::{Hybrid, MissPredictorKind, PrefetcherKind, TadLayout};
+use super::{FillPolicy, Hybrid, MissPredictorKind, PrefetcherKind, TadLayout};
 use crate::device::DeviceDescription;
 use crate::medium::dram::Dram;
 use crate::organization::{
@@ -67,6 +67,9 @@ pub struct DramCacheSpec {
     /// How misses are guessed, where tags are with the data; the store is asked beside DRAM where one is
     /// expected (Qureshi & Loh, MICRO 2012).
     pub miss_predictor: MissPredictorKind,
+    /// Which requests bring what they miss into DRAM. All but `misses` are of sectors, or pages without them, of a
+    /// line of the on-chip caches.
+    pub fill: FillPolicy,
     /// Time of a look-up in a tag store of SRAM, or in the tag cache; nothing where tags are with the
     /// data.
     pub tag_latency: Duration,
@@ -383,6 +386,22 @@ impl DramCacheSpec {
                 sector.to_string(),
                 format!("a line of the on-chip caches has {line}"),
                 format!("write at least \"{line}\""),
+            );
+        }
+        let sector = Size::from_bytes(self.sector());
+        if self.fill != FillPolicy::Misses
+            && let Some(line) = machine.line.filter(|line| *line != sector)
+        {
+            let key = if self.tags.come_with_data() { "page" } else { "sector" };
+            problems.add(
+                "contradiction",
+                format!("{path}.fill"),
+                self.fill.word().into(),
+                format!(
+                    "lines that pass the cache by, or fill it by themselves, have {line}, and what comes at \
+                     once {sector} ({path}.{key})"
+                ),
+                format!("write \"misses\", or {path}.{key} = \"{line}\""),
             );
         }
         if device.capacity() < self.capacity {

@@ -205,6 +205,12 @@ impl Controller {
         false
     }
 
+    /// Whether the tags of a page are on chip.
+    pub(super) fn has_tags(&self, page: u64) -> bool {
+        let line = self.tag_line(page);
+        self.tag_cache.as_ref().is_none_or(|cache| cache.lines.contains(line))
+    }
+
     /// Whether the tags for a prefetch are on chip. Else they are on their way, one line for prefetches at
     /// a time.
     pub(super) fn prefetch_finds_tags(&mut self, sector: u64, actions: &mut Vec<Action>) -> bool {

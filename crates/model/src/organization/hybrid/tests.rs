@@ -6,12 +6,13 @@ use crate::device::StoreSpec;
 use crate::device::store::StoreDevice;
 use crate::link::{LinkDescription, LinkSpec};
 use crate::medium::{DramSpec, dram::Dram};
-use crate::organization::{DramCacheSpec, InitialContent, TagCacheSpec, TagStore};
+use crate::organization::{DramCacheSpec, FillPolicy, InitialContent, TagCacheSpec, TagStore};
 use crate::replacement::PolicyKind;
 use tierscope_kernel::Timeline;
 use tierscope_units::{Bandwidth, Duration, Size};
 
 mod data;
+mod fills;
 mod literate;
 mod parameters;
 mod prefetches;
@@ -102,6 +103,7 @@ fn spec(frames: u64, ways: u32) -> HybridSpec {
             replacement: PolicyKind::Lru,
             tags: TagStore::Sram,
             miss_predictor: MissPredictorKind::None,
+            fill: FillPolicy::Misses,
             tag_latency: Duration::from_picoseconds(TAGS_PS),
             tag_cache: None,
             initial: InitialContent::Empty,
@@ -156,6 +158,15 @@ fn shapes() -> Vec<HybridSpec> {
             shapes.push(shape);
         }
     }
+    let policies = [FillPolicy::Reads, FillPolicy::Writes, FillPolicy::Victims];
+    for (n, fill) in [3, 8, 9, 14, 20, 23].into_iter().zip(policies.into_iter().cycle()) {
+        let mut shape = shapes[n].clone();
+        shape.cache.tags = TagStore::Sram;
+        shape.cache.miss_predictor = MissPredictorKind::None;
+        shape.cache.sector = Some(Size::from_bytes(64));
+        shape.cache.fill = fill;
+        shapes.push(shape);
+    }
     for (n, lines) in [4, 9, 14, 20].into_iter().zip([1, 2, 2, 4]) {
         let mut shape = shapes[n].clone();
         shape.cache.tags = TagStore::Dram;
@@ -173,6 +184,10 @@ fn shapes() -> Vec<HybridSpec> {
     let kinds = [MissPredictorKind::None, MissPredictorKind::Global, MissPredictorKind::Perfect];
     for (n, kind) in [4, 14, 20].into_iter().zip(kinds) {
         shapes.push(tads::in_front(&shapes[n], 100, kind));
+    }
+    for fill in policies {
+        let last = shapes[shapes.len() - 3].clone();
+        shapes.push(HybridSpec { cache: DramCacheSpec { fill, ..last.cache }, ..last });
     }
     shapes
 }

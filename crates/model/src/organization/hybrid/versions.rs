@@ -136,6 +136,11 @@ impl Versions {
         self.moves.fill(None);
     }
 
+    /// A line is put into a buffer of the controller.
+    pub(super) fn place(&mut self, place: Place, version: u64) {
+        self.put(Spot::Inside(place), 0, version);
+    }
+
     /// The version of the line at this byte of DRAM.
     pub(super) fn cached(&self, place: u64) -> u64 {
         self.dram.get(place / self.line_bytes)

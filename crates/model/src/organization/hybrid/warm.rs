@@ -2,6 +2,7 @@
 //! write-backs take as long as they took in detail, so that prefetches find as much room as they would.
 
 use super::controller::Controller;
+use super::fill::FillPolicy;
 use super::miss::Leaves;
 use crate::cache::{Hit, flag};
 use crate::organization::PagesMoved;
@@ -99,8 +100,18 @@ impl Controller {
         }
         self.foresee(core, (address, write), false);
         self.report.misses += 1;
-        self.report.fetched_pages += 1;
+        if self.fill_policy == FillPolicy::Reads && write {
+            self.fill_report.writes_around_cache += 1;
+            return PagesMoved { read: 0, written: 1 };
+        }
+        let fetches = !(write && self.fill_policy.by_whole_lines());
+        self.report.fetched_pages += u64::from(fetches);
+        if !self.fill_policy.by_reads() && !write {
+            self.fill_report.reads_past_cache += 1;
+            return PagesMoved { read: 1, written: 0 };
+        }
         let written = self.put(sector, write, false, moved);
+        moved.read -= u64::from(!fetches);
         let evicts = written > 0;
         self.report.displaced_pages += u64::from(evicts);
         if self.prefetcher.is_on() {
@@ -111,7 +122,24 @@ impl Controller {
             self.prefetcher.missed(sector);
             self.prefetch_until(now_ps, moved);
         }
-        PagesMoved { read: 1, written }
+        PagesMoved { read: u64::from(fetches), written }
+    }
+
+    /// The last on-chip cache gives up a clean line in functional warming; whether it has come into DRAM. What goes for
+    /// it goes to `moved`.
+    pub(super) fn warm_clean(&mut self, address: u64, moved: &mut PagesMoved) -> bool {
+        if self.fill_policy != FillPolicy::Victims {
+            return false;
+        }
+        self.fill_report.clean_victims += 1;
+        let sector = address >> self.sector_shift;
+        if !self.has_tags(self.page_of(sector)) || self.is_known(sector) {
+            return false;
+        }
+        self.fill_report.clean_victims_kept += 1;
+        self.put(sector, false, false, moved);
+        moved.read = 0;
+        true
     }
 
     /// A sector comes, and a page may go for it; how many sectors of that were dirty.

@@ -96,6 +96,7 @@ impl Controller {
         let Miss { sector: page, first, prefetch, .. } = self.misses[index];
         self.probing_prefetches -= usize::from(prefetch);
         if self.tags.lookup(page).is_some() {
+            self.disown(index);
             self.missing.remove(page);
             let mut miss = self.misses.remove(index);
             while miss.first != NONE {
@@ -115,11 +116,13 @@ impl Controller {
             self.report.lookups += waiting;
             self.report.misses += waiting;
             self.misses[index].prefetch = false;
+            self.disown(index);
             self.stall(index);
             self.prefetcher.missed(page);
         } else if let Ok(frame) = self.frame_for(page, true) {
             self.begin(now_ps, index, frame, actions);
         } else {
+            self.disown(index);
             self.missing.remove(page);
             self.misses.remove(index);
         }

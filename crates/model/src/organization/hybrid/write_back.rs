@@ -16,8 +16,8 @@ pub(super) struct WriteBack {
     pub sectors: u64,
     /// Reads from DRAM, or writes to the store, that are under way.
     pub outstanding: u32,
-    /// The page's way in DRAM.
-    pub way: WayRef,
+    /// The page's way in DRAM; none where lines go around the cache.
+    pub way: Option<WayRef>,
     /// The page has been read from DRAM: its data are in the buffer.
     pub ready: bool,
     /// An earlier write of the same page that the store has not finished, or [`NONE`]. The store
@@ -87,9 +87,15 @@ impl WriteBackBuffer {
         Some(index)
     }
 
+    /// The newest write-back of `page`.
+    pub(super) fn newest_of(&self, page: u64) -> Option<u32> {
+        self.newest.get(page)
+    }
+
     /// The page that leaves the frame of `way` and has not been read yet.
     pub(super) fn leaving(&self, way: WayRef) -> Option<u32> {
-        let leaves = |item: &WriteBack| item.way == way && item.replaced_by != NONE && !item.ready;
+        let leaves =
+            |item: &WriteBack| item.way == Some(way) && item.replaced_by != NONE && !item.ready;
         self.items.iter().find(|(_, item)| leaves(item)).map(|(index, _)| index)
     }
 
@@ -99,7 +105,7 @@ impl WriteBackBuffer {
         &mut self,
         now_ps: u64,
         (page, sectors): (u64, u64),
-        way: WayRef,
+        way: Option<WayRef>,
         stages: &Timeline,
     ) -> u32 {
         debug_assert!(self.items.len() < self.capacity);

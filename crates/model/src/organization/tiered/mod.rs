@@ -26,7 +26,7 @@ use crate::activity::Activity;
 use crate::organization::hybrid::append_tail;
 use crate::power::PowerFailure;
 use crate::request::{
-    Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response, Tell,
+    Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response, Tell, Tie,
     Traffic,
 };
 use data::Data;
@@ -107,8 +107,8 @@ pub struct Tiered<D, S> {
     near: Option<Box<Near<D>>>,
     /// Where the store tells of reads that take long.
     long_reads: Option<LongReads>,
-    /// The channel of the DRAM whose bus the store shares.
-    shared_channel: Option<usize>,
+    /// What the store shares with the DRAM.
+    tie: Option<Tie>,
     traffic: Traffic,
     report: OrganizationReport,
     /// Where data are checked.
@@ -139,7 +139,7 @@ impl<D: Device, S: Device> Tiered<D, S> {
             Box::new(Near::new(promotion, Port::new(dram, ids, Stage::DramQueue)))
         });
         Tiered {
-            shared_channel: store.shared_channel().filter(|_| near.is_some()),
+            tie: store.tie().filter(|_| near.is_some()),
             store: Port::new(store, ids, Stage::StoreQueue),
             store_bytes,
             line_bytes,
@@ -362,12 +362,12 @@ impl<D: Device, S: Device> Tiered<D, S> {
 
     /// Lets the store do something at `now_ps`, with the bus that it may share with the DRAM.
     fn with_bus(&mut self, now_ps: u64, act: impl FnOnce(&mut Port<S>, &mut Vec<Completion>)) {
-        let Tiered { near, store, shared_channel, completions, .. } = self;
-        if let Some(near) = near.as_mut().filter(|_| shared_channel.is_some()) {
+        let Tiered { near, store, tie, completions, .. } = self;
+        if let Some(near) = near.as_mut().filter(|_| tie.is_some()) {
             let dram = near.dram.device_mut();
-            bus::pass_to_store(now_ps, *shared_channel, dram, store.device_mut());
+            bus::pass_to_store(now_ps, *tie, dram, store.device_mut());
             act(store, completions);
-            bus::pass_to_dram(now_ps, *shared_channel, dram, store.device_mut());
+            bus::pass_to_dram(now_ps, *tie, dram, store.device_mut());
         } else {
             act(store, completions);
         }

@@ -22,6 +22,10 @@ fn machine(line: &str) -> HybridSpec {
             }
             "misses are guessed" => shape.cache.miss_predictor = MissPredictorKind::Region,
             "sectors of 512 B" => shape.cache.sector = Some(Size::from_bytes(512)),
+            "sectors of 64 B" => shape.cache.sector = Some(Size::from_bytes(64)),
+            "filled by reads" => shape.cache.fill = FillPolicy::Reads,
+            "filled by writes" => shape.cache.fill = FillPolicy::Writes,
+            "filled by victims" => shape.cache.fill = FillPolicy::Victims,
             "lines first" => shape.critical_line_first = true,
             _ => panic!("no machine has {word:?}"),
         }
@@ -33,10 +37,16 @@ fn machine(line: &str) -> HybridSpec {
 fn told(run: &mut Run<Erratic, Erratic>, id: u32, line: &str) -> String {
     let access = line.split(':').next().unwrap_or_default();
     let words: Vec<_> = access.split_whitespace().collect();
+    let number = |word: &str| word.parse::<u64>().unwrap_or_else(|_| panic!("{word}"));
+    if let ["give", "up", "page", page_number, "line", line_number] = words[..] {
+        let address = page(number(page_number)) + number(line_number) * LINE_BYTES;
+        run.hybrid.put_clean(run.now_ps, address, 0);
+        run.drain();
+        return format!("{access}: nobody waits");
+    }
     let [verb @ ("read" | "write"), "page", page_number, "line", line_number] = words[..] else {
         panic!("{access:?}: write `read page 0 line 0`")
     };
-    let number = |word: &str| word.parse::<u64>().unwrap_or_else(|_| panic!("{word}"));
     let before = run.hybrid.report();
     run.submit(id, page(number(page_number)) + number(line_number) * LINE_BYTES, verb == "write");
     run.drain();
