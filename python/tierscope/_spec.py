@@ -42,6 +42,7 @@ __all__ = [
     "Link",
     "LinkEnergy",
     "Log",
+    "LongReads",
     "Map",
     "Nand",
     "NandPower",
@@ -2023,6 +2024,24 @@ class Hams(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LongReads(_Spec):
+    """Reads that the device tells to take long (SkyByte's coordinated context switch)."""
+
+    above: str | None = None
+    """The wait for flash, as the device estimates it, above which a read takes long.
+
+    A duration such as ``"25us"``.
+    """
+
+    latency: str | None = None
+    """Time from the request of a line to when its host knows: the protocol both ways, and the
+    device's look-up.
+
+    A duration such as ``"25us"``.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class Promotion(_Spec):
     """Promotion of pages by their number of accesses (FlatFlash's adaptive threshold)."""
 
@@ -2081,6 +2100,11 @@ class Tiered(_Spec):
 
     write_latency: str | None = None
     """The same for each line that it writes. A duration such as ``"25us"``."""
+
+    long_reads: LongReads | None = None
+    """Reads that the device tells to take long, so that a core switches to another thread; without
+    it the core waits.
+    """
 
     promotion: Promotion | None = None
     """How pages are promoted to DRAM; without it there is no DRAM."""
@@ -2306,6 +2330,9 @@ class FileSystem(_Spec):
     A duration such as ``"25us"``.
     """
 
+    discard: bool | None = None
+    """Whether the drive is told what a commit has freed (mount option `discard`, TRIM)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Driver(_Spec):
@@ -2507,6 +2534,9 @@ class Storage(_Spec):
     Linux before 4.14, and later Linux where a swap device is a disk. ``"virtual-address"``: The
     pages around it in its mapping (`swap_vma_readahead`).
     """
+
+    swap_discard: bool | None = None
+    """Whether the device is told of swap that has become free (`swapon --discard=pages`, TRIM)."""
 
     reclaim: Literal["active-inactive", "lru", "clock", "fifo"] | None = None
     """Which pages leave memory when it gets full.

@@ -47,6 +47,7 @@ const SAVED: (&str, &str) = ("ssd.buffer.capacitors", "true");
 const WRITEBACK: (&str, &str) = ("storage.file_system.journal", "writeback");
 const EXT3: (&str, &str) = ("storage.file_system.kind", "ext3");
 const XFS: (&str, &str) = ("storage.file_system.kind", "xfs");
+const DISCARD: (&str, &str) = ("storage.file_system.discard", "true");
 const DATA: (&str, &str) = ("storage.file_system.journal", "data");
 
 /// Pages of the file that is mapped.
@@ -197,6 +198,9 @@ fn what_a_sync_has_promised_is_there_and_files_show_only_what_was_theirs() {
         &[XFS, FLUSH],
         &[XFS, UNSAFE, SAVED],
         &[XFS, STORE],
+        &[DISCARD],
+        &[DISCARD, DATA, FLUSH],
+        &[DISCARD, XFS],
     ] {
         let report = fail(more, &options(40, &[])).unwrap();
         assert!(report.holds(), "{more:?}: {:#?}", report.failing);

@@ -64,6 +64,9 @@ pub struct StorageSpec {
     pub swap_cluster_pages: u32,
     /// Which slots are read with one that is needed.
     pub swap_readahead: SwapReadahead,
+    /// Whether the device is told of swap that has become free (`swapon --discard=pages`, TRIM).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub swap_discard: bool,
     /// Which pages leave memory when it gets full.
     pub reclaim: ReclaimPolicy,
     /// How readily anonymous memory leaves: 0 hardly, 100 as readily as files, 200 alone.

@@ -1,6 +1,6 @@
 //! The kernel's own threads: the one that reclaims in the background (`kswapd`, mm/vmscan.c), the one that
-//! writes dirty pages of files (`wb_workfn`, fs/fs-writeback.c), and that of the file system's journal
-//! (`kjournald2`, fs/jbd2/journal.c).
+//! writes dirty pages of files (`wb_workfn`, fs/fs-writeback.c), that of the file system's journal
+//! (`kjournald2`, fs/jbd2/journal.c), and the one that discards free swap (`swap_discard_work`, mm/swapfile.c).
 //!
 //! What they decide costs instructions and lines as anything of the kernel. They run where no thread of
 //! the workload does; where all hardware threads are taken, on the one whose thread has woken them, which
@@ -18,6 +18,7 @@ pub(super) enum Daemon {
     Reclaimer,
     Flusher,
     Journal,
+    Discarder,
 }
 
 /// What one of them does.
@@ -38,7 +39,7 @@ struct Doings {
 
 /// All of them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Daemons([Doings; 3]);
+pub(super) struct Daemons([Doings; 4]);
 
 impl Machine {
     fn daemon(&mut self, which: Daemon) -> &mut Doings {
@@ -56,6 +57,7 @@ impl Machine {
             (Daemon::Reclaimer, wakes.reclaim),
             (Daemon::Flusher, wakes.flush),
             (Daemon::Journal, wakes.commit),
+            (Daemon::Discarder, wakes.discard),
         ] {
             let doings = self.daemon(which);
             if wanted && !doings.awake {
@@ -95,7 +97,7 @@ impl Machine {
 
     /// A transfer has ended, for which one of them may have waited, in these stages.
     pub(super) fn wake_for_transfer(&mut self, id: TransferId, timeline: &Timeline, now_ps: u64) {
-        for which in [Daemon::Reclaimer, Daemon::Flusher, Daemon::Journal] {
+        for which in [Daemon::Reclaimer, Daemon::Flusher, Daemon::Journal, Daemon::Discarder] {
             let doings = self.daemon(which);
             if doings.waits != Some(id) {
                 continue;
@@ -138,6 +140,7 @@ impl Machine {
                 more = self.paging.balance(&mut work, &held)?;
             }
             Daemon::Flusher => waits = self.paging.flush(&mut work)?,
+            Daemon::Discarder => waits = self.paging.discard_swap(&mut work),
             Daemon::Journal => {
                 let done;
                 (waits, done) = self.paging.commit(&mut work)?;

@@ -213,8 +213,8 @@ pub(super) struct PageIo {
     pub background: bool,
     /// With force unit access.
     pub forced: bool,
-    /// No page: the device writes what it has buffered.
-    pub flush: bool,
+    /// No page: the device writes what it has buffered, or forgets something.
+    pub control: Option<Control>,
     /// What it brings to the store, where that is followed.
     pub content: u64,
     /// The request of the block layer that it is of, once that is at the device.
@@ -447,9 +447,9 @@ impl Machine {
         }
         while self.pages_at_device < self.fixed.host_queue_depth {
             let Some(id) = self.page_queue.front().copied() else { return };
-            let taken = match self.pages[id].flush {
-                true => self.organization.submit_control(now_ps, id, Control::Flush),
-                false => self.organization.submit_page(now_ps, self.page_request(id)),
+            let taken = match self.pages[id].control {
+                Some(control) => self.organization.submit_control(now_ps, id, control),
+                None => self.organization.submit_page(now_ps, self.page_request(id)),
             };
             if taken.is_err() {
                 return;
@@ -635,17 +635,22 @@ impl Machine {
         let background =
             transfer.write && !direct || io.waiters.is_empty() && transfer.pages.len() > 1;
         let forced = transfer.moves == Moves::Metadata { forced: true };
-        let flush = transfer.moves == Moves::Nothing;
-        let nothing = [PageTransfer { frame: 0, store_address: 0 }];
+        let (control, store_address) = match transfer.moves {
+            Moves::Nothing => (Some(Control::Flush), 0),
+            Moves::Discard { address, bytes } => (Some(Control::Trim { address, bytes }), address),
+            _ => (None, 0),
+        };
+        let no_page = control.is_some();
+        let nothing = [PageTransfer { frame: 0, store_address }];
         let metadata = matches!(transfer.moves, Moves::Metadata { .. });
         let sync = !background || metadata || by.is_some_and(|thread| self.is_syncing(thread));
         let mut queued = Vec::new();
-        for page in if flush { nothing.as_slice() } else { &transfer.pages } {
-            if !flush {
+        for page in if no_page { nothing.as_slice() } else { &transfer.pages } {
+            if !no_page {
                 self.snoop(page.frame, transfer.write, now_ps);
                 self.snoop_place(page.store_address, now_ps);
             }
-            if transfer.write && !flush {
+            if transfer.write && !no_page {
                 self.account.page_out(page.frame, page.store_address, &self.fixed);
             }
             if transfer.moves == Moves::Demotion {
@@ -660,7 +665,7 @@ impl Machine {
                 submitted_ps: now_ps,
                 background: background && transfer.write,
                 forced,
-                flush,
+                control,
                 content: 0,
                 request: None,
             };

@@ -60,6 +60,7 @@ use tierscope_model::organization::{Organization, PagesMoved};
 use tierscope_model::os::OsSpec;
 use tierscope_model::os::block_layer::{BlockLayer, BlockLayerSpec};
 use tierscope_model::os::driver::DriverSpec;
+use tierscope_model::os::file_system::FileSystemSpec;
 use tierscope_model::os::paging::{Area, OsError, Paging, TransferId};
 use tierscope_model::processor::ProcessorSpec;
 use tierscope_model::processor::energy::Occupancy;
@@ -380,13 +381,19 @@ impl Machine {
         if let Some(cache) = spec.build_buffer_cache() {
             paging.add_buffer_cache(cache);
         }
+        let buffers = organization.takes_control();
+        let trims = spec.knows_trims(buffers);
+        if pages_to.is_some_and(|(storage, _)| storage.swap_discard && trims) {
+            paging.discard_free_swap();
+        }
         if let Some(nodes) = spec.nodes() {
             paging.add_nodes(nodes.balancing, nodes.near.bytes(), os.allocation, spec.seed);
         }
         let kernel_line = reserve_kernel(&mut paging, line_shift, page_shift)?;
-        if let Some(system) = pages_to.and_then(|(storage, _)| storage.file_system.as_ref()) {
-            paging.add_file_system(system, organization.takes_control())?;
-        } else if organization.takes_control() {
+        if let Some(system) = pages_to.and_then(|(storage, _)| storage.file_system.clone()) {
+            let discard = system.discard && trims;
+            paging.add_file_system(&FileSystemSpec { discard, ..system }, buffers)?;
+        } else if buffers {
             paging.flush_device_at_syncs();
         }
         let private_depth = cores[0].caches.depth();

@@ -115,7 +115,7 @@ impl Machine {
 
     /// What a page on its way to the store brings; 0 where nothing is followed.
     pub(super) fn content_of(&mut self, transfer: &Transfer, page: &PageIo) -> u64 {
-        if self.followed.is_none() || !page.write || page.flush {
+        if self.followed.is_none() || !page.write || page.control.is_some() {
             return 0;
         }
         self.collect_changed();

@@ -8,6 +8,7 @@ use crate::request_log::{Beside, RequestFiles, TimelineFile, Told};
 use std::io::Write;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
 use tierscope_model::os::paging::Area;
+use tierscope_model::request::Control;
 
 /// The files of a machine, and the first error in writing them.
 pub(super) struct RequestLog {
@@ -222,7 +223,8 @@ impl Machine {
         let Some(log) = &mut self.request_log else { return };
         let row = Row {
             kind: match (page.background, page.write) {
-                _ if page.flush => "flush",
+                _ if page.control == Some(Control::Flush) => "flush",
+                _ if page.control.is_some() => "trim",
                 (false, false) => "page_read",
                 (false, true) => "page_write",
                 (true, false) => "background_page_read",

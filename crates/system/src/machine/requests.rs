@@ -50,17 +50,21 @@ impl Machine {
         let Some(layer) = &mut self.block_layer else { return };
         let page_bytes = 1u64 << self.fixed.page_shift;
         let bios = pages.iter().enumerate().map(|(at, id)| {
-            let PageIo { frame, store_address, write, forced, flush, content, .. } =
+            let PageIo { frame, store_address, write, forced, control, content, .. } =
                 self.pages[*id];
+            let bytes = match control {
+                Some(Control::Trim { bytes, .. }) => bytes,
+                _ => page_bytes,
+            };
             Bio {
                 id: *id,
                 address: store_address,
-                bytes: page_bytes,
+                bytes,
                 memory_address: frame << self.fixed.page_shift,
                 write,
                 sync,
-                alone: forced,
-                first: flush,
+                alone: forced || control.is_some(),
+                first: control == Some(Control::Flush),
                 content,
                 thread: by.map_or(KERNEL, |thread| thread as u32),
                 continues: one_bio && at > 0,
@@ -109,11 +113,10 @@ impl Machine {
                 Pick::Nothing => return,
             };
             let pages: Vec<u32> = layer.request(id).bios.iter().copied().collect();
-            let taken = match pages.as_slice() {
-                [page] if self.pages[*page].flush => {
-                    self.organization.submit_control(now_ps, *page, Control::Flush)
-                }
-                pages => {
+            let control = pages.first().and_then(|page| self.pages[*page].control);
+            let taken = match (control, pages.as_slice()) {
+                (Some(control), [page]) => self.organization.submit_control(now_ps, *page, control),
+                (_, pages) => {
                     let requests: Vec<_> = pages.iter().map(|id| self.page_request(*id)).collect();
                     self.organization.submit_request(now_ps, &requests)
                 }

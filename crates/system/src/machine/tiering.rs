@@ -96,7 +96,7 @@ impl Machine {
 
     /// A page has been copied to the slower memory: what on-chip caches have of its frame there is of the page before.
     pub(super) fn arrives_on_far_node(&mut self, page: &PageIo, now_ps: u64) {
-        if page.flush || self.paging.transfer(page.transfer).moves != Moves::Demotion {
+        if page.control.is_some() || self.paging.transfer(page.transfer).moves != Moves::Demotion {
             return;
         }
         let moved = PageTransfer { frame: page.frame, store_address: page.store_address };

@@ -42,7 +42,26 @@ impl SystemSpec {
         let barrier = self.barrier_without_effect().filter(|_| !buffers);
         let tags =
             self.tag_cache_without_effect().into_iter().chain(self.tag_latency_without_effect());
-        barrier.into_iter().chain(tags).chain(self.partition_without_effect()).collect()
+        let of_files = barrier.into_iter().chain(self.discards_without_effect(buffers));
+        of_files.chain(tags).chain(self.partition_without_effect()).collect()
+    }
+
+    /// Whether the store has something to win by being told what is free, where it knows flushes: a disk has not.
+    pub(crate) fn knows_trims(&self, buffers: bool) -> bool {
+        buffers && self.disk.is_none()
+    }
+
+    fn discards_without_effect(&self, buffers: bool) -> Vec<String> {
+        let of_storage = self.paging().zip(self.stores().first().copied());
+        let Some(((paging, _), (store, _))) = of_storage.filter(|_| !self.knows_trims(buffers))
+        else {
+            return Vec::new();
+        };
+        let of_files = paging.file_system.as_ref().is_some_and(|system| system.discard);
+        let keys = [("swap_discard", paging.swap_discard), ("file_system.discard", of_files)];
+        let told =
+            |key| format!("storage.{key} has no effect: the store ([{store}]) knows no trims");
+        keys.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| told(key)).collect()
     }
 
     fn barrier_without_effect(&self) -> Option<String> {
@@ -136,6 +155,21 @@ mod tests {
         }
         // The drive of this one has a buffer.
         assert!(load("storage/ext4", &[]).unwrap().spec.remarks().is_empty());
+    }
+
+    #[test]
+    fn discards_for_a_store_that_knows_no_trims_are_told() {
+        let table = "{ kind = \"ext4\", journal = \"ordered\", commit_interval = \"5s\", journal_capacity = \
+                     \"4MiB\", barrier = \"none\", timestamp_interval = \"4ms\", discard = true }";
+        let sets = [("storage.file_system", table), ("storage.swap_discard", "true")];
+        for (preset, told) in
+            [("storage/quick", true), ("storage/disk-7200", true), ("storage/970-pro", false)]
+        {
+            let sets = sets.map(|(key, value)| (key.to_owned(), value.to_owned()));
+            let remarks = load(preset, &sets).unwrap().spec.remarks();
+            let count = remarks.iter().filter(|it| it.contains("discard has no effect")).count();
+            assert_eq!(count, if told { 2 } else { 0 }, "{preset}: {remarks:?}");
+        }
     }
 
     #[test]

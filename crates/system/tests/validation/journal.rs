@@ -70,6 +70,7 @@ fn spec(system: &System) -> FileSystemSpec {
         journal_capacity: Size::from_bytes(JOURNAL_BYTES),
         barrier: if has("nobarrier") { Barrier::None } else { Barrier::Flush },
         timestamp_interval: Duration::from_picoseconds(4 * MILLISECOND_PS),
+        discard: false,
     }
 }
 
@@ -121,6 +122,7 @@ impl Host {
                     self.note("journal", count);
                 }
                 Moves::Metadata { .. } => self.note("metadata", count),
+                Moves::Discard { .. } => self.note("discard", 1),
                 Moves::Commit => unreachable!("it goes to no device"),
                 Moves::Direct { .. } => unreachable!("all calls go through the page cache"),
                 Moves::Promotion | Moves::Demotion => unreachable!("there is one node"),

@@ -10,6 +10,7 @@ mod common;
 mod comparators;
 mod controllers;
 mod direct;
+mod discard;
 mod disk;
 mod dramsim3;
 mod driver;

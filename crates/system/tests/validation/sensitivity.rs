@@ -466,6 +466,10 @@ pub enum Feel {
     Files,
     /// A page of a file written over and over, each time with a sync.
     Synced,
+    /// A file that is written, cut off and synced, over and over.
+    Shrinking,
+    /// More memory than DRAM has is written and unmapped, over and over.
+    Unmapping,
     /// A file read again and again, and between reads updates of more memory than DRAM has.
     Crowded,
     /// Eight pages of a file in a row, at random places, so often that they come back.
@@ -537,6 +541,26 @@ fn files() -> Vec<Op> {
     }
     ops.extend(call(Call::Sync { file: 0 }));
     ops.extend(call(Call::Sync { file: 1 }));
+    ops
+}
+
+fn shrinking() -> Vec<Op> {
+    let turn = |n: u64| {
+        let (file, size) = ((n % 4) as u32, 0);
+        let write = Call::Write { file, offset: 0, length: 16 * PAGE, address: ANONYMOUS };
+        let (cut, sync) = (Call::Truncate { file, length: 0 }, Call::Sync { file });
+        [Call::Open { file, size }, write, sync, cut, sync].into_iter().flat_map(call)
+    };
+    (0..20).flat_map(turn).collect()
+}
+
+fn unmapping() -> Vec<Op> {
+    let pages = 1200;
+    let mut ops = Vec::new();
+    for _ in 0..2 {
+        ops.extend((0..pages).map(|page| Op::store(ANONYMOUS + page * PAGE, 8, 10)));
+        ops.extend(call(Call::Unmap { address: ANONYMOUS, length: pages * PAGE }));
+    }
     ops
 }
 
@@ -663,6 +687,8 @@ impl Feel {
             Contended => together((0..4).map(|_| contended()).collect()),
             Files => vec![files()],
             Synced => vec![synced()],
+            Shrinking => vec![shrinking()],
+            Unmapping => vec![unmapping()],
             Crowded => vec![crowded()],
             Again => vec![again()],
             Mapped => vec![mapped()],
@@ -980,6 +1006,7 @@ const CASES: &[Case] = &[
     case("storage.file_system.barrier", &[EXT4], "none", Files, "store_flushes", Down),
     case("storage.file_system.barrier", &[EXT4], "force-unit-access", Files, "store_flushes", Down),
     case("storage.file_system.timestamp_interval", &[EXT4], "1us", Synced, "journal_commits", Up),
+    case("storage.file_system.discard", &[EXT4], "true", Shrinking, "kernel_instructions", Up),
     // The store.
     case("store.capacity", &[HYBRID], "128MiB", Updates, "tag_store_bytes", Up),
     case("store.capacity", &[STORAGE], "1MiB", Updates, "ends", Down),
@@ -1353,6 +1380,7 @@ const CASES: &[Case] = &[
     case("storage.fault_around", &[STORAGE], "4KiB", Mapped, "minor_faults", Up),
     case("storage.swap_cluster_pages", &[STORAGE], "1", Updates, "readahead_pages", Down),
     case("storage.swap_readahead", &[STORAGE], "virtual-address", Updates, "major_faults", Either),
+    case("storage.swap_discard", &[SSD], "true", Unmapping, "kernel_instructions", Up),
     case("storage.reclaim", &[STORAGE], "lru", Crowded, "major_faults", Either),
     case("storage.swappiness", &[STORAGE], "200", Crowded, "swap_out_pages", Up),
     case("storage.watermark_scale", &[STORAGE], "0.1", Updates, "background_reclaimed_pages", Up),

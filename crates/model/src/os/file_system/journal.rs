@@ -48,6 +48,8 @@ pub struct Transaction {
     pub(super) bytes: u64,
     /// Files whose data have to be written before it commits.
     pub files: BTreeSet<InodeId>,
+    /// Places that are free once it is committed, where these are told of: and whose they were.
+    pub freed: BTreeMap<u64, FilePage>,
     /// It is to be committed.
     wanted: bool,
     /// The drive has been told to write what it had buffered before the record.
@@ -205,6 +207,19 @@ impl Journal {
         if let Some(running) = &mut self.running {
             running.files.insert(file);
         }
+    }
+
+    /// A place is free once the running transaction is committed.
+    pub(super) fn free(&mut self, page: FilePage, place: u64) {
+        if let Some(running) = &mut self.running {
+            running.freed.insert(place, page);
+        }
+    }
+
+    /// What a file has freed is not told any more.
+    pub(super) fn keep_freed(&mut self, file: InodeId) {
+        let both = [&mut self.running, &mut self.committing];
+        both.into_iter().flatten().for_each(|it| it.freed.retain(|_, page| page.0 != file));
     }
 
     /// Whether a transaction has yet to be committed.

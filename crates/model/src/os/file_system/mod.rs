@@ -38,6 +38,9 @@ pub struct FileSystemSpec {
     /// Time between two changes of the kernel's time stamps: a file that is written again within it is
     /// not changed but for its data.
     pub timestamp_interval: Duration,
+    /// Whether the drive is told what a commit has freed (mount option `discard`, TRIM).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub discard: bool,
 }
 
 /// File systems.
@@ -190,6 +193,8 @@ pub struct FileSystem {
     mode: JournalMode,
     /// What a commit does; nothing where the drive keeps what it has answered.
     barrier: Barrier,
+    /// What has become free is discarded.
+    discards: bool,
     page_bytes: u64,
     stamp_ps: u64,
     layout: Layout,
@@ -216,7 +221,7 @@ pub struct FileSystem {
 
 impl FileSystem {
     /// An empty file system of a checked description on a store of `store_bytes`, with `frame` for its
-    /// metadata. `buffers` says that the drive buffers writes, so that flushes matter.
+    /// metadata. `buffers` says that the drive buffers writes, so that flushes matter, and knows trims.
     pub fn new(
         spec: &FileSystemSpec,
         page_bytes: u64,
@@ -229,6 +234,7 @@ impl FileSystem {
             kind: spec.kind,
             mode: spec.journal,
             barrier: if buffers { spec.barrier } else { Barrier::None },
+            discards: spec.discard && buffers,
             page_bytes,
             stamp_ps: spec.timestamp_interval.picoseconds().max(1),
             layout: Layout::new(spec.kind, page_bytes, store_bytes, journal_blocks),
@@ -287,6 +293,22 @@ impl FileSystem {
     /// Whether data go through the log.
     pub fn journals_data(&self) -> bool {
         self.mode == JournalMode::Data
+    }
+
+    /// Whether the drive is told what has become free.
+    pub fn discards(&self) -> bool {
+        self.discards
+    }
+
+    /// The place of a page becomes free with the running transaction (`ext4_mb_free_metadata`, fs/ext4/mballoc.c;
+    /// `xfs_extent_busy_insert`, fs/xfs/xfs_extent_busy.c).
+    pub fn frees(&mut self, page: FilePage, place: u64) {
+        self.journal.free(page, place);
+    }
+
+    /// What a file has freed is not told any more: its pages change their places.
+    pub fn keeps_freed(&mut self, file: InodeId) {
+        self.journal.keep_freed(file);
     }
 
     /// Whether flushes reach the drive.

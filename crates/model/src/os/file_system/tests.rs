@@ -11,6 +11,7 @@ fn spec() -> FileSystemSpec {
         journal_capacity: Size::from_bytes(64 * PAGE),
         barrier: Barrier::Flush,
         timestamp_interval: Duration::from_picoseconds(4_000_000_000),
+        discard: false,
     }
 }
 

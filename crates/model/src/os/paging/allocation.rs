@@ -74,6 +74,7 @@ impl Paging {
     fn punch(&mut self, file: InodeId, pages: Range<u64>) {
         let size_bytes = self.file_size(file);
         self.free_places(file, size_bytes, pages.clone());
+        self.discard_later(file, pages.clone());
         self.tell_places(file, pages.start);
         self.cut_pages(file, pages);
     }
@@ -175,6 +176,7 @@ impl Paging {
 
     /// The words of a file's places from a page on; the pages leave the page cache, and have no places.
     fn take_words(&mut self, file: InodeId, first: u64, last: u64) -> Vec<u64> {
+        self.file_system.iter_mut().for_each(|system| system.keeps_freed(file));
         self.tell_places(file, first);
         let words = (first..last).map(|index| self.extents.get(file_key(file, index))).collect();
         self.cut_pages(file, first..last);

@@ -82,6 +82,61 @@ impl Paging {
         });
     }
 
+    /// The places of pages that are about to be cut off are discarded once that is committed, where the file system does
+    /// so; of XFS not those that were never written (`xfs_bmap_del_extent_real`, fs/xfs/libxfs/xfs_bmap.c).
+    pub(super) fn discard_later(&mut self, file: InodeId, pages: Range<u64>) {
+        let Some(system) = self.file_system.as_ref().filter(|system| system.discards()) else {
+            return;
+        };
+        let place = |index| match system.is_xfs() {
+            true => self.store_address(file, index),
+            false => self.block_of(file, index),
+        };
+        let places = pages.filter_map(|index| Some((index, place(index)?)));
+        let places: Vec<(u64, u64)> = places.collect();
+        if let Some(system) = &mut self.file_system {
+            places.into_iter().for_each(|(index, place)| system.frees((file, index), place));
+        }
+    }
+
+    /// The drive is told what a committed transaction has freed, run by run, but for what belongs to a file again
+    /// (`ext4_process_freed_data` and `ext4_discard_work`, fs/ext4/mballoc.c; `xlog_cil_committed`, fs/xfs/xfs_log_cil.c,
+    /// and `xfs_discard_extents`, fs/xfs/xfs_discard.c). Nobody gets a place meanwhile, as a write could be overtaken.
+    fn discard(&mut self, freed: &BTreeMap<u64, FilePage>, work: &mut Vec<Work>) {
+        let mut runs: Vec<(u64, u64, Vec<(FilePage, u64)>)> = Vec::new();
+        for (&place, &(file, index)) in freed {
+            if self.block_of(file, index) == Some(place) {
+                continue;
+            }
+            let key = file_key(file, index);
+            let is_kept = self.extents.get(key) == place | extent::FREE;
+            if is_kept {
+                self.extents.set(key, 0);
+            }
+            if runs.last().is_none_or(|(address, bytes, _)| address + bytes != place) {
+                runs.push((place, 0, Vec::new()));
+            }
+            if let Some((_, bytes, kept)) = runs.last_mut() {
+                *bytes += self.page_bytes;
+                kept.extend(is_kept.then_some(((file, index), place)));
+            }
+        }
+        for (address, bytes, kept) in runs {
+            let id = self.start_own_transfer(Vec::new(), Moves::Discard { address, bytes }, work);
+            self.discarded.insert(id, kept);
+        }
+    }
+
+    /// The drive has forgotten what lay in some places: whose these were may get them again.
+    pub(super) fn finish_discard(&mut self, id: TransferId) {
+        for ((file, index), place) in self.discarded.remove(&id).into_iter().flatten() {
+            let key = file_key(file, index);
+            if self.extents.get(key) == 0 {
+                self.extents.set(key, place | extent::FREE);
+            }
+        }
+    }
+
     /// A write call has ended at this byte.
     pub fn extend_file(&mut self, file: InodeId, end_bytes: u64) {
         let last = end_bytes.saturating_sub(1) / self.page_bytes;
@@ -304,7 +359,10 @@ impl Paging {
                 }
                 Request::Finish => {
                     let now_ps = self.now_ps;
-                    let done = system.finish().and_then(|it| it.waited_for);
+                    let done = system.finish().and_then(|it| {
+                        self.discard(&it.freed, work);
+                        it.waited_for
+                    });
                     self.order_look(now_ps);
                     self.change_metadata(|_, _| ());
                     if done.is_some() {

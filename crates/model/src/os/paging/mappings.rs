@@ -211,6 +211,7 @@ impl Paging {
         let allocated = self.file(file).allocated_pages;
         let old = self.file_size(file).div_ceil(self.page_bytes).max(allocated);
         self.free_places(file, length, pages..old);
+        self.discard_later(file, pages..old);
         self.cut_pages(file, pages..old);
         let state = self.file(file);
         state.size_bytes = length;

@@ -19,6 +19,7 @@ mod reclaim;
 #[cfg(test)]
 pub(crate) mod small;
 mod swap;
+mod swap_discard;
 mod tiers;
 mod transfers;
 mod write_back;
@@ -40,6 +41,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 pub use swap::SwapReadahead;
 use swap::SwapWindow;
+use swap_discard::SwapClusters;
 use tiers::Tiers;
 pub use tiers::{Demoted, Scanned};
 use tierscope_kernel::cow::CowMap;
@@ -138,6 +140,13 @@ pub enum Moves {
     },
     /// Nothing: the device writes what it has buffered.
     Nothing,
+    /// Nothing: the device may forget these bytes.
+    Discard {
+        /// First byte on the store.
+        address: u64,
+        /// Bytes.
+        bytes: u64,
+    },
     /// Nothing: it stands for a commit of the journal, and goes to no device.
     Commit,
     /// A page from the slower of two memories to DRAM, by whoever has accessed it.
@@ -386,6 +395,10 @@ pub struct Paging {
     /// The level between page cache and store, where there is one.
     buffer_cache: Option<BufferCache>,
     file_system: Option<FileSystem>,
+    /// What is being discarded: pages that may get their places again, and the places.
+    discarded: BTreeMap<TransferId, Vec<(FilePage, u64)>>,
+    /// Where swap is discarded.
+    swap_clusters: Option<Box<SwapClusters>>,
     /// Without one, files are the device's own pages: a sync of them asks it to flush what it buffers.
     flushes_device: bool,
     /// Work for it that nobody was there to do.
@@ -482,6 +495,8 @@ impl Paging {
             leaving: 0,
             buffer_cache: None,
             file_system: None,
+            discarded: BTreeMap::new(),
+            swap_clusters: None,
             flushes_device: false,
             owed: Vec::new(),
             now_ps: 0,
@@ -638,6 +653,8 @@ impl Paging {
         Paging {
             space: self.space.fork(),
             frames: self.frames.fork(),
+            discarded: self.discarded.clone(),
+            swap_clusters: self.swap_clusters.clone(),
             cache: self.cache.fork(),
             extents: self.extents.fork(),
             names: self.names.clone(),

@@ -45,6 +45,8 @@ pub struct Wakes {
     pub flush: bool,
     /// Dirty pages are to be looked at by their age then (`wb_wakeup_delayed`).
     pub flush_at_ps: Option<u64>,
+    /// Swap slots have become free of which the device is to be told (`si->discard_work`).
+    pub discard: bool,
     /// A transaction of the file system's journal is to be committed (`jbd2_log_start_commit`).
     pub commit: bool,
     /// The running transaction is to be looked at by its age then (`j_commit_timer`).
@@ -57,7 +59,7 @@ impl Wakes {
     /// Whether there is anything.
     #[inline]
     pub fn any(self) -> bool {
-        let now = self.reclaim || self.flush || self.commit;
+        let now = self.reclaim || self.flush || self.discard || self.commit;
         let later = [self.flush_at_ps, self.commit_at_ps, self.scan_at_ps];
         now || later.iter().any(Option::is_some)
     }

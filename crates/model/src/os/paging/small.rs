@@ -19,6 +19,7 @@ pub fn storage() -> StorageSpec {
         fault_around: Size::from_bytes(4096),
         swap_cluster_pages: 1,
         swap_readahead: SwapReadahead::Cluster,
+        swap_discard: false,
         reclaim: ReclaimPolicy::ActiveInactive,
         swappiness: 60,
         watermark_scale: 0.0,

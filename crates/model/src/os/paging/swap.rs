@@ -167,20 +167,38 @@ impl Paging {
     }
 
     pub(super) fn take_slot(&mut self, page: u64) -> Result<u64, OsError> {
-        let slot = match self.free_slots.pop() {
-            Some(slot) => slot,
-            None => {
-                let store_bytes = self.limits.as_ref().map_or(0, |limits| limits.store_bytes);
-                let next = self.swap_start.checked_sub(self.page_bytes);
-                let Some(address) = next.filter(|address| *address >= self.store_end) else {
-                    return Err(OsError::StoreFull { capacity_bytes: store_bytes });
-                };
-                self.swap_start = address;
-                (store_bytes - address) / self.page_bytes - 1
+        let slot = loop {
+            match self.free_slots.pop() {
+                Some(slot) if self.swap_clusters.as_mut().is_some_and(|it| it.passes_by(slot)) => {}
+                Some(slot) => break slot,
+                None if self.grow_swap() => break self.slots_handed_out() - 1,
+                None => match self.swap_clusters.as_mut().and_then(|it| it.give_up()) {
+                    Some(slots) => self.free_slots.extend(slots),
+                    None => {
+                        let capacity_bytes =
+                            self.limits.as_ref().map_or(0, |limits| limits.store_bytes);
+                        return Err(OsError::StoreFull { capacity_bytes });
+                    }
+                },
             }
         };
+        self.swap_clusters.iter_mut().for_each(|it| it.use_slot(slot));
         self.slot_pages.set(slot, page + 1);
         Ok(slot)
+    }
+
+    /// Swap takes a page more of the store, where there is one.
+    fn grow_swap(&mut self) -> bool {
+        let next = self.swap_start.checked_sub(self.page_bytes);
+        let Some(address) = next.filter(|address| *address >= self.store_end) else { return false };
+        self.swap_start = address;
+        true
+    }
+
+    /// Slots that swap has ever had.
+    fn slots_handed_out(&self) -> u64 {
+        let store_bytes = self.limits.as_ref().map_or(0, |limits| limits.store_bytes);
+        (store_bytes - self.swap_start) / self.page_bytes
     }
 
     pub(super) fn free_slot(&mut self, slot: u64) {
@@ -207,6 +225,11 @@ impl Paging {
         self.slot_pages.set(slot, 0);
         self.slot_shadows.set(slot, 0);
         self.free_slots.push(slot);
+        let handed_out = self.slots_handed_out();
+        if let Some(clusters) = &mut self.swap_clusters {
+            clusters.free_slot(slot, handed_out);
+            self.wakes.discard |= clusters.is_wanted();
+        }
     }
 
     pub(super) fn enter_swap_cache(&mut self, slot: u64, frame: u64) -> PageTransfer {

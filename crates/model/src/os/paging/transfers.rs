@@ -72,6 +72,10 @@ impl Paging {
         if matches!(transfer.moves, Moves::Promotion | Moves::Demotion) {
             return self.finish_move(&transfer);
         }
+        if matches!(transfer.moves, Moves::Discard { .. }) {
+            self.finish_swap_discard(id);
+            return self.finish_discard(id);
+        }
         if transfer.moves != Moves::Pages {
             self.file_system.iter_mut().for_each(|system| system.ended(id));
             return;

@@ -12,6 +12,7 @@ fn system(barrier: Barrier) -> FileSystem {
         journal_capacity: Size::from_bytes(512 * PAGE),
         barrier,
         timestamp_interval: Duration::from_picoseconds(4_000_000_000),
+        discard: false,
     };
     FileSystem::new(&spec, PAGE, STORE_BYTES, true, 0)
 }

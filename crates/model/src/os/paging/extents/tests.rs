@@ -20,6 +20,7 @@ fn host() -> Paging {
         journal_capacity: Size::from_bytes(1 << 20),
         barrier: Barrier::Flush,
         timestamp_interval: Duration::from_picoseconds(4_000_000_000),
+        discard: false,
     };
     paging.add_file_system(&spec, true).unwrap();
     for file in [ONE, OTHER] {

@@ -10,6 +10,10 @@ const PAGE: u64 = 4096;
 const SECOND_PS: u64 = 1_000_000_000_000;
 
 fn host(kind: FileSystemKind) -> Paging {
+    host_of(kind, false)
+}
+
+fn host_of(kind: FileSystemKind, discard: bool) -> Paging {
     let mut paging = small(|_| ());
     let spec = FileSystemSpec {
         kind,
@@ -18,6 +22,7 @@ fn host(kind: FileSystemKind) -> Paging {
         journal_capacity: Size::from_bytes(1 << 20),
         barrier: Barrier::Flush,
         timestamp_interval: Duration::from_picoseconds(4_000_000_000),
+        discard,
     };
     paging.add_file_system(&spec, true).unwrap();
     paging
@@ -136,4 +141,59 @@ fn a_sync_whose_commit_has_flushed_the_drive_already_flushes_it_again() {
     // What is written now the flush does not concern.
     let (_, again) = paging.sync_metadata(FILE, false, &mut Vec::new()).expect("not committed");
     assert!(again);
+}
+
+/// What is being discarded.
+fn discards(paging: &Paging) -> Vec<(TransferId, u64, u64)> {
+    let of = |(id, transfer): (TransferId, &Transfer)| match transfer.moves {
+        Moves::Discard { address, bytes } => Some((id, address, bytes)),
+        _ => None,
+    };
+    paging.transfers.iter().filter_map(of).collect()
+}
+
+#[test]
+fn what_is_freed_while_a_transaction_is_committed_is_discarded_with_the_next() {
+    for kind in [FileSystemKind::Ext4, FileSystemKind::Ext3, FileSystemKind::Xfs] {
+        let mut paging = host_of(kind, true);
+        paging.open(FILE, 0).unwrap();
+        (0..3).for_each(|page| write(&mut paging, page));
+        let data = paging.sync(FILE, Paging::ALL_PAGES, &mut Vec::new()).unwrap().unwrap();
+        finish(&mut paging, data);
+        paging.sync_metadata(FILE, false, &mut Vec::new());
+        let (waits, done) = paging.commit(&mut Vec::new()).unwrap();
+        assert!(waits.is_some() && done.is_none(), "{kind:?}: it is being committed");
+        paging.truncate(FILE, PAGE);
+        waits.into_iter().for_each(|id| finish(&mut paging, id));
+        assert!(commit(&mut paging) == 1 && discards(&paging).is_empty(), "{kind:?}");
+        paging.sync_metadata(FILE, false, &mut Vec::new());
+        commit(&mut paging);
+        let [(_, _, bytes)] = discards(&paging)[..] else { panic!("{kind:?}: one run") };
+        assert_eq!(bytes, 2 * PAGE, "{kind:?}");
+    }
+}
+
+#[test]
+fn what_a_commit_has_freed_is_discarded_and_nobody_gets_its_place_meanwhile() {
+    for kind in [FileSystemKind::Ext4, FileSystemKind::Ext3, FileSystemKind::Xfs] {
+        let mut paging = host_of(kind, true);
+        paging.open(FILE, 0).unwrap();
+        (0..3).for_each(|page| write(&mut paging, page));
+        let data = paging.sync(FILE, Paging::ALL_PAGES, &mut Vec::new()).unwrap().unwrap();
+        finish(&mut paging, data);
+        let place = paging.block_of(FILE, 0).expect("it is written");
+        paging.sync_metadata(FILE, false, &mut Vec::new());
+        commit(&mut paging);
+        paging.truncate(FILE, PAGE);
+        assert_eq!(discards(&paging), [], "nothing before the commit");
+        paging.sync_metadata(FILE, false, &mut Vec::new());
+        commit(&mut paging);
+        let [(id, address, bytes)] = discards(&paging)[..] else { panic!("{kind:?}: one run") };
+        assert_eq!((address, bytes), (place + PAGE, 2 * PAGE), "{kind:?}");
+        // Written again while it is being discarded, it gets another place; and what was not, its own.
+        let elsewhere = paging.place_for(FILE, 1).unwrap();
+        assert!(!(address..address + bytes).contains(&elsewhere), "{kind:?}");
+        finish(&mut paging, id);
+        assert_eq!(paging.place_for(FILE, 2).unwrap(), place + 2 * PAGE, "{kind:?}");
+    }
 }
