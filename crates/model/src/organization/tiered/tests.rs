@@ -155,7 +155,7 @@ fn ask_telling(memory: &mut Tiered<Dram, AnyDevice>, id: u32, address: u64) -> [
         assert_eq!((one.id, one.stages.total_ps()), (id, one.at_ps - start_ps));
         one.at_ps - start_ps
     };
-    [answered.map(after).last(), told.iter().map(after).last()]
+    [answered.map(after).next_back(), told.iter().map(after).next_back()]
 }
 
 #[test]

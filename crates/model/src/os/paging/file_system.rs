@@ -5,6 +5,9 @@ use crate::os::file_system::journal::Request;
 use crate::os::file_system::{FileSystem, FileSystemCounters, FileSystemSpec};
 use crate::power::{Note, Weaknesses};
 
+/// Places side by side that were freed: the first byte, how many, and those that are kept for whom they belonged to.
+type Freed = (u64, u64, Vec<(FilePage, u64)>);
+
 impl Paging {
     /// Puts a file system with nothing in it on the store, before anything else is there. `buffers` says
     /// that the store's device buffers writes.
@@ -103,7 +106,7 @@ impl Paging {
     /// (`ext4_process_freed_data` and `ext4_discard_work`, fs/ext4/mballoc.c; `xlog_cil_committed`, fs/xfs/xfs_log_cil.c,
     /// and `xfs_discard_extents`, fs/xfs/xfs_discard.c). Nobody gets a place meanwhile, as a write could be overtaken.
     fn discard(&mut self, freed: &BTreeMap<u64, FilePage>, work: &mut Vec<Work>) {
-        let mut runs: Vec<(u64, u64, Vec<(FilePage, u64)>)> = Vec::new();
+        let mut runs: Vec<Freed> = Vec::new();
         for (&place, &(file, index)) in freed {
             if self.block_of(file, index) == Some(place) {
                 continue;

@@ -42,7 +42,9 @@ fn what_is_unmapped_is_discarded_cluster_by_cluster_and_what_is_mapped_is_not() 
     let mut work = Vec::new();
     while let Some(id) = paging.discard_swap(&mut work) {
         let range = told(&paging, id);
-        assert!(range.end - range.start == CLUSTER_BYTES && range.end % CLUSTER_BYTES == 0);
+        assert!(
+            range.end - range.start == CLUSTER_BYTES && range.end.is_multiple_of(CLUSTER_BYTES)
+        );
         assert!(in_use.iter().all(|address| !range.contains(address)), "{range:?}");
         assert!(work.contains(&Work::Submit(id)));
         // Nobody gets its slots meanwhile.
