@@ -264,6 +264,27 @@ fn a_mail_server_keeps_what_its_syncs_have_promised() {
     }
 }
 
+/// What a deletion that is not committed has freed is not trimmed, and what is being trimmed is nobody's.
+#[test]
+fn a_drive_that_is_told_what_is_free_keeps_what_syncs_have_promised() {
+    let points = 60;
+    for more in [&[][..], &[FLUSH], &[EXT3], &[XFS], &[DATA], &[WRITEBACK], &[UNSAFE, SAVED]] {
+        let report = fail(&[more, &[DISCARD]].concat(), &options(points, &[])).unwrap();
+        assert!(report.holds() && report.promised_lines > 1000, "{more:?}: {:#?}", report.failing);
+    }
+    for (kind, swap, seed) in [("ext4", "64MiB", 0), ("xfs", "64MiB", 1), ("ext4", "4MiB", 2)] {
+        let sets = [
+            DISCARD,
+            ("storage.swap_discard", "true"),
+            ("storage.file_system.kind", kind),
+            ("storage.dram_capacity", swap),
+            ("storage.file_system.journal_capacity", "1MiB"),
+        ];
+        let report = mail((16, 50, 6), &sets, points, seed);
+        assert!(report.holds() && report.promised_lines > 1000, "{kind}: {:#?}", report.failing);
+    }
+}
+
 /// In memory of a few MiB calls take so long that their files are deleted and made anew meanwhile: each goes on on the
 /// file that it has begun with.
 #[test]

@@ -1006,7 +1006,7 @@ const CASES: &[Case] = &[
     case("storage.file_system.barrier", &[EXT4], "none", Files, "store_flushes", Down),
     case("storage.file_system.barrier", &[EXT4], "force-unit-access", Files, "store_flushes", Down),
     case("storage.file_system.timestamp_interval", &[EXT4], "1us", Synced, "journal_commits", Up),
-    case("storage.file_system.discard", &[EXT4], "true", Shrinking, "kernel_instructions", Up),
+    case("storage.file_system.discard", &[EXT4], "true", Shrinking, "drive:trimmed_pages", Up),
     // The store.
     case("store.capacity", &[HYBRID], "128MiB", Updates, "tag_store_bytes", Up),
     case("store.capacity", &[STORAGE], "1MiB", Updates, "ends", Down),
@@ -1380,7 +1380,7 @@ const CASES: &[Case] = &[
     case("storage.fault_around", &[STORAGE], "4KiB", Mapped, "minor_faults", Up),
     case("storage.swap_cluster_pages", &[STORAGE], "1", Updates, "readahead_pages", Down),
     case("storage.swap_readahead", &[STORAGE], "virtual-address", Updates, "major_faults", Either),
-    case("storage.swap_discard", &[SSD], "true", Unmapping, "kernel_instructions", Up),
+    case("storage.swap_discard", &[SSD], "true", Unmapping, "drive:trimmed_pages", Up),
     case("storage.reclaim", &[STORAGE], "lru", Crowded, "major_faults", Either),
     case("storage.swappiness", &[STORAGE], "200", Crowded, "swap_out_pages", Up),
     case("storage.watermark_scale", &[STORAGE], "0.1", Updates, "background_reclaimed_pages", Up),
@@ -1499,6 +1499,10 @@ fn output(outcome: &Outcome, name: &str) -> u64 {
         Some(("nvdimm", field)) => {
             let found = serde_json::to_value(sums.result.nvdimm).unwrap();
             (found[field].as_f64().unwrap() * 1e6) as u64
+        }
+        Some(("drive", field)) => {
+            let found = serde_json::to_value(&sums.result.drive).unwrap();
+            found[field].as_u64().unwrap()
         }
         Some(("nvm", field)) => {
             let found = serde_json::to_value(&sums.result.nvm).unwrap();
