@@ -329,7 +329,7 @@ def named(
             f"write trace:FILE for a .tst recording, filebench:FILE for a workload in Filebench's "
             f"language, or {traces} for a trace of requests",
         )
-    if allow_truncated:
+    if allow_truncated and (colon or name in generators):
         raise without_effect("allowing truncation", f"the generated workload {name}")
     work = Generated(name, dict(parameters), 0 if seed is None else seed)
     with core_errors():

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import tierscope as ts
+from tierscope import _workload
 from tierscope._system import systems, with_names_told_apart
 
 UNTYPED: Any = ts
@@ -252,6 +253,14 @@ def test_an_impossible_argument_is_refused_with_its_mend(
         wrong()
     assert str(raised.value) == message
     assert raised.value.hint
+
+
+def test_what_is_no_workload_is_not_said_to_be_generated() -> None:
+    with pytest.raises(ts.TierscopeError) as raised:
+        _workload.named("app.tst.partial", {}, None, allow_truncated=True)
+    assert "generated" not in str(raised.value)
+    with pytest.raises(ts.ArgumentError, match="the generated workload gups"):
+        _workload.named("gups", {}, None, allow_truncated=True)
 
 
 def test_parts_can_be_copied_and_pickled() -> None:
