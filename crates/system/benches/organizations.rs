@@ -164,6 +164,9 @@ fn other(name: &str, capacity: &Option<&str>, misses: u64, scale: u64) {
     let spec = |room: &str| {
         let set = |path: &str, value: &str| (path.to_string(), value.to_string());
         let mut sets: Vec<_> = capacity.iter().map(|key| set(key, room)).collect();
+        if *capacity == Some("ssd.buffer.capacity") {
+            sets.push(set("ssd.buffer.dirty", "32MiB"));
+        }
         if name == "flatflash-m" {
             // Each access promotes.
             sets.push(set("tiered.promotion.most_threshold", "1"));
