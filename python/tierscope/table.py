@@ -88,6 +88,9 @@ def _machine_rows(data: ResultData) -> list[Row]:
         *_tag_cache_rows(systems),
         *_prediction_rows(systems),
         *_fill_rows(systems),
+        *_row_of(systems, "long_read_switches")(
+            "Switches away from reads of flash", lambda c: fmt.count(c["long_read_switches"])
+        ),
         *_call_rows(systems),
         *_direct_rows(systems),
         *_journal_rows(systems),
@@ -474,14 +477,21 @@ def _drive_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
             name: fmt.ABSENT if drive is None else cell(drive) for name, drive in drives.items()
         }
 
-    if all(system.get("drive") is None for system in systems.values()):
+    drives = [drive for system in systems.values() if (drive := system.get("drive")) is not None]
+    if not drives:
         return []
+    trims = (
+        [row("Pages that the host has trimmed", lambda d: fmt.count(d["trimmed_pages"]))]
+        if any(drive["trimmed_pages"] for drive in drives)
+        else []
+    )
     return [
         row("Reads from the drive's buffer", _buffer_share),
         row("Map entries from its memory", _map_share),
         row("Flash pages read", lambda d: fmt.count(d["flash_reads"])),
         row("  programmed", lambda d: fmt.count(d["flash_programs"])),
         row("  blocks erased", lambda d: fmt.count(d["flash_erases"])),
+        *trims,
         row("Write amplification, of pages", lambda d: fmt.factor(d["write_amplification"])),
         row("  of bytes from the host", lambda d: fmt.factor(d.get("flash_bytes_per_host_byte"))),
         row("Flash dies busy", lambda d: _mean_share(d["dies_busy"])),

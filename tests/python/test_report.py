@@ -199,6 +199,28 @@ def test_what_fills_a_dram_cache_has_rows_where_not_every_miss_does() -> None:
     assert "Reads past the DRAM cache" not in dict(table.rows(plain.data))
 
 
+def test_switches_and_trims_have_rows_where_there_are_any() -> None:
+    sets = [("processor.cores", "1"), ("processor.caches.L3.capacity", "960KiB")]
+    work = ts.workload("chase", threads=2)
+    result = ts.run(ts.system("cxl-ssd/switching/quick").with_sets(sets), work, limit=20_000)
+    switches = result["cxl-ssd/switching/quick"]["counters"]["long_read_switches"]
+    told = dict(table.rows(result.data))
+    label = "Switches away from reads of flash"
+    assert switches > 0
+    assert told[label]["cxl-ssd/switching/quick"] == fmt.count(switches)
+    assert "Pages that the host has trimmed" not in told
+    discards = ts.system("storage/ext4").with_sets([("storage.file_system.discard", "true")])
+    mail = ts.workload("filebench/varmail", files=50, threads=4, loops=20, memory="1MiB")
+    result = ts.run(discards, mail)
+    drive = result["storage/ext4"]["drive"]
+    assert drive is not None
+    assert drive["trimmed_pages"] > 0
+    told = dict(table.rows(result.data))
+    trimmed = fmt.count(drive["trimmed_pages"])
+    assert told["Pages that the host has trimmed"]["storage/ext4"] == trimmed
+    assert label not in told
+
+
 def test_calls_on_files_have_rows_where_there_were_any() -> None:
     result = ts.run("storage/quick", ts.workload("filebench/varmail", files=40, threads=2, loops=2))
     system = result["storage/quick"]

@@ -156,6 +156,20 @@ fn of_nodes(mut spec: SystemSpec) -> SystemSpec {
     spec
 }
 
+/// A drive behind CXL.mem that keeps a few pages and tells of every read of flash, before half of the hardware threads.
+fn that_tells(mut spec: SystemSpec) -> SystemSpec {
+    let pages = |pages: u64| Size::from_bytes(pages * 4096);
+    spec.ssd.iter_mut().for_each(|ssd| {
+        (ssd.buffer.capacity, ssd.buffer.dirty) = (pages(24), pages(8));
+        ssd.buffer.flush_above = pages(2);
+    });
+    let long_reads = spec.tiered.as_mut().and_then(|it| it.long_reads.as_mut()).unwrap();
+    long_reads.above = Duration::from_picoseconds(0);
+    spec.processor.iter_mut().for_each(|it| it.cores = 2);
+    assert!(spec.check().is_empty(), "{}", spec.check());
+    spec
+}
+
 fn without_wall_clock(mut result: SystemResult) -> SystemResult {
     (result.wall_s, result.accesses_per_wall_s) = (0.0, 0.0);
     result
@@ -197,9 +211,13 @@ proptest! {
         of_processes in any::<bool>(),
     ) {
         let script = script(&threads, of_processes);
-        let others: [Change; 3] = [with_buffer_cache, in_dram, of_nodes];
         let machines = ALL.map(|name| (name, (|spec| spec) as Change));
-        let others = others.map(|change| ("storage/quick", change));
+        let others: [(&str, Change); 4] = [
+            ("storage/quick", with_buffer_cache),
+            ("storage/quick", in_dram),
+            ("storage/quick", of_nodes),
+            ("cxl-ssd/switching/quick", that_tells),
+        ];
         for (name, changed) in machines.into_iter().chain(others) {
             let spec = changed(with_prefetch(system(name, &TIGHT), &prefetch));
             let whole = run(&spec, Script::stream(&script));

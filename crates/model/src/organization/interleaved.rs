@@ -154,6 +154,10 @@ impl Organization for Interleaved {
         Ok(())
     }
 
+    fn tells_of_long_reads(&self) -> bool {
+        self.parts.iter().any(|part| part.tells_of_long_reads())
+    }
+
     #[inline]
     fn submit_telling(&mut self, now_ps: u64, request: LineRequest) -> Result<(), Full> {
         let (index, address) = self.layout.place(request.address);

@@ -39,6 +39,11 @@ pub trait Organization: Send {
     /// Takes a line request at `now_ps`, which never goes back between calls.
     fn submit(&mut self, now_ps: u64, request: LineRequest) -> Result<(), Full>;
 
+    /// Whether it tells of reads that take long, as by default none does.
+    fn tells_of_long_reads(&self) -> bool {
+        false
+    }
+
     /// Takes a read whose requester can do something else where that takes long: then it may be told so, and is not
     /// answered. By default it is answered, however long that takes.
     fn submit_telling(&mut self, now_ps: u64, request: LineRequest) -> Result<(), Full> {

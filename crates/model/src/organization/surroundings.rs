@@ -80,29 +80,35 @@ impl Surroundings<'_> {
         }
     }
 
-    /// A device on a channel of the DRAM is on one that there is, and drives no more of it than there is.
-    pub fn check_shared_channel(&self, problems: &mut Problems) {
-        let shared = self.link.and_then(LinkDescription::shared_channel);
-        let Some(shared) = shared else { return };
+    /// The DRAM that a link of a table shares a channel with: that there are both.
+    fn dram_of(&self, link: &str, channel: u32, problems: &mut Problems) -> Option<&DramSpec> {
         let Some(dram) = self.dram else {
             problems.add(
                 "contradiction",
-                "ddr_channel".into(),
+                link.into(),
                 String::new(),
                 "the device is on a channel of the DRAM, and there is none".into(),
                 "connect it by another link, such as [pcie], or add [dram]".into(),
             );
-            return;
+            return None;
         };
-        if shared.channel >= dram.channels {
+        if channel >= dram.channels {
             problems.add(
                 "contradiction",
-                "ddr_channel.channel".into(),
-                shared.channel.to_string(),
+                format!("{link}.channel"),
+                channel.to_string(),
                 format!("the DRAM has {} channels, counted from 0", dram.channels),
                 format!("write {} or less", dram.channels.saturating_sub(1)),
             );
         }
+        Some(dram)
+    }
+
+    /// A device on a channel of the DRAM is on one that there is, and drives no more of it than there is.
+    pub fn check_shared_channel(&self, problems: &mut Problems) {
+        let shared = self.link.and_then(LinkDescription::shared_channel);
+        let Some(shared) = shared else { return };
+        let Some(dram) = self.dram_of("ddr_channel", shared.channel, problems) else { return };
         let Some((rate, bits)) = dram.bus() else { return };
         if three_transfers_per_second(shared.data_rate) > rate {
             // As people write it: 1333 MT/s are 1333⅓.
@@ -131,25 +137,7 @@ impl Surroundings<'_> {
     /// refreshed as a whole, and has some of the time.
     pub fn check_refresh_windows(&self, problems: &mut Problems) {
         let Some(windows) = self.link.and_then(LinkDescription::refresh_windows) else { return };
-        let Some(dram) = self.dram else {
-            problems.add(
-                "contradiction",
-                "refresh_window".into(),
-                String::new(),
-                "the device is on a module of the DRAM, and there is none".into(),
-                "connect it by another link, such as [pcie], or add [dram]".into(),
-            );
-            return;
-        };
-        if windows.channel >= dram.channels {
-            problems.add(
-                "contradiction",
-                "refresh_window.channel".into(),
-                windows.channel.to_string(),
-                format!("the DRAM has {} channels, counted from 0", dram.channels),
-                format!("write {} or less", dram.channels.saturating_sub(1)),
-            );
-        }
+        let Some(dram) = self.dram_of("refresh_window", windows.channel, problems) else { return };
         let in_parts = match dram.refresh {
             RefreshPolicy::AllBank => None,
             RefreshPolicy::PerBank => Some("per-bank"),

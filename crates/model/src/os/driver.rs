@@ -2,7 +2,8 @@
 //!
 //! A thread waits for an interrupt, and another runs on its core meanwhile; or it asks again and again, and
 //! keeps its core, at once or when it has slept for a while (polling; `blk_poll`, block/blk-mq.c; Yang, Minturn,
-//! Hady, "When Poll is Better than Interrupt", FAST 2012). A driver may let one thread at a time hand a request over, as that of HASTE does (\[NVM10\] §III-A).
+//! Hady, "When Poll is Better than Interrupt", FAST 2012). A driver may let one thread at a time hand a request over, as
+//! that of HASTE does (\[NVM10\] §III-A).
 
 use super::PathSpec;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! A stack of on-chip caches: the private levels of a core, or the levels that all cores share.
 //!
 //! A line comes into every level of its stack. A dirty line that a level drops goes to the next
-//! one; what the last level drops dirty leaves the stack, and what it drops clean, where that is asked for. What an inclusive level drops, the levels before
-//! it give up (back-invalidation; Baer and Wang, ISCA 1988): those of its own stack at once, and those of
+//! one; what the last level drops dirty leaves the stack, and what it drops clean, where that is asked for. What an
+//! inclusive level drops, the levels before it give up (back-invalidation; Baer and Wang, ISCA 1988): those of its own stack at once, and those of
 //! other stacks before a shared one when they are told ([`Stack::recalled`]).
 //!
 //! The private stacks of several cores are kept coherent by whoever has them, with the states of MESI

@@ -68,6 +68,21 @@ impl Window {
         }
     }
 
+    /// What is outstanding, of which nothing is left here.
+    #[must_use]
+    pub fn take(&mut self) -> Window {
+        let empty = Window {
+            entries: VecDeque::with_capacity(64),
+            taken: 0,
+            last_load: None,
+            gone: 0,
+            fenced: 0,
+            fenced_stores: 0,
+            ..*self
+        };
+        std::mem::replace(self, empty)
+    }
+
     /// It has so much of both from now on. What is outstanding beyond that stays until it is done.
     #[inline]
     pub fn set_sizes(&mut self, reorder_window: u64, miss_registers: usize) {

@@ -822,7 +822,6 @@ impl Machine {
             ("system_calls", self.in_all(|account| account.calls)),
             ("interrupts", account.interrupts),
             ("context_switches", account.context_switches),
-            ("long_read_switches", account.long_reads),
             ("tlb_shootdowns", self.in_all(|account| account.shootdowns)),
             ("dram_cache_lookups", report.lookups),
             ("dram_cache_misses", report.misses),
@@ -891,6 +890,9 @@ impl Machine {
         }
         let guesses = report.miss_predictor.iter().flat_map(|guesses| guesses.named());
         counters.extend(guesses.map(|(name, count)| (name.to_string(), count)));
+        if self.fixed.tells {
+            counters.insert("long_read_switches".into(), account.long_reads);
+        }
         let fills = report.fill.iter().flat_map(|fills| fills.named());
         counters.extend(fills.map(|(name, count)| (name.to_string(), count)));
         let caches = self.spec.processor.iter().flat_map(|processor| &processor.caches);

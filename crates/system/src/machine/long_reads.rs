@@ -6,10 +6,9 @@
 
 use super::memory::Miss;
 use super::thread::{Away, State, Trap, Way};
-use super::{Doing, Event, Machine, MachineError};
-use std::mem::{replace, take};
+use super::{Doing, Event, Machine};
+use std::mem::take;
 use tierscope_kernel::Stage;
-use tierscope_model::processor::window::Window;
 
 impl Machine {
     /// Whether the core may do something else where a miss takes long: not in the kernel, and not for a walk, which
@@ -23,7 +22,7 @@ impl Machine {
     }
 
     /// Main memory has told of reads that take long: those who can wait for each do so, others ask again.
-    pub(super) fn long_reads(&mut self, now_ps: u64) -> Result<(), MachineError> {
+    pub(super) fn long_reads(&mut self, now_ps: u64) {
         let mut told = Vec::new();
         self.organization.take_told(&mut told);
         for response in told {
@@ -40,10 +39,9 @@ impl Machine {
                 self.misses[miss].told = true;
                 let stages = self.misses[miss].timeline;
                 self.leave_transit(miss, line, &stages, now_ps);
-                self.switch_away(miss, now_ps)?;
+                self.switch_away(miss, now_ps);
             }
         }
-        Ok(())
     }
 
     /// A hardware thread has come to wait for a miss: if that takes long, it soon does something else.
@@ -56,20 +54,15 @@ impl Machine {
     }
 
     /// Whoever waits for a miss that takes long runs another thread, if one is ready.
-    pub(super) fn switch_away(&mut self, id: u32, now_ps: u64) -> Result<(), MachineError> {
+    pub(super) fn switch_away(&mut self, id: u32, now_ps: u64) {
         let waits = |doing: Doing| doing == Doing::Stalled(id) && self.misses[id].told;
-        let Some(index) = self.contexts.iter().position(|it| waits(it.doing)) else {
-            return Ok(());
-        };
+        let Some(index) = self.contexts.iter().position(|it| waits(it.doing)) else { return };
         let miss: Miss = self.misses[id].clone();
         self.end_stall(index, &miss, now_ps);
         self.send_buffers(index);
         self.account.long_reads += 1;
-        let processor = self.spec.processor.as_ref();
-        let sizes = processor.map(|it| (it.reorder_window, it.miss_registers));
-        let (reorder_window, registers) = sizes.ok_or(MachineError::Incomplete)?;
         let context = &mut self.contexts[index];
-        let window = replace(&mut context.window, Window::new(reorder_window, registers));
+        let window = context.window.take();
         // A slice that is over is so no more.
         let trap = context.trap.take().filter(|trap| *trap != Trap::Slice);
         let pending = take(&mut context.pending);
@@ -83,7 +76,6 @@ impl Machine {
         self.ready.push_back(id);
         self.dispatch(index, now_ps);
         self.wake_daemons(index, now_ps);
-        Ok(())
     }
 
     /// A thread that was switched away from goes on with what it has under way, and asks again for what took long.

@@ -423,7 +423,7 @@ impl Machine {
                 .map_or(0, BlockLayerSpec::lock_ps),
             in_dram: pages_to.and_then(|_| spec.store_in_dram()),
             memory_bytes: organization.memory_bytes(),
-            tells: spec.tells_of_long_reads(),
+            tells: organization.tells_of_long_reads(),
             clock,
             pace: Pace::new(clock, millionths(processor.base_cpi), 1_000_000),
             kernel_pace: Pace::new(clock, millionths(os.kernel_cpi), 1_000_000),
@@ -650,7 +650,7 @@ impl Machine {
             responses.clear();
             self.responses = responses;
             if self.fixed.tells {
-                self.long_reads(at_ps)?;
+                self.long_reads(at_ps);
             }
             self.pump(at_ps);
         }
@@ -662,7 +662,7 @@ impl Machine {
                 Event::Arrive(miss) => self.arrive(miss, at_ps),
                 Event::Finish(miss) => self.finish_miss(miss, at_ps),
                 Event::Passed(miss) => self.passed(miss, at_ps),
-                Event::Long(miss) => self.switch_away(miss, at_ps)?,
+                Event::Long(miss) => self.switch_away(miss, at_ps),
                 Event::Leave(line, keeps) => self.warm_leave(line, keeps, at_ps),
                 Event::Prefetch(core, line) => self.ask_ahead(core as usize, line, at_ps),
                 Event::PutDirty(line) => self.put_posted(line, at_ps),

@@ -197,9 +197,9 @@ impl SystemSpec {
         Some((paging, store.capacity().bytes()))
     }
 
-    /// Whether main memory tells of reads that take long, so that a core runs another thread.
-    pub fn tells_of_long_reads(&self) -> bool {
-        self.tiered.as_ref().is_some_and(|tiered| tiered.long_reads.is_some())
+    /// Whether the store has something to win by being told what is free, where it knows flushes: a disk has not.
+    pub(crate) fn knows_trims(&self, buffers: bool) -> bool {
+        buffers && self.disk.is_none()
     }
 
     /// The two nodes of memory that the operating system sees, where there are two.

@@ -46,11 +46,6 @@ impl SystemSpec {
         of_files.chain(tags).chain(self.partition_without_effect()).collect()
     }
 
-    /// Whether the store has something to win by being told what is free, where it knows flushes: a disk has not.
-    pub(crate) fn knows_trims(&self, buffers: bool) -> bool {
-        buffers && self.disk.is_none()
-    }
-
     fn discards_without_effect(&self, buffers: bool) -> Vec<String> {
         let of_storage = self.paging().zip(self.stores().first().copied());
         let Some(((paging, _), (store, _))) = of_storage.filter(|_| !self.knows_trims(buffers))

@@ -33,7 +33,10 @@ fn loads(preset: &str, threads: u32, changes: &[Sets<'_>]) -> (u64, u64) {
     let spec = system(preset, &all);
     let run = |loads| run(&spec, &together((0..threads).map(|it| random(it, loads)).collect()));
     let (before, after) = (run(0), run(LOADS));
-    let switches = |sums: &Sums| sums.counter("long_read_switches");
+    let switches = |sums: &Sums| match spec.tiered.as_ref().and_then(|it| it.long_reads.as_ref()) {
+        Some(_) => sums.counter("long_read_switches"),
+        None => 0,
+    };
     assert!(switches(&after) <= after.counter("context_switches"));
     (after.time_ps - before.time_ps, switches(&after) - switches(&before))
 }

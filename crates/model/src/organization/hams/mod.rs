@@ -49,7 +49,7 @@ pub struct Hams<D, S> {
     /// Commands that wait for room in the drive.
     commands: VecDeque<Action>,
     memory_bytes: u64,
-    /// The channel of the NVDIMM whose bus the drive shares.
+    /// What the drive shares with the NVDIMM.
     tie: Option<Tie>,
     /// What the NVDIMM does when power fails.
     nvdimm: Box<Nvdimm>,

@@ -34,13 +34,13 @@ impl<D: Device, S: Device> Tiered<D, S> {
             return false;
         }
         let at_ps = now_ps + long_reads.latency_ps;
-        self.timers.push(at_ps, 0, Timer::Tell(slot, self.held[slot].turn));
-        self.held[slot].issued = !wait.is_under_way;
+        let turn = self.held[slot].turn;
+        self.timers.push(at_ps, 0, Timer::Tell(slot, turn, !wait.is_under_way));
         wait.is_under_way
     }
 
     /// The host learns that a line takes long, if it has not come meanwhile.
-    pub(super) fn tell(&mut self, now_ps: u64, slot: u32, turn: u64) {
+    pub(super) fn tell(&mut self, now_ps: u64, (slot, turn): (u32, u64), asked: bool) {
         let Some(long_reads) = &mut self.long_reads else { return };
         let Some(held) = self.held.get_mut(slot).filter(|held| held.turn == turn) else { return };
         held.told = true;
@@ -48,7 +48,7 @@ impl<D: Device, S: Device> Tiered<D, S> {
         let mut stages = it.stages;
         stages.push(Stage::Device, now_ps - it.clock_ps);
         long_reads.told.push(LineResponse { id: it.request.id, at_ps: now_ps, stages, version: 0 });
-        if !it.issued {
+        if !asked {
             self.held.remove(slot);
             self.unblock(now_ps, &it);
         }

@@ -50,8 +50,6 @@ struct Held {
     /// Whether who asked would be told that it takes long, and was: nobody waits for it any more.
     tells: bool,
     told: bool,
-    /// Whether the store was asked for it.
-    issued: bool,
     /// Earlier accesses to its line in the far memory that must end first.
     blocked_by: u32,
     /// The next that waits for the same move.
@@ -88,8 +86,8 @@ enum Timer {
     Enter(u32),
     /// A page has been mapped, or unmapped.
     Mapped(u32),
-    /// The host learns that a line, the one with this turn, takes long.
-    Tell(u32, u64),
+    /// The host learns that a line, the one with this turn, takes long; whether the store was asked for it.
+    Tell(u32, u64, bool),
 }
 
 /// A memory behind its link, with DRAM that its pages may be promoted to.
@@ -187,7 +185,6 @@ impl<D: Device, S: Device> Tiered<D, S> {
             entered: false,
             tells,
             told: false,
-            issued: true,
             blocked_by: 0,
             next: NONE,
             stages: Timeline::new(),
@@ -393,7 +390,7 @@ impl<D: Device, S: Device> Tiered<D, S> {
             match self.timers.pop() {
                 Some((_, Timer::Enter(slot))) => self.enter(now_ps, slot),
                 Some((_, Timer::Mapped(index))) => self.mapped(now_ps, index),
-                Some((_, Timer::Tell(slot, turn))) => self.tell(now_ps, slot, turn),
+                Some((_, Timer::Tell(slot, turn, asked))) => self.tell(now_ps, (slot, turn), asked),
                 None => {}
             }
         }
@@ -422,6 +419,10 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ti
 
     fn submit(&mut self, now_ps: u64, request: LineRequest) -> Result<(), Full> {
         self.take(now_ps, request, false)
+    }
+
+    fn tells_of_long_reads(&self) -> bool {
+        self.long_reads.is_some()
     }
 
     fn submit_telling(&mut self, now_ps: u64, request: LineRequest) -> Result<(), Full> {

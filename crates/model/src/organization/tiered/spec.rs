@@ -95,8 +95,13 @@ impl OrganizationDescription for TieredSpec {
                 "contradiction",
                 format!("{path}.long_reads"),
                 store.to_owned(),
-                "only a drive of flash ([ssd]) by itself, which keeps what was read, tells that a read has to wait".into(),
-                format!("remove [{path}.long_reads], or take a machine of [ssd] with buffer.read_cache and without raid"),
+                "only a drive of flash ([ssd]) by itself, which keeps what was read, tells that a read has to \
+                 wait"
+                    .into(),
+                format!(
+                    "remove [{path}.long_reads], or take a machine of [ssd] with buffer.read_cache and without \
+                     raid"
+                ),
             );
         }
         let line = machine.line.unwrap_or(Size::from_bytes(1));

@@ -143,6 +143,16 @@ fn a_sync_whose_commit_has_flushed_the_drive_already_flushes_it_again() {
     assert!(again);
 }
 
+/// A host whose file has three pages that are in their places.
+fn host_with_pages(kind: FileSystemKind) -> Paging {
+    let mut paging = host_of(kind, true);
+    paging.open(FILE, 0).unwrap();
+    (0..3).for_each(|page| write(&mut paging, page));
+    let data = paging.sync(FILE, Paging::ALL_PAGES, &mut Vec::new()).unwrap().unwrap();
+    finish(&mut paging, data);
+    paging
+}
+
 /// What is being discarded.
 fn discards(paging: &Paging) -> Vec<(TransferId, u64, u64)> {
     let of = |(id, transfer): (TransferId, &Transfer)| match transfer.moves {
@@ -155,11 +165,7 @@ fn discards(paging: &Paging) -> Vec<(TransferId, u64, u64)> {
 #[test]
 fn what_is_freed_while_a_transaction_is_committed_is_discarded_with_the_next() {
     for kind in [FileSystemKind::Ext4, FileSystemKind::Ext3, FileSystemKind::Xfs] {
-        let mut paging = host_of(kind, true);
-        paging.open(FILE, 0).unwrap();
-        (0..3).for_each(|page| write(&mut paging, page));
-        let data = paging.sync(FILE, Paging::ALL_PAGES, &mut Vec::new()).unwrap().unwrap();
-        finish(&mut paging, data);
+        let mut paging = host_with_pages(kind);
         paging.sync_metadata(FILE, false, &mut Vec::new());
         let (waits, done) = paging.commit(&mut Vec::new()).unwrap();
         assert!(waits.is_some() && done.is_none(), "{kind:?}: it is being committed");
@@ -176,11 +182,7 @@ fn what_is_freed_while_a_transaction_is_committed_is_discarded_with_the_next() {
 #[test]
 fn what_a_commit_has_freed_is_discarded_and_nobody_gets_its_place_meanwhile() {
     for kind in [FileSystemKind::Ext4, FileSystemKind::Ext3, FileSystemKind::Xfs] {
-        let mut paging = host_of(kind, true);
-        paging.open(FILE, 0).unwrap();
-        (0..3).for_each(|page| write(&mut paging, page));
-        let data = paging.sync(FILE, Paging::ALL_PAGES, &mut Vec::new()).unwrap().unwrap();
-        finish(&mut paging, data);
+        let mut paging = host_with_pages(kind);
         let place = paging.block_of(FILE, 0).expect("it is written");
         paging.sync_metadata(FILE, false, &mut Vec::new());
         commit(&mut paging);
