@@ -1,5 +1,6 @@
 //! From one format to another: requests one by one, with what the other has no place for counted.
 
+use super::looks::Looks;
 use super::{
     ChoiceError, Choices, Extent, Format, Passed, RequestKind, RequestSource, Times, TraceRequest,
     Write, WriteInstructions, WriteScript,
@@ -142,8 +143,8 @@ impl From<io::Error> for ConvertError {
 
 /// Bytes that are written at a time.
 const AT_ONCE: usize = 1 << 16;
-/// Requests between two looks at whether to go on.
-const LOOK_EVERY: u64 = 1 << 16;
+/// Bytes of a line that is written, about.
+const LINE_BYTES: u64 = 16;
 
 /// Writes all requests of `source` to `to` in `format`. `goes_on` is asked now and then, and ends it.
 ///
@@ -155,7 +156,7 @@ pub fn convert(
     format: &Format,
     how: &How,
     to: &mut dyn io::Write,
-    mut goes_on: impl FnMut(Passed) -> bool,
+    goes_on: impl FnMut(Passed) -> bool,
 ) -> Result<Converted, ConvertError> {
     let write = match (format.writer, format.write) {
         (Some(writer), _) => Words::Script((writer.new)(&how.choices)?),
@@ -167,11 +168,13 @@ pub fn convert(
         how,
         write,
         buffer: Vec::new(),
+        to,
         converted: Converted::default(),
         told: false,
         left: 0,
     };
     target.buffer.extend_from_slice(format.opening);
+    let mut looks = Looks::new(goes_on);
     while let Some(request) = source.next()? {
         let before = target.converted;
         let number = before.read;
@@ -180,23 +183,23 @@ pub fn convert(
         let ticks = target
             .ticks(times, request.ticks, number)
             .map_err(|error| error.at(|| source.place()))?;
-        target.instructions(source.instructions(), to)?;
+        let far = || Passed { requests: number + 1, share: source.share() };
+        let mut goes_on = |work| looks.go_on(work, far);
+        target.instructions(source.instructions(), &mut goes_on)?;
         target
-            .take(TraceRequest { ticks, ..request })
+            .take(TraceRequest { ticks, ..request }, &mut goes_on)
             .map_err(|error| error.at(|| source.place()))?;
         target.converted.forget_if_left_out(&before);
-        target.drain(to)?;
-        if number % LOOK_EVERY == LOOK_EVERY - 1
-            && !goes_on(Passed { requests: number + 1, share: source.share() })
-        {
+        if looks.have_ended() {
             break;
         }
     }
-    target.instructions(source.instructions(), to)?;
+    let passed = Passed { requests: target.converted.read, share: source.share() };
+    target.instructions(source.instructions(), &mut |work| looks.go_on(work, || passed))?;
     target.write_left();
     target.buffer.extend_from_slice(format.closing);
-    to.write_all(&target.buffer)?;
-    to.flush()?;
+    target.to.write_all(&target.buffer)?;
+    target.to.flush()?;
     let beside = source.beside();
     Ok(Converted {
         file_calls_left_out: beside.file_calls,
@@ -232,6 +235,7 @@ struct Target<'a> {
     how: &'a How,
     write: Words,
     buffer: Vec<u8>,
+    to: &'a mut dyn io::Write,
     converted: Converted,
     /// Whether instructions are told …
     told: bool,
@@ -242,15 +246,26 @@ struct Target<'a> {
 impl Target<'_> {
     /// Takes the instructions up to the request that comes next, where source and target tell them. Of
     /// more than are written with a request the first are written at once.
-    fn instructions(&mut self, count: Option<u64>, to: &mut dyn io::Write) -> io::Result<()> {
+    fn instructions(
+        &mut self,
+        count: Option<u64>,
+        goes_on: &mut impl FnMut(u64) -> bool,
+    ) -> io::Result<()> {
         let (Some(of_format), Some(count)) = (self.format.write_instructions, count) else {
             return Ok(());
         };
         self.told = true;
         self.left += count;
         while self.left > of_format.most_at_once {
+            let before = self.buffer.len();
             self.write_instructions(of_format, of_format.most_at_once, None);
-            self.drain(to)?;
+            let lines = (self.buffer.len() - before) as u64 / LINE_BYTES;
+            self.drain()?;
+            if !goes_on(lines.max(1)) {
+                // Nobody wants the rest.
+                self.left = 0;
+                break;
+            }
         }
         Ok(())
     }
@@ -275,9 +290,9 @@ impl Target<'_> {
     }
 
     /// Writes what has come together.
-    fn drain(&mut self, to: &mut dyn io::Write) -> io::Result<()> {
+    fn drain(&mut self) -> io::Result<()> {
         if self.buffer.len() >= AT_ONCE {
-            to.write_all(&self.buffer)?;
+            self.to.write_all(&self.buffer)?;
             self.buffer.clear();
         }
         Ok(())
@@ -338,19 +353,24 @@ impl Target<'_> {
         Ok(Some(ticks))
     }
 
-    /// Writes a request, whose time is the target's, as far as the target has words for it.
-    fn take(&mut self, mut request: TraceRequest) -> Result<(), ConvertError> {
+    /// Writes a request, whose time is the target's, as far as the target has words for it, up to where `goes_on`,
+    /// which is asked for each line, says no.
+    fn take(
+        &mut self,
+        mut request: TraceRequest,
+        goes_on: &mut impl FnMut(u64) -> bool,
+    ) -> Result<(), ConvertError> {
         let marks = self.format.marks;
         match request.kind {
             RequestKind::Flush if !marks.flush => self.converted.flushes_left_out += 1,
             RequestKind::Trim if !marks.trim => self.converted.trims_left_out += 1,
-            RequestKind::Flush => self.put(&request),
+            RequestKind::Flush => self.put(&request, goes_on)?,
             _ => {
                 if request.is_write() && self.format.only_reads {
                     self.converted.writes_as_reads += 1;
                 }
                 match self.format.extent {
-                    Extent::Line => self.put_lines(request),
+                    Extent::Line => self.put_lines(request, goes_on)?,
                     Extent::Bytes => {
                         if request.bytes == 0 {
                             request.bytes = self.how.line_bytes;
@@ -358,34 +378,45 @@ impl Target<'_> {
                         if !request.is_within_addresses() {
                             return Err(too_large("it ends beyond the last address"));
                         }
-                        self.put(&request);
+                        self.put(&request, goes_on)?;
                     }
-                    Extent::Sectors(bytes) => self.put_sectors(request, u64::from(bytes))?,
+                    Extent::Sectors(bytes) => {
+                        self.put_sectors(request, u64::from(bytes), goes_on)?;
+                    }
                 }
             }
         }
+        // What was left out was work, too.
+        goes_on(1);
         Ok(())
     }
 
-    fn put_lines(&mut self, request: TraceRequest) {
+    fn put_lines(
+        &mut self,
+        request: TraceRequest,
+        goes_on: &mut impl FnMut(u64) -> bool,
+    ) -> io::Result<()> {
         let line_bytes = u64::from(self.how.line_bytes);
         let whole = request.address.is_multiple_of(line_bytes)
             && u64::from(request.bytes).is_multiple_of(line_bytes);
         self.converted.sizes_left_out += u64::from(request.bytes > 0 && !whole);
-        self.put(&TraceRequest { bytes: 0, ..request });
+        self.put(&TraceRequest { bytes: 0, ..request }, goes_on)?;
         // The last byte may be the largest number.
         let last = request.end() - 1;
         let mut next = request.address / line_bytes + 1;
-        while next <= last / line_bytes {
-            self.put(&TraceRequest { address: next * line_bytes, bytes: 0, ..request });
+        while next <= last / line_bytes && goes_on(1) {
+            let line = TraceRequest { address: next * line_bytes, bytes: 0, ..request };
+            self.put(&line, goes_on)?;
             next += 1;
         }
+        Ok(())
     }
 
     fn put_sectors(
         &mut self,
         request: TraceRequest,
         sector_bytes: u64,
+        goes_on: &mut impl FnMut(u64) -> bool,
     ) -> Result<(), ConvertError> {
         let bytes = if request.bytes == 0 { self.how.line_bytes } else { request.bytes };
         let end = request.address.checked_add(u64::from(bytes));
@@ -394,24 +425,34 @@ impl Target<'_> {
         let address = request.address / sector_bytes * sector_bytes;
         let wide = u32::try_from(end - address).map_err(|_| too_large("it has too many bytes"))?;
         self.converted.widened += u64::from(wide != bytes);
-        self.put(&TraceRequest { address, bytes: wide, ..request });
+        self.put(&TraceRequest { address, bytes: wide, ..request }, goes_on)?;
         Ok(())
     }
 
     #[inline]
-    fn put(&mut self, request: &TraceRequest) {
+    fn put(
+        &mut self,
+        request: &TraceRequest,
+        goes_on: &mut impl FnMut(u64) -> bool,
+    ) -> io::Result<()> {
         if self.format.nought_is_none && request.address == 0 {
             self.converted.nowhere += 1;
-            return;
+            return Ok(());
         }
         if request.bytes <= self.format.most_bytes {
             return self.put_one(request);
         }
-        self.format.parts(request).for_each(|part| self.put_one(&part));
+        for part in self.format.parts(request) {
+            self.put_one(&part)?;
+            if !goes_on(1) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     #[inline]
-    fn put_one(&mut self, request: &TraceRequest) {
+    fn put_one(&mut self, request: &TraceRequest) -> io::Result<()> {
         match self.format.write_instructions.filter(|_| self.told) {
             Some(of_format) => self.write_instructions(of_format, self.left, Some(request)),
             None => match &self.write {
@@ -420,5 +461,6 @@ impl Target<'_> {
             },
         }
         self.converted.written += 1;
+        self.drain()
     }
 }

@@ -3,6 +3,7 @@
 
 use super::convert::{Converted, How};
 use super::format::{Branch, Instruction, OfInstructions, ReadInstructions, Several};
+use super::looks::Looks;
 use super::{
     Choices, ConvertError, Extent, Format, OpenError, Passed, RequestSource, TraceReader,
     TraceRequest,
@@ -14,8 +15,6 @@ use std::path::PathBuf;
 
 /// Bytes that are written at a time.
 const AT_ONCE: usize = 1 << 16;
-/// Instructions between two looks at whether to go on.
-const LOOK_EVERY: u64 = 1 << 16;
 /// Instructions without a place that are written at a time.
 const PLAIN_AT_ONCE: u64 = 1 << 10;
 
@@ -170,7 +169,7 @@ pub fn convert_instructions(
     how: &How,
     most: Option<u64>,
     to: &mut dyn io::Write,
-    mut goes_on: impl FnMut(Passed) -> bool,
+    goes_on: impl FnMut(Passed) -> bool,
 ) -> Result<Converted, ConvertError> {
     let Some(of_format) = format.write_instructions else {
         return Err(ConvertError::OnlyRead(format.name));
@@ -180,11 +179,10 @@ pub fn convert_instructions(
     let mut buffer = Vec::from(format.opening);
     // Instructions without an access that the target tells with the next that has one.
     let mut left = 0u64;
-    let (mut number, mut looked) = (0u64, 0u64);
-    'all: while done.read < most
+    let mut looks = Looks::new(goes_on);
+    while done.read < most
         && let Some(mut one) = source.next()?
     {
-        number += 1;
         one.accesses.truncate(usize::try_from(most - done.read).unwrap_or(usize::MAX));
         done.read += one.accesses.len() as u64;
         done.instructions += one.before + u64::from(one.counts);
@@ -193,20 +191,13 @@ pub fn convert_instructions(
                 done.instructions_nowhere +=
                     one.before + u64::from(one.counts && one.address.is_none());
                 let mut before = one.before;
-                while before > 0 {
+                // One line may tell of so many that whoever asked for it wants to break it off.
+                while before > 0 && !looks.have_ended() {
                     let some = before.min(PLAIN_AT_ONCE);
                     (of_format.write)(some, None, &mut buffer);
                     before -= some;
                     drain(&mut buffer, to)?;
-                    // One line may tell of so many that whoever asked for it wants to break it off.
-                    looked += some;
-                    if looked >= LOOK_EVERY {
-                        looked = 0;
-                        let share = source.share();
-                        if !goes_on(Passed { requests: done.read, share }) {
-                            break 'all;
-                        }
-                    }
+                    looks.go_on(some, || Passed { requests: done.read, share: source.share() });
                 }
                 spread(&mut one, format.extent, how, &mut done);
                 write(&one, &mut buffer, &mut done);
@@ -227,9 +218,8 @@ pub fn convert_instructions(
             }
         }
         drain(&mut buffer, to)?;
-        if number.is_multiple_of(LOOK_EVERY)
-            && !goes_on(Passed { requests: done.read, share: source.share() })
-        {
+        let work = 1 + one.accesses.len() as u64;
+        if !looks.go_on(work, || Passed { requests: done.read, share: source.share() }) {
             break;
         }
     }
@@ -467,7 +457,7 @@ mod tests {
         };
         let how = How::default();
         convert_instructions(&mut source, target, &how, None, &mut bytes, goes_on).unwrap();
-        assert_eq!(bytes.len() as u64, 3 * LOOK_EVERY * 64);
+        assert_eq!(bytes.len() as u64, 3 * super::super::looks::LOOK_EVERY * 64);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod format;
 mod gzip;
 mod input;
 mod instructions;
+mod looks;
 mod merged;
 mod output;
 mod pattern;

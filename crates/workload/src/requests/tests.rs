@@ -568,7 +568,7 @@ fn what_formats_leave_open_must_be_said() {
 
 /// Operations of a thread.
 #[derive(Clone)]
-struct OneThread(std::collections::VecDeque<Op>);
+pub(super) struct OneThread(pub std::collections::VecDeque<Op>);
 
 impl Stream for OneThread {
     fn pull(&mut self, _: ThreadId, limit: usize, out: &mut Vec<Op>) -> Result<Pull, StreamError> {
@@ -695,4 +695,44 @@ fn what_threads_do_beside_requests_is_counted_as_left_out() {
     let mut all = source();
     while all.step().unwrap().is_some() {}
     assert_eq!(all.beside().instructions, 15);
+}
+
+/// Keeps nothing but how much it was given.
+#[derive(Default)]
+struct Counting {
+    bytes: usize,
+    most_at_once: usize,
+}
+
+impl std::io::Write for Counting {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.bytes += bytes.len();
+        self.most_at_once = self.most_at_once.max(bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A request of 1 GiB is 16 million lines of `ramulator`, and 16 thousand parts of `drmemtrace`.
+#[test]
+fn a_conversion_asks_for_what_it_writes_whether_to_go_on_and_lets_none_of_it_gather() {
+    let request =
+        TraceRequest { address: 64, bytes: 1 << 30, kind: RequestKind::Read, ticks: None };
+    let all: Vec<TraceRequest> = (0..100).map(|_| request).collect();
+    for name in ["ramulator", "drmemtrace"] {
+        let mut source = Listed { all: all.clone().into_iter(), times: Times::Absent };
+        let (mut asked, mut to) = (Vec::new(), Counting::default());
+        let done = convert(&mut source, find(name).unwrap(), &How::default(), &mut to, |passed| {
+            asked.push(passed.requests);
+            asked.len() < 3
+        });
+        let (asked_at_once, done) = (asked.len(), done.unwrap());
+        assert_eq!(asked_at_once, 3, "{name}: {asked:?}");
+        assert!(asked[2] <= 4, "{name}: {asked:?}");
+        assert!((40_000..60_000).contains(&done.written), "{name}: {}", done.written);
+        assert!(to.most_at_once < 1 << 17, "{name}: {} bytes at once", to.most_at_once);
+    }
 }

@@ -199,8 +199,8 @@ impl FilePass {
         }
     }
 
-    /// A call; whether it moves data of a file.
-    pub fn take(&mut self, call: &Call) -> bool {
+    /// A call, up to where `goes_on`, which is asked for each page, says no; whether it moves data of a file.
+    pub fn take(&mut self, call: &Call, goes_on: &mut impl FnMut() -> bool) -> bool {
         self.mappings.take(call);
         self.mapped.0 = u64::MAX;
         let calls = &mut self.calls;
@@ -224,16 +224,17 @@ impl FilePass {
                 (&mut calls.splices, file, offset, length, true)
             }
             Call::CopyRange { source, source_offset, file, offset, length } => {
-                self.moves(source, source_offset, length, false);
+                self.moves(source, source_offset, length, false, goes_on);
                 (&mut self.calls.copies, file, offset, length, true)
             }
             _ => {
                 self.other(call);
+                goes_on();
                 return false;
             }
         };
         *count += 1;
-        self.moves(file, offset, length, write);
+        self.moves(file, offset, length, write, goes_on);
         true
     }
 
@@ -265,7 +266,14 @@ impl FilePass {
         }
     }
 
-    fn moves(&mut self, file: FileId, offset: u64, length: u64, write: bool) {
+    fn moves(
+        &mut self,
+        file: FileId,
+        offset: u64,
+        length: u64,
+        write: bool,
+        goes_on: &mut impl FnMut() -> bool,
+    ) {
         let number = self.moved;
         self.moved += 1;
         let of_file = self.files.entry(file).or_default();
@@ -291,11 +299,15 @@ impl FilePass {
         }
         self.keep(FileAccess { number, file, offset, bytes: length, write });
         if length == 0 {
+            goes_on();
             return;
         }
         *self.sizes.entry(1 << length.ilog2()).or_default() += 1;
         for of_pages in offset / PAGE_BYTES..=(end - 1) / PAGE_BYTES {
             self.touches.touch(page(file, of_pages * PAGE_BYTES), write);
+            if !goes_on() {
+                return;
+            }
         }
     }
 
@@ -420,7 +432,7 @@ mod tests {
     fn of(calls: &[Call], most_pages: usize) -> Files {
         let mut pass = FilePass::new(most_pages);
         for call in calls {
-            pass.take(call);
+            pass.take(call, &mut || true);
         }
         let names = [FileInfo { name: "first".into(), size_bytes: 0 }];
         pass.finish(&names).unwrap()
@@ -606,13 +618,9 @@ mod tests {
     fn what_is_loaded_and_stored_through_a_mapping_touches_the_pages_of_its_file() {
         let mut pass = FilePass::new(1 << 20);
         let (address, length) = (1 << 30, 4 * 4096);
-        pass.take(&Call::Map {
-            address,
-            length,
-            flags: crate::op::MAP_SHARED,
-            file: 0,
-            offset: 4096,
-        });
+        let map =
+            Call::Map { address, length, flags: crate::op::MAP_SHARED, file: 0, offset: 4096 };
+        pass.take(&map, &mut || true);
         let of =
             |at: u64, kind| TraceRequest { address: address + at, bytes: 8, kind, ticks: None };
         let (read, write) = (RequestKind::Read, RequestKind::Write);
@@ -622,10 +630,28 @@ mod tests {
             pass.access(&of(at, kind));
         }
         // The file's second page by a call; its third is touched by the store that goes over an end.
-        pass.take(&Call::Read { file: 0, offset: 4096, length: 4096, address: 0 });
+        let read = Call::Read { file: 0, offset: 4096, length: 4096, address: 0 };
+        pass.take(&read, &mut || true);
         let found = pass.finish(&[]).unwrap();
         assert_eq!((found.touches, found.mapped_touches), (4, 3));
         assert_eq!((found.pages, found.written_pages), (2, 2));
+    }
+
+    #[test]
+    fn a_large_call_is_broken_off_in_its_middle() {
+        let length = 1 << 30;
+        for call in [
+            Call::Write { file: 0, offset: 0, length, address: 0 },
+            Call::CopyRange { source: 0, source_offset: 0, file: 1, offset: 0, length },
+        ] {
+            let (mut pass, mut left) = (FilePass::new(1 << 20), 100);
+            let mut goes_on = || {
+                left -= i32::from(left > 0);
+                left > 0
+            };
+            assert!(pass.take(&call, &mut goes_on));
+            assert!((100..=101).contains(&pass.finish(&[]).unwrap().touches), "{call:?}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub use touches::Sample;
 pub use working_set::Window;
 
 use super::accesses::{Accesses, Step, moves_data};
+use super::looks::Looks;
 use super::{Beside, Passed, RequestKind, RequestSource, Times, TraceRequest};
 use crate::stream::StreamError;
 use associative::Sets;
@@ -26,8 +27,6 @@ use touches::Touches;
 
 /// Blocks that are followed one by one; of more, a sample of half, a quarter … of all.
 pub const MOST_BLOCKS: usize = 1 << 20;
-/// Requests between two looks at whether to go on.
-const LOOK_EVERY: u64 = 1 << 14;
 
 /// What a trace asks for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -100,26 +99,28 @@ fn profile_of(
     block_bytes: u64,
     most_blocks: usize,
     most: Option<u64>,
-    mut goes_on: impl FnMut(Passed) -> bool,
+    goes_on: impl FnMut(Passed) -> bool,
 ) -> Result<Profile, StreamError> {
     let mut pass = Pass::new(block_bytes, most_blocks);
+    let mut looks = Looks::new(goes_on);
     let most = most.unwrap_or(u64::MAX);
     let mut count = 0u64;
     while count < most
         && let Some(request) = source.next()?
     {
-        pass.take(&request);
         count += 1;
-        if count.is_multiple_of(LOOK_EVERY) {
-            let share = larger(source.share(), share_of_limit(count, most));
-            if !goes_on(Passed { requests: count, share }) {
-                pass.break_off();
-                break;
-            }
+        let far = || Passed {
+            requests: count,
+            share: larger(source.share(), share_of_limit(count, most)),
+        };
+        pass.take(&request, &mut || looks.go_on(1, far));
+        if looks.have_ended() {
+            pass.break_off();
+            break;
         }
     }
     // What is behind the limit may be wrong; that it is there is enough.
-    if count == most && !matches!(source.next(), Ok(None)) {
+    if count == most && !looks.have_ended() && !matches!(source.next(), Ok(None)) {
         pass.profile.complete = false;
     }
     Ok(pass.finish(source.times()))
@@ -145,33 +146,36 @@ pub fn profile_threads(
     source: &mut Accesses,
     block_bytes: u64,
     most: Option<u64>,
-    mut goes_on: impl FnMut(Passed) -> bool,
+    goes_on: impl FnMut(Passed) -> bool,
 ) -> Result<OfThreads, StreamError> {
     let mut pass = Pass::new(block_bytes, MOST_BLOCKS);
     let mut files = FilePass::new(MOST_BLOCKS);
+    let mut looks = Looks::new(goes_on);
     let mut count = 0u64;
     let most = most.unwrap_or(u64::MAX);
     while count < most {
         let Some(step) = source.step()? else { break };
+        let far = || Passed {
+            requests: count,
+            share: larger(source.share(), share_of_limit(count, most)),
+        };
+        let mut goes_on = || looks.go_on(1, far);
         let moved = match step {
             Step::Access(request) => {
-                pass.take(&request);
+                pass.take(&request, &mut goes_on);
                 files.access(&request);
                 true
             }
-            Step::Call(call) => files.take(&call),
+            Step::Call(call) => files.take(&call, &mut goes_on),
         };
         count += u64::from(moved);
-        if moved && count.is_multiple_of(LOOK_EVERY) {
-            let share = larger(source.share(), share_of_limit(count, most));
-            if !goes_on(Passed { requests: count, share }) {
-                pass.break_off();
-                break;
-            }
+        if looks.have_ended() {
+            pass.break_off();
+            break;
         }
     }
     let beside = source.beside();
-    if count == most && is_more(source) {
+    if count == most && !looks.have_ended() && is_more(source) {
         pass.profile.complete = false;
     }
     let files = files.finish(&source.files());
@@ -225,7 +229,8 @@ impl Pass {
         (self.profile.complete, self.profile.interrupted) = (false, true);
     }
 
-    fn take(&mut self, request: &TraceRequest) {
+    /// Takes a request, up to where `goes_on`, which is asked for each of its blocks, says no.
+    fn take(&mut self, request: &TraceRequest, goes_on: &mut impl FnMut() -> bool) {
         let block_bytes = self.profile.block_bytes;
         match request.ticks {
             Some(ticks) => {
@@ -251,6 +256,7 @@ impl Pass {
             RequestKind::Trim => profile.trims += 1,
         }
         if !request.moves() {
+            goes_on();
             return;
         }
         *self.sizes.entry(1 << bytes.ilog2()).or_default() += 1;
@@ -262,6 +268,9 @@ impl Pass {
         for block in request.address / block_bytes..=last_byte / block_bytes {
             self.sets.touch(block);
             self.touches.touch(block, request.is_write());
+            if !goes_on() {
+                return;
+            }
         }
     }
 

@@ -1,6 +1,9 @@
 //! The one pass against the plainest lists, and the sample against all blocks.
 
+use super::super::looks::LOOK_EVERY;
+use super::super::tests::OneThread;
 use super::*;
+use crate::op::{Call, Op};
 use crate::requests::{Pattern, Patterned};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -148,6 +151,47 @@ fn a_limit_leaves_a_trace_incomplete_where_more_of_it_comes_and_alone_then() {
     ] {
         let found = profile_of(&mut requests(count), 64, 1 << 20, most, |_| true).unwrap();
         assert_eq!((found.complete, found.interrupted, found.reads), (complete, false, reads));
+    }
+}
+
+#[test]
+fn a_pass_over_large_requests_asks_for_their_blocks_whether_to_go_on() {
+    let request = TraceRequest { bytes: 1 << 30, ..REQUEST };
+    for block_bytes in [64, 4096] {
+        let mut asked = Vec::new();
+        let mut source = Listed(vec![request; 3].into_iter());
+        let found = profile(&mut source, block_bytes, None, |passed| {
+            asked.push(passed.requests);
+            asked.len() < 3
+        });
+        let found = found.unwrap();
+        assert_eq!(asked, [1; 3]);
+        assert_eq!((found.complete, found.interrupted), (false, true));
+        assert_eq!((found.reads, found.touches), (1, 3 * LOOK_EVERY));
+    }
+}
+
+#[test]
+fn a_pass_over_threads_asks_for_their_blocks_and_calls_whether_to_go_on() {
+    let accesses: Vec<Op> = (0..50).map(|at| Op::load(at << 16, 65_528, 0)).collect();
+    let mut calls = Vec::new();
+    for _ in 0..LOOK_EVERY {
+        Call::Sync { file: 0 }.encode(0, &mut calls);
+    }
+    let mut reads = Vec::new();
+    Call::Read { file: 0, offset: 0, length: 1 << 30, address: 0 }.encode(0, &mut reads);
+    for (ops, touches, pages) in
+        [(accesses, LOOK_EVERY, None), (calls, 0, Some(0)), (reads, 0, Some(LOOK_EVERY))]
+    {
+        let mut asked = 0;
+        let mut source = Accesses::of(Box::new(OneThread(ops.into())), None);
+        let found = profile_threads(&mut source, 8, None, |_| {
+            asked += 1;
+            false
+        });
+        let OfThreads { profile, files, .. } = found.unwrap();
+        assert_eq!((asked, profile.interrupted), (1, true));
+        assert_eq!((profile.touches, files.map(|files| files.touches)), (touches, pages));
     }
 }
 
