@@ -199,6 +199,9 @@ pub fn convert_instructions(
                     drain(&mut buffer, to)?;
                     looks.go_on(some, || Passed { requests: done.read, share: source.share() });
                 }
+                if looks.have_ended() {
+                    break;
+                }
                 spread(&mut one, format.extent, how, &mut done);
                 write(&one, &mut buffer, &mut done);
             }
