@@ -204,14 +204,16 @@ def convert(
     parameters: dict[str, Any] | None = None,
     watch: PassWatcher | None = None,
 ) -> Conversion:
-    """Writes the requests of a trace in another format.
+    """Writes the requests of a trace in another format, or what threads do as a recording.
 
     The file appears whole or not at all. It is compressed as its name ends: ``.gz``, ``.xz`` or
-    ``.zst``.
+    ``.zst``; a recording is by itself.
 
     Args:
         source: as for :func:`trace_info`.
-        target: ``FORMAT:FILE``.
+        target: ``FORMAT:FILE``, or ``trace:FILE.tst`` for a recording of a workload of threads, of
+            a trace of a program (``lackey``, ``champsim``, ``drmemtrace`` …) or of the beginning of
+            another recording.
         clock: the clock that cycles are of, such as ``1.2GHz``, where one side has cycles and the
             other times.
         interval: time from one request to the next, such as ``10ns``, where only the target has
@@ -287,15 +289,11 @@ def _target(target: object) -> tuple[str, str]:
     """Format and file of a target."""
     mend = 'write FORMAT:FILE, such as "dramsim3:app.trc.gz"'
     text = _check.text(target, "the target", mend)
+    if ":" not in text and text.endswith(".tst"):
+        return "trace", text
     kind, colon, file = text.partition(":")
     if not colon or not file or not kind:
         raise RunError("unknown-format", f"the target {text} names no format and file", mend)
-    if kind == "trace":
-        raise RunError(
-            "only-read",
-            "a recording has what a program did besides its accesses, which no trace tells",
-            "record the program: tierscope record -o app.tst -- PROGRAM",
-        )
     return kind, file
 
 

@@ -64,6 +64,62 @@ def test_what_is_lost_is_said(tierscope: Runner, tmp_path: Path) -> None:
     assert tierscope("convert", "fio:x.log", "ramulator:x.trc", "--quiet").stderr == ""
 
 
+def test_what_threads_do_becomes_a_recording(tierscope: Runner, tmp_path: Path) -> None:
+    sets = ["--set", "workload.updates=20000", "--set", "workload.threads=3"]
+    done = tierscope("convert", "gups", "g.tst", *sets)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith("tierscope: g.tst: 40.0 k accesses, ")
+    recording = tmp_path / "g.tst"
+    there = ts.trace_info(f"trace:{recording}").profile
+    made = ts.trace_info(ts.workload("gups", updates=20000, threads=3)).profile
+    assert there is not None
+    assert made is not None
+    assert (there["reads"], there["writes"]) == (20_000, 20_000)
+    assert there["reuse"] == made["reuse"]
+    assert tierscope("convert", "gups", "g.tst").stderr.startswith("error[exists]")
+    part = tierscope("convert", "g.tst", "trace:part.tst", "--limit", "5000")
+    assert "only its first 5000 accesses were asked for" in part.stderr
+    # A trace of a program, by its instructions.
+    (tmp_path / "app.lackey").write_text(
+        "I  400,4\n L 1000,8\nI  404,4\n S 2000,8\n", encoding="utf-8"
+    )
+    assert tierscope("convert", "lackey:app.lackey", "app.tst").returncode == 0
+    info = json.loads(tierscope("trace", "info", "app.tst", "--json").stdout)
+    assert info["recording"]["totals"]["instructions"] == 2
+    for source, target, said in [
+        ("random", "r.tst", "error[wrong-workload]"),
+        ("gups", "trace:r.tst.gz", "error[unwritable]"),
+        ("g.tst", "g.tst", "error[unwritable]"),
+    ]:
+        refused = tierscope("convert", source, target)
+        assert refused.stderr.startswith(said), refused.stderr
+    assert tierscope("convert", "gups", "r.tst", "--interval", "5ns").stderr.startswith(
+        "error[no-eff"
+    )
+    assert not (tmp_path / "r.tst").exists()
+
+
+def test_what_the_standard_output_is_redirected_to_is_written_to(tmp_path: Path) -> None:
+    out = tmp_path / "out.txt"
+    with out.open("a", encoding="utf-8") as to:
+        to.write("before\n")
+        to.flush()
+        for replace in ([], ["--replace"]):
+            command = [
+                sys.executable,
+                "-m",
+                "tierscope",
+                "convert",
+                "gups",
+                "ramulator:/dev/stdout",
+            ]
+            subprocess.run([*command, "--limit", "2", "-q", *replace], stdout=to, check=True)
+    lines = out.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "before"
+    assert lines[1:3] == lines[3:]
+    assert [line[-1] for line in lines[1:3]] == ["R", "W"]
+
+
 def test_a_file_that_is_there_is_replaced_only_if_asked(trace: Path) -> None:
     target = trace.with_name("there.trc")
     target.write_text("mine", encoding="utf-8")

@@ -50,15 +50,20 @@ pub fn list_kernels() -> String {
     json!(spec::kernels()).to_string()
 }
 
-/// Name, summary and parameters (name, default, meaning) of each generated workload, as JSON; and
+/// Name, summary, dependences and parameters (name, default, meaning) of each generated workload, as JSON; and
 /// whether it is requests for devices alone.
 #[pyfunction]
 pub fn list_workloads() -> String {
     let all = GENERATORS
         .iter()
         .map(|g| {
-            let (name, summary, parameters) = (g.name, g.summary, g.parameters);
-            json!({"name": name, "summary": summary, "parameters": parameters, "alone": false})
+            json!({
+                "name": g.name,
+                "summary": g.summary,
+                "dependences": g.dependences,
+                "parameters": g.parameters,
+                "alone": false,
+            })
         })
         .chain(crate::requests::patterns());
     Value::from_iter(all).to_string()

@@ -25,9 +25,16 @@ pub fn prepare(path: &Path, parameters: Map<String, Value>, seed: u64) -> Result
     if !kind.is_file() {
         return Err(unreadable(&"it is no file; write filebench:FILE"));
     }
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(|error| unreadable(&error))?;
-    file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(|error| unreadable(&error))?;
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let line = 1 + error.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
+        let what =
+            "is no text in UTF-8; write filebench:FILE with a description in Filebench's language";
+        run_error("bad-workload", format!("{shown}:{line}: byte {at} {what}"))
+    })?;
     if text.len() as u64 > MOST_BYTES {
         return Err(unreadable(&"it is above 1 MiB; a description is a text of a few pages"));
     }

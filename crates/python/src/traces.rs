@@ -16,16 +16,20 @@ use std::time::Duration;
 use tierscope_kernel::Clock;
 use tierscope_system::result::WorkloadKind;
 use tierscope_units::{Problem, Problems, reason};
-use tierscope_workload::StreamError;
 use tierscope_workload::requests::profile::{Profile, profile, profile_threads};
 use tierscope_workload::requests::{
-    Accesses, Choices, ConvertError, First, Format, How, InstructionSource, Output, Packing,
-    Passed, RequestSource, Times, convert, convert_instructions, find,
+    Accesses, Choices, ConvertError, Converted, First, Format, How, InstructionSource, Output,
+    Packing, Passed, RequestSource, Times, convert, convert_instructions, find, is_open_already,
 };
+use tierscope_workload::trace::copy::{CopyError, CopyOptions, record_stream};
+use tierscope_workload::trace::{TstMetadata, partial_path};
+use tierscope_workload::{Stream, StreamError};
 
 /// Bytes of a memory's line, and of a store's page: what is counted in unless it is said.
 const LINE_BYTES: u64 = 64;
 const PAGE_BYTES: u64 = 4096;
+/// The target that is no format of requests.
+const RECORDING: &str = "trace";
 /// The longest interval that may be said: that of patterns.
 const MOST_INTERVAL_PS: u64 = 1_000_000_000_000;
 
@@ -141,6 +145,9 @@ impl Pass {
     fn convert(py: Python<'_>, job: &str) -> PyResult<Pass> {
         let job: ConvertJob =
             serde_json::from_str(job).map_err(|error| run_error("bad-job", error))?;
+        if job.format == RECORDING {
+            return record(py, job);
+        }
         let format = target_format(&job.format)?;
         let mut how = how(&job)?;
         how.choices = target_choices(format, &job)?;
@@ -459,6 +466,110 @@ fn problem(problem: Problem) -> PyErr {
     spec_error(&problems)
 }
 
+/// Starts to write a workload of threads as a recording.
+fn record(py: Python<'_>, job: ConvertJob) -> PyResult<Pass> {
+    let of_requests = [
+        ("clock", job.clock.is_some()),
+        ("interval", job.interval.is_some()),
+        ("line", job.line_bytes.is_some()),
+        ("target", !job.parameters.is_empty()),
+    ];
+    if let Some((name, _)) = of_requests.iter().find(|(_, said)| *said) {
+        let why = format!("`{name}` is of requests, and a recording has what threads do");
+        return Err(run_error("no-effect", why));
+    }
+    if Packing::of(&job.path) != Packing::Plain {
+        let name = job.path.with_extension("");
+        let why = format!("a recording is compressed by itself; name it {}", name.display());
+        return Err(run_error("unwritable", why));
+    }
+    let From { workload, limit } = job.from;
+    let prepared = py.detach(|| workload.prepare_for(&[]))?;
+    let file = prepared.info.parameters.get("file").and_then(Value::as_str).map(PathBuf::from);
+    check_target(&job.path, file.as_deref(), job.replace)?;
+    check_partial(&job.path)?;
+    let info = &prepared.info;
+    let stream = match prepared.source {
+        Source::Stream(stream) => stream,
+        Source::Requests(_) => {
+            let why = format!(
+                "{} is requests for a device, and a recording has what threads do; traces of \
+                 programs can become one, such as lackey:FILE or champsim:FILE, and workloads of \
+                 threads, such as gups",
+                info.name
+            );
+            return Err(run_error("wrong-workload", why));
+        }
+    };
+    if prepared.filter.is_some() || prepared.windows.is_some() {
+        let why = "a recording that lacks a part of its program (--filter-l1, --sample) is not \
+                   written again; copy its file, or record the program again";
+        return Err(run_error("wrong-workload", why));
+    }
+    let parameters = info.parameters.iter().map(|(name, value)| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        format!("{name}={text}")
+    });
+    let command = match &info.command {
+        Some(command) => command.clone(),
+        None => std::iter::once(info.name.clone()).chain(parameters).collect(),
+    };
+    let options = CopyOptions {
+        metadata: TstMetadata {
+            command,
+            tierscope_version: crate::VERSION.into(),
+            recorder: format!("tierscope convert {}", crate::VERSION),
+            ..TstMetadata::default()
+        },
+        most: limit,
+        missing: prepared.missing,
+        ended: prepared.damage.or(prepared.cut),
+    };
+    Pass::spawn(move |shared| record_to(stream, &job.path, &options, shared))
+}
+
+fn record_to(
+    stream: Box<dyn Stream>,
+    path: &Path,
+    options: &CopyOptions,
+    shared: &Shared,
+) -> Ended {
+    let done = record_stream(stream, path, options, |passed| shared.goes_on(passed));
+    let totals = done.map_err(|error| match error {
+        CopyError::Stream(error) => ("unreadable-trace", error.to_string()),
+        CopyError::Tst(error) => ("unwritable", error.to_string()),
+        CopyError::Stopped => ("interrupted", format!("{} was not written", path.display())),
+    })?;
+    let accesses = totals.accesses();
+    let mut remarks = Vec::new();
+    if totals.cut {
+        remarks.push(format!("The recording is of a part: {}.", totals.ended));
+    }
+    if !totals.missing.is_empty() {
+        remarks.push(format!("Missing: {}", totals.missing.join("; ")));
+    }
+    Ok(json!({
+        "converted": Converted { read: accesses, written: accesses, ..Converted::default() },
+        "file_bytes": std::fs::metadata(path).map(|found| found.len()).ok(),
+        "packed": Value::Null,
+        "remarks": remarks,
+    }))
+}
+
+/// Refuses a recording of which a file under way has the name.
+fn check_partial(path: &Path) -> PyResult<()> {
+    let partial = partial_path(path);
+    if partial.exists() {
+        let why = format!(
+            "{} is there, of a recording that is under way or that was given up; wait for it, or \
+             remove it",
+            partial.display()
+        );
+        return Err(run_error("unwritable", why));
+    }
+    Ok(())
+}
+
 /// Refuses a target that is the source, or that is there already and may not be replaced.
 fn check_target(path: &Path, source: Option<&Path>, replace: bool) -> PyResult<()> {
     let shown = path.display();
@@ -471,7 +582,7 @@ fn check_target(path: &Path, source: Option<&Path>, replace: bool) -> PyResult<(
         let why = format!("{shown} is the trace that is read; name another file");
         return Err(run_error("unwritable", why));
     }
-    if there.is_file() && !replace {
+    if there.is_file() && !replace && !is_open_already(path) {
         let why = format!(
             "{shown} is there already, and is left alone; name another file, or say \
                            that it may be replaced (--replace)"
@@ -513,6 +624,9 @@ fn convert_to(opened: Opened, format: &Format, how: &How, path: &Path, shared: &
     to.flush().map_err(|error| unwritable(&error))?;
     let file_bytes = to.finish().map_err(|error| unwritable(&error))?;
     let mut remarks = opened.remarks;
+    if !format.loses.is_empty() {
+        remarks.push(format!("In {}, {}.", format.name, format.loses));
+    }
     remarks.extend(instructions.map_or_else(|| source.remarks(), |source| source.remarks()));
     let packed = match Packing::of(path) {
         Packing::Plain => None,

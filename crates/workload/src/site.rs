@@ -81,6 +81,12 @@ impl SiteTable {
         self.sites.get(number as usize)?.as_ref()
     }
 
+    /// All sites, with their numbers.
+    pub fn all(&self) -> impl Iterator<Item = (SiteId, &Site)> {
+        let numbered = (0..).zip(&self.sites);
+        numbered.filter_map(|(number, site)| Some((number, site.as_ref()?)))
+    }
+
     /// Sites in it.
     pub fn len(&self) -> usize {
         self.sites.iter().flatten().count()

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 const LEAST_WINDOW: u64 = 1000;
 
 /// Address bits of a process, whose number is above them.
-const PROCESS_SHIFT: u32 = 48;
+pub(crate) const PROCESS_SHIFT: u32 = 48;
 /// Ranges of memory given up that are remembered for threads that have not looked at them yet.
 const MOST_GONE: usize = 1 << 12;
 

@@ -11,7 +11,9 @@ use tierscope_model::replacement::POLICIES;
 use tierscope_system::result::RunResult;
 use tierscope_system::spec::{self, Field, Shape, Table};
 use tierscope_units::{CODES, KINDS, Kind};
-use tierscope_workload::generator::GENERATORS;
+use tierscope_workload::Pull;
+use tierscope_workload::generator::{GENERATORS, Generator};
+use tierscope_workload::op::{FLAG_DEPENDENT, Op, OpKind};
 
 /// The JSON schema of a machine's description.
 pub fn system_schema() -> String {
@@ -107,31 +109,88 @@ pub fn workloads_page() -> String {
             let meaning = capital(one.meaning.trim_end_matches('.'));
             line(&mut page, &format!("| `{}` | `{}` | {meaning}. |", one.name, one.default));
         }
-        let family = generator.name.split('/').next().unwrap_or_default();
-        let shown: Vec<_> =
-            PICTURES.iter().filter(|(_, families)| families.contains(&family)).collect();
-        page.push_str(
-            "\n[What it does, and its source](../models/workloads.md); its row of the picture:\n",
-        );
-        for (picture, _) in shown {
-            page.push_str(&format!(
-                "\n![{family} among others: accesses and reuse distances](../images/workloads-{picture}.png)\n"
-            ));
-        }
+        page.push_str(&format!("\n{}\n", Mix::of(generator).told()));
+        let waits = match generator.dependences {
+            "" => "No access waits for another".to_owned(),
+            told => capital(told),
+        };
+        page.push_str(&format!(
+            "\n{waits}.\n\n[What it does, and its source](../models/workloads.md).\n"
+        ));
+        page.push_str(&format!(
+            "\n![{0}: what it accesses and reuse distances](../images/workloads/{1}.png)\n",
+            generator.name,
+            generator.name.replace('/', "-"),
+        ));
     }
     page
 }
 
-/// Which families of workloads each picture of `tools/workload-pictures` shows.
-const PICTURES: [(&str, &[&str]); 7] = [
-    ("memory", &["gups", "mmap", "chase", "stream", "strided", "zipf", "thrash"]),
-    ("files", &["dd-read", "dd-write", "xdd"]),
-    ("servers", &["filebench", "postmark", "build", "patch"]),
-    ("databases", &["bdb", "bionet", "ptf"]),
-    ("logs", &["sqlite", "bdb", "bionet", "ptf"]),
-    ("hams", &["mmap-benchmark", "sqlite", "rodinia"]),
-    ("computation", &["dgemm", "nas", "graph-walk", "ycsb", "llm"]),
-];
+/// What operations of a workload are, counted.
+#[derive(Default)]
+struct Mix {
+    loads: u64,
+    stores: u64,
+    calls: u64,
+    instructions: u64,
+    waiting: u64,
+}
+
+impl Mix {
+    /// Operations of each thread that are counted …
+    const MOST: usize = 20_000;
+    /// … of so many threads.
+    const THREADS: u32 = 8;
+
+    /// Of the beginning of a workload with its defaults, without what fills its memory first.
+    fn of(generator: &Generator) -> Mix {
+        let touches = generator.parameters.iter().any(|one| one.name == "touched");
+        let sets: Vec<_> =
+            touches.then(|| ("touched".to_owned(), false.into())).into_iter().collect();
+        let mut mix = Mix::default();
+        let Ok((mut stream, _)) = generator.make(&sets, 0) else { return mix };
+        for thread in 0..Mix::THREADS {
+            let mut ops = Vec::new();
+            while ops.len() < Mix::MOST
+                && stream.pull(thread, Mix::MOST, &mut ops) == Ok(Pull::More)
+            {}
+            let mut at = 0;
+            while let Some(op) = ops.get(at) {
+                mix.take(*op);
+                at += 1;
+                if op.kind() == Some(OpKind::Call) {
+                    at += usize::from(op.size());
+                }
+            }
+        }
+        mix
+    }
+
+    fn take(&mut self, op: Op) {
+        self.instructions += u64::from(op.instructions());
+        match op.kind() {
+            Some(OpKind::Load) => self.loads += 1,
+            Some(OpKind::Store) => self.stores += 1,
+            Some(OpKind::Call) => return self.calls += 1,
+            _ => return,
+        }
+        self.waiting += u64::from(op.flags() & FLAG_DEPENDENT != 0);
+    }
+
+    fn told(&self) -> String {
+        let all = (self.loads + self.stores + self.calls).max(1) as f64;
+        let percent = |count: u64| format!("{:.1} %", 100.0 * count as f64 / all);
+        format!(
+            "Of its beginning, as it is by default, {} are loads, {} stores and {} calls, with {:.1} \
+             instructions each; {} wait for the load before them.",
+            percent(self.loads),
+            percent(self.stores),
+            percent(self.calls),
+            self.instructions as f64 / all,
+            percent(self.waiting),
+        )
+    }
+}
 
 /// A text with its first letter as a capital.
 fn capital(text: &str) -> String {

@@ -208,7 +208,9 @@ def show_systems(console: Console, title: str) -> None:
 def _show_workloads(console: Console) -> None:
     table = _table("Workloads (run -w NAME --set workload.PARAMETER=VALUE)")
     for workload in parsed(_core.list_workloads()):
-        table.add_row(Text(workload["name"], style="bold"), Text(workload["summary"]))
+        waits = workload.get("dependences", "")
+        told = f"{workload['summary']}; {waits}" if waits else workload["summary"]
+        table.add_row(Text(workload["name"], style="bold"), Text(told))
         for parameter in workload["parameters"]:
             default = parameter["default"].strip('"')
             name = f"  {parameter['name']} = {default}"

@@ -27,6 +27,11 @@ Formats are named; files are compressed as their names end:
   tierscope convert msr:hm_1.csv.gz fio:hm_1.log
   tierscope convert dramsim3:app.trc mqsim:app.mq.xz --clock 1.2GHz
 
+A trace of a program, or a workload of threads, as a recording:
+
+  tierscope convert champsim:app.champsimtrace.xz app.tst
+  tierscope convert gups gups.tst --set workload.updates=1000000
+
 What a program loaded and stored, for a simulator of memories:
 
   tierscope convert app.tst ramulator:app.trc.gz
@@ -80,7 +85,8 @@ def convert(
     Args:
         source: A trace of requests as FORMAT:FILE, a recording as FILE.tst or trace:FILE, or a
             built-in workload; tierscope show workloads lists them.
-        target: FORMAT:FILE; names that end in .gz, .xz or .zst are compressed so.
+        target: FORMAT:FILE, or FILE.tst for a recording of what threads do; names that end in .gz,
+            .xz or .zst are compressed so.
         set_: workload.PARAMETER=VALUE sets how the source is read or made, as for tierscope run;
             target.levels=1:1:4:4:65536:128 how many there are of each level that ramulator2-vector
             names.
@@ -89,7 +95,8 @@ def convert(
         interval: Time from one request to the next, such as 10ns, where only the target has times.
         line: Bytes of a line, 64B unless given: what a request without a size moves, and what
             requests are divided into for a format whose requests have none.
-        limit: Takes so many requests at most, the first ones: 100000, or 20k.
+        limit: Takes so many requests at most, the first ones, for a recording accesses: 100000, or
+            20k.
         seed: Seed of a built-in workload's random choices; 0 unless given.
         replace: Replaces the file if it is there.
         allow_truncated: Takes what precedes the damage of a damaged recording.
@@ -117,10 +124,13 @@ def convert(
 
 def came_to(target: str, done: Conversion) -> list[str]:
     """What was written, and what was lost."""
-    _, _, file = target.partition(":")
+    kind, _, file = target.partition(":")
+    if not file:
+        kind, file = "trace", target
     size = "" if done.file_bytes is None else f", {fmt.size(done.file_bytes)}"
     read = "" if done.read == done.written else f", of {fmt.count(done.read)} read"
-    first = f"{file}: {fmt.count(done.written)} requests{read}{size}"
+    what = "accesses" if kind == "trace" else "requests"
+    first = f"{file}: {fmt.count(done.written)} {what}{read}{size}"
     return [first, *done.lost, *done.notices]
 
 

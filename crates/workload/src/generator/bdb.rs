@@ -94,17 +94,22 @@ const PARAMETERS: &[Parameter] = &[
     TOUCHED,
 ];
 
+/// Which accesses wait for which.
+const DEPENDENCES: &str = "a page's header waits for the entry of the cache that names its buffer, the number of its items for that, and each key of a search for its slot";
+
 /// Registration.
 pub const GENERATORS: &[Generator] = &[
     Generator {
         name: "bdb/btree",
         summary: "pairs inserted into a B+tree and deleted by transactions, with log and checkpoints",
+        dependences: DEPENDENCES,
         parameters: PARAMETERS,
         build: |parameters, seed| build(parameters, seed, true),
     },
     Generator {
         name: "bdb/hash",
         summary: "pairs inserted into a hash table and deleted by transactions, with log and checkpoints",
+        dependences: DEPENDENCES,
         parameters: PARAMETERS,
         build: |parameters, seed| build(parameters, seed, false),
     },

@@ -17,6 +17,7 @@ use tierscope_kernel::random::Permutation;
 pub const GENERATORS: &[Generator] = &[Generator {
     name: "chase",
     summary: "pointers followed in random order through anonymous memory",
+    dependences: "each load waits for the one before, whose value is its address",
     parameters: &[
         Parameter {
             name: "table",

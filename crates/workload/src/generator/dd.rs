@@ -34,12 +34,14 @@ pub const GENERATORS: &[Generator] = &[
     Generator {
         name: "dd-read",
         summary: "a file on the store read by calls, as dd does",
+        dependences: "",
         parameters: &[FILE, BLOCK, INSTRUCTIONS],
         build: |parameters, _| build(parameters, false),
     },
     Generator {
         name: "dd-write",
         summary: "a file written by calls and forced to the store, as dd does",
+        dependences: "",
         parameters: &[FILE, BLOCK, INSTRUCTIONS],
         build: |parameters, _| build(parameters, true),
     },

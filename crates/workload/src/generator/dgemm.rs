@@ -21,6 +21,7 @@ use serde_json::Value;
 pub const GENERATORS: &[Generator] = &[Generator {
     name: "dgemm",
     summary: "the product of two square matrices, by blocks",
+    dependences: "",
     parameters: &[
         Parameter {
             name: "size",

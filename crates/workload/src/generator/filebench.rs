@@ -62,24 +62,28 @@ pub const GENERATORS: &[Generator] = &[
     Generator {
         name: "filebench/varmail",
         summary: "a mail server: files deleted, created, appended to and forced, read (Filebench)",
+        dependences: "",
         parameters: parameters!("1000", "\"16KiB\"", "16"),
         build: |parameters, seed| build(parameters, seed, varmail),
     },
     Generator {
         name: "filebench/webserver",
         summary: "a web server: files read whole, and a log appended to (Filebench)",
+        dependences: "",
         parameters: parameters!("1000", "\"16KiB\"", "100"),
         build: |parameters, seed| build(parameters, seed, webserver),
     },
     Generator {
         name: "filebench/webproxy",
         summary: "a web cache: a file replaced, then five read whole (Filebench)",
+        dependences: "",
         parameters: parameters!("10000", "\"16KiB\"", "100"),
         build: |parameters, seed| build(parameters, seed, webproxy),
     },
     Generator {
         name: "filebench/fileserver",
         summary: "a file server: files written whole, appended to, read, deleted (Filebench)",
+        dependences: "",
         parameters: parameters!("10000", "\"128KiB\"", "50"),
         build: |parameters, seed| build(parameters, seed, fileserver),
     },

@@ -21,6 +21,7 @@ use tierscope_kernel::{Counter, Permutation};
 pub const GENERATORS: &[Generator] = &[Generator {
     name: "graph-walk",
     summary: "random walks through a graph in memory, each step by what the one before has loaded",
+    dependences: "each step's edge waits for its vertex's place, and the next vertex's place for the edge; walks do not wait for each other",
     parameters: &[
         Parameter {
             name: "size",

@@ -16,6 +16,7 @@ use tierscope_kernel::random::Counter;
 pub const GENERATORS: &[Generator] = &[Generator {
     name: "gups",
     summary: "random and sequential updates of a table in anonymous memory",
+    dependences: "each update's store waits for its load; updates do not wait for each other",
     parameters: &[
         Parameter {
             name: "table",

@@ -65,6 +65,7 @@ pub const GENERATORS: &[Generator] = &[
     Generator {
         name: "build",
         summary: "a tree of Linux compiled and linked, as calls on its files",
+        dependences: "",
         parameters: &[
             FILES,
             Parameter {
@@ -99,6 +100,7 @@ pub const GENERATORS: &[Generator] = &[
     Generator {
         name: "patch",
         summary: "a tree of Linux patched from release to release, as calls on its files",
+        dependences: "",
         parameters: &[
             FILES,
             Parameter {

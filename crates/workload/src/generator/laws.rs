@@ -7,7 +7,7 @@
 use super::{GENERATORS, Generator, Parameter};
 use crate::conformance::laws_of_cases;
 use crate::generator::prelude::{REGION_BEGINS, length_of};
-use crate::op::{Call, NO_FILE, Op, OpKind, ThreadId};
+use crate::op::{Call, FLAG_DEPENDENT, NO_FILE, Op, OpKind, ThreadId};
 use crate::stream::{FileInfo, Pull, Stream, StreamError};
 use serde_json::Value;
 use std::cell::Cell;
@@ -163,6 +163,30 @@ fn what_a_generator_makes_follows_from_parameters_and_seed_and_goes_on_from_any_
             });
             assert!(told.is_ok(), "{} {sets:?}", generator.name);
         }
+    }
+}
+
+/// What a generator says of dependences is there where accesses have them, and there alone.
+#[test]
+fn dependences_are_told_of_those_that_have_them_and_of_no_others() {
+    for generator in GENERATORS {
+        let mut stream = generator.make(&[], 7).unwrap().0;
+        let before = before_the_region(stream.fork());
+        stream.skip(0, before).unwrap();
+        let mut found = false;
+        for thread in 0..MOST_THREADS {
+            let mut ops = Vec::new();
+            while ops.len() < 1 << 16 && stream.pull(thread, 1 << 12, &mut ops) == Ok(Pull::More) {}
+            let mut at = 0;
+            while let Some(op) = ops.get(at) {
+                let accesses = matches!(op.kind(), Some(OpKind::Load | OpKind::Store));
+                found |= accesses && op.flags() & FLAG_DEPENDENT != 0;
+                at += length_of(*op);
+            }
+        }
+        let told = generator.dependences;
+        assert_eq!(found, !told.is_empty(), "{}", generator.name);
+        assert!(!told.ends_with('.'), "{}", generator.name);
     }
 }
 

@@ -43,6 +43,7 @@ pub const GENERATORS: &[Generator] = &[
     Generator {
         name: "llm/weights",
         summary: "the weights of a language model, read once for each token",
+        dependences: "",
         parameters: &[
             MODEL,
             Parameter { name: "tokens", default: "1", meaning: "tokens made. Our choice." },
@@ -55,6 +56,7 @@ pub const GENERATORS: &[Generator] = &[
     Generator {
         name: "llm/kv-cache",
         summary: "keys and values of earlier tokens, read for each new one",
+        dependences: "",
         parameters: &[
             MODEL,
             Parameter {

@@ -15,6 +15,7 @@ use tierscope_kernel::random::Counter;
 pub const GENERATORS: &[Generator] = &[Generator {
     name: "mmap",
     summary: "random reads of a mapped file",
+    dependences: "",
     parameters: &[
         Parameter {
             name: "file",

@@ -60,24 +60,28 @@ pub const GENERATORS: &[Generator] = &[
     Generator {
         name: "mmap-benchmark/seq-read",
         summary: "pages of a mapped file copied out in order",
+        dependences: "",
         parameters: IN_ORDER,
         build: |parameters, seed| build(parameters, seed, false, false),
     },
     Generator {
         name: "mmap-benchmark/rnd-read",
         summary: "pages of a mapped file copied out at random",
+        dependences: "",
         parameters: AT_RANDOM,
         build: |parameters, seed| build(parameters, seed, true, false),
     },
     Generator {
         name: "mmap-benchmark/seq-write",
         summary: "pages of a mapped file copied over in order",
+        dependences: "",
         parameters: IN_ORDER,
         build: |parameters, seed| build(parameters, seed, false, true),
     },
     Generator {
         name: "mmap-benchmark/rnd-write",
         summary: "pages of a mapped file copied over at random",
+        dependences: "",
         parameters: AT_RANDOM,
         build: |parameters, seed| build(parameters, seed, true, true),
     },

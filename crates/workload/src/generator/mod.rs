@@ -94,6 +94,8 @@ pub struct Generator {
     pub name: &'static str,
     /// What it does, in a line.
     pub summary: &'static str,
+    /// Which accesses wait for which, since what one loads is where the other goes; empty where none does.
+    pub dependences: &'static str,
     /// Parameters with their defaults.
     pub parameters: &'static [Parameter],
     /// Makes the stream from parameters (all present, types as in the defaults) and a seed.

@@ -41,24 +41,28 @@ pub const GENERATORS: &[Generator] = &[
     Generator {
         name: "nas/bt",
         summary: "a block-tridiagonal solver: five numbers a point, lines along each axis",
+        dependences: "",
         parameters: PARAMETERS,
         build: |parameters, _| build(parameters, &BT),
     },
     Generator {
         name: "nas/sp",
         summary: "a scalar pentadiagonal solver: five numbers a point, lines along each axis",
+        dependences: "",
         parameters: PARAMETERS,
         build: |parameters, _| build(parameters, &SP),
     },
     Generator {
         name: "nas/lu",
         summary: "a solver by symmetric successive over-relaxation, forth and back",
+        dependences: "",
         parameters: PARAMETERS,
         build: |parameters, _| build(parameters, &LU),
     },
     Generator {
         name: "nas/mg",
         summary: "multigrid: stencils of 27 points on grids each half as fine as the one before",
+        dependences: "",
         parameters: PARAMETERS,
         build: |parameters, _| build(parameters, &MG),
     },
@@ -85,13 +89,7 @@ const MG: Kernel =
 
 fn build(parameters: &[(String, Value)], kernel: &Kernel) -> Made {
     let class = class(parameters)?;
-    let steps = match text(parameters, "steps") {
-        Some("full") => kernel.steps[class],
-        _ => integer(parameters, "steps", 0..=1_000_000).map_err(|error| ParameterError {
-            mend: "write a whole number, or full".into(),
-            ..error
-        })?,
-    };
+    let steps = steps(parameters, kernel.steps[class])?;
     let threads = threads_of(parameters)?;
     if u64::from(threads) > kernel.points[class] {
         let reason = format!("more than the {} points of an axis", kernel.points[class]);
@@ -101,6 +99,17 @@ fn build(parameters: &[(String, Value)], kernel: &Kernel) -> Made {
     let (arrays, all) = (kernel.make)(kernel.points[class]);
     let touched = flag(parameters, "touched")?;
     nests(Program { arrays, nests: all, steps, threads, touched, parameter: "class" })
+}
+
+/// How many steps are asked for, of which the benchmark has so many.
+pub(super) fn steps(parameters: &[(String, Value)], full: u64) -> Result<u64, ParameterError> {
+    match text(parameters, "steps") {
+        Some("full") => Ok(full),
+        _ => integer(parameters, "steps", 0..=1_000_000).map_err(|error| ParameterError {
+            mend: "write a whole number, or full".into(),
+            ..error
+        }),
+    }
 }
 
 /// The number of a class, S first.

@@ -7,10 +7,10 @@
 //! benchmark's have on average, (nonzer + 1)², in columns drawn with equal chance.
 
 use super::indexed::{first_of, share_of};
-use super::nas::{CLASS, TOUCHED, class};
+use super::nas::{CLASS, TOUCHED, class, steps};
 use super::prelude::{BASE_ADDRESS, Prelude};
 use super::units::{Units, barrier, barrier_length, in_units};
-use super::{Generator, Made, PAGE_BYTES, Parameter, flag, integer, threads_of};
+use super::{Generator, Made, PAGE_BYTES, Parameter, flag, threads_of};
 use crate::op::{FLAG_DEPENDENT, Op, ThreadId};
 use crate::stream::Footprint;
 use serde_json::Value;
@@ -20,12 +20,13 @@ use tierscope_kernel::Counter;
 pub const GENERATORS: &[Generator] = &[Generator {
     name: "nas/cg",
     summary: "a sparse matrix without pattern times a vector, by conjugate gradients",
+    dependences: "a number of the vector waits for the column that names it; numbers do not wait for each other",
     parameters: &[
         CLASS,
         Parameter {
             name: "steps",
             default: "2",
-            meaning: "of conjugate gradients, 25 an iteration, of which class A has 15 and class D 100",
+            meaning: "of conjugate gradients, 25 an iteration, of which class A has 15 and class D 100; or full, which is the class's",
         },
         Parameter { name: "threads", default: "4", meaning: "threads; 16 in [NVM10] §IV-C" },
         TOUCHED,
@@ -36,6 +37,9 @@ pub const GENERATORS: &[Generator] = &[Generator {
 /// Rows, and the root of the numbers of a row less one, of each class (NPB 3.3, setparams.c).
 const ROWS: [u64; 6] = [1400, 7000, 14_000, 75_000, 150_000, 1_500_000];
 const NONZER: [u64; 6] = [7, 8, 11, 13, 15, 21];
+/// Iterations of each class (NPB 3.3, setparams.c), and steps of conjugate gradients in one (cg.f, conj_grad).
+const ITERATIONS: [u64; 6] = [15, 15, 15, 75, 75, 100];
+const STEPS_OF_ITERATION: u64 = 25;
 const NUMBER_BYTES: u64 = 8;
 const COLUMN_BYTES: u64 = 4;
 const VECTORS: u64 = 5;
@@ -62,7 +66,7 @@ fn build(parameters: &[(String, Value)], seed: u64) -> Made {
     Ok(in_units(Cg {
         rows: ROWS[class],
         of_a_row: (NONZER[class] + 1) * (NONZER[class] + 1),
-        steps: integer(parameters, "steps", 0..=1_000_000)?,
+        steps: steps(parameters, ITERATIONS[class] * STEPS_OF_ITERATION)?,
         threads: threads_of(parameters)?,
         touched: flag(parameters, "touched")?,
         draws: Counter::stream(seed, "nas/cg"),
@@ -221,6 +225,20 @@ mod tests {
         }
         // 65,536 draws over 8 pages: six standard deviations of 8192 are 508.
         assert!(of_pages.iter().all(|count| count.abs_diff(8192) < 508), "{of_pages:?}");
+    }
+
+    #[test]
+    fn all_steps_of_a_class_are_the_benchmarks() {
+        let count = |class: &str, steps: Value| {
+            let sets = [("class".to_owned(), class.into()), ("steps".to_owned(), steps)];
+            find("nas/cg").unwrap().make(&sets, 0).unwrap().0.accesses().unwrap()
+        };
+        // What precedes the steps has accesses, too.
+        let of_a_step = count("S", 2.into()) - count("S", 1.into());
+        assert_eq!(count("S", "full".into()) - count("S", 0.into()), 15 * 25 * of_a_step);
+        let wrong = [("steps".to_owned(), "many".into())];
+        let Err(error) = find("nas/cg").unwrap().make(&wrong, 0) else { panic!("it is refused") };
+        assert!(error.mend.contains("or full"), "{error:?}");
     }
 
     /// Numbers and columns of class D: 726 million of 12 bytes, of which \[NVM10\] Table III has 18 GB with

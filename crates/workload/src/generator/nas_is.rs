@@ -6,10 +6,10 @@
 //! is the mean of four numbers drawn with equal chance, as the benchmark's are.
 
 use super::indexed::{first_of, share_of};
-use super::nas::{CLASS, TOUCHED, class};
+use super::nas::{CLASS, TOUCHED, class, steps};
 use super::prelude::{BASE_ADDRESS, Prelude};
 use super::units::{Units, barrier, barrier_length, in_units};
-use super::{Generator, Made, PAGE_BYTES, Parameter, flag, integer, threads_of};
+use super::{Generator, Made, PAGE_BYTES, Parameter, flag, threads_of};
 use crate::op::{FLAG_DEPENDENT, Op, ThreadId};
 use crate::stream::Footprint;
 use serde_json::Value;
@@ -19,12 +19,13 @@ use tierscope_kernel::Counter;
 pub const GENERATORS: &[Generator] = &[Generator {
     name: "nas/is",
     summary: "integers ranked by counting them",
+    dependences: "a count waits for the key that it counts; what sums counts waits for nothing",
     parameters: &[
         CLASS,
         Parameter {
             name: "steps",
             default: "1",
-            meaning: "iterations, of which the benchmark has 10",
+            meaning: "iterations, or full, which is the benchmark's 10",
         },
         Parameter { name: "threads", default: "4", meaning: "threads; 16 in [NVM10] §IV-C" },
         TOUCHED,
@@ -35,6 +36,8 @@ pub const GENERATORS: &[Generator] = &[Generator {
 /// Powers of two: keys, and the largest key, of each class (NPB 3.3, is.c).
 const KEYS: [u32; 6] = [16, 20, 23, 25, 27, 31];
 const LARGEST: [u32; 6] = [11, 16, 19, 21, 23, 27];
+/// Iterations of every class (NPB 3.3, is.c, `MAX_ITERATIONS`).
+const ITERATIONS: u64 = 10;
 /// Class D's integers have 8 bytes, others 4.
 const WIDE: usize = 5;
 /// Keys, or counts, of a piece of work.
@@ -48,7 +51,7 @@ fn build(parameters: &[(String, Value)], seed: u64) -> Made {
         keys: 1 << KEYS[class],
         largest: 1 << LARGEST[class],
         bytes_of_one: if class == WIDE { 8 } else { 4 },
-        steps: integer(parameters, "steps", 0..=1_000_000)?,
+        steps: steps(parameters, ITERATIONS)?,
         threads: threads_of(parameters)?,
         touched: flag(parameters, "touched")?,
         draws: Counter::stream(seed, "nas/is"),
@@ -218,6 +221,15 @@ mod tests {
         // Six standard errors: of the mean 0.0043, of the variance about 0.0008.
         assert!((mean - 0.5).abs() < 0.0043, "{mean}");
         assert!((variance - 1.0 / 48.0).abs() < 0.0008, "{variance}");
+    }
+
+    #[test]
+    fn all_steps_are_ten() {
+        let count = |steps: Value| {
+            let sets = [("class".to_owned(), "S".into()), ("steps".to_owned(), steps)];
+            find("nas/is").unwrap().make(&sets, 0).unwrap().0.accesses().unwrap()
+        };
+        assert_eq!(count("full".into()), count(10.into()));
     }
 
     /// \[NVM10\] Table III: 35 GB of class D, by 16 threads with tables of their own 2 GB more each.

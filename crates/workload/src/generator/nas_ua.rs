@@ -32,6 +32,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub const GENERATORS: &[Generator] = &[Generator {
     name: "nas/ua",
     summary: "heat on an unstructured mesh that adapts to a source that moves",
+    dependences: "a mortar point, its lock and a point of a face wait for the index that names them; what moves along elements waits for nothing",
     parameters: &[
         CLASS,
         Parameter {

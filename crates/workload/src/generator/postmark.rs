@@ -102,12 +102,14 @@ pub const GENERATORS: &[Generator] = &[
     Generator {
         name: "postmark",
         summary: "files created, read, appended to and deleted at random (PostMark 1.5)",
+        dependences: "",
         parameters: parameters!("1", "500", "500", "\"500B\"", "\"10000B\"", "5", "5", "42"),
         build,
     },
     Generator {
         name: "postmark/series",
         summary: "five PostMark processes one after the other, of 10,000 files each ([EBC11])",
+        dependences: "",
         // The talk's; favoured: our reading, by the least that does.
         parameters: parameters!(
             "5",

@@ -26,6 +26,7 @@ use tierscope_kernel::{Counter, Permutation};
 pub const GENERATORS: &[Generator] = &[Generator {
     name: "rodinia/bfs",
     summary: "breadth-first search of a random graph, level by level",
+    dependences: "whether a neighbour was visited is asked when the edge to it is there; edges do not wait for each other",
     parameters: &[
         Parameter {
             name: "size",

@@ -22,6 +22,7 @@ use tierscope_kernel::Counter;
 pub const GENERATORS: &[Generator] = &[Generator {
     name: "rodinia/kmeans",
     summary: "points of a mapped file dealt to the nearest of a few centres",
+    dependences: "",
     parameters: &[
         Parameter {
             name: "size",

@@ -23,6 +23,7 @@ use tierscope_kernel::Counter;
 pub const GENERATORS: &[Generator] = &[Generator {
     name: "rodinia/nn",
     summary: "the records of a mapped file that are nearest to a place",
+    dependences: "",
     parameters: &[
         Parameter {
             name: "size",

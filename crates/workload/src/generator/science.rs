@@ -70,11 +70,15 @@ macro_rules! parameters {
     };
 }
 
+/// Which accesses wait for which.
+const DEPENDENCES: &str = "a buffer's descriptor waits for the table that names it, each key of a search for its pointer, and a row for its pointer";
+
 /// Registration.
 pub const GENERATORS: &[Generator] = &[
     Generator {
         name: "bionet",
         summary: "queries for genes, their properties and networks (BiologicalNetworks, [NVM10])",
+        dependences: DEPENDENCES,
         parameters: parameters!(
             "of the database: quick is 140MiB, full 35GiB ([NVM10] §IV-B: 35 GB), or a size";
             "properties", "50", "weight of queries for a node by its name, and its attributes; assumption";
@@ -87,6 +91,7 @@ pub const GENERATORS: &[Generator] = &[
     Generator {
         name: "ptf",
         summary: "six queries for transients among what a survey of the sky has found (Palomar Transient Factory, [NVM10])",
+        dependences: DEPENDENCES,
         parameters: parameters!(
             "of the database: quick is 200MiB, full 50GiB ([NVM10] §IV-B: 50 GB), or a size";
             "newest", "1", "weight of queries for the candidates of the newest image difference; assumption, as of all";

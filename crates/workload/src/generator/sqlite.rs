@@ -101,35 +101,43 @@ const UPDATES: &[Parameter] = &[
     SYNCHRONOUS,
 ];
 
+/// Which accesses wait for which.
+const DEPENDENCES: &str = "a page's header waits for what named the page, and each cell of a search for its pointer";
+
 /// Registration.
 pub const GENERATORS: &[Generator] = &[
     Generator {
         name: "sqlite/seq-select",
         summary: "rows of a mapped SQLite database read in the order of their keys",
+        dependences: DEPENDENCES,
         parameters: SELECTS,
         build: |parameters, seed| build(parameters, seed, Kind::SelectInOrder),
     },
     Generator {
         name: "sqlite/rnd-select",
         summary: "rows of a mapped SQLite database read by random keys",
+        dependences: DEPENDENCES,
         parameters: SELECTS,
         build: |parameters, seed| build(parameters, seed, Kind::SelectAtRandom),
     },
     Generator {
         name: "sqlite/seq-insert",
         summary: "rows appended to a SQLite database, through its write-ahead log",
+        dependences: DEPENDENCES,
         parameters: INSERTS,
         build: |parameters, seed| build(parameters, seed, Kind::InsertInOrder),
     },
     Generator {
         name: "sqlite/rnd-insert",
         summary: "rows with random keys added to a SQLite database, through its write-ahead log",
+        dependences: DEPENDENCES,
         parameters: INSERTS,
         build: |parameters, seed| build(parameters, seed, Kind::InsertAtRandom),
     },
     Generator {
         name: "sqlite/update",
         summary: "random rows of a SQLite database changed, through its write-ahead log",
+        dependences: DEPENDENCES,
         parameters: UPDATES,
         build: |parameters, seed| build(parameters, seed, Kind::Update),
     },

@@ -15,6 +15,7 @@ use serde_json::Value;
 pub const GENERATORS: &[Generator] = &[Generator {
     name: "stream",
     summary: "copy, scale, add and triad of three arrays, as STREAM does",
+    dependences: "",
     parameters: &[
         Parameter {
             name: "array",

@@ -12,6 +12,7 @@ use tierscope_kernel::random::Counter;
 pub const GENERATORS: &[Generator] = &[Generator {
     name: "strided",
     summary: "loads and stores at a fixed distance through anonymous memory",
+    dependences: "",
     parameters: &[
         Parameter { name: "table", default: "\"64MiB\"", meaning: "what is walked. Our choice." },
         Parameter {

@@ -15,6 +15,7 @@ use tierscope_kernel::Counter;
 pub const GENERATORS: &[Generator] = &[Generator {
     name: "thrash",
     summary: "random updates by threads, each in a region of its own of a large array",
+    dependences: "each update's store waits for its load; updates do not wait for each other",
     parameters: &[
         Parameter {
             name: "size",

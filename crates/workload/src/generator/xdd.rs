@@ -60,6 +60,7 @@ macro_rules! variants {
         pub const GENERATORS: &[Generator] = &[ $( Generator {
             name: $name,
             summary: $summary,
+            dependences: "",
             parameters: $parameters,
             build: |parameters, seed| build(parameters, seed, $random, $writes),
         } ),* ];

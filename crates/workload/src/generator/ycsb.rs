@@ -102,6 +102,7 @@ macro_rules! workload {
         Generator {
             name: $name,
             summary: $summary,
+            dependences: "a record's key waits for what leads to it: the bucket, the record before it in the chain, or the tree's node, whose first key waits for its parent; what is read of a record waits for nothing more",
             parameters: $parameters,
             build: |parameters, seed| {
                 let (reads, updates, inserts, scans) = ($reads, $updates, $inserts, $scans);

@@ -21,6 +21,7 @@ use tierscope_kernel::{Counter, Permutation};
 pub const GENERATORS: &[Generator] = &[Generator {
     name: "zipf",
     summary: "loads and stores by Zipf's law in anonymous memory",
+    dependences: "",
     parameters: &[
         Parameter {
             name: "table",

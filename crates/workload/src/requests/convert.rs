@@ -173,7 +173,11 @@ pub fn convert(
         told: false,
         left: 0,
     };
-    target.buffer.extend_from_slice(format.opening);
+    let opening = match &target.write {
+        Words::Script(script) => script.opening(),
+        Words::Plain(_) => None,
+    };
+    target.buffer.extend_from_slice(opening.unwrap_or(format.opening));
     let mut looks = Looks::new(goes_on);
     while let Some(request) = source.next()? {
         let before = target.converted;

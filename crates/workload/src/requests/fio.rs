@@ -8,9 +8,10 @@
 use super::format::push_trim;
 use super::words::{bytes, trimmed, whole};
 use super::{
-    ChoiceError, Choices, Extent, Format, Marks, OF_VOLUMES, Out, Parse, Read, RequestKind, Script,
-    Times, TraceRequest, Volume,
+    ChoiceError, Choices, Extent, Format, FormatOption, Marks, OF_VOLUMES, Out, Parse, Read,
+    RequestKind, Script, Times, TraceRequest, Volume, WriteScript, Writer,
 };
+use std::cell::Cell;
 use std::io::Write;
 
 /// The format.
@@ -27,7 +28,7 @@ pub const FORMAT: Format = Format {
     options: OF_VOLUMES,
     source: "axboe/fio:iolog.c and HOWTO.rst, trace file format v2 and v3",
     parse: Parse::Script(script),
-    write: Some(write),
+    writer: Some(Writer { options: &[VERSION], new: |choices| Ok(Box::new(Written::of(choices)?)) }),
     ..Format::PLAIN
 };
 
@@ -125,13 +126,67 @@ impl Fio {
     }
 }
 
-fn write(request: &TraceRequest, to: &mut Vec<u8>) {
-    let what = match request.kind {
-        RequestKind::Read => "read",
-        RequestKind::Write => "write",
-        RequestKind::Trim => "trim",
-        RequestKind::Flush => "sync",
-    };
-    let (when, TraceRequest { address, bytes, .. }) = (request.ticks.unwrap_or(0), request);
-    let _ = writeln!(to, "{when} tierscope {what} {address} {bytes}");
+/// The option that says which version is written.
+const VERSION: FormatOption = FormatOption {
+    name: "version",
+    default: "3",
+    meaning: "2 or 3: version 2 has no times, but what fio waits between requests, in microseconds.",
+};
+
+/// How a log is written.
+struct Written {
+    version: u32,
+    /// Of version 2, the microseconds of all waits, once there was one.
+    waited_us: Cell<Option<u64>>,
+}
+
+impl Written {
+    fn of(choices: &Choices) -> Result<Written, ChoiceError> {
+        let version = match choices.get(VERSION.name).map_or(VERSION.default, String::as_str) {
+            "2" => 2,
+            "3" => 3,
+            said => {
+                return Err(ChoiceError {
+                    name: VERSION.name,
+                    value: said.into(),
+                    reason: "a log of fio is of version 2 or 3".into(),
+                    mend: "write 2, or 3".into(),
+                });
+            }
+        };
+        Ok(Written { version, waited_us: Cell::new(None) })
+    }
+
+    /// Of version 2, the wait that brings a request to its time.
+    fn wait(&self, when_us: u64, to: &mut Vec<u8>) {
+        let waited_us = self.waited_us.get();
+        let more_us = when_us.saturating_sub(waited_us.unwrap_or(0));
+        if more_us > 0 || waited_us.is_none() {
+            let _ = writeln!(to, "tierscope wait {more_us}");
+            self.waited_us.set(Some(when_us));
+        }
+    }
+}
+
+impl WriteScript for Written {
+    fn opening(&self) -> Option<&'static [u8]> {
+        (self.version == 2).then_some(b"fio version 2 iolog\ntierscope add\ntierscope open\n")
+    }
+
+    fn write(&self, request: &TraceRequest, to: &mut Vec<u8>) {
+        let what = match request.kind {
+            RequestKind::Read => "read",
+            RequestKind::Write => "write",
+            RequestKind::Trim => "trim",
+            RequestKind::Flush => "sync",
+        };
+        let TraceRequest { address, bytes, .. } = request;
+        let when_us = request.ticks.unwrap_or(0);
+        if self.version == 2 {
+            self.wait(when_us, to);
+        } else {
+            let _ = write!(to, "{when_us} ");
+        }
+        let _ = writeln!(to, "tierscope {what} {address} {bytes}");
+    }
 }

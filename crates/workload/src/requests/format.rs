@@ -39,6 +39,8 @@ pub struct Format {
     pub nought_is_none: bool,
     /// What records without a request are, where that is worth telling: `records of size 0`.
     pub left_out: Option<&'static str>,
+    /// What of every request is lost when it is written, beyond what is counted; empty where nothing is.
+    pub loses: &'static str,
     /// What may be said of how a file is to be read.
     pub options: &'static [FormatOption],
     /// Where the format is defined.
@@ -78,6 +80,7 @@ impl Format {
         only_reads: false,
         nought_is_none: false,
         left_out: None,
+        loses: "",
         options: &[],
         source: "",
         parse: Parse::Lines(|_| Err("the format does not say how it is read".to_owned())),
@@ -127,6 +130,11 @@ pub struct Writer {
 
 /// What writes requests, as [`Write`] does.
 pub trait WriteScript {
+    /// What a file begins with, where that is not what the format says.
+    fn opening(&self) -> Option<&'static [u8]> {
+        None
+    }
+
     /// Appends a request.
     fn write(&self, request: &TraceRequest, to: &mut Vec<u8>);
 }

@@ -16,6 +16,7 @@ pub const FORMAT: Format = Format {
     extent: Extent::Bytes,
     only_reads: true,
     left_out: Some("records of size 0"),
+    loses: "when an object is next used was left out: each record says never",
     source: "1a1a11a/libCacheSim:libCacheSim/traceReader/customizedReader/oracle/oracleGeneralBin.h",
     parse: Parse::Records(24, parse),
     write: Some(write),

@@ -54,8 +54,16 @@ enum Encoder {
     Zstd(zstd::stream::write::Encoder<'static, BufWriter<File>>),
 }
 
+/// Whether a name is of what the process has open, such as `/dev/stdout`: a file behind it is written to,
+/// not replaced, since whoever has opened it goes on with that.
+pub fn is_open_already(path: &Path) -> bool {
+    ["/dev/stdout", "/dev/stderr"].iter().any(|name| path == Path::new(name))
+        || ["/dev/fd", "/proc/self/fd"].iter().any(|directory| path.starts_with(directory))
+}
+
 impl Output {
-    /// Begins a file that is to be at `path`. One that is there stays until it is finished.
+    /// Begins a file that is to be at `path`. One that is there stays until it is finished. To one that is open
+    /// already ([`is_open_already`]) is appended.
     ///
     /// # Errors
     /// Where it cannot be made, or where there is a directory, or something that has the name until it
@@ -75,6 +83,10 @@ impl Output {
                 _ => error,
             })?);
             let file = File::options().write(true).open(path)?;
+            return Ok(Output { encoder: Encoder::new(file, packing)?, renamed: None });
+        }
+        if is_open_already(path) {
+            let file = File::options().append(true).open(path)?;
             return Ok(Output { encoder: Encoder::new(file, packing)?, renamed: None });
         }
         // Where there is a link, what it leads to is replaced, not the link.
@@ -209,6 +221,22 @@ mod tests {
             let read = Input::open(&path.0, 0).unwrap().read_up_to(&mut back).unwrap();
             assert_eq!(&back[..read], &text, "{ending}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_open_already_is_written_to_and_not_replaced() {
+        use std::os::fd::AsRawFd;
+        let scratch = Scratch::new(b"first");
+        let open = File::options().append(true).open(&scratch.0).unwrap();
+        let name = format!("/proc/self/fd/{}", open.as_raw_fd());
+        assert!(is_open_already(Path::new(&name)) && is_open_already(Path::new("/dev/stdout")));
+        assert!(!is_open_already(&scratch.0));
+        let mut to = Output::create(Path::new(&name)).unwrap();
+        to.write_all(b", second").unwrap();
+        assert_eq!(to.finish().unwrap(), None);
+        assert_eq!(std::fs::read(&scratch.0).unwrap(), b"first, second");
+        (&open).write_all(b", third").unwrap();
+        assert_eq!(std::fs::read(&scratch.0).unwrap(), b"first, second, third");
     }
 
     #[test]

@@ -566,6 +566,25 @@ fn what_formats_leave_open_must_be_said() {
     assert_eq!(made, "0,tierscope,0,Read,64,64,0\n10,tierscope,0,Write,128,64,0\n");
 }
 
+/// Each request of a log of version 2 is where what has been waited before brings it: the same as in version 3.
+#[test]
+fn logs_of_fio_are_written_in_either_version_and_read_the_same() {
+    let text = "fio version 3 iolog\n5 a read 4096 4096\n5 a write 0 512\n78 a sync 0 0\n90 a trim 0 8192\n";
+    let expected = read_all("fio", text, &[]);
+    for version in ["2", "3"] {
+        let choices = Choices::from([("version".to_owned(), version.to_owned())]);
+        let how = How { choices, ..How::default() };
+        let mut source = Listed { all: expected.clone().into_iter(), times: Times::Ps(1_000_000) };
+        let mut bytes = Vec::new();
+        convert(&mut source, find("fio").unwrap(), &how, &mut bytes, |_| true).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.starts_with(&format!("fio version {version} iolog\n")), "{text}");
+        assert_eq!(read_all("fio", &text, &[]), expected, "{text}");
+    }
+    let wrong = Choices::from([("version".to_owned(), "4".to_owned())]);
+    assert!((find("fio").unwrap().writer.unwrap().new)(&wrong).is_err());
+}
+
 /// Operations of a thread.
 #[derive(Clone)]
 pub(super) struct OneThread(pub std::collections::VecDeque<Op>);

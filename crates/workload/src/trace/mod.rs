@@ -1,6 +1,7 @@
 //! Recordings on disk: readers and writers, one file a format.
 
 mod codec;
+pub mod copy;
 pub mod tst;
 
 pub use tst::{

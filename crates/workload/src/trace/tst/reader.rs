@@ -40,8 +40,9 @@ impl TstReader {
     /// Opens a recording.
     ///
     /// A truncated or damaged one is an error, here or when the damaged block is reached. With
-    /// `allow_truncated` all of it is checked here, and what precedes the first damage in the file
-    /// is replayed; threads then end where that ends. See [`TstReader::damage`].
+    /// `allow_truncated` all of it is checked here, and what precedes the damage is replayed: of each
+    /// thread that of its own where the index at the end is intact, else that in the file. Threads whose
+    /// start is lost start where the first thread ends. See [`TstReader::damage`].
     pub fn open(path: &Path, allow_truncated: bool) -> Result<TstReader, TstError> {
         let recording = Recording::open(path, allow_truncated)?;
         Ok(TstReader {
@@ -120,7 +121,16 @@ impl TstReader {
         let recording = self.recording.clone();
         let blocks = recording.blocks.get(&thread).map_or(&[][..], Vec::as_slice);
         let replay = self.threads.entry(thread).or_default();
-        let Some(place) = blocks.get(replay.next_block) else { return Ok(false) };
+        let Some(place) = blocks.get(replay.next_block) else {
+            // Whose start is lost starts where the first thread ends.
+            let starts = thread == 0 && replay.next_block == blocks.len();
+            if starts && !recording.starts.is_empty() {
+                (replay.block, replay.done) = (recording.starts.clone(), 0);
+                replay.next_block += 1;
+                return Ok(true);
+            }
+            return Ok(false);
+        };
         let damaged = |what: String| recording.damaged(place.number, place.offset, what);
         let header = recording.read_block(place.offset, &mut self.raw).map_err(damaged)?;
         let expected = (BlockKind::Operations, thread, place.ops, replay.passed_ops);

@@ -3,11 +3,12 @@
 use super::block::{BlockHeader, BlockKind, BlockPlace, FILES_THREAD, checksum, u32_at, u64_at};
 use super::tables::Tables;
 use super::*;
+use crate::op::{Call, Op, OpKind};
 use crate::site::SiteTable;
 use crate::stream::FileInfo;
 use crate::trace::codec::{CodecError, Decoder};
-use crate::windows::skipped_in;
-use std::collections::BTreeMap;
+use crate::windows::{PROCESS_SHIFT, skipped_in};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(super) struct Recording {
     pub(super) totals: Option<TstTotals>,
     pub(super) damage: Option<Damage>,
     pub(super) blocks: BTreeMap<ThreadId, Vec<BlockPlace>>,
+    /// What starts the threads that are in it while what started them is lost.
+    pub(super) starts: Arc<Vec<Op>>,
     pub(super) files: Arc<Vec<FileInfo>>,
     pub(super) sites: Arc<SiteTable>,
 }
@@ -48,6 +51,7 @@ impl Recording {
             totals: None,
             damage: None,
             blocks: BTreeMap::new(),
+            starts: Arc::default(),
             files: Arc::default(),
             sites: Arc::default(),
         };
@@ -145,6 +149,14 @@ impl Recording {
 
     /// Reads trailer, index and totals of a complete recording.
     fn read_index(&mut self) -> Result<(), Damage> {
+        let Index { places, totals, end, .. } = self.index()?;
+        self.take_index(&places)?;
+        let damage = |what| Damage { what, ..end };
+        self.take_totals(&totals).map_err(damage)
+    }
+
+    /// Where all blocks are, of a complete recording, and its totals.
+    fn index(&self) -> Result<Index, Damage> {
         let (index_offset, index_block) = self.read_trailer()?;
         let (mut offset, mut number) = (index_offset, index_block);
         let end = self.file_bytes - TRAILER_BYTES as u64;
@@ -170,8 +182,8 @@ impl Recording {
                 }
                 BlockKind::End if next == end => {
                     self.check_places(&places, index_offset, index_block).map_err(damage)?;
-                    self.take_index(&places)?;
-                    return self.take_totals(&raw).map_err(damage);
+                    let end = Damage { block: number, offset, what: String::new() };
+                    return Ok(Index { places, end_of_places: index_offset, totals: raw, end });
                 }
                 _ => return Err(damage("it does not belong at the end of a recording".into())),
             }
@@ -256,31 +268,49 @@ impl Recording {
         Ok(())
     }
 
-    /// Goes through the file and keeps what precedes the first damage, which it returns.
+    /// Goes through the file and keeps what precedes the first damage, which it returns; where the index is
+    /// intact, what precedes the first damage of each thread.
     fn scan(&mut self) -> Option<Damage> {
         self.blocks.clear();
         self.totals = None;
+        let index = self.index().ok();
         let mut tables = Tables::new(self.metadata.sites);
-        let found = self.scan_blocks(&mut tables);
+        let mut scan = Scan { offset: self.first_block, ..Scan::default() };
+        let mut first = None;
+        while let Err(damage) = self.scan_blocks(&mut scan, &mut tables) {
+            let next = index.as_ref().and_then(|index| scan.pass_over(&damage, index));
+            first.get_or_insert(damage);
+            if next.is_none() {
+                break;
+            }
+        }
         self.take_tables(tables);
-        found.err()
+        if let Some(damage) = &mut first {
+            scan.tell(damage);
+            self.starts = Arc::new(scan.starts_of(self.blocks.keys()));
+        }
+        first
     }
 
-    fn scan_blocks(&mut self, tables: &mut Tables) -> Result<(), Damage> {
-        let mut scan = Scan { offset: self.first_block, ..Scan::default() };
+    /// Goes on to the end, or to the first damage.
+    fn scan_blocks(&mut self, scan: &mut Scan, tables: &mut Tables) -> Result<(), Damage> {
         let mut decoder = Decoder::default();
         let mut raw = Vec::new();
         let mut ops = Vec::new();
         loop {
-            let damage = |what: String| Damage { block: scan.number, offset: scan.offset, what };
-            if scan.offset >= self.file_bytes {
+            let (number, offset) = (scan.number, scan.offset);
+            let damage = |what: String| Damage { block: number, offset, what };
+            if offset >= self.file_bytes {
                 return Err(damage("the recording is truncated: it ends before this block".into()));
             }
-            let header = self.read_block(scan.offset, &mut raw).map_err(damage)?;
-            if u64::from(header.number) != scan.number {
+            let header = self.read_block(offset, &mut raw).map_err(damage)?;
+            if u64::from(header.number) != number {
                 return Err(damage(format!("it says that it is block {}", header.number)));
             }
             match header.kind {
+                BlockKind::Operations if scan.lost.contains_key(&header.thread) => {
+                    scan.lose(header.thread, header.ops);
+                }
                 BlockKind::Operations => {
                     let passed = scan.passed_ops.entry(header.thread).or_insert(0);
                     if header.first_op != *passed || header.thread == FILES_THREAD {
@@ -293,12 +323,13 @@ impl Recording {
                     self.check_seen(&decoder).map_err(|what| damage(what.into()))?;
                     *passed += u64::from(header.ops);
                     scan.counts += Counts::of(&ops);
+                    scan.see(header.thread, &ops);
                     if self.metadata.windows.is_some() {
                         scan.skipped += skipped_in(&ops);
                     }
                     self.blocks.entry(header.thread).or_default().push(BlockPlace {
-                        number: scan.number,
-                        offset: scan.offset,
+                        number,
+                        offset,
                         thread: header.thread,
                         ops: header.ops,
                     });
@@ -307,6 +338,7 @@ impl Recording {
                     tables.take(&header, &raw).map_err(damage)?;
                 }
                 BlockKind::Index => {}
+                BlockKind::End if !scan.lost.is_empty() => return Ok(()),
                 BlockKind::End => {
                     self.take_totals(&raw).map_err(damage)?;
                     if let Some(Err(what)) = self
@@ -329,7 +361,18 @@ impl Recording {
     }
 }
 
-/// Where a scan stands.
+/// What the end of a complete recording says.
+struct Index {
+    places: Vec<BlockPlace>,
+    /// Where the last of these ends, in bytes.
+    end_of_places: u64,
+    /// The block of the totals, decompressed …
+    totals: Vec<u8>,
+    /// … and which one it is.
+    end: Damage,
+}
+
+/// Where a scan stands, and what it has seen.
 #[derive(Default)]
 struct Scan {
     offset: u64,
@@ -337,6 +380,84 @@ struct Scan {
     passed_ops: BTreeMap<ThreadId, u64>,
     counts: Counts,
     skipped: Counts,
+    /// Threads and processes that are seen to begin, and whose each thread is.
+    started: BTreeSet<ThreadId>,
+    forked: BTreeSet<u64>,
+    processes: BTreeMap<ThreadId, u64>,
+    /// Blocks and operations of each thread that are behind its first damage, or damaged.
+    lost: BTreeMap<ThreadId, (u64, u64)>,
+}
+
+impl Scan {
+    /// Passes over a damaged block of operations, where the index tells of it. Damage of anything else ends the scan, since
+    /// files have their numbers by the order of their table.
+    fn pass_over(&mut self, damage: &Damage, index: &Index) -> Option<()> {
+        let places = &index.places;
+        let at = places.partition_point(|place| place.offset < damage.offset);
+        let place = places.get(at).filter(|place| place.offset == damage.offset)?;
+        let next = places.get(at + 1).map_or(index.end_of_places, |next| next.offset);
+        if place.thread == FILES_THREAD {
+            return None;
+        }
+        self.lose(place.thread, place.ops);
+        (self.offset, self.number) = (next, at as u64 + 1);
+        Some(())
+    }
+
+    fn lose(&mut self, thread: ThreadId, ops: u32) {
+        let (blocks, all) = self.lost.entry(thread).or_default();
+        (*blocks, *all) = (*blocks + 1, *all + u64::from(ops));
+    }
+
+    /// Sees who begins by operations of a thread, and whose it is.
+    fn see(&mut self, thread: ThreadId, ops: &[Op]) {
+        let mut at = 0;
+        while let Some(op) = ops.get(at) {
+            at += 1;
+            match op.kind() {
+                Some(OpKind::Load | OpKind::Store) => {
+                    self.processes.entry(thread).or_insert(op.word >> PROCESS_SHIFT);
+                }
+                Some(OpKind::Call) => {
+                    match Call::decode(*op, &ops[at..]) {
+                        Some(Call::Spawn { thread }) => _ = self.started.insert(thread),
+                        Some(Call::Fork { process, .. }) => _ = self.forked.insert(process),
+                        _ => {}
+                    }
+                    at += usize::from(op.size());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What starts those of `threads` that nobody is seen to start, and their processes.
+    fn starts_of<'a>(mut self, threads: impl Iterator<Item = &'a ThreadId>) -> Vec<Op> {
+        let mut starts = Vec::new();
+        for &thread in threads.filter(|thread| **thread != 0) {
+            if self.started.contains(&thread) {
+                continue;
+            }
+            let process = self.processes.get(&thread).copied().unwrap_or(0);
+            if process != 0 && self.forked.insert(process) {
+                Call::Fork { parent: 0, process, thread }.encode(0, &mut starts);
+            }
+            Call::Spawn { thread }.encode(0, &mut starts);
+        }
+        starts
+    }
+
+    /// Tells what is lost where something behind the damage is not.
+    fn tell(&self, damage: &mut Damage) {
+        let blocks: u64 = self.lost.values().map(|(blocks, _)| blocks).sum();
+        if blocks > 0 {
+            let ops: u64 = self.lost.values().map(|(_, ops)| ops).sum();
+            let threads = self.lost.len();
+            damage.what += &format!(
+                "; left out: {ops} operations in {blocks} blocks of {threads} of the threads"
+            );
+        }
+    }
 }
 
 fn unreadable(what: &str, error: &io::Error) -> String {

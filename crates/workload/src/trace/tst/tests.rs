@@ -8,7 +8,9 @@ use crate::conformance::stream_laws;
 use crate::feed::whole_operations;
 use crate::op::Op;
 use crate::op::{Call, OpKind};
+use crate::requests::RequestSource;
 use crate::stream::{Pull, Stream, StreamError};
+use crate::windows::PROCESS_SHIFT;
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tierscope_units::Size;
@@ -40,7 +42,9 @@ impl Drop for Scratch {
 fn sequence(thread: ThreadId, count: u64) -> Vec<Op> {
     let mut ops = Vec::new();
     for index in 0..count {
-        if index % 97 == 13 {
+        if (thread, index) == (0, 0) {
+            Call::Spawn { thread: 1 }.encode(9, &mut ops);
+        } else if index % 97 == 13 {
             Call::Read { file: 1, offset: index, length: 5, address: 1 << 40 }.encode(9, &mut ops);
         } else {
             let random = index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
@@ -120,7 +124,7 @@ fn a_replay_gives_what_was_recorded() {
     assert_eq!(reader.threads(), vec![0, 1]);
     assert_eq!(totals.threads, 2);
     let calls = |count: u64| (0..count).filter(|index| index % 97 == 13).count() as u64;
-    assert_eq!(totals.calls, calls(200_000) + calls(70_000));
+    assert_eq!(totals.calls, 1 + calls(200_000) + calls(70_000));
     assert_eq!(totals.loads + totals.calls, 270_000);
     assert_eq!(reader.operations(), totals.operations);
     assert_eq!(reader.files()[1].name, "test.db-wal");
@@ -519,6 +523,78 @@ fn a_block_damaged_in_the_middle_is_named_when_it_is_reached() {
     assert_eq!(reader.damage().unwrap().block, place.number);
     assert_eq!(replayed, sequence(0, 200_000)[..replayed.len()]);
     assert!(replayed.len() > 100_000);
+}
+
+/// Flips a bit in the middle of what a block stores.
+fn flip_in(path: &Path, place: BlockPlace) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let at = place.offset as usize;
+    let middle = at + BLOCK_HEADER_BYTES + u32_at(&bytes, at + 32) as usize / 2;
+    bytes[middle] ^= 0x10;
+    std::fs::write(path, &bytes).unwrap();
+}
+
+#[test]
+fn damage_of_a_thread_cuts_that_thread_alone_where_the_index_is_intact() {
+    let scratch = Scratch::new();
+    record(&scratch.file(), [200_000, 200_000], 5000);
+    let places = TstReader::open(&scratch.file(), false).unwrap().recording.blocks.clone();
+    for (thread, block) in [(0, 1), (1, 0), (1, places[&1].len() - 1)] {
+        let whole = std::fs::read(scratch.file()).unwrap();
+        flip_in(&scratch.file(), places[&thread][block]);
+        let mut reader = TstReader::open(&scratch.file(), true).unwrap();
+        let damage = reader.damage().unwrap().clone();
+        assert_eq!(damage.block, places[&thread][block].number);
+        let lost = &places[&thread][block..];
+        let ops: u64 = lost.iter().map(|place| u64::from(place.ops)).sum();
+        let told = format!("{ops} operations in {} blocks of 1 of the threads", lost.len());
+        assert!(damage.what.ends_with(&told), "{damage}");
+        assert_eq!((reader.totals(), reader.is_cut()), (None, true));
+        let other = 1 - thread;
+        assert_eq!(replay(&mut reader, other).unwrap(), sequence(other, 200_000));
+        let kept = sequence(thread, 200_000);
+        let kept = &kept[..kept.len() - ops as usize];
+        assert_eq!(replay(&mut reader, thread).unwrap(), kept);
+        std::fs::write(scratch.file(), whole).unwrap();
+    }
+}
+
+#[test]
+fn threads_whose_start_is_lost_start_where_the_first_one_ends() {
+    let scratch = Scratch::new();
+    let mut writer = TstWriter::create(&scratch.file(), &metadata()).unwrap();
+    let process = 3u64 << PROCESS_SHIFT;
+    let mut first = vec![Op::load(64, 8, 0)];
+    Call::Spawn { thread: 1 }.encode(1, &mut first);
+    Call::Fork { parent: 0, process: 3, thread: 2 }.encode(1, &mut first);
+    Call::Spawn { thread: 2 }.encode(1, &mut first);
+    writer.append(1, &[Op::load(128, 8, 0), Op::store(192, 8, 0)]).unwrap();
+    writer.append(2, &[Op::load(process | 256, 8, 0)]).unwrap();
+    writer.flush().unwrap();
+    writer.append(0, &first).unwrap();
+    writer.finish("exit status 0").unwrap();
+    let places = TstReader::open(&scratch.file(), false).unwrap().recording.blocks.clone();
+    let whole = std::fs::read(scratch.file()).unwrap();
+    let flipped = || flip_in(&scratch.file(), places[&0][0]);
+    let cut = || {
+        std::fs::write(scratch.file(), &whole[..places[&0][0].offset as usize + 50]).unwrap();
+    };
+    for harm in [&flipped as &dyn Fn(), &cut] {
+        std::fs::write(scratch.file(), &whole).unwrap();
+        harm();
+        let reader = TstReader::open(&scratch.file(), true).unwrap();
+        let starts = replay(&mut *reader.fork(), 0).unwrap();
+        let expected = [
+            Call::Spawn { thread: 1 },
+            Call::Fork { parent: 0, process: 3, thread: 2 },
+            Call::Spawn { thread: 2 },
+        ];
+        assert_eq!(crate::conformance::calls_of(&starts), expected);
+        let mut all = crate::requests::Accesses::of(reader.fork(), None);
+        let addresses: Vec<u64> =
+            std::iter::from_fn(|| all.next().unwrap()).map(|request| request.address).collect();
+        assert_eq!(addresses, [128, 192, process | 256]);
+    }
 }
 
 fn read_all(path: &Path, allow_truncated: bool) {
