@@ -18,6 +18,23 @@ from conftest import needs_qemu
 REAL = Path(__file__).parents[2] / "examples" / "real"
 SCRIPTS = sorted(path.stem for path in REAL.glob("*.py") if path.stem != "common")
 MISSING = 77
+THREADS = {
+    "bfs": (4, 4),
+    "gups": (4, 4),
+    "kmeans": (4, 4),
+    "mmap_benchmark": (4, 4),
+    "nas": (4, 4),
+    "nn": (4, 4),
+    "berkeley_db": (1, 1),
+    "postmark": (1, 1),
+    "sqlite": (1, 1),
+    # Jobs and threads of its own; the server's; processes, of which some come and go; BLAS's.
+    "fio": (2, 4),
+    "redis": (5, 6),
+    "postgresql": (8, 20),
+    "numpy_matmul": (1, 256),
+}
+"""The fewest and the most threads that a program of each script has."""
 
 
 def command(script: str, *options: str) -> list[str]:
@@ -49,10 +66,10 @@ def test_programs_of_ours_compile_without_a_remark(tmp_path: Path) -> None:
 
 
 @needs_qemu
-@pytest.mark.parametrize(("script", "threads"), [("gups", 4), ("nn", 4), ("sqlite", 1)])
-def test_a_real_program_is_recorded_and_replayed(script: str, threads: int, tmp_path: Path) -> None:
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_real_program_is_recorded_and_replayed(script: str, tmp_path: Path) -> None:
+    # Sockets have short names, which those of pytest's directories are not.
+    scratch = Path(tempfile.mkdtemp(prefix="real-"))
     # One replay does: all take the same way.
     systems = "hybrid/quick" if script == "gups" else ""
     options = ("-s", systems, "--costs", str(tmp_path / "costs.json"), "--keep", str(tmp_path))
@@ -70,14 +87,17 @@ def test_a_real_program_is_recorded_and_replayed(script: str, threads: int, tmp_
     assert shown.returncode == 0, shown.stderr
     lines = (tmp_path / "costs.json").read_text(encoding="utf-8").splitlines()
     costs = [json.loads(line) for line in lines]
-    assert [cost["threads"] for cost in costs] == [threads] * len(costs)
+    assert costs
     for cost in costs:
+        fewest, most = THREADS[script]
+        assert fewest <= cost["threads"] <= most
         assert cost["accesses"] > 10_000
-        assert cost["missing"] == []
+        # Processes of some share System V memory, which is told not to be recorded.
+        assert (cost["missing"] == []) == (script not in {"fio", "postgresql"})
         assert cost["file_bytes"] == (tmp_path / f"{cost['name']}.tst").stat().st_size
     if systems:
         assert "hybrid/quick" in shown.stdout
-    assert list(scratch.iterdir()) == [], "it has left nothing behind"
+    scratch.rmdir()  # It has left nothing behind.
 
 
 @needs_qemu

@@ -85,7 +85,7 @@ def test_what_threads_do_becomes_a_recording(tierscope: Runner, tmp_path: Path) 
     )
     assert tierscope("convert", "lackey:app.lackey", "app.tst").returncode == 0
     info = json.loads(tierscope("trace", "info", "app.tst", "--json").stdout)
-    assert info["recording"]["totals"]["instructions"] == 2
+    assert info["recording"]["instructions"] == 2
     for source, target, said in [
         ("random", "r.tst", "error[wrong-workload]"),
         ("gups", "trace:r.tst.gz", "error[unwritable]"),

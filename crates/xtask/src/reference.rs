@@ -137,20 +137,27 @@ struct Mix {
 }
 
 impl Mix {
-    /// Operations of each thread that are counted …
-    const MOST: usize = 20_000;
+    /// Operations of a thread that are counted at a place …
+    const MOST: usize = 5_000;
+    /// … behind so many …
+    const PLACES: [u64; 4] = [0, 100_000, 1_000_000, 10_000_000];
     /// … of so many threads.
     const THREADS: u32 = 8;
 
-    /// Of the beginning of a workload with its defaults, without what fills its memory first.
+    /// Of a workload with its defaults, without what fills its memory first.
     fn of(generator: &Generator) -> Mix {
         let touches = generator.parameters.iter().any(|one| one.name == "touched");
         let sets: Vec<_> =
             touches.then(|| ("touched".to_owned(), false.into())).into_iter().collect();
         let mut mix = Mix::default();
-        let Ok((mut stream, _)) = generator.make(&sets, 0) else { return mix };
-        for thread in 0..Mix::THREADS {
-            let mut ops = Vec::new();
+        let Ok((stream, _)) = generator.make(&sets, 0) else { return mix };
+        for (thread, place) in
+            (0..Mix::THREADS).flat_map(|thread| Mix::PLACES.map(|place| (thread, place)))
+        {
+            let (mut ops, mut stream) = (Vec::new(), stream.fork());
+            if stream.skip(thread, place).ok() != Some(place) {
+                continue;
+            }
             while ops.len() < Mix::MOST
                 && stream.pull(thread, Mix::MOST, &mut ops) == Ok(Pull::More)
             {}
@@ -181,8 +188,9 @@ impl Mix {
         let all = (self.loads + self.stores + self.calls).max(1) as f64;
         let percent = |count: u64| format!("{:.1} %", 100.0 * count as f64 / all);
         format!(
-            "Of its beginning, as it is by default, {} are loads, {} stores and {} calls, with {:.1} \
-             instructions each; {} wait for the load before them.",
+            "As it is by default, of 5,000 operations of a thread each at its beginning and behind 10⁵, 10⁶ and 10⁷, \
+             as far as it has them, {} are loads, {} stores and {} calls, with {:.1} instructions each; {} wait \
+             for the load before them.",
             percent(self.loads),
             percent(self.stores),
             percent(self.calls),

@@ -166,6 +166,9 @@ fn what_a_generator_makes_follows_from_parameters_and_seed_and_goes_on_from_any_
     }
 }
 
+/// Operations before those that are looked at for dependences.
+const FAR: [u64; 4] = [0, 100_000, 1_000_000, 10_000_000];
+
 /// What a generator says of dependences is there where accesses have them, and there alone.
 #[test]
 fn dependences_are_told_of_those_that_have_them_and_of_no_others() {
@@ -174,9 +177,12 @@ fn dependences_are_told_of_those_that_have_them_and_of_no_others() {
         let before = before_the_region(stream.fork());
         stream.skip(0, before).unwrap();
         let mut found = false;
-        for thread in 0..MOST_THREADS {
+        // Some have them only once they are far on.
+        for (thread, far) in (0..MOST_THREADS).flat_map(|thread| FAR.map(|far| (thread, far))) {
             let mut ops = Vec::new();
-            while ops.len() < 1 << 16 && stream.pull(thread, 1 << 12, &mut ops) == Ok(Pull::More) {}
+            let mut fork = stream.fork();
+            fork.skip(thread, far).unwrap();
+            while ops.len() < 1 << 14 && fork.pull(thread, 1 << 12, &mut ops) == Ok(Pull::More) {}
             let mut at = 0;
             while let Some(op) = ops.get(at) {
                 let accesses = matches!(op.kind(), Some(OpKind::Load | OpKind::Store));
