@@ -6,6 +6,7 @@ import itertools
 import json
 import lzma
 import math
+import re
 import statistics
 from collections import Counter
 from pathlib import Path
@@ -87,6 +88,42 @@ def test_logs_of_the_real_fio_are_read(tierscope: Runner) -> None:
     kinds = Counter(kind for kind, _, _ in observed("mixed"))
     assert (profile["reads"], profile["writes"]) == (kinds["read"], kinds["write"])
     assert profile["blocks"] == len({at for _, at, _ in observed("mixed")})
+
+
+def test_a_trace_of_the_real_lackey_has_the_counts_that_it_tells(tierscope: Runner) -> None:
+    log = OBSERVED / "lackey.txt.xz"  # Of Valgrind 3.19, with --detailed-counts=yes.
+    text = lzma.decompress(log.read_bytes()).decode()
+    counted = re.search(r"guest instrs: +([\d,]+)", text)
+    assert counted
+    types = [line.split() for line in text.splitlines() if re.match(r"==\d+==    [IFVD]\d", line)]
+    loads, stores = (sum(int(row[at].replace(",", "")) for row in types) for at in (2, 3))
+    assert loads > 6000
+    assert stores > 2000
+    assert tierscope("convert", f"lackey:{log}", "lackey.tst").returncode == 0
+    told = json.loads(tierscope("trace", "info", "lackey.tst", "--json", "--brief").stdout)
+    recording = told["recording"]
+    assert recording["instructions"] == int(counted[1].replace(",", ""))
+    assert (recording["loads"], recording["stores"]) == (loads, stores)
+
+
+def test_the_real_blkparse_reads_what_we_write_as_what_it_is(
+    tierscope: Runner, tmp_path: Path
+) -> None:
+    """We made ``blktrace.bin`` of the log, and of that blkparse 1.3.0 ``blkparse.txt``."""
+    for name in ("blktrace-source.log", "blktrace.bin", "blkparse.txt"):
+        packed = (OBSERVED / f"{name}.xz").read_bytes()
+        (tmp_path / name).write_bytes(lzma.decompress(packed))
+    assert tierscope("convert", "fio:blktrace-source.log", "blktrace:now.bin").returncode == 0
+    assert (tmp_path / "now.bin").read_bytes() == (tmp_path / "blktrace.bin").read_bytes()
+    assert tierscope("convert", "blkparse:blkparse.txt", "fio:back.log").returncode == 0
+    source, back = (
+        (tmp_path / name).read_text(encoding="utf-8")
+        for name in ("blktrace-source.log", "back.log")
+    )
+    assert len(requests(source)) == 200
+    assert requests(back) == requests(source)
+    begun, *_ = times = [int(line.split()[0]) for line in source.splitlines()[3:]]
+    assert [int(line.split()[0]) for line in back.splitlines()[3:]] == [at - begun for at in times]
 
 
 def test_postmark_does_what_the_real_one_was_seen_to_do(tierscope: Runner) -> None:

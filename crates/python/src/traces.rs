@@ -624,8 +624,9 @@ fn convert_to(opened: Opened, format: &Format, how: &How, path: &Path, shared: &
     to.flush().map_err(|error| unwritable(&error))?;
     let file_bytes = to.finish().map_err(|error| unwritable(&error))?;
     let mut remarks = opened.remarks;
-    if !format.loses.is_empty() {
-        remarks.push(format!("In {}, {}.", format.name, format.loses));
+    let loses = format.loses(&how.choices);
+    if !loses.is_empty() {
+        remarks.push(format!("In {}, {loses}.", format.name));
     }
     remarks.extend(instructions.map_or_else(|| source.remarks(), |source| source.remarks()));
     let packed = match Packing::of(path) {

@@ -1,8 +1,8 @@
 //! `fio`: what fio writes with `write_iolog` and replays with `read_iolog`, in version 2 or 3.
 //!
-//! Version 3 has a time in microseconds before each line. Version 2 has none; its `wait` says how
-//! many microseconds lie between it and the `wait` before, so that requests behind one have a time,
-//! and those before the first come as fast as they are taken. Offsets and sizes are in bytes; a volume
+//! Version 3 has a time in microseconds before each line. Version 2 has none; its `wait` says until how many milliseconds
+//! from the start fio waits (`read_iolog_get`, as of 3.33; HOWTO.rst says microseconds since the `wait` before, which the
+//! program does not do), so that requests behind one have a time, and those before the first come as fast as they are taken. Offsets and sizes are in bytes; a volume
 //! is a file. Of `sync`, `datasync` and `sync_file_range` becomes a flush.
 
 use super::format::push_trim;
@@ -40,7 +40,7 @@ fn script(choices: &Choices) -> Result<Box<dyn Script>, ChoiceError> {
 struct Fio {
     /// What the first line said.
     version: Option<u32>,
-    /// Of version 2, the sum of all waits, once there was one.
+    /// Of version 2, until when was waited, once it was.
     waited_us: Option<u64>,
     volume: Volume,
 }
@@ -119,9 +119,10 @@ impl Fio {
     }
 
     fn wait(&mut self, time: &str) -> Result<(), String> {
-        let more_us = whole(time, "a time in microseconds")?;
-        let waited_us = self.waited_us.unwrap_or(0).checked_add(more_us);
-        self.waited_us = Some(waited_us.ok_or("all waits together are too long")?);
+        let until_ms = whole(time, "a time in milliseconds")?;
+        let until_us = until_ms.checked_mul(1000).ok_or("it waits for too long")?;
+        // What is over is not waited for.
+        self.waited_us = self.waited_us.max(Some(until_us));
         Ok(())
     }
 }
@@ -130,14 +131,14 @@ impl Fio {
 const VERSION: FormatOption = FormatOption {
     name: "version",
     default: "3",
-    meaning: "2 or 3: version 2 has no times, but what fio waits between requests, in microseconds.",
+    meaning: "2 or 3: version 2 has no times, but until when fio waits, in whole milliseconds.",
 };
 
 /// How a log is written.
 struct Written {
     version: u32,
-    /// Of version 2, the microseconds of all waits, once there was one.
-    waited_us: Cell<Option<u64>>,
+    /// Of version 2, until when was waited, once it was.
+    waited_ms: Cell<Option<u64>>,
 }
 
 impl Written {
@@ -154,16 +155,14 @@ impl Written {
                 });
             }
         };
-        Ok(Written { version, waited_us: Cell::new(None) })
+        Ok(Written { version, waited_ms: Cell::new(None) })
     }
 
-    /// Of version 2, the wait that brings a request to its time.
-    fn wait(&self, when_us: u64, to: &mut Vec<u8>) {
-        let waited_us = self.waited_us.get();
-        let more_us = when_us.saturating_sub(waited_us.unwrap_or(0));
-        if more_us > 0 || waited_us.is_none() {
-            let _ = writeln!(to, "tierscope wait {more_us}");
-            self.waited_us.set(Some(when_us));
+    /// Of version 2, the wait until the time of a request. fio takes it with a length alone.
+    fn wait(&self, when_ms: u64, to: &mut Vec<u8>) {
+        if self.waited_ms.get().is_none_or(|waited_ms| when_ms > waited_ms) {
+            let _ = writeln!(to, "tierscope wait {when_ms} 0");
+            self.waited_ms.set(Some(when_ms));
         }
     }
 }
@@ -171,6 +170,10 @@ impl Written {
 impl WriteScript for Written {
     fn opening(&self) -> Option<&'static [u8]> {
         (self.version == 2).then_some(b"fio version 2 iolog\ntierscope add\ntierscope open\n")
+    }
+
+    fn loses(&self) -> &'static str {
+        if self.version == 2 { "times are in whole milliseconds" } else { "" }
     }
 
     fn write(&self, request: &TraceRequest, to: &mut Vec<u8>) {
@@ -183,7 +186,7 @@ impl WriteScript for Written {
         let TraceRequest { address, bytes, .. } = request;
         let when_us = request.ticks.unwrap_or(0);
         if self.version == 2 {
-            self.wait(when_us, to);
+            self.wait(when_us / 1000, to);
         } else {
             let _ = write!(to, "{when_us} ");
         }

@@ -109,6 +109,12 @@ impl Format {
         })
     }
 
+    /// What of every request is lost when it is written so, beyond what is counted; empty where nothing is.
+    pub fn loses(&self, choices: &Choices) -> &'static str {
+        let script = self.writer.and_then(|writer| (writer.new)(choices).ok());
+        script.map_or(self.loses, |script| script.loses())
+    }
+
     /// Whether traces of it are written, and not only read.
     pub fn is_written(&self) -> bool {
         self.write.is_some() || self.writer.is_some()
@@ -133,6 +139,11 @@ pub trait WriteScript {
     /// What a file begins with, where that is not what the format says.
     fn opening(&self) -> Option<&'static [u8]> {
         None
+    }
+
+    /// What of every request is lost by it, beyond what is counted; empty where nothing is.
+    fn loses(&self) -> &'static str {
+        ""
     }
 
     /// Appends a request.

@@ -366,12 +366,18 @@ fn choices_that_make_no_sense_are_told() {
 
 #[test]
 fn logs_of_fio_have_times_by_their_version() {
-    let text = "fio version 2 iolog\n/dev/a add\n/dev/a open\n/dev/a read 0 4096\n/dev/a wait 100\n\
-                /dev/a write 4096 512\n/dev/a wait 50\n/dev/a sync\n/dev/a trim 0 8192\n/dev/a close\n";
+    let text = "fio version 2 iolog\n/dev/a add\n/dev/a open\n/dev/a read 0 4096\n/dev/a wait 100 0\n\
+                /dev/a write 4096 512\n/dev/a wait 50\n/dev/a sync\n/dev/a wait 150 0\n\
+                /dev/a trim 0 8192\n/dev/a close\n";
     let told: Vec<_> =
         read_all("fio", text, &[]).iter().map(|one| (one.kind.name(), one.ticks)).collect();
-    let expected =
-        [("read", None), ("write", Some(100)), ("flush", Some(150)), ("trim", Some(150))];
+    // 50 ms from the start are over when they come to be waited for.
+    let expected = [
+        ("read", None),
+        ("write", Some(100_000)),
+        ("flush", Some(100_000)),
+        ("trim", Some(150_000)),
+    ];
     assert_eq!(told, expected);
     let text = "fio version 3 iolog\n2 a add\n872 a open\n878 a write 0 16384\n891 a sync 0 0\n";
     let read = read_all("fio", text, &[]);
@@ -566,15 +572,20 @@ fn what_formats_leave_open_must_be_said() {
     assert_eq!(made, "0,tierscope,0,Read,64,64,0\n10,tierscope,0,Write,128,64,0\n");
 }
 
-/// Each request of a log of version 2 is where what has been waited before brings it: the same as in version 3.
+/// A request of a log of version 2 comes when the wait before it is over: in whole milliseconds when it comes in version 3.
 #[test]
 fn logs_of_fio_are_written_in_either_version_and_read_the_same() {
-    let text = "fio version 3 iolog\n5 a read 4096 4096\n5 a write 0 512\n78 a sync 0 0\n90 a trim 0 8192\n";
-    let expected = read_all("fio", text, &[]);
+    let text = "fio version 3 iolog\n5 a read 4096 4096\n5 a write 0 512\n2078 a sync 0 0\n3000 a trim 0 8192\n";
+    let read = read_all("fio", text, &[]);
     for version in ["2", "3"] {
         let choices = Choices::from([("version".to_owned(), version.to_owned())]);
         let how = How { choices, ..How::default() };
-        let mut source = Listed { all: expected.clone().into_iter(), times: Times::Ps(1_000_000) };
+        let mut source = Listed { all: read.clone().into_iter(), times: Times::Ps(1_000_000) };
+        let unit_us = if version == "2" { 1000 } else { 1 };
+        let expected: Vec<_> = read
+            .iter()
+            .map(|one| TraceRequest { ticks: one.ticks.map(|us| us / unit_us * unit_us), ..*one })
+            .collect();
         let mut bytes = Vec::new();
         convert(&mut source, find("fio").unwrap(), &how, &mut bytes, |_| true).unwrap();
         let text = String::from_utf8(bytes).unwrap();
