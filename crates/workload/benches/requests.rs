@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use tierscope_kernel::Clock;
 use tierscope_workload::requests::{
     Choices, FORMATS, Format, How, Parse, Pattern, Patterned, ProgramTrace, RequestSource,
-    TraceReader, convert,
+    TraceReader, convert, find,
 };
 use tierscope_workload::trace::{TstMetadata, TstReader, TstWriter};
 use tierscope_workload::{Op, Pull, Stream};
@@ -74,12 +74,16 @@ fn plainest(format: &Format, bytes: &[u8]) -> f64 {
     })
 }
 
+/// How many times a loop over lines of `dramsim3` the reading or writing of a request takes at most, in text and in records,
+/// with the checks of tests too: three times the most that was measured. The loop does some 75 million requests a second.
+const SLOWEST: [f64; 2] = [30.0, 10.0];
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let small = arguments.iter().any(|argument| argument == "--test");
     let named: Vec<&String> = arguments.iter().filter(|it| !it.starts_with('-')).collect();
     let wanted = |name: &str| named.is_empty() || named.iter().any(|it| *it == name);
-    let requests = if small { 1000 } else { 2_000_000 };
+    let requests = if small { 50_000 } else { 2_000_000 };
     let file: PathBuf =
         std::env::temp_dir().join(format!("tierscope-bench-{}.trc", std::process::id()));
     let making = fastest(|| {
@@ -88,6 +92,8 @@ fn main() {
             std::hint::black_box(one);
         }
     });
+    let of_lines = find("dramsim3").expect("it is a format");
+    let lines = plainest(of_lines, &written(of_lines, requests));
     let formats = FORMATS.iter().filter(|format| format.is_written() && wanted(format.name));
     for format in formats {
         let bytes = written(format, requests);
@@ -122,6 +128,12 @@ fn main() {
             writing / plain,
             rate(plain),
         );
+        let is_text = !format.example.is_empty();
+        for (what, seconds) in [("reading", reading), ("writing", writing)] {
+            let (name, ratio) = (format.name, seconds / lines);
+            let most = SLOWEST[usize::from(!is_text)];
+            assert!(ratio < most, "{what} {name} takes {ratio:.0} times a loop over lines");
+        }
         if format.program.is_some() {
             let mut ops = 0;
             let pulling = fastest(|| {
