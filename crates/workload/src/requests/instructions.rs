@@ -256,17 +256,13 @@ fn spread(one: &mut Instruction, extent: Extent, how: &How, done: &mut Converted
         return;
     }
     let line_bytes = u64::from(how.line_bytes);
-    let mut number = 0;
-    while let Some(access) = one.accesses.get_mut(number) {
-        let (whole, bytes) = (*access, std::mem::take(&mut access.bytes));
-        number += 1;
-        done.sizes_left_out += u64::from(bytes > 0);
+    for whole in std::mem::take(&mut one.accesses) {
+        done.sizes_left_out += u64::from(whole.bytes > 0);
+        one.accesses.push(TraceRequest { bytes: 0, ..whole });
         // The last byte may be the largest number.
         let mut next = (whole.address / line_bytes + 1).checked_mul(line_bytes);
         while let Some(address) = next.filter(|address| *address < whole.end()) {
-            let part = TraceRequest { address, bytes: 0, ..whole };
-            one.accesses.insert(number, part);
-            number += 1;
+            one.accesses.push(TraceRequest { address, bytes: 0, ..whole });
             next = address.checked_add(line_bytes);
         }
     }
