@@ -2494,6 +2494,13 @@ class Storage(_Spec):
     dram_capacity: str | None = None
     """Main memory. A size such as ``"64GiB"``."""
 
+    memory_limit: str | None = None
+    """What the program may have of it, with the pages of files that it uses: the limit of its
+    memory control group (`memory.max`); none, where it is not said.
+
+    A size such as ``"64GiB"``.
+    """
+
     initial: Literal["empty", "prefilled"] | None = None
     """What DRAM holds at the start.
 

@@ -42,12 +42,19 @@ use std::collections::VecDeque;
 use tierscope_kernel::{CowMap, Slab, Stage, Timeline};
 use tierscope_units::{Duration, Problems, Size};
 
+/// The least that a memory control group may have here: 128 pages of 4 KiB.
+const LEAST_LIMIT: Size = Size::from_bytes(512 << 10);
+
 /// `storage`: the operating system pages between DRAM and the store (\[HYB15\] §2.2).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StorageSpec {
     /// Main memory.
     pub dram_capacity: Size,
+    /// What the program may have of it, with the pages of files that it uses: the limit of its memory control group
+    /// (`memory.max`); none, where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit: Option<Size>,
     /// What DRAM holds at the start.
     pub initial: InitialContent,
     /// Largest readahead window for files; 0 for none.
@@ -110,6 +117,10 @@ impl OrganizationDescription for StorageSpec {
     fn check(&self, path: &str, problems: &mut Problems) {
         // The data of the kernel itself take 1 MiB.
         problems.at_least(path, "dram_capacity", self.dram_capacity, Size::from_bytes(2 << 20));
+        if let Some(limit) = self.memory_limit {
+            problems.at_least(path, "memory_limit", limit, LEAST_LIMIT);
+            problems.at_most(path, "memory_limit", limit, self.dram_capacity);
+        }
         problems.at_least(path, "host_queue_depth", self.host_queue_depth, 1);
         problems.at_least(path, "swap_cluster_pages", self.swap_cluster_pages, 1);
         problems.at_least(path, "largest_request", self.largest_request, Size::from_bytes(1));
@@ -859,6 +870,7 @@ pub(super) mod tests {
     fn storage_behind(depth: u32, link: &dyn LinkDescription, check_data: bool) -> Storage {
         let spec = StorageSpec {
             dram_capacity: Size::from_bytes(1 << 20),
+            memory_limit: None,
             host_queue_depth: depth,
             ..crate::os::paging::small::storage()
         };

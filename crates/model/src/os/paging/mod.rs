@@ -322,6 +322,8 @@ struct Limits {
     dirty_expire_ps: u64,
     watermark_scale: f64,
     store_bytes: u64,
+    /// What the memory control group of the program may have.
+    memory: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -452,6 +454,7 @@ impl Paging {
             dirty_expire_ps: spec.dirty_expire.picoseconds(),
             watermark_scale: spec.watermark_scale,
             store_bytes,
+            memory: spec.memory_limit.map_or(u64::MAX, |limit| limit.bytes() / page_bytes),
         });
         let policy = storage.map_or(ReclaimPolicy::Fifo, |(spec, _)| spec.reclaim);
         let reclaim = storage.map_or_else(Reclaim::nothing, |(spec, _)| {

@@ -225,13 +225,20 @@ impl Paging {
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Option<u64>, OsError> {
-        if self.limits.is_none() {
+        let Some(limits) = &self.limits else {
             let frame = if self.nodes > 1 {
                 self.allocate_of_nodes(owner)
             } else {
                 self.frames.allocate(owner)
             };
             return frame.map(Some).ok_or(self.out_of_memory());
+        };
+        let most = limits.memory;
+        if owner != Owner::Kernel
+            && self.reclaim.pages() >= most
+            && !self.charge(most, work, held)?
+        {
+            return Ok(None);
         }
         if self.prefilled && self.frames.next_is_fresh() {
             // It still holds an unrelated clean page, dropped at the cost of its removal.
@@ -262,6 +269,30 @@ impl Paging {
         };
         self.reclaim.add(frame, 0, kind, shadow);
         Ok(Some(frame))
+    }
+
+    /// Has the program's memory control group give up pages until another may come (`try_charge_memcg`,
+    /// mm/memcontrol.c); whether one may, or whoever needs it has to wait until what leaves is gone.
+    fn charge(
+        &mut self,
+        most_pages: u64,
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+    ) -> Result<bool, OsError> {
+        let mut tries = 0;
+        while self.reclaim.pages() >= most_pages + self.leaving && tries < MOST_TRIES {
+            let reclaimed = self.counters.reclaimed_pages;
+            self.reclaim(Reclaimer::Group, work, held)?;
+            let progress = self.counters.reclaimed_pages > reclaimed || !self.transfers.is_empty();
+            tries += if progress { MOST_TRIES } else { 1 };
+        }
+        if self.reclaim.pages() < most_pages {
+            return Ok(true);
+        }
+        if self.transfers.is_empty() {
+            return Err(OsError::OutOfMemory { capacity_bytes: most_pages * self.page_bytes });
+        }
+        Ok(false)
     }
 
     /// A frame holds nothing any more.
@@ -337,7 +368,7 @@ impl Paging {
         }
         if dirty > 0 && (dirty == tried || pages == 0) {
             self.flush_all();
-            if pages == 0 && matches!(who, Reclaimer::Direct { .. }) {
+            if pages == 0 && !matches!(who, Reclaimer::Background { .. }) {
                 // Nothing else is left: it does not wait for the flusher to come.
                 self.write_oldest(work)?;
             }

@@ -12,6 +12,7 @@ pub const FRAMES: u64 = 1024;
 pub fn storage() -> StorageSpec {
     StorageSpec {
         dram_capacity: Size::from_bytes(FRAMES * 4096),
+        memory_limit: None,
         initial: InitialContent::Empty,
         readahead: Size::from_bytes(0),
         largest_folio: Size::from_bytes(4096),

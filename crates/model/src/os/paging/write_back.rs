@@ -101,11 +101,12 @@ impl Paging {
 
     /// Dirty pages above which a writer waits, and above which they are written in the background: of
     /// what is free or holds files, once a page or none has come to these (`global_dirtyable_memory`, `domain_dirty_limits`,
-    /// mm/page-writeback.c).
+    /// mm/page-writeback.c), for the control group too (`mdtc_calc_avail`).
     fn dirty_limits(&self, limits: &Limits, coming: u64) -> (u64, u64) {
         let free = self.frames.free().saturating_sub(coming);
         let files = self.reclaim.file_pages().unwrap_or(self.reclaim.pages()) + coming;
-        let dirtyable = free.saturating_sub(self.watermarks.high) + files;
+        let left = limits.memory.saturating_sub(self.reclaim.pages()).saturating_sub(coming);
+        let dirtyable = free.saturating_sub(self.watermarks.high).min(left) + files;
         let share = |ratio: f64| ((dirtyable as f64 * ratio) as u64).max(1);
         let (hard, soft) = (share(limits.dirty_ratio), share(limits.dirty_background_ratio));
         // Writers are held back between the two already (`dirty_freerun_ceiling`).

@@ -258,3 +258,68 @@ fn what_does_not_fit_is_told_in_the_units_of_descriptions() {
     let journal = crate::os::paging::OsError::JournalFull { capacity_bytes }.to_string();
     assert!(journal.contains("the journal's 3MiB; give"), "{journal}");
 }
+
+fn limited(pages: u64) -> Paging {
+    small(|spec| spec.memory_limit = Some(Size::from_bytes(pages * PAGE)))
+}
+
+#[test]
+fn a_control_group_has_no_more_than_its_limit_while_frames_are_free() {
+    const LIMIT: u64 = 200;
+    let mut paging = limited(LIMIT);
+    for page in 0..LIMIT {
+        assert!(matches!(fault(&mut paging, page, true), Next::Ready(_)));
+        assert_eq!(paging.counters.reclaimed_pages, 0, "page {page}");
+    }
+    for page in LIMIT..3 * LIMIT {
+        touch(&mut paging, page, true);
+        settle(&mut paging);
+        assert!(paging.reclaim.pages() <= LIMIT);
+        assert!(paging.frames.free() >= FRAMES / 2, "nobody else is short of memory");
+    }
+    // What comes back is charged as what is new.
+    let swapped = paging.counters.swap_outs;
+    assert!(swapped >= 2 * LIMIT, "{swapped}");
+    touch(&mut paging, 0, false);
+    settle(&mut paging);
+    assert!(paging.reclaim.pages() <= LIMIT);
+    assert_eq!(paging.counters.background_reclaimed_pages, 0);
+}
+
+#[test]
+fn files_that_are_read_are_charged_to_the_control_group() {
+    let mut paging = limited(150);
+    paging.open(FILE, 600 * PAGE).unwrap();
+    read(&mut paging, 0..600);
+    assert!(paging.reclaim.pages() <= 150, "{}", paging.reclaim.pages());
+    assert!(paging.counters.reclaimed_pages >= 450);
+}
+
+#[test]
+fn writers_of_a_control_group_wait_by_what_it_may_have() {
+    // Of 1024 frames half may be dirty, writers are held back from a quarter on; of 200 the same.
+    let throttled = |limit: Option<u64>| {
+        let mut paging = small(|spec| {
+            spec.memory_limit = limit.map(|pages| Size::from_bytes(pages * PAGE));
+        });
+        paging.open(FILE, 0).unwrap();
+        for page in 0..120 {
+            write(&mut paging, FILE, page, 0);
+        }
+        paging.counters.throttled_writes
+    };
+    assert_eq!(throttled(None), 0);
+    assert!(throttled(Some(200)) > 0);
+}
+
+#[test]
+fn a_control_group_that_can_give_up_nothing_is_out_of_memory() {
+    let mut paging = limited(130);
+    for page in 0..130 {
+        let Next::Ready(frame) = fault(&mut paging, page, true) else { panic!("memory is free") };
+        // As pages are to which something is being moved.
+        paging.hold(frame);
+    }
+    let told = paging.fault(130, true, 0, &mut Vec::new(), &|_| false);
+    assert_eq!(told.err(), Some(OsError::OutOfMemory { capacity_bytes: 130 * PAGE }));
+}
