@@ -1,4 +1,4 @@
-/* What becomes of files besides reads and writes of them: names taken away, files emptied and copied, blocks allocated
+/* What becomes of files besides reads and writes of them: names given and taken away, files emptied and copied, blocks allocated
  * and freed, in a known order. Where the file system lacks something, or the emulator, the status says so. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -69,6 +69,18 @@ int main(int argc, char **argv)
     CHECK(close(out) == 0);
     CHECK(truncate(third, 10) == 0);
     CHECK(unlink(third) == 0);
+
+    /* Directories: one is made and listed, and a file leaves it. */
+    static char inner[8192];
+    snprintf(inner, sizeof inner, "%s/a", third);
+    CHECK(mkdir(third, 0700) == 0);
+    CHECK(close(make(inner, 10)) == 0);
+    CHECK(rename(inner, other) == 0);
+    int directory = open(third, O_RDONLY | O_DIRECTORY);
+    CHECK(directory >= 0);
+    CHECK(syscall(SYS_getdents64, directory, buffer, sizeof buffer) > 0);
+    CHECK(fsync(directory) == 0 && close(directory) == 0);
+    CHECK(rmdir(third) == 0 && unlink(other) == 0);
 
     if (fallocate(fd, 0, 0, 65536) != 0)
         return 78;

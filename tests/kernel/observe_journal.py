@@ -31,6 +31,9 @@ LINE = re.compile(r"block_rq_issue: (\d+),(\d+) (\S+) \d+ \(.*?\) (\d+) \+ (\d+)
 WRITE_AND_WAIT = 7
 # asm-generic/mman-common.h.
 MS_ASYNC = 1
+# linux/fcntl.h, linux/fs.h.
+AT_FDCWD = -100
+RENAME_EXCHANGE = 2
 # File systems on which each step is observed.
 TIMES = 9
 # Longer than the kernel's timestamps take to change, at any HZ.
@@ -93,6 +96,33 @@ MORE_STEPS: list[tuple[str, list[list[str | int]]]] = [
     ),
     ("400 files", [["create", 400], ["fsync"]]),
 ]
+# What becomes of names: each from directories "here" and "there" with a file "a" in each, and, in
+# "here", a file "twice" with another name there.
+WRITE = [["append", 1], ["fsync"]]
+STEPS_OF_NAMES: list[tuple[str, list[list[str | int]]]] = [
+    ("nothing but a block", WRITE),
+    ("a directory", [["mkdir", "here/new"], *WRITE]),
+    ("a file in a new directory", [["mkdir", "here/new"], ["make", "here/new/b"], *WRITE]),
+    ("3 directories", [*[["mkdir", f"here/new{n}"] for n in range(3)], *WRITE]),
+    ("a directory removed", [["rmdir", "here/empty"], *WRITE]),
+    ("a file renamed", [["rename", "here/a", "here/b"], *WRITE]),
+    ("a file renamed to another directory", [["rename", "here/a", "there/b"], *WRITE]),
+    ("a file renamed over another", [["rename", "here/a", "here/twin"], *WRITE]),
+    ("a file renamed over that of another directory", [["rename", "here/a", "there/a"], *WRITE]),
+    ("a directory renamed", [["rename", "here/empty", "here/b"], *WRITE]),
+    ("a directory renamed to another", [["rename", "here/empty", "there/b"], *WRITE]),
+    ("a directory renamed over another", [["rename", "here/empty", "there/empty"], *WRITE]),
+    ("two names exchanged", [["exchange", "here/a", "here/twin"], *WRITE]),
+    ("another name", [["link", "here/a", "here/b"], *WRITE]),
+    ("another name in another directory", [["link", "here/a", "there/b"], *WRITE]),
+    ("one of two names taken away", [["unlink", "there/twice"], *WRITE]),
+    ("a file renamed over one of two names", [["rename", "here/a", "there/twice"], *WRITE]),
+    (
+        "a file saved as editors do",
+        [["make", "here/b"], *WRITE, ["rename", "here/b", "here/a"], ["fsync of", "here"]],
+    ),
+    ("400 files in a directory", [["make many", "here/f00000000", 400], *WRITE]),
+]
 
 
 def missing() -> list[str]:
@@ -152,6 +182,8 @@ class FileSystem:
         self.mount.mkdir()
         run("mount", "-t", kind, "-o", options, self.device, str(self.mount))
         self.made = 0
+        # Files of a step on names that it makes, of a row of them the first, and their inodes.
+        self.new: dict[str, int] = {}
         self.file = -1
         self.create(1)
 
@@ -168,9 +200,15 @@ class FileSystem:
             path = self.mount / f"file{self.made:08}"
             self.file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR)
 
-    def do(self, call: str, count: int = 0) -> None:
+    def do(self, call: str, *arguments: str | int) -> None:
+        paths = [it for it in arguments if isinstance(it, str)]
+        count = next((it for it in arguments if isinstance(it, int)), 0)
         if call == "create":
             self.create(count)
+        elif paths:
+            for number in range(max(count, 1)):
+                named = [path.replace("0" * 8, f"{number:08}") for path in paths]
+                self.do_to_names(call, *(self.mount / path for path in named))
         elif call == "append":
             os.pwrite(self.file, os.urandom(count * BLOCK), os.fstat(self.file).st_size)
         elif call == "overwrite":
@@ -200,6 +238,53 @@ class FileSystem:
         else:
             raise ValueError(call)
 
+    def do_to_names(self, call: str, path: Path, other: Path | None = None) -> None:
+        if call == "mkdir":
+            path.mkdir()
+        elif call == "rmdir":
+            path.rmdir()
+        elif call == "unlink":
+            path.unlink()
+        elif call in ("make", "make many"):
+            os.close(self.file)
+            self.file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR)
+            self.new.setdefault(str(path.relative_to(self.mount)), os.fstat(self.file).st_ino)
+        elif call == "fsync of":
+            directory = os.open(path, os.O_RDONLY)
+            os.fsync(directory)
+            os.close(directory)
+        elif call == "rename":
+            path.rename(other)
+        elif call == "link":
+            other.hardlink_to(path)
+        elif call == "exchange":
+            library = ctypes.CDLL(None, use_errno=True)
+            paths = (AT_FDCWD, os.fsencode(path), AT_FDCWD, os.fsencode(other))
+            if library.renameat2(*paths, RENAME_EXCHANGE) != 0:
+                raise OSError(ctypes.get_errno(), "renameat2")
+        else:
+            raise ValueError(call)
+
+    def prepare_names(self) -> None:
+        """The directories and files that steps of names find."""
+        for name in ("here", "there"):
+            shutil.rmtree(self.mount / name, ignore_errors=True)
+        for name in ("here", "there"):
+            (self.mount / name).mkdir()
+            (self.mount / name / "empty").mkdir()
+            (self.mount / name / "a").write_bytes(os.urandom(4 * BLOCK))
+        (self.mount / "here/twin").write_bytes(os.urandom(4 * BLOCK))
+        (self.mount / "here/twice").write_bytes(os.urandom(4 * BLOCK))
+        (self.mount / "there/twice").hardlink_to(self.mount / "here/twice")
+
+    def inodes(self, calls: list[list[str | int]]) -> dict[str, int]:
+        """Numbers of the inodes of paths that calls name, their directories, and the open file."""
+        paths = {Path(it) for _, *words in calls for it in words if isinstance(it, str)}
+        paths |= {parent for path in paths for parent in path.parents if parent.name}
+        there = [path for path in sorted(paths) if (self.mount / path).exists()]
+        numbers = {str(path): (self.mount / path).stat().st_ino for path in there}
+        return numbers | {"open": os.fstat(self.file).st_ino}
+
     def call(self, name: str, *arguments: int) -> None:
         """A function of the C library that Python has none for."""
         function = getattr(ctypes.CDLL(None, use_errno=True), name)
@@ -220,9 +305,11 @@ class FileSystem:
         if failed:
             raise OSError(ctypes.get_errno(), "msync")
 
-    def rest(self) -> None:
+    def rest(self, *, names: bool) -> None:
         """A file of some blocks is open, one to be deleted is there, and nothing is dirty."""
         self.create(1)
+        if names:
+            self.prepare_names()
         self.do("append", 8)
         victim = self.mount / "victim"
         if not victim.exists():
@@ -251,22 +338,25 @@ class FileSystem:
         return asked
 
 
-def observe_system(kind: str, options: str) -> list[dict]:
+def observe_system(kind: str, options: str, *, names: bool) -> list[dict]:
     directory = Path(tempfile.mkdtemp(prefix="tierscope-journal-"))
     try:
         system = FileSystem(directory, kind, options)
         try:
-            steps = [STEPS[0], *STEPS, *(MORE_STEPS if kind == "xfs" else [])]
-            return [observe_step(system, *step) for step in steps][1:]
+            steps = [*STEPS, *(MORE_STEPS if kind == "xfs" else [])]
+            if names:
+                steps = STEPS_OF_NAMES
+            told = [observe_step(system, *step, names=names) for step in [steps[0], *steps]]
+            return told[1:]
         finally:
             system.close()
     finally:
         shutil.rmtree(directory)
 
 
-def observe_often(kind: str, options: str) -> list[dict]:
+def observe_often(kind: str, options: str, *, names: bool) -> list[dict]:
     """What steps ask for most often: a commit may come before what it waits for, and after."""
-    runs = [observe_system(kind, options) for _ in range(TIMES)]
+    runs = [observe_system(kind, options, names=names) for _ in range(TIMES)]
     told = []
     for seen in zip(*runs, strict=True):
         most = max(seen, key=seen.count)
@@ -274,21 +364,32 @@ def observe_often(kind: str, options: str) -> list[dict]:
     return told
 
 
-def observe_step(system: FileSystem, name: str, calls: list[list[str | int]]) -> dict:
-    system.rest()
+def observe_step(
+    system: FileSystem, name: str, calls: list[list[str | int]], *, names: bool
+) -> dict:
+    system.rest(names=names)
+    inodes = system.inodes(calls)
+    system.new.clear()
     (INSTANCE / "trace").write_text("")
     (INSTANCE / "tracing_on").write_text("1")
     for call in calls:
         system.do(*call)
     (INSTANCE / "tracing_on").write_text("0")
     lines = (INSTANCE / "trace").read_text().splitlines()
-    return {"name": name, "calls": calls, "asked": system.classify(lines)}
+    told = {"name": name, "calls": calls, "asked": system.classify(lines)}
+    if names:
+        first = {path: inode for path, inode in system.new.items() if path in str(calls)}
+        told["inodes"] = system.inodes(calls) | first | inodes
+    return told
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output", type=Path)
     parser.add_argument("--only", metavar="KIND", help="ext3, ext4 or xfs alone")
+    parser.add_argument(
+        "--names", action="store_true", help="what becomes of names and directories instead"
+    )
     arguments = parser.parse_args()
     output = arguments.output
     if lacks := missing():
@@ -300,7 +401,11 @@ def main() -> None:
             XFS_LOOKS.write_text(RARELY)
         (INSTANCE / "events/block/block_rq_issue/enable").write_text("1")
         systems = [
-            {"name": name, "options": options, "steps": observe_often(kind, options)}
+            {
+                "name": name,
+                "options": options,
+                "steps": observe_often(kind, options, names=arguments.names),
+            }
             for name, kind, options in SYSTEMS
             if arguments.only in (None, kind)
         ]

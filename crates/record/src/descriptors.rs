@@ -93,8 +93,7 @@ impl Descriptors {
     /// The number of a file that a call names.
     pub fn number_of(&mut self, target: &Target) -> (FileId, NewFile) {
         let key = self.key(&target.status, target.generation);
-        let size_bytes = target.status.st_size.max(0) as u64;
-        self.number_at(key, || FileInfo { name: name_of(&target.path), size_bytes })
+        self.number_at(key, || FileInfo { name: target.name(), size_bytes: target.size_bytes() })
     }
 
     /// The program has deleted the last name of a file of this device and inode.
@@ -155,6 +154,18 @@ impl Descriptors {
         all.sort_unstable_by_key(|file| file.number);
         all
     }
+}
+
+/// The directory that a descriptor stands for.
+pub fn directory(descriptor: i32) -> Option<Target> {
+    let status = file_status(descriptor)?;
+    let is_one = status.st_mode & libc::S_IFMT == libc::S_IFDIR;
+    if is_one { Target::find_directory(&path_of(descriptor)) } else { None }
+}
+
+/// The directory that has the name of a descriptor's file.
+pub fn directory_above(descriptor: i32) -> Option<Target> {
+    Target::find_directory(path_of(descriptor).parent()?)
 }
 
 /// The file's size in bytes now.

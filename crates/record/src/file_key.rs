@@ -31,13 +31,49 @@ impl Target {
     /// What a path of a call stands for, beside an open directory; of a symbolic link, with `follow`, what that stands
     /// for. Nothing where there is no such file, or where its content is in no file system on a store.
     pub fn find(directory: i32, path: &CStr, follow: bool) -> Option<Target> {
+        Target::of_kind(directory, path, follow, &[libc::S_IFREG])
+    }
+
+    /// The same of a file or a directory.
+    pub fn find_any(directory: i32, path: &CStr) -> Option<Target> {
+        Target::of_kind(directory, path, false, &[libc::S_IFREG, libc::S_IFDIR])
+    }
+
+    /// The directory that a path stands for.
+    pub fn find_directory(path: &Path) -> Option<Target> {
+        let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+        Target::of_kind(libc::AT_FDCWD, &path, true, &[libc::S_IFDIR])
+    }
+
+    /// The directory that has the name which a call gives or takes.
+    pub fn parent(directory: i32, path: &CStr) -> Option<Target> {
+        Target::find_directory(whole_path(directory, path)?.parent()?)
+    }
+
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.status.st_mode & libc::S_IFMT == libc::S_IFDIR
+    }
+
+    /// What recordings call it: a directory ends with a slash.
+    pub fn name(&self) -> String {
+        let name = name_of(&self.path);
+        if self.is_directory() && !name.ends_with('/') { name + "/" } else { name }
+    }
+
+    fn of_kind(
+        directory: i32,
+        path: &CStr,
+        follow: bool,
+        kinds: &[libc::mode_t],
+    ) -> Option<Target> {
         let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
         let status = status_at(directory, path, flags)?;
         let whole = whole_path(directory, path)?;
-        let regular = status.st_mode & libc::S_IFMT == libc::S_IFREG;
+        let is_wanted = kinds.contains(&(status.st_mode & libc::S_IFMT));
         // The file itself may not be read, and be a link.
-        let system = file_system_of(whole.parent()?)?;
-        if !regular || whole.starts_with("/dev/shm") || is_made_up(system) {
+        let system = file_system_of(whole.parent().unwrap_or(&whole))?;
+        if !is_wanted || whole.starts_with("/dev/shm") || is_made_up(system) {
             return None;
         }
         let flags = if follow { libc::AT_SYMLINK_FOLLOW } else { 0 };
@@ -45,9 +81,14 @@ impl Target {
         Some(Target { status, generation, path: whole })
     }
 
-    /// It has no other name, and is gone with this one.
-    pub fn is_last_name(&self) -> bool {
-        self.status.st_nlink == 1
+    /// Its size; a directory's is not told.
+    pub fn size_bytes(&self) -> u64 {
+        if self.is_directory() { 0 } else { self.status.st_size.max(0) as u64 }
+    }
+
+    /// Names that it has besides; a directory's own are none.
+    pub fn other_names(&self) -> u64 {
+        if self.is_directory() { 0 } else { self.status.st_nlink.saturating_sub(1) }
     }
 }
 
@@ -190,7 +231,7 @@ mod tests {
             let target = Target::find(libc::AT_FDCWD, &named, false).unwrap();
             let system = file_system(file.as_raw_fd()).unwrap();
             assert_eq!(generation_of(system, file.as_raw_fd()), target.generation);
-            assert!(target.is_last_name() && target.path == path);
+            assert!(target.other_names() == 0 && target.path == path);
             if target.generation.is_some() {
                 let key = (target.status.st_dev, target.status.st_ino, target.generation);
                 assert!(seen.insert(key), "its inode may be the same, and its generation not");
@@ -201,5 +242,9 @@ mod tests {
         assert!(Target::find(libc::AT_FDCWD, &named, false).is_none());
         assert!(Target::find(libc::AT_FDCWD, c"/proc/self/maps", true).is_none());
         assert!(Target::find(libc::AT_FDCWD, c"/tmp", true).is_none());
+        let directory = Target::find_any(libc::AT_FDCWD, c"/tmp").unwrap();
+        assert!(directory.is_directory() && directory.name() == "/tmp/");
+        let parent = Target::parent(libc::AT_FDCWD, c"/tmp/nothing").unwrap();
+        assert_eq!(parent.status.st_ino, directory.status.st_ino);
     }
 }

@@ -58,9 +58,15 @@ pub struct ThreadCalls {
     channel: u32,
     /// The host was told that another program may run in this one's place.
     leaving: bool,
-    /// File that the call deletes, plus one, and its device and inode.
+    /// File that the call takes a name away from, plus one, its device and inode, and names that it has besides.
     deleting: u64,
     inode: (u64, u64),
+    names: u64,
+    /// File that the call gives another name, plus one, and the directory of the name that it gives or takes, plus one.
+    moving: u64,
+    parent: u64,
+    /// The call makes the file that it opens, if that is not there.
+    makes: bool,
     /// Of a file that the call empties as it opens it, its size plus one; of one that it deletes its size.
     size: u64,
 }
@@ -218,6 +224,7 @@ pub fn enter(recorder: &Recorder, slot: &mut Slot, number: i64, arguments: [u64;
         }
         libc::SYS_unlink
         | libc::SYS_unlinkat
+        | libc::SYS_rmdir
         | libc::SYS_rename
         | libc::SYS_renameat
         | libc::SYS_renameat2 => enter_removal(recorder, slot),
@@ -267,6 +274,12 @@ fn may_block(recorder: &Recorder, number: i64, arguments: [u64; 6]) -> bool {
         | libc::SYS_rename
         | libc::SYS_renameat
         | libc::SYS_renameat2
+        | libc::SYS_rmdir
+        | libc::SYS_mkdir
+        | libc::SYS_mkdirat
+        | libc::SYS_link
+        | libc::SYS_linkat
+        | libc::SYS_getdents64
         | libc::SYS_fallocate
         | libc::SYS_ftruncate
         | libc::SYS_clock_gettime
@@ -359,9 +372,18 @@ fn leave_successful(recorder: &Recorder, slot: &mut Slot, result: u64, out: &mut
         }
         libc::SYS_unlink
         | libc::SYS_unlinkat
+        | libc::SYS_rmdir
         | libc::SYS_rename
         | libc::SYS_renameat
         | libc::SYS_renameat2 => removed(recorder, slot.calls(), out),
+        libc::SYS_mkdir => out.extend(named(recorder, (libc::AT_FDCWD, a[0]))),
+        libc::SYS_mkdirat => out.extend(named(recorder, (descriptor, a[1]))),
+        libc::SYS_link => out.extend(named(recorder, (libc::AT_FDCWD, a[1]))),
+        libc::SYS_linkat => out.extend(named(recorder, (a[2] as i32, a[3]))),
+        libc::SYS_getdents64 if result > 0 => {
+            let file = directory_of(recorder, descriptor);
+            out.extend(file.map(|file| Call::ReadDirectory { file, length: result }));
+        }
         libc::SYS_copy_file_range | libc::SYS_splice => {
             spliced(recorder, (a[0] as i32, a[1]), (a[2] as i32, a[3]), result, out);
         }
@@ -390,7 +412,9 @@ fn leave_successful(recorder: &Recorder, slot: &mut Slot, result: u64, out: &mut
             out.extend(file.map(|file| Call::SyncFileRange { file, offset, length, flags }));
         }
         libc::SYS_fsync => {
-            out.extend(file_of(recorder, descriptor).map(|file| Call::Sync { file }));
+            let file = file_of(recorder, descriptor);
+            let file = file.or_else(|| directory_of(recorder, descriptor));
+            out.extend(file.map(|file| Call::Sync { file }));
         }
         libc::SYS_fdatasync => {
             out.extend(file_of(recorder, descriptor).map(|file| Call::SyncData { file }));
@@ -499,9 +523,12 @@ fn enter_open(recorder: &Recorder, slot: &mut Slot) {
             None => return,
         },
     };
+    drop(process);
+    slot.calls().makes = flags & libc::O_CREAT as u64 != 0 || number == libc::SYS_creat;
     if flags & libc::O_TRUNC as u64 == 0 {
         return;
     }
+    let process = recorder.process();
     let path = process.read_path(path);
     let target = path.and_then(|path| Target::find(directory, &path, true));
     slot.calls().size = target.map_or(0, |target| target.status.st_size.max(0) as u64 + 1);
@@ -509,57 +536,113 @@ fn enter_open(recorder: &Recorder, slot: &mut Slot) {
 
 fn opened(recorder: &Recorder, calls: &ThreadCalls, descriptor: i32, out: &mut Vec<Call>) {
     let emptied = calls.size.checked_sub(1);
-    let file = {
+    let (file, above) = {
         let mut process = recorder.process();
         process.descriptors.forget(descriptor);
         let (open, new) = process.descriptors.look_up_of(descriptor, emptied);
+        let is_new = new.is_some();
         announce(recorder, new);
-        open.file
+        let above =
+            if is_new && calls.makes { descriptors::directory_above(descriptor) } else { None };
+        (open.file, above.map(|above| number_of(recorder, &mut process, &above)))
     };
     let Some(file) = file else { return };
+    out.extend(above.map(|parent| Call::Within { file, parent, size: 0 }));
     let size = emptied.unwrap_or_else(|| descriptors::size_bytes(descriptor));
     out.push(Call::Open { file, size });
     out.extend(emptied.map(|_| Call::Truncate { file, length: 0 }));
 }
 
-/// Before the kernel takes a name away: afterwards nothing tells what it named.
-fn enter_removal(recorder: &Recorder, slot: &mut Slot) {
-    let Some((target, file)) = removal(recorder, slot.calls()) else { return };
-    let calls = slot.calls();
-    (calls.deleting, calls.size) = (u64::from(file) + 1, target.status.st_size.max(0) as u64);
-    calls.inode = (target.status.st_dev, target.status.st_ino);
+/// The number of a file or directory, which is announced where it is new.
+fn number_of(recorder: &Recorder, process: &mut Process, target: &Target) -> FileId {
+    let (file, new) = process.descriptors.number_of(target);
+    announce(recorder, new);
+    file
 }
 
-/// The file that a call deletes if it succeeds, by removing its only name or by giving that to another.
-fn removal(recorder: &Recorder, calls: &ThreadCalls) -> Option<(Target, FileId)> {
-    const RENAME_EXCHANGE: u64 = libc::RENAME_EXCHANGE as u64;
-    let (a, here) = (calls.arguments, libc::AT_FDCWD);
+/// The number of the directory that a descriptor stands for.
+fn directory_of(recorder: &Recorder, descriptor: i32) -> Option<FileId> {
+    let directory = descriptors::directory(descriptor)?;
+    Some(number_of(recorder, &mut recorder.process(), &directory))
+}
+
+/// A call has given a file a further name, or made a directory.
+fn named(recorder: &Recorder, (directory, path): (i32, u64)) -> Option<Call> {
     let mut process = recorder.process();
-    let (renamed, removed) = match calls.number {
-        libc::SYS_unlink => (None, (here, a[0])),
-        libc::SYS_unlinkat if a[2] as i32 & libc::AT_REMOVEDIR != 0 => return None,
+    let path = process.read_path(path)?;
+    let target = Target::find_any(directory, &path)?;
+    let parent = Target::parent(directory, &path)?;
+    let parent = number_of(recorder, &mut process, &parent);
+    let file = number_of(recorder, &mut process, &target);
+    Some(match target.is_directory() {
+        true => Call::MakeDirectory { file, parent },
+        false => Call::Link { file, parent },
+    })
+}
+
+/// Before the kernel takes a name away: afterwards nothing tells what it named.
+fn enter_removal(recorder: &Recorder, slot: &mut Slot) {
+    const RENAME_EXCHANGE: u64 = libc::RENAME_EXCHANGE as u64;
+    let (number, a, here) = (slot.calls().number, slot.calls().arguments, libc::AT_FDCWD);
+    let mut process = recorder.process();
+    let (renamed, removed) = match number {
+        libc::SYS_unlink | libc::SYS_rmdir => (None, (here, a[0])),
         libc::SYS_unlinkat => (None, (a[0] as i32, a[1])),
         libc::SYS_rename => (Some((here, a[0])), (here, a[1])),
-        libc::SYS_renameat2 if a[4] & RENAME_EXCHANGE != 0 => return None,
+        libc::SYS_renameat2 if a[4] & RENAME_EXCHANGE != 0 => return,
         _ => (Some((a[0] as i32, a[1])), (a[2] as i32, a[3])),
     };
-    let find = |(directory, path)| Target::find(directory, &process.read_path(path)?, false);
-    let target = find(removed)?;
+    let find = |(directory, path)| Target::find_any(directory, &process.read_path(path)?);
+    let (target, moved) = (find(removed), renamed.and_then(find));
     // What two names of one file are renamed to each other does nothing (rename(2)).
     let of = |target: &Target| (target.status.st_dev, target.status.st_ino);
-    let is_itself = renamed.and_then(find).is_some_and(|renamed| of(&renamed) == of(&target));
-    if is_itself || !target.is_last_name() {
-        return None;
+    if let (Some(target), Some(moved)) = (&target, &moved)
+        && of(target) == of(moved)
+    {
+        return;
     }
-    let (file, new) = process.descriptors.number_of(&target);
-    announce(recorder, new);
-    Some((target, file))
+    let above = |(directory, path)| Target::parent(directory, &process.read_path(path)?);
+    let (parent, before) = (above(removed), renamed.and_then(above));
+    let mut told = |target: &Target| {
+        let (file, new) = process.descriptors.number_of(target);
+        let is_new = new.is_some();
+        announce(recorder, new);
+        (file, is_new)
+    };
+    let parent = parent.map_or(0, |parent| u64::from(told(&parent).0) + 1);
+    let before = before.map(|before| told(&before).0);
+    let moving = moved.as_ref().map(|moved| (told(moved), moved.size_bytes()));
+    let deleting = target.as_ref().map_or(0, |target| u64::from(told(target).0) + 1);
+    drop(process);
+    // A file that is renamed before anything else is done to it is told of first.
+    if let (Some(((file, true), size)), Some(parent)) = (moving, before) {
+        slot.call(&Call::Within { file, parent, size });
+    }
+    let calls = slot.calls();
+    (calls.deleting, calls.parent) = (deleting, parent);
+    calls.moving = moving.map_or(0, |((file, _), _)| u64::from(file) + 1);
+    if let Some(target) = target {
+        (calls.size, calls.names) = (target.size_bytes(), target.other_names());
+        calls.inode = of(&target);
+    }
 }
 
 fn removed(recorder: &Recorder, calls: &ThreadCalls, out: &mut Vec<Call>) {
-    let Some(file) = calls.deleting.checked_sub(1) else { return };
-    recorder.process().descriptors.delete(calls.inode);
-    out.push(Call::Unlink { file: file as FileId, size: calls.size });
+    let file = |number: u64| number.checked_sub(1).map_or(NO_FILE, |file| file as FileId);
+    let (parent, size, names) = (file(calls.parent), calls.size, calls.names);
+    if calls.deleting > 0 && names == 0 {
+        recorder.process().descriptors.delete(calls.inode);
+    }
+    let is_directory = calls.number == libc::SYS_rmdir
+        || calls.number == libc::SYS_unlinkat
+            && calls.arguments[2] as i32 & libc::AT_REMOVEDIR != 0;
+    out.extend(match (file(calls.moving), file(calls.deleting)) {
+        (NO_FILE, NO_FILE) => None,
+        (NO_FILE, file) if is_directory => Some(Call::RemoveDirectory { file }),
+        (NO_FILE, file) if names == 0 => Some(Call::Unlink { file, size }),
+        (NO_FILE, file) => Some(Call::Unname { file, parent }),
+        (file, replaced) => Some(Call::Rename { file, parent, replaced, size, names }),
+    });
 }
 
 /// A call has moved `done` bytes within the kernel: from a descriptor to another, each with the address of an offset, or

@@ -262,7 +262,9 @@ fn calls(ops: &[Op]) -> impl Iterator<Item = (usize, Call)> + '_ {
 /// The file that a call names.
 fn file(call: Call) -> Option<FileId> {
     match call {
-        Call::Map { file, .. } => Some(file).filter(|file| *file != NO_FILE),
+        Call::Map { file, .. } | Call::ReadDirectory { file, .. } => {
+            Some(file).filter(|file| *file != NO_FILE)
+        }
         Call::Open { file, .. }
         | Call::Close { file }
         | Call::Read { file, .. }
@@ -276,6 +278,12 @@ fn file(call: Call) -> Option<FileId> {
         | Call::SpliceRead { file, .. }
         | Call::SpliceWrite { file, .. }
         | Call::Allocate { file, .. }
+        | Call::MakeDirectory { file, .. }
+        | Call::RemoveDirectory { file }
+        | Call::Rename { file, .. }
+        | Call::Link { file, .. }
+        | Call::Unname { file, .. }
+        | Call::Within { file, .. }
         | Call::Truncate { file, .. } => Some(file),
         _ => None,
     }

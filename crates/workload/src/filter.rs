@@ -178,7 +178,14 @@ fn changes_memory(ops: &[Op]) -> bool {
             | Call::Sleep { .. }
             | Call::Other { .. }
             | Call::Marker { .. }
-            | Call::Unlink { .. },
+            | Call::Unlink { .. }
+            | Call::MakeDirectory { .. }
+            | Call::RemoveDirectory { .. }
+            | Call::ReadDirectory { .. }
+            | Call::Rename { .. }
+            | Call::Link { .. }
+            | Call::Unname { .. }
+            | Call::Within { .. },
         ) => false,
     }
 }

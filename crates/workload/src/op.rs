@@ -376,6 +376,23 @@ calls! {
     SpliceWrite = 30 { file: FileId, offset: u64, length: u64 },
     /// Changes which blocks a file has (fallocate); `mode` is that of the call, [`fallocate`].
     Allocate = 31 { file: FileId, mode: u64, offset: u64, length: u64 },
+    /// Makes a directory in another, [`NO_FILE`] for the topmost (mkdir). Directories are numbered among files.
+    MakeDirectory = 32 { file: FileId, parent: FileId },
+    /// Removes an empty directory (rmdir).
+    RemoveDirectory = 33 { file: FileId },
+    /// Reads so many bytes of the names in a directory (getdents64).
+    ReadDirectory = 34 { file: FileId, length: u64 },
+    /// Gives a file, or a directory, another name in a directory, and takes the one that it had. Where the name is that of
+    /// another, `replaced`, else [`NO_FILE`], that loses it: one of `size` bytes where it is told of here first, which has
+    /// so many other `names`, and goes as a deleted one where it has none.
+    Rename = 35 { file: FileId, parent: FileId, replaced: FileId, size: u64, names: u64 },
+    /// Gives a file one more name, in a directory (link).
+    Link = 36 { file: FileId, parent: FileId },
+    /// Takes one of several names of a file, which is in a directory (unlink).
+    Unname = 37 { file: FileId, parent: FileId },
+    /// Says, before anything else does of a file or directory, in which directory its name is: there from the start with so
+    /// many bytes, or to be made. Of others it is the topmost.
+    Within = 38 { file: FileId, parent: FileId, size: u64 },
 }
 
 /// Modes of fallocate (include/uapi/linux/falloc.h). None of them: blocks are allocated, and the file grows.

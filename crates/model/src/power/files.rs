@@ -76,6 +76,13 @@ pub enum Note {
         /// The transaction.
         transaction: u64,
     },
+    /// The last changes of two files belong together: one has taken the name of the other.
+    Renamed {
+        /// Which has it.
+        file: InodeId,
+        /// Whose it was.
+        replaced: InodeId,
+    },
     /// A transaction begins to be committed.
     Commit {
         /// The transaction.
@@ -214,6 +221,8 @@ pub struct Files {
     changes: CowMap<Change>,
     last_change: u64,
     change_of: CowMap<u64>,
+    /// Of each file: by which change it took the name of another last, and that, and by which change the other lost it.
+    renamed: CowMap<(u64, InodeId, u64)>,
     mappings: CowMap<Mapping>,
     last_mapping: u64,
     mapping_of: CowMap<u64>,
@@ -274,6 +283,7 @@ impl Files {
             changes: CowMap::new(Change::default()),
             last_change: 0,
             change_of: CowMap::new(0),
+            renamed: CowMap::new((0, 0, 0)),
             mappings: CowMap::new(Mapping::default()),
             last_mapping: 0,
             mapping_of: CowMap::new(0),
@@ -325,6 +335,7 @@ impl Files {
             writes: self.writes.fork(),
             changes: self.changes.fork(),
             change_of: self.change_of.fork(),
+            renamed: self.renamed.fork(),
             mappings: self.mappings.fork(),
             mapping_of: self.mapping_of.fork(),
             mapped: self.mapped.fork(),
@@ -376,6 +387,10 @@ impl Files {
                 self.map(page_of(file, index), transaction, Some(place), since);
             }
             Note::Cut { file, pages, transaction } => self.cut_off(file, pages, transaction),
+            Note::Renamed { file, replaced } => {
+                let [took, lost] = [file, replaced].map(|file| self.change_of.get(file.into()));
+                self.renamed.set(file.into(), (took, replaced, lost));
+            }
             Note::Commit { transaction, log, data, record } => {
                 self.commit(transaction, &log, &data, record);
             }
@@ -839,6 +854,14 @@ impl Files {
         Some(number)
     }
 
+    /// Whether a file shows that it has the name of another and that has it, too, or neither has it (rename(2): "there will
+    /// be no point at which another process attempting to access newpath will find it missing").
+    fn has_half_a_name(&self, file: u64, change: u64) -> bool {
+        let (took, replaced, lost) = self.renamed.get(file);
+        let other = if took == 0 { None } else { self.shown(replaced) };
+        other.is_some_and(|other| (change >= took) != (other >= lost))
+    }
+
     /// Where a page lies, as of a transaction.
     fn mapping(&self, page: u64, transaction: u64) -> Option<Mapping> {
         let mut number = self.mapping_of.get(page);
@@ -858,6 +881,9 @@ impl Files {
     pub(crate) fn found(&self, line: u64) -> Option<u64> {
         if let Some(file) = line.checked_sub(self.inodes) {
             let change = self.shown(file as InodeId)?;
+            if self.has_half_a_name(file, change) {
+                return Some(ALIEN);
+            }
             return Some(if change == 0 { 0 } else { OF_INODE | change });
         }
         let content = self.seen.get(line);

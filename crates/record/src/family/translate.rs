@@ -105,6 +105,17 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
         self.files.get(&file).copied().unwrap_or(NO_FILE)
     }
 
+    /// Gives files their numbers here, but for none; whether all have one.
+    fn renumber_all<const N: usize>(&self, files: [&mut FileId; N]) -> bool {
+        let mut all = true;
+        for file in files {
+            let had = *file;
+            *file = self.file(had);
+            all &= had == NO_FILE || *file != NO_FILE;
+        }
+        all
+    }
+
     fn call(&mut self, call: Call) -> Call {
         let call = self.relocated(call);
         match call {
@@ -158,6 +169,13 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
             | Call::SpliceRead { .. }
             | Call::SpliceWrite { .. }
             | Call::Allocate { .. }
+            | Call::MakeDirectory { .. }
+            | Call::RemoveDirectory { .. }
+            | Call::ReadDirectory { .. }
+            | Call::Rename { .. }
+            | Call::Link { .. }
+            | Call::Unname { .. }
+            | Call::Within { .. }
             | Call::Spawn { .. }
             | Call::Signal { .. }
             | Call::Wait { .. }
@@ -188,10 +206,27 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
             | Call::SpliceRead { file, .. }
             | Call::SpliceWrite { file, .. }
             | Call::Allocate { file, .. }
+            | Call::RemoveDirectory { file }
+            | Call::ReadDirectory { file, .. }
             | Call::Truncate { file, .. } => {
                 *file = self.file(*file);
                 if *file == NO_FILE {
                     // It was never announced: the process was killed in between.
+                    return Call::Other { number: 0 };
+                }
+            }
+            Call::Rename { file, parent, replaced, .. } => {
+                let known = self.renumber_all([file, parent, replaced]);
+                if !known {
+                    return Call::Other { number: 0 };
+                }
+            }
+            Call::MakeDirectory { file, parent }
+            | Call::Link { file, parent }
+            | Call::Unname { file, parent }
+            | Call::Within { file, parent, .. } => {
+                let known = self.renumber_all([file, parent]);
+                if !known {
                     return Call::Other { number: 0 };
                 }
             }

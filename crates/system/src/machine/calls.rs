@@ -21,10 +21,14 @@ pub(super) enum CallKind {
     Splice,
     /// fallocate.
     Allocate,
+    /// rename.
+    Name,
+    /// getdents64.
+    List,
 }
 
 impl CallKind {
-    const ALL: [(CallKind, &str); 8] = [
+    const ALL: [(CallKind, &str); 10] = [
         (CallKind::Open, "open"),
         (CallKind::Read, "read"),
         (CallKind::Write, "write"),
@@ -33,6 +37,8 @@ impl CallKind {
         (CallKind::CopyRange, "copy_file_range"),
         (CallKind::Splice, "splice"),
         (CallKind::Allocate, "fallocate"),
+        (CallKind::Name, "rename"),
+        (CallKind::List, "getdents"),
     ];
 
     /// The kind of a call, if it is one on a file that may take long.
@@ -49,6 +55,8 @@ impl CallKind {
             Call::CopyRange { .. } => CallKind::CopyRange,
             Call::SpliceRead { .. } | Call::SpliceWrite { .. } => CallKind::Splice,
             Call::Allocate { .. } => CallKind::Allocate,
+            Call::Rename { .. } => CallKind::Name,
+            Call::ReadDirectory { .. } => CallKind::List,
             _ => return None,
         })
     }

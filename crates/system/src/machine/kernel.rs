@@ -469,6 +469,7 @@ impl Machine {
                 | Call::Fork { .. }
                 | Call::Exec { .. }
                 | Call::Exit { .. }
+                | Call::Within { .. }
         );
         let kind = CallKind::of(&call).filter(|_| !self.functional);
         self.threads[id].called = kind.map(|kind| Called { kind, since_ps: now_ps, bytes: 0 });
@@ -567,6 +568,26 @@ impl Machine {
                 let inode = self.paging.unlink(file, size)?;
                 inode.into_iter().for_each(|inode| self.forget_unsynced(inode, 0));
             }
+            Call::MakeDirectory { file, parent } => self.paging.make_directory(file, parent)?,
+            Call::RemoveDirectory { file } => self.paging.remove_directory(file)?,
+            Call::ReadDirectory { file, length } => {
+                let blocks = self.paging.list_directory(file, length)?;
+                let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+                let paths = self.os.paths.file_system;
+                steps.extend(path_steps(Stage::FileSystem, paths, blocks));
+            }
+            Call::Rename { file, parent, replaced, size, names } => {
+                let mut gone = None;
+                let (_, work) = self.decide(|paging, work, _| {
+                    gone = paging.rename(file, parent, (replaced, size, names), work)?;
+                    Ok(Next::WaitForFrame)
+                })?;
+                steps.extend(self.work_steps(&work));
+                gone.into_iter().for_each(|inode| self.forget_unsynced(inode, 0));
+            }
+            Call::Link { file, parent } => self.paging.link(file, parent, true)?,
+            Call::Unname { file, parent } => self.paging.link(file, parent, false)?,
+            Call::Within { file, parent, size } => self.paging.tell_parent(file, parent, size)?,
             // As fdatasync, mapping by mapping (mm/msync.c).
             Call::SyncRange { address, length } => {
                 for (inode, pages) in self.paging.shared_in(address, length) {

@@ -26,9 +26,8 @@ pub struct Options {
 
 /// Numbers of system calls (Linux, x86-64).
 const STAT: u64 = 4;
-const GETDENTS: u64 = 217;
-const MKDIR: u64 = 83;
-const RMDIR: u64 = 84;
+/// Bytes of a name of 8 characters that a call returns (`struct linux_dirent64`, in whole words).
+const LISTED_BYTES: u64 = 32;
 /// Instructions of a turn of `hog`: a store and the loop around it.
 const HOG_INSTRUCTIONS: u64 = 3;
 const PICOSECONDS_PER_SECOND: f64 = 1e12;
@@ -96,6 +95,14 @@ pub fn stream(
         };
         (0..spec.entries).map(file)
     });
+    let directory = |spec: &super::Fileset| FileInfo {
+        name: format!("{}/directory/", spec.name),
+        size_bytes: 0,
+    };
+    let makes = |flowop: &Flowop| matches!(flowop.kind, Kind::MakeDir | Kind::RemoveDir);
+    let has_directories = model.threads.iter().any(|thread| thread.flowops.iter().any(makes));
+    let directories = model.filesets.iter().filter(|_| has_directories).map(directory);
+    let info = info.chain(directories);
     let buffers: Vec<u64> = model
         .threads
         .iter()
@@ -288,13 +295,18 @@ impl FilebenchStream {
             StatFile => self.stat(thread, flowop),
             Fsync => self.fsync(thread, flowop),
             FsyncSet => self.fsync_set(thread, flowop),
-            MakeDir | RemoveDir | ListDir => {
-                let number = match flowop.kind {
-                    MakeDir => MKDIR,
-                    RemoveDir => RMDIR,
-                    _ => GETDENTS,
-                };
-                self.call(Call::Other { number })
+            // Each set has a directory that is made and removed; its files are in the topmost, which is listed.
+            MakeDir | RemoveDir => {
+                let files = self.sets.last().map_or(0, |set| set.file(set.entries()));
+                let file = files + flowop.fileset.unwrap_or(0) as FileId;
+                self.call(match flowop.kind {
+                    MakeDir => Call::MakeDirectory { file, parent: NO_FILE },
+                    _ => Call::RemoveDirectory { file },
+                })
+            }
+            ListDir => {
+                let names = flowop.fileset.map_or(0, |set| self.sets[set].count());
+                self.call(Call::ReadDirectory { file: NO_FILE, length: LISTED_BYTES * names })
             }
             Hog => self.hog(thread, flowop),
             Delay => {

@@ -83,6 +83,15 @@ impl Set {
         self.size_bytes[entry as usize] = 0;
     }
 
+    /// Files that the set may have, and those that are there.
+    pub fn entries(&self) -> u32 {
+        self.nominal_bytes.len() as u32
+    }
+
+    pub fn count(&self) -> u64 {
+        self.there.len() as u64
+    }
+
     pub fn file(&self, entry: u32) -> FileId {
         self.first_file + entry
     }

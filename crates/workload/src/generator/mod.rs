@@ -20,6 +20,7 @@ generators! {
     dd;
     filebench;
     postmark;
+    save;
     kernel;
     mmap_benchmark;
     sqlite;

@@ -130,19 +130,17 @@ const LINE_BYTES: u64 = 64;
 const BUFFER_BYTES: u64 = 4096;
 /// Instructions of copying a line in the program: a string operation, our assumption.
 const COPY_INSTRUCTIONS: u32 = 4;
-/// Numbers of system calls (Linux, x86-64).
-const MKDIR: u64 = 83;
-const RMDIR: u64 = 84;
 const MOST_FILES: u64 = 1 << 20;
 
 /// What is done to one file, or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
-    MakeFolder,
-    RemoveFolder,
-    /// It comes to have so many bytes, of the text from this place on.
+    MakeFolder(u32),
+    RemoveFolder(u32),
+    /// It comes to have so many bytes, of the text from this place on, in a folder, where there are any.
     Create {
         file: u32,
+        folder: Option<u32>,
         bytes: u64,
         text: u64,
     },
@@ -170,6 +168,7 @@ struct Pool {
     /// Files that exist, and their sizes.
     files: Vec<(u32, u64)>,
     next: u32,
+    folders: u32,
     /// Bytes that they have, and the most that they had at once.
     bytes: u64,
     peak_bytes: u64,
@@ -187,7 +186,10 @@ impl Pool {
         let file = self.next;
         self.next += 1;
         self.files.push((file, bytes));
-        self.deeds.push(Deed::Create { file, bytes, text });
+        // Of one folder nothing is drawn (`location_index`).
+        let folder = (self.folders > 1).then(|| self.below(self.folders.into()) as u32);
+        let folder = folder.or((self.folders == 1).then_some(0));
+        self.deeds.push(Deed::Create { file, folder, bytes, text });
         self.grow(bytes);
     }
 
@@ -265,9 +267,10 @@ fn build(parameters: &[(String, Value)], seed: u64) -> Made {
         most,
         files: Vec::new(),
         next: 0,
+        folders: folders as u32,
         bytes: 0,
         peak_bytes: 0,
-        deeds: vec![Deed::MakeFolder; folders as usize],
+        deeds: (0..folders as u32).map(Deed::MakeFolder).collect(),
     };
     for _ in 0..files {
         pool.create();
@@ -288,11 +291,12 @@ fn build(parameters: &[(String, Value)], seed: u64) -> Made {
         while !pool.files.is_empty() {
             pool.delete(0);
         }
-        pool.deeds.extend(vec![Deed::RemoveFolder; folders as usize]);
+        pool.deeds.extend((0..folders as u32).map(Deed::RemoveFolder));
     }
     let postmark = PostMark {
         processes: integer(parameters, "processes", 1..=1 << 20)?,
         files: pool.next,
+        folders: folders as u32,
         peak_bytes: pool.peak_bytes,
         deeds: Arc::new(pool.deeds),
         text_bytes: (2 * most).next_multiple_of(PAGE_BYTES),
@@ -310,6 +314,7 @@ fn build(parameters: &[(String, Value)], seed: u64) -> Made {
 struct PostMark {
     processes: u64,
     files: u32,
+    folders: u32,
     peak_bytes: u64,
     /// What a process does.
     deeds: Arc<Vec<Deed>>,
@@ -413,9 +418,17 @@ impl PostMark {
         let instructions = self.instructions;
         let call = |call: Call, out: &mut Vec<Op>| call.encode(instructions, out);
         match deed {
-            Deed::MakeFolder => call(Call::Other { number: MKDIR }, out),
-            Deed::RemoveFolder => call(Call::Other { number: RMDIR }, out),
-            Deed::Create { file, bytes, text } => {
+            Deed::MakeFolder(folder) => {
+                let file = self.files + folder;
+                call(Call::MakeDirectory { file, parent: NO_FILE }, out);
+            }
+            Deed::RemoveFolder(folder) => {
+                call(Call::RemoveDirectory { file: self.files + folder }, out);
+            }
+            Deed::Create { file, folder, bytes, text } => {
+                if let Some(folder) = folder {
+                    call(Call::Within { file, parent: self.files + folder, size: 0 }, out);
+                }
                 call(Call::Open { file, size: 0 }, out);
                 if process > 0 && self.buffered {
                     // What an earlier process left under this name is cut off (`fopen`, "w+").
@@ -468,7 +481,9 @@ impl Units for PostMark {
 
     fn files(&self) -> Vec<FileInfo> {
         let file = |number| FileInfo { name: format!("postmark/{number}"), size_bytes: 0 };
-        (0..self.files).map(file).collect()
+        let folder =
+            |number| FileInfo { name: format!("postmark/s{number}/"), size_bytes: 0 };
+        (0..self.files).map(file).chain((0..self.folders).map(folder)).collect()
     }
 }
 

@@ -337,6 +337,8 @@ const FLUSH: u8 = OpKind::Flush as u8;
 const FENCE: u8 = OpKind::Fence as u8;
 /// The code of the first call that came with version 7.
 const FIRST_NEW_CALL: u64 = 28;
+/// That of the first that came with version 8.
+const FIRST_CALL_OF_NAMES: u64 = 32;
 const SPLIT_CALL: &str = "a call without all of its arguments";
 
 /// Four-bit codes, sixteen to a word.
@@ -418,13 +420,16 @@ pub struct Decoder {
     /// Whether a block so far passed over a part of the program, and told what was used there.
     pub skips: bool,
     pub uses: bool,
-    /// Whether a block so far had a call of a kind, or with buffers, that no version before the last knows.
+    /// Whether a block so far had a call of a kind, or with buffers, that no version before 7 knows.
     pub new_calls: bool,
+    /// The same of version 8.
+    pub names: bool,
 }
 
 impl Default for Decoder {
     fn default() -> Self {
-        Decoder { predictor: Predictor::new(), skips: false, uses: false, new_calls: false }
+        let predictor = Predictor::new();
+        Decoder { predictor, skips: false, uses: false, new_calls: false, names: false }
     }
 }
 
@@ -527,6 +532,7 @@ impl Decoder {
         }
         let call = Call::decode(header, &out[first + 1..]);
         self.skips |= matches!(call, Some(Call::Skip { .. }));
+        self.names |= call.is_some() && header.word >= FIRST_CALL_OF_NAMES;
         self.new_calls |= call.is_some_and(|call| {
             header.word >= FIRST_NEW_CALL
                 || call.further_buffers(header, &out[first + 1..]).len() > 0

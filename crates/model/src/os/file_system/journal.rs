@@ -13,11 +13,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// the journal's identity, of 16 bytes (`journal_header_t`, `journal_block_tag3_t`, include/linux/jbd2.h).
 const DESCRIPTOR_BYTES: u64 = 12 + 4 + 16;
 const TAG_BYTES: u64 = 16;
+/// Bytes of the head and tail of a block of revocations, and of one (`jbd2_journal_revoke_header_t`, of a file system with
+/// 64-bit block numbers, as mke2fs makes them).
+const REVOKE_HEAD_BYTES: u64 = 12 + 4 + 4;
+const REVOKED_BYTES: u64 = 8;
 
 /// Blocks of the log that a transaction of so many blocks takes: descriptors, blocks, and the record.
 pub fn log_blocks(block_bytes: u64, blocks: u64) -> u64 {
     let tags = (block_bytes - DESCRIPTOR_BYTES) / TAG_BYTES;
     blocks + blocks.div_ceil(tags).max(1) + 1
+}
+
+/// Blocks of the log that say of so many blocks that they are not to be carried out again.
+pub fn revoke_blocks(block_bytes: u64, blocks: u64) -> u64 {
+    blocks.div_ceil((block_bytes - REVOKE_HEAD_BYTES) / REVOKED_BYTES)
 }
 
 /// What each block of the log is for a transaction of these blocks, its record left out: the place of the block that
@@ -50,6 +59,8 @@ pub struct Transaction {
     pub files: BTreeSet<InodeId>,
     /// Places that are free once it is committed, where these are told of: and whose they were.
     pub freed: BTreeMap<u64, FilePage>,
+    /// Places of blocks of metadata that it has freed, and that the log is not to carry out again.
+    pub revoked: BTreeSet<u64>,
     /// It is to be committed.
     wanted: bool,
     /// The drive has been told to write what it had buffered before the record.
@@ -213,6 +224,13 @@ impl Journal {
     pub(super) fn free(&mut self, page: FilePage, place: u64) {
         if let Some(running) = &mut self.running {
             running.freed.insert(place, page);
+        }
+    }
+
+    /// The running transaction frees blocks of metadata (`jbd2_journal_revoke`).
+    pub(super) fn revoke(&mut self, places: &[u64]) {
+        if let Some(running) = &mut self.running {
+            running.revoked.extend(places);
         }
     }
 

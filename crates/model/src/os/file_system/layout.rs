@@ -3,13 +3,13 @@
 //! libxfs/xfs_ialloc.c, libxfs/xfs_dir2_block.c).
 //!
 //! At the start of the store lie superblock, orphans, the journal, group descriptors, bitmaps and inodes,
-//! and then the blocks of the one directory and of the maps of files, as far as they are reserved. Of XFS the groups
+//! and then the blocks of directories and of the maps of files, as far as they are reserved. Of XFS the groups
 //! are allocation groups, whose headers and roots of trees stand for bitmaps.
 
 use super::FileSystemKind;
+use super::names::{NameId, TOP};
 use crate::os::InodeId;
 use std::collections::BTreeSet;
-use tierscope_workload::op::FileId;
 
 /// Bytes of an inode, of a group's descriptor and of a directory's entry (a name of 8 to 16 bytes).
 const INODE_BYTES: u64 = 256;
@@ -56,6 +56,10 @@ const XFS_MAP_HEAD_BYTES: u64 = 72;
 const XFS_UNLINKED_AT: u64 = 40;
 const XFS_UNLINKED_BYTES: u64 = 4;
 
+/// Names that fit an inode: each takes 8 bytes beside the name, of 12 (`xfs_dir2_sf_entry`, with a type and an inode's number
+/// of 4 bytes), behind a head of 6.
+pub(super) const SHORT_FORM_NAMES: u64 = (XFS_INODE_BYTES - 176 - 6) / 20;
+
 /// Parts of a block, a bit each, that XFS logs apart: of 128 bytes, of a block of 4 KiB (`XFS_BLF_CHUNK`).
 pub(super) const PARTS: u64 = 32;
 
@@ -85,6 +89,19 @@ impl Piece {
             Piece::Block { place, .. } | Piece::Inode { place, .. } => *place,
         }
     }
+}
+
+/// An entry of a directory: in its block at this place, as the nth there.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The directory.
+    pub directory: InodeId,
+    /// The place of the block.
+    pub place: u64,
+    /// Entries before it there, where that matters: of XFS.
+    pub nth: u64,
+    /// Whose it is.
+    pub name: NameId,
 }
 
 /// Places of metadata, in bytes from the start of the store.
@@ -181,6 +198,9 @@ impl Layout {
 
     /// The number of a file's inode: those beyond the last share the places of others.
     fn inode_number(&self, file: InodeId) -> u64 {
+        if file == TOP {
+            return ROOT;
+        }
         let count = (self.others - self.inodes) * self.block_bytes / self.inode_bytes;
         FIRST_FILE + u64::from(file) % (count - FIRST_FILE)
     }
@@ -219,23 +239,28 @@ impl Layout {
         self.block(place, within..within + DESCRIPTOR_BYTES)
     }
 
-    /// What changes with an entry in the directory: the entry and the directory's inode.
-    fn entry(&self, name: FileId) -> Vec<Piece> {
-        let bytes = if self.is_xfs() { ENTRY_BYTES + XFS_HASH_BYTES } else { ENTRY_BYTES };
+    /// Names that a block of a directory has room for.
+    pub fn names_in_block(&self) -> u64 {
         let around = XFS_DIRECTORY_HEAD_BYTES + XFS_DIRECTORY_TAIL_BYTES;
-        let room = if self.is_xfs() { self.block_bytes - around } else { self.block_bytes };
-        let (block, nth) = (u64::from(name) / (room / bytes), u64::from(name) % (room / bytes));
-        let place = self.other(block);
-        let directory = self.inode_piece(ROOT, false);
+        match self.is_xfs() {
+            true => (self.block_bytes - around) / (ENTRY_BYTES + XFS_HASH_BYTES),
+            false => self.block_bytes / ENTRY_BYTES,
+        }
+    }
+
+    /// What changes with an entry in a directory: the entry and the directory's inode.
+    pub fn entry(&self, entry: Entry) -> Vec<Piece> {
+        let Entry { directory, place, nth, name } = entry;
+        let inode = self.inode(directory, false);
         if !self.is_xfs() {
-            return vec![self.block(place, nth * bytes..(nth + 1) * bytes), directory];
+            return vec![self.block(place, nth * ENTRY_BYTES..(nth + 1) * ENTRY_BYTES), inode];
         }
         // Behind the head lie entries as they came, before the tail their hashes in order, from the end downwards:
         // of those before a new one each moves (`xfs_dir2_block_addname`).
         let at = XFS_DIRECTORY_HEAD_BYTES + nth * ENTRY_BYTES;
         let end = self.block_bytes - XFS_DIRECTORY_TAIL_BYTES;
         let lowest = end - (nth + 1) * XFS_HASH_BYTES;
-        let before = u64::from(name.wrapping_mul(0x9e37_79b9)) % (nth + 1);
+        let before = u64::from((name as u32).wrapping_mul(0x9e37_79b9)) % (nth + 1);
         let ranges = [
             0..XFS_DIRECTORY_HEAD_BYTES,
             at..at + ENTRY_BYTES,
@@ -244,21 +269,23 @@ impl Layout {
         ];
         let mut pieces: Vec<Piece> =
             ranges.into_iter().map(|range| self.block(place, range)).collect();
-        pieces.push(directory);
+        pieces.push(inode);
         pieces
     }
 
-    /// A file is created: a name and an inode for it.
-    pub fn created(&self, name: FileId, file: InodeId) -> Vec<Piece> {
-        [self.entry(name), self.use_of(file)].concat()
+    /// A block that changes as a whole.
+    pub fn whole_block(&self, place: u64) -> Piece {
+        self.block(place, 0..self.block_bytes)
     }
 
-    /// A file loses its name, and its inode is one of the orphans.
-    pub fn unlinked(&self, name: FileId, file: InodeId) -> Vec<Piece> {
-        let mut pieces = self.entry(name);
-        pieces.push(self.inode(file, false));
-        pieces.push(self.orphans(file));
-        pieces
+    /// A block whose first entries change.
+    pub fn first_part(&self, place: u64) -> Piece {
+        self.block(place, 0..2 * ENTRY_BYTES)
+    }
+
+    /// The place of a block of a directory, by its number among those of all.
+    pub fn directory(&self, number: u64) -> u64 {
+        self.other(number)
     }
 
     /// An inode without a name goes.
@@ -288,7 +315,7 @@ impl Layout {
     }
 
     /// What changes when an inode comes into use, or is no longer: the inode, and which are in use.
-    fn use_of(&self, file: InodeId) -> Vec<Piece> {
+    pub fn use_of(&self, file: InodeId) -> Vec<Piece> {
         let number = self.inode_number(file);
         let group = (number / self.inodes_per_group).min(self.groups - 1);
         let [first, all, free] = self.inode_group(number);

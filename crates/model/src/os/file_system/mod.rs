@@ -4,10 +4,11 @@
 //! ([`layout`] says which), which join a transaction; [`journal`] says when a transaction is written to the
 //! log, and in what order with data and with flushes of the drive. [`crate::os::paging`] carries it out.
 //!
-//! Metadata is always in memory here: it is written, and never read.
+//! [`names`] knows of directories. Metadata is always in memory here: it is written, and never read.
 
 pub mod journal;
 pub mod layout;
+pub mod names;
 pub mod xfs;
 
 use crate::os::InodeId;
@@ -15,6 +16,8 @@ use crate::os::paging::{FilePage, OsError, TransferId};
 use crate::power::{Note, Weakness, Weaknesses};
 use journal::{Journal, Request};
 use layout::{Layout, Piece};
+pub use names::Replaced;
+use names::{Directories, NameId, TOP};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -160,6 +163,8 @@ struct FileMetadata {
     name: FileId,
     /// It has a name.
     exists: bool,
+    /// Its names, each with its directory.
+    names: Vec<(InodeId, NameId)>,
     /// The transactions that last changed it, and what its data need (`i_sync_tid`, `i_datasync_tid`,
     /// fs/ext4/ext4.h).
     changed_by: u64,
@@ -201,6 +206,7 @@ pub struct FileSystem {
     /// Transactions and the log.
     pub journal: Journal,
     files: BTreeMap<InodeId, FileMetadata>,
+    directories: Directories,
     dirty: BTreeMap<u64, DirtyBlock>,
     /// Of XFS, by place: what of a block or of an inode has changed since it was written there.
     changed: BTreeMap<u64, u32>,
@@ -230,7 +236,7 @@ impl FileSystem {
         frame: u64,
     ) -> Self {
         let journal_blocks = spec.journal_capacity.bytes() / page_bytes;
-        FileSystem {
+        let mut system = FileSystem {
             kind: spec.kind,
             mode: spec.journal,
             barrier: if buffers { spec.barrier } else { Barrier::None },
@@ -245,6 +251,7 @@ impl FileSystem {
                     .then(|| xfs::most_bytes(spec.journal_capacity.bytes())),
             ),
             files: BTreeMap::new(),
+            directories: Directories::default(),
             dirty: BTreeMap::new(),
             changed: BTreeMap::new(),
             tail_moved: false,
@@ -254,7 +261,9 @@ impl FileSystem {
             counters: FileSystemCounters::default(),
             notes: None,
             weaknesses: Weaknesses::default(),
-        }
+        };
+        system.add_directory(TOP, true);
+        system
     }
 
     /// What happens is told from now on, with nothing in it yet.
@@ -288,6 +297,12 @@ impl FileSystem {
     /// Whether blocks get their places only when they are written back.
     pub fn delays_allocation(&self) -> bool {
         self.kind != FileSystemKind::Ext3 && !self.journals_data()
+    }
+
+    /// Whether the data of a file that takes the name of another are written at once (mount option `auto_da_alloc`, which is
+    /// ext4's default).
+    pub fn writes_replacing(&self) -> bool {
+        self.kind == FileSystemKind::Ext4 && self.delays_allocation()
     }
 
     /// Whether data go through the log.
@@ -330,7 +345,7 @@ impl FileSystem {
         if data {
             metadata.data_changed_by = number;
         }
-        let FileMetadata { name, exists, size_bytes, .. } = *metadata;
+        let &mut FileMetadata { name, exists, size_bytes, .. } = metadata;
         let inode = self.inode_block(file);
         let transaction = number;
         self.note(|| Note::Changed { file, name, transaction, exists, size_bytes, data, inode });
@@ -341,12 +356,27 @@ impl FileSystem {
         self.layout.inode(file, false).place() / self.page_bytes * self.page_bytes
     }
 
-    /// The store has had a file from the start: its pages lie here, so many in a row.
-    pub fn held(&mut self, name: FileId, file: InodeId, pages: (u64, u64), size_bytes: u64) {
-        let metadata = FileMetadata { name, exists: true, size_bytes, ..FileMetadata::default() };
+    /// The store has had a file from the start, with a name in a directory: its pages lie here, so many in a row.
+    pub fn held(
+        &mut self,
+        name: FileId,
+        (file, parent): (InodeId, InodeId),
+        pages: (u64, u64),
+        size_bytes: u64,
+    ) {
+        let (named, _) = self.add_name(parent);
+        let names = vec![(parent, named)];
+        let metadata =
+            FileMetadata { name, exists: true, names, size_bytes, ..FileMetadata::default() };
         self.files.insert(file, metadata);
         let inode = self.inode_block(file);
         self.note(|| Note::Held { file, name, pages, size_bytes, inode });
+    }
+
+    /// The same of a directory.
+    pub fn held_directory(&mut self, name: FileId, (directory, parent): (InodeId, InodeId)) {
+        self.add_directory(directory, !self.is_xfs());
+        self.held(name, (directory, parent), (0, 0), 0);
     }
 
     /// A file's next change makes it as large as this at least.
@@ -355,26 +385,42 @@ impl FileSystem {
         metadata.size_bytes = size_bytes.max(metadata.size_bytes);
     }
 
-    /// A file is created: an inode, and a name for it.
-    pub fn create(&mut self, name: FileId, file: InodeId, now_ps: u64) {
-        self.files.insert(file, FileMetadata { name, exists: true, ..FileMetadata::default() });
-        self.change(file, &self.layout.created(name, file), true, now_ps);
+    /// A file is created: an inode, and a name for it in a directory.
+    pub fn create(&mut self, name: FileId, (file, parent): (InodeId, InodeId), now_ps: u64) {
+        self.add_file(name, (file, parent), Vec::new(), now_ps);
+    }
+
+    fn add_file(
+        &mut self,
+        name: FileId,
+        (file, parent): (InodeId, InodeId),
+        mut pieces: Vec<Piece>,
+        now_ps: u64,
+    ) {
+        let (named, more) = self.add_name(parent);
+        pieces.extend(more);
+        pieces.extend(self.layout.use_of(file));
+        let names = vec![(parent, named)];
+        self.files
+            .insert(file, FileMetadata { name, exists: true, names, ..FileMetadata::default() });
+        self.change(file, &pieces, true, now_ps);
+        self.changes_directories(file, &[parent]);
     }
 
     /// A file loses its name, and has so many pages: its inode is one of the orphans, which recovery removes
     /// (`ext4_unlink`, fs/ext4/namei.c).
     pub fn unlink(&mut self, file: InodeId, pages: u64, now_ps: u64) {
-        let metadata = self.files.entry(file).or_default();
-        metadata.exists = false;
-        let pieces = self.layout.unlinked(metadata.name, file);
-        self.change(file, &pieces, true, now_ps);
-        let transaction = self.files.get(&file).map_or(0, |metadata| metadata.changed_by);
-        self.note(|| Note::Cut { file, pages: 0..pages, transaction });
+        let (parent, name) = self.name(file);
+        let pieces = self.remove_name(parent, name);
+        self.lose_name(Replaced { file, pages, goes: true }, parent, pieces, now_ps);
+        self.changes_directories(file, &[parent]);
     }
 
     /// An inode without a name, which has been cut off, is removed (`ext4_free_inode`, fs/ext4/ialloc.c).
     pub fn remove(&mut self, file: InodeId, now_ps: u64) {
-        self.change(file, &self.layout.removed(file), true, now_ps);
+        let mut pieces = self.free_directory(file);
+        pieces.extend(self.layout.removed(file));
+        self.change(file, &pieces, true, now_ps);
         self.files.remove(&file);
     }
 
@@ -545,6 +591,7 @@ impl FileSystem {
     fn plan(&mut self, now_ps: u64) -> Result<(), OsError> {
         let Some(transaction) = self.journal.committing() else { return Ok(()) };
         let (number, blocks) = (transaction.number, transaction.blocks.clone());
+        let revoked = journal::revoke_blocks(self.page_bytes, transaction.revoked.len() as u64);
         let files: Vec<InodeId> = transaction.files.iter().copied().collect();
         let mut requests = Vec::new();
         let waits = !self.weaknesses.has(Weakness::UnorderedData);
@@ -554,7 +601,7 @@ impl FileSystem {
         // One that nothing has joined is a record alone.
         let before_record = match blocks.len() as u64 {
             0 => 0,
-            count => journal::log_blocks(self.page_bytes, count) - 1,
+            count => revoked + journal::log_blocks(self.page_bytes, count) - 1,
         };
         let data = transaction.data.clone();
         let (all, free) = self.journal.room();
@@ -602,6 +649,8 @@ impl FileSystem {
         self.note(|| {
             let blocks: Vec<u64> = blocks.iter().copied().collect();
             let parts = journal::log_parts(page_bytes, &blocks);
+            let revoked = log.len().saturating_sub(parts.len());
+            let parts = std::iter::repeat_n(None, revoked).chain(parts);
             let log = log.iter().map(|block| layout.log(*block)).zip(parts).collect();
             let data = data.iter().map(|(place, page)| (*place, *page)).collect();
             Note::Commit { transaction, log, data, record: layout.log(record[0]) }

@@ -106,7 +106,7 @@ fn the_log_is_a_ring_and_its_oldest_transactions_make_room() {
     let mut system = system(|_| (), false);
     let (mut next, mut checkpoints) = (0, 0);
     for file in 0..100 {
-        system.create(file, file, 0);
+        system.create(file, (file, names::TOP), 0);
         let done = sync(&mut system, file);
         let mut blocks = logged(&done);
         if blocks.last() == Some(&Journal::SUPERBLOCK) {
@@ -131,7 +131,7 @@ fn the_log_is_a_ring_and_its_oldest_transactions_make_room() {
 #[test]
 fn a_transaction_is_committed_once_it_is_old() {
     let mut system = system(|_| (), true);
-    system.create(1, 1, SECOND_PS);
+    system.create(1, (1, names::TOP), SECOND_PS);
     assert_eq!(system.order_look(), Some(6 * SECOND_PS));
     assert_eq!(system.order_look(), None, "it has been ordered");
     system.journal.look(5 * SECOND_PS);
@@ -146,7 +146,7 @@ fn a_transaction_is_committed_once_it_is_old() {
 #[test]
 fn a_file_that_is_written_again_has_another_time_stamp_and_its_data_do_not_need_it() {
     let mut system = system(|_| (), true);
-    system.held(1, 1, (1 << 20, 4), 4 * PAGE);
+    system.held(1, (1, names::TOP), (1 << 20, 4), 4 * PAGE);
     system.wrote(1, false, 0);
     assert_eq!((system.needs(1, false), system.needs(1, true)), (Some(1), None));
     sync(&mut system, 1);
@@ -183,7 +183,7 @@ fn maps_of_files_take_blocks_where_inodes_hold_no_more() {
 #[test]
 fn what_is_deleted_stays_among_the_orphans_until_it_is_removed() {
     let mut system = system(|_| (), true);
-    system.create(20, 20, 0);
+    system.create(20, (20, names::TOP), 0);
     let first = logged(&sync(&mut system, 20)).len();
     system.unlink(20, 1, 0);
     let blocks = |system: &mut FileSystem, number| {
@@ -194,7 +194,7 @@ fn what_is_deleted_stays_among_the_orphans_until_it_is_removed() {
     assert_eq!(blocks(&mut system, 2), Some(4), "entry, two inodes, orphans");
     system.remove(20, 0);
     assert_eq!(blocks(&mut system, 3), Some(4), "inode, bitmap, descriptor, orphans");
-    system.create(21, 20, 0);
+    system.create(21, (20, names::TOP), 0);
     assert_eq!(logged(&sync(&mut system, 20)).len(), first);
     // At once it is what both are.
     system.unlink(20, 0, 0);

@@ -7,6 +7,8 @@
 //! that never had a name.
 
 use super::*;
+use crate::os::file_system::Replaced;
+use crate::os::file_system::names::TOP;
 
 /// The first number of inodes that may not have the number of their name, as an inode without one has it still.
 pub(super) const FIRST_SPARE: InodeId = 3 << 26;
@@ -22,6 +24,10 @@ pub(super) struct Names {
     last: BTreeMap<FileId, InodeId>,
     /// Inodes that have gone, for files that are made anew under names that were not known.
     free: BTreeSet<InodeId>,
+    /// In which directory a name is, where that is not the topmost.
+    parents: BTreeMap<FileId, FileId>,
+    /// Inodes that are directories.
+    directories: BTreeSet<InodeId>,
 }
 
 impl Names {
@@ -45,6 +51,16 @@ impl Paging {
     /// A name that is a link to none gets an inode: of a file that is made, or, if `held`, that the store has had
     /// from the start.
     fn add_inode(&mut self, name: FileId, size_bytes: u64, held: bool) -> Result<InodeId, OsError> {
+        self.add(name, size_bytes, held, false)
+    }
+
+    fn add(
+        &mut self,
+        name: FileId,
+        size_bytes: u64,
+        held: bool,
+        directory: bool,
+    ) -> Result<InodeId, OsError> {
         // As file systems do, so that what is made and deleted again and again, each time under another name,
         // needs no more room than it has at once.
         let is_new = !held && !self.names.inodes.contains_key(&name);
@@ -56,17 +72,161 @@ impl Paging {
         }
         self.names.free.remove(&inode);
         self.names.inodes.insert(name, Some(inode));
+        if directory {
+            self.names.directories.insert(inode);
+        }
+        let parent = self.parent_of(name)?;
         let pages = size_bytes.div_ceil(self.page_bytes);
         let base_address = self.store_end;
         self.grow_store(pages)?;
-        self.change_metadata(|system, now_ps| match held {
-            false => system.create(name, inode, now_ps),
-            true => system.held(name, inode, (base_address, pages), size_bytes),
+        let is_directory = self.names.directories.contains(&inode);
+        let both = (inode, parent);
+        self.change_metadata(|system, now_ps| match (held, is_directory) {
+            (false, false) => system.create(name, both, now_ps),
+            (true, false) => system.held(name, both, (base_address, pages), size_bytes),
+            (false, true) => system.make_directory(name, both, now_ps),
+            (true, true) => system.held_directory(name, both),
         });
         let state = self.file(inode);
         (state.name, state.size_bytes) = (name, size_bytes);
         (state.stored_pages, state.base_address) = (pages, base_address);
         Ok(inode)
+    }
+
+    /// A name is in this directory, as the call that told of it before anything else says: there from the start with so many
+    /// bytes, or to be made; of one that is known nothing changes.
+    pub fn tell_parent(
+        &mut self,
+        name: FileId,
+        parent: FileId,
+        size_bytes: u64,
+    ) -> Result<(), OsError> {
+        if self.names.inodes.contains_key(&name) || name == NO_FILE {
+            return Ok(());
+        }
+        self.set_parent(name, parent);
+        match size_bytes {
+            0 => Ok(()),
+            _ => self.add_inode(name, size_bytes, true).map(drop),
+        }
+    }
+
+    fn set_parent(&mut self, name: FileId, parent: FileId) {
+        match parent {
+            NO_FILE => self.names.parents.remove(&name),
+            parent => self.names.parents.insert(name, parent),
+        };
+    }
+
+    /// The inode of the directory that has a name.
+    fn parent_of(&mut self, name: FileId) -> Result<InodeId, OsError> {
+        let parent = self.names.parents.get(&name).copied().unwrap_or(NO_FILE);
+        self.directory(parent)
+    }
+
+    /// The inode of a directory; one that is not known has been there from the start.
+    fn directory(&mut self, name: FileId) -> Result<InodeId, OsError> {
+        match self.names.inodes.get(&name) {
+            _ if name == NO_FILE => Ok(TOP),
+            Some(Some(inode)) => Ok(*inode),
+            _ => self.add(name, 0, true, true),
+        }
+    }
+
+    /// A directory is made in another (mkdir).
+    pub fn make_directory(&mut self, name: FileId, parent: FileId) -> Result<(), OsError> {
+        if self.find(name).is_none() && name != NO_FILE {
+            self.set_parent(name, parent);
+            self.add(name, 0, false, true)?;
+        }
+        Ok(())
+    }
+
+    /// An empty directory is removed (rmdir); one that is not stays.
+    pub fn remove_directory(&mut self, name: FileId) -> Result<(), OsError> {
+        if name == NO_FILE {
+            return Ok(());
+        }
+        let inode = self.directory(name)?;
+        let is_empty =
+            self.file_system.as_ref().is_none_or(|system| system.is_empty_directory(inode));
+        if is_empty && self.names.directories.contains(&inode) {
+            self.names.inodes.insert(name, None);
+            self.names.nameless.insert(inode);
+            self.names.last.insert(name, inode);
+            self.change_metadata(|system, now_ps| system.remove_directory(inode, now_ps));
+            self.drop_unused(inode);
+        }
+        Ok(())
+    }
+
+    /// Blocks of a directory that a call reads which gets so many bytes of its names, one at least where it has any.
+    pub fn list_directory(&mut self, name: FileId, bytes: u64) -> Result<u64, OsError> {
+        let inode = self.directory(name)?;
+        let blocks = self.file_system.as_ref().map_or(0, |it| it.directory_blocks(inode));
+        Ok(bytes.div_ceil(self.page_bytes).min(blocks))
+    }
+
+    /// A file or a directory gets a name in a directory, that of `replaced` where there is one, which has so many bytes where
+    /// it is told of here first, and so many other names (rename). The inode that has lost its last name, if any has.
+    pub fn rename(
+        &mut self,
+        name: FileId,
+        parent: FileId,
+        (replaced, size_bytes, names): (FileId, u64, u64),
+        work: &mut Vec<Work>,
+    ) -> Result<Option<InodeId>, OsError> {
+        let inode = match self.find(name) {
+            Some(inode) => inode,
+            // What nothing was known of has been there from the start.
+            None => self.add(name, 0, true, false)?,
+        };
+        let to = self.directory(parent)?;
+        let other = self.replaced(replaced, size_bytes, parent)?.filter(|other| *other != inode);
+        if other.is_some() {
+            // Its data are on their way before the old ones are gone (`ext4_alloc_da_blocks`, fs/ext4/inode.c).
+            let begins = self.file_system.as_ref().is_some_and(FileSystem::writes_replacing);
+            while begins && self.write_file(inode, work)?.is_some() {}
+        }
+        let goes = names == 0;
+        let lost = other.map(|file| Replaced { file, pages: self.file_pages(file), goes });
+        self.change_metadata(|system, now_ps| system.rename(inode, to, lost, now_ps));
+        self.set_parent(name, parent);
+        let Some(other) = other.filter(|_| goes) else { return Ok(None) };
+        self.names.inodes.insert(replaced, None);
+        self.names.nameless.insert(other);
+        self.names.last.insert(replaced, other);
+        self.drop_unused(other);
+        Ok(Some(other))
+    }
+
+    /// The inode whose name a rename takes.
+    fn replaced(
+        &mut self,
+        name: FileId,
+        size_bytes: u64,
+        parent: FileId,
+    ) -> Result<Option<InodeId>, OsError> {
+        match self.names.inodes.get(&name) {
+            _ if name == NO_FILE => Ok(None),
+            Some(inode) => Ok(*inode),
+            None => {
+                self.set_parent(name, parent);
+                self.add(name, size_bytes, true, false).map(Some)
+            }
+        }
+    }
+
+    /// A file gets one more name (link), or loses one of several, in a directory.
+    pub fn link(&mut self, name: FileId, parent: FileId, gets: bool) -> Result<(), OsError> {
+        let directory = self.directory(parent)?;
+        if let Some(inode) = self.find(name) {
+            self.change_metadata(|system, now_ps| match gets {
+                true => system.link(inode, directory, now_ps),
+                false => system.unname(inode, directory, now_ps),
+            });
+        }
+        Ok(())
     }
 
     /// The inode of a name, where there is such a file.
@@ -101,6 +261,9 @@ impl Paging {
     pub fn unlink(&mut self, name: FileId, size_bytes: u64) -> Result<Option<InodeId>, OsError> {
         if size_bytes > 0 && !self.names.inodes.contains_key(&name) {
             self.add_inode(name, size_bytes, true)?;
+        }
+        if self.find(name).is_some_and(|inode| self.names.directories.contains(&inode)) {
+            return Ok(None);
         }
         let Some(inode) = self.names.inodes.get_mut(&name).and_then(Option::take) else {
             return Ok(None);
@@ -138,6 +301,7 @@ impl Paging {
             self.change_metadata(|system, now_ps| system.remove(inode, now_ps));
             self.names.free.insert(inode);
         }
+        self.names.directories.remove(&inode);
         let name = self.files.remove(&inode).map(|state| state.name);
         self.names.nameless.remove(&inode);
         if let Some(name) = name.filter(|name| self.names.last.get(name) == Some(&inode)) {

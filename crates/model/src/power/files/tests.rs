@@ -183,3 +183,45 @@ fn data_of_a_committed_transaction_are_promised_and_recovery_brings_them_to_thei
     files.note(Note::Finished { transaction: 1 });
     assert_eq!(files.promised().get(line), 0);
 }
+
+/// A file takes the name of another, and the log has the inode of the one, of the other, or of both.
+#[test]
+fn a_name_that_two_files_have_or_neither_is_a_fault() {
+    const OTHER: InodeId = 4;
+    for (has, harm) in [([true, true], false), ([true, false], true), ([false, true], true)] {
+        let mut files = Files::new(PAGE, true);
+        files.note(Note::Begun { superblock: SUPERBLOCK, tail_in_records: false });
+        for (file, inode) in [(FILE, INODE), (OTHER, BITMAP)] {
+            files.note(Note::Held { file, name: file, pages: (0, 0), size_bytes: 0, inode });
+        }
+        for (file, inode, exists) in [(OTHER, BITMAP, false), (FILE, INODE, true)] {
+            files.note(Note::Changed {
+                file,
+                name: file,
+                transaction: 1,
+                exists,
+                size_bytes: 0,
+                data: true,
+                inode,
+            });
+        }
+        files.note(Note::Renamed { file: FILE, replaced: OTHER });
+        let blocks = [(INODE, has[0]), (BITMAP, has[1])];
+        let blocks = blocks.iter().filter(|(_, has)| *has).map(|(place, _)| Some(*place));
+        let log: Vec<_> =
+            (3..).map(|at| at * PAGE).zip(std::iter::once(None).chain(blocks)).collect();
+        let places: Vec<u64> = log.iter().map(|(place, _)| *place).chain([6 * PAGE]).collect();
+        files.note(Note::Commit { transaction: 1, log, data: Vec::new(), record: 6 * PAGE });
+        let written: Vec<_> =
+            places.iter().map(|place| (*place, files.write_block(*place))).collect();
+        files.note(Note::Finished { transaction: 1 });
+        recover(&mut files, &written);
+        let line = files.inodes + u64::from(FILE);
+        assert_eq!(files.found(line) == Some(ALIEN), harm, "{has:?}");
+        let before = &written[..1];
+        let mut files = files.fork();
+        files.seen = CowMap::new(0);
+        recover(&mut files, before);
+        assert!(files.found(line) != Some(ALIEN), "nothing of it is there");
+    }
+}

@@ -259,6 +259,10 @@ impl FilePass {
                 calls.deletes += 1;
                 self.cut(file, 0);
             }
+            Call::Rename { replaced, names: 0, .. } if replaced != NO_FILE => {
+                calls.deletes += 1;
+                self.cut(replaced, 0);
+            }
             Call::Allocate { file, mode, offset, length } => {
                 self.allocate(file, mode, offset, length)
             }

@@ -81,6 +81,9 @@ impl Recording {
             Decoder { new_calls: true, .. } if self.version < FILES_VERSION => {
                 Err("it has a call of a kind, or with several buffers, that comes with version 7")
             }
+            Decoder { names: true, .. } if self.version < NAMES_VERSION => {
+                Err("it has a call on names or directories, which come with version 8")
+            }
             _ => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::filter::FilterSpec;
-use crate::op::Buffer;
+use crate::op::{Buffer, NO_FILE};
 use crate::windows::WindowSpec;
 use std::collections::HashSet;
 
@@ -242,5 +242,28 @@ fn calls_that_came_with_version_7_are_refused_in_earlier_recordings() {
         assert!(!reader.tells_of_files());
         let replayed = replay(&mut reader, 0);
         assert_eq!(replayed.is_err(), is_new, "{call:?}: {replayed:?}");
+    }
+}
+
+#[test]
+fn calls_on_names_are_refused_in_recordings_before_version_8() {
+    let scratch = Scratch::new();
+    let within = Call::Within { file: 0, parent: 1, size: 0 };
+    let rename = Call::Rename { file: 0, parent: 1, replaced: NO_FILE, size: 0, names: 0 };
+    let list = Call::ReadDirectory { file: 1, length: 4096 };
+    for call in [within, rename, list, Call::MakeDirectory { file: 1, parent: NO_FILE }] {
+        let mut ops = Vec::new();
+        call.encode(3, &mut ops);
+        let mut writer = TstWriter::create(&scratch.file(), &metadata()).unwrap();
+        writer.append(0, &ops).unwrap();
+        writer.finish("exit status 0").unwrap();
+        let mut reader = TstReader::open(&scratch.file(), false).unwrap();
+        assert_eq!(replay(&mut reader, 0).unwrap(), ops);
+        let whole = std::fs::read(scratch.file()).unwrap();
+        let header = serde_json::to_string(&metadata()).unwrap();
+        std::fs::write(scratch.file(), with_header(&whole, FILES_VERSION, &header)).unwrap();
+        let mut reader = TstReader::open(&scratch.file(), false).unwrap();
+        let told = replay(&mut reader, 0).unwrap_err().to_string();
+        assert!(told.contains("which come with version 8"), "{told}");
     }
 }
