@@ -368,7 +368,7 @@ fn target_format(name: &str) -> PyResult<&'static Format> {
     };
     if !format.is_written() {
         let error = ConvertError::OnlyRead(format.name);
-        return Err(run_error("only-read", error));
+        return Err(run_error("unknown-format", error));
     }
     Ok(format)
 }

@@ -7,13 +7,15 @@
 //! `TIERSCOPE_OBSERVED_RECLAIM=FILE` compares with what was observed on this computer instead
 //! (`make kernel`).
 
-use super::support::observation;
+use super::support::{ANONYMOUS, MAPPED, call, observation, run as system_run, system};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tierscope_model::os::readahead::around::{self, PageTable};
 use tierscope_model::os::readahead::{Filling, Folio, Limits, PageCache, Pattern, Readahead, Vma};
 use tierscope_model::os::reclaim::active_inactive::ActiveInactive;
 use tierscope_model::os::reclaim::{Evicted, Kind, Memory, Reclaimer, Shadow};
+use tierscope_workload::Op;
+use tierscope_workload::op::{Advice, Call, MAP_SHARED, MAP_WRITABLE, NO_FILE};
 
 const PAGE_BYTES: u64 = 4096;
 /// The largest folio of ext4 is one of 2 MiB (MAX_PAGECACHE_ORDER on x86-64).
@@ -382,4 +384,60 @@ fn reclaim_is_the_kernels_in_the_patterns_it_was_developed_with() {
 #[test]
 fn reclaim_is_the_kernels_in_the_patterns_that_judge_it() {
     nearly_the_same("judgement");
+}
+
+/// A pattern as a program's operations: reads of the file by calls into a buffer of its own, and loads from a mapping.
+fn program(observed: &Observed, run: &Run) -> Vec<Op> {
+    let length = observed.file_pages * PAGE_BYTES;
+    let flags = MAP_WRITABLE | MAP_SHARED;
+    let mut ops = call(Call::Open { file: 0, size: length });
+    let buffer = run.read_pages * PAGE_BYTES;
+    ops.extend(call(Call::Map {
+        address: ANONYMOUS,
+        length: buffer,
+        flags: MAP_WRITABLE,
+        file: NO_FILE,
+        offset: 0,
+    }));
+    ops.extend(call(Call::Map { address: MAPPED, length, flags, file: 0, offset: 0 }));
+    if run.random {
+        let advice = Advice::Random as u64;
+        ops.extend(call(Call::Advise { address: MAPPED, length, advice }));
+    }
+    for word in from_base64(&run.steps).chunks(2) {
+        let word = u64::from(word[0]) | u64::from(word[1]) << 8;
+        if word >> 15 == 0 {
+            let (offset, end) = (word * PAGE_BYTES, (word + run.read_pages) * PAGE_BYTES);
+            let length = end.min(length) - offset;
+            ops.extend(call(Call::Read { file: 0, offset, length, address: ANONYMOUS }));
+        } else {
+            ops.push(Op::load(MAPPED + (word & 0x7fff) * PAGE_BYTES, 8, 10));
+        }
+    }
+    ops
+}
+
+/// The same patterns on a whole machine, whose program has a limit that leaves as many pages for the file. That takes single
+/// pages where the kernel takes folios, so that only patterns without readahead, in single pages, are compared.
+#[test]
+fn a_machine_with_a_limit_reads_again_what_the_kernel_does() {
+    let observed = observed();
+    let mut compared = 0;
+    for run in observed.runs.iter().filter(|run| run.random) {
+        let limit = format!("{}KiB", (run.most_pages + run.read_pages) * PAGE_BYTES / 1024);
+        let sets = [
+            ("storage.dram_capacity", "256MiB"),
+            ("storage.memory_limit", &limit),
+            ("storage.swappiness", "0"),
+            ("storage.readahead", "0B"),
+            ("storage.largest_folio", "4KiB"),
+            ("storage.fault_around", "64KiB"),
+        ];
+        let sums = system_run(&system("storage/970-pro", &[&sets]), &[program(&observed, run)]);
+        let last = run.seen.last().expect("it was looked at");
+        let [machine, kernel] = [sums.counter("refaults"), last.workingset_refault_file];
+        println!("{}, {}: {machine} refaults, the kernel {kernel}", run.half, run.name);
+        compared += 1;
+    }
+    assert!(compared >= 15);
 }
