@@ -79,6 +79,19 @@ def test_what_threads_do_becomes_a_recording(tierscope: Runner, tmp_path: Path) 
     assert tierscope("convert", "gups", "g.tst").stderr.startswith("error[exists]")
     part = tierscope("convert", "g.tst", "trace:part.tst", "--limit", "5000")
     assert "only its first 5000 accesses were asked for" in part.stderr
+    # The region of interest is that of the workload itself.
+    sets = ["--set", "workload.steps=2000", "--set", "workload.table=256KiB"]
+    chased = tierscope("convert", "chase", "chase.tst", *sets)
+    assert "tierscope run --roi runs that" in chased.stderr
+    runs = [
+        tierscope("run", "-q", "-s", "oracle/quick", "-w", *of, "--json")
+        for of in (["chase", *sets], ["trace:chase.tst", "--roi"])
+    ]
+    itself, replayed = (json.loads(one.stdout) for one in runs)
+    for result in (itself, replayed):
+        assert result["completeness"] == "complete"
+    itself, replayed = (one["systems"]["oracle/quick"] for one in (itself, replayed))
+    assert itself == replayed
     # A trace of a program, by its instructions.
     (tmp_path / "app.lackey").write_text(
         "I  400,4\n L 1000,8\nI  404,4\n S 2000,8\n", encoding="utf-8"
@@ -88,6 +101,7 @@ def test_what_threads_do_becomes_a_recording(tierscope: Runner, tmp_path: Path) 
     assert info["recording"]["instructions"] == 2
     for source, target, said in [
         ("random", "r.tst", "error[wrong-workload]"),
+        ("msr:nowhere.csv", "r.tst", "error[wrong-workload]"),
         ("gups", "trace:r.tst.gz", "error[unwritable]"),
         ("g.tst", "g.tst", "error[unwritable]"),
     ]:

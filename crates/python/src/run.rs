@@ -13,8 +13,8 @@ use std::time::Duration;
 use tierscope_system::counts;
 use tierscope_system::result::{Interval, WorkloadKind};
 use tierscope_system::run::{
-    Observer, Outcome, Progress, RunOptions, begin_at_mark, check_region, check_sites, run_alone,
-    run_machines,
+    Observer, Outcome, Progress, RunOptions, begin_at_mark, check_region, check_sites,
+    end_with_workload, run_alone, run_machines,
 };
 use tierscope_system::spec::SystemSpec;
 
@@ -190,6 +190,7 @@ fn prepare(
         if prepared.info.kind == WorkloadKind::Generated {
             begin_at_mark(&**stream, options);
         }
+        end_with_workload(&**stream, options);
         check_region(&**stream, options).map_err(|e| run_error("bad-region", e))?;
     }
     Ok(prepared)

@@ -3,7 +3,7 @@
 use crate::assemble::{filtered, of_windows};
 use crate::error::{run_error, spec_error};
 use crate::job::{Source, Workload};
-use crate::requests::{as_said, files, frequency, unknown_format, unopened};
+use crate::requests::{as_said, files, frequency, is_program, unknown_format, unopened};
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -15,6 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tierscope_kernel::Clock;
 use tierscope_system::result::WorkloadKind;
+use tierscope_system::run::mark;
 use tierscope_units::{Problem, Problems, reason};
 use tierscope_workload::requests::profile::{Profile, profile, profile_threads};
 use tierscope_workload::requests::{
@@ -484,6 +485,20 @@ fn record(py: Python<'_>, job: ConvertJob) -> PyResult<Pass> {
         return Err(run_error("unwritable", why));
     }
     let From { workload, limit } = job.from;
+    let for_device = |name: &str| {
+        let why = format!(
+            "{name} is requests for a device, and a recording has what threads do; traces of \
+             programs can become one, such as lackey:FILE or champsim:FILE, and workloads of \
+             threads, such as gups"
+        );
+        run_error("wrong-workload", why)
+    };
+    if let Workload::Requests { format, .. } = &workload
+        && find(format).is_some()
+        && !is_program(format)
+    {
+        return Err(for_device(format));
+    }
     let prepared = py.detach(|| workload.prepare_for(&[]))?;
     let file = prepared.info.parameters.get("file").and_then(Value::as_str).map(PathBuf::from);
     check_target(&job.path, file.as_deref(), job.replace)?;
@@ -491,15 +506,7 @@ fn record(py: Python<'_>, job: ConvertJob) -> PyResult<Pass> {
     let info = &prepared.info;
     let stream = match prepared.source {
         Source::Stream(stream) => stream,
-        Source::Requests(_) => {
-            let why = format!(
-                "{} is requests for a device, and a recording has what threads do; traces of \
-                 programs can become one, such as lackey:FILE or champsim:FILE, and workloads of \
-                 threads, such as gups",
-                info.name
-            );
-            return Err(run_error("wrong-workload", why));
-        }
+        Source::Requests(_) => return Err(for_device(&info.name)),
     };
     if prepared.filter.is_some() || prepared.windows.is_some() {
         let why = "a recording that lacks a part of its program (--filter-l1, --sample) is not \
@@ -541,7 +548,20 @@ fn record_to(
         CopyError::Stopped => ("interrupted", format!("{} was not written", path.display())),
     })?;
     let accesses = totals.accesses();
+    if totals.operations == 0 {
+        // What was to be read is empty, or nothing precedes its damage.
+        let _ = std::fs::remove_file(path);
+        let why = match totals.cut {
+            true => format!("the source has no operation: {}", totals.ended),
+            false => "the source has no operation".to_owned(),
+        };
+        return Err(("nothing-left", why));
+    }
     let mut remarks = Vec::new();
+    if totals.marks.as_ref().is_some_and(|marks| marks.contains(&mark::START)) {
+        let what = "Its region of interest begins at a mark: tierscope run --roi runs that.";
+        remarks.push(what.to_owned());
+    }
     if totals.cut {
         remarks.push(format!("The recording is of a part: {}.", totals.ended));
     }

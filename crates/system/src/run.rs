@@ -98,6 +98,14 @@ pub fn begin_at_mark(stream: &dyn Stream, options: &mut RunOptions) {
     }
 }
 
+/// Lets a region that begins at a mark end with the workload, where it is known beforehand that no mark ends it.
+pub fn end_with_workload(stream: &dyn Stream, options: &mut RunOptions) {
+    let begins_at_mark = options.start == Some(Bound::Mark(mark::START));
+    if begins_at_mark && stream.gives_mark(mark::STOP) == Some(false) {
+        options.stops.retain(|stop| *stop != Bound::Mark(mark::STOP));
+    }
+}
+
 /// Checks that a workload comes to the region's beginning, and gives the marks that bound it, as far as
 /// that is known before it runs. An error says what it lacks, and what to do, for people.
 pub fn check_region(stream: &dyn Stream, options: &RunOptions) -> Result<(), String> {
@@ -772,6 +780,15 @@ mod tests {
         assert!(told(&options(Bound::Mark(mark::START), &[])).contains("no mark that begins"));
         let stop = options(Bound::Accesses(1), &[Bound::Mark(mark::STOP)]);
         assert!(told(&stop).contains("no mark that ends"), "{}", told(&stop));
+        // One that marks its beginning alone has a region that ends with it.
+        let sets = [("steps".to_owned(), 100.into())];
+        let chase = find("chase").unwrap().make(&sets, 0).unwrap().0;
+        let mut roi = options(Bound::Mark(mark::START), &[Bound::Mark(mark::STOP)]);
+        let before = roi.clone();
+        end_with_workload(&*chase, &mut roi);
+        assert_eq!((check_region(&*chase, &roi), roi.stops.len()), (Ok(()), 0));
+        assert!(check_region(&*chase, &before).is_err());
+        assert!(told(&roi).contains("no mark that begins"), "{}", told(&roi));
     }
 
     #[test]
