@@ -437,6 +437,8 @@ fn a_machine_with_a_limit_reads_again_what_the_kernel_does() {
         let last = run.seen.last().expect("it was looked at");
         let [machine, kernel] = [sums.counter("refaults"), last.workingset_refault_file];
         println!("{}, {}: {machine} refaults, the kernel {kernel}", run.half, run.name);
+        let apart = machine.abs_diff(kernel) as f64;
+        assert!(apart <= (0.05 * kernel as f64).max(BATCH), "{}: {machine}, {kernel}", run.name);
         compared += 1;
     }
     assert!(compared >= 15);

@@ -1373,7 +1373,7 @@ const CASES: &[Case] = &[
     ),
     case("tiering.balancing.shootdown_interrupt.lines", &[NODES], "512", Parallel, "time", Either),
     case("storage.dram_capacity", &[STORAGE], "4MiB", Updates, "major_faults", Down),
-    case("storage.memory_limit", &[STORAGE], "1MiB", Updates, "major_faults", Up),
+    case("storage.memory_limit", &[STORAGE], "512KiB", Crowded, "swap_out_pages", Up),
     case("storage.initial", &[STORAGE], "prefilled", Updates, "owner:page_cache", Up),
     case("storage.readahead", &[STORAGE], "0B", Files, "readahead_pages", Down),
     case("storage.largest_folio", &[STORAGE], "2MiB", Files, "time", Either),
