@@ -103,7 +103,6 @@ def test_what_threads_do_becomes_a_recording(tierscope: Runner, tmp_path: Path) 
     assert info["recording"]["instructions"] == 2
     for source, target, said in [
         ("random", "r.tst", "error[wrong-workload]"),
-        ("msr:nowhere.csv", "r.tst", "error[wrong-workload]"),
         ("gups", "trace:r.tst.gz", "error[unwritable]"),
         ("g.tst", "g.tst", "error[unwritable]"),
     ]:
