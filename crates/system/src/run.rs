@@ -782,7 +782,7 @@ mod tests {
         assert!(told(&stop).contains("no mark that ends"), "{}", told(&stop));
         // One that marks its beginning alone has a region that ends with it.
         let sets = [("steps".to_owned(), 100.into())];
-        let chase = find("chase").unwrap().make(&sets, 0).unwrap().0;
+        let chase = tierscope_workload::generator::find("chase").unwrap().make(&sets, 0).unwrap().0;
         let mut roi = options(Bound::Mark(mark::START), &[Bound::Mark(mark::STOP)]);
         let before = roi.clone();
         end_with_workload(&*chase, &mut roi);
