@@ -21,6 +21,7 @@ use tierscope_workload::requests::profile::{Profile, profile, profile_threads};
 use tierscope_workload::requests::{
     Accesses, Choices, ConvertError, Converted, First, Format, How, InstructionSource, Output,
     Packing, Passed, RequestSource, Times, convert, convert_instructions, find, is_open_already,
+    is_under_way,
 };
 use tierscope_workload::trace::copy::{CopyError, CopyOptions, record_stream};
 use tierscope_workload::trace::{TstMetadata, partial_path};
@@ -502,7 +503,10 @@ fn record(py: Python<'_>, job: ConvertJob) -> PyResult<Pass> {
     let prepared = py.detach(|| workload.prepare_for(&[]))?;
     let file = prepared.info.parameters.get("file").and_then(Value::as_str).map(PathBuf::from);
     check_target(&job.path, file.as_deref(), job.replace)?;
-    check_partial(&job.path)?;
+    let partial = partial_path(&job.path);
+    if partial.exists() {
+        return Err(run_error("unwritable", is_under_way(&partial)));
+    }
     let info = &prepared.info;
     let stream = match prepared.source {
         Source::Stream(stream) => stream,
@@ -574,20 +578,6 @@ fn record_to(
         "packed": Value::Null,
         "remarks": remarks,
     }))
-}
-
-/// Refuses a recording of which a file under way has the name.
-fn check_partial(path: &Path) -> PyResult<()> {
-    let partial = partial_path(path);
-    if partial.exists() {
-        let why = format!(
-            "{} is there, of a recording that is under way or that was given up; wait for it, or \
-             remove it",
-            partial.display()
-        );
-        return Err(run_error("unwritable", why));
-    }
-    Ok(())
 }
 
 /// Refuses a target that is the source, or that is there already and may not be replaced.

@@ -555,9 +555,15 @@ fn opened(recorder: &Recorder, calls: &ThreadCalls, descriptor: i32, out: &mut V
 
 /// The number of a file or directory, which is announced where it is new.
 fn number_of(recorder: &Recorder, process: &mut Process, target: &Target) -> FileId {
+    tell(recorder, process, target).0
+}
+
+/// The same, and whether it is new.
+fn tell(recorder: &Recorder, process: &mut Process, target: &Target) -> (FileId, bool) {
     let (file, new) = process.descriptors.number_of(target);
+    let is_new = new.is_some();
     announce(recorder, new);
-    file
+    (file, is_new)
 }
 
 /// The number of the directory that a descriptor stands for.
@@ -603,12 +609,7 @@ fn enter_removal(recorder: &Recorder, slot: &mut Slot) {
     }
     let above = |(directory, path)| Target::parent(directory, &process.read_path(path)?);
     let (parent, before) = (above(removed), renamed.and_then(above));
-    let mut told = |target: &Target| {
-        let (file, new) = process.descriptors.number_of(target);
-        let is_new = new.is_some();
-        announce(recorder, new);
-        (file, is_new)
-    };
+    let mut told = |target: &Target| tell(recorder, &mut process, target);
     let parent = parent.map_or(0, |parent| u64::from(told(&parent).0) + 1);
     let before = before.map(|before| told(&before).0);
     let moving = moved.as_ref().map(|moved| (told(moved), moved.size_bytes()));
@@ -848,8 +849,7 @@ fn truncated(recorder: &Recorder, a: [u64; 6], out: &mut Vec<Call>) {
     let Some(target) = path.and_then(|path| Target::find(libc::AT_FDCWD, &path, true)) else {
         return;
     };
-    let (file, new) = process.descriptors.number_of(&target);
-    announce(recorder, new);
+    let file = number_of(recorder, &mut process, &target);
     out.push(Call::Truncate { file, length: a[1] });
 }
 

@@ -9,7 +9,7 @@
 //!
 //! Built for tests only: by this crate's own, or with the feature `conformance`.
 
-use crate::op::{Call, FileId, NO_FILE, Op, OpKind, ThreadId};
+use crate::op::{Call, FileId, NO_FILE, Op, OpKind, ThreadId, operations};
 use crate::stream::{Pull, Stream};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
@@ -24,13 +24,7 @@ const SHORT: usize = 1 << 20;
 
 /// The calls among operations, in their order.
 pub fn calls_of(ops: &[Op]) -> Vec<Call> {
-    let (mut at, mut calls) = (0, Vec::new());
-    while let Some(op) = ops.get(at) {
-        let is_call = op.kind_code() == OpKind::Call as u8;
-        calls.extend(is_call.then(|| Call::decode(*op, &ops[at + 1..])).flatten());
-        at += 1 + if is_call { usize::from(op.size()) } else { 0 };
-    }
-    calls
+    operations(ops).filter_map(|(_, call)| call).collect()
 }
 
 /// Every call of a thread, to its end.

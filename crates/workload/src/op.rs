@@ -411,6 +411,21 @@ pub mod fallocate {
     pub const UNSHARE_RANGE: u64 = 64;
 }
 
+/// Operations one after the other, without the arguments behind calls, and what each call is.
+pub fn operations(ops: &[Op]) -> impl Iterator<Item = (Op, Option<Call>)> + '_ {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let op = *ops.get(at)?;
+        at += 1;
+        if op.kind_code() != OpKind::Call as u8 {
+            return Some((op, None));
+        }
+        let call = Call::decode(op, &ops[at..]);
+        at += usize::from(op.size());
+        Some((op, call))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

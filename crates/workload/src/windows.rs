@@ -11,7 +11,7 @@
 //! SMARTS, ISCA 2003, section 3.
 
 use crate::counts::Counts;
-use crate::op::{Advice, Call, Op, OpKind, ThreadId};
+use crate::op::{Advice, Call, Op, OpKind, ThreadId, operations};
 use crate::recency::{MOST_USE_BYTES, Ranges, Recency};
 use crate::site::SiteId;
 use serde::{Deserialize, Serialize};
@@ -28,16 +28,10 @@ const MOST_GONE: usize = 1 << 12;
 /// What operations say lies between windows; of whole calls only.
 pub(crate) fn skipped_in(ops: &[Op]) -> Counts {
     let mut sum = Counts::default();
-    let mut at = 0;
-    while let Some(op) = ops.get(at) {
-        at += 1;
-        if op.kind() != Some(OpKind::Call) {
-            continue;
-        }
-        if let Some(Call::Skip { instructions, loads, stores }) = Call::decode(*op, &ops[at..]) {
+    for (_, call) in operations(ops) {
+        if let Some(Call::Skip { instructions, loads, stores }) = call {
             sum += Counts { loads, stores, calls: 0, instructions };
         }
-        at += usize::from(op.size());
     }
     sum
 }

@@ -13,7 +13,7 @@ use tierscope_system::spec::{self, Field, Shape, Table};
 use tierscope_units::{CODES, KINDS, Kind};
 use tierscope_workload::Pull;
 use tierscope_workload::generator::{GENERATORS, Generator};
-use tierscope_workload::op::{FLAG_DEPENDENT, Op, OpKind};
+use tierscope_workload::op::{FLAG_DEPENDENT, Op, OpKind, operations};
 
 /// The JSON schema of a machine's description.
 pub fn system_schema() -> String {
@@ -161,14 +161,7 @@ impl Mix {
             while ops.len() < Mix::MOST
                 && stream.pull(thread, Mix::MOST, &mut ops) == Ok(Pull::More)
             {}
-            let mut at = 0;
-            while let Some(op) = ops.get(at) {
-                mix.take(*op);
-                at += 1;
-                if op.kind() == Some(OpKind::Call) {
-                    at += usize::from(op.size());
-                }
-            }
+            operations(&ops).for_each(|(op, _)| mix.take(op));
         }
         mix
     }

@@ -499,9 +499,8 @@ impl Machine {
                 self.paging.remap(old_address, old_length, new_address, new_length);
             }
             Call::Advise { address, length, advice } => {
-                let (_, work) = self.decide(|paging, work, held| {
-                    let done = paging.advise(address, length, advice, work, held);
-                    done.map(|()| Next::WaitForFrame)
+                let ((), work) = self.decide(|paging, work, held| {
+                    paging.advise(address, length, advice, work, held)
                 })?;
                 steps.extend(self.work_steps(&work));
                 if advice == Advice::WillNeed as u64 {
@@ -577,10 +576,8 @@ impl Machine {
                 steps.extend(path_steps(Stage::FileSystem, paths, blocks));
             }
             Call::Rename { file, parent, replaced, size, names } => {
-                let mut gone = None;
-                let (_, work) = self.decide(|paging, work, _| {
-                    gone = paging.rename(file, parent, (replaced, size, names), work)?;
-                    Ok(Next::WaitForFrame)
+                let (gone, work) = self.decide(|paging, work, _| {
+                    paging.rename(file, parent, (replaced, size, names), work)
                 })?;
                 steps.extend(self.work_steps(&work));
                 gone.into_iter().for_each(|inode| self.forget_unsynced(inode, 0));
@@ -731,11 +728,8 @@ impl Machine {
 
     /// Forks a process; what that costs whoever makes it, before it runs.
     fn fork_process(&mut self, parent: u64, process: u64) -> Result<Vec<Step>, MachineError> {
-        let mut copied = 0;
-        let (_, work) = self.decide(|paging, work, held| {
-            copied = paging.fork_process(parent, process, work, held)?;
-            Ok(Next::WaitForFrame)
-        })?;
+        let (copied, work) =
+            self.decide(|paging, work, held| paging.fork_process(parent, process, work, held))?;
         self.account.forks += 1;
         let paths = &self.os.paths;
         let mut steps = path_steps(Stage::SystemCall, paths.fork, 1);

@@ -7,7 +7,7 @@
 use super::{GENERATORS, Generator, Parameter};
 use crate::conformance::laws_of_cases;
 use crate::generator::prelude::{REGION_BEGINS, length_of};
-use crate::op::{Call, FLAG_DEPENDENT, NO_FILE, Op, OpKind, ThreadId};
+use crate::op::{Call, FLAG_DEPENDENT, NO_FILE, Op, OpKind, ThreadId, operations};
 use crate::stream::{FileInfo, Pull, Stream, StreamError};
 use serde_json::Value;
 use std::cell::Cell;
@@ -183,11 +183,9 @@ fn dependences_are_told_of_those_that_have_them_and_of_no_others() {
             let mut fork = stream.fork();
             fork.skip(thread, far).unwrap();
             while ops.len() < 1 << 14 && fork.pull(thread, 1 << 12, &mut ops) == Ok(Pull::More) {}
-            let mut at = 0;
-            while let Some(op) = ops.get(at) {
+            for (op, _) in operations(&ops) {
                 let accesses = matches!(op.kind(), Some(OpKind::Load | OpKind::Store));
                 found |= accesses && op.flags() & FLAG_DEPENDENT != 0;
-                at += length_of(*op);
             }
         }
         let told = generator.dependences;

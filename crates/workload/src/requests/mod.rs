@@ -37,7 +37,7 @@ pub use format::{
 pub use input::OpenError;
 pub use instructions::{InstructionSource, convert_instructions};
 pub use merged::Merged;
-pub use output::{Output, Packing, is_open_already};
+pub use output::{Output, Packing, is_open_already, is_under_way};
 pub use pattern::{PATTERNS, Pattern, PatternSource, Patterned, find_pattern};
 pub use program::{MOST_THREADS, ProgramTrace};
 pub use reader::TraceReader;

@@ -61,6 +61,14 @@ pub fn is_open_already(path: &Path) -> bool {
         || ["/dev/fd", "/proc/self/fd"].iter().any(|directory| path.starts_with(directory))
 }
 
+/// What is said where a file that is to be written would have the name of one half written.
+pub fn is_under_way(partial: &Path) -> String {
+    format!(
+        "{} is there, of a file that is under way or that was given up; wait for it, or remove it",
+        partial.display()
+    )
+}
+
 impl Output {
     /// Begins a file that is to be at `path`. One that is there stays until it is finished. To one that is open
     /// already ([`is_open_already`]) is appended.
@@ -93,10 +101,7 @@ impl Output {
         let place = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let partial = crate::trace::partial_path(&place);
         let file = File::create_new(&partial).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => Error::other(format!(
-                "{} is there, of a file that is under way or that was given up; wait for it, or remove it",
-                partial.display()
-            )),
+            ErrorKind::AlreadyExists => Error::other(is_under_way(&partial)),
             _ => error,
         })?;
         let encoder = Encoder::new(file, packing)?;

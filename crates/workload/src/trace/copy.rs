@@ -2,7 +2,7 @@
 //! short.
 
 use super::{TstError, TstMetadata, TstTotals, TstWriter};
-use crate::op::{Call, Op, OpKind, ThreadId};
+use crate::op::{Call, Op, OpKind, ThreadId, operations};
 use crate::requests::Passed;
 use crate::stream::{Pull, Stream, StreamError};
 use std::collections::VecDeque;
@@ -101,18 +101,11 @@ pub fn record_stream(
 
 /// Loads and stores among operations, whole calls only; who is started has a turn.
 fn see(ops: &[Op], threads: &mut VecDeque<ThreadId>) -> u64 {
-    let (mut at, mut accesses) = (0, 0);
-    while let Some(op) = ops.get(at) {
-        at += 1;
-        match op.kind() {
-            Some(OpKind::Load | OpKind::Store) => accesses += 1,
-            Some(OpKind::Call) => {
-                if let Some(Call::Spawn { thread }) = Call::decode(*op, &ops[at..]) {
-                    threads.push_back(thread);
-                }
-                at += usize::from(op.size());
-            }
-            _ => {}
+    let mut accesses = 0;
+    for (op, call) in operations(ops) {
+        accesses += u64::from(matches!(op.kind(), Some(OpKind::Load | OpKind::Store)));
+        if let Some(Call::Spawn { thread }) = call {
+            threads.push_back(thread);
         }
     }
     accesses

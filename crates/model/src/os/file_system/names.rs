@@ -316,8 +316,7 @@ impl FileSystem {
 
     /// A file loses one of several names (`ext4_unlink`; `xfs_remove`).
     pub fn unname(&mut self, file: InodeId, parent: InodeId, now_ps: u64) {
-        let (parent, name) =
-            (parent, self.name_in(file, parent).unwrap_or_else(|| self.name(file).1));
+        let name = self.name_in(file, parent).unwrap_or_else(|| self.name(file).1);
         let mut pieces = self.remove_name(parent, name);
         pieces.push(self.layout.inode(file, false));
         let names = self.files.get_mut(&file).map(|it| &mut it.names);

@@ -3,7 +3,7 @@
 use super::block::{BlockHeader, BlockKind, BlockPlace, FILES_THREAD, checksum, u32_at, u64_at};
 use super::tables::Tables;
 use super::*;
-use crate::op::{Call, Op, OpKind};
+use crate::op::{Call, Op, OpKind, operations};
 use crate::site::SiteTable;
 use crate::stream::FileInfo;
 use crate::trace::codec::{CodecError, Decoder};
@@ -414,22 +414,14 @@ impl Scan {
 
     /// Sees who begins by operations of a thread, and whose it is.
     fn see(&mut self, thread: ThreadId, ops: &[Op]) {
-        let mut at = 0;
-        while let Some(op) = ops.get(at) {
-            at += 1;
-            match op.kind() {
-                Some(OpKind::Load | OpKind::Store) => {
-                    self.processes.entry(thread).or_insert(op.word >> PROCESS_SHIFT);
-                }
-                Some(OpKind::Call) => {
-                    match Call::decode(*op, &ops[at..]) {
-                        Some(Call::Spawn { thread }) => _ = self.started.insert(thread),
-                        Some(Call::Fork { process, .. }) => _ = self.forked.insert(process),
-                        _ => {}
-                    }
-                    at += usize::from(op.size());
-                }
+        for (op, call) in operations(ops) {
+            match call {
+                Some(Call::Spawn { thread }) => _ = self.started.insert(thread),
+                Some(Call::Fork { process, .. }) => _ = self.forked.insert(process),
                 _ => {}
+            }
+            if let Some(OpKind::Load | OpKind::Store) = op.kind() {
+                self.processes.entry(thread).or_insert(op.word >> PROCESS_SHIFT);
             }
         }
     }
