@@ -199,6 +199,10 @@ _CALLS = {
     "holes": "holes and moves",
     "truncates": "sizes set",
     "deletes": "deletions",
+    "renames": "renames",
+    "links": "names more and fewer",
+    "directories": "directories made and removed",
+    "lists": "listings",
     "maps": "mappings",
 }
 

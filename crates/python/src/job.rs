@@ -20,6 +20,7 @@ use tierscope_workload::filter::FilterSpec;
 use tierscope_workload::generator::{GENERATORS, Generator, ParameterError, find};
 use tierscope_workload::hints::{Hinted, Hints};
 use tierscope_workload::requests::{PATTERNS, find_pattern};
+use tierscope_workload::trace::tst::VERSION;
 use tierscope_workload::trace::{TstReader, TstTotals};
 use tierscope_workload::windows::WindowSpec;
 
@@ -105,8 +106,8 @@ pub struct Prepared {
     pub filter: Option<FilterSpec>,
     /// The windows that it has of its program, of a recording that lacks what lies between them.
     pub windows: Option<Windows>,
-    /// Whether it would tell that files are deleted, emptied or copied: not a recording of an earlier version.
-    pub tells_of_files: bool,
+    /// The version of recordings that tells as much of what becomes of files.
+    pub tells_of_files: u32,
 }
 
 /// What a recording has of its program.
@@ -155,7 +156,7 @@ impl Prepared {
             missing: Vec::new(),
             filter: None,
             windows: None,
-            tells_of_files: true,
+            tells_of_files: VERSION,
         }
     }
 
@@ -313,7 +314,7 @@ fn recorded(path: PathBuf, allow_truncated: bool) -> Result<Prepared, PyErr> {
     let damage = reader.damage().map(|damage| format!("the recording is cut short: {damage}"));
     let cut = reader.cut().map(ended_early);
     let missing = reader.missing().to_vec();
-    let tells_of_files = reader.tells_of_files();
+    let tells_of_files = reader.version();
     let source = Source::Stream(Box::new(reader));
     Ok(Prepared { source, info, damage, cut, missing, filter, windows, tells_of_files })
 }

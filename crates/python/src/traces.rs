@@ -24,6 +24,7 @@ use tierscope_workload::requests::{
     is_under_way,
 };
 use tierscope_workload::trace::copy::{CopyError, CopyOptions, record_stream};
+use tierscope_workload::trace::tst::{FILES_VERSION, NAMES_VERSION};
 use tierscope_workload::trace::{TstMetadata, partial_path};
 use tierscope_workload::{Stream, StreamError};
 
@@ -84,8 +85,8 @@ struct Opened {
     instructions: Option<InstructionSource>,
     /// Whether a program was recorded, of whose flushes no addresses are known.
     recorded: bool,
-    /// Whether it would tell that files are deleted, emptied or copied.
-    tells_of_files: bool,
+    /// The version of recordings that tells as much of what becomes of files.
+    tells_of_files: u32,
 }
 
 /// What is read.
@@ -302,10 +303,22 @@ fn open(from: From) -> PyResult<Opened> {
     }
 }
 
-/// What is not in recordings of earlier versions of what calls do to files.
-const UNTOLD_OF_FILES: &str = "A recording of an earlier version tells neither that files were deleted, nor that \
-    opening emptied one, nor what the kernel copied between files (copy_file_range, sendfile); a file that has the \
-    number of a deleted one counts as that, and a call with several buffers as several. Record it again.";
+/// What is not in recordings before a version of what calls do to files: which calls, and in words.
+const UNTOLD: [(u32, &[&str], &str); 2] = [
+    (
+        FILES_VERSION,
+        &["deletes", "copies", "splices", "allocates", "holes"],
+        "A recording before version 7 tells neither that files were deleted, nor that opening emptied one, nor what the \
+         kernel copied between files (copy_file_range, sendfile); a file that has the number of a deleted one counts as \
+         that, and a call with several buffers as several. Record it again.",
+    ),
+    (
+        NAMES_VERSION,
+        &["renames", "links", "directories", "lists"],
+        "A recording before version 8 tells of no directories, and of files that are renamed only which are deleted by \
+         it. Record it again.",
+    ),
+];
 
 /// That a limit has cut a trace short.
 fn limited(profile: &Profile, limit: Option<u64>) -> Option<String> {
@@ -335,11 +348,11 @@ fn profiled(opened: Opened, block_bytes: u64, shared: &Shared) -> Ended {
     if recorded && found.beside.line_flushes == 0 {
         beside["line_flushes"] = Value::Null;
     }
-    if found.files.is_some() && !tells_of_files {
-        for untold in ["deletes", "copies", "splices", "allocates", "holes"] {
-            files["calls"][untold] = Value::Null;
+    for (version, untold, remark) in UNTOLD {
+        if found.files.is_some() && tells_of_files < version {
+            untold.iter().for_each(|call| files["calls"][*call] = Value::Null);
+            remarks.push(remark.to_owned());
         }
-        remarks.push(UNTOLD_OF_FILES.to_owned());
     }
     let kept = found.files.as_ref().map(|files| &files.accesses);
     Ok(json!({

@@ -145,7 +145,13 @@ impl Setter<'_> {
             let own = self.leaves.iter().any(|path| tail(path) == *step);
             return Err(match elsewhere(step, self.path).filter(|_| !own) {
                 Some(mend) => Box::new(self.problem("unknown-key", reason, mend)),
-                None => self.unknown(reason, || format!("the keys there are {}", keys(table))),
+                None => self.unknown(reason, || {
+                    // One that this machine leaves out may be meant.
+                    match nearest(step, table.fields.iter().map(|field| &*field.name)) {
+                        Some(name) => format!("did you mean `{}`?", join(path, name)),
+                        None => format!("the keys there are {}", keys(table)),
+                    }
+                }),
             });
         };
         let path = join(path, step);

@@ -55,8 +55,16 @@ pub struct FileCalls {
     pub allocates: u64,
     /// Ranges of files that were made holes or zeroed, taken out or put in (fallocate).
     pub holes: u64,
-    /// Files deleted.
+    /// Files deleted, those whose name a rename took included.
     pub deletes: u64,
+    /// Files and directories renamed.
+    pub renames: u64,
+    /// Further names given to files (link), and taken away from those with several.
+    pub links: u64,
+    /// Directories made and removed.
+    pub directories: u64,
+    /// Reads of names of directories (getdents).
+    pub lists: u64,
     /// Mappings of files.
     pub maps: u64,
 }
@@ -259,10 +267,16 @@ impl FilePass {
                 calls.deletes += 1;
                 self.cut(file, 0);
             }
-            Call::Rename { replaced, names: 0, .. } if replaced != NO_FILE => {
-                calls.deletes += 1;
-                self.cut(replaced, 0);
+            Call::Rename { replaced, names, .. } => {
+                calls.renames += 1;
+                if names == 0 && replaced != NO_FILE {
+                    calls.deletes += 1;
+                    self.cut(replaced, 0);
+                }
             }
+            Call::Link { .. } | Call::Unname { .. } => calls.links += 1,
+            Call::MakeDirectory { .. } | Call::RemoveDirectory { .. } => calls.directories += 1,
+            Call::ReadDirectory { .. } => calls.lists += 1,
             Call::Allocate { file, mode, offset, length } => {
                 self.allocate(file, mode, offset, length)
             }
@@ -551,6 +565,14 @@ mod tests {
                 Call::ReadDirect { file: 7, offset: u64::MAX - 3, length: u64::MAX, address: 0 },
                 Call::Close { file: 0 },
                 Call::Unlink { file: 7, size: 0 },
+                Call::MakeDirectory { file: 8, parent: NO_FILE },
+                Call::Rename { file: 0, parent: 8, replaced: NO_FILE, size: 0, names: 0 },
+                Call::Rename { file: 0, parent: 8, replaced: 9, size: 5, names: 0 },
+                Call::Rename { file: 0, parent: 8, replaced: 9, size: 5, names: 1 },
+                Call::Link { file: 0, parent: 8 },
+                Call::Unname { file: 0, parent: 8 },
+                Call::ReadDirectory { file: 8, length: 24 },
+                Call::RemoveDirectory { file: 8 },
             ],
             1 << 20,
         );
@@ -561,7 +583,11 @@ mod tests {
             writes: 2,
             direct_reads: 1,
             syncs: 2,
-            deletes: 1,
+            deletes: 2,
+            renames: 3,
+            links: 2,
+            directories: 2,
+            lists: 1,
             maps: 1,
             ..FileCalls::default()
         };

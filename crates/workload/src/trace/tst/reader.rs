@@ -96,11 +96,6 @@ impl TstReader {
         self.version() >= USES_VERSION && self.metadata().windows.is_some()
     }
 
-    /// Whether it tells what became of files besides reads and writes of them: version 7 on.
-    pub fn tells_of_files(&self) -> bool {
-        self.version() >= FILES_VERSION
-    }
-
     /// Threads that have operations, in order.
     pub fn threads(&self) -> Vec<ThreadId> {
         self.recording.blocks.keys().copied().collect()
