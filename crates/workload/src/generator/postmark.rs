@@ -481,8 +481,7 @@ impl Units for PostMark {
 
     fn files(&self) -> Vec<FileInfo> {
         let file = |number| FileInfo { name: format!("postmark/{number}"), size_bytes: 0 };
-        let folder =
-            |number| FileInfo { name: format!("postmark/s{number}/"), size_bytes: 0 };
+        let folder = |number| FileInfo { name: format!("postmark/s{number}/"), size_bytes: 0 };
         (0..self.files).map(file).chain((0..self.folders).map(folder)).collect()
     }
 }

@@ -28,7 +28,10 @@ pub const FORMAT: Format = Format {
     options: OF_VOLUMES,
     source: "axboe/fio:iolog.c and HOWTO.rst, trace file format v2 and v3",
     parse: Parse::Script(script),
-    writer: Some(Writer { options: &[VERSION], new: |choices| Ok(Box::new(Written::of(choices)?)) }),
+    writer: Some(Writer {
+        options: &[VERSION],
+        new: |choices| Ok(Box::new(Written::of(choices)?)),
+    }),
     ..Format::PLAIN
 };
 
