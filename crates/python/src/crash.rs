@@ -93,7 +93,7 @@ fn code(error: &CrashError) -> &'static str {
         CrashError::Machine(_) | CrashError::Alone(_) => "run-failed",
         CrashError::NotModelled(_)
         | CrashError::SeveralControllers(_)
-        | CrashError::NothingPromised(_)
+        | CrashError::NothingPromised(..)
         | CrashError::PagesDiffer(..) => "not-modelled",
         CrashError::MeansNothing(..) => "no-effect",
         CrashError::NoPoint(..) | CrashError::NoSecond(..) => "no-point",

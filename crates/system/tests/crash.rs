@@ -299,7 +299,11 @@ fn what_cannot_be_asked_is_refused() {
     assert!(matches!(unknown, Err(CrashError::NotModelled(_))), "{unknown:?}");
     let nodes = load("cxl-tiering/quick", &[]).unwrap().spec;
     let unknown = crash(&nodes, gups(1), &adversarial(1, &[]), &Watch::default());
-    assert!(matches!(unknown, Err(CrashError::NothingPromised(_))), "{unknown:?}");
+    assert!(matches!(unknown, Err(CrashError::NothingPromised(..))), "{unknown:?}");
+    let tmpfs = [("storage.tmpfs".to_owned(), "{ capacity = \"64MiB\" }".to_owned())];
+    let in_memory = load("storage/quick", &tmpfs).unwrap().spec;
+    let unknown = crash(&in_memory, gups(1), &adversarial(1, &[]), &Watch::default());
+    assert!(matches!(unknown, Err(CrashError::NothingPromised(..))), "{unknown:?}");
 }
 
 /// A drive alone whose little buffer is rewritten all the time.

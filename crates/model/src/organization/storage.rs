@@ -25,7 +25,7 @@ use crate::os::block_layer::BlockLayerSpec;
 use crate::os::buffer_cache::BufferCacheSpec;
 use crate::os::driver::DriverSpec;
 use crate::os::file_system::FileSystemSpec;
-use crate::os::paging::SwapReadahead;
+use crate::os::paging::{SwapReadahead, TmpfsSpec};
 use crate::os::readahead;
 use crate::os::reclaim::{ReclaimPolicy, lists::Lists};
 use crate::power::PowerFailure;
@@ -100,6 +100,9 @@ pub struct StorageSpec {
     /// the data are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_system: Option<FileSystemSpec>,
+    /// A tmpfs that has all files, which then are in memory and in swap; none, where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tmpfs: Option<TmpfsSpec>,
     /// The driver of the store; where it is not said, one that waits for interrupts, without a lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<DriverSpec>,
@@ -175,6 +178,26 @@ impl OrganizationDescription for StorageSpec {
         if let Some(system) = &self.file_system {
             system.check(&format!("{path}.file_system"), problems);
         }
+        if self.tmpfs.is_some() {
+            for (name, is_there, reason) in [
+                ("file_system", self.file_system.is_some(), "keeps files on the store"),
+                (
+                    "buffer_cache",
+                    self.buffer_cache.is_some(),
+                    "keeps pages of files that are on the store",
+                ),
+            ] {
+                if is_there {
+                    problems.add(
+                        "contradiction",
+                        format!("{path}.tmpfs"),
+                        "a table".into(),
+                        format!("all files are in memory and swap, and {path}.{name} {reason}"),
+                        format!("remove [{path}.tmpfs] or [{path}.{name}]"),
+                    );
+                }
+            }
+        }
         if let Some(driver) = &self.driver {
             driver.check(&format!("{path}.driver"), problems);
         }
@@ -217,6 +240,11 @@ impl OrganizationDescription for StorageSpec {
         if let Some(system) = &self.file_system {
             let store = machine.store.map(|(_, device)| device.capacity());
             system.check_with(&format!("{path}.file_system"), page, store, problems);
+        }
+        if let Some(tmpfs) = &self.tmpfs {
+            let key = format!("{path}.tmpfs.capacity");
+            problems.at_least(&format!("{path}.tmpfs"), "capacity", tmpfs.capacity, page);
+            whole(&key, tmpfs.capacity, "pages (os.page)", page, problems);
         }
         if self.block_layer.is_some() && machine.store_in_dram().is_some() {
             problems.add(

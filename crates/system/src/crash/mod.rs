@@ -68,10 +68,10 @@ pub enum CrashError {
     NotModelled(String),
     /// Nothing is promised that could be broken.
     #[error(
-        "{0} promises nothing that a failure of power could break: both of its memories ([tiering]) are taken for \
-         volatile, and nobody finds again what they held; try a machine with a store, such as storage/ext4"
+        "{0} promises nothing that a failure of power could break: {1}, and nobody finds again what they held; try a \
+         machine with files on a store, such as storage/ext4"
     )]
-    NothingPromised(String),
+    NothingPromised(String, &'static str),
     /// Several controllers lose their power together.
     #[error(
         "what survives a failure of power is not modelled for {0}, which has several memory controllers: remove \
@@ -347,7 +347,10 @@ fn not_modelled(spec: &SystemSpec) -> CrashError {
             CrashError::PagesDiffer(os.page, page, store)
         }
         _ if spec.controllers.is_some() => CrashError::SeveralControllers(spec.name.clone()),
-        _ if spec.tiering.is_some() => CrashError::NothingPromised(spec.name.clone()),
+        _ if spec.tiering.is_some() => CrashError::NothingPromised(
+            spec.name.clone(),
+            "both of its memories ([tiering]) are taken for volatile",
+        ),
         _ => CrashError::NotModelled(spec.name.clone()),
     }
 }
@@ -358,6 +361,10 @@ fn prepare(
     weaken: &[Weakness],
 ) -> Result<(), CrashError> {
     let unknown = || not_modelled(spec);
+    if spec.storage.as_ref().is_some_and(|storage| storage.tmpfs.is_some()) {
+        let reason = "all files are in memory and swap ([storage.tmpfs])";
+        return Err(CrashError::NothingPromised(spec.name.clone(), reason));
+    }
     match organization.power().ok_or_else(unknown)?.prepare(weaken) {
         Ok(()) => Ok(()),
         Err(None) => Err(unknown()),

@@ -51,7 +51,7 @@ impl Machine {
             });
         }
         let page_bytes = 1 << self.fixed.page_shift;
-        if self.paging.journals_data() {
+        if self.paging.caches_direct_calls() {
             return Ok(Way::Cached);
         }
         let is_whole = |number: &u64| number.is_multiple_of(page_bytes);

@@ -29,6 +29,7 @@ mod ramulator2;
 mod readahead;
 mod reclaim;
 mod sensitivity;
+mod shmem;
 mod support;
 mod tiering;
 mod transfers;

@@ -58,7 +58,7 @@ struct Seen {
     bits: String,
 }
 
-fn from_base64(text: &str) -> Vec<u8> {
+pub fn from_base64(text: &str) -> Vec<u8> {
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digit = |byte| DIGITS.iter().position(|digit| *digit == byte).expect("a digit") as u32;
     let mut bytes = Vec::new();

@@ -41,6 +41,9 @@ impl Paging {
         offset: u64,
         length: u64,
     ) -> Result<Range<u64>, OsError> {
+        if self.tmpfs.is_some() && mode & !(fallocate::KEEP_SIZE | fallocate::PUNCH_HOLE) != 0 {
+            return Ok(0..0); // EOPNOTSUPP (`shmem_fallocate`, mm/shmem.c).
+        }
         let end = offset.saturating_add(length);
         let whole = offset.div_ceil(self.page_bytes)..end / self.page_bytes;
         if mode & fallocate::COLLAPSE_RANGE != 0 {
@@ -96,7 +99,8 @@ impl Paging {
         pages: Range<u64>,
         size_bytes: u64,
     ) -> Result<(), OsError> {
-        if self.limits.is_none() || pages.is_empty() {
+        // Of files in memory pages are taken when they are used.
+        if self.limits.is_none() || self.tmpfs.is_some() || pages.is_empty() {
             return Ok(());
         }
         let store_bytes = self.limits.as_ref().map_or(0, |limits| limits.store_bytes);

@@ -23,7 +23,7 @@ impl Paging {
     /// The place of a file's page as the extended buffer cache knows it, where there is one: what lies
     /// nowhere in the store is not looked for, as it need not be read.
     fn place_of(&self, file: InodeId, index: u64) -> Option<u64> {
-        self.buffer_cache.as_ref().filter(|_| !processes::is_object(file))?;
+        self.buffer_cache.as_ref().filter(|_| !self.is_in_swap(file))?;
         Some(self.store_address(file, index)? / self.page_bytes)
     }
 

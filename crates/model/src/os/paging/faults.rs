@@ -170,8 +170,9 @@ impl Paging {
         if let Some(id) = if changes { self.direct_call(file) } else { self.direct_write(file) } {
             return Ok(Next::Wait(id));
         }
-        let mapped = if processes::is_object(file) {
-            self.map_object((file, index), work, held)?
+        let in_swap = self.is_in_swap(file);
+        let mapped = if in_swap {
+            self.map_shmem((file, index), vma, write, work, held)?
         } else if self.limits.is_none() {
             self.map_without_store((file, index), work, held)?
         } else {
@@ -188,7 +189,8 @@ impl Paging {
         self.use_frame(frame);
         work.push(Work::Path(Stage::PageCache, 1));
         self.map_file_frame(frame, page);
-        let writable = write && shared;
+        // Whoever keeps no record of what is dirty lets stores through (`vma_wants_writenotify`, mm/mmap.c).
+        let writable = shared && (write || in_swap);
         self.space.set(page, Pte::Present { frame, writable });
         if !write {
             return Ok(Next::Ready(frame));

@@ -17,6 +17,9 @@ impl Paging {
         if self.limits.is_none() {
             return self.read_without_store(file, index, work, held);
         }
+        if self.is_in_swap(file) {
+            return self.read_shmem((file, index), work, held);
+        }
         if let Some(id) = self.direct_write(file) {
             return Ok(Next::Wait(id));
         }
@@ -57,7 +60,7 @@ impl Paging {
 
     /// A read call uses a page, which counts once however many bytes of it are read in a row
     /// (`filemap_read`, mm/filemap.c).
-    fn use_by_call(&mut self, file: InodeId, index: u64, frame: u64) {
+    pub(super) fn use_by_call(&mut self, file: InodeId, index: u64, frame: u64) {
         self.note_use(frame);
         if self.file(file).last_read.replace(index) != Some(index) {
             self.reclaim.mark_accessed(frame);
@@ -105,6 +108,9 @@ impl Paging {
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
+        if self.is_in_swap(file) {
+            return self.write_shmem((file, index), whole, work, held);
+        }
         if let Some(id) = self.direct_call(file) {
             return Ok(Next::Wait(id));
         }
@@ -170,6 +176,9 @@ impl Paging {
 
     /// A transfer that still writes one of these pages of the file, or some that have been cut off.
     pub fn writing(&self, file: InodeId, pages: Range<u64>) -> Option<TransferId> {
+        if self.is_in_swap(file) {
+            return None;
+        }
         let of_file = |page: &PageTransfer| match self.frames.get(page.frame).owner {
             Owner::File(of, index) => of == file && pages.contains(&index),
             _ => false,

@@ -164,9 +164,15 @@ impl Paging {
         }
     }
 
-    /// Whether data go through the file system's log, past which no call goes (`ext4_should_use_dio`, fs/ext4/file.c).
-    pub fn journals_data(&self) -> bool {
+    /// Whether data go through the file system's log.
+    pub(super) fn journals_data(&self) -> bool {
         self.file_system.as_ref().is_some_and(FileSystem::journals_data)
+    }
+
+    /// Whether calls that are to go past the page cache go through it: data in the log do
+    /// (`ext4_should_use_dio`, fs/ext4/file.c), and files in memory are nowhere else.
+    pub fn caches_direct_calls(&self) -> bool {
+        self.journals_data() || self.tmpfs.is_some()
     }
 
     /// The frame that has a page of a file.
@@ -276,7 +282,8 @@ impl Paging {
         work: &mut Vec<Work>,
     ) -> Option<(TransferId, bool)> {
         let Some(system) = &self.file_system else {
-            return self.flushes_device.then(|| (self.start_flush(work), false));
+            let flushes = self.flushes_device && self.tmpfs.is_none();
+            return flushes.then(|| (self.start_flush(work), false));
         };
         let number = system.needs(file, data_only);
         self.wait_for_commit(number, work)

@@ -140,6 +140,12 @@ impl Paging {
         self.cache.get(file_key(file, page)).checked_sub(1)
     }
 
+    /// Whether what is in the page cache can be mapped around a fault: it has been read, and is not in the swap cache.
+    fn can_be_mapped(&self, frame: u64) -> bool {
+        let info = self.frames.get(frame);
+        !info.reading && !(info.slot != 0 && matches!(info.owner, Owner::File(..)))
+    }
+
     /// The folio that a page in the page cache belongs to. Its first page has the mark.
     pub(super) fn folio(&self, file: InodeId, page: u64) -> Option<Folio> {
         let Cached { order, marked, .. } = self.frames.get(self.cached(file, page)?).cached;
@@ -205,11 +211,13 @@ impl Paging {
     }
 
     fn map_file_pages(&mut self, file: InodeId, vma: &around::Vma, pages: &[u64]) {
+        let shared = || self.space.find(vma.address).is_some_and(|(_, mapping)| mapping.shared);
+        let writable = self.is_in_swap(file) && shared();
         for index in pages {
             let Some(frame) = self.cached(file, *index) else { continue };
             let page = vma.address + index - vma.first;
             self.map_file_frame(frame, page);
-            self.space.set(page, Pte::Present { frame, writable: false });
+            self.space.set(page, Pte::Present { frame, writable });
         }
     }
 }
@@ -224,7 +232,7 @@ impl PageCache for Read<'_> {
 
     fn folio(&self, page: u64) -> Option<Folio> {
         let frame = self.0.cached(self.1, page)?;
-        if self.0.frames.get(frame).reading { None } else { self.0.folio(self.1, page) }
+        if self.0.can_be_mapped(frame) { self.0.folio(self.1, page) } else { None }
     }
 }
 
@@ -244,7 +252,7 @@ impl around::PageTable for Entries<'_> {
     fn map(&mut self, page: u64) {
         // Reclaim takes single pages, so that a folio may lack some.
         let there = self.paging.cached(self.file, page);
-        if there.is_some_and(|frame| !self.paging.frames.get(frame).reading) {
+        if there.is_some_and(|frame| self.paging.can_be_mapped(frame)) {
             self.new.push(page);
         }
     }

@@ -77,8 +77,12 @@ impl Paging {
         }
         let parent = self.parent_of(name)?;
         let pages = size_bytes.div_ceil(self.page_bytes);
-        let base_address = self.store_end;
-        self.grow_store(pages)?;
+        let (base_address, in_memory) = (self.store_end, self.tmpfs.is_some());
+        if in_memory {
+            self.fill_shmem(inode, pages)?;
+        } else {
+            self.grow_store(pages)?;
+        }
         let is_directory = self.names.directories.contains(&inode);
         let both = (inode, parent);
         self.change_metadata(|system, now_ps| match (held, is_directory) {
@@ -89,7 +93,9 @@ impl Paging {
         });
         let state = self.file(inode);
         (state.name, state.size_bytes) = (name, size_bytes);
-        (state.stored_pages, state.base_address) = (pages, base_address);
+        if !in_memory {
+            (state.stored_pages, state.base_address) = (pages, base_address);
+        }
         Ok(inode)
     }
 

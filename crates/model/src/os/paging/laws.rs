@@ -56,6 +56,7 @@ fn new_memory(
     policy: ReclaimPolicy,
     by_address: bool,
     buffers: Option<(OnHit, HeldPages)>,
+    tmpfs: bool,
     free: u64,
 ) -> (Memory, Known) {
     let mut paging = small(|spec| {
@@ -67,6 +68,8 @@ fn new_memory(
             spec.swap_readahead = SwapReadahead::VirtualAddress;
         }
         (spec.dirty_ratio, spec.dirty_background_ratio) = (0.4, 0.1);
+        let capacity = Size::from_bytes(MOST_FILE_PAGES * PAGE);
+        spec.tmpfs = tmpfs.then_some(TmpfsSpec { capacity });
     });
     if let Some((on_hit, readahead)) = buffers {
         // As much as memory has for files, more or less.
@@ -78,7 +81,9 @@ fn new_memory(
     let flags = MAP_WRITABLE | MAP_SHARED;
     paging.map(MAPPED * PAGE, MOST_FILE_PAGES * PAGE, flags, FILE, 0);
     let file: Vec<u64> = (0..FILE_PAGES).map(|page| 1 << 40 | page).collect();
-    let store = (0..).step_by(PAGE as usize).zip(file.iter().copied()).collect();
+    let place =
+        |page: &u64| paging.place_in_store(FILE, *page).expect("it is there from the start");
+    let store = (0..FILE_PAGES).map(|page| (place(&page), file[page as usize])).collect();
     (Memory::new(paging, free, store), Known { file, ..Known::default() })
 }
 
@@ -95,6 +100,13 @@ fn check(paging: &Paging) {
     assert_eq!(paging.reclaim.pages(), listed);
     let leaving = paging.transfers.iter().map(|(_, transfer)| u64::from(transfer.leaving));
     assert_eq!(paging.leaving, leaving.sum::<u64>());
+    // What a file of memory has is in memory, in swap, or in both while it is in the swap cache.
+    let of_file = |index| (paging.cached(FILE, index), paging.slot_of(FILE, index));
+    for (frame, slot) in (0..MOST_FILE_PAGES).map(of_file).filter(|_| paging.tmpfs.is_some()) {
+        let info = frame.map(|frame| paging.frames.get(frame));
+        assert!(info.is_none_or(|info| info.slot.checked_sub(1) == slot));
+        assert!(info.is_none_or(|info| info.dirty || slot.is_some()));
+    }
 }
 
 fn replay(memory: &mut Memory, known: &mut Known, step: &Step, now_ps: u64) {
@@ -181,10 +193,11 @@ proptest! {
             Some((OnHit::Copy, HeldPages::Ignore)),
             Some((OnHit::Copy, HeldPages::Consult)),
         ]),
+        tmpfs in any::<bool>(),
         free in 32u64..128,
         steps in prop::collection::vec(step(), 1..400),
     ) {
-        let (mut memory, mut known) = new_memory(policy, by_address, buffers, free);
+        let (mut memory, mut known) = new_memory(policy, by_address, buffers, tmpfs, free);
         for (now, step) in steps.iter().enumerate() {
             replay(&mut memory, &mut known, step, now as u64 + 1);
             memory.paging.take_effects();
@@ -200,5 +213,7 @@ proptest! {
         memory.paging.drop_process(0);
         prop_assert_eq!(memory.paging.frames.free(), memory.free_at_first);
         prop_assert_eq!(memory.paging.reclaim.pages(), 0);
+        prop_assert_eq!(memory.paging.free_slots.len() as u64, memory.paging.slots_handed_out());
+        prop_assert!(!tmpfs || memory.paging.counters.file_write_backs == 0);
     }
 }

@@ -197,6 +197,10 @@ impl Paging {
             self.space.advise(start, pages, Pattern::Normal);
         } else if advice == Advice::WillNeed as u64 && self.limits.is_some() {
             for (file, pages) in self.space.files_in(start, pages) {
+                if self.is_in_swap(file) {
+                    self.need_shmem(file, pages, work, held)?;
+                    continue;
+                }
                 let need = Need { file, wanted: 0..0, work, held };
                 let count = pages.end - pages.start;
                 self.fill(need, |readahead, cache| readahead.need(cache, pages.start, count))?;
@@ -225,6 +229,10 @@ impl Paging {
             let key = file_key(file, index);
             if self.shadows.get(key) != 0 {
                 self.shadows.set(key, 0);
+            }
+            if self.is_in_swap(file) {
+                self.cut_shmem(file, index);
+                continue;
             }
             self.invalidate_buffered(file, index);
             let cached = self.cache.get(key).checked_sub(1).map(|frame| self.frames.get(frame));

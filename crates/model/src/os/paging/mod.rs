@@ -16,6 +16,7 @@ mod laws;
 mod mappings;
 mod processes;
 mod reclaim;
+mod shmem;
 #[cfg(test)]
 pub(crate) mod small;
 mod swap;
@@ -37,6 +38,8 @@ use inodes::Names;
 use processes::Sharing;
 pub use reclaim::Wakes;
 use reclaim::Watermarks;
+use shmem::Tmpfs;
+pub use shmem::TmpfsSpec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 pub use swap::SwapReadahead;
@@ -73,6 +76,16 @@ pub enum OsError {
     )]
     StoreFull {
         /// The store.
+        capacity_bytes: u64,
+    },
+    /// Files of a file system in memory have become too large.
+    #[error(
+        "files need more than the tmpfs's {}; give storage.tmpfs.capacity a larger value or the workload a smaller \
+         footprint",
+        Size::from_bytes(*capacity_bytes)
+    )]
+    TmpfsFull {
+        /// What they may hold.
         capacity_bytes: u64,
     },
     /// What is to become durable at once is more than the journal has room for.
@@ -365,8 +378,9 @@ pub struct Paging {
     store_end: u64,
     swap_start: u64,
     free_slots: Vec<u64>,
-    /// Virtual page of each swap slot, plus 1.
+    /// Virtual page of each swap slot of anonymous memory, plus 1; and of one of a file [`file_key`], plus 1.
     slot_pages: CowMap<u64>,
+    slot_files: CowMap<u64>,
     /// Frame that holds a slot's content, plus 1: the swap cache.
     slot_frames: CowMap<u64>,
     /// What is left of evicted pages: of files by [`file_key`], of anonymous memory by slot.
@@ -397,6 +411,8 @@ pub struct Paging {
     /// The level between page cache and store, where there is one.
     buffer_cache: Option<BufferCache>,
     file_system: Option<FileSystem>,
+    /// All files are in memory and swap.
+    tmpfs: Option<Tmpfs>,
     /// What is being discarded: pages that may get their places again, and the places.
     discarded: BTreeMap<TransferId, Vec<(FilePage, u64)>>,
     /// Where swap is discarded.
@@ -475,6 +491,7 @@ impl Paging {
             swap_start: storage.map_or(0, |(_, store_bytes)| store_bytes),
             free_slots: Vec::new(),
             slot_pages: CowMap::new(0),
+            slot_files: CowMap::new(0),
             slot_frames: CowMap::new(0),
             shadows: CowMap::new(0),
             slot_shadows: CowMap::new(0),
@@ -498,6 +515,7 @@ impl Paging {
             leaving: 0,
             buffer_cache: None,
             file_system: None,
+            tmpfs: storage.and_then(|(spec, _)| Tmpfs::of(spec.tmpfs.as_ref()?, page_bytes)),
             discarded: BTreeMap::new(),
             swap_clusters: None,
             flushes_device: false,
@@ -664,6 +682,7 @@ impl Paging {
             files: self.files.clone(),
             free_slots: self.free_slots.clone(),
             slot_pages: self.slot_pages.fork(),
+            slot_files: self.slot_files.fork(),
             slot_frames: self.slot_frames.fork(),
             shadows: self.shadows.fork(),
             slot_shadows: self.slot_shadows.fork(),

@@ -280,29 +280,6 @@ impl Paging {
         self.names.add_nameless(object);
         object
     }
-
-    /// A page of memory that processes share: a zeroed frame where nobody has touched it, else the one
-    /// that is there, or that comes back from the store.
-    pub(super) fn map_object(
-        &mut self,
-        (object, index): (InodeId, u64),
-        work: &mut Vec<Work>,
-        held: &dyn Fn(u64) -> bool,
-    ) -> Result<Next, OsError> {
-        let Some(frame) = self.cached(object, index) else {
-            let next = self.read_file(object, index, work, held)?;
-            if let Next::Ready(frame) = next {
-                // The store has no copy of it.
-                self.frames.get_mut(frame).dirty = true;
-            }
-            return Ok(next);
-        };
-        let info = self.frames.get(frame);
-        Ok(match info.reading {
-            true => Next::Arrives(info.transfer - 1, frame),
-            false => Next::Ready(frame),
-        })
-    }
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ impl Memory for Evictor<'_> {
         }
         self.tried += 1;
         let evicted = match info.owner {
-            Owner::Anonymous(page) => self.evict_anonymous(folio, page, shadow),
+            Owner::Anonymous(_) => self.evict_anonymous(folio, shadow),
             Owner::File(file, index) => self.evict_file(folio, file, index, shadow),
             Owner::Free | Owner::Kernel => Ok(Evicted::Busy),
         };
@@ -130,17 +130,13 @@ impl Memory for Evictor<'_> {
 }
 
 impl Evictor<'_> {
-    fn evict_anonymous(
-        &mut self,
-        frame: u64,
-        page: u64,
-        shadow: Shadow,
-    ) -> Result<Evicted, OsError> {
+    fn evict_anonymous(&mut self, frame: u64, shadow: Shadow) -> Result<Evicted, OsError> {
         let paging = &mut *self.paging;
         let mappers = paging.mappers(frame);
-        let slot = match paging.frames.get(frame).slot.checked_sub(1) {
+        let info = paging.frames.get(frame);
+        let slot = match info.slot.checked_sub(1) {
             Some(slot) => slot,
-            None => paging.take_slot(page)?,
+            None => paging.take_slot(info.owner)?,
         };
         for page in &mappers {
             paging.space.set(*page, Pte::Swapped(slot));
@@ -162,6 +158,35 @@ impl Evictor<'_> {
         Ok(Evicted::Freed)
     }
 
+    /// A page of a file of memory goes to swap (`shmem_writeout`, mm/shmem.c), or is dropped where swap has it as it is.
+    fn evict_shmem(
+        &mut self,
+        frame: u64,
+        file: InodeId,
+        index: u64,
+        shadow: Shadow,
+    ) -> Result<Evicted, OsError> {
+        let paging = &mut *self.paging;
+        paging.unmap_everywhere(frame);
+        let Frame { slot, dirty, owner, .. } = paging.frames.get(frame);
+        let key = file_key(file, index);
+        if !dirty {
+            paging.cache.set(key, 0);
+            paging.shadows.set(key, shadow.0);
+            paging.leave_swap_cache(slot);
+            paging.frames.release(frame);
+            return Ok(Evicted::Freed);
+        }
+        let slot = match slot.checked_sub(1) {
+            Some(slot) => slot,
+            None => paging.take_slot(owner)?,
+        };
+        paging.extents.set(key, paging.slot_address(slot) | extent::HOLDS);
+        paging.frames.get_mut(frame).dirty = false;
+        self.swapped.push(paging.enter_swap_cache(slot, frame));
+        Ok(Evicted::Writing)
+    }
+
     fn evict_file(
         &mut self,
         frame: u64,
@@ -169,6 +194,9 @@ impl Evictor<'_> {
         index: u64,
         shadow: Shadow,
     ) -> Result<Evicted, OsError> {
+        if self.paging.is_in_swap(file) {
+            return self.evict_shmem(frame, file, index, shadow);
+        }
         let paging = &mut *self.paging;
         paging.unmap_everywhere(frame);
         if !paging.frames.get(frame).dirty {
@@ -179,7 +207,7 @@ impl Evictor<'_> {
             return Ok(Evicted::Freed);
         }
         let may_go = self.writes_files && paging.uncommitted(file, index).is_none();
-        if may_go || processes::is_object(file) {
+        if may_go {
             let page = paging.clean_file_page(frame, file, index)?;
             paging.hold(frame);
             self.written.push(page);
@@ -263,7 +291,7 @@ impl Paging {
             return if self.transfers.is_empty() { Err(self.out_of_memory()) } else { Ok(None) };
         };
         let kind = match owner {
-            Owner::File(file, _) if !processes::is_object(file) => Kind::File,
+            Owner::File(file, _) if !self.is_in_swap(file) => Kind::File,
             Owner::Kernel => return Ok(Some(frame)),
             _ => Kind::Anonymous,
         };
@@ -384,6 +412,7 @@ impl Paging {
             (Owner::File(file, index), _) => {
                 self.cache.set(file_key(file, index), 0);
                 self.shadows.set(file_key(file, index), shadow);
+                self.leave_swap_cache(info.slot);
                 let program = self.enter_buffer_cache(file, index, None);
                 self.owed.extend(program);
             }

@@ -31,6 +31,7 @@ pub fn storage() -> StorageSpec {
         host_queue_depth: 32,
         buffer_cache: None,
         file_system: None,
+        tmpfs: None,
         driver: None,
         block_layer: None,
     }

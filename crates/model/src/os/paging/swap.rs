@@ -33,6 +33,17 @@ impl SwapWindow {
     /// As `swapin_readahead_hits` and `GET_SWAP_RA_VAL` begin.
     const NEW: SwapWindow = SwapWindow { last: 0, pages: 0, hits: 4 };
 
+    /// The slots to be read with one (`swap_cluster_readahead`).
+    fn cluster(&mut self, slot: u64, most: u64) -> Vec<u64> {
+        let pages = self.next_pages(slot, most);
+        if std::mem::take(&mut self.hits) == 0 {
+            self.last = slot;
+        }
+        self.pages = pages;
+        let first = slot & !(pages - 1);
+        (first..first + pages).collect()
+    }
+
     /// Pages of the next window (`__swapin_nr_pages`, mm/swap_state.c).
     fn next_pages(self, at: u64, most: u64) -> u64 {
         let near = at == self.last.wrapping_add(1) || at.wrapping_add(1) == self.last;
@@ -80,22 +91,49 @@ impl Paging {
             return Ok(Next::WaitForFrame);
         };
         self.counters.major_faults += 1;
-        let mut pages = vec![self.enter_swap_cache(slot, frame)];
-        for near in self.swap_ahead(page, slot) {
-            let Some(owner) = self.slot_pages.get(near).checked_sub(1) else { continue };
-            if near == slot || self.slot_frames.get(near) != 0 {
+        let page_read = self.enter_swap_cache(slot, frame);
+        let near = self.swap_ahead(page, slot);
+        let id = self.read_swap(page_read, near, work, held)?;
+        Ok(Next::Arrives(id, frame))
+    }
+
+    /// Reads a page from its slot, and with it those of slots that have one and are not read yet.
+    pub(super) fn read_swap(
+        &mut self,
+        page: PageTransfer,
+        near: Vec<u64>,
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+    ) -> Result<TransferId, OsError> {
+        let mut pages = vec![page];
+        for slot in near {
+            let Some(owner) = self.owner_of_slot(slot) else { continue };
+            if self.slot_frames.get(slot) != 0 {
                 continue;
             }
-            let shadow = Shadow(self.slot_shadows.get(near));
-            let owner = Owner::Anonymous(owner);
-            let Some(frame) = self.allocate_again(owner, shadow, work, held)? else { break };
+            let frame = match owner {
+                Owner::File(..) => self.allocate(owner, work, held)?,
+                _ => {
+                    let shadow = Shadow(self.slot_shadows.get(slot));
+                    self.allocate_again(owner, shadow, work, held)?
+                }
+            };
+            let Some(frame) = frame else { break };
             self.counters.readahead_pages += 1;
             self.frames.get_mut(frame).cached.ahead = true;
-            pages.push(self.enter_swap_cache(near, frame));
+            pages.push(self.enter_swap_cache(slot, frame));
         }
         self.counters.swap_ins += pages.len() as u64;
         pages.sort_by_key(|page| page.store_address);
-        Ok(Next::Arrives(self.start_transfer(pages, false, true, work), frame))
+        Ok(self.start_transfer(pages, false, true, work))
+    }
+
+    /// What a slot has a page of.
+    fn owner_of_slot(&self, slot: u64) -> Option<Owner> {
+        let of_file = self.slot_files.get(slot).checked_sub(1);
+        of_file
+            .map(|key| Owner::File((key >> 36) as InodeId, key & ((1 << 36) - 1)))
+            .or_else(|| Some(Owner::Anonymous(self.slot_pages.get(slot).checked_sub(1)?)))
     }
 
     /// The window that a page's readahead goes by, and the pages of its mapping.
@@ -122,13 +160,7 @@ impl Paging {
         }
         let (mapping, window) = self.swap_window(page);
         if mapping.is_empty() {
-            let pages = window.next_pages(slot, most);
-            if std::mem::take(&mut window.hits) == 0 {
-                window.last = slot;
-            }
-            window.pages = pages;
-            let first = slot & !(pages - 1);
-            return (first..first + pages).collect();
+            return window.cluster(slot, most);
         }
         let before = *window;
         let pages = before.next_pages(page, most);
@@ -150,6 +182,24 @@ impl Paging {
         near.filter_map(slot_of).collect()
     }
 
+    /// Slots to be read with one of a file of memory (`shmem_swapin_cluster`, mm/shmem.c).
+    pub(super) fn cluster_of(&mut self, slot: u64) -> Vec<u64> {
+        let most = self.limits.as_ref().map_or(1, |limits| limits.swap_cluster);
+        match most {
+            1 => Vec::new(),
+            _ => self.window_of_slots().cluster(slot, most),
+        }
+    }
+
+    fn window_of_slots(&mut self) -> &mut SwapWindow {
+        self.swap_windows.entry(OF_SLOTS).or_insert(SwapWindow::NEW)
+    }
+
+    /// What was read ahead of a file of memory is used.
+    pub(super) fn hit_of_slots(&mut self) {
+        self.window_of_slots().hits += 1;
+    }
+
     /// A store to an anonymous page that is as its swap slot has it: the slot's copy gets old. The
     /// slot is kept only while a transfer still writes to it.
     pub(super) fn rewrite(&mut self, page: u64, frame: u64) -> Next {
@@ -166,7 +216,7 @@ impl Paging {
         Next::Ready(frame)
     }
 
-    pub(super) fn take_slot(&mut self, page: u64) -> Result<u64, OsError> {
+    pub(super) fn take_slot(&mut self, owner: Owner) -> Result<u64, OsError> {
         let slot = loop {
             match self.free_slots.pop() {
                 Some(slot) if self.swap_clusters.as_mut().is_some_and(|it| it.passes_by(slot)) => {}
@@ -183,7 +233,11 @@ impl Paging {
             }
         };
         self.swap_clusters.iter_mut().for_each(|it| it.use_slot(slot));
-        self.slot_pages.set(slot, page + 1);
+        match owner {
+            Owner::File(file, index) => self.slot_files.set(slot, file_key(file, index) + 1),
+            Owner::Anonymous(page) => self.slot_pages.set(slot, page + 1),
+            Owner::Free | Owner::Kernel => {}
+        }
         Ok(slot)
     }
 
@@ -196,7 +250,7 @@ impl Paging {
     }
 
     /// Slots that swap has ever had.
-    fn slots_handed_out(&self) -> u64 {
+    pub(super) fn slots_handed_out(&self) -> u64 {
         let store_bytes = self.limits.as_ref().map_or(0, |limits| limits.store_bytes);
         (store_bytes - self.swap_start) / self.page_bytes
     }
@@ -223,6 +277,9 @@ impl Paging {
     pub(super) fn forget_slot(&mut self, slot: u64) {
         self.slot_frames.set(slot, 0);
         self.slot_pages.set(slot, 0);
+        if self.slot_files.get(slot) != 0 {
+            self.slot_files.set(slot, 0);
+        }
         self.slot_shadows.set(slot, 0);
         self.free_slots.push(slot);
         let handed_out = self.slots_handed_out();
@@ -235,8 +292,25 @@ impl Paging {
     pub(super) fn enter_swap_cache(&mut self, slot: u64, frame: u64) -> PageTransfer {
         self.hold(frame);
         self.slot_frames.set(slot, frame + 1);
-        self.frames.get_mut(frame).slot = slot + 1;
+        let info = self.frames.get_mut(frame);
+        info.slot = slot + 1;
+        if let Owner::File(file, index) = info.owner {
+            self.cache.set(file_key(file, index), frame + 1);
+        }
         PageTransfer { frame, store_address: self.slot_address(slot) }
+    }
+
+    /// A frame holds no copy of a slot any more, where it held one.
+    pub(super) fn leave_swap_cache(&mut self, slot_plus_1: u64) {
+        if let Some(slot) = slot_plus_1.checked_sub(1) {
+            self.slot_frames.set(slot, 0);
+        }
+    }
+
+    /// The slot at an address.
+    pub(super) fn slot_at(&self, address: u64) -> u64 {
+        let store_bytes = self.limits.as_ref().map_or(0, |limits| limits.store_bytes);
+        (store_bytes - address) / self.page_bytes - 1
     }
 
     /// Swap grows from the store's end downwards, so that neighbours in time are neighbours there.

@@ -63,7 +63,7 @@ impl Paging {
         let info = self.frames.get_mut(frame);
         info.dirty = true;
         info.leaves = false;
-        if self.limits.is_none() || processes::is_object(file) {
+        if self.limits.is_none() || self.is_in_swap(file) {
             return;
         }
         self.invalidate_buffered(file, index);
@@ -122,6 +122,9 @@ impl Paging {
         index: u64,
         work: &mut Vec<Work>,
     ) -> Result<Option<TransferId>, OsError> {
+        if self.is_in_swap(file) {
+            return Ok(None);
+        }
         if self.holds_back
             && let Some(id) = self.wait_for_room_in_log(work)
         {
