@@ -78,6 +78,7 @@ __all__ = [
     "Tiered",
     "Tiering",
     "Tlb",
+    "Tmpfs",
     "Wear",
 ]
 
@@ -2335,6 +2336,14 @@ class FileSystem(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Tmpfs(_Spec):
+    """A file system whose files are in memory and swap."""
+
+    capacity: str | None = None
+    """What its files may hold (mount option `size`). A size such as ``"64GiB"``."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Driver(_Spec):
     """The driver of the store."""
 
@@ -2542,6 +2551,13 @@ class Storage(_Spec):
     pages around it in its mapping (`swap_vma_readahead`).
     """
 
+    swap_capacity: str | None = None
+    """Size of swap, at the end of the store; where it is not said, swap takes of the store's free
+    room what it needs, and a slot that is given up is the next to be used.
+
+    A size such as ``"64GiB"``.
+    """
+
     swap_discard: bool | None = None
     """Whether the device is told of swap that has become free (`swapon --discard=pages`, TRIM)."""
 
@@ -2596,6 +2612,10 @@ class Storage(_Spec):
     file_system: FileSystem | None = None
     """The file system; none, where it is not said: then metadata costs nothing, and a sync is done
     once the data are written.
+    """
+
+    tmpfs: Tmpfs | None = None
+    """A tmpfs that has all files, which then are in memory and in swap; none, where it is not said.
     """
 
     driver: Driver | None = None

@@ -71,6 +71,10 @@ pub struct StorageSpec {
     pub swap_cluster_pages: u32,
     /// Which slots are read with one that is needed.
     pub swap_readahead: SwapReadahead,
+    /// Size of swap, at the end of the store; where it is not said, swap takes of the store's free room what it needs, and
+    /// a slot that is given up is the next to be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swap_capacity: Option<Size>,
     /// Whether the device is told of swap that has become free (`swapon --discard=pages`, TRIM).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub swap_discard: bool,
@@ -240,6 +244,13 @@ impl OrganizationDescription for StorageSpec {
         if let Some(system) = &self.file_system {
             let store = machine.store.map(|(_, device)| device.capacity());
             system.check_with(&format!("{path}.file_system"), page, store, problems);
+        }
+        if let Some(capacity) = self.swap_capacity {
+            problems.at_least(path, "swap_capacity", capacity, page);
+            whole(&format!("{path}.swap_capacity"), capacity, "pages (os.page)", page, problems);
+            if let Some((_, device)) = machine.store {
+                problems.at_most(path, "swap_capacity", capacity, device.capacity());
+            }
         }
         if let Some(tmpfs) = &self.tmpfs {
             let key = format!("{path}.tmpfs.capacity");

@@ -1767,8 +1767,9 @@ fn every_value_of_every_preset_has_a_line_here_and_every_line_has_a_value() {
 
 /// Values that devices alone have and machines have not: `tests/alone.rs` and `tests/alone_store.rs`
 /// vary them.
-const ALONE: [&str; 54] = [
-    // Of files in memory, varied in `validation/shmem.rs`.
+const ALONE: [&str; 55] = [
+    // Of files in memory and of swap, varied in `validation/shmem.rs`.
+    "storage.swap_capacity",
     "storage.tmpfs.capacity",
     // Of reads that take long, varied in `validation/long_reads.rs`.
     "tiered.long_reads.above",

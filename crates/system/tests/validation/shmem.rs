@@ -78,6 +78,7 @@ fn machine(run: &Run) -> Sums {
         ("storage.memory_limit", &*limit),
         ("storage.swap_cluster_pages", &cluster),
         ("storage.tmpfs", "{ capacity = \"128MiB\" }"),
+        ("storage.swap_capacity", "128MiB"),
     ];
     system_run(&system("storage/970-pro", &[&sets]), &[program(run)])
 }
@@ -85,16 +86,11 @@ fn machine(run: &Run) -> Sums {
 /// How much more or less may be swapped than in that of the kernel's runs which is nearest: in, and out.
 ///
 /// The kernel goes on to write pages while those that it has chosen are being written, the more the slower the store is: so
-/// it writes more than it needs, and of a file that is read in a circle more stays than of the pages read last. With
-/// readahead the model reads more: it gives a slot that was given up to the next page that goes, and the kernel one behind
-/// the last, so that what goes together lies together (`cluster_alloc_swap_entry`, mm/swapfile.c).
+/// it writes more than it needs. What has been written stays in the swap cache until reclaim comes past it, and is not
+/// read where it is wanted before that, as much of a file is that is little larger than memory.
 fn near(run: &Run) -> [f64; 2] {
-    let ins = match run.name.split(' ').next() {
-        _ if run.cluster_pages > 1 => 0.80,
-        Some("loops") => 0.35,
-        _ => 0.08,
-    };
-    [ins, 0.15]
+    let is_little_larger = run.file_pages * 10 < run.most_pages * 17;
+    [if is_little_larger { 0.70 } else { 0.08 }, 0.15]
 }
 
 /// How far a number lies outside those of the kernel's runs, in parts of the nearest.
@@ -153,6 +149,17 @@ fn files_beyond_the_capacity_end_the_run() {
         try_run(&system("storage/970-pro", &[&sets]), &[program(run)])
     };
     assert!(with(run.file_pages - 1).is_none());
+    // Nor may what does not fit memory be more than swap.
+    let swapping = |capacity: &str| {
+        let sets = [
+            ("storage.dram_capacity", "256MiB"),
+            ("storage.memory_limit", "6MiB"),
+            ("storage.tmpfs", "{ capacity = \"128MiB\" }"),
+            ("storage.swap_capacity", capacity),
+        ];
+        try_run(&system("storage/970-pro", &[&sets]), &[program(run)])
+    };
+    assert!(swapping("8MiB").is_none() && swapping("16MiB").is_some());
     let all = with(run.file_pages).expect("there is room");
     // All is in memory: neither a sync nor a look at what is old writes anything.
     for counter in ["swap_out_pages", "file_write_back_pages", "major_faults", "throttled_writes"] {

@@ -57,6 +57,7 @@ fn new_memory(
     by_address: bool,
     buffers: Option<(OnHit, HeldPages)>,
     tmpfs: bool,
+    swap_pages: Option<u64>,
     free: u64,
 ) -> (Memory, Known) {
     let mut paging = small(|spec| {
@@ -69,6 +70,7 @@ fn new_memory(
         }
         (spec.dirty_ratio, spec.dirty_background_ratio) = (0.4, 0.1);
         let capacity = Size::from_bytes(MOST_FILE_PAGES * PAGE);
+        spec.swap_capacity = swap_pages.map(|pages| Size::from_bytes(pages * PAGE));
         spec.tmpfs = tmpfs.then_some(TmpfsSpec { capacity });
     });
     if let Some((on_hit, readahead)) = buffers {
@@ -194,10 +196,11 @@ proptest! {
             Some((OnHit::Copy, HeldPages::Consult)),
         ]),
         tmpfs in any::<bool>(),
+        swap_pages in prop::option::of(ANONYMOUS + MOST_FILE_PAGES..600),
         free in 32u64..128,
         steps in prop::collection::vec(step(), 1..400),
     ) {
-        let (mut memory, mut known) = new_memory(policy, by_address, buffers, tmpfs, free);
+        let (mut memory, mut known) = new_memory(policy, by_address, buffers, tmpfs, swap_pages, free);
         for (now, step) in steps.iter().enumerate() {
             replay(&mut memory, &mut known, step, now as u64 + 1);
             memory.paging.take_effects();
@@ -213,7 +216,8 @@ proptest! {
         memory.paging.drop_process(0);
         prop_assert_eq!(memory.paging.frames.free(), memory.free_at_first);
         prop_assert_eq!(memory.paging.reclaim.pages(), 0);
-        prop_assert_eq!(memory.paging.free_slots.len() as u64, memory.paging.slots_handed_out());
+        let slots = memory.paging.slots_handed_out();
+        prop_assert_eq!(memory.paging.free_slots(), slots);
         prop_assert!(!tmpfs || memory.paging.counters.file_write_backs == 0);
     }
 }

@@ -20,6 +20,7 @@ mod shmem;
 #[cfg(test)]
 pub(crate) mod small;
 mod swap;
+mod swap_area;
 mod swap_discard;
 mod tiers;
 mod transfers;
@@ -44,6 +45,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 pub use swap::SwapReadahead;
 use swap::SwapWindow;
+use swap_area::SwapArea;
 use swap_discard::SwapClusters;
 use tiers::Tiers;
 pub use tiers::{Demoted, Scanned};
@@ -76,6 +78,16 @@ pub enum OsError {
     )]
     StoreFull {
         /// The store.
+        capacity_bytes: u64,
+    },
+    /// What files of memory have at the start is more than swap.
+    #[error(
+        "files have more at the start than the {} of swap; give storage.swap_capacity a larger value or the workload a \
+         smaller footprint",
+        Size::from_bytes(*capacity_bytes)
+    )]
+    SwapFull {
+        /// Swap.
         capacity_bytes: u64,
     },
     /// Files of a file system in memory have become too large.
@@ -378,6 +390,8 @@ pub struct Paging {
     store_end: u64,
     swap_start: u64,
     free_slots: Vec<u64>,
+    /// Where swap has a size of its own.
+    swap_area: Option<Box<SwapArea>>,
     /// Virtual page of each swap slot of anonymous memory, plus 1; and of one of a file [`file_key`], plus 1.
     slot_pages: CowMap<u64>,
     slot_files: CowMap<u64>,
@@ -488,8 +502,13 @@ impl Paging {
             names: Names::default(),
             files: BTreeMap::new(),
             store_end: 0,
-            swap_start: storage.map_or(0, |(_, store_bytes)| store_bytes),
+            swap_start: storage.map_or(0, |(spec, store_bytes)| {
+                store_bytes - spec.swap_capacity.map_or(0, Size::bytes)
+            }),
             free_slots: Vec::new(),
+            swap_area: storage
+                .and_then(|(spec, _)| spec.swap_capacity)
+                .map(|capacity| Box::new(SwapArea::new(capacity.bytes() / page_bytes))),
             slot_pages: CowMap::new(0),
             slot_files: CowMap::new(0),
             slot_frames: CowMap::new(0),
@@ -681,6 +700,7 @@ impl Paging {
             names: self.names.clone(),
             files: self.files.clone(),
             free_slots: self.free_slots.clone(),
+            swap_area: self.swap_area.as_mut().map(|area| Box::new(area.fork())),
             slot_pages: self.slot_pages.fork(),
             slot_files: self.slot_files.fork(),
             slot_frames: self.slot_frames.fork(),

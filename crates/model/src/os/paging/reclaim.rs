@@ -136,7 +136,11 @@ impl Evictor<'_> {
         let info = paging.frames.get(frame);
         let slot = match info.slot.checked_sub(1) {
             Some(slot) => slot,
-            None => paging.take_slot(info.owner)?,
+            None => match paging.take_slot(info.owner)? {
+                Some(slot) => slot,
+                // It stays (`folio_alloc_swap`, mm/swapfile.c).
+                None => return Ok(Evicted::Busy),
+            },
         };
         for page in &mappers {
             paging.space.set(*page, Pte::Swapped(slot));
@@ -167,10 +171,10 @@ impl Evictor<'_> {
         shadow: Shadow,
     ) -> Result<Evicted, OsError> {
         let paging = &mut *self.paging;
-        paging.unmap_everywhere(frame);
         let Frame { slot, dirty, owner, .. } = paging.frames.get(frame);
         let key = file_key(file, index);
         if !dirty {
+            paging.unmap_everywhere(frame);
             paging.cache.set(key, 0);
             paging.shadows.set(key, shadow.0);
             paging.leave_swap_cache(slot);
@@ -179,8 +183,12 @@ impl Evictor<'_> {
         }
         let slot = match slot.checked_sub(1) {
             Some(slot) => slot,
-            None => paging.take_slot(owner)?,
+            None => match paging.take_slot(owner)? {
+                Some(slot) => slot,
+                None => return Ok(Evicted::Busy),
+            },
         };
+        paging.unmap_everywhere(frame);
         paging.extents.set(key, paging.slot_address(slot) | extent::HOLDS);
         paging.frames.get_mut(frame).dirty = false;
         self.swapped.push(paging.enter_swap_cache(slot, frame));

@@ -58,7 +58,7 @@ impl Paging {
     pub(super) fn fill_shmem(&mut self, file: InodeId, pages: u64) -> Result<(), OsError> {
         for index in 0..pages {
             self.charge_tmpfs(file)?;
-            let slot = self.take_slot(Owner::File(file, index))?;
+            let slot = self.take_slot(Owner::File(file, index))?.ok_or(self.swap_full())?;
             self.extents.set(file_key(file, index), self.slot_address(slot) | extent::HOLDS);
         }
         Ok(())

@@ -21,6 +21,7 @@ pub fn storage() -> StorageSpec {
         swap_cluster_pages: 1,
         swap_readahead: SwapReadahead::Cluster,
         swap_discard: false,
+        swap_capacity: None,
         reclaim: ReclaimPolicy::ActiveInactive,
         swappiness: 60,
         watermark_scale: 0.0,

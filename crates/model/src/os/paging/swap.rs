@@ -216,14 +216,26 @@ impl Paging {
         Next::Ready(frame)
     }
 
-    pub(super) fn take_slot(&mut self, owner: Owner) -> Result<u64, OsError> {
+    /// A slot for what has none, which is then its owner's; none where swap has a size of its own, and is full.
+    pub(super) fn take_slot(&mut self, owner: Owner) -> Result<Option<u64>, OsError> {
         let slot = loop {
-            match self.free_slots.pop() {
-                Some(slot) if self.swap_clusters.as_mut().is_some_and(|it| it.passes_by(slot)) => {}
+            let free = match &mut self.swap_area {
+                Some(area) => area.take(),
+                None => self.free_slots.pop(),
+            };
+            let mut passed_by = |slot| {
+                self.swap_area.is_none()
+                    && self.swap_clusters.as_mut().is_some_and(|it| it.passes_by(slot))
+            };
+            match free {
+                Some(slot) if passed_by(slot) => {}
                 Some(slot) => break slot,
-                None if self.grow_swap() => break self.slots_handed_out() - 1,
+                None if self.swap_area.is_none() && self.grow_swap() => {
+                    break self.slots_handed_out() - 1;
+                }
                 None => match self.swap_clusters.as_mut().and_then(|it| it.give_up()) {
-                    Some(slots) => self.free_slots.extend(slots),
+                    Some((cluster, passed_by)) => self.give_free_cluster(cluster, passed_by),
+                    None if self.swap_area.is_some() => return Ok(None),
                     None => {
                         let capacity_bytes =
                             self.limits.as_ref().map_or(0, |limits| limits.store_bytes);
@@ -232,13 +244,19 @@ impl Paging {
                 },
             }
         };
-        self.swap_clusters.iter_mut().for_each(|it| it.use_slot(slot));
+        if self.swap_area.is_none() {
+            self.swap_clusters.iter_mut().for_each(|it| it.use_slot(slot));
+        }
         match owner {
             Owner::File(file, index) => self.slot_files.set(slot, file_key(file, index) + 1),
             Owner::Anonymous(page) => self.slot_pages.set(slot, page + 1),
             Owner::Free | Owner::Kernel => {}
         }
-        Ok(slot)
+        Ok(Some(slot))
+    }
+
+    pub(super) fn swap_full(&self) -> OsError {
+        OsError::SwapFull { capacity_bytes: self.slots_handed_out() * self.page_bytes }
     }
 
     /// Swap takes a page more of the store, where there is one.
@@ -249,7 +267,7 @@ impl Paging {
         true
     }
 
-    /// Slots that swap has ever had.
+    /// Slots that swap has, or has ever had where it has no size of its own.
     pub(super) fn slots_handed_out(&self) -> u64 {
         let store_bytes = self.limits.as_ref().map_or(0, |limits| limits.store_bytes);
         (store_bytes - self.swap_start) / self.page_bytes
@@ -281,12 +299,20 @@ impl Paging {
             self.slot_files.set(slot, 0);
         }
         self.slot_shadows.set(slot, 0);
-        self.free_slots.push(slot);
-        let handed_out = self.slots_handed_out();
-        if let Some(clusters) = &mut self.swap_clusters {
-            clusters.free_slot(slot, handed_out);
-            self.wakes.discard |= clusters.is_wanted();
+        if let Some(area) = &mut self.swap_area {
+            match (area.give_back(slot), &mut self.swap_clusters) {
+                (Some(cluster), Some(clusters)) => clusters.wait(cluster),
+                (Some(cluster), None) => area.give_cluster(cluster),
+                (None, _) => {}
+            }
+        } else {
+            self.free_slots.push(slot);
+            let handed_out = self.slots_handed_out();
+            if let Some(clusters) = &mut self.swap_clusters {
+                clusters.free_slot(slot, handed_out);
+            }
         }
+        self.wakes.discard |= self.swap_clusters.as_ref().is_some_and(|it| it.is_wanted());
     }
 
     pub(super) fn enter_swap_cache(&mut self, slot: u64, frame: u64) -> PageTransfer {
@@ -317,6 +343,16 @@ impl Paging {
     pub(super) fn slot_address(&self, slot: u64) -> u64 {
         let store_bytes = self.limits.as_ref().map_or(0, |limits| limits.store_bytes);
         store_bytes - (slot + 1) * self.page_bytes
+    }
+}
+
+#[cfg(test)]
+impl Paging {
+    /// Slots that nobody has, of those that were ever had.
+    pub(super) fn free_slots(&self) -> u64 {
+        let mut area = self.swap_area.clone();
+        let left = area.as_mut().map(|area| std::iter::from_fn(|| area.take()).count());
+        left.unwrap_or(self.free_slots.len()) as u64
     }
 }
 

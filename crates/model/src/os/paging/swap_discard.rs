@@ -4,11 +4,9 @@
 //! A cluster of which all slots have been handed out and given back is given to nobody before the device has been told
 //! of it. A worker of the kernel does so, one cluster after the other.
 
+use super::swap_area::CLUSTER_SLOTS;
 use super::*;
 use std::collections::VecDeque;
-
-/// Slots that are discarded together: those of a huge page (`SWAPFILE_CLUSTER`, mm/swapfile.c, with `CONFIG_THP_SWAP`).
-const CLUSTER_SLOTS: u64 = 512;
 
 /// Clusters of slots, where free ones are discarded.
 #[derive(Clone, Debug, Default)]
@@ -43,10 +41,15 @@ impl SwapClusters {
         if *used == 0 {
             self.used.remove(&cluster);
             if (cluster + 1) * CLUSTER_SLOTS <= handed_out {
-                self.kept.insert(cluster, Vec::new());
-                self.waiting.push_back(cluster);
+                self.wait(cluster);
             }
         }
+    }
+
+    /// A cluster is given to nobody before the device has been told of it.
+    pub fn wait(&mut self, cluster: u64) {
+        self.kept.insert(cluster, Vec::new());
+        self.waiting.push_back(cluster);
     }
 
     /// Whether the worker has something to do.
@@ -54,14 +57,23 @@ impl SwapClusters {
         !self.waiting.is_empty()
     }
 
-    /// Swap is full: what the device has not been told of yet can be had at once, the last first. The slots of it that
-    /// were passed by.
-    pub fn give_up(&mut self) -> Option<Vec<u64>> {
-        self.kept.remove(&self.waiting.pop_back()?)
+    /// Swap is full: what the device has not been told of yet can be had at once, the last first. The cluster, and the
+    /// slots of it that were passed by.
+    pub fn give_up(&mut self) -> Option<(u64, Vec<u64>)> {
+        let cluster = self.waiting.pop_back()?;
+        Some((cluster, self.kept.remove(&cluster).unwrap_or_default()))
     }
 }
 
 impl Paging {
+    /// Slots of a cluster may be given again, those that were passed by.
+    pub(super) fn give_free_cluster(&mut self, cluster: u64, passed_by: Vec<u64>) {
+        match &mut self.swap_area {
+            Some(area) => area.give_cluster(cluster),
+            None => self.free_slots.extend(passed_by),
+        }
+    }
+
     /// The device is told of clusters of swap slots that have become free, from the start on.
     pub fn discard_free_swap(&mut self) {
         self.swap_clusters = Some(Box::default());
@@ -71,14 +83,16 @@ impl Paging {
     pub fn discard_swap(&mut self, work: &mut Vec<Work>) -> Option<TransferId> {
         let cluster = self.swap_clusters.as_mut()?.waiting.pop_front()?;
         // Swap grows downwards.
-        let address = self.slot_address((cluster + 1) * CLUSTER_SLOTS - 1);
+        let slots =
+            self.slots_handed_out().min((cluster + 1) * CLUSTER_SLOTS) - cluster * CLUSTER_SLOTS;
+        let address = self.slot_address(cluster * CLUSTER_SLOTS + slots - 1);
         let id = self.transfers.insert(Transfer {
             left: 1,
             pages: Vec::new(),
             write: true,
             submitted: false,
             swap: true,
-            moves: Moves::Discard { address, bytes: CLUSTER_SLOTS * self.page_bytes },
+            moves: Moves::Discard { address, bytes: slots * self.page_bytes },
             leaving: 0,
             cut_files: Vec::new(),
         });
@@ -92,7 +106,8 @@ impl Paging {
     pub(super) fn finish_swap_discard(&mut self, id: TransferId) {
         let Some(clusters) = &mut self.swap_clusters else { return };
         if let Some((_, cluster)) = clusters.under_way.take_if(|(of, _)| *of == id) {
-            self.free_slots.extend(clusters.kept.remove(&cluster).into_iter().flatten());
+            let passed_by = clusters.kept.remove(&cluster).unwrap_or_default();
+            self.give_free_cluster(cluster, passed_by);
         }
     }
 }

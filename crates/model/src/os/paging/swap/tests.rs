@@ -62,3 +62,28 @@ fn the_slots_around_the_needed_one_are_read_or_the_pages_around_it() {
     let by_address = comes_back(SwapReadahead::VirtualAddress, 20);
     assert_eq!(by_address, [17, 18, 19, 21, 22, 23, 24]);
 }
+
+#[test]
+fn what_finds_swap_full_stays_in_memory() {
+    let swap_pages = 40;
+    let mut paging = small(|spec| spec.swap_capacity = Some(Size::from_bytes(swap_pages * PAGE)));
+    paging.map(0, 2 * FRAMES * PAGE, MAP_WRITABLE, NO_FILE, 0);
+    let mut page = 0;
+    let error = loop {
+        match paging.fault(page, true, 0, &mut Vec::new(), &|_| false) {
+            Ok(Next::Ready(frame)) => {
+                paging.let_go(frame);
+                page += 1;
+            }
+            Ok(_) => settle(&mut paging),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, OsError::OutOfMemory { .. }), "{error}");
+    assert_eq!((paging.counters.swap_outs, paging.free_slots()), (swap_pages, 0));
+    // All of memory holds something, but for the page table.
+    assert!(page >= FRAMES + swap_pages - 16, "{page}");
+    // Files have none of swap's part of the store.
+    assert_eq!(paging.grow_store((1 << 30) / PAGE - swap_pages), Ok(0));
+    assert!(paging.grow_store(1).is_err());
+}
