@@ -2561,14 +2561,17 @@ class Storage(_Spec):
     swap_discard: bool | None = None
     """Whether the device is told of swap that has become free (`swapon --discard=pages`, TRIM)."""
 
-    reclaim: Literal["active-inactive", "lru", "clock", "fifo"] | None = None
+    reclaim: Literal["active-inactive", "generations", "lru", "clock", "fifo"] | None = None
     """Which pages leave memory when it gets full.
 
     ``"active-inactive"``: As Linux without generations: active and inactive lists of files and of
     anonymous memory, refault distances, and `swappiness` (mm/vmscan.c, mm/workingset.c, as of Linux
-    6.18). ``"lru"``: The page used longest ago, whatever it is. ``"clock"``: The page that came
-    longest ago, but one that was used since is passed over once. ``"fifo"``: The page that came
-    longest ago.
+    6.18). ``"generations"``: As Linux with generations, the multi-generational LRU (CONFIG_LRU_GEN,
+    mm/vmscan.c and mm/workingset.c, as of Linux 6.18): up to four of files and of anonymous memory,
+    walks of page tables that find what was used, tiers by uses of file calls, refaults of each, and
+    `swappiness`. ``"lru"``: The page used longest ago, whatever it is. ``"clock"``: The page that
+    came longest ago, but one that was used since is passed over once. ``"fifo"``: The page that
+    came longest ago.
     """
 
     swappiness: int | None = None

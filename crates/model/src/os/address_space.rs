@@ -113,6 +113,13 @@ impl AddressSpace {
         (page < at + mapping.pages).then_some((*at, *mapping))
     }
 
+    /// The pages around one that no mapping covers, up to the next mappings.
+    pub fn gap(&self, page: u64) -> Range<u64> {
+        let before = self.mappings.range(..=page).next_back();
+        let start = before.map_or(0, |(at, mapping)| at + mapping.pages);
+        start..self.mappings.range(page..).next().map_or(u64::MAX, |(at, _)| *at)
+    }
+
     /// Sets the advice of a range.
     pub fn advise(&mut self, start: u64, pages: u64, pattern: Pattern) {
         let end = start.saturating_add(pages);

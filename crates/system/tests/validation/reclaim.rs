@@ -443,3 +443,51 @@ fn a_machine_with_a_limit_reads_again_what_the_kernel_does() {
     }
     assert!(compared >= 15);
 }
+
+/// Pages that are mapped and used in turn, more than translations are held of, while a file of several times the
+/// memory is read once.
+fn used_and_scanned(rounds: u64) -> Vec<Op> {
+    const USED: u64 = 4096;
+    const READ: u64 = 2048;
+    let flags = MAP_WRITABLE;
+    let file = rounds * READ * PAGE_BYTES;
+    let mut ops = call(Call::Open { file: 0, size: file });
+    let anonymous = |address, pages: u64| {
+        call(Call::Map { address, length: pages * PAGE_BYTES, flags, file: NO_FILE, offset: 0 })
+    };
+    ops.extend(anonymous(ANONYMOUS, USED));
+    ops.extend(anonymous(MAPPED, 16));
+    for round in 0..rounds {
+        for part in 0..4 {
+            ops.extend((0..USED).map(|page| Op::store(ANONYMOUS + page * PAGE_BYTES, 8, 10)));
+            for read in 0..READ / 64 {
+                let offset = (round * READ + part * READ / 4 + read * 16) * PAGE_BYTES;
+                ops.extend(call(Call::Read {
+                    file: 0,
+                    offset,
+                    length: 16 * PAGE_BYTES,
+                    address: MAPPED,
+                }));
+            }
+        }
+    }
+    ops
+}
+
+/// Generations find by walks of page tables what is used, and keep it through a scan; a queue does not. No kernel with
+/// generations is compared: that of the observations has none.
+#[test]
+fn generations_keep_what_is_used_through_a_scan_on_a_machine() {
+    let swapped_in = |policy, limit: Option<&str>| {
+        let mut sets = vec![("storage.dram_capacity", "32MiB"), ("storage.reclaim", policy)];
+        sets.extend(limit.map(|limit| ("storage.memory_limit", limit)));
+        let sums = system_run(&system("storage/970-pro", &[&sets]), &[used_and_scanned(4)]);
+        assert!(sums.counter("reclaimed_pages") > 4096, "{policy}: nothing had to go");
+        sums.counter("swap_in_pages")
+    };
+    for limit in [None, Some("24MiB")] {
+        let [generations, fifo] = ["generations", "fifo"].map(|policy| swapped_in(policy, limit));
+        println!("limit {limit:?}: {generations} pages from swap, {fifo} of a queue");
+        assert!(generations <= 4096 / 50 && fifo > 4096, "{limit:?}: {generations}, {fifo}");
+    }
+}

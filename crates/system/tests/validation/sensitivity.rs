@@ -1383,6 +1383,7 @@ const CASES: &[Case] = &[
     case("storage.swap_readahead", &[STORAGE], "virtual-address", Updates, "major_faults", Either),
     case("storage.swap_discard", &[SSD], "true", Unmapping, "drive:trimmed_pages", Up),
     case("storage.reclaim", &[STORAGE], "lru", Crowded, "major_faults", Either),
+    case("storage.reclaim", &[STORAGE], "generations", Crowded, "activated_pages", Either),
     case("storage.swappiness", &[STORAGE], "200", Crowded, "swap_out_pages", Up),
     case("storage.watermark_scale", &[STORAGE], "0.1", Updates, "background_reclaimed_pages", Up),
     case("storage.dirty_writeback", &[STORAGE], "0s", Files, "file_write_back_pages", Either)

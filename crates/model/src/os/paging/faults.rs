@@ -15,6 +15,20 @@ impl Paging {
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
+        self.in_fault = self.uses_count(page);
+        let next = self.handle(page, write, now_ps, work, held);
+        self.in_fault = false;
+        next
+    }
+
+    fn handle(
+        &mut self,
+        page: u64,
+        write: bool,
+        now_ps: u64,
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+    ) -> Result<Next, OsError> {
         if !self.make_tables(page, work, held)? {
             return Ok(Next::WaitForFrame);
         }
@@ -133,7 +147,7 @@ impl Paging {
         // Reclaim for the copy's frame may have taken the original.
         if (self.space.get(page) != Pte::Present { frame: from, writable: false }) {
             self.release(frame);
-            return self.fault(page, true, now_ps, work, held);
+            return self.handle(page, true, now_ps, work, held);
         }
         self.counters.minor_faults += 1;
         let info = self.frames.get_mut(frame);
@@ -313,6 +327,6 @@ impl Paging {
 
     /// The frame is about to enter a transfer: it may not be reclaimed meanwhile.
     pub(super) fn hold(&mut self, frame: u64) {
-        self.frames.get_mut(frame).transfer = u32::MAX;
+        self.frames.get_mut(frame).transfer = HELD;
     }
 }

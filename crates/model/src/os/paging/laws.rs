@@ -184,6 +184,8 @@ proptest! {
         policy in prop::sample::select(vec![
             ReclaimPolicy::ActiveInactive,
             ReclaimPolicy::ActiveInactive,
+            ReclaimPolicy::Generations,
+            ReclaimPolicy::Generations,
             ReclaimPolicy::Lru,
             ReclaimPolicy::Clock,
             ReclaimPolicy::Fifo,

@@ -24,6 +24,7 @@ mod swap_area;
 mod swap_discard;
 mod tiers;
 mod transfers;
+mod used;
 mod write_back;
 
 use crate::organization::{InitialContent, StorageSpec};
@@ -407,6 +408,8 @@ pub struct Paging {
     sharing: Sharing,
     policy: ReclaimPolicy,
     reclaim: Reclaim,
+    /// What comes into memory does so in a fault of a mapping whose uses count (`in_lru_fault`).
+    in_fault: bool,
     watermarks: Watermarks,
     /// Frames that were not the kernel's from the start.
     managed: u64,
@@ -441,6 +444,9 @@ pub struct Paging {
     /// Counters for the result.
     pub counters: OsCounters,
 }
+
+/// The transfer of a frame that is about to enter one.
+const HELD: u32 = u32::MAX;
 
 /// What a word says of a page's place in the store, beside the place's address.
 mod extent {
@@ -518,6 +524,7 @@ impl Paging {
             dirty: Dirty::default(),
             policy,
             reclaim,
+            in_fault: false,
             watermarks: Watermarks::new(total, page_bytes, scale),
             managed: total,
             wakes: Wakes::default(),

@@ -2,7 +2,7 @@
 //! whoever needs a frame. Which pages go is for [`crate::os::reclaim`] to say.
 
 use super::*;
-use crate::os::reclaim::{Evicted, Kind, Memory, ReclaimPolicy, Reclaimer, Shadow};
+use crate::os::reclaim::{Evicted, Kind, Memory, ReclaimPolicy, Reclaimer, Shadow, Walked};
 
 /// Pages that whoever needs a frame reclaims at once (`SWAP_CLUSTER_MAX`, include/linux/swap.h).
 pub(super) const RECLAIM_BATCH: u64 = 32;
@@ -126,6 +126,42 @@ impl Memory for Evictor<'_> {
     fn free_pages(&self) -> u64 {
         let leaving = (self.swapped.len() + self.written.len()) as u64;
         self.paging.frames.free() + self.paging.leaving + leaving
+    }
+
+    fn walk(
+        &mut self,
+        tables: Option<&BTreeSet<u64>>,
+        anonymous: bool,
+        visit: &mut dyn FnMut(Walked),
+    ) {
+        self.paging.walk_tables(tables, anonymous, visit);
+    }
+
+    fn look_around(
+        &mut self,
+        folio: u64,
+        entries: u64,
+        listed: &dyn Fn(u64) -> bool,
+    ) -> Option<Walked> {
+        self.paging.look_around(folio, entries, listed)
+    }
+
+    fn waits_for_write(&mut self, folio: u64) -> bool {
+        let Frame { owner, .. } = self.paging.frames.get(folio);
+        let is_file = matches!(owner, Owner::File(file, _) if !self.paging.is_in_swap(file));
+        let info = self.paging.frames.get_mut(folio);
+        let is_dirty = is_file && info.dirty;
+        let is_written = info.transfer != 0 && info.transfer != HELD && !info.reading;
+        if is_dirty || is_written {
+            info.leaves = true;
+            self.tried += 1;
+            self.dirty += u64::from(!is_written);
+        }
+        is_dirty || is_written
+    }
+
+    fn is_in_swap_cache(&self, folio: u64) -> bool {
+        self.paging.frames.get(folio).slot != 0
     }
 }
 
@@ -303,7 +339,7 @@ impl Paging {
             Owner::Kernel => return Ok(Some(frame)),
             _ => Kind::Anonymous,
         };
-        self.reclaim.add(frame, 0, kind, shadow);
+        self.reclaim.add(frame, 0, kind, shadow, self.in_fault);
         Ok(Some(frame))
     }
 
@@ -362,7 +398,10 @@ impl Paging {
     ) -> Result<bool, OsError> {
         let mut lists = std::mem::replace(&mut self.reclaim, Reclaim::nothing());
         let mut evictor = Evictor {
-            writes_files: self.policy != ReclaimPolicy::ActiveInactive,
+            writes_files: !matches!(
+                self.policy,
+                ReclaimPolicy::ActiveInactive | ReclaimPolicy::Generations
+            ),
             paging: self,
             held,
             swapped: Vec::new(),

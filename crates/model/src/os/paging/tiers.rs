@@ -202,7 +202,7 @@ impl Paging {
     fn add_to_lists(&mut self, frame: u64, owner: Owner) {
         let is_near = self.frames.node_of(frame) == NEAR;
         if self.tiers.is_some() && is_near && matches!(owner, Owner::Anonymous(_)) {
-            self.reclaim.add(frame, 0, Kind::Anonymous, Shadow::default());
+            self.reclaim.add(frame, 0, Kind::Anonymous, Shadow::default(), self.in_fault);
         }
     }
 

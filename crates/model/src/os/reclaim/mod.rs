@@ -2,15 +2,19 @@
 //! it out ([`Memory`]).
 //!
 //! Pages come and go in folios, each known by the frame of its first page. [`active_inactive`] is
-//! what Linux does without generations; [`one_list`] has the replacement policies of text books.
+//! what Linux does without generations, [`generations`] what it does with them; [`one_list`] has the
+//! replacement policies of text books.
 
 pub mod active_inactive;
+pub mod generations;
 pub mod lists;
 pub mod one_list;
 
 use active_inactive::ActiveInactive;
+use generations::Generations;
 use one_list::OneList;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// How the kernel chooses the pages that it reclaims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -19,6 +23,10 @@ pub enum ReclaimPolicy {
     /// As Linux without generations: active and inactive lists of files and of anonymous memory,
     /// refault distances, and `swappiness` (mm/vmscan.c, mm/workingset.c, as of Linux 6.18).
     ActiveInactive,
+    /// As Linux with generations, the multi-generational LRU (CONFIG_LRU_GEN, mm/vmscan.c and
+    /// mm/workingset.c, as of Linux 6.18): up to four of files and of anonymous memory, walks of page
+    /// tables that find what was used, tiers by uses of file calls, refaults of each, and `swappiness`.
+    Generations,
     /// The page used longest ago, whatever it is.
     Lru,
     /// The page that came longest ago, but one that was used since is passed over once.
@@ -54,7 +62,27 @@ pub enum Evicted {
     Dirty,
 }
 
-/// The memory that reclaim works on.
+/// What is found where accessed bits are taken: in a table of page-table entries, or in a part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Walked {
+    /// The table's number: that of its first page, by the entries of a table.
+    pub table: u64,
+    /// Pages of mappings that were looked at, with an entry or without.
+    pub entries: u64,
+    /// Folios whose accessed bits were set, in the order of their pages.
+    pub young: Vec<u64>,
+}
+
+impl Walked {
+    /// Whether each cache line of 8 entries has a page in the mean that was used (`suitable_to_scan`,
+    /// mm/vmscan.c).
+    pub fn is_dense(&self) -> bool {
+        self.young.len() as u64 * 8 >= self.entries
+    }
+}
+
+/// The memory that reclaim works on. Generations alone ask for what has a default: of memory without page
+/// tables and without writes.
 pub trait Memory {
     /// Page-table entries of a folio that have been used since they were last asked for; they are as
     /// unused from now on (Linux `folio_referenced`, mm/rmap.c).
@@ -65,6 +93,33 @@ pub trait Memory {
     fn evict(&mut self, folio: u64, shadow: Shadow) -> Evicted;
     /// Free frames, and those on their way to be.
     fn free_pages(&self) -> u64;
+    /// Walks page tables, those given or all, and takes the accessed bits; with mappings of anonymous memory
+    /// or without (`walk_mm`, mm/vmscan.c).
+    fn walk(
+        &mut self,
+        _tables: Option<&BTreeSet<u64>>,
+        _anonymous: bool,
+        _visit: &mut dyn FnMut(Walked),
+    ) {
+    }
+    /// Takes the accessed bits around the entry of a folio, of so many entries of one mapping and one table,
+    /// but those of folios that are not in any list (`lru_gen_look_around`).
+    fn look_around(
+        &mut self,
+        _folio: u64,
+        _entries: u64,
+        _listed: &dyn Fn(u64) -> bool,
+    ) -> Option<Walked> {
+        None
+    }
+    /// Whether a folio is dirty and a file's, or is being written: then it is the next to go once it has been.
+    fn waits_for_write(&mut self, _folio: u64) -> bool {
+        false
+    }
+    /// Whether swap has a copy of a folio, or a place for it.
+    fn is_in_swap_cache(&self, _folio: u64) -> bool {
+        false
+    }
 }
 
 /// Who reclaims.
@@ -105,6 +160,8 @@ counters! {
 pub enum Reclaim {
     /// See [`ReclaimPolicy::ActiveInactive`].
     ActiveInactive(Box<ActiveInactive>),
+    /// See [`ReclaimPolicy::Generations`].
+    Generations(Box<Generations>),
     /// The others.
     OneList(OneList),
 }
@@ -113,6 +170,7 @@ macro_rules! either {
     ($self:expr, $policy:ident => $value:expr) => {
         match $self {
             Reclaim::ActiveInactive($policy) => $value,
+            Reclaim::Generations($policy) => $value,
             Reclaim::OneList($policy) => $value,
         }
     };
@@ -121,11 +179,18 @@ macro_rules! either {
 impl Reclaim {
     /// An empty memory of so many frames of a size. `swappiness` is between 0 and 200.
     pub fn new(policy: ReclaimPolicy, swappiness: u32, frames: u64, page_bytes: u64) -> Self {
-        if policy == ReclaimPolicy::ActiveInactive {
-            let lists = ActiveInactive::new(u64::from(swappiness), true, frames, page_bytes);
-            Reclaim::ActiveInactive(Box::new(lists))
-        } else {
-            Reclaim::OneList(OneList::new(policy, frames))
+        let swappiness = u64::from(swappiness);
+        match policy {
+            ReclaimPolicy::ActiveInactive => {
+                let lists = ActiveInactive::new(swappiness, true, frames, page_bytes);
+                Reclaim::ActiveInactive(Box::new(lists))
+            }
+            ReclaimPolicy::Generations => {
+                Reclaim::Generations(Box::new(Generations::new(swappiness, frames)))
+            }
+            ReclaimPolicy::Lru | ReclaimPolicy::Clock | ReclaimPolicy::Fifo => {
+                Reclaim::OneList(OneList::new(policy, frames))
+            }
         }
     }
 
@@ -134,9 +199,14 @@ impl Reclaim {
         Reclaim::OneList(OneList::new(ReclaimPolicy::Fifo, 0))
     }
 
-    /// A folio comes into memory; with the shadow that its last stay has left.
-    pub fn add(&mut self, folio: u64, order: u8, kind: Kind, shadow: Shadow) {
-        either!(self, policy => policy.add(folio, order, kind, shadow));
+    /// A folio comes into memory; with the shadow that its last stay has left. `in_fault` says whether that
+    /// is in a fault of a mapping whose uses count (`lru_gen_in_fault`, include/linux/mm_inline.h).
+    pub fn add(&mut self, folio: u64, order: u8, kind: Kind, shadow: Shadow, in_fault: bool) {
+        match self {
+            Reclaim::ActiveInactive(policy) => policy.add(folio, order, kind, shadow),
+            Reclaim::Generations(policy) => policy.add(folio, order, kind, shadow, in_fault),
+            Reclaim::OneList(policy) => policy.add(folio, order, kind, shadow),
+        }
     }
 
     /// A folio leaves memory by itself.
@@ -146,7 +216,11 @@ impl Reclaim {
 
     /// A folio becomes single pages: its first, and the others.
     pub fn split(&mut self, folio: u64, others: &[u64]) {
-        either!(self, policy => policy.lists_mut().split(folio, others));
+        match self {
+            Reclaim::ActiveInactive(policy) => policy.lists_mut().split(folio, others),
+            Reclaim::Generations(policy) => policy.split(folio, others),
+            Reclaim::OneList(policy) => policy.lists_mut().split(folio, others),
+        }
     }
 
     /// A file call has used a folio (`folio_mark_accessed`, mm/swap.c).
@@ -197,6 +271,7 @@ impl Reclaim {
     pub fn file_pages(&self) -> Option<u64> {
         match self {
             Reclaim::ActiveInactive(policy) => Some(policy.file_pages()),
+            Reclaim::Generations(policy) => Some(policy.pages_of(Kind::File)),
             Reclaim::OneList(_) => None,
         }
     }
@@ -205,6 +280,9 @@ impl Reclaim {
     pub fn pages(&self) -> u64 {
         match self {
             Reclaim::ActiveInactive(policy) => policy.sizes().iter().sum(),
+            Reclaim::Generations(policy) => {
+                policy.pages_of(Kind::Anonymous) + policy.pages_of(Kind::File)
+            }
             Reclaim::OneList(policy) => policy.pages(),
         }
     }
@@ -213,6 +291,7 @@ impl Reclaim {
     pub fn fork(&mut self) -> Self {
         match self {
             Reclaim::ActiveInactive(policy) => Reclaim::ActiveInactive(Box::new(policy.fork())),
+            Reclaim::Generations(policy) => Reclaim::Generations(Box::new(policy.fork())),
             Reclaim::OneList(policy) => Reclaim::OneList(policy.fork()),
         }
     }

@@ -154,9 +154,10 @@ fn the_kernels_thread_goes_on_until_enough_is_free() {
 
 #[test]
 fn what_is_busy_stays() {
-    for policy in [ReclaimPolicy::ActiveInactive, ReclaimPolicy::Clock] {
+    for policy in [ReclaimPolicy::ActiveInactive, ReclaimPolicy::Generations, ReclaimPolicy::Clock]
+    {
         let mut reclaim = Reclaim::new(policy, 60, FRAMES, PAGE_BYTES);
-        (0..50).for_each(|folio| reclaim.add(folio, 0, Kind::File, Shadow::default()));
+        (0..50).for_each(|folio| reclaim.add(folio, 0, Kind::File, Shadow::default(), false));
         let mut memory = Pages { busy: (0..50).collect(), ..Pages::default() };
         assert_eq!(reclaim.shrink(Reclaimer::Group, 10, &mut memory), 0);
         assert_eq!(reclaim.pages(), 50);

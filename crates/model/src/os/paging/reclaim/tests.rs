@@ -141,6 +141,63 @@ fn a_scan_does_not_displace_what_is_read_twice() {
     assert_eq!(hot(ReclaimPolicy::Fifo), 0);
 }
 
+/// What is mapped and used again and again, anonymous memory and a file's pages, stays while a file is read
+/// once by calls, as the kernel's documentation says of generations; and what is used once goes.
+#[test]
+fn a_scan_does_not_displace_what_is_mapped_and_used() {
+    const USED: u64 = 200;
+    const OTHER: FileId = 2;
+    let read_again = |policy| {
+        let mut paging = small(|spec| spec.reclaim = policy);
+        paging.open(FILE, 8 * FRAMES * PAGE).expect("the store has room");
+        paging.open(OTHER, USED * PAGE).expect("the store has room");
+        paging.map(512 * PAGE, USED * PAGE, MAP_SHARED, OTHER, 0);
+        for round in 0..100 {
+            for page in (0..USED).chain(512..512 + USED) {
+                let frame = touch(&mut paging, page, page < USED);
+                paging.touch(frame);
+            }
+            read(&mut paging, 60 * round..60 * (round + 1));
+            if paging.take_wakes().reclaim {
+                balance(&mut paging);
+            }
+        }
+        // Each page of the scanned file is read once.
+        (paging.counters.major_faults - 60 * 100 - USED, paging.counters.swap_ins)
+    };
+    assert_eq!(read_again(ReclaimPolicy::Generations), (0, 0));
+    let fifo = read_again(ReclaimPolicy::Fifo);
+    assert!(fifo.0 > 1000 && fifo.1 > 1000, "{fifo:?}");
+}
+
+/// The pages that a fault brings are the second youngest, those that a file call brings the next to go; under
+/// advice a fault counts for nothing (`lru_gen_in_fault`, `vma_has_recency`).
+#[test]
+fn generations_tell_faults_from_file_calls() {
+    let sequence = |advice: Option<Advice>, by_fault| {
+        let mut paging = small(|spec| spec.reclaim = ReclaimPolicy::Generations);
+        paging.open(FILE, 64 * PAGE).expect("the store has room");
+        paging.map(0, 64 * PAGE, MAP_SHARED, FILE, 0);
+        if let Some(advice) = advice {
+            let done = paging.advise(0, 64 * PAGE, advice as u64, &mut Vec::new(), &|_| false);
+            done.expect("there is room");
+        }
+        if by_fault {
+            touch(&mut paging, 0, false);
+        } else {
+            read(&mut paging, 0..1);
+        }
+        let frame = paging.cached(FILE, 0).expect("it was read");
+        match &paging.reclaim {
+            Reclaim::Generations(generations) => generations.sequence_of(frame),
+            _ => None,
+        }
+    };
+    assert_eq!(sequence(None, false), Some(0));
+    assert_eq!(sequence(None, true), Some(2));
+    assert_eq!(sequence(Some(Advice::Random), true), Some(0));
+}
+
 /// The shadow of an evicted page says that it was away for a short time: it is active at once.
 #[test]
 fn what_comes_back_soon_is_told_from_what_is_new() {
@@ -208,7 +265,14 @@ fn uses_under_advice_keep_nothing() {
 /// Pages of files that are dirty are left to the flusher, and are the first to go once written.
 #[test]
 fn dirty_pages_of_files_are_written_by_others_and_go_then() {
+    for policy in [ReclaimPolicy::ActiveInactive, ReclaimPolicy::Generations] {
+        dirty_pages_are_written_by_others(policy);
+    }
+}
+
+fn dirty_pages_are_written_by_others(policy: ReclaimPolicy) {
     let mut paging = small(|spec| {
+        spec.reclaim = policy;
         spec.dirty_ratio = 1.0;
         spec.dirty_background_ratio = 1.0;
     });
