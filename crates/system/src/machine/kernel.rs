@@ -748,7 +748,11 @@ impl Machine {
         self.account.syncs += 1;
         self.paging.keep_inode(inode);
         self.begin_sync(thread, inode, pages.clone(), data_only);
-        let mut steps = path_steps(Stage::FileSystem, self.os.paths.file_system, 1);
+        let mut steps = Vec::new();
+        // `noop_fsync`, fs/libfs.c.
+        if !self.paging.keeps_files_in_memory() {
+            steps = path_steps(Stage::FileSystem, self.os.paths.file_system, 1);
+        }
         let Range { start: first, end: past } = pages;
         steps.push(Step::Act(Action::Sync { inode, first, past, data_only }));
         steps

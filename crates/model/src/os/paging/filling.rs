@@ -143,7 +143,7 @@ impl Paging {
     /// Whether what is in the page cache can be mapped around a fault: it has been read, and is not in the swap cache.
     fn can_be_mapped(&self, frame: u64) -> bool {
         let info = self.frames.get(frame);
-        !info.reading && !(info.slot != 0 && matches!(info.owner, Owner::File(..)))
+        !(info.reading || info.slot != 0 && matches!(info.owner, Owner::File(..)))
     }
 
     /// The folio that a page in the page cache belongs to. Its first page has the mark.

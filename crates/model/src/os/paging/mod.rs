@@ -61,15 +61,29 @@ pub use write_back::FilePage;
 /// Why the operating system cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OsError {
+    /// What the memory control group may have is full, and nothing of it may be paged out.
+    #[error(
+        "the workload needs more than the {} of its memory control group (storage.memory_limit), and nothing of that may \
+         leave{}; give it a larger value or the workload a smaller footprint",
+        Size::from_bytes(*capacity_bytes), stays(*.swap_bytes)
+    )]
+    LimitReached {
+        /// The limit.
+        capacity_bytes: u64,
+        /// Swap, where it is full.
+        swap_bytes: Option<u64>,
+    },
     /// Main memory is full, and nothing may be paged out.
     #[error(
-        "the workload needs more than the machine's main memory of {}; give \
+        "the workload needs more than the machine's main memory of {}{}; give \
          the system more capacity or the workload a smaller footprint",
-        Size::from_bytes(*capacity_bytes)
+        Size::from_bytes(*capacity_bytes), stays(*.swap_bytes)
     )]
     OutOfMemory {
         /// Main memory.
         capacity_bytes: u64,
+        /// Swap, where it is full.
+        swap_bytes: Option<u64>,
     },
     /// Files and swap have met.
     #[error(
@@ -110,6 +124,13 @@ pub enum OsError {
         /// The journal.
         capacity_bytes: u64,
     },
+}
+
+/// Why anonymous memory stays, where swap is full.
+fn stays(swap_bytes: Option<u64>) -> String {
+    let full =
+        |bytes| format!(", and swap is full: storage.swap_capacity, {}", Size::from_bytes(bytes));
+    swap_bytes.map(full).unwrap_or_default()
 }
 
 /// A group of page transfers that one request makes; its threads wait for all of them.
@@ -692,7 +713,8 @@ impl Paging {
     }
 
     fn out_of_memory(&self) -> OsError {
-        OsError::OutOfMemory { capacity_bytes: self.frames.total() * self.page_bytes }
+        let capacity_bytes = self.frames.total() * self.page_bytes;
+        OsError::OutOfMemory { capacity_bytes, swap_bytes: self.full_swap_bytes() }
     }
 
     /// A second one; large tables are shared until written.

@@ -362,7 +362,11 @@ impl Paging {
             return Ok(true);
         }
         if self.transfers.is_empty() {
-            return Err(OsError::OutOfMemory { capacity_bytes: most_pages * self.page_bytes });
+            let capacity_bytes = most_pages * self.page_bytes;
+            return Err(OsError::LimitReached {
+                capacity_bytes,
+                swap_bytes: self.full_swap_bytes(),
+            });
         }
         Ok(false)
     }

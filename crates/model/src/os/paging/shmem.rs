@@ -35,6 +35,11 @@ impl Paging {
         self.tmpfs.is_some() || processes::is_object(file)
     }
 
+    /// Whether all files are in memory and swap: a sync of one has nothing to do.
+    pub fn keeps_files_in_memory(&self) -> bool {
+        self.tmpfs.is_some()
+    }
+
     /// The slot that has a page of such a file.
     pub(super) fn slot_of(&self, file: InodeId, index: u64) -> Option<u64> {
         let extent = self.extents.get(file_key(file, index));

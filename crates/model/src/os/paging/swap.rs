@@ -255,6 +255,12 @@ impl Paging {
         Ok(Some(slot))
     }
 
+    /// Swap, where it has a size of its own and is full.
+    pub(super) fn full_swap_bytes(&self) -> Option<u64> {
+        let area = self.swap_area.as_ref().filter(|area| area.is_full())?;
+        Some(area.slots() * self.page_bytes)
+    }
+
     pub(super) fn swap_full(&self) -> OsError {
         OsError::SwapFull { capacity_bytes: self.slots_handed_out() * self.page_bytes }
     }

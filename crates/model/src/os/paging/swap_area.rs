@@ -64,6 +64,16 @@ impl SwapArea {
         }
     }
 
+    /// How many slots there are.
+    pub fn slots(&self) -> u64 {
+        self.slots
+    }
+
+    /// Whether all slots are in use.
+    pub fn is_full(&self) -> bool {
+        self.used.values().sum::<u64>() == self.slots
+    }
+
     /// A free slot, which is in use from now on; none where all are.
     pub fn take(&mut self) -> Option<u64> {
         loop {
