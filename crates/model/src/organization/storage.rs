@@ -246,16 +246,28 @@ impl OrganizationDescription for StorageSpec {
             system.check_with(&format!("{path}.file_system"), page, store, problems);
         }
         if let Some(capacity) = self.swap_capacity {
-            problems.at_least(path, "swap_capacity", capacity, page);
-            whole(&format!("{path}.swap_capacity"), capacity, "pages (os.page)", page, problems);
-            if let Some((_, device)) = machine.store {
-                problems.at_most(path, "swap_capacity", capacity, device.capacity());
+            if capacity < page {
+                problems.at_least(path, "swap_capacity", capacity, page);
+            } else {
+                let key = format!("{path}.swap_capacity");
+                whole(&key, capacity, "pages (os.page)", page, problems);
+            }
+            if let Some((_, device)) = machine.store.filter(|_| page.bytes().is_power_of_two()) {
+                let system = self.file_system.as_ref();
+                let reserved =
+                    system.map_or(0, |system| system.reserved_bytes(page, device.capacity()));
+                let most = device.capacity().bytes().saturating_sub(reserved) / page.bytes()
+                    * page.bytes();
+                problems.at_most(path, "swap_capacity", capacity, Size::from_bytes(most));
             }
         }
         if let Some(tmpfs) = &self.tmpfs {
             let key = format!("{path}.tmpfs.capacity");
-            problems.at_least(&format!("{path}.tmpfs"), "capacity", tmpfs.capacity, page);
-            whole(&key, tmpfs.capacity, "pages (os.page)", page, problems);
+            if tmpfs.capacity < page {
+                problems.at_least(&format!("{path}.tmpfs"), "capacity", tmpfs.capacity, page);
+            } else {
+                whole(&key, tmpfs.capacity, "pages (os.page)", page, problems);
+            }
         }
         if self.block_layer.is_some() && machine.store_in_dram().is_some() {
             problems.add(

@@ -1,7 +1,6 @@
 //! Whether machines can hold a workload, as far as that is known before it runs.
 
 use super::SystemSpec;
-use tierscope_model::os::file_system::layout::Layout;
 use tierscope_units::{Problem, Problems, Size};
 use tierscope_workload::Footprint;
 
@@ -60,11 +59,7 @@ impl SystemSpec {
         let of = || {
             let (paging, store_bytes) = self.paging()?;
             let system = paging.file_system.as_ref()?;
-            let journal_bytes = system.journal_capacity.bytes();
-            let page_bytes = self.os.as_ref()?.page.bytes();
-            let layout =
-                Layout::new(system.kind, page_bytes, store_bytes, journal_bytes / page_bytes);
-            Some(layout.reserved_bytes())
+            Some(system.reserved_bytes(self.os.as_ref()?.page, Size::from_bytes(store_bytes)))
         };
         of().unwrap_or(0)
     }
@@ -82,6 +77,7 @@ mod tests {
     use super::*;
     use crate::spec::load;
     use tierscope_model::os::file_system::FileSystemKind;
+    use tierscope_model::os::file_system::layout::Layout;
 
     fn said(bytes: u64) -> String {
         let names = ["oracle/quick", "hybrid/quick", "storage/quick"];

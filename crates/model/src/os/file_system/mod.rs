@@ -113,6 +113,12 @@ impl FileSystemSpec {
         }
     }
 
+    /// Bytes of a store of this capacity that it has for itself: journal, bitmaps, inodes.
+    pub fn reserved_bytes(&self, page: Size, store: Size) -> u64 {
+        let journal_blocks = self.journal_capacity.bytes() / page.bytes();
+        Layout::new(self.kind, page.bytes(), store.bytes(), journal_blocks).reserved_bytes()
+    }
+
     /// Collects every contradiction with pages of this size and a store of this capacity, below `path`.
     pub fn check_with(&self, path: &str, page: Size, store: Option<Size>, problems: &mut Problems) {
         let least = Size::from_bytes(LEAST_BLOCKS.saturating_mul(page.bytes()));

@@ -105,7 +105,7 @@ impl Paging {
         }
         let store_bytes = self.limits.as_ref().map_or(0, |limits| limits.store_bytes);
         if pages.end - pages.start > store_bytes / self.page_bytes {
-            return Err(OsError::StoreFull { capacity_bytes: store_bytes });
+            return Err(self.store_full());
         }
         let group_bytes = self.file_system.as_ref().map_or(u64::MAX, FileSystem::group_bytes);
         let (mut groups, mut extents) = (BTreeSet::new(), 0);

@@ -6,10 +6,10 @@ use super::*;
 impl Paging {
     pub(super) fn grow_store(&mut self, pages: u64) -> Result<u64, OsError> {
         let address = self.store_end;
-        if let Some(limits) = &self.limits {
+        if self.limits.is_some() {
             let end = address.saturating_add(pages.saturating_mul(self.page_bytes));
             if end > self.swap_start {
-                return Err(OsError::StoreFull { capacity_bytes: limits.store_bytes });
+                return Err(self.store_full());
             }
         }
         self.store_end = address.saturating_add(pages.saturating_mul(self.page_bytes));

@@ -87,11 +87,23 @@ pub enum OsError {
     },
     /// Files and swap have met.
     #[error(
-        "files and swap need more than the store's {}; give store.capacity a larger value or the workload a \
-         smaller footprint",
+        "files and swap need more than the store's {}; give the store a larger capacity or the workload a smaller \
+         footprint",
         Size::from_bytes(*capacity_bytes)
     )]
     StoreFull {
+        /// The store.
+        capacity_bytes: u64,
+    },
+    /// Files have met swap, which has a size of its own.
+    #[error(
+        "files need more than the {} that swap (storage.swap_capacity) leaves of the store's {}; give swap less, the \
+         store a larger capacity or the workload a smaller footprint",
+        Size::from_bytes(*left_bytes), Size::from_bytes(*capacity_bytes)
+    )]
+    SwapReached {
+        /// What is left for files.
+        left_bytes: u64,
         /// The store.
         capacity_bytes: u64,
     },

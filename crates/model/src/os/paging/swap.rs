@@ -236,11 +236,7 @@ impl Paging {
                 None => match self.swap_clusters.as_mut().and_then(|it| it.give_up()) {
                     Some((cluster, passed_by)) => self.give_free_cluster(cluster, passed_by),
                     None if self.swap_area.is_some() => return Ok(None),
-                    None => {
-                        let capacity_bytes =
-                            self.limits.as_ref().map_or(0, |limits| limits.store_bytes);
-                        return Err(OsError::StoreFull { capacity_bytes });
-                    }
+                    None => return Err(self.store_full()),
                 },
             }
         };
@@ -253,6 +249,15 @@ impl Paging {
             Owner::Free | Owner::Kernel => {}
         }
         Ok(Some(slot))
+    }
+
+    /// Files have met swap.
+    pub(super) fn store_full(&self) -> OsError {
+        let capacity_bytes = self.limits.as_ref().map_or(0, |limits| limits.store_bytes);
+        match self.swap_area {
+            Some(_) => OsError::SwapReached { left_bytes: self.swap_start, capacity_bytes },
+            None => OsError::StoreFull { capacity_bytes },
+        }
     }
 
     /// Swap, where it has a size of its own and is full.

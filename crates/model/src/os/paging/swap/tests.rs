@@ -89,5 +89,6 @@ fn what_finds_swap_full_stays_in_memory() {
     assert!(page >= FRAMES + swap_pages - 16, "{page}");
     // Files have none of swap's part of the store.
     assert_eq!(paging.grow_store((1 << 30) / PAGE - swap_pages), Ok(0));
-    assert!(paging.grow_store(1).is_err());
+    let (capacity_bytes, left_bytes) = (1 << 30, (1 << 30) - swap_pages * PAGE);
+    assert_eq!(paging.grow_store(1), Err(OsError::SwapReached { left_bytes, capacity_bytes }));
 }
