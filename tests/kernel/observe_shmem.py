@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Watches what the kernel of this computer swaps of files in a tmpfs, and writes it down as JSON.
 
-`observe_shmem.py shmem.json` runs the patterns of `reclaim_patterns.py`, each on a file of a tmpfs that
-has been written before, in a memory control group of 6 MiB, with swap on a loop device, five times over. It writes
-how many pages were swapped in and out each time (/proc/vmstat), and how many of the file's pages were in memory
-at once (cachestat). It needs root, memory control groups of version 1, and a computer that has no other swap in
-use; what is missing is said.
+`observe_shmem.py shmem.json` runs the patterns of `reclaim_patterns.py`, each on a file of a tmpfs
+that has been written before, in a memory control group of 6 MiB, with swap on a loop device, five
+times over. It writes how many pages were swapped in and out each time (/proc/vmstat), and how many
+of the file's pages were in memory at once (cachestat). It needs root, memory control groups of
+version 1, and a computer that has no other swap in use; what is missing is said.
 """
 
 import argparse
@@ -78,8 +78,10 @@ def swapped() -> tuple[int, int]:
 
 
 def run(pattern: Pattern, pages: int, path: Path) -> tuple[int, dict[str, int]]:
-    """Writes a file of so many pages, and runs a pattern on it, in a group of its own; the most pages of the file that
-    were in memory at once, as far as that was looked at, and what was swapped."""
+    """Writes a file of so many pages, and runs a pattern on it, in a group of its own.
+
+    The most of its pages that were in memory at once, as far as was looked, and what was swapped.
+    """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     before, most = swapped(), 0
     group = Group(LIMIT_PAGES)
@@ -130,9 +132,9 @@ def main() -> None:
     if os.geteuid() != 0:
         raise SystemExit("observe_shmem.py: only root can mount a tmpfs and add swap")
     if not (GROUPS / "memory.stat").exists():
-        raise SystemExit("observe_shmem.py: this computer lacks memory control groups of version 1")
+        raise SystemExit("observe_shmem.py: this computer lacks control groups of version 1")
     if len(Path("/proc/swaps").read_text().splitlines()) > 1:
-        raise SystemExit("observe_shmem.py: this computer has swap already; turn it off (swapoff -a)")
+        raise SystemExit("observe_shmem.py: this computer has swap already; swapoff -a")
     found = []
     with tempfile.TemporaryDirectory(prefix="tierscope-observe-", dir="/var/tmp") as name:
         work = Path(name)
