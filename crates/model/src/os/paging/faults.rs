@@ -15,7 +15,7 @@ impl Paging {
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
-        self.in_fault = self.uses_count(page);
+        self.in_fault = self.policy == ReclaimPolicy::Generations && self.uses_count(page);
         let next = self.handle(page, write, now_ps, work, held);
         self.in_fault = false;
         next

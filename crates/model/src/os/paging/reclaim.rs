@@ -169,15 +169,7 @@ impl Evictor<'_> {
     fn evict_anonymous(&mut self, frame: u64, shadow: Shadow) -> Result<Evicted, OsError> {
         let paging = &mut *self.paging;
         let mappers = paging.mappers(frame);
-        let info = paging.frames.get(frame);
-        let slot = match info.slot.checked_sub(1) {
-            Some(slot) => slot,
-            None => match paging.take_slot(info.owner)? {
-                Some(slot) => slot,
-                // It stays (`folio_alloc_swap`, mm/swapfile.c).
-                None => return Ok(Evicted::Busy),
-            },
-        };
+        let Some(slot) = paging.slot_for(frame)? else { return Ok(Evicted::Busy) };
         for page in &mappers {
             paging.space.set(*page, Pte::Swapped(slot));
             paging.effects.push(Effect::Shootdown(*page));
@@ -207,7 +199,7 @@ impl Evictor<'_> {
         shadow: Shadow,
     ) -> Result<Evicted, OsError> {
         let paging = &mut *self.paging;
-        let Frame { slot, dirty, owner, .. } = paging.frames.get(frame);
+        let Frame { slot, dirty, .. } = paging.frames.get(frame);
         let key = file_key(file, index);
         if !dirty {
             paging.unmap_everywhere(frame);
@@ -217,13 +209,7 @@ impl Evictor<'_> {
             paging.frames.release(frame);
             return Ok(Evicted::Freed);
         }
-        let slot = match slot.checked_sub(1) {
-            Some(slot) => slot,
-            None => match paging.take_slot(owner)? {
-                Some(slot) => slot,
-                None => return Ok(Evicted::Busy),
-            },
-        };
+        let Some(slot) = paging.slot_for(frame)? else { return Ok(Evicted::Busy) };
         paging.unmap_everywhere(frame);
         paging.extents.set(key, paging.slot_address(slot) | extent::HOLDS);
         paging.frames.get_mut(frame).dirty = false;

@@ -216,6 +216,16 @@ impl Paging {
         Next::Ready(frame)
     }
 
+    /// The slot of what a frame holds, a new one where it has none; none where swap is full, so that it stays
+    /// (`folio_alloc_swap`, mm/swapfile.c).
+    pub(super) fn slot_for(&mut self, frame: u64) -> Result<Option<u64>, OsError> {
+        let Frame { slot, owner, .. } = self.frames.get(frame);
+        match slot.checked_sub(1) {
+            Some(slot) => Ok(Some(slot)),
+            None => self.take_slot(owner),
+        }
+    }
+
     /// A slot for what has none, which is then its owner's; none where swap has a size of its own, and is full.
     pub(super) fn take_slot(&mut self, owner: Owner) -> Result<Option<u64>, OsError> {
         let slot = loop {

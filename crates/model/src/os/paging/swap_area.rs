@@ -16,7 +16,7 @@ pub(super) const CLUSTER_SLOTS: u64 = 512;
 const WORD: u64 = 64;
 
 /// The slots of swap.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct SwapArea {
     slots: u64,
     /// A bit for each slot, set where it is in use.
@@ -171,19 +171,6 @@ impl SwapArea {
             slot = (slot / WORD + 1) * WORD;
         }
         None
-    }
-}
-
-impl Clone for SwapArea {
-    fn clone(&self) -> Self {
-        SwapArea {
-            map: self.map.clone(),
-            used: self.used.clone(),
-            free: self.free.clone(),
-            partly: self.partly.clone(),
-            ranks: self.ranks.clone(),
-            ..*self
-        }
     }
 }
 

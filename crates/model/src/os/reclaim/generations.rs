@@ -20,8 +20,6 @@ const TIERS: usize = 4;
 const BATCH: u64 = 64;
 /// See [`BATCH`].
 const MOST_SORTED: u64 = 64 * BATCH;
-/// The least that a reclaim wants (`SWAP_CLUSTER_MAX`).
-const CLUSTER: u64 = 32;
 /// The first pass looks at a 4096th of memory, and one that wants a lot at a 64th at most (`DEF_PRIORITY`,
 /// `set_initial_priority`).
 const FIRST_PRIORITY: u32 = 12;
@@ -731,13 +729,9 @@ impl Generations {
 
 impl Scan {
     fn new(who: Reclaimer, pages: u64) -> Self {
-        let wanted = match who {
-            Reclaimer::Background { high_pages } => high_pages,
-            Reclaimer::Direct { .. } | Reclaimer::Group => pages,
-        };
         Scan {
             who,
-            wanted: wanted.max(CLUSTER),
+            wanted: who.wanted_pages(pages),
             reclaimed: 0,
             scanned: 0,
             priority: FIRST_PRIORITY,

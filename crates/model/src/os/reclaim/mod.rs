@@ -139,6 +139,17 @@ pub enum Reclaimer {
     Group,
 }
 
+impl Reclaimer {
+    /// What it wants, of so many pages that are asked for: a batch at least (`SWAP_CLUSTER_MAX`).
+    fn wanted_pages(self, asked: u64) -> u64 {
+        let wanted = match self {
+            Reclaimer::Background { high_pages } => high_pages,
+            Reclaimer::Direct { .. } | Reclaimer::Group => asked,
+        };
+        wanted.max(active_inactive::CLUSTER)
+    }
+}
+
 counters! {
     /// What reclaim has done, in pages.
     pub struct ReclaimCounters {

@@ -49,13 +49,9 @@ enum Fate {
 
 impl Scan {
     pub(super) fn new(who: Reclaimer, pages: u64) -> Self {
-        let wanted = match who {
-            Reclaimer::Background { high_pages } => high_pages,
-            Reclaimer::Direct { .. } | Reclaimer::Group => pages,
-        };
         Scan {
             who,
-            wanted: wanted.max(CLUSTER),
+            wanted: who.wanted_pages(pages),
             reclaimed: 0,
             scanned: 0,
             priority: FIRST_PRIORITY,
