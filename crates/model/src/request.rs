@@ -138,6 +138,14 @@ pub struct Refreshes {
     pub busy_ps: u64,
 }
 
+/// The earlier of two times at which something happens, if anything does.
+#[inline]
+pub fn earlier(one_ps: Option<u64>, other_ps: Option<u64>) -> Option<u64> {
+    // As whole numbers: which comes first nobody can foretell, and optional times are looked at slowly.
+    let at_ps = one_ps.unwrap_or(u64::MAX).min(other_ps.unwrap_or(u64::MAX));
+    (at_ps != u64::MAX).then_some(at_ps)
+}
+
 /// A device: media behind a controller.
 ///
 /// Law of every implementation: requests in = completions out + in flight; completions come in

@@ -31,7 +31,7 @@ use crate::os::reclaim::{ReclaimPolicy, lists::Lists};
 use crate::power::PowerFailure;
 use crate::request::{
     Completion, Control, Device, Full, LineRequest, LineResponse, Manner, PageRequest,
-    PageResponse, Request, Response, Tell, Tie, Traffic,
+    PageResponse, Request, Response, Tell, Tie, Traffic, earlier,
 };
 use power::{OF_RECOVERY, OnStore, Power};
 use ramdisk::InMemory;
@@ -785,11 +785,7 @@ impl Organization for Storage {
 
     fn next_event_ps(&self) -> Option<u64> {
         let delayed_ps = self.in_memory.as_ref().and_then(InMemory::next_event_ps);
-        let next_ps = match (self.dram.next_event_ps(), self.store.next_event_ps()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        delayed_ps.map(|at_ps| next_ps.map_or(at_ps, |next_ps| next_ps.min(at_ps))).or(next_ps)
+        earlier(delayed_ps, earlier(self.dram.next_event_ps(), self.store.next_event_ps()))
     }
 
     fn advance(&mut self, now_ps: u64, out: &mut Vec<Response>) {

@@ -394,12 +394,17 @@ impl Channel {
 
     /// Keeps the banks of a rank's next refresh from others, or gives them back.
     pub(super) fn block(&mut self, rules: &Rules, rank: u32, blocked: bool) {
+        // None of its banks is among the candidates where nothing waits for them.
+        let waits = self.ranks[rank as usize].waiting > 0;
         for index in self.refresh_targets(rules, rank) {
             let bit = 1 << (index % 64);
             let word = &mut self.blocked[index / 64];
             *word = if blocked { *word | bit } else { *word & !bit };
             let bank = &mut self.banks[index];
             bank.blocked = blocked;
+            if !waits {
+                continue;
+            }
             if blocked {
                 self.candidates.clear(bank.place as usize);
             } else if bank.wants(self.writing) {

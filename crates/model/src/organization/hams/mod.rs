@@ -31,6 +31,7 @@ use crate::activity::Activity;
 use crate::power::PowerFailure;
 use crate::request::{
     Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response, Tell, Tie,
+    earlier,
 };
 use layout::Layout;
 use power::Nvdimm;
@@ -208,9 +209,8 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ha
 
     #[inline]
     fn next_event_ps(&self) -> Option<u64> {
-        let times =
-            [self.memory.next_event_ps(), self.drive.next_event_ps(), self.manager.next_event_ps()];
-        times.into_iter().flatten().min()
+        let devices_ps = earlier(self.memory.next_event_ps(), self.drive.next_event_ps());
+        earlier(self.manager.next_event_ps(), devices_ps)
     }
 
     fn advance(&mut self, now_ps: u64, out: &mut Vec<Response>) {

@@ -41,7 +41,7 @@ use crate::activity::Activity;
 use crate::power::{PowerFailure, Saving};
 use crate::request::{
     Ahead, Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response,
-    Tell, Tie, Traffic,
+    Tell, Tie, Traffic, earlier,
 };
 use power::Power;
 use std::any::Any;
@@ -404,13 +404,5 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
             completions: self.completions.clone(),
             ..*self
         })
-    }
-}
-
-#[inline]
-fn earlier(a_ps: Option<u64>, b_ps: Option<u64>) -> Option<u64> {
-    match (a_ps, b_ps) {
-        (Some(a_ps), Some(b_ps)) => Some(a_ps.min(b_ps)),
-        (a_ps, b_ps) => a_ps.or(b_ps),
     }
 }

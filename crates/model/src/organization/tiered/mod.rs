@@ -27,7 +27,7 @@ use crate::organization::hybrid::append_tail;
 use crate::power::PowerFailure;
 use crate::request::{
     Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response, Tell, Tie,
-    Traffic,
+    Traffic, earlier,
 };
 use data::Data;
 use long_reads::LongReads;
@@ -442,7 +442,7 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ti
 
     fn next_event_ps(&self) -> Option<u64> {
         let dram_ps = self.near.as_ref().and_then(|near| near.dram.next_event_ps());
-        [dram_ps, self.store.next_event_ps(), self.timers.peek_ps()].into_iter().flatten().min()
+        earlier(self.timers.peek_ps(), earlier(dram_ps, self.store.next_event_ps()))
     }
 
     fn advance(&mut self, now_ps: u64, out: &mut Vec<Response>) {

@@ -17,7 +17,9 @@ use super::oracle::Oracle;
 use super::tiered::Tiered;
 use super::{Organization, OrganizationReport, PagesMoved};
 use crate::activity::Activity;
-use crate::request::{Device, Full, LineRequest, LineResponse, PageRequest, Response, Tell};
+use crate::request::{
+    Device, Full, LineRequest, LineResponse, PageRequest, Response, Tell, earlier,
+};
 use copies::Copies;
 use tierscope_kernel::Slab;
 
@@ -118,8 +120,7 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ti
     }
 
     fn next_event_ps(&self) -> Option<u64> {
-        let both = [self.near.next_event_ps(), self.far.next_event_ps()];
-        both.into_iter().flatten().min()
+        earlier(self.near.next_event_ps(), self.far.next_event_ps())
     }
 
     fn advance(&mut self, now_ps: u64, out: &mut Vec<Response>) {
