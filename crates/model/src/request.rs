@@ -249,6 +249,17 @@ pub trait Device: Clone {
         self.clone()
     }
 
+    /// A request in functional warming: what the device holds, and where, becomes as it would by it, at once.
+    /// Nothing is in flight that was asked for otherwise. By default nothing that a device holds depends on what it
+    /// was asked for.
+    fn warm(&mut self, _now_ps: u64, _request: Request, _manner: Manner) {}
+
+    /// A flush or a trim in functional warming, where the device knows them.
+    fn warm_control(&mut self, _now_ps: u64, _control: Control) {}
+
+    /// Takes over what functional warming has left in another of the same description, but for links.
+    fn take_over_warmed(&mut self, _warmed: &mut Self) {}
+
     /// How long a read of the line at this byte would have to wait for the medium, as far as the device can tell; by
     /// default it tells nothing.
     fn medium_wait(&self, _address: u64) -> MediumWait {

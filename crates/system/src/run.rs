@@ -171,8 +171,8 @@ pub fn check_sampling(systems: &[SystemSpec]) -> Result<(), String> {
             (true, _, _) => ("is a device alone, and samples are of machines with a processor", ""),
             (_, true, _) => ("checks data, which needs every request", ""),
             (_, _, true) => (
-                "has a store whose state changes with every request (a drive's map, buffer and \
-                 collection, a memory's queues), and what is passed over does not reach it",
+                "has a store whose state changes with every request (a disk's heads, a memory's queues, an \
+                 adapter's cache), and what is passed over does not reach it",
                 "",
             ),
             _ if system.build_buffer_cache().is_some() => (
@@ -187,6 +187,11 @@ pub fn check_sampling(systems: &[SystemSpec]) -> Result<(), String> {
             _ if system.has_lock_of_queues() => (
                 "has a block layer with locks, for which nobody waits in what is passed over",
                 "set storage.block_layer.lock=0s, or ",
+            ),
+            _ if system.tiered.as_ref().is_some_and(|tiered| tiered.long_reads.is_some()) => (
+                "has a store that tells of long reads, at which cores run other threads, and what is passed \
+                 over tells of none",
+                "leave tiered.long_reads out, or ",
             ),
             _ if in_time && !system.prefetches() => (
                 "has a memory behind a link, whose pages move when they are asked for often, and what is \

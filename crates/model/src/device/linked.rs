@@ -422,6 +422,14 @@ impl<P: Pages> Linked<P> {
         self.device.submit_control(at_ps, part, control);
     }
 
+    /// A flush or a trim, as the device without its link is told of it.
+    fn page_control(&self, control: Control) -> PageControl {
+        match control {
+            Control::Flush => PageControl::Flush,
+            Control::Trim { address, bytes } => self.within(address, bytes),
+        }
+    }
+
     /// The pages that lie within some bytes.
     fn within(&self, address: u64, bytes: u64) -> PageControl {
         let first = address.div_ceil(self.page_bytes);
@@ -697,10 +705,7 @@ impl<P: Pages> Device for Linked<P> {
     /// Carried as a write without data.
     fn submit_control(&mut self, now_ps: u64, id: u32, control: Control) -> Result<(), Full> {
         let queue = self.admit(true, false, 1).ok_or(Full)?;
-        let control = match control {
-            Control::Flush => PageControl::Flush,
-            Control::Trim { address, bytes } => self.within(address, bytes),
-        };
+        let control = self.page_control(control);
         self.hold(Held {
             request: Request { id, address: 0, bytes: 0, write: true, background: false },
             ahead: None,
@@ -795,6 +800,39 @@ impl<P: Pages> Device for Linked<P> {
 
     fn content(&self, address: u64) -> Content {
         self.device.content(address / self.page_bytes)
+    }
+
+    fn warm(&mut self, now_ps: u64, request: Request, manner: Manner) {
+        let (first, count) = self.pages(&request);
+        for page in first..first + count {
+            let bytes = self.bytes_of(&request, page);
+            self.device.warm(
+                now_ps,
+                PageAccess {
+                    token: 0,
+                    page,
+                    write: request.write,
+                    background: request.background,
+                    whole: u64::from(bytes) == self.page_bytes,
+                    bytes,
+                    ahead_bytes: 0,
+                    force_unit_access: manner.force_unit_access,
+                    content: 0,
+                },
+            );
+        }
+        self.upcoming = self.next();
+    }
+
+    fn warm_control(&mut self, now_ps: u64, control: Control) {
+        let control = self.page_control(control);
+        self.device.warm_control(now_ps, control);
+        self.upcoming = self.next();
+    }
+
+    fn take_over_warmed(&mut self, warmed: &mut Self) {
+        self.device.take_over_warmed(&mut warmed.device);
+        self.upcoming = self.next();
     }
 
     fn medium_wait(&self, address: u64) -> MediumWait {

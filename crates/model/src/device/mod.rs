@@ -37,6 +37,12 @@ pub trait DeviceDescription {
         None
     }
 
+    /// How long what it begins by itself goes on at most, and is in the way of requests, in picoseconds: so long it is
+    /// under way anew once it has come to an end.
+    fn settling_ps(&self) -> u64 {
+        0
+    }
+
     /// Whether it seeks, and turns: what schedulers ask for (`/sys/block/…/queue/rotational`).
     fn rotates(&self) -> bool {
         false
@@ -277,6 +283,32 @@ macro_rules! register {
                 match self {
                     $( AnyDevice::$device(device) => device.medium_wait(address), )*
                     AnyDevice::Raid(device) => device.medium_wait(address),
+                }
+            }
+
+            fn warm(&mut self, now_ps: u64, request: Request, manner: Manner) {
+                match self {
+                    $( AnyDevice::$device(device) => device.warm(now_ps, request, manner), )*
+                    AnyDevice::Raid(device) => device.warm(now_ps, request, manner),
+                }
+            }
+
+            fn warm_control(&mut self, now_ps: u64, control: Control) {
+                match self {
+                    $( AnyDevice::$device(device) => device.warm_control(now_ps, control), )*
+                    AnyDevice::Raid(device) => device.warm_control(now_ps, control),
+                }
+            }
+
+            fn take_over_warmed(&mut self, warmed: &mut Self) {
+                match (self, warmed) {
+                    $( (AnyDevice::$device(own), AnyDevice::$device(warmed)) => {
+                        own.take_over_warmed(warmed)
+                    } )*
+                    (AnyDevice::Raid(own), AnyDevice::Raid(warmed)) => {
+                        own.take_over_warmed(warmed)
+                    }
+                    (own, _) => unreachable!("{own:?} is of another kind"),
                 }
             }
 

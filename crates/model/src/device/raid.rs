@@ -719,6 +719,45 @@ impl Device for Raid {
         self.held.len()
     }
 
+    /// The drives are asked at once, past an adapter's cache.
+    fn warm(&mut self, now_ps: u64, request: Request, manner: Manner) {
+        let end = request.address + u64::from(request.bytes);
+        let mut at = request.address;
+        while at < end {
+            let rest = (self.stripe - at % self.stripe).min(end - at);
+            let drive = self.drive_of(at);
+            let own = Request { address: self.before(drive, at), bytes: rest as u32, ..request };
+            self.drives[drive].warm(now_ps, own, manner);
+            self.look_at(drive);
+            at += rest;
+        }
+    }
+
+    /// As each drive is told of what it has of it.
+    fn warm_control(&mut self, now_ps: u64, control: Control) {
+        for drive in 0..self.drives.len() {
+            let own = match control {
+                Control::Flush => control,
+                Control::Trim { address, bytes } => {
+                    let first = self.before(drive, address);
+                    Control::Trim {
+                        address: first,
+                        bytes: self.before(drive, address.saturating_add(bytes)) - first,
+                    }
+                }
+            };
+            self.drives[drive].warm_control(now_ps, own);
+            self.look_at(drive);
+        }
+    }
+
+    fn take_over_warmed(&mut self, warmed: &mut Self) {
+        for (own, warmed) in self.drives.iter_mut().zip(&mut warmed.drives) {
+            own.take_over_warmed(warmed);
+        }
+        (0..self.drives.len()).for_each(|drive| self.look_at(drive));
+    }
+
     /// With a battery the adapter does, whatever the drives do.
     fn keeps_answered(&self) -> bool {
         self.write_back || self.drives.iter().all(AnyDevice::keeps_answered)

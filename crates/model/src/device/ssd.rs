@@ -19,6 +19,7 @@ mod report;
 mod shared;
 mod spec;
 pub mod translation;
+mod warm;
 
 pub use idle::IdleCounts;
 pub use log::LogCounts;
@@ -46,6 +47,7 @@ use shared::Shared;
 use std::collections::VecDeque;
 use tierscope_kernel::{CowCell, EventQueue, Slab, Stage, Timeline};
 use translation::{Geometry, Initial, Page, Place, Policy, Stripe, Translation};
+use warm::AtOnce;
 
 /// A drive behind its link.
 pub type SsdDevice = Linked<Ssd>;
@@ -197,6 +199,8 @@ pub struct Ssd {
     events: EventQueue<Event>,
     /// Room for what flash reports, kept to spare the allocation.
     done: Vec<nand::Done>,
+    /// In functional warming, what flash does.
+    at_once: Option<AtOnce>,
     host: HostCounts,
     /// Where a failure of power is to come: what flash and buffer hold.
     contents: Option<Box<Contents>>,
@@ -276,6 +280,7 @@ impl Ssd {
             erases: Vec::new(),
             events: EventQueue::new(),
             done: Vec::new(),
+            at_once: None,
             host: HostCounts::default(),
             contents: None,
             early: false,
@@ -306,6 +311,9 @@ impl Ssd {
     /// An access goes through the buffer's memory; when that is done.
     #[inline]
     fn cross_memory(&mut self, now_ps: u64, index: u32) -> u64 {
+        if self.at_once.is_some() {
+            return now_ps;
+        }
         let access = &mut self.accesses[index];
         let (start_ps, end_ps) = self.memory.transfer(now_ps, u64::from(access.access.bytes));
         let end_ps = end_ps + self.memory_ps;
@@ -443,6 +451,10 @@ impl Ssd {
             Kind::Program => self.flash_page_bytes,
             Kind::Erase => 0,
         };
+        if let Some(at_once) = &mut self.at_once {
+            at_once.push_back(token);
+            return self.nand.count(kind);
+        }
         let planes = self.layer.geometry().planes;
         self.nand.submit(nand::Operation {
             token,
@@ -460,7 +472,8 @@ impl Ssd {
     fn done(&mut self, done: &nand::Done, out: &mut Vec<DonePage>) {
         match self.jobs.remove(done.token) {
             Job::Read { access } => {
-                let at_ps = done.at_ps + self.firmware.decode_latency.picoseconds();
+                let decode_ps = self.firmware.decode_latency.picoseconds();
+                let at_ps = done.at_ps + if self.at_once.is_some() { 0 } else { decode_ps };
                 let it = &mut self.accesses[access];
                 it.pass_read(done);
                 it.pass(Stage::Device, at_ps);
@@ -502,6 +515,17 @@ impl Ssd {
                 self.merged(page);
                 self.admit(done.at_ps, out);
             }
+        }
+    }
+
+    /// What was to happen at `at_ps` does.
+    fn happen(&mut self, at_ps: u64, event: Event, out: &mut Vec<DonePage>) {
+        match event {
+            Event::Ready(index) => self.ready(at_ps, index, out),
+            Event::Come(index) => self.come(at_ps, index, out),
+            Event::Answer(index) => self.answer(at_ps, index, out),
+            Event::Control(index) => self.control(at_ps, index, out),
+            Event::Pause => self.pause(at_ps),
         }
     }
 
@@ -607,6 +631,7 @@ impl Pages for Ssd {
             erases: self.erases.clone(),
             events: self.events.clone(),
             done: Vec::new(),
+            at_once: None,
             contents: self.contents.as_mut().map(|contents| Box::new(contents.fork())),
             ..*self
         }
@@ -614,6 +639,18 @@ impl Pages for Ssd {
 
     fn content(&self, page: u64) -> Content {
         self.kept_content(page)
+    }
+
+    fn warm(&mut self, now_ps: u64, access: PageAccess) {
+        self.warm_page(now_ps, access);
+    }
+
+    fn warm_control(&mut self, now_ps: u64, control: PageControl) {
+        self.warm_command(now_ps, control);
+    }
+
+    fn take_over_warmed(&mut self, warmed: &mut Self) {
+        *self = warmed.fork();
     }
 
     /// None where the buffer has the page, or nothing was written there; else a read of flash, and one for each
@@ -656,13 +693,7 @@ impl Pages for Ssd {
                 }
                 self.done = done;
             } else if let Some((_, event)) = self.events.pop() {
-                match event {
-                    Event::Ready(index) => self.ready(at_ps, index, out),
-                    Event::Come(index) => self.come(at_ps, index, out),
-                    Event::Answer(index) => self.answer(at_ps, index, out),
-                    Event::Control(index) => self.control(at_ps, index, out),
-                    Event::Pause => self.pause(at_ps),
-                }
+                self.happen(at_ps, event, out);
             }
             self.go_on_mapping(at_ps, out);
             self.nand.start_all(at_ps);

@@ -68,6 +68,14 @@ pub struct Done {
     pub second_ps: u64,
 }
 
+impl Done {
+    /// An operation that took no time.
+    pub const fn at(token: u32, at_ps: u64) -> Self {
+        let [command_ps, first_ps, first_end_ps, second_ps] = [at_ps; 4];
+        Done { token, at_ps, command_ps, first_ps, first_end_ps, second_ps }
+    }
+}
+
 counters! {
     /// What an array did.
     pub struct NandCounts {
@@ -258,6 +266,28 @@ impl Nand {
         }
         (self.held, self.events) = (Slab::new(), EventQueue::new());
         self.given.clear();
+    }
+
+    /// Ends at once all that waits or is under way, and tells each token, in the order of coming. Time that arrays
+    /// and channels have been taken for already stays counted.
+    pub fn end_all(&mut self, mut tell: impl FnMut(u32)) {
+        if self.held.is_empty() {
+            return;
+        }
+        let mut all: Vec<_> =
+            self.held.iter().map(|(_, held)| (held.order, held.operation.token)).collect();
+        all.sort_unstable();
+        all.into_iter().for_each(|(_, token)| tell(token));
+        self.cut_power();
+    }
+
+    /// An operation that takes no time is counted.
+    pub fn count(&mut self, kind: Kind) {
+        *(match kind {
+            Kind::Read => &mut self.counts.reads,
+            Kind::Program => &mut self.counts.programs,
+            Kind::Erase => &mut self.counts.erases,
+        }) += 1;
     }
 
     /// Picoseconds to read a page of the slowest type in the array, and to program one.

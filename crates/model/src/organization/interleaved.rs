@@ -220,7 +220,9 @@ impl Organization for Interleaved {
     #[inline]
     fn warm(&mut self, now_ps: u64, core: u16, address: u64, write: bool) -> PagesMoved {
         let (index, address) = self.layout.place(address);
-        self.parts[index].warm(now_ps, core, address, write)
+        let moved = self.parts[index].warm(now_ps, core, address, write);
+        self.look(index);
+        moved
     }
 
     fn takes_clean(&self) -> bool {
@@ -233,9 +235,10 @@ impl Organization for Interleaved {
         self.look(index);
     }
 
-    fn warm_clean(&mut self, address: u64) {
+    fn warm_clean(&mut self, now_ps: u64, address: u64) {
         let (index, address) = self.layout.place(address);
-        self.parts[index].warm_clean(address);
+        self.parts[index].warm_clean(now_ps, address);
+        self.look(index);
     }
 
     fn take_over_warmed(&mut self, warmed: &mut dyn Organization) -> bool {

@@ -113,10 +113,13 @@ pub trait Organization: Send {
     fn put_clean(&mut self, _now_ps: u64, _address: u64, _version: u64) {}
 
     /// The same in functional warming.
-    fn warm_clean(&mut self, _address: u64) {}
+    fn warm_clean(&mut self, _now_ps: u64, _address: u64) {}
 
-    /// A page moves in functional warming, as by a page request: only its bytes are counted.
-    fn warm_page(&mut self, _bytes: u32, _write: bool) {}
+    /// A page moves in functional warming, as by a page request: at once.
+    fn warm_page(&mut self, _now_ps: u64, _request: PageRequest) {}
+
+    /// The store is given a flush or a trim in functional warming.
+    fn warm_control(&mut self, _now_ps: u64, _control: Control) {}
 
     /// Takes over what functional warming has left in another of the same kind, whose description differs in
     /// nothing but what its devices, and the link to them, take: as if it had been warmed itself. Nothing has been

@@ -817,15 +817,30 @@ impl Organization for Storage {
         PagesMoved::default()
     }
 
-    fn warm_page(&mut self, bytes: u32, write: bool) {
-        self.traffic.move_store(u64::from(bytes), write);
-        self.warmed.move_dram(u64::from(bytes), !write);
+    fn warm_page(&mut self, now_ps: u64, request: PageRequest) {
+        let (bytes, write) = (u64::from(request.bytes), request.write);
+        self.traffic.move_store(bytes, write);
+        self.warmed.move_dram(bytes, !write);
+        let manner = Manner { force_unit_access: request.force_unit_access, ..Manner::default() };
+        let of_store = Request {
+            id: 0,
+            address: request.store_address,
+            bytes: request.bytes,
+            write,
+            background: request.background,
+        };
+        self.store.warm(now_ps, of_store, manner);
+    }
+
+    fn warm_control(&mut self, now_ps: u64, control: Control) {
+        self.store.warm_control(now_ps, control);
     }
 
     fn take_over_warmed(&mut self, warmed: &mut dyn Organization) -> bool {
         let warmed = warmed.as_warmed().and_then(|it| it.downcast_mut::<Storage>());
         let Some(warmed) = warmed else { return false };
         (self.traffic, self.warmed) = (warmed.traffic, warmed.warmed);
+        self.store.take_over_warmed(&mut warmed.store);
         true
     }
 

@@ -35,8 +35,8 @@ impl Beside {
         self.organization.warm(now_ps, core, address, write);
     }
 
-    pub(super) fn warm_clean(&mut self, address: u64) {
-        self.organization.warm_clean(address);
+    pub(super) fn warm_clean(&mut self, now_ps: u64, address: u64) {
+        self.organization.warm_clean(now_ps, address);
     }
 
     pub(super) fn begin_region(&mut self) {

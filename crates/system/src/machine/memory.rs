@@ -343,8 +343,8 @@ impl Machine {
         while let Some(DirtyLine { line, version }) = self.shared.take_clean() {
             let address = line << self.fixed.line_shift;
             if self.functional {
-                self.organization.warm_clean(address);
-                self.beside.iter_mut().for_each(|beside| beside.warm_clean(address));
+                self.organization.warm_clean(now_ps, address);
+                self.beside.iter_mut().for_each(|beside| beside.warm_clean(now_ps, address));
             } else {
                 self.organization.put_clean(now_ps, address, version);
             }
@@ -635,12 +635,12 @@ impl Machine {
         let background =
             transfer.write && !direct || io.waiters.is_empty() && transfer.pages.len() > 1;
         let forced = transfer.moves == Moves::Metadata { forced: true };
-        let (control, store_address) = match transfer.moves {
-            Moves::Nothing => (Some(Control::Flush), 0),
-            Moves::Discard { address, bytes } => (Some(Control::Trim { address, bytes }), address),
-            _ => (None, 0),
-        };
+        let control = transfer.control();
         let no_page = control.is_some();
+        let store_address = match control {
+            Some(Control::Trim { address, .. }) => address,
+            _ => 0,
+        };
         let nothing = [PageTransfer { frame: 0, store_address }];
         let metadata = matches!(transfer.moves, Moves::Metadata { .. });
         let sync = !background || metadata || by.is_some_and(|thread| self.is_syncing(thread));

@@ -229,6 +229,8 @@ struct Fixed {
     time_slice_ps: u64,
     host_queue_depth: u64,
     paging: bool,
+    /// The store is read and written line by line.
+    lines_of_store: bool,
     /// Pages move by the hand of hardware or of the kernel's own threads: on-chip caches are asked for their lines.
     snoops: bool,
     /// The driver of the store, where something is said of it.
@@ -416,6 +418,7 @@ impl Machine {
             // The kernel's thread moves a page at a time from one node to another.
             host_queue_depth: pages_to.map_or(1, |(paging, _)| u64::from(paging.host_queue_depth)),
             paging: pages_to.is_some(),
+            lines_of_store: spec.tiered.as_ref().is_some_and(|tiered| tiered.promotion.is_none()),
             snoops: pages_to.is_some() || paging.moves_between_nodes(),
             driver: pages_to.and_then(|(storage, _)| storage.driver.clone()),
             queue_lock_ps: pages_to
@@ -849,7 +852,8 @@ fn sampler(
     let paths = spec.os.as_ref().filter(|_| fixed.paging).map(|os| &os.paths);
     let driver = fixed.driver.as_ref();
     let instructions = paths.map_or(0, |paths| paths.waiting_fault_instructions(driver));
-    let times_ps = (spec.store_times_ps(), fixed.kernel_pace.clone().advance(instructions));
+    let fault_ps = fixed.kernel_pace.clone().advance(instructions);
+    let times_ps = (spec.store_times_ps(), fault_ps, spec.store_settling_ps());
     let apart = Account::new(private_levels, false, options.sites.is_some());
     let sampler = Sampler::new(asked, times_ps, spec.seed, apart);
     Ok(Some(Box::new(sampler.map_err(MachineError::CannotSample)?)))

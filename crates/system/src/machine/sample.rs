@@ -192,9 +192,12 @@ pub(crate) const UNITS_IN_A_PERIOD: u64 = 20;
 pub(crate) const LEAST_IN_A_PERIOD: u64 = 3;
 
 impl Plan {
-    /// Lengths for a machine on which a page from the store takes so long.
-    fn new(asked: Sampling, page_ps: u64) -> Result<Self, String> {
-        let own_ps = page_ps.saturating_mul(PAGES_IN_A_UNIT).max(UNIT_PS);
+    /// Lengths for a machine on which a page from the store takes so long, and what the store begins by itself goes
+    /// on for so long: in the detail before a unit that comes to be under way again, as it was before the last unit's
+    /// end let it end.
+    fn new(asked: Sampling, page_ps: u64, settling_ps: u64) -> Result<Self, String> {
+        let settled_ps = settling_ps.saturating_mul(2);
+        let own_ps = page_ps.saturating_mul(PAGES_IN_A_UNIT).max(UNIT_PS).max(settled_ps);
         let unit_ps = asked.unit_ps.unwrap_or(own_ps);
         let every = asked.every.unwrap_or(UNITS_IN_A_PERIOD);
         if unit_ps < 1_000_000 {
@@ -208,22 +211,32 @@ impl Plan {
             ));
         }
         let period_ps = unit_ps.saturating_mul(every);
-        Ok(Plan { unit_ps, refill_ps: unit_ps / 2, period_ps })
+        let refill_ps = (unit_ps / 2).max(settled_ps);
+        let least = refill_ps.div_ceil(unit_ps).saturating_add(2);
+        if every < least {
+            return Err(format!(
+                "what the store does by itself takes {} ms to be as it was, and is simulated in detail before each \
+                 unit; measure one in {least} at most, or longer units",
+                settled_ps as f64 / 1e9
+            ));
+        }
+        Ok(Plan { unit_ps, refill_ps, period_ps })
     }
 }
 
 impl Sampler {
     /// Of a machine that counts nothing yet, whose store takes so long to read and to write a page, the
-    /// kernel so long besides for one that is read, and whose units are counted by `apart`.
+    /// kernel so long besides for one that is read, and what the store begins by itself so long; units are
+    /// counted by `apart`.
     pub fn new(
         asked: Sampling,
-        (store_ps, fault_ps): (Option<(u64, u64)>, u64),
+        (store_ps, fault_ps, settling_ps): (Option<(u64, u64)>, u64, u64),
         seed: u64,
         apart: Account,
     ) -> Result<Self, String> {
         let (read_ps, write_ps) = store_ps.unwrap_or_default();
         Ok(Sampler {
-            plan: Plan::new(asked, read_ps.saturating_add(fault_ps))?,
+            plan: Plan::new(asked, read_ps.saturating_add(fault_ps), settling_ps)?,
             work_ns: StoreWork { read: (read_ps / 1000).max(1), write: (write_ps / 1000).max(1) },
             phase: Phase::Refilling,
             random: Random::stream(seed, "sampling"),
@@ -501,13 +514,17 @@ impl Machine {
         counts
     }
 
-    /// The store's work for what was moved. Where a DRAM cache prefetches as it finds time, time must
-    /// not go on by what it prefetches: there, demand's pages alone are told.
+    /// The store's work for what was moved: pages, or lines where it is read and written line by line. Where a DRAM
+    /// cache prefetches as it finds time, time must not go on by what it prefetches: there, demand's pages alone are
+    /// told.
     fn store_work(&self, report: &OrganizationReport) -> u64 {
-        let pages = |bytes: u64| bytes >> self.fixed.page_shift;
+        let traffic = &report.traffic;
+        let of_store =
+            |shift: u32| (traffic.store_read_bytes >> shift, traffic.store_written_bytes >> shift);
         let (read, written) = if self.fixed.paging {
-            let traffic = &report.traffic;
-            (pages(traffic.store_read_bytes), pages(traffic.store_written_bytes))
+            of_store(self.fixed.page_shift)
+        } else if self.fixed.lines_of_store {
+            of_store(self.fixed.line_shift)
         } else {
             (report.fetched_pages, report.displaced_pages)
         };

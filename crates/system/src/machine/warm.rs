@@ -7,8 +7,9 @@ use super::thread::{Place, Way};
 use super::{Event, Machine};
 use tierscope_kernel::Stage;
 use tierscope_model::organization::PagesMoved;
-use tierscope_model::os::paging::{Transfer, TransferId};
+use tierscope_model::os::paging::{Moves, Transfer, TransferId};
 use tierscope_model::processor::tlb::Translation;
+use tierscope_model::request::PageRequest;
 
 impl Machine {
     /// Serves the thread's access at once, or finds that the kernel has to come first. What goes beyond
@@ -182,9 +183,22 @@ impl Machine {
 
     /// A transfer begins that takes no time: its end is an event, as that of any other.
     pub(super) fn begin_warm_transfer(&mut self, id: TransferId, transfer: &Transfer, now_ps: u64) {
+        if let Some(control) = transfer.control() {
+            self.organization.warm_control(now_ps, control);
+        }
         for page in &transfer.pages {
             self.snoop(page.frame, transfer.write, now_ps);
-            self.organization.warm_page(1 << self.fixed.page_shift, transfer.write);
+            let request = PageRequest {
+                id: 0,
+                store_address: page.store_address,
+                memory_address: page.frame << self.fixed.page_shift,
+                bytes: 1 << self.fixed.page_shift,
+                write: transfer.write,
+                background: transfer.write,
+                force_unit_access: transfer.moves == Moves::Metadata { forced: true },
+                content: 0,
+            };
+            self.organization.warm_page(now_ps, request);
         }
         self.queue.push(now_ps, self.memory_source(), Event::Transferred(id));
     }

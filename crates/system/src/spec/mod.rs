@@ -179,6 +179,11 @@ impl SystemSpec {
         self.stores().first().and_then(|(_, store)| store.page_times_ps())
     }
 
+    /// How long what the store begins by itself goes on at most, in picoseconds.
+    pub fn store_settling_ps(&self) -> u64 {
+        self.stores().first().map_or(0, |(_, store)| store.settling_ps())
+    }
+
     /// That the store lies in DRAM, where it does.
     pub fn store_in_dram(&self) -> Option<InDram> {
         self.surroundings().store_in_dram()

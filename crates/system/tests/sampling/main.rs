@@ -35,6 +35,45 @@ fn machines() -> Vec<(&'static str, SystemSpec)> {
     ]
 }
 
+/// Machines with a drive, whose DRAM holds less than half of the table: of HAMS, of the operating system, and the
+/// drive's own.
+fn drives() -> Vec<(&'static str, SystemSpec)> {
+    vec![
+        (
+            "hams",
+            system(
+                "hams-le/quick",
+                &[
+                    ("processor.caches.1.capacity", "320KiB"),
+                    ("hams.page", "4KiB"),
+                    ("hams.capacity", "4MiB"),
+                    ("hams.pinned", "1MiB"),
+                    ("dram.backup.module", "4MiB"),
+                ],
+            ),
+        ),
+        (
+            "mmap",
+            system(
+                "mmap/quick",
+                &[("processor.caches.1.capacity", "320KiB"), ("storage.dram_capacity", "6MiB")],
+            ),
+        ),
+        (
+            "cxl-ssd",
+            system(
+                "cxl-ssd/quick",
+                &[
+                    ("processor.caches.1.capacity", "256KiB"),
+                    ("processor.caches.2.capacity", "480KiB"),
+                    ("ssd.buffer.capacity", "3MiB"),
+                    ("ssd.buffer.dirty", "512KiB"),
+                ],
+            ),
+        ),
+    ]
+}
+
 fn gups(updates: u64, threads: u64) -> Box<dyn Stream> {
     let parameters = [
         ("updates".to_owned(), updates.into()),
@@ -60,17 +99,24 @@ fn sampling(unit_ps: u64, every: u64) -> RunOptions {
 /// warming leaves out.
 #[test]
 fn a_sampled_run_gives_what_the_complete_run_gives() {
-    for (name, system) in machines() {
+    for (name, system) in machines().into_iter().chain(drives()) {
         // A fault takes 20 us of paths and more.
         let (updates, unit_ps, every) = match name {
-            "storage" => (60_000, 2_000 * US, 5),
+            "storage" | "mmap" => (60_000, 2_000 * US, 5),
             "hybrid" => (20_000, 50 * US, 10),
+            "hams" => (80_000, 1_000 * US, 15),
+            "cxl-ssd" => (90_000, 1_000 * US, 15),
             _ => (400_000, 50 * US, 10),
         };
         let whole = run(&system, gups(updates, 1), &RunOptions::default()).result;
         let sampled = run(&system, gups(updates, 1), &sampling(unit_ps, every));
         assert!(!sampled.failed && sampled.partial_reason.is_none(), "{name}: {sampled:?}");
         let sampled = sampled.result;
+        assert!(
+            sampled.sampling.is_some(),
+            "{name}: nothing was passed over in {} s",
+            whole.time_s
+        );
         let told = sampled.sampling.clone().unwrap();
         assert_eq!(
             (sampled.instructions, sampled.accesses),
@@ -148,6 +194,35 @@ fn batches_and_forks_change_no_sampled_result() {
     }
 }
 
+/// What a drive holds goes with its fork, in units and between them.
+#[test]
+fn batches_and_forks_change_no_sampled_result_of_a_drive() {
+    for (name, system) in drives() {
+        let one = |limit: u64| {
+            let options = RunOptions { batch_limit: limit, ..sampling(500 * US, 13) };
+            let mut result = run(&system, gups(10_000, 2), &options).result;
+            (result.wall_s, result.accesses_per_wall_s) = (0.0, 0.0);
+            result
+        };
+        let whole = one(0);
+        assert!(whole.sampling.is_some(), "{name}");
+        assert_eq!(one(7), whole, "{name}");
+        let stream = gups(10_000, 2);
+        let mut machine = Machine::new(&system, stream, &sampling(500 * US, 13)).unwrap();
+        let mut turns = 0;
+        while !machine
+            .run(|_| {
+                turns += 1;
+                turns % 40 == 0
+            })
+            .unwrap()
+        {
+            machine = machine.fork();
+        }
+        assert_eq!(machine.result(), whole, "{name}");
+    }
+}
+
 #[test]
 fn what_comes_before_a_region_and_after_it_is_not_sampled() {
     let (_, system) = machines().remove(0);
@@ -204,8 +279,12 @@ fn what_cannot_be_sampled_is_refused() {
     assert!(refused(&plain, &sampling(10 * US, 2)).contains("measure one in 3 at most"));
     assert!(refused(&plain, &sampling(US - 1, 100)).contains("too short"));
     assert!(Machine::new(&plain, gups(100, 1), &sampling(10 * US, 3)).is_ok());
-    let drive = system("storage/z-ssd", &[]);
-    assert!(refused(&drive, &sampling(US, 10)).contains("has a store whose state"));
+    let memory = system("direct/optane", &[]);
+    assert!(refused(&memory, &sampling(US, 10)).contains("has a store whose state"));
+    let tells = system("cxl-ssd/switching/quick", &[]);
+    assert!(refused(&tells, &sampling(US, 10)).contains("tells of long reads"));
+    let promotes = system("flatflash-m/quick", &[]);
+    assert!(refused(&promotes, &sampling(US, 10)).contains("whose pages move"));
     let prefetches = system("hybrid/quick", &[]);
     assert!(refused(&prefetches, &sampling(US, 10)).contains("a DRAM cache that prefetches"));
     let alone = system("device/ddr4-2400", &[]);

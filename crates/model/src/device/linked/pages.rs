@@ -137,6 +137,15 @@ pub trait Pages: Clone {
     /// Does all that is due until `now_ps` and appends what was done by then, in order of time.
     fn advance(&mut self, now_ps: u64, out: &mut Vec<Self::Done>);
 
+    /// A page is read or written in functional warming; nothing is reported.
+    fn warm(&mut self, _now_ps: u64, _access: PageAccess) {}
+
+    /// A flush or a trim in functional warming; nothing is reported.
+    fn warm_control(&mut self, _now_ps: u64, _control: PageControl) {}
+
+    /// As [`Device::take_over_warmed`](crate::request::Device::take_over_warmed).
+    fn take_over_warmed(&mut self, _warmed: &mut Self) {}
+
     /// As [`Device::depths`](crate::request::Device::depths).
     fn depths(&self, _tell: &mut Tell<'_>) {}
 

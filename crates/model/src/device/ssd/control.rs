@@ -20,6 +20,11 @@ pub struct Command {
 }
 
 impl Command {
+    /// One that comes at `now_ps`.
+    pub(super) fn new(now_ps: u64, token: u32, control: PageControl) -> Self {
+        Command { token, control, clock_ps: now_ps, stages: Timeline::new() }
+    }
+
     fn pass(&mut self, stage: Stage, until_ps: u64) {
         self.stages.push(stage, until_ps - self.clock_ps);
         self.clock_ps = until_ps;
@@ -32,8 +37,7 @@ impl Ssd {
         self.end_pause();
         let (start_ps, free_ps) = self.occupy_core(now_ps);
         let ready_ps = free_ps + self.firmware.write_latency.picoseconds();
-        let stages = Timeline::new();
-        let mut command = Command { token, control, clock_ps: now_ps, stages };
+        let mut command = Command::new(now_ps, token, control);
         command.pass(Stage::StoreQueue, start_ps);
         command.pass(Stage::Device, ready_ps);
         let index = self.commands.insert(command);

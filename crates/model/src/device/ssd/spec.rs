@@ -5,7 +5,7 @@ use super::{Ssd, SsdDevice};
 use crate::device::raid::{Raid, RaidSpec};
 use crate::device::{AnyDevice, DeviceDescription, Linked};
 use crate::link::LinkDescription;
-use crate::medium::NandSpec;
+use crate::medium::{NandSpec, PageTimesSpec};
 use serde::{Deserialize, Serialize};
 use tierscope_kernel::Counter;
 use tierscope_units::{Bandwidth, Duration, Energy, Power, Problems, Size};
@@ -173,6 +173,39 @@ impl SsdSpec {
         self.capacity.bytes() / self.page.bytes()
     }
 
+    /// A time of flash, the mean of the types of its pages.
+    fn mean_ps(&self, time: impl Fn(&PageTimesSpec) -> Duration) -> u64 {
+        let types = self.nand.page_types();
+        let count = types.clone().count() as u64;
+        types.map(|times| time(times).picoseconds()).sum::<u64>() / count
+    }
+
+    /// What a read of a page takes while nothing else is under way, its way over the link not counted.
+    fn read_ps(&self) -> u64 {
+        let firmware = &self.firmware;
+        let firmware_ps = [firmware.page_time, firmware.read_latency, firmware.decode_latency]
+            .map(|time| time.picoseconds());
+        let bytes = self.page.bytes() / u64::from(self.split);
+        let channel_ps = transfer_ps(bytes, self.nand.bus_bandwidth());
+        firmware_ps.iter().sum::<u64>() + self.mean_ps(|times| times.read_latency) + channel_ps
+    }
+
+    fn write_ps(&self) -> u64 {
+        let (firmware, buffer) = (&self.firmware, &self.buffer);
+        let into_buffer_ps = firmware.page_time.picoseconds()
+            + firmware.write_latency.picoseconds()
+            + buffer.latency.picoseconds()
+            + transfer_ps(self.page.bytes(), buffer.bandwidth);
+        let program_ps = self.mean_ps(|times| times.program_latency);
+        if !buffer.write_back {
+            return into_buffer_ps + program_ps;
+        }
+        let planes = if self.nand.multi_plane_programs { self.nand.planes } else { 1 };
+        let bytes_at_once =
+            self.nand.page.bytes() * u64::from(planes) * u64::from(self.nand.all_dies());
+        into_buffer_ps.max(program_ps * self.page.bytes() / bytes_at_once)
+    }
+
     /// Pages of the map that lie in flash.
     pub(super) fn map_pages(&self) -> u64 {
         let reach = |map: &MapSpec| self.page.bytes() / map.entry.bytes();
@@ -227,6 +260,23 @@ impl DeviceDescription for SsdSpec {
         self.page
     }
 
+    /// A read passes firmware, array, channel and decoder. So does a write of a drive without a buffer that answers;
+    /// else it takes its share of what flash programs, or its way into the buffer where that is longer. Nothing is told
+    /// of drives behind an adapter's cache.
+    fn page_times_ps(&self) -> Option<(u64, u64)> {
+        let behind_cache = self.raid.as_ref().is_some_and(|raid| raid.cache.is_some());
+        (!behind_cache).then(|| (self.read_ps(), self.write_ps()))
+    }
+
+    /// A block is collected, of which all is valid: read, programmed and erased.
+    fn settling_ps(&self) -> u64 {
+        let page_ps =
+            self.mean_ps(|times| times.read_latency) + self.mean_ps(|times| times.program_latency);
+        u64::from(self.nand.pages)
+            .saturating_mul(page_ps)
+            .saturating_add(self.nand.erase_latency.picoseconds())
+    }
+
     /// What it has read for one who was told is to be there when it is asked for again. Of drives side by side none
     /// knows what the others do.
     fn tells_of_waits(&self) -> bool {
@@ -246,6 +296,13 @@ impl DeviceDescription for SsdSpec {
             raid.check(&format!("{path}.raid"), self.page, self.capacity, problems);
         }
     }
+}
+
+/// What so many bytes take.
+fn transfer_ps(bytes: u64, bandwidth: Bandwidth) -> u64 {
+    let ps =
+        u128::from(bytes) * 1_000_000_000_000 / u128::from(bandwidth.bytes_per_second().max(1));
+    u64::try_from(ps).unwrap_or(u64::MAX)
 }
 
 impl SsdDevice {

@@ -147,7 +147,7 @@ impl NandSpec {
 
     /// The times of each type of page, in the order in which the pages of a block have them: the
     /// n-th page is of the type n modulo their number.
-    pub fn page_types(&self) -> impl Iterator<Item = &PageTimesSpec> {
+    pub fn page_types(&self) -> impl Iterator<Item = &PageTimesSpec> + Clone {
         [Some(&self.lower), self.middle.as_ref(), self.upper.as_ref()].into_iter().flatten()
     }
 

@@ -30,8 +30,8 @@ use super::{Organization, OrganizationReport, PagesMoved, bus};
 use crate::activity::Activity;
 use crate::power::PowerFailure;
 use crate::request::{
-    Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response, Tell, Tie,
-    earlier,
+    Completion, Device, Full, LineRequest, LineResponse, Manner, PageRequest, Request, Response,
+    Tell, Tie, earlier,
 };
 use layout::Layout;
 use power::Nvdimm;
@@ -132,6 +132,15 @@ impl<D: Device, S: Device> Hams<D, S> {
         }
     }
 
+    /// The drive is asked for a page in functional warming, as the manager's command would.
+    fn warm_drive(&mut self, now_ps: u64, page: u64, write: bool) {
+        let bytes = self.manager.layout.page_bytes;
+        let request =
+            Request { id: 0, address: page * bytes, bytes: bytes as u32, write, background: write };
+        let force_unit_access = self.manager.is_persistent();
+        self.drive.warm(now_ps, request, Manner { force_unit_access, ..Manner::default() });
+    }
+
     fn drive_done(&mut self, now_ps: u64, done: &Completion) {
         let Hams { manager, actions, .. } = self;
         if done.id & PAGE == 0 {
@@ -230,8 +239,15 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ha
     }
 
     #[inline]
-    fn warm(&mut self, _now_ps: u64, _core: u16, address: u64, write: bool) -> PagesMoved {
-        self.manager.warm(address, write)
+    fn warm(&mut self, now_ps: u64, _core: u16, address: u64, write: bool) -> PagesMoved {
+        let Some(exchange) = self.manager.warm(address, write) else {
+            return PagesMoved::default();
+        };
+        self.warm_drive(now_ps, exchange.read, false);
+        if let Some(page) = exchange.written {
+            self.warm_drive(now_ps, page, true);
+        }
+        exchange.moved()
     }
 
     fn flush(&mut self, now_ps: u64) -> bool {

@@ -6,10 +6,26 @@ use super::manager::Manager;
 use crate::cache::{Place, flag};
 use crate::organization::PagesMoved;
 
+/// What a miss moves between NVDIMM and drive, in functional warming.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exchange {
+    /// The page that comes.
+    pub(super) read: u64,
+    /// The page that goes, if it is dirty.
+    pub(super) written: Option<u64>,
+}
+
+impl Exchange {
+    /// How many.
+    pub(super) fn moved(&self) -> PagesMoved {
+        PagesMoved { read: 1, written: u64::from(self.written.is_some()) }
+    }
+}
+
 impl Manager {
-    /// An access in functional warming.
+    /// An access in functional warming; what it moves if it misses.
     #[inline]
-    pub(super) fn warm(&mut self, address: u64, write: bool) -> PagesMoved {
+    pub(super) fn warm(&mut self, address: u64, write: bool) -> Option<Exchange> {
         debug_assert!(self.versions.is_none(), "warming moves no data");
         let page = address >> self.shape.page_shift;
         let line = u64::from(self.shape.line_bytes);
@@ -22,19 +38,19 @@ impl Manager {
             if write && self.shape.tag_before_write {
                 self.warm_tags(line, 0);
             }
-            return PagesMoved::default();
+            return None;
         }
         self.misses_counted += 1;
         self.report.counts.fills += 1;
-        let (way, dirty) = match self.tags.place(page) {
-            Place::Free(way) => (way, false),
-            Place::Taken(way, victim) => (way, victim.dirty()),
+        let (way, written) = match self.tags.place(page) {
+            Place::Free(way) => (way, None),
+            Place::Taken(way, victim) => (way, victim.line.filter(|_| victim.dirty())),
             // Detail had a miss under way here: it is counted there.
-            Place::Pinned => return PagesMoved::default(),
+            Place::Pinned => return None,
         };
         self.tags.insert_at(way, page, if write { flag::DIRTY } else { 0 });
-        self.warm_miss(dirty);
-        PagesMoved { read: 1, written: u64::from(dirty) }
+        self.warm_miss(written.is_some());
+        Some(Exchange { read: page, written })
     }
 
     fn warm_tags(&mut self, read_bytes: u64, written_bytes: u64) {

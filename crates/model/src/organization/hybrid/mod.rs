@@ -40,8 +40,8 @@ use super::{Organization, OrganizationReport, PagesMoved, bus};
 use crate::activity::Activity;
 use crate::power::{PowerFailure, Saving};
 use crate::request::{
-    Ahead, Completion, Device, Full, LineRequest, LineResponse, PageRequest, Request, Response,
-    Tell, Tie, Traffic, earlier,
+    Ahead, Completion, Device, Full, LineRequest, LineResponse, Manner, PageRequest, Request,
+    Response, Tell, Tie, Traffic, earlier,
 };
 use power::Power;
 use std::any::Any;
@@ -121,6 +121,15 @@ impl<D: Device, S: Device> Hybrid<D, S> {
     /// The store.
     pub fn store(&self) -> &S {
         self.store.device()
+    }
+
+    /// The store is asked, in functional warming, for what the controller would have asked it for.
+    #[inline]
+    fn warm_store(&mut self, now_ps: u64) {
+        for warm::Asked { address, bytes, write } in self.controller.warming.asked.drain(..) {
+            let request = Request { id: 0, address, bytes, write, background: false };
+            self.store.device_mut().warm(now_ps, request, Manner::default());
+        }
     }
 
     /// As [`Organization::flush`], for the pages that hold `bytes` bytes from `address` on; with
@@ -304,9 +313,10 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
         self.execute(now_ps, &mut Vec::new());
     }
 
-    fn warm_clean(&mut self, address: u64) {
+    fn warm_clean(&mut self, now_ps: u64, address: u64) {
         let mut moved = PagesMoved::default();
         let came = self.controller.warm_clean(address, &mut moved);
+        self.warm_store(now_ps);
         let probes = self.takes_clean() && self.controller.tags_with_data;
         let sector = u64::from(self.placed(0, self.controller.sector_bytes() as u32).1);
         self.traffic.move_dram(u64::from(probes) * sector, false);
@@ -323,6 +333,7 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
         let wasted_before = self.controller.wasted_bytes();
         let passed_before = self.controller.fill_report;
         let asked = self.controller.warm(now_ps, core, (address, write), &mut moved);
+        self.warm_store(now_ps);
         // Each part of the cache takes as many bytes of DRAM as any other of its size.
         let in_dram = |bytes: u32| u64::from(self.placed(0, bytes).1);
         let (line, sector) =
@@ -356,6 +367,7 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
         let Some(warmed) = warmed else { return false };
         self.controller = warmed.controller.fork();
         self.traffic = warmed.traffic;
+        self.store.device_mut().take_over_warmed(warmed.store.device_mut());
         true
     }
 

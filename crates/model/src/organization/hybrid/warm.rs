@@ -4,7 +4,7 @@
 use super::controller::Controller;
 use super::fill::FillPolicy;
 use super::miss::Leaves;
-use crate::cache::{Hit, flag};
+use crate::cache::{Hit, WayRef, flag};
 use crate::organization::PagesMoved;
 use std::collections::VecDeque;
 
@@ -63,6 +63,16 @@ pub(super) struct Warming {
     pub(super) write_backs: Places,
     /// Up to when prefetches have gone on.
     at_ps: u64,
+    /// What the store was asked for since it was last told.
+    pub(super) asked: Vec<Asked>,
+}
+
+/// Bytes of the store that are read or written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) address: u64,
+    pub(super) bytes: u32,
+    pub(super) write: bool,
 }
 
 impl Controller {
@@ -102,10 +112,14 @@ impl Controller {
         self.report.misses += 1;
         if self.fill_policy == FillPolicy::Reads && write {
             self.fill_report.writes_around_cache += 1;
+            self.ask(sector, true);
             return PagesMoved { read: 0, written: 1 };
         }
         let fetches = !(write && self.fill_policy.by_whole_lines());
         self.report.fetched_pages += u64::from(fetches);
+        if fetches {
+            self.ask(sector, false);
+        }
         if !self.fill_policy.by_reads() && !write {
             self.fill_report.reads_past_cache += 1;
             return PagesMoved { read: 1, written: 0 };
@@ -146,7 +160,7 @@ impl Controller {
     fn put(&mut self, sector: u64, write: bool, prefetch: bool, moved: &mut PagesMoved) -> u64 {
         let Some((way, leaves)) = self.way_for(sector) else { return 0 };
         let written = match leaves {
-            Leaves::Dirty(_) => u64::from(self.take_dirty(way).count_ones()),
+            Leaves::Dirty(page) => self.write_back_at_once(way, page),
             Leaves::Clean | Leaves::Nothing => 0,
         };
         let flags = if prefetch { flag::PREFETCHED } else { 0 };
@@ -165,12 +179,28 @@ impl Controller {
         moved.written += written;
         self.prefetcher.filled(sector, prefetch);
         if self.eager_write_back
-            && let Some((way, _)) = self.next_to_go(sector)
+            && let Some((way, page)) = self.next_to_go(sector)
         {
-            moved.written += u64::from(self.take_dirty(way).count_ones());
+            moved.written += self.write_back_at_once(way, page);
             self.report.write_backs += 1;
         }
         written
+    }
+
+    /// A page is clean from now on; how many sectors were not, which the store is told of.
+    fn write_back_at_once(&mut self, way: WayRef, page: u64) -> u64 {
+        let dirty = self.take_dirty(way);
+        let first = page << (self.page_shift - self.sector_shift);
+        for sector in (0..64).filter(|sector| dirty >> sector & 1 == 1) {
+            self.ask(first + sector, true);
+        }
+        u64::from(dirty.count_ones())
+    }
+
+    /// The store is asked for a sector.
+    fn ask(&mut self, sector: u64, write: bool) {
+        let (address, bytes) = (sector << self.sector_shift, self.sector_bytes() as u32);
+        self.warming.asked.push(Asked { address, bytes, write });
     }
 
     /// Prefetches begin as far as they find room, each when it does.
@@ -192,7 +222,7 @@ impl Controller {
         let dirty = matches!(leaves, Leaves::Dirty(_));
         let fills = self.fills as usize - Self::fills_kept(self.fills as usize);
         let places = self.write_backs.capacity() - self.places_kept(true);
-        let Warming { fills: filling, write_backs, at_ps } = &mut self.warming;
+        let Warming { fills: filling, write_backs, at_ps, .. } = &mut self.warming;
         let mut begin_ps = filling.free_by(*at_ps, now_ps, fills);
         if dirty {
             begin_ps = begin_ps.and_then(|ps| write_backs.free_by(ps, now_ps, places));
@@ -204,6 +234,7 @@ impl Controller {
             write_backs.take(begin_ps, self.write_backs.capacity());
         }
         self.report.prefetched_pages += 1;
+        self.ask(sector, false);
         self.put(sector, false, true, moved);
         true
     }

@@ -464,13 +464,13 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ti
         self.held.len() + self.near.as_ref().map_or(0, |near| near.moves.len())
     }
 
-    /// What the device's own cache holds depends on what it was asked for, and when.
+    /// When pages are promoted depends on how long others take.
     fn can_warm(&self) -> bool {
-        false
+        self.near.is_none()
     }
 
-    fn warm(&mut self, _now_ps: u64, _core: u16, address: u64, write: bool) -> PagesMoved {
-        self.warm_line(address, write)
+    fn warm(&mut self, now_ps: u64, _core: u16, address: u64, write: bool) -> PagesMoved {
+        self.warm_line(now_ps, address, write)
     }
 
     fn flush(&mut self, now_ps: u64) -> bool {

@@ -4,7 +4,7 @@ use super::near::{Move, NONE, Near, Progress};
 use super::{Tiered, Timer, Token};
 use crate::cache::{Place, flag};
 use crate::organization::PagesMoved;
-use crate::request::{Completion, Device, Request};
+use crate::request::{Completion, Device, Manner, Request};
 use tierscope_kernel::{Stage, Timeline};
 
 impl<D: Device, S: Device> Tiered<D, S> {
@@ -240,14 +240,16 @@ impl<D: Device, S: Device> Tiered<D, S> {
         self.near.as_deref().is_none_or(is_clean)
     }
 
-    /// An access in functional warming: pages are counted, and promoted at once.
-    pub(super) fn warm_line(&mut self, address: u64, write: bool) -> PagesMoved {
+    /// An access in functional warming: pages are counted, and promoted at once. What it asks of the store, in lines
+    /// where none are promoted, is told.
+    pub(super) fn warm_line(&mut self, now_ps: u64, address: u64, write: bool) -> PagesMoved {
         let line_bytes = u64::from(self.line_bytes);
-        let mut moved = PagesMoved::default();
         let Some(near) = &mut self.near else {
             self.traffic.move_store(line_bytes, write);
-            return moved;
+            self.warm_store(now_ps, address, line_bytes, write);
+            return PagesMoved { read: u64::from(!write), written: u64::from(write) };
         };
+        let mut moved = PagesMoved::default();
         let page = near.page(address);
         self.report.lookups += 1;
         if near.tags.access(page, write).is_some() {
@@ -257,14 +259,29 @@ impl<D: Device, S: Device> Tiered<D, S> {
         self.report.misses += 1;
         self.traffic.move_store(line_bytes, write);
         let place = near.tags.place(page);
-        let (Place::Free(way) | Place::Taken(way, _)) = place else { return moved };
-        if !near.promoter.access(page, true) {
+        let bytes = near.page_bytes;
+        let promoted =
+            matches!(place, Place::Free(_) | Place::Taken(..)) && near.promoter.access(page, true);
+        let written = match place {
+            Place::Taken(way, victim) if promoted => {
+                near.tags.insert_at(way, page, 0);
+                victim.line.filter(|_| victim.dirty())
+            }
+            Place::Free(way) if promoted => {
+                near.tags.insert_at(way, page, 0);
+                None
+            }
+            _ => None,
+        };
+        self.warm_store(now_ps, address, line_bytes, write);
+        if !promoted {
             return moved;
         }
-        let dirty = matches!(place, Place::Taken(_, victim) if victim.dirty());
-        near.tags.insert_at(way, page, 0);
-        let bytes = near.page_bytes;
-        moved = PagesMoved { read: 1, written: u64::from(dirty) };
+        self.warm_store(now_ps, page * bytes, bytes, false);
+        if let Some(victim) = written {
+            self.warm_store(now_ps, victim * bytes, bytes, true);
+        }
+        moved = PagesMoved { read: 1, written: u64::from(written.is_some()) };
         self.report.fetched_pages += 1;
         self.report.displaced_pages += moved.written;
         self.report.write_backs += moved.written;
@@ -273,6 +290,12 @@ impl<D: Device, S: Device> Tiered<D, S> {
         self.traffic.move_dram(moved.written * bytes, false);
         self.traffic.move_store(moved.written * bytes, true);
         moved
+    }
+
+    /// The store is asked for something in functional warming.
+    fn warm_store(&mut self, now_ps: u64, address: u64, bytes: u64, write: bool) {
+        let request = Request { id: 0, address, bytes: bytes as u32, write, background: false };
+        self.store.device_mut().warm(now_ps, request, Manner::default());
     }
 
     fn page_lines(&self) -> u64 {

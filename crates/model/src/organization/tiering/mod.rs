@@ -166,8 +166,8 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ti
         }
     }
 
-    fn warm_page(&mut self, bytes: u32, _write: bool) {
-        for _ in 0..bytes / self.line_bytes {
+    fn warm_page(&mut self, _now_ps: u64, request: PageRequest) {
+        for _ in 0..request.bytes / self.line_bytes {
             self.near.warm(0, 0, 0, false);
             self.far.warm(0, 0, 0, true);
         }

@@ -35,6 +35,7 @@ use crate::os::frames::{Frame, Frames, Owner};
 use crate::os::readahead::{self, Pattern, Readahead};
 use crate::os::reclaim::{Reclaim, ReclaimCounters, ReclaimPolicy};
 use crate::os::{InodeId, OsSpec, PathSpec};
+use crate::request::Control;
 pub use direct::{DirectCall, DirectNext};
 use inodes::Names;
 use processes::Sharing;
@@ -176,6 +177,17 @@ pub struct Transfer {
     leaving: u32,
     /// Files of which it writes pages that have been cut off meanwhile.
     cut_files: Vec<InodeId>,
+}
+
+impl Transfer {
+    /// What it asks of the store instead of moving pages, where it does.
+    pub fn control(&self) -> Option<Control> {
+        match self.moves {
+            Moves::Nothing => Some(Control::Flush),
+            Moves::Discard { address, bytes } => Some(Control::Trim { address, bytes }),
+            _ => None,
+        }
+    }
 }
 
 /// What a transfer is for.

@@ -105,7 +105,7 @@ proptest! {
             match what {
                 What::Clean => {
                     run.give_up(address, run.version);
-                    warmed.warm_clean(address);
+                    warmed.warm_clean(0, address);
                 }
                 _ => {
                     run.submit(id, address, what == What::Write);
