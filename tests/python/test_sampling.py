@@ -140,7 +140,7 @@ def test_a_precision_is_a_share() -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("direct/optane", "has a store whose state"),
+        ("storage/disk-7200", "has a store whose state"),
         ("device/ddr4-2400", "is a device alone"),
         ("hybrid/quick", "has a DRAM cache that prefetches"),
     ],

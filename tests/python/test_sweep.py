@@ -374,7 +374,7 @@ def test_points_can_be_sampled(tmp_path: Path) -> None:
 
 
 def test_a_machine_that_cannot_be_sampled_is_told_with_its_place() -> None:
-    study = ts.study(["direct/optane"], ["gups"], sample=True)
+    study = ts.study(["storage/disk-7200"], ["gups"], sample=True)
     with pytest.raises(ts.SpecError, match="cannot be sampled") as caught:
         ts.sweep(study, "nowhere")
     assert [problem.path for problem in caught.value.problems] == ["sample"]

@@ -20,14 +20,29 @@ const MOST_ACCESSES: u64 = 20_000_000;
 /// Quick presets with so little DRAM that three quarters of the memory do not fit, and on-chip caches
 /// in proportion.
 fn machine(name: &str, seed: u64) -> SystemSpec {
-    let mut sets =
-        vec![("seed", seed.to_string()), ("processor.caches.2.capacity", "512KiB".into())];
-    match name {
-        "hybrid" => sets.push(("hybrid.cache.capacity", "4MiB".into())),
-        "storage" => sets.push(("storage.dram_capacity", "6MiB".into())),
-        _ => {}
-    }
-    let sets: Vec<_> = sets.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    let l2 = ("processor.caches.1.capacity", "512KiB");
+    let l3 = ("processor.caches.2.capacity", "512KiB");
+    let sets: &[(&str, &str)] = match name {
+        "hybrid" => &[l3, ("hybrid.cache.capacity", "4MiB")],
+        "storage" => &[l3, ("storage.dram_capacity", "6MiB")],
+        "hams-le" => &[
+            l2,
+            ("hams.page", "4KiB"),
+            ("hams.capacity", "5MiB"),
+            ("hams.pinned", "1MiB"),
+            ("dram.backup.module", "5MiB"),
+        ],
+        "mmap" => &[l2, ("storage.dram_capacity", "6MiB")],
+        "cxl-ssd" => &[
+            ("processor.caches.1.capacity", "256KiB"),
+            ("processor.caches.2.capacity", "480KiB"),
+            ("ssd.buffer.capacity", "4MiB"),
+            ("ssd.buffer.dirty", "512KiB"),
+        ],
+        _ => &[l3],
+    };
+    let sets = sets.iter().map(|(key, value)| (key.to_string(), value.to_string()));
+    let sets: Vec<_> = sets.chain([("seed".to_owned(), seed.to_string())]).collect();
     load(&format!("{name}/quick"), &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
 }
 
@@ -57,7 +72,7 @@ fn main() {
     };
     let limit_ps = if smoke { 10_000_000_000 } else { 3_000_000_000_000 };
     for (work_name, _) in work::WORKLOADS {
-        for name in ["oracle", "hybrid", "storage"] {
+        for name in ["oracle", "hybrid", "storage", "hams-le", "mmap", "cxl-ssd"] {
             if !wanted(&format!("{name}: {work_name}")) {
                 continue;
             }

@@ -171,7 +171,7 @@ pub fn check_sampling(systems: &[SystemSpec]) -> Result<(), String> {
             (true, _, _) => ("is a device alone, and samples are of machines with a processor", ""),
             (_, true, _) => ("checks data, which needs every request", ""),
             (_, _, true) => (
-                "has a store whose state changes with every request (a disk's heads, a memory's queues, an \
+                "has a store whose state changes with every request (a disk's heads and buffer, an \
                  adapter's cache), and what is passed over does not reach it",
                 "",
             ),

@@ -132,15 +132,18 @@ impl Nvm {
     fn take_from_array(&mut self, at_ps: u64, out: &mut Vec<NvmPageDone>) {
         let mut lines = std::mem::take(&mut self.lines);
         self.array.advance(at_ps, &mut lines);
-        for line in lines.drain(..) {
-            if let Some(buffer) = &mut self.buffer {
-                buffer.line_done(line, &mut self.array, &mut self.answers);
-                self.answer(out);
-            } else {
-                out.push(self.done(line.token, Outcome::Line(line), line.at_ps));
-            }
-        }
+        lines.drain(..).for_each(|line| self.line_done(line, out));
         self.lines = lines;
+    }
+
+    /// The array has read or taken a line.
+    fn line_done(&mut self, line: LineDone, out: &mut Vec<NvmPageDone>) {
+        if let Some(buffer) = &mut self.buffer {
+            buffer.line_done(line, &mut self.array, &mut self.answers);
+            self.answer(out);
+        } else {
+            out.push(self.done(line.token, Outcome::Line(line), line.at_ps));
+        }
     }
 
     /// What the buffer answered.
@@ -226,6 +229,23 @@ impl Pages for Nvm {
                 None => self.take_from_array(at_ps, out),
             }
         }
+    }
+
+    /// Lines go to the cells one by one: none waits in a queue for another write of it.
+    fn warm(&mut self, now_ps: u64, access: PageAccess) {
+        self.host_writes += u64::from(access.write);
+        self.array.set_at_once(true);
+        let index = self.held.insert(Held { access, arrived_ps: now_ps });
+        let mut out = Vec::new();
+        self.arrive(now_ps, index, &mut out);
+        while let Some(line) = self.array.take_done_at_once() {
+            self.line_done(line, &mut out);
+        }
+        self.array.set_at_once(false);
+    }
+
+    fn take_over_warmed(&mut self, warmed: &mut Self) {
+        *self = warmed.fork();
     }
 
     fn activity(&self, now_ps: u64) -> Activity {

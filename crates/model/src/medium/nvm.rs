@@ -22,6 +22,7 @@ pub use wear::{Wear, WearCounts};
 
 use channel::{Channel, Rules};
 use place::{Place, Places};
+use std::collections::VecDeque;
 use tierscope_kernel::{EventQueue, Slab};
 
 /// An access to a line.
@@ -104,6 +105,8 @@ pub struct NvmArray {
     lines: u64,
     channels: Vec<Channel>,
     board: Board,
+    /// In functional warming, what has been done and not been told.
+    at_once: Option<VecDeque<LineDone>>,
     energy: Option<NvmEnergySpec>,
     line_bits: u64,
     row_bits: u64,
@@ -117,6 +120,7 @@ impl NvmArray {
             rules: self.rules.clone(),
             channels: self.channels.iter_mut().map(Channel::fork).collect(),
             board: self.board.clone(),
+            at_once: None,
             energy: self.energy.clone(),
             ..*self
         }
@@ -142,6 +146,7 @@ impl NvmArray {
             lines,
             channels: (0..spec.channels).map(channel).collect(),
             board: Board { held: Slab::new(), events: EventQueue::new() },
+            at_once: None,
             energy: energy.cloned(),
             line_bits: 8 * spec.line.bytes(),
             row_bits: 8 * spec.row.bytes(),
@@ -174,9 +179,24 @@ impl NvmArray {
             ready_ps: now_ps,
             bus_ps: now_ps,
         };
-        let index = self.board.held.insert(Held { access, place, done, queued: false });
         let channel = &mut self.channels[place.channel];
+        if let Some(at_once) = &mut self.at_once {
+            channel.serve_at_once(place, access.write, &self.rules);
+            return at_once.push_back(done);
+        }
+        let index = self.board.held.insert(Held { access, place, done, queued: false });
         channel.arrive(now_ps, index, &self.rules, &mut self.board);
+    }
+
+    /// From now on, or no longer, each access is done as it comes, without time: cells wear, rows are opened, and the
+    /// levelling goes on.
+    pub fn set_at_once(&mut self, at_once: bool) {
+        self.at_once = at_once.then(VecDeque::new);
+    }
+
+    /// The next access that was done without time.
+    pub fn take_done_at_once(&mut self) -> Option<LineDone> {
+        self.at_once.as_mut()?.pop_front()
     }
 
     /// When something happens next, if anything will.

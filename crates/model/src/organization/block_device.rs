@@ -24,6 +24,7 @@ use crate::request::{
 use claims::Claims;
 use pages::{Brings, Pages};
 use serde::{Deserialize, Serialize};
+use std::any::Any;
 use std::collections::VecDeque;
 use tierscope_kernel::{CowMap, Slab, Stage, Timeline};
 use tierscope_units::Problems;
@@ -290,6 +291,13 @@ impl BlockDevice {
         }
     }
 
+    /// The device is asked for bytes in functional warming.
+    fn warm_device(&mut self, now_ps: u64, address: u64, bytes: u64, write: bool) {
+        let request = Request { id: 0, address, bytes: bytes as u32, write, background: false };
+        self.traffic.move_store(bytes, write);
+        self.device.warm(now_ps, request, Manner::default());
+    }
+
     /// Offers an access to the device; whether it takes it.
     fn submit_access(&mut self, now_ps: u64, number: u32) -> bool {
         let Access { request, control, command, .. } = self.accesses[number];
@@ -495,9 +503,29 @@ impl Organization for BlockDevice {
         Some(self)
     }
 
-    /// Nothing: where a page lies does not depend on who was used.
-    fn warm(&mut self, _now_ps: u64, _core: u16, _address: u64, _write: bool) -> PagesMoved {
-        PagesMoved::default()
+    /// The device is asked for the line; where that is part of a page, a write reads the page first.
+    fn warm(&mut self, now_ps: u64, _core: u16, address: u64, write: bool) -> PagesMoved {
+        let address = address / LINE_BYTES * LINE_BYTES;
+        if write && self.page_bytes > LINE_BYTES {
+            let page = address / self.page_bytes * self.page_bytes;
+            self.warm_device(now_ps, page, self.page_bytes, false);
+            self.warm_device(now_ps, page, self.page_bytes, true);
+        } else {
+            self.warm_device(now_ps, address, LINE_BYTES, write);
+        }
+        PagesMoved { read: u64::from(!write), written: u64::from(write) }
+    }
+
+    fn take_over_warmed(&mut self, warmed: &mut dyn Organization) -> bool {
+        let warmed = warmed.as_warmed().and_then(|it| it.downcast_mut::<BlockDevice>());
+        let Some(warmed) = warmed else { return false };
+        self.traffic = warmed.traffic;
+        self.device.take_over_warmed(&mut warmed.device);
+        true
+    }
+
+    fn as_warmed(&mut self) -> Option<&mut dyn Any> {
+        Some(self)
     }
 
     /// Nothing here is dirty.

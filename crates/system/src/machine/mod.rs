@@ -418,7 +418,8 @@ impl Machine {
             // The kernel's thread moves a page at a time from one node to another.
             host_queue_depth: pages_to.map_or(1, |(paging, _)| u64::from(paging.host_queue_depth)),
             paging: pages_to.is_some(),
-            lines_of_store: spec.tiered.as_ref().is_some_and(|tiered| tiered.promotion.is_none()),
+            lines_of_store: spec.direct.is_some()
+                || spec.tiered.as_ref().is_some_and(|tiered| tiered.promotion.is_none()),
             snoops: pages_to.is_some() || paging.moves_between_nodes(),
             driver: pages_to.and_then(|(storage, _)| storage.driver.clone()),
             queue_lock_ps: pages_to

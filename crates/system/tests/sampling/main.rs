@@ -36,7 +36,7 @@ fn machines() -> Vec<(&'static str, SystemSpec)> {
 }
 
 /// Machines with a drive, whose DRAM holds less than half of the table: of HAMS, of the operating system, and the
-/// drive's own.
+/// drive's own; and one whose memory is of cells that wear.
 fn drives() -> Vec<(&'static str, SystemSpec)> {
     vec![
         (
@@ -71,6 +71,7 @@ fn drives() -> Vec<(&'static str, SystemSpec)> {
                 ],
             ),
         ),
+        ("optane-p", system("optane-p/quick", &[("processor.caches.1.capacity", "320KiB")])),
     ]
 }
 
@@ -279,8 +280,8 @@ fn what_cannot_be_sampled_is_refused() {
     assert!(refused(&plain, &sampling(10 * US, 2)).contains("measure one in 3 at most"));
     assert!(refused(&plain, &sampling(US - 1, 100)).contains("too short"));
     assert!(Machine::new(&plain, gups(100, 1), &sampling(10 * US, 3)).is_ok());
-    let memory = system("direct/optane", &[]);
-    assert!(refused(&memory, &sampling(US, 10)).contains("has a store whose state"));
+    let disk = system("storage/disk-7200", &[]);
+    assert!(refused(&disk, &sampling(US, 10)).contains("has a store whose state"));
     let tells = system("cxl-ssd/switching/quick", &[]);
     assert!(refused(&tells, &sampling(US, 10)).contains("tells of long reads"));
     let promotes = system("flatflash-m/quick", &[]);

@@ -1,6 +1,7 @@
 //! The device's laws, and what the buffer combines.
 
 mod buffer;
+mod warm;
 
 use super::*;
 use crate::conformance::{SPACE_BYTES, device_laws};

@@ -1,6 +1,7 @@
 //! A channel: its controller's queues, its banks and its bus.
 
 use super::bank::Cells;
+use super::place::Place;
 use super::report::NvmCounts;
 use super::wear::WearCounts;
 use super::{Board, Event, Held, NvmArraySpec, NvmWearSpec, Preemption};
@@ -204,6 +205,18 @@ impl Channel {
     /// What it did.
     pub fn counts(&self) -> NvmCounts {
         self.banks.iter().fold(self.counts, |counts, bank| counts.with_cells(&bank.cells))
+    }
+
+    /// An access is done without time.
+    pub fn serve_at_once(&mut self, place: Place, write: bool, rules: &Rules) {
+        let cells = &mut self.banks[place.bank].cells;
+        if write {
+            self.counts.write_lines += 1;
+            cells.end_write(place.line, rules.write_ps);
+        } else {
+            self.counts.read_lines += 1;
+            cells.read(place.line);
+        }
     }
 
     /// An access comes to the controller.

@@ -97,6 +97,10 @@ impl Device for Erratic {
     fn in_flight(&self) -> usize {
         self.held
     }
+
+    fn warm(&mut self, now_ps: u64, request: Request, manner: Manner) {
+        self.log.push((now_ps, request, manner));
+    }
 }
 
 /// A cache of four frames with pages of 8 KiB: two of the drive.

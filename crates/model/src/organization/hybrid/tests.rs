@@ -91,6 +91,18 @@ impl Device for Erratic {
     fn in_flight(&self) -> usize {
         self.flights.len()
     }
+
+    fn warm(&mut self, _now_ps: u64, request: Request, _manner: Manner) {
+        self.log.push(request);
+    }
+}
+
+/// What a store was asked to read, or to write: addresses and bytes, in order.
+fn asked(hybrid: &ErraticHybrid, write: bool) -> Vec<(u64, u32)> {
+    let asked = hybrid.store().log.iter().filter(|request| request.write == write);
+    let mut asked: Vec<_> = asked.map(|request| (request.address, request.bytes)).collect();
+    asked.sort_unstable();
+    asked
 }
 
 fn spec(frames: u64, ways: u32) -> HybridSpec {

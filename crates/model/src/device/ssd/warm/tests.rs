@@ -181,7 +181,10 @@ proptest! {
 /// where is as consistent.
 #[test]
 fn collection_moves_as_much_as_under_requests_that_overlap() {
-    let spec = checked(SsdSpec { initial: InitialFlash::Steady, capacity: FULL, ..spec() });
+    // So large that few pages of a block are written again while it is collected.
+    let nand = NandSpec { blocks: 256, ..nand() };
+    let spec = SsdSpec { initial: InitialFlash::Steady, capacity: FULL, nand, ..spec() };
+    let spec = checked(spec);
     let pages = spec.capacity.bytes() / 4096;
     let draws = |random: &mut Random| access(random.below(pages), true, true, false);
     let (mut detail, mut out, mut now_ps) = (Ssd::new(&spec), Vec::new(), 0);
@@ -205,11 +208,11 @@ fn collection_moves_as_much_as_under_requests_that_overlap() {
     };
     let (detail, warm) = (moved(&detail), moved(&warm));
     assert!(
-        detail > 0.5 && (warm / detail - 1.0).abs() < 0.02,
+        detail > 0.5 && (warm / detail - 1.0).abs() < 0.05,
         "{warm} copies a write for {detail}"
     );
 }
 
-/// Three quarters of the flash of a small drive.
-const FULL: Size = Size::from_bytes(1180 * 4096);
+/// Four fifths of the flash.
+const FULL: Size = Size::from_bytes(13_000 * 4096);
 const WRITES: usize = 40_000;

@@ -82,5 +82,15 @@ proptest! {
         prop_assert!(detailed.waited_ps > 0 || plain.fills == 0);
         detailed.waited_ps = 0;
         prop_assert_eq!(detailed, warm.manager().hams_report().counts);
+        let asked = |hams: &Hams<Erratic, Erratic>| {
+            let asked = hams.drive().log.iter().map(|(_, request, manner)| {
+                let Request { address, bytes, write, .. } = *request;
+                (address, bytes, write, manner.force_unit_access)
+            });
+            let mut asked: Vec<_> = asked.collect();
+            asked.sort_unstable();
+            asked
+        };
+        prop_assert_eq!(asked(&warm), asked(&run.hams), "what the drive is asked for");
     }
 }

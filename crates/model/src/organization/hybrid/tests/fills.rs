@@ -129,6 +129,9 @@ proptest! {
             };
             prop_assert_eq!(counted(&run.hybrid), counted(&warmed));
         }
+        for write in [false, true] {
+            prop_assert_eq!(asked(&warmed, write), asked(&run.hybrid, write), "written: {}", write);
+        }
     }
 
     /// Many at a time, with lines given up that were read and not written since: no read is stale, and after a

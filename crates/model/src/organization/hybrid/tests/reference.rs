@@ -170,6 +170,10 @@ proptest! {
                 prop_assert_eq!(tags.place(number), expected.place(number), "for {}", number);
             }
         }
+        prop_assert_eq!(asked(&warmed, true), asked(&run.hybrid, true), "what the store is given");
+        if matches!(guesses, MissPredictorKind::None | MissPredictorKind::Perfect) {
+            prop_assert_eq!(asked(&warmed, false), asked(&run.hybrid, false), "what it is asked for");
+        }
         // What is counted does not depend on time either, where requests come one by one.
         let [mut counts, expected] = [&warmed, &run.hybrid].map(|hybrid| hybrid.report());
         prop_assert_eq!(counts.lookups, requests);
