@@ -231,12 +231,14 @@ impl Pages for Nvm {
         }
     }
 
-    /// Lines go to the cells one by one: none waits in a queue for another write of it.
+    /// Lines go to the cells one by one: none waits in a queue for another write of it. What is on its way into the
+    /// cells comes there first.
     fn warm(&mut self, now_ps: u64, access: PageAccess) {
+        let mut out = Vec::new();
+        self.advance(u64::MAX, &mut out);
         self.host_writes += u64::from(access.write);
         self.array.set_at_once(true);
         let index = self.held.insert(Held { access, arrived_ps: now_ps });
-        let mut out = Vec::new();
         self.arrive(now_ps, index, &mut out);
         while let Some(line) = self.array.take_done_at_once() {
             self.line_done(line, &mut out);

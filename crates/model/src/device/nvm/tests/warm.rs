@@ -25,10 +25,20 @@ proptest! {
         for spec in kinds() {
             let [mut detail, mut warm] = [0; 2].map(|_| NvmDevice::new(&spec, &link()));
             let (mut now_ps, mut out) = (0, Vec::new());
-            for &(line, write) in &accesses {
+            for (turn, &(line, write)) in accesses.iter().enumerate() {
                 let request =
                     Request { id: 0, address: line * 64, bytes: 64, write, background: false };
-                warm.warm(now_ps, request, Manner::default());
+                if turn % 3 == 0 {
+                    // In detail, up to its answer: lines that leave the buffer may be on their way.
+                    warm.submit(now_ps, request).expect("no more is in flight than fits");
+                    let (mut at_ps, mut answers) = (now_ps, Vec::new());
+                    while answers.is_empty() {
+                        at_ps = warm.next_event_ps().expect("it is under way").max(at_ps);
+                        warm.advance(at_ps, &mut answers);
+                    }
+                } else {
+                    warm.warm(now_ps, request, Manner::default());
+                }
                 detail.submit(now_ps, request).expect("nothing is in flight");
                 while let Some(next_ps) = detail.next_event_ps() {
                     detail.advance(next_ps, &mut out);
